@@ -91,16 +91,14 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
         return sp_fail(err, SP_E_USAGE, "unexpected argument %s: several files require --compare",
                        args->operands[1]);
     }
-    if (o->shape == NULL && args->n_operands == 0) {
+    if (o->shape == NULL && args->n_operands == 0)
         return sp_fail(err, SP_E_USAGE, "expected FILE or --synthetic");
-    }
     for (size_t i = 0; i < sizeof of_synthetic / sizeof *of_synthetic && !o->shape; i++) {
         if (!sp_args_given(args, of_synthetic[i])) continue;
         return sp_fail(err, SP_E_USAGE, "--%s requires --synthetic", of_synthetic[i]);
     }
-    if (o->draft_type && o->shape_draft == NULL) {
+    if (o->draft_type && o->shape_draft == NULL)
         return sp_fail(err, SP_E_USAGE, "--quantize-draft requires --synthetic-draft");
-    }
     return o->svg ? sp_bench_check_svg(o->svg, err) : SP_OK;
 }
 
@@ -140,9 +138,8 @@ static enum sp_status make_synthetic(const char **path, struct sp_temp_file *tem
     };
     enum sp_status st;
 
-    if (args->n_operands == 0 && (st = sp_temp_file_open(temporary, "synthetic.bin", err))) {
+    if (args->n_operands == 0 && (st = sp_temp_file_open(temporary, "synthetic.bin", err)))
         return st;
-    }
     *path = args->n_operands ? args->operands[0] : temporary->path;
     sp_create_attach(&options.callbacks, &listener);
     st = sp_synthetic_write(*path, &options, err);

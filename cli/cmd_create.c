@@ -214,9 +214,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (!o->dry_run) note_template(output, args->command->name);
     sp_create_print_report(&report, output);
     note_types(o, &report, args->command->name);
-    if (o->target) {
+    if (o->target)
         print_cost(create.target_type, report.n_weights[SP_PART_TARGET], o->calibration != NULL);
-    }
     return SP_OK;
 }
 

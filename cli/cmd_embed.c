@@ -112,11 +112,10 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
 
 static int show_progress(void *context, size_t done, size_t total)
 {
-    if (done == total) {
+    if (done == total)
         sp_progress_end(context);
-    } else {
+    else
         sp_progress_show(context, done, total);
-    }
     return sp_signals_caught();
 }
 
@@ -152,9 +151,8 @@ static enum sp_status write_array(const char *path, const float *rows, size_t n_
     sp_npy_header(bytes, n_rows, n_cols);
     sp_npy_row(bytes + SP_NPY_HEADER, rows, n_rows * n_cols);
     if ((st = sp_atomic_file_open(&file, path, true, 0, err)) ||
-        (st = sp_atomic_file_write_at(file, 0, bytes, size, err))) {
+        (st = sp_atomic_file_write_at(file, 0, bytes, size, err)))
         goto done;
-    }
     st = sp_atomic_file_commit(file, err);
 done:
     sp_atomic_file_close(file);
@@ -199,11 +197,10 @@ static enum sp_status embed(struct sp_package *package, const struct sp_embed_in
     request.progress = show_progress;
     st = sp_package_embed(package, &request, &rows, &width, err);
     sp_progress_end(&progress);
-    if (st == SP_OK && o->output) {
+    if (st == SP_OK && o->output)
         st = write_array(o->output, rows, inputs->n, width, err);
-    } else if (st == SP_OK) {
+    else if (st == SP_OK)
         print_embeddings(rows, inputs, width, o->json);
-    }
     free(rows);
     return st;
 }
@@ -219,9 +216,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = check_options(args, err))) return st;
     sp_signals_catch();
     if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
-        (st = sp_backend_open_package(&package, path, &o->backend, err))) {
+        (st = sp_backend_open_package(&package, path, &o->backend, err)))
         goto done;
-    }
     inputs.package = package;
     if ((st = check_model(package, o, err))) goto done;
     if ((st = read_texts(&inputs, args, err))) goto done;

@@ -384,9 +384,8 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
         job->eval.n_files++;
         if ((st = sp_packed_checkpoint_find(&file->path, file->name, job->command, job->err)) ||
             (st = sp_backend_open_package(&job->packages[i], file->path, &job->options->backend,
-                                          job->err))) {
+                                          job->err)))
             return st;
-        }
         job->infos[i] = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
         sp_package_describe(job->packages[i], &job->infos[i]);
         if (wants_trial(job->options))
@@ -477,9 +476,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                        "file",
                        args->operands[1]);
     }
-    if ((o->texts.n > 0) == (o->ids != NULL)) {
+    if ((o->texts.n > 0) == (o->ids != NULL))
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
-    }
     if (o->draft_types && (st = check_draft_types(&job, args))) return st;
     sp_signals_catch();
     job.eval.reference = o->against;
@@ -492,9 +490,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (o->record && (st = sp_eval_record_check(&job.eval, err))) goto done;
     if ((st = open_reference(&job))) goto done;
-    for (size_t i = 0; i < job.eval.n_files; i++) {
+    for (size_t i = 0; i < job.eval.n_files; i++)
         if ((st = measure_file(&job, i))) goto done;
-    }
     if (o->json)
         sp_eval_print_json(&job.eval);
     else

@@ -138,9 +138,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     char *path = NULL;
     enum sp_status st;
 
-    if ((o->ids != NULL) == (o->text != NULL)) {
+    if ((o->ids != NULL) == (o->text != NULL))
         return sp_fail(err, SP_E_USAGE, "expected either --ids or --text");
-    }
     if (o->output == NULL)
         return sp_fail(err, SP_E_USAGE, "--output is missing: expected --output X.npy");
     if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps requires --draft");
@@ -148,27 +147,23 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (st) return st;
     sp_signals_catch();
     if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
-        (st = sp_backend_open_package(&package, path, &backend, err))) {
+        (st = sp_backend_open_package(&package, path, &backend, err)))
         goto done;
-    }
     sp_package_describe(package, &info);
     if (o->draft && info.draft == NULL) {
         st = sp_fail(err, SP_E_USAGE, "%s has no draft", args->operands[0]);
         goto done;
     }
-    if (o->n_steps && strcmp(info.draft, "autoregressive") == 0) {
+    if (o->n_steps && strcmp(info.draft, "autoregressive") == 0)
         sp_backend_note_no_effect(args, "an autoregressive draft has one row per id", step_options);
-    }
     if ((st = read_ids(&ids, o, package, err))) goto done;
     if (o->adapter &&
-        (st = sp_lora_file_open(&lora, package, path, o->adapter, args->command->name, err))) {
+        (st = sp_lora_file_open(&lora, package, path, o->adapter, args->command->name, err)))
         goto done;
-    }
     backend.n_context = context_for(ids.n, &info);
     if ((st = sp_backend_open_session(&session, package, &backend, !o->draft, (size_t)o->n_rows,
-                                      err))) {
+                                      err)))
         goto done;
-    }
     if ((st = sp_session_set_lora(session, lora, 1, err))) goto done;
     st = write_array(o, session, &ids, info.n_vocab, err);
 done:

@@ -104,14 +104,12 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
     struct sp_template *own = NULL;
     enum sp_status st;
 
-    if (sp_json_kind(line) != SP_JSON_OBJECT) {
+    if (sp_json_kind(line) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "expected a JSON object");
-    }
     if ((st = sp_json_get_bool(line, "think", &in.think, err)) ||
         (st = sp_json_get_bool(line, "is_think_set", &in.is_think_set, err)) ||
-        (st = own_template(&own, job, line, err))) {
+        (st = own_template(&own, job, line, err)))
         return st;
-    }
     for (size_t i = 0; i < N_MEMBERS && !st; i++)
         st = print_member(members[i].to, &texts[i], line, members[i].key, err);
     if (!st) st = sp_template_apply(text, size, own ? own : job->source, &in, err);
@@ -284,9 +282,8 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
         return sp_fail(err, SP_E_USAGE, "TEXT and --%s cannot be combined",
                        o->batch ? "batch" : "messages");
     }
-    if (!o->batch && args->n_operands == 0) {
+    if (!o->batch && args->n_operands == 0)
         return sp_fail(err, SP_E_USAGE, "expected SOURCE (optional only with --batch)");
-    }
     return SP_OK;
 }
 
@@ -309,9 +306,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         st = sp_template_open_file(&source, path, job.language, err);
         free(path);
         if (st) return st;
-        if (source == NULL) {
+        if (source == NULL)
             return sp_fail(err, SP_E_INPUT, "%s has no chat template", args->operands[0]);
-        }
     }
     job.source = source;
     if (!o->batch && sp_template_language(source) == SP_TEMPLATE_GO &&

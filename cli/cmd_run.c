@@ -212,12 +212,10 @@ static enum sp_status read_part(size_t *part, size_t *n_parts, const char *text,
     *part = *n_parts = 0;
     if (text == NULL) return SP_OK;
     *part = strtoul(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && *end == '/' && end[1] >= '0' && end[1] <= '9') {
+    if (*text >= '0' && *text <= '9' && *end == '/' && end[1] >= '0' && end[1] <= '9')
         *n_parts = strtoul(end + 1, &end, 10);
-    }
-    if (*end != '\0' || *part < 1 || *part > *n_parts || *n_parts > MOST) {
+    if (*end != '\0' || *part < 1 || *part > *n_parts || *n_parts > MOST)
         return sp_fail(err, SP_E_USAGE, "--part: \"%s\", expected I/N with I from 1 to N", text);
-    }
     return SP_OK;
 }
 
@@ -226,9 +224,8 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
 {
     size_t part, n_parts;
 
-    if (o->ids != NULL && args->n_operands > 1) {
+    if (o->ids != NULL && args->n_operands > 1)
         return sp_fail(err, SP_E_USAGE, "--ids and PROMPT cannot be combined");
-    }
     if (!o->json && !o->batch && (o->logprobs || o->n_top || o->digest)) {
         return sp_fail(err, SP_E_USAGE,
                        "--logprobs, --top-logprobs and --logits-digest require --json");
@@ -237,9 +234,8 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "--system requires a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
     }
-    if (o->format && o->ignore_eos) {
+    if (o->format && o->ignore_eos)
         return sp_fail(err, SP_E_USAGE, "--ignore-eos cannot be combined with --format");
-    }
     if (o->think != NULL && (o->raw || o->ids)) {
         return sp_fail(err, SP_E_USAGE, "--think requires a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
@@ -248,9 +244,8 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "--hide-thinking cannot be combined with --%s",
                        o->json ? "json" : "show-draft");
     }
-    if (o->quiet && o->verbose) {
+    if (o->quiet && o->verbose)
         return sp_fail(err, SP_E_USAGE, "--quiet cannot be combined with --verbose");
-    }
     if (o->batch && args->n_operands > 1) {
         return sp_fail(err, SP_E_USAGE,
                        "--batch reads the prompts from standard input: spectool run %s --batch <%s",
@@ -267,17 +262,14 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE,
                        "--context-full requires a session: no PROMPT, --ids or --batch");
     }
-    if (o->context_full && o->raw) {
+    if (o->context_full && o->raw)
         return sp_fail(err, SP_E_USAGE, "--context-full requires a chat template, --raw uses none");
-    }
-    if (!o->batch && sp_args_given(args, "sessions")) {
+    if (!o->batch && sp_args_given(args, "sessions"))
         return sp_fail(err, SP_E_USAGE, "--sessions requires --batch");
-    }
     if (!o->batch && o->part) return sp_fail(err, SP_E_USAGE, "--part requires --batch");
     if (!o->batch && o->output) return sp_fail(err, SP_E_USAGE, "--output requires --batch");
-    if (o->json && o->show_draft) {
+    if (o->json && o->show_draft)
         return sp_fail(err, SP_E_USAGE, "--show-draft cannot be combined with --json");
-    }
     return read_part(&part, &n_parts, o->part, err);
 }
 
@@ -391,9 +383,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     enum sp_status st;
 
     if ((st = check_options(o, args, err)) ||
-        (st = sp_response_format_read(&grammar, o->format, err))) {
+        (st = sp_response_format_read(&grammar, o->format, err)))
         goto done;
-    }
     g.grammar = grammar;
     if ((st = open_file(&g, &path, args, session, err))) goto done;
     if (!session && g.conversation.template == NULL) g.style.wrap = false;

@@ -147,10 +147,9 @@ static void block_signals(sigset_t *signals)
     sigaction(SIGCHLD, &child, NULL);
     sigemptyset(signals);
     sigaddset(signals, SIGTERM); /* also sent to end the waiting thread */
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(signals, numbers[i]);
-    }
     all = *signals;
     sigaddset(&all, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
@@ -223,9 +222,8 @@ static enum sp_status watch_signals(struct guard *g, struct sp_err *err)
 {
     block_signals(&g->signals);
     signal(SIGPIPE, SIG_IGN);
-    if (pthread_create(&g->thread, NULL, wait_for_signal, g)) {
+    if (pthread_create(&g->thread, NULL, wait_for_signal, g))
         return sp_fail(err, SP_E_NOMEM, "cannot create the thread that waits for signals");
-    }
     g->watches = true;
     return SP_OK;
 }
@@ -332,10 +330,9 @@ static enum sp_status check_several(const struct sp_args *args, struct sp_err *e
     if (o->backend.group)
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "mpirun: several processes can serve a single model only");
-    for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (sp_args_given(args, single[i]))
             return sp_fail(err, SP_E_USAGE, "--%s needs a single model", single[i]);
-    }
     return SP_OK;
 }
 
@@ -499,9 +496,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
         (st = open_models(&opener, o, err)) ||
-        (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
+        (st = sp_serve_metrics_new(&s.metrics, s.n_models, err)))
         goto done;
-    }
     guard.serve = &s;
     guard.models = s.models;
     if (s.n_models == 1 && (st = open_first(&s, args, err))) goto done;

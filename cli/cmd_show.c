@@ -46,9 +46,8 @@ static enum sp_status show_modelfile(const char *name, const struct sp_pack *pac
     size_t n_records = 0, size;
 
     if ((st = sp_pack_expect_model(pack, err)) ||
-        (st = read_records(pack, &records, &n_records, err))) {
+        (st = read_records(pack, &records, &n_records, err)))
         return st;
-    }
     st = sp_modelfile_recreate(&text, &size, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
                                records, n_records, err);
     if (st == SP_OK) fwrite(text, 1, size, stdout);
@@ -68,9 +67,7 @@ static enum sp_status show_template(const char *name, const struct sp_pack *pack
 
     if ((st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN, err)))
         return st;
-    if (template == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s has no template", name);
-    }
+    if (template == NULL) return sp_fail(err, SP_E_INPUT, "%s has no template", name);
     text = sp_template_text(template, &size);
     sp_out_text(stdout, text, size);
     if (sp_out_is_terminal(stdout) && size > 0 && text[size - 1] != '\n') putchar('\n');
@@ -83,9 +80,8 @@ static void shape_text(char text[96], const struct sp_pack_tensor *t)
     size_t len = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0; i < t->rank; i++) {
+    for (unsigned i = 0; i < t->rank; i++)
         len += (size_t)snprintf(text + len, 96 - len, "%s%" PRIu64, i ? "x" : "", t->shape[i]);
-    }
 }
 
 static enum sp_status show_tensors(const struct sp_pack *pack, struct sp_err *err)
@@ -163,9 +159,8 @@ static enum sp_status metadata_to_json(struct sp_json_out *out, const struct sp_
         char *text = NULL;
         size_t size = 0;
         if (is_text(s->kind) &&
-            (st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err))) {
+            (st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err)))
             return st;
-        }
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "part", sp_part_name(s->part));
         sp_json_out_text(out, "name", sp_section_name(s->kind));
@@ -234,9 +229,8 @@ static enum sp_status show_file(const char *name, const struct sp_args *args, st
     enum sp_status st;
 
     if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err)) ||
-        (st = sp_pack_open(&pack, path, err))) {
+        (st = sp_pack_open(&pack, path, err)))
         goto done;
-    }
     /* The overview begins with the name. */
     if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);
     st = o->json        ? show_json(name, pack, o, err)

@@ -52,9 +52,8 @@ static void print_tokens(const struct sp_tokenizer *tokenizer, const uint32_t *i
         struct sp_json_out out = {.file = stdout};
         struct sp_token_info info = {0};
         printf("%8" PRIu32 "  ", ids[i]);
-        if (sp_tokenizer_token(tokenizer, ids[i], &info)) {
+        if (sp_tokenizer_token(tokenizer, ids[i], &info))
             sp_json_out_string(&out, NULL, info.bytes, info.len);
-        }
         puts(info.special ? "  special" : "");
     }
 }
@@ -67,9 +66,8 @@ static enum sp_status tokenize(const struct sp_token_job *job, const char *text,
     struct sp_ids ids = {0};
     enum sp_status st;
 
-    if ((st = sp_tokenizer_encode(job->tokenizer, text, size, flags, &ids.at, &ids.n, err))) {
+    if ((st = sp_tokenizer_encode(job->tokenizer, text, size, flags, &ids.at, &ids.n, err)))
         return st;
-    }
     if (o->json || o->batch)
         print_json(ids.at, ids.n);
     else if (o->ids)

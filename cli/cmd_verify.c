@@ -97,9 +97,7 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
 
 static enum sp_status refuse_lossless_only(const struct sp_args *args, struct sp_err *err)
 {
-    if (args->n_operands > 1) {
-        return sp_fail(err, SP_E_USAGE, "PROMPT requires --lossless");
-    }
+    if (args->n_operands > 1) return sp_fail(err, SP_E_USAGE, "PROMPT requires --lossless");
     for (const struct sp_opt *opt = opts; opt->kind != SP_OPT_END; opt++) {
         if (opt->kind == SP_OPT_HEADING ||
             opt->offset == offsetof(struct sp_lossless_options, json))
@@ -121,9 +119,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (!o->lossless && (st = refuse_lossless_only(args, err))) return st;
     sp_signals_catch();
     if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err)) ||
-        (st = sp_pack_open(&pack, path, err)) || (st = check_digests(name, pack, o, err))) {
+        (st = sp_pack_open(&pack, path, err)) || (st = check_digests(name, pack, o, err)))
         goto done;
-    }
     sp_pack_close(pack);
     pack = NULL;
     if (o->lossless) st = sp_lossless_verify(path, args, err);

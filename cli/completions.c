@@ -52,9 +52,8 @@ static void bash_command(const struct sp_command *c)
         printf("            ;;\n");
     }
     printf("        esac\n        words=\"");
-    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
+    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++)
         if (o->kind != SP_OPT_HEADING) printf("--%s ", o->name);
-    }
     printf("--help\"\n        ;;\n");
 }
 
@@ -69,16 +68,14 @@ static void bash(void)
          "    if [ \"$COMP_CWORD\" -eq 1 ] || [ \"$COMP_CWORD ${COMP_WORDS[1]}\" = '2 help' ]; "
          "then");
     printf("        COMPREPLY=($(compgen -W \"help");
-    for (const struct sp_command *const *c = sp_commands; *c; c++) {
+    for (const struct sp_command *const *c = sp_commands; *c; c++)
         if (is_listed(*c)) printf(" %s", (*c)->name);
-    }
     puts("\" -- \"$word\"))\n"
          "        return\n"
          "    fi\n"
          "    case ${COMP_WORDS[1]} in");
-    for (const struct sp_command *const *c = sp_commands; *c; c++) {
+    for (const struct sp_command *const *c = sp_commands; *c; c++)
         if (is_listed(*c)) bash_command(*c);
-    }
     puts("    esac\n"
          "    case $word in\n"
          "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
@@ -91,12 +88,11 @@ static void bash(void)
 /* Writes a help text inside single quotes; `special` are the characters that need a backslash. */
 static void put_quoted(const char *text, const char *special)
 {
-    for (const char *s = text; *s; s++) {
+    for (const char *s = text; *s; s++)
         if (*s == '\'')
             fputs("'\\''", stdout);
         else
             printf("%s%c", strchr(special, *s) ? "\\" : "", *s);
-    }
 }
 
 static void zsh_option(const struct sp_opt *o)
@@ -141,9 +137,8 @@ static void zsh(void)
     for (const struct sp_command *const *c = sp_commands; *c; c++) {
         if (!is_listed(*c)) continue;
         printf("    %s)\n        _arguments \\\n", (*c)->name);
-        for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++) {
+        for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++)
             if (o->kind != SP_OPT_HEADING) zsh_option(o);
-        }
         puts("        '--help[Print a summary of the options]' '*:file:_files'\n        ;;");
     }
     puts("    esac\n"
@@ -175,9 +170,8 @@ static void fish(void)
         printf("complete -c spectool -n __fish_use_subcommand -f -a %s -d '", (*c)->name);
         put_quoted((*c)->summary, "");
         puts("'");
-        for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++) {
+        for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++)
             if (o->kind != SP_OPT_HEADING) fish_option(*c, o);
-        }
     }
 }
 

@@ -35,10 +35,9 @@ enum sp_status sp_draft_types_parse(enum sp_dtype *types, size_t *n, const char 
 
         snprintf(word, sizeof word, "%.*s", (int)(len < 31 ? len : 31), at);
         if ((st = sp_opt_choose(&name, sp_cmd_types, "--draft-types", word, err))) return st;
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             if (types[i] == sp_create_type(name))
                 return sp_fail(err, SP_E_USAGE, "--draft-types: %s is given twice", word);
-        }
         types[count++] = sp_create_type(name);
         at += len;
         if (*at == 0) break;
@@ -393,9 +392,8 @@ static enum sp_status add_row(struct sp_table *table, const struct sp_draft_type
         (st = sp_table_add(table, err, "%zu", sp_draft_lengths[t->best])) ||
         (st = sp_table_add(table, err, "%.3f", t->tokens[t->best])) ||
         (st = sp_table_add(table, err, "%.2f", t->draft_cost[t->best] / unit)) ||
-        (st = sp_table_add(table, err, "%.2f", t->cost[t->best] / unit))) {
+        (st = sp_table_add(table, err, "%.2f", t->cost[t->best] / unit)))
         return st;
-    }
     return sp_table_add(table, err, "%.2fx", t->speed_up);
 }
 

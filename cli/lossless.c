@@ -132,9 +132,8 @@ static void *generate_concurrently(void *context)
 {
     struct concurrent_run *b = context;
 
-    if (generate_in(b->session, &b->result, b->check, b->ids, b->number % 2 == 1, &b->err)) {
+    if (generate_in(b->session, &b->result, b->check, b->ids, b->number % 2 == 1, &b->err))
         return NULL;
-    }
     return b;
 }
 
@@ -214,18 +213,16 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
         sp_json_out_u64(&c->json, "drafted", r->drafted);
         sp_json_out_u64(&c->json, "accepted", r->accepted);
         sp_json_out_text(&c->json, "logits_xxh3", digest);
-        if (c->options->sessions > 0) {
+        if (c->options->sessions > 0)
             sp_json_out_u64(&c->json, "sessions", (uint64_t)c->options->sessions);
-        }
         sp_json_out_bool(&c->json, "lossless", true);
         sp_json_out_end(&c->json, '}');
         c->json.comma = false;
         putchar('\n');
         return;
     }
-    if (c->options->sessions > 0) {
+    if (c->options->sessions > 0)
         snprintf(together, sizeof together, ", batch of %d and", (int)c->options->sessions);
-    }
     sp_word_wrap_print(stdout, 0,
                        "prompt %zu: %zu token%s: plain%s drafted output are bit-identical (logits "
                        "%s)",
@@ -301,9 +298,8 @@ static enum sp_status check_all(struct check *c, const struct sp_args *args)
         st = check_prompt(c, &ids, ++n);
         sp_ids_release(&ids);
     }
-    for (size_t i = 1; i < args->n_operands && st == SP_OK; i++) {
+    for (size_t i = 1; i < args->n_operands && st == SP_OK; i++)
         st = check_text(c, args->operands[i], ++n);
-    }
     return n || st ? st : check_text(c, built_in_prompt, 1);
 }
 
@@ -319,9 +315,8 @@ enum sp_status sp_lossless_verify(const char *path, const struct sp_args *args, 
 
     sp_signals_catch();
     if ((st = sp_response_format_read(&c.grammar, c.options->format, err)) ||
-        (st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) {
+        (st = sp_backend_open_package(&c.package, path, &c.options->backend, err)))
         goto done;
-    }
     c.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(c.package, &c.info);
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));

@@ -38,9 +38,8 @@ static void print_commands(FILE *out)
                            "an optional draft model into one file and generates text by "
                            "speculative decoding.\n\nCommands:",
                            width);
-    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++)
         if (!(*c)->hidden) print_summary(out, (*c)->name, (*c)->summary, width);
-    }
     print_summary(out, "help", SP_HELP_SUMMARY, width);
     fputc('\n', out);
     sp_help_put_paragraphs(
@@ -55,9 +54,8 @@ static void print_commands(FILE *out)
 
 static const struct sp_command *find_command(const char *name)
 {
-    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++)
         if (strcmp((*c)->name, name) == 0) return *c;
-    }
     return NULL;
 }
 
@@ -72,9 +70,8 @@ static int unknown_command(const char *name)
         fprintf(stderr, "spectool: unknown %s %s: %s\n", kind, name, hint);
         return SP_E_USAGE;
     }
-    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++)
         if (!(*c)->hidden) near = sp_nearer(near, (*c)->name, name);
-    }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         near = sp_nearer(near, others[i], name);
     fprintf(stderr, "spectool: unknown %s %s%s%s%s (spectool --help)\n", kind, name,
@@ -133,11 +130,10 @@ static int run(const struct sp_command *command, int argc, char **argv)
 
     if (st == SP_OK && !args.help) st = sp_mpi_job_join(&group, command, &err);
     if (st && !sp_mpi_job_is_first()) err.text[0] = '\0';
-    if (st == SP_OK && args.help) {
+    if (st == SP_OK && args.help)
         sp_opt_print_help(stdout, command);
-    } else if (st == SP_OK) {
+    else if (st == SP_OK)
         st = run_joined(&args, group, &err);
-    }
     sp_args_release(&args);
     if (err.text[0] != '\0') {
         fflush(stdout);
@@ -187,9 +183,7 @@ int main(int argc, char **argv)
         print_commands(stderr);
         return SP_E_USAGE;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        return print_version(argc - 2, argv + 2);
-    }
+    if (strcmp(argv[1], "--version") == 0) return print_version(argc - 2, argv + 2);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(0, NULL);
     if (strcmp(argv[1], "help") == 0) return help(argc - 2, argv + 2);
     if ((command = find_command(argv[1])) == NULL) return unknown_command(argv[1]);

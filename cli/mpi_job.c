@@ -35,14 +35,12 @@ enum sp_status sp_mpi_job_join(struct sp_rank_group **out, const struct sp_comma
 
     *out = NULL;
     if (!is_started_by_mpi()) return SP_OK;
-    if (command->group_offset == 0) {
+    if (command->group_offset == 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "one process is enough: mpirun started several");
-    }
     if ((st = sp_rank_group_join(&group, "spectool-mpi.so", err))) return st;
-    if (sp_rank_group_size(group) > 1) {
+    if (sp_rank_group_size(group) > 1)
         *out = group;
-    } else {
+    else
         sp_rank_group_leave(group);
-    }
     return SP_OK;
 }

@@ -45,8 +45,7 @@ static const struct {
 
 const char *sp_other_tools_hint(const char *command)
 {
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (strcmp(hints[i].command, command) == 0) return hints[i].hint;
-    }
     return NULL;
 }

@@ -92,10 +92,8 @@ static void remove_older(const char *cache, const char *prefix, const char *name
 
     while (folder && (entry = readdir(folder)) != NULL) {
         char *path = NULL;
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
-            strcmp(entry->d_name, name) == 0) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || strcmp(entry->d_name, name) == 0)
             continue;
-        }
         if (sp_file_join(&path, cache, entry->d_name, NULL) == SP_OK) unlink(path);
         free(path);
     }
@@ -148,9 +146,8 @@ static enum sp_status check_folder(const char *folder, struct sp_err *err)
     enum sp_status st;
 
     if ((st = sp_file_join(&config, folder, "config.json", err)) ||
-        (st = sp_file_join(&modelfile, folder, "Modelfile", err)) || sp_file_exists(config)) {
+        (st = sp_file_join(&modelfile, folder, "Modelfile", err)) || sp_file_exists(config))
         goto done;
-    }
     if (sp_file_exists(modelfile)) {
         st = sp_fail(err, SP_E_INPUT,
                      "%s: a folder without config.json is no checkpoint; spectool create -f %s "
@@ -260,9 +257,8 @@ static const char *name_in_address(const char *text)
     static const char *const sites[] = {"https://huggingface.co/", "huggingface.co/",
                                         "https://hf.co/", "hf.co/"};
 
-    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) {
+    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++)
         if (strncmp(text, sites[i], strlen(sites[i])) == 0) return text + strlen(sites[i]);
-    }
     return NULL;
 }
 
@@ -304,9 +300,8 @@ static void print_prefix(char prefix[NAME_MAX], const struct checkpoint *c)
     char *end;
 
     snprintf(prefix, NAME_MAX, "%.100s", c->named.path ? text : strrchr(text, '/') + 1);
-    for (end = prefix; *end; end++) {
+    for (end = prefix; *end; end++)
         if (c->named.path && strchr("/:@", *end)) *end = '-';
-    }
     snprintf(end, 32, "-%016" PRIx64 "-", sp_hash64(text, strlen(text)));
 }
 

@@ -22,9 +22,8 @@ void sp_user_stores_find(struct sp_user_stores *out)
     out->stores = (struct sp_source_stores){NULL, ollama};
     if (print_folder(hub, size, "HF_HUB_CACHE", "") || print_folder(hub, size, "HF_HOME", "/hub") ||
         print_folder(hub, size, "XDG_CACHE_HOME", "/huggingface/hub") ||
-        print_folder(hub, size, "HOME", "/.cache/huggingface/hub")) {
+        print_folder(hub, size, "HOME", "/.cache/huggingface/hub"))
         out->stores.hub = hub;
-    }
     if (print_folder(ollama, size, "OLLAMA_MODELS", "")) return;
     if (!print_folder(ollama, size, "HOME", "/.ollama/models") || access(ollama, F_OK) != 0)
         out->stores.ollama = system_models;

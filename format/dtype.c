@@ -42,9 +42,8 @@ enum { N_DTYPES = sizeof dtypes / sizeof *dtypes, PANEL_ALIGN = 64 };
 
 static const struct sp_dtype_info *find(uint32_t dtype)
 {
-    for (size_t i = 0; i < N_DTYPES; i++) {
+    for (size_t i = 0; i < N_DTYPES; i++)
         if (dtypes[i].dtype == dtype) return dtypes + i;
-    }
     return NULL;
 }
 
@@ -112,9 +111,8 @@ static bool product(size_t *out, const uint64_t *shape, unsigned n)
 {
     size_t p = 1;
 
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         if (shape[i] > SIZE_MAX || !sp_mul(&p, p, (size_t)shape[i])) return false;
-    }
     *out = p;
     return true;
 }
@@ -134,9 +132,8 @@ static bool panels_size(size_t *out, enum sp_dtype dtype, const uint64_t *shape,
 {
     size_t n, rows, size;
 
-    if (rank < 2 || shape[rank - 2] > SIZE_MAX - SP_PANEL_ROWS || shape[rank - 1] > SIZE_MAX) {
+    if (rank < 2 || shape[rank - 2] > SIZE_MAX - SP_PANEL_ROWS || shape[rank - 1] > SIZE_MAX)
         return false;
-    }
     rows = (size_t)shape[rank - 2];
     if (!product(&n, shape, rank - 2)) return false;
     if (!sp_mul(&n, n, (rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS)) return false;

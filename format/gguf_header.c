@@ -111,9 +111,8 @@ static enum sp_status take_name(struct reader *r, struct place *place, const cha
     if ((st = need(r, len, what))) return st;
     place->name = r->pos;
     place->name_len = (size_t)len;
-    if (memchr(r->header.bytes + r->pos, 0, (size_t)len)) {
+    if (memchr(r->header.bytes + r->pos, 0, (size_t)len))
         return sp_fail(r->err, SP_E_INPUT, "%s at byte %zu holds a NUL", what, r->pos);
-    }
     r->names_size += (size_t)len + 1;
     r->pos += (size_t)len;
     return SP_OK;
@@ -132,9 +131,8 @@ static enum sp_status skip_elements(struct reader *r, const struct sp_gguf_value
     if (v->type == SP_GGUF_STRING) {
         for (uint64_t i = 0; i < v->n; i++) {
             if ((st = take_u64(r, &len, "the length of a string")) ||
-                (st = need(r, len, "a string"))) {
+                (st = need(r, len, "a string")))
                 return st;
-            }
             r->pos += (size_t)len;
         }
         return SP_OK;
@@ -158,9 +156,8 @@ static enum sp_status read_value(struct reader *r, struct sp_gguf_value *v, stru
     v->n = 1;
     v->is_array = type == SP_GGUF_ARRAY;
     if (v->is_array && ((st = take_u32(r, &type, "the type of an array")) ||
-                        (st = take_u64(r, &v->n, "the length of an array")))) {
+                        (st = take_u64(r, &v->n, "the length of an array"))))
         return st;
-    }
     if (type >= SP_GGUF_N_TYPES || type == SP_GGUF_ARRAY) {
         return sp_fail(r->err, SP_E_INPUT, "%.*s: %s has type %" PRIu32 ", which is unknown",
                        NAME_OF(r, place), v->is_array ? "an array's element" : "its value", type);
@@ -184,9 +181,7 @@ static enum sp_status read_shape(struct reader *r, struct sp_gguf_tensor *t)
     t->rank = rank;
     for (unsigned i = 0; i < rank; i++) {
         if ((st = take_u64(r, &t->shape[rank - 1 - i], "a dimension"))) return st;
-        if (t->shape[rank - 1 - i] == 0) {
-            return sp_fail(r->err, SP_E_INPUT, "dimension %u is 0", i);
-        }
+        if (t->shape[rank - 1 - i] == 0) return sp_fail(r->err, SP_E_INPUT, "dimension %u is 0", i);
     }
     return SP_OK;
 }
@@ -271,12 +266,10 @@ static enum sp_status read_entries(struct reader *r)
     if ((st = sp_new(&h->tensors, h->n_tensors, sizeof *h->tensors, r->err))) return st;
     if ((st = sp_new(&r->values, h->n_values, sizeof *r->values, r->err))) return st;
     if ((st = sp_new(&r->tensors, h->n_tensors, sizeof *r->tensors, r->err))) return st;
-    for (size_t i = 0; i < h->n_values; i++) {
+    for (size_t i = 0; i < h->n_values; i++)
         if ((st = read_value(r, &h->values[i], &r->values[i]))) return st;
-    }
-    for (size_t i = 0; i < h->n_tensors; i++) {
+    for (size_t i = 0; i < h->n_tensors; i++)
         if ((st = read_tensor(r, &h->tensors[i], &r->tensors[i]))) return st;
-    }
     return SP_OK;
 }
 
@@ -334,9 +327,8 @@ static enum sp_status sort_values(struct reader *r, uint64_t *alignment)
             return sp_fail(r->err, SP_E_INPUT, "%.*s occurs twice", SHOWN_NAME, v->key);
         if (strcmp(v->key, "general.alignment") != 0) continue;
         if (v->is_array || v->type != SP_GGUF_U32 || sp_get32(v->at) == 0 ||
-            (sp_get32(v->at) & (sp_get32(v->at) - 1))) {
+            (sp_get32(v->at) & (sp_get32(v->at) - 1)))
             return sp_fail(r->err, SP_E_INPUT, "general.alignment is not a power of two");
-        }
         *alignment = sp_get32(v->at);
     }
     return SP_OK;

@@ -56,9 +56,8 @@ static enum sp_status place(struct sp_pack *pack, struct layout_cursor *at, cons
 static enum sp_status read_name(struct sp_pack_tensor *t, struct layout_cursor *at, size_t size,
                                 struct sp_err *err)
 {
-    if (size >= at->names_left || at->name[size] != 0) {
+    if (size >= at->names_left || at->name[size] != 0)
         return sp_fail(err, SP_E_INPUT, "its name is not among the directory's names");
-    }
     t->name = (const char *)at->name;
     if (!sp_pack_name_valid(t->name, size)) {
         return sp_fail(err, SP_E_INPUT, "its name is not 1 to %d bytes of printable UTF-8",
@@ -151,26 +150,21 @@ static enum sp_status read_directory(struct sp_pack *pack, struct sp_err *err)
     uint64_t end;
 
     sp_file_prefetch(entry, (size_t)h->directory_size);
-    if (sp_hash64(entry, h->directory_size) != h->directory_digest) {
+    if (sp_hash64(entry, h->directory_size) != h->directory_digest)
         return sp_fail(err, SP_E_INPUT, "the directory does not match its digest");
-    }
     at.name = entry + (size_t)h->n_tensors * SP_PACK_TENSOR_ENTRY +
               (size_t)h->n_sections * SP_PACK_SECTION_ENTRY;
     at.names_left = h->names_size;
     if ((st = sp_new(&pack->tensors, h->n_tensors, sizeof *pack->tensors, err))) return st;
     if ((st = sp_new(&pack->sections, h->n_sections, sizeof *pack->sections, err))) return st;
-    if ((st = sp_new(&pack->gaps, (size_t)h->n_tensors + h->n_sections, sizeof *pack->gaps, err))) {
+    if ((st = sp_new(&pack->gaps, (size_t)h->n_tensors + h->n_sections, sizeof *pack->gaps, err)))
         return st;
-    }
-    for (size_t i = 0; i < h->n_tensors; i++, entry += SP_PACK_TENSOR_ENTRY) {
+    for (size_t i = 0; i < h->n_tensors; i++, entry += SP_PACK_TENSOR_ENTRY)
         if ((st = read_tensor(pack, &at, i, entry, err))) return st;
-    }
-    if (at.names_left) {
+    if (at.names_left)
         return sp_fail(err, SP_E_INPUT, "%zu bytes of names belong to no tensor", at.names_left);
-    }
-    for (size_t i = 0; i < h->n_sections; i++, entry += SP_PACK_SECTION_ENTRY) {
+    for (size_t i = 0; i < h->n_sections; i++, entry += SP_PACK_SECTION_ENTRY)
         if ((st = read_section(pack, &at, i, entry, err))) return st;
-    }
     if (at.n_placed == 0) at.end = SP_PACK_PAGE;
     if (!sp_pack_next_offset(&end, at.end, false) || end != h->directory_offset) {
         return sp_fail(err, SP_E_INPUT, "directory at offset %llu, expected %llu",

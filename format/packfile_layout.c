@@ -15,9 +15,8 @@ const uint8_t sp_pack_magic[8] = {0x89, 'S', 'P', 'K', 0x0D, 0x0A, 0x1A, 0x0A};
 
 static bool all_zero(const uint8_t *p, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         if (p[i]) return false;
-    }
     return true;
 }
 
@@ -71,9 +70,8 @@ enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *byt
         return sp_fail(err, SP_E_INPUT,
                        "a GGUF file, expected a packed one, which spectool create makes from it");
     }
-    if (size < sizeof sp_pack_magic || memcmp(bytes, sp_pack_magic, sizeof sp_pack_magic) != 0) {
+    if (size < sizeof sp_pack_magic || memcmp(bytes, sp_pack_magic, sizeof sp_pack_magic) != 0)
         return sp_fail(err, SP_E_INPUT, "not a packed file");
-    }
     if (size < SP_PACK_PAGE) {
         return sp_fail(err, SP_E_INPUT, "%llu bytes, shorter than a packed file's first page",
                        (unsigned long long)size);
@@ -85,12 +83,10 @@ enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *byt
         return sp_fail(err, SP_E_UNSUPPORTED, "format version %u.%u is newer than %d.%d", h.major,
                        h.minor, SP_PACK_MAJOR, SP_PACK_MINOR);
     }
-    if (sp_get64(bytes + 120) != sp_hash64(bytes, SP_PACK_HEADER_DIGESTED)) {
+    if (sp_get64(bytes + 120) != sp_hash64(bytes, SP_PACK_HEADER_DIGESTED))
         return sp_fail(err, SP_E_INPUT, "the header does not match its digest");
-    }
-    if (h.major != SP_PACK_MAJOR) {
+    if (h.major != SP_PACK_MAJOR)
         return sp_fail(err, SP_E_INPUT, "format version %u.%u does not exist", h.major, h.minor);
-    }
     h.file_size = sp_get64(bytes + 16);
     h.directory_offset = sp_get64(bytes + 24);
     h.directory_size = sp_get64(bytes + 32);
@@ -98,9 +94,8 @@ enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *byt
     h.n_tensors = sp_get32(bytes + 48);
     h.n_sections = sp_get32(bytes + 52);
     h.names_size = sp_get32(bytes + 56);
-    if (sp_get32(bytes + 12) != SP_PACK_HEADER_SIZE || !all_zero(bytes + 60, 60)) {
+    if (sp_get32(bytes + 12) != SP_PACK_HEADER_SIZE || !all_zero(bytes + 60, 60))
         return sp_fail(err, SP_E_INPUT, "reserved bytes of the header are not zero");
-    }
     if (!all_zero(bytes + SP_PACK_HEADER_SIZE, SP_PACK_PAGE - SP_PACK_HEADER_SIZE)) {
         return sp_fail(err, SP_E_INPUT, "bytes between the header and offset %d are not zero",
                        SP_PACK_PAGE);
@@ -121,9 +116,8 @@ void sp_pack_put_tensor(uint8_t *p, const struct sp_pack_tensor *t, uint64_t off
     p[3] = (uint8_t)t->dtype;
     p[4] = (uint8_t)t->layout;
     p[5] = (uint8_t)t->rank;
-    for (unsigned i = 0; i < t->rank; i++) {
+    for (unsigned i = 0; i < t->rank; i++)
         sp_put64(p + 8 + 8 * i, t->shape[i]);
-    }
     sp_put64(p + 40, offset);
     sp_put64(p + 48, t->size);
     sp_put64(p + 56, t->digest);
@@ -136,18 +130,14 @@ enum sp_status sp_pack_get_tensor(struct sp_pack_tensor *out, uint64_t *offset, 
 
     *name_size = sp_get16(p);
     *out = (struct sp_pack_tensor){.rank = p[5]};
-    if (p[2] != SP_PART_TARGET && p[2] != SP_PART_DRAFT) {
+    if (p[2] != SP_PART_TARGET && p[2] != SP_PART_DRAFT)
         return sp_fail(err, SP_E_INPUT, "part %u, expected 1 (target) or 2 (draft)", p[2]);
-    }
-    if (!sp_dtype_is_packed(p[3])) {
+    if (!sp_dtype_is_packed(p[3]))
         return sp_fail(err, SP_E_UNSUPPORTED, "type number %u is not known", p[3]);
-    }
-    if (p[4] != SP_PLAIN && p[4] != SP_PANEL) {
+    if (p[4] != SP_PLAIN && p[4] != SP_PANEL)
         return sp_fail(err, SP_E_UNSUPPORTED, "layout number %u is not known", p[4]);
-    }
-    if (p[5] > SP_PACK_MAX_RANK) {
+    if (p[5] > SP_PACK_MAX_RANK)
         return sp_fail(err, SP_E_INPUT, "rank %u, expected at most %d", p[5], SP_PACK_MAX_RANK);
-    }
     out->part = (enum sp_part)p[2];
     out->dtype = (enum sp_dtype)p[3];
     out->layout = (enum sp_layout)p[4];
@@ -162,9 +152,8 @@ enum sp_status sp_pack_get_tensor(struct sp_pack_tensor *out, uint64_t *offset, 
     out->size = sp_get64(p + 48);
     out->digest = sp_get64(p + 56);
     if (sp_get16(p + 6) != 0) return sp_fail(err, SP_E_INPUT, "reserved bytes are not zero");
-    if (!sp_tensor_size(&size, out->dtype, out->layout, out->shape, out->rank)) {
+    if (!sp_tensor_size(&size, out->dtype, out->layout, out->shape, out->rank))
         return sp_fail(err, SP_E_INPUT, "its shape is impossible for its type and layout");
-    }
     if (size != out->size) {
         return sp_fail(err, SP_E_INPUT, "%llu bytes, but its type and shape need %zu",
                        (unsigned long long)out->size, size);
@@ -189,9 +178,8 @@ enum sp_status sp_pack_get_section(struct sp_pack_section *out, uint64_t *offset
 {
     unsigned kind = sp_get16(p);
 
-    if (kind == 0 || kind >= SP_N_SECTIONS) {
+    if (kind == 0 || kind >= SP_N_SECTIONS)
         return sp_fail(err, SP_E_UNSUPPORTED, "section kind %u is not known", kind);
-    }
     *out = (struct sp_pack_section){
         .kind = (enum sp_section)kind,
         .part = (enum sp_part)p[2],
@@ -267,9 +255,8 @@ uint64_t sp_pack_content_limit(uint64_t stored)
 bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)
 {
     if (kind == SP_SECTION_MODELFILE || kind == SP_SECTION_PAIRING ||
-        kind == SP_SECTION_CALIBRATION || kind == SP_SECTION_RECEIPTS) {
+        kind == SP_SECTION_CALIBRATION || kind == SP_SECTION_RECEIPTS)
         return part == SP_PART_FILE;
-    }
     if (kind == SP_SECTION_ADAPTERS || kind == SP_SECTION_POOLING || kind == SP_SECTION_SMOOTHING)
         return part == SP_PART_TARGET;
     return part == SP_PART_TARGET || part == SP_PART_DRAFT;

@@ -58,16 +58,14 @@ static enum sp_status check_tensor(const struct sp_pack_tensor *t, size_t *size,
 {
     bool shape_ok = t->rank <= SP_PACK_MAX_RANK;
 
-    for (unsigned i = 0; shape_ok && i < t->rank; i++) {
+    for (unsigned i = 0; shape_ok && i < t->rank; i++)
         shape_ok = t->shape[i] != 0;
-    }
     if (!sp_pack_name_valid(t->name, strlen(t->name))) {
         return sp_fail(err, SP_E_INPUT, "tensor name %s is not 1 to %d bytes of printable UTF-8",
                        t->name, SP_PACK_MAX_NAME);
     }
-    if (t->part != SP_PART_TARGET && t->part != SP_PART_DRAFT) {
+    if (t->part != SP_PART_TARGET && t->part != SP_PART_DRAFT)
         return sp_fail(err, SP_E_BUG, "tensor %s belongs to part %d", t->name, (int)t->part);
-    }
     if (!shape_ok || !sp_dtype_is_packed((uint32_t)t->dtype) ||
         !sp_tensor_size(size, t->dtype, t->layout, t->shape, t->rank)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -83,11 +81,9 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
     char *name;
 
     qsort(w->slots, w->n_slots, sizeof *w->slots, compare_slots);
-    for (size_t i = 0; i < w->n_slots; i++) {
-        if (!sp_add(&w->names_size, w->names_size, strlen(w->slots[i].tensor.name) + 1)) {
+    for (size_t i = 0; i < w->n_slots; i++)
+        if (!sp_add(&w->names_size, w->names_size, strlen(w->slots[i].tensor.name) + 1))
             return sp_fail(err, SP_E_UNSUPPORTED, "the tensors' names are too long together");
-        }
-    }
     if (w->names_size > UINT32_MAX || w->n_slots > UINT32_MAX) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%zu tensors are more than a packed file holds",
                        w->n_slots);
@@ -108,9 +104,8 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
         s->tensor.name = name;
         name += size;
         if (!sp_pack_next_offset(&s->offset, w->end, first) ||
-            __builtin_add_overflow(s->offset, s->tensor.size, &w->end) || w->end > INT64_MAX) {
+            __builtin_add_overflow(s->offset, s->tensor.size, &w->end) || w->end > INT64_MAX)
             return sp_fail(err, SP_E_UNSUPPORTED, "the tensors are too large for one file");
-        }
         w->slot_of[s->given] = i;
     }
     return SP_OK;
@@ -173,9 +168,8 @@ static enum sp_status add_section(struct sp_pack_writer *w, const struct sp_pack
     for (; at > 0; at--) {
         before = &w->sections[at - 1];
         if (before->part < section->part ||
-            (before->part == section->part && before->kind <= section->kind)) {
+            (before->part == section->part && before->kind <= section->kind))
             break;
-        }
         w->sections[at] = w->sections[at - 1];
         w->contents[at] = w->contents[at - 1];
     }
@@ -183,9 +177,8 @@ static enum sp_status add_section(struct sp_pack_writer *w, const struct sp_pack
     w->contents[at] = stored;
     w->n_sections++;
     before = at ? &w->sections[at - 1] : NULL;
-    if (before && before->part == section->part && before->kind == section->kind) {
+    if (before && before->part == section->part && before->kind == section->kind)
         return sp_fail(err, SP_E_BUG, "section %s is given twice", sp_section_name(section->kind));
-    }
     return SP_OK;
 }
 
@@ -341,9 +334,8 @@ enum sp_status sp_pack_writer_part_digest(uint64_t *out, const struct sp_pack_wr
 
     if ((st = check_complete(w, err))) return st;
     if ((st = sp_new(&tensors, w->n_slots, sizeof *tensors, err))) return st;
-    for (size_t i = 0; i < w->n_slots; i++) {
+    for (size_t i = 0; i < w->n_slots; i++)
         tensors[i] = w->slots[i].tensor;
-    }
     st = sp_pack_digest_part(out, tensors, w->n_slots, part, err);
     free(tensors);
     return st;
@@ -378,9 +370,8 @@ static enum sp_status place_rest(struct sp_pack_writer *w, struct sp_pack_header
     }
     if (w->n_slots + w->n_sections == 0) end = SP_PACK_PAGE;
     if (!sp_pack_next_offset(&h->directory_offset, end, false) ||
-        h->directory_offset > INT64_MAX - h->directory_size) {
+        h->directory_offset > INT64_MAX - h->directory_size)
         return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
-    }
     h->file_size = h->directory_offset + h->directory_size;
     return SP_OK;
 }
@@ -398,12 +389,10 @@ static enum sp_status write_sections(struct sp_pack_writer *w, struct sp_err *er
 
 static void put_directory(uint8_t *p, const struct sp_pack_writer *w)
 {
-    for (size_t i = 0; i < w->n_slots; i++, p += SP_PACK_TENSOR_ENTRY) {
+    for (size_t i = 0; i < w->n_slots; i++, p += SP_PACK_TENSOR_ENTRY)
         sp_pack_put_tensor(p, &w->slots[i].tensor, w->slots[i].offset);
-    }
-    for (size_t i = 0; i < w->n_sections; i++, p += SP_PACK_SECTION_ENTRY) {
+    for (size_t i = 0; i < w->n_sections; i++, p += SP_PACK_SECTION_ENTRY)
         sp_pack_put_section(p, &w->sections[i], w->section_offsets[i]);
-    }
     memcpy(p, w->names, w->names_size);
 }
 
@@ -444,9 +433,8 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
 
     if ((st = check_complete(w, err)) || (st = write_input_stats(w, err)) ||
         (st = place_rest(w, &h, err)) || (st = write_sections(w, err)) ||
-        (st = write_directory(w, &h, err))) {
+        (st = write_directory(w, &h, err)))
         return st;
-    }
     if ((st = sp_atomic_file_commit(w->file, err))) return st;
     if (file_size) *file_size = h.file_size;
     return SP_OK;
@@ -456,12 +444,10 @@ void sp_pack_writer_close(struct sp_pack_writer *w)
 {
     if (w == NULL) return;
     sp_atomic_file_close(w->file);
-    for (size_t i = 0; i < w->n_slots; i++) {
+    for (size_t i = 0; i < w->n_slots; i++)
         sp_hash_free(w->slots[i].hash);
-    }
-    for (size_t i = 0; i < w->n_sections; i++) {
+    for (size_t i = 0; i < w->n_sections; i++)
         free(w->contents[i]);
-    }
     free(w->window);
     free(w->slots);
     free(w->slot_of);

@@ -217,9 +217,8 @@ static bool is_item(const struct sp_json *object, const struct member *rows)
         const struct member *row = find_row(&rows, it.key);
         if (row == NULL || !is_valid(it.value, row->type)) return false;
     }
-    for (; rows->type != END; rows++) {
+    for (; rows->type != END; rows++)
         if (!rows->optional) return false;
-    }
     return true;
 }
 
@@ -231,9 +230,8 @@ static bool is_list(const struct sp_json *list, const struct member *row, size_t
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) return false;
     if (row->type == RESULTS && n != *n_items) return false;
     *n_items = n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (!is_item(sp_json_at(list, i), row->items)) return false;
-    }
     return true;
 }
 
@@ -249,9 +247,8 @@ static enum sp_status check_members(const struct sp_json *receipt, const struct 
             row && (row->items ? is_list(it.value, row, &n_items) : is_valid(it.value, row->type));
         if (!good) return fail_member(it.key, err);
     }
-    for (; rows->type != END; rows++) {
+    for (; rows->type != END; rows++)
         if (!rows->optional) return sp_fail(err, SP_E_INPUT, "member %s is missing", rows->name);
-    }
     return SP_OK;
 }
 
@@ -259,9 +256,8 @@ static enum sp_status check_receipt(const struct sp_json *receipt, struct sp_err
 {
     const char *kind = sp_json_get_text(receipt, "kind");
 
-    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, kind) == 0) return check_members(receipt, kinds[i].members, err);
-    }
     return sp_fail(err, SP_E_INPUT, "its kind is not known");
 }
 
@@ -298,9 +294,8 @@ enum sp_status sp_receipts_parse(struct sp_json **out, const char *text, size_t 
     if ((st = sp_json_parse_within(&root, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
         goto done;
     n = sp_json_len(root);
-    if (sp_json_kind(root) != SP_JSON_ARRAY || n == 0 || n > SP_RECEIPTS_MAX) {
+    if (sp_json_kind(root) != SP_JSON_ARRAY || n == 0 || n > SP_RECEIPTS_MAX)
         st = sp_fail(err, SP_E_INPUT, "not a list of 1 to %d receipts", SP_RECEIPTS_MAX);
-    }
     for (size_t i = 0; i < n && !st; i++) {
         const struct sp_json *receipt = sp_json_at(root, i);
 

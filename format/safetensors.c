@@ -144,9 +144,8 @@ static enum sp_status read_weight_map(struct mapped **out, size_t *n, const stru
     struct mapped *mapped = NULL;
     size_t i = 0, len;
 
-    if (sp_json_kind(map) != SP_JSON_OBJECT || sp_json_len(map) == 0) {
+    if (sp_json_kind(map) != SP_JSON_OBJECT || sp_json_len(map) == 0)
         return sp_fail(err, SP_E_INPUT, "weight_map is missing, empty or no object");
-    }
     if ((st = sp_new(&mapped, sp_json_len(map), sizeof *mapped, err))) return st;
     for (struct sp_json_iter it = {0}; sp_json_next(map, &it); i++) {
         const char *shard = sp_json_to_string(it.value, &len);

@@ -144,9 +144,8 @@ static enum sp_status read_offsets(struct reader *r, struct sp_safetensor *t,
         return sp_fail(r->err, SP_E_INPUT, "data_offsets has %zu elements, expected 2",
                        sp_json_len(v));
     }
-    if (!sp_json_to_u64(sp_json_at(v, 0), &begin) || !sp_json_to_u64(sp_json_at(v, 1), &end)) {
+    if (!sp_json_to_u64(sp_json_at(v, 0), &begin) || !sp_json_to_u64(sp_json_at(v, 1), &end))
         return sp_fail(r->err, SP_E_INPUT, "data_offsets are not two integers 0..2^64-1");
-    }
     if (begin > end) {
         return sp_fail(r->err, SP_E_INPUT,
                        "data_offsets [%" PRIu64 ", %" PRIu64 "] end before they begin", begin, end);
@@ -286,9 +285,8 @@ static void shape_text(char text[256], const struct sp_safetensor *t)
 {
     size_t len = 0;
 
-    for (unsigned i = 0; i < t->rank; i++) {
+    for (unsigned i = 0; i < t->rank; i++)
         len += (size_t)snprintf(text + len, 256 - len, "%s%" PRIu64, i ? ", " : "", t->shape[i]);
-    }
     text[len] = '\0';
 }
 
@@ -347,9 +345,8 @@ static enum sp_status check_ranges(struct reader *r)
                        "file has only %" PRIu64 ": truncated",
                        SHOWN_NAME, t->name, at, have);
     }
-    if (at != have) {
+    if (at != have)
         return sp_fail(r->err, SP_E_INPUT, "%" PRIu64 " bytes follow the last tensor", have - at);
-    }
     for (size_t i = 0; i < n; i++)
         r->header.tensors[i].offset += r->data_start;
     return SP_OK;

@@ -154,9 +154,8 @@ static enum sp_status print_header(struct sp_strbuf *text, const struct sp_safet
                         sp_dtype_info(t->dtype)->safetensors)) ||
             (st = print_shape(text, t, err)) ||
             (st = print(text, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", p->offset,
-                        p->offset + p->size))) {
+                        p->offset + p->size)))
             return st;
-        }
     }
     if ((st = print(text, err, "}"))) return st;
     while (st == SP_OK && text->len % sizeof size)
@@ -265,9 +264,8 @@ enum sp_status sp_safetensors_writer_put(struct sp_safetensors_writer *w, size_t
     struct shard *s = &w->shards[p->shard];
     enum sp_status st = SP_OK;
 
-    if (offset > p->size || size > p->size - offset) {
+    if (offset > p->size || size > p->size - offset)
         return sp_fail(err, SP_E_BUG, "bytes after the end of tensor %zu", i);
-    }
     if (size == 0) return SP_OK;
     pthread_mutex_lock(&w->lock);
     if (s->output == NULL) st = begin_shard(w, s, err);

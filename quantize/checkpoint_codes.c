@@ -126,13 +126,12 @@ void sp_checkpoint_codes_decode_row(float *out, const float values[256], const u
         size_t end = cols - k < left ? cols : k + left;
         float scale = groups->scales[g], zero = groups->zeros ? groups->zeros[g] : 0;
 
-        if (groups->biases) {
+        if (groups->biases)
             for (; k < end; k++)
                 out[k] = values[codes[k]] * scale + zero;
-        } else {
+        else
             for (; k < end; k++)
                 out[k] = (values[codes[k]] - zero) * scale;
-        }
     }
 }
 

@@ -331,14 +331,13 @@ void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_b
     const struct sp_ggml_type_info *info = sp_ggml_type_info(type);
 
     assert(info->block);
-    if (type == SP_GGML_F32) {
+    if (type == SP_GGML_F32)
         sp_read_f32(out, blocks, n_blocks);
-    } else if (type == SP_GGML_F16) {
+    else if (type == SP_GGML_F16)
         sp_read_f16(out, blocks, n_blocks);
-    } else if (type == SP_GGML_BF16) {
+    else if (type == SP_GGML_BF16)
         sp_read_bf16(out, blocks, n_blocks);
-    } else {
+    else
         for (size_t i = 0; i < n_blocks; i++)
             decoders[type](out + i * info->block, blocks + i * info->size);
-    }
 }

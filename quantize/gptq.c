@@ -100,12 +100,11 @@ static void load_block(double *a, const float *sums, size_t width, const struct 
         for (size_t j = first; j < width; j++, sums += N) {
             size_t k = order->places[j / N] * N + j % N;
 
-            for (size_t i = 0; i < N; i++) {
+            for (size_t i = 0; i < N; i++)
                 if (to + i <= k)
                     a[k * SP_GPTQ_BLOCK + to + i] = (double)sums[i];
                 else if (first + i <= j)
                     a[(to + i) * SP_GPTQ_BLOCK + k] = (double)sums[i];
-            }
         }
     }
 }
@@ -232,10 +231,9 @@ static void set_by_squares(float *factors, const float *squares, size_t cols)
     for (size_t first = 0; first < cols; first += N) {
         double d[N], largest = 0;
 
-        if (first % SP_GPTQ_BLOCK == 0) {
+        if (first % SP_GPTQ_BLOCK == 0)
             for (size_t g = 0; g < width_of(cols, first / SP_GPTQ_BLOCK) / N; g++)
                 *factors++ = (float)g;
-        }
         for (size_t i = 0; i < N; i++) {
             d[i] = mean > 0 ? (double)squares[first + i] + mean / 10 : 1;
             largest = d[i] > largest ? d[i] : largest;
@@ -263,9 +261,8 @@ void sp_gptq_factors(float *out, struct sp_gptq_weights weights, size_t matrix, 
 
 bool sp_gptq_are_squares(const float *squares, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (!(squares[i] >= 0 && squares[i] <= 1)) return false;
-    }
     return true;
 }
 

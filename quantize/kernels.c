@@ -105,9 +105,8 @@ const struct sp_kernels *const *sp_kernels_all(void)
 
 bool sp_kernels_supported(const struct sp_kernels *kernels)
 {
-    for (size_t i = 0; i < N_CHOICES; i++) {
+    for (size_t i = 0; i < N_CHOICES; i++)
         if (choices[i].kernels == kernels) return choices[i].runs();
-    }
     return false;
 }
 
@@ -128,15 +127,11 @@ enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, 
         *out = sp_kernels_best();
         return SP_OK;
     }
-    for (size_t i = 0; i < N_CHOICES; i++) {
+    for (size_t i = 0; i < N_CHOICES; i++)
         if (strcmp(name, choices[i].kernels->name) == 0) found = choices[i].kernels;
-    }
-    if (found == NULL) {
-        return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected %s", name, names);
-    }
-    if (!sp_kernels_supported(found)) {
+    if (found == NULL) return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected %s", name, names);
+    if (!sp_kernels_supported(found))
         return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": this CPU cannot run them", name);
-    }
     *out = found;
     return SP_OK;
 }

@@ -277,9 +277,8 @@ INLINE float block_max(const __m256 x[4])
     __m256i m = _mm256_setzero_si256();
 
     UNROLL
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         m = _mm256_max_epi32(m, _mm256_and_si256(_mm256_castps_si256(x[i]), magnitude));
-    }
     __m128i s = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
     s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 0x4e));
     s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 0xb1));

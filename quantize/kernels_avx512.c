@@ -251,9 +251,8 @@ INLINE void microscale_tile(enum sp_dtype dtype, unsigned code_bits, const struc
             sp_act_block_next(&at);
         }
         UNROLL
-        for (size_t t = 0; t < n_rows; t++) {
+        for (size_t t = 0; t < n_rows; t++)
             _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, _mm512_mul_ps(acc[t], row_scale));
-        }
         block += n_blocks % 2 * (size % 64); /* panels start on a cache line */
     }
 }
@@ -347,9 +346,8 @@ INLINE void float_panels(enum sp_dtype dtype, const struct sp_matmul *m, size_t 
     UNROLL
     for (size_t i = 0; i < n_wide; i++) {
         UNROLL
-        for (size_t t = 0; t < n_rows; t++) {
+        for (size_t t = 0; t < n_rows; t++)
             _mm512_storeu_ps(m->y + t * m->ldy + (first_panel + i) * LANES, acc[i][t]);
-        }
     }
 }
 

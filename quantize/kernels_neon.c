@@ -162,13 +162,12 @@ INLINE void microscale_decode(int8x16_t w[4], enum sp_dtype dtype, const uint8_t
         if (dtype == SP_Q3) code = vorrq_u8(code, plane_bits(block + 128, 1, h, g, 2, inverted));
         if (dtype == SP_Q5) code = vorrq_u8(code, plane_bits(block + 256, 1, h, g, 4, inverted));
         if (dtype == SP_Q6) code = vorrq_u8(code, plane_bits(block + 256, 2, h, g, 4, inverted));
-        if (dtype == SP_Q6) {
+        if (dtype == SP_Q6)
             w[g] = vreinterpretq_s8_u8(vaddq_u8(code, codebook));
-        } else if (dtype == SP_Q5) {
+        else if (dtype == SP_Q5)
             w[g] = vaddq_s8(vqtbl2q_s8(tables->entries, code), vreinterpretq_s8_u8(codebook));
-        } else {
+        else
             w[g] = vqtbl2q_s8(tables->entries, vorrq_u8(code, codebook));
-        }
     }
 }
 

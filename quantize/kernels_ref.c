@@ -100,10 +100,9 @@ static void float_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtyp
                 acc[t][r] = fmaf(w[r], x, acc[t][r]);
         }
     }
-    for (size_t t = 0; t < n_rows; t++) {
+    for (size_t t = 0; t < n_rows; t++)
         for (size_t r = 0; r < LANES; r++)
             y[t * ldy + r] = acc[t][r];
-    }
 }
 
 /* Returns sum_k w[k] * q[k] over n columns, exact in int32. */
@@ -124,11 +123,9 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
     float w_scale[LANES];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, panel += SP_Q8_BLOCK_SIZE) {
-        for (size_t r = 0; r < LANES; r++) {
-            for (size_t k = 0; k < SP_BLOCK; k++) {
+        for (size_t r = 0; r < LANES; r++)
+            for (size_t k = 0; k < SP_BLOCK; k++)
                 w[r][k] = (int8_t)(panel[64 * (k / 4) + 4 * r + k % 4] - 128);
-            }
-        }
         sp_read_bf16(w_scale, panel + LANES * SP_BLOCK, LANES);
         for (size_t t = 0; t < n_rows; t++) {
             const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
@@ -139,10 +136,9 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
             }
         }
     }
-    for (size_t t = 0; t < n_rows; t++) {
+    for (size_t t = 0; t < n_rows; t++)
         for (size_t r = 0; r < LANES; r++)
             y[t * ldy + r] = acc[t][r];
-    }
 }
 
 /* Decodes the entries of one block of 16 rows: entries[r][k]. */
@@ -189,10 +185,9 @@ static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp
         }
     }
     sp_read_f32(row_scale, panel, LANES);
-    for (size_t t = 0; t < n_rows; t++) {
+    for (size_t t = 0; t < n_rows; t++)
         for (size_t r = 0; r < LANES; r++)
             y[t * ldy + r] = acc[t][r] * (4 * row_scale[r]);
-    }
 }
 
 static void matmul(const struct sp_matmul *m)
@@ -203,15 +198,13 @@ static void matmul(const struct sp_matmul *m)
     bool known = sp_panel_size(&panel_size, m->dtype, m->acts->cols);
 
     assert(known && m->n_rows >= 1 && m->n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < m->n_panels; p++, panel += panel_size, y += LANES) {
-        if (m->dtype == SP_Q8) {
+    for (size_t p = 0; p < m->n_panels; p++, panel += panel_size, y += LANES)
+        if (m->dtype == SP_Q8)
             q8_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
-        } else if (sp_dtype_is_block(m->dtype)) {
+        else if (sp_dtype_is_block(m->dtype))
             microscale_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
-        } else {
+        else
             float_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
-        }
-    }
 }
 
 const struct sp_kernels sp_kernels_ref = {

@@ -21,10 +21,9 @@ static uint32_t max_bits(const float *x, size_t n)
     uint32x4_t max[4] = {vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0)};
     size_t i = 0;
 
-    for (; n - i >= 16; i += 16) {
+    for (; n - i >= 16; i += 16)
         for (size_t j = 0; j < 4; j++)
             max[j] = vmaxq_u32(max[j], size_bits(x + i + 4 * j));
-    }
     for (; i < n; i += 4) {
         float rest[4] = {0};
 

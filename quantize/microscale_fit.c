@@ -21,9 +21,7 @@ static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int
 
         while (n < 15 && x > entries[n] + entries[n + 1])
             n++;
-        if (x % 16 == 0) {
-            tables->index[t][bin] = (int8_t)n;
-        }
+        if (x % 16 == 0) tables->index[t][bin] = (int8_t)n;
         assert(n <= tables->index[t][bin] + 2);
         if (n == tables->index[t][bin]) tables->first[t][bin] = (int8_t)x;
         if (n <= tables->index[t][bin] + 1) tables->second[t][bin] = (int8_t)x;

@@ -56,9 +56,8 @@ static void note_single_node(const struct sp_backend_opts *opts, const struct sp
 enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
                                        const struct sp_backend_opts *opts, struct sp_err *err)
 {
-    if (opts->group && opts->n_ranks > 1) {
+    if (opts->group && opts->n_ranks > 1)
         return sp_fail(err, SP_E_USAGE, "--ranks under mpirun, which starts the ranks itself");
-    }
     bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
     struct sp_package_options options = {
         .size = sizeof options,
@@ -91,9 +90,8 @@ enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts)
     static const enum sp_draft_by values[] = {SP_DRAFT_BY_MODEL, SP_DRAFT_BY_NGRAM,
                                               SP_DRAFT_BY_BOTH};
 
-    for (size_t i = 0; opts->draft_by && sp_backend_draft_by[i]; i++) {
+    for (size_t i = 0; opts->draft_by && sp_backend_draft_by[i]; i++)
         if (strcmp(opts->draft_by, sp_backend_draft_by[i]) == 0) return values[i];
-    }
     return SP_DRAFT_BY_DEFAULT;
 }
 

@@ -11,10 +11,9 @@ static size_t count_matrices(const struct sp_pack *pack)
 {
     size_t n = sp_pack_n_tensors(pack);
 
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++)
         for (const char *at = sp_pack_tensor(pack, i)->name; *at; at++)
             n += *at == ',';
-    }
     return n;
 }
 

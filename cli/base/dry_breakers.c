@@ -17,9 +17,8 @@ enum sp_status sp_dry_texts_add(struct sp_dry_texts *t, const char *from, const 
         t->from = from;
     }
     if (strcmp(text, "none") == 0) return SP_OK;
-    if (t->n == SP_MAX_BREAKERS) {
+    if (t->n == SP_MAX_BREAKERS)
         return sp_fail(err, SP_E_USAGE, "more than %d sequence breakers", SP_MAX_BREAKERS);
-    }
     if (*text == '\0') return sp_fail(err, SP_E_USAGE, "a sequence breaker is empty");
     if ((st = sp_copy_text(&t->owned[t->n], text, strlen(text), err))) return st;
     t->at[t->n] = t->owned[t->n];

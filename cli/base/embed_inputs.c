@@ -14,9 +14,8 @@ enum sp_pooling sp_embed_pooling_of(const char *word)
     static const enum sp_pooling values[] = {SP_POOLING_LAST, SP_POOLING_MEAN, SP_POOLING_CLS,
                                              SP_POOLING_RANK};
 
-    for (size_t i = 0; word && sp_embed_server_poolings[i]; i++) {
+    for (size_t i = 0; word && sp_embed_server_poolings[i]; i++)
         if (strcmp(word, sp_embed_server_poolings[i]) == 0) return values[i];
-    }
     return SP_POOLING_OF_FILE;
 }
 

@@ -37,9 +37,8 @@ enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err 
         s = skip_whitespace(end);
         if (*s == ',') s = skip_whitespace(s + 1);
     }
-    if (st == SP_OK && array && last == NULL) {
+    if (st == SP_OK && array && last == NULL)
         st = sp_fail(err, SP_E_USAGE, "token IDs begin with [ but do not end with ]");
-    }
     if (st) sp_ids_release(&ids);
     *out = ids;
     return st;

@@ -85,9 +85,8 @@ enum sp_status sp_input_text(char **text, size_t *size, const char *path, const 
         return read_stream(text, size, stdin, sp_input_name(path), most, err);
     }
     if (!is_pipe(path)) return sp_file_read_text(text, size, path, most, err);
-    if ((stream = fopen(path, "rb")) == NULL) {
+    if ((stream = fopen(path, "rb")) == NULL)
         return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
-    }
     st = read_stream(text, size, stream, path, most, err);
     fclose(stream);
     return st;

@@ -59,9 +59,8 @@ static enum sp_status read_more(struct lines *l, struct sp_err *err)
     if ((st = sp_grow(&l->text, &l->cap, l->len + CHUNK, 1, err))) return st;
     if ((st = wait_for_input(l, err)) || should_stop(l)) return st;
     n = read(STDIN_FILENO, l->text + l->len, CHUNK);
-    if (n < 0 && errno != EINTR && errno != EAGAIN) {
+    if (n < 0 && errno != EINTR && errno != EAGAIN)
         return sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
-    }
     if (n > 0) l->len += (size_t)n;
     l->ended = n == 0;
     return SP_OK;

@@ -136,10 +136,9 @@ static uint64_t unit_of(const char *text)
     size_t n = strlen(text);
 
     if (n > 0 && strchr("Bb", text[n - 1])) n--;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strlen(units[i].name) == n && strncasecmp(units[i].name, text, n) == 0)
             return units[i].size;
-    }
     return 0;
 }
 
@@ -160,9 +159,8 @@ static bool read_size(uint64_t *out, const char *text)
     }
     unit = unit_of(rest);
     if (n_whole == 0 || n_whole > MOST_WHOLE || n_fraction > MOST_FRACTION || unit == 0 ||
-        (unit == 1 && n_fraction > 0)) {
+        (unit == 1 && n_fraction > 0))
         return false;
-    }
     n = strtoull(text, NULL, 10);
     if (n >= SIZE_MAX / unit) return false;
     fraction *= unit;
@@ -258,9 +256,8 @@ static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_
     enum sp_status st;
 
     if (list->items == NULL &&
-        (st = sp_new(&list->items, (size_t)p->argc, sizeof *list->items, p->err))) {
+        (st = sp_new(&list->items, (size_t)p->argc, sizeof *list->items, p->err)))
         return st;
-    }
     list->items[list->n++] = text;
     return SP_OK;
 }
@@ -283,9 +280,8 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     case SP_OPT_LIST:
         return add_to_list(p, text, to);
     default:
-        if (o->path && *text == '\0') {
+        if (o->path && *text == '\0')
             return sp_fail(p->err, SP_E_USAGE, "%s is empty, expected %s", p->given, o->value);
-        }
         memcpy(to, &text, sizeof text);
         return SP_OK;
     }
@@ -314,9 +310,8 @@ static enum sp_status take(struct parser *p, const struct sp_opt *o, const char 
         return SP_OK;
     }
     if (text == NULL && o->words && !word_follows(p, o)) text = o->words[0];
-    if (text == NULL && p->at + 1 == p->argc) {
+    if (text == NULL && p->at + 1 == p->argc)
         return sp_fail(p->err, SP_E_USAGE, "%s needs a value: %s %s", p->given, p->given, o->value);
-    }
     return set_value(p, o, text ? text : p->argv[++p->at]);
 }
 
@@ -334,9 +329,8 @@ static enum sp_status take_long(struct parser *p, const char *word)
     }
     for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
         if (!is_option(o)) continue;
-        if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0)) {
+        if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0))
             return take(p, o, "--", name, word[len] ? word + len + 1 : NULL);
-        }
     }
     return unknown(p, "--", name);
 }
@@ -347,10 +341,9 @@ static enum sp_status take_short(struct parser *p, const char *word)
         p->args->help = true;
         return SP_OK;
     }
-    for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
+    for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++)
         if (is_option(o) && o->letter == word[0] && word[1] == '\0')
             return take(p, o, "-", word, NULL);
-    }
     return unknown(p, "-", word);
 }
 
@@ -361,13 +354,12 @@ static enum sp_status take_words(struct parser *p)
 
     for (; p->at < p->argc && st == SP_OK && !p->args->help; p->at++) {
         char *word = p->argv[p->at];
-        if (only_operands || word[0] != '-' || word[1] == '\0') {
+        if (only_operands || word[0] != '-' || word[1] == '\0')
             p->args->operands[p->args->n_operands++] = word;
-        } else if (strcmp(word, "--") == 0) {
+        else if (strcmp(word, "--") == 0)
             only_operands = true;
-        } else {
+        else
             st = word[1] == '-' ? take_long(p, word + 2) : take_short(p, word + 1);
-        }
     }
     return st;
 }
@@ -412,9 +404,8 @@ static enum sp_status set_lines(struct sp_opt_list *list, const char *text, stru
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         n++;
     if ((st = sp_copy_text(&list->text, text, strlen(text), err)) ||
-        (st = sp_new(&list->items, n, sizeof *list->items, err))) {
+        (st = sp_new(&list->items, n, sizeof *list->items, err)))
         return st;
-    }
     for (char *at = list->text; *at != '\0';) {
         size_t len = strcspn(at, "\n");
         bool last = at[len] == '\0';
@@ -468,9 +459,8 @@ static enum sp_status check_operands(struct parser *p)
 
     if (p->args->help) return SP_OK;
     if (n < c->min_operands) return sp_fail(p->err, SP_E_USAGE, "expected %s", c->operands);
-    if (n > 0 && *p->args->operands[0] == '\0') {
+    if (n > 0 && *p->args->operands[0] == '\0')
         return sp_fail(p->err, SP_E_USAGE, "the first argument is empty, expected %s", c->operands);
-    }
     if (n <= c->max_operands) return SP_OK;
     if (c->text_operand != NULL) {
         return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s: quote a %s of several words",

@@ -96,12 +96,11 @@ void sp_opt_print_help(FILE *out, const struct sp_command *c)
             c->operands);
     sp_help_put_words(out, c->summary, 0, 0, width);
     fputs(c->opts->kind == SP_OPT_HEADING ? ".\n" : ".\n\nOptions:\n", out);
-    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
+    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++)
         if (o->kind == SP_OPT_HEADING)
             fprintf(out, "\n%s:\n", o->help);
         else
             print_option(out, o, width);
-    }
     if (c->opts->kind == SP_OPT_HEADING) fputc('\n', out);
     print_option(out, &help, width);
     if (c->takes_model) {

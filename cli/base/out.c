@@ -79,11 +79,10 @@ static void append_rate(char *line, size_t cap, const struct sp_progress *p, uin
     size_t len = strlen(line);
 
     if (left >= most) return;
-    if (p->unit && speed < 10) {
+    if (p->unit && speed < 10)
         snprintf(rate, sizeof rate, "%.1f", speed);
-    } else {
+    else
         (p->unit ? sp_out_count : sp_out_size)(rate, (uint64_t)speed);
-    }
     snprintf(line + len, cap - len, "  %s/s  %d:%02d left", rate, (int)left / 60, (int)left % 60);
 }
 
@@ -196,9 +195,8 @@ enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err, const ch
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     sp_utf8_hide_controls(text, strlen(text), "");
-    if ((st = sp_grow(&table->cells, &table->cap, table->n + 1, sizeof *table->cells, err))) {
+    if ((st = sp_grow(&table->cells, &table->cap, table->n + 1, sizeof *table->cells, err)))
         return st;
-    }
     if ((st = sp_copy_text(&table->cells[table->n], text, strlen(text), err))) return st;
     table->n++;
     return SP_OK;
@@ -265,10 +263,9 @@ static void set_unless_ignored(void (*handler)(int))
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction now;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             set_handler(numbers[i], handler);
-    }
 }
 
 void sp_signals_catch(void)

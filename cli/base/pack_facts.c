@@ -9,9 +9,8 @@
 
 bool sp_pack_has(const struct sp_pack *pack, enum sp_part part)
 {
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++)
         if (sp_pack_tensor(pack, i)->part == part) return true;
-    }
     return false;
 }
 
@@ -49,9 +48,8 @@ static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_
     size_t size = 0;
 
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
-    if (st == SP_OK && text != NULL) {
+    if (st == SP_OK && text != NULL)
         st = sp_modelfile_parse(&facts->records, sp_pack_path(pack), text, size, err);
-    }
     free(text);
     return st;
 }
@@ -144,9 +142,8 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     struct sp_pack_facts facts = {0};
 
     count_tensors(&facts, pack);
-    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++) {
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++)
         if (facts.parts[part].present) st = read_config(&facts.parts[part], pack, part, err);
-    }
     if (st == SP_OK && facts.parts[SP_PART_TARGET].present && facts.parts[SP_PART_DRAFT].present) {
         st = sp_config_fit_target(&facts.parts[SP_PART_DRAFT].config,
                                   &facts.parts[SP_PART_TARGET].config, err);

@@ -314,9 +314,8 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
 enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
                                      struct sp_err *err)
 {
-    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++)
         if (facts->parts[part].present) part_to_json(out, &facts->parts[part], part);
-    }
     pooling_to_json(out, &facts->parts[SP_PART_TARGET].config);
     merged_to_json(out, facts);
     if (facts->n_smoothed) sp_json_out_u64(out, "smoothed_norms", facts->n_smoothed);

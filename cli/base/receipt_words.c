@@ -71,9 +71,8 @@ static void types_words(char *text, const struct sp_json *receipt)
     double bits = 0, kl = 0;
     char size[SP_AMOUNT_TEXT], predicted[80] = "";
 
-    if (sp_json_to_double(sp_json_get(receipt, "predicted_kl"), &kl)) {
+    if (sp_json_to_double(sp_json_get(receipt, "predicted_kl"), &kl))
         snprintf(predicted, sizeof predicted, ", predicted KL divergence %.4g nats per token", kl);
-    }
     if (sp_json_to_double(sp_json_get(receipt, "bits"), &bits)) {
         snprintf(text, SP_RECEIPT_WORDS, "chosen for %g bits per weight%s", bits, predicted);
     } else {
@@ -88,10 +87,9 @@ static void draft_type_words(char *text, const struct sp_json *receipt)
     const char *chosen = sp_json_get_text(receipt, "type");
     double speed_up = 0, tokens = 0;
 
-    for (size_t i = 0; i < sp_json_len(results); i++) {
+    for (size_t i = 0; i < sp_json_len(results); i++)
         if (strcmp(sp_json_get_text(sp_json_at(results, i), "type"), chosen) == 0)
             result = sp_json_at(results, i);
-    }
     (void)sp_json_to_double(sp_json_get(result, "speed_up"), &speed_up);
     (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
     snprintf(text, SP_RECEIPT_WORDS,

@@ -75,9 +75,8 @@ static const struct word {
 /* Returns the word of a setting; NULL: it takes numbers only. */
 static const struct word *word_of(const struct row *row)
 {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i].offset == row->offset) return &words[i];
-    }
     return NULL;
 }
 
@@ -133,9 +132,8 @@ static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
     uint32_t seed;
 
     if (s->seed >= 0) return SP_OK;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
         return sp_fail(err, SP_E_IO, "a random seed: %s", strerror(errno));
-    }
     s->seed = seed;
     *source_of(s, AT(seed)) = from_random;
     return SP_OK;
@@ -149,9 +147,8 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
 
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         if (strcasecmp(rows[i].parameter, name) != 0) continue;
-        if (rows[i].offset == AT(n_threads)) {
+        if (rows[i].offset == AT(n_threads))
             return sp_fail(err, SP_E_USAGE, "%s cannot be changed during a session", name);
-        }
         if ((st = set_row(s, rows + i, value, err))) return st;
         s->from[i] = from_user;
         return draw_seed(s, err);
@@ -265,9 +262,8 @@ static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
         unsigned long long id = strtoull(text, &end, 10);
         float bias = *end == '=' ? strtof(end + 1, &end_of_bias) : 0;
         if (end == text || *text == '-' || *end != '=' || end_of_bias == end + 1 || *end_of_bias ||
-            id > UINT32_MAX || !(bias >= -1e9f && bias <= 1e9f)) {
+            id > UINT32_MAX || !(bias >= -1e9f && bias <= 1e9f))
             return sp_fail(err, SP_E_USAGE, "--logit-bias is %s, expected ID=NUMBER", text);
-        }
         s->biases[s->n_biases] = (struct sp_logit_bias){(uint32_t)id, bias};
     }
     return SP_OK;
@@ -278,9 +274,8 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
 {
     enum sp_status st;
 
-    if (s->stop_options.n > SP_MAX_STOPS) {
+    if (s->stop_options.n > SP_MAX_STOPS)
         return sp_fail(err, SP_E_USAGE, "more than %d stop texts", SP_MAX_STOPS);
-    }
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         if (sp_args_given(args, rows[i].option)) s->from[i] = from_line;
         if (sp_args_by_environment(args, rows[i].option)) s->from[i] = from_environment;
@@ -289,15 +284,13 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
         s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
         if (*s->stops[s->n_stops] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
     }
-    for (size_t i = 0; i < s->breaker_options.n; i++) {
+    for (size_t i = 0; i < s->breaker_options.n; i++)
         if ((st = sp_dry_texts_add(&s->breakers, from_line, s->breaker_options.items[i], err)))
             return st;
-    }
     if ((st = read_records(s, pack, err))) return st;
     if ((st = read_generation(s, pack, err))) return st;
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+    for (size_t i = 0; i < SP_N_SETTINGS; i++)
         if (s->from[i] == NULL) s->from[i] = from_built_in;
-    }
     st = read_biases(s, err);
     return st ? st : draw_seed(s, err);
 }
@@ -307,9 +300,8 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
 {
     enum sp_status st;
 
-    for (size_t i = 0; i < s->n_stops; i++) {
+    for (size_t i = 0; i < s->n_stops; i++)
         if ((st = add_stop(out, s->stops[i], strlen(s->stops[i]), err))) return st;
-    }
     if ((st = sp_new(&out->biases, s->n_biases, sizeof *s->biases, err))) return st;
     if (s->n_biases > 0) memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
     out->n_biases = s->n_biases;
@@ -526,9 +518,8 @@ enum sp_status sp_settings_of_json(struct sp_settings *s, const struct sp_json *
         if (!st) st = sp_settings_set(s, it.key, text ? text : number, err);
         free(number);
     }
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+    for (size_t i = 0; i < SP_N_SETTINGS; i++)
         if (s->from[i] == from_user && sp_json_get(object, rows[i].parameter))
             s->from[i] = from_saved;
-    }
     return st;
 }

@@ -25,9 +25,8 @@ enum sp_status sp_user_folder(char **path, const char *variable, const char *oth
     char *folder = NULL, *whole = NULL;
     enum sp_status st;
 
-    if ((base == NULL || *base != '/') && (home == NULL || *home == '\0')) {
+    if ((base == NULL || *base != '/') && (home == NULL || *home == '\0'))
         return sp_fail(err, SP_E_IO, "neither %s nor HOME is set", variable);
-    }
     if (base && *base == '/')
         st = sp_file_join(&whole, base, "spectool", err);
     else if ((st = sp_file_join(&folder, home, otherwise, err)) == SP_OK)

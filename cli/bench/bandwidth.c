@@ -100,9 +100,8 @@ double sp_bandwidth_sample(struct sp_bandwidth *bandwidth)
         sp_pool_run(bandwidth->pool, bandwidth->n_slices, read_slice, bandwidth);
         seconds = sp_seconds() - start;
         spent += seconds;
-        if (seconds > 0 && (double)bandwidth->n_slices * (double)SLICE / seconds > best) {
+        if (seconds > 0 && (double)bandwidth->n_slices * (double)SLICE / seconds > best)
             best = (double)bandwidth->n_slices * (double)SLICE / seconds;
-        }
     }
     return best;
 }

@@ -78,9 +78,8 @@ static void list_rows(struct rows *rows, const struct sp_bench *b)
 /* Returns the row with this name, or NULL. */
 static const struct row *find_row(const struct rows *rows, const char *name)
 {
-    for (size_t i = 0; i < rows->n; i++) {
+    for (size_t i = 0; i < rows->n; i++)
         if (strcmp(rows->at[i].name, name) == 0) return &rows->at[i];
-    }
     return NULL;
 }
 
@@ -147,9 +146,8 @@ static enum sp_status print_table(const struct sp_bench_result *results, const s
         if ((st = sp_table_add(&table, err, "%c", (char)('A' + k)))) goto done;
         if (k > 0 && (st = sp_table_add(&table, err, "%c/A", (char)('A' + k)))) goto done;
     }
-    for (size_t i = 0; i < all[0].n; i++) {
+    for (size_t i = 0; i < all[0].n; i++)
         if ((st = add_cells(&table, all, n, i, err))) goto done;
-    }
     sp_table_print(stdout, &table, 2);
 done:
     sp_table_release(&table);

@@ -126,16 +126,13 @@ static enum sp_status open_session(struct run *r)
     enum sp_status st;
 
     if (r->options->depths && (st = read_depths(r))) return st;
-    if (b->n_depths && b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS > need) {
+    if (b->n_depths && b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS > need)
         need = b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS;
-    }
-    if (backend.n_context == 0) {
+    if (backend.n_context == 0)
         backend.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
-    }
     if ((st = sp_backend_open_session(&r->session, r->package, &backend, b->info.draft == NULL, 0,
-                                      r->err))) {
+                                      r->err)))
         return st;
-    }
     if (b->n_draft_lens < 2) return SP_OK;
     return sp_backend_open_session(&r->auto_session, r->package, &backend, false, 0, r->err);
 }
@@ -454,9 +451,8 @@ static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, si
         *first = result;
         return SP_OK;
     }
-    if (which == SP_BENCH_PLAIN || !sp_bench_simulated(r->bench)) {
+    if (which == SP_BENCH_PLAIN || !sp_bench_simulated(r->bench))
         st = compare_tokens(r, prompt, which, first, &result);
-    }
     sp_result_release(&result);
     return st;
 }
@@ -548,17 +544,14 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
         return sp_fail(err, SP_E_USAGE, "--simulate-acceptance: %s has no draft model to measure",
                        bench->name);
     }
-    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_LENS + 1) * n, sizeof *r.rates, err))) {
-        goto done;
-    }
+    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_LENS + 1) * n, sizeof *r.rates, err))) goto done;
     if ((st = sp_new(&r.samples, n, sizeof *r.samples, err))) goto done;
     if ((st = open_session(&r))) goto done;
     if ((st = choose_depths(&r))) goto done;
     if ((st = read_prompts(&r))) goto done;
     if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads * bench->info.n_ranks,
-                                sp_session_read_size(r.session, 0), err))) {
+                                sp_session_read_size(r.session, 0), err)))
         goto done;
-    }
     st = measure(&r);
 done:
     sp_bandwidth_close(r.bandwidth);

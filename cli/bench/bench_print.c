@@ -254,11 +254,10 @@ static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
     const struct sp_bench_runs *d = &p->drafted[which];
 
     sp_json_out_begin(out, NULL, '{');
-    if (b->draft_lens[which] == SP_DRAFT_LENGTH_AUTO) {
+    if (b->draft_lens[which] == SP_DRAFT_LENGTH_AUTO)
         sp_json_out_text(out, "draft_depth", "auto");
-    } else {
+    else
         sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_lens[which]);
-    }
     sp_json_out_double(out, "drafted_rate", d->rate);
     sp_json_out_double(out, "slowest_rate", d->slowest);
     sp_json_out_double(out, "fastest_rate", d->fastest);
@@ -294,9 +293,7 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
     sp_json_out_u64(out, "read_bytes", p->read_size);
     sp_json_out_double(out, "bandwidth", p->bandwidth);
     sp_json_out_double(out, "bandwidth_used", sp_bench_plain_share(p));
-    if (b->info.draft) {
-        sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
-    }
+    if (b->info.draft) sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
     if (b->n_draft_lens > 1) {
         print_json_draft_depths(out, b, p);
     } else if (b->info.draft) {
@@ -346,9 +343,8 @@ void sp_bench_print_json(const struct sp_bench *b)
     sp_json_out_text(&out, "draft", b->info.draft);
     sp_json_out_u64(&out, "repeat", b->options->n_repeat);
     sp_json_out_bool(&out, "simulated", sp_bench_simulated(b));
-    if (sp_bench_simulated(b)) {
+    if (sp_bench_simulated(b))
         sp_json_out_double(&out, "simulated_acceptance", b->options->acceptance);
-    }
     sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
     sp_json_out_double(&out, "prefill_rate", sp_bench_prefill_rate(b));
     sp_json_out_double(&out, "prefill_bandwidth", b->prefill_bandwidth);

@@ -155,9 +155,8 @@ static enum sp_status read_all(struct sp_bench_result *r, struct sp_err *err)
         (st = read_count(&b->n_prefill, json, "prefill_tokens", UINT32_MAX, err)) ||
         (st = read_figure(&rate, json, "prefill_rate", err)) ||
         (st = find_array(&depths, json, "depths", SP_BENCH_MAX_DEPTHS, err)) ||
-        (st = find_array(&prompts, json, "prompts", SP_BENCH_MAX_PROMPTS, err))) {
+        (st = find_array(&prompts, json, "prompts", SP_BENCH_MAX_PROMPTS, err)))
         return st;
-    }
     b->info.n_threads = (unsigned)n_threads;
     b->prefill_seconds = (double)b->n_prefill / rate;
     r->options.acceptance = -1;

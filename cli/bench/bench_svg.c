@@ -59,10 +59,9 @@ static double round_up(double value)
     static const double steps[] = {1, 2, 2.5, 5};
 
     for (double power = 1e-6; power < 1e12; power *= 10) {
-        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
             if (steps[i] * power * (double)N_TICKS >= value)
                 return steps[i] * power * (double)N_TICKS;
-        }
     }
     return value;
 }
@@ -167,9 +166,8 @@ static void write_rows(FILE *out, const struct sp_bench_series *series, size_t n
     double most = 0, top;
     char label[48];
 
-    for (size_t s = 0; s < n; s++) {
+    for (size_t s = 0; s < n; s++)
         if (longest_pass(series[s].bench) > most) most = longest_pass(series[s].bench);
-    }
     top = round_up(most);
     write_frame(out, LEFT_PLOT, top, "Milliseconds per forward pass, by rows");
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
@@ -211,9 +209,8 @@ static double highest_rate(const struct sp_bench *b)
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
         if (p->plain.rate > most) most = p->plain.rate;
-        for (size_t k = 0; k < b->n_draft_lens; k++) {
+        for (size_t k = 0; k < b->n_draft_lens; k++)
             if (p->drafted[k].rate > most) most = p->drafted[k].rate;
-        }
     }
     return most;
 }
@@ -253,9 +250,8 @@ static void write_result_bars(FILE *out, const struct sp_bench *b, size_t prompt
     const struct sp_bench_prompt *p = &b->prompts[prompt];
     double rate = 0;
 
-    for (size_t k = 0; k < b->n_draft_lens; k++) {
+    for (size_t k = 0; k < b->n_draft_lens; k++)
         if (p->drafted[k].rate > rate) rate = p->drafted[k].rate;
-    }
     if (b->n_draft_lens > 0) width /= 2;
     fprintf(out, "<g fill-opacity=\"%s\">\n", b->n_draft_lens > 0 ? "0.45" : "1");
     write_bar(out, x, width, p->plain.rate, top, color_of(color));
@@ -270,9 +266,8 @@ static void write_compared_bars(FILE *out, const struct sp_bench_series *series,
     double most = 0, top;
     char label[16];
 
-    for (size_t s = 0; s < n; s++) {
+    for (size_t s = 0; s < n; s++)
         if (highest_rate(series[s].bench) > most) most = highest_rate(series[s].bench);
-    }
     top = round_up(most * 1.05);
     write_frame(out, RIGHT_PLOT, top, "Tokens per second, by prompt");
     for (size_t i = 0; i < b->n_prompts; i++) {
@@ -358,11 +353,10 @@ static void write_chart(FILE *out, const struct sp_bench_series *series, size_t 
     }
     fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
             LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
-    if (b->n_draft_lens > 1) {
+    if (b->n_draft_lens > 1)
         write_draft_depths(out, b);
-    } else {
+    else
         write_bars(out, b);
-    }
     fputs("</svg>\n", out);
 }
 

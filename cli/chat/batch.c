@@ -74,9 +74,8 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     g.session = sp_session_pool_take(b->options->sessions, g.lora, 1, line->ids.at, line->ids.n);
     st = sp_generation_answer(&result, &reader, &g, &line->ids, line->rendered, err);
     sp_session_pool_give(b->options->sessions, g.session);
-    if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {
+    if (st == SP_OK && result.stop == SP_STOP_CANCELLED)
         st = sp_fail(err, SP_E_CHECK, "interrupted");
-    }
     sp_chat_reader_close(reader);
     sp_result_release(&result);
     return st;
@@ -269,11 +268,10 @@ static enum sp_status add_line(void *context, size_t number, const char *text, s
     pthread_mutex_lock(&b->lock);
     while (b->n_lines >= b->most && !b->ended)
         pthread_cond_wait(&b->changed, &b->lock);
-    if (b->first == NULL) {
+    if (b->first == NULL)
         b->first = line;
-    } else {
+    else
         b->last->next = line;
-    }
     b->last = line;
     if (b->waiting == NULL) b->waiting = line;
     b->n_lines++;
@@ -365,9 +363,8 @@ static enum sp_status choose_lines(struct batch *b, struct sp_err *err)
         b->n_input = b->progress.on ? count_input() : 0;
         return SP_OK;
     }
-    if (fstat(STDIN_FILENO, &s) || !S_ISREG(s.st_mode)) {
+    if (fstat(STDIN_FILENO, &s) || !S_ISREG(s.st_mode))
         return sp_fail(err, SP_E_USAGE, "--part requires a file as standard input");
-    }
     n = count_input();
     b->part_begin = n / n_parts * (part - 1) + n % n_parts * (part - 1) / n_parts;
     b->part_end = n / n_parts * part + n % n_parts * part / n_parts;

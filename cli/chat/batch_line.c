@@ -20,9 +20,8 @@ static bool is_setting(const char *key)
                                                               sp_request_length_settings};
 
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        for (const struct sp_request_setting *row = tables[i]; row->key != NULL; row++) {
+        for (const struct sp_request_setting *row = tables[i]; row->key != NULL; row++)
             if (strcmp(row->key, key) == 0) return true;
-        }
     }
     return false;
 }
@@ -43,9 +42,8 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
                            strcmp(it.key, "id") == 0 ? ", did you mean custom_id?" : "");
         }
     }
-    if (sp_json_get(line, "prompt") && sp_json_get(line, "messages")) {
+    if (sp_json_get(line, "prompt") && sp_json_get(line, "messages"))
         return sp_fail(err, SP_E_INPUT, "prompt and messages cannot be combined");
-    }
     return SP_OK;
 }
 
@@ -55,9 +53,8 @@ static enum sp_status read_format(struct sp_batch_line *line, const struct sp_ge
     const struct sp_json *format = sp_json_get(line->json, "format");
 
     if (format == NULL) return SP_OK;
-    if (g->ignore_eos) {
+    if (g->ignore_eos)
         return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
-    }
     return sp_response_format_of_json(&line->grammar, format, err);
 }
 
@@ -102,10 +99,8 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_gen
         (st = sp_request_settings_read(&out->settings, out->json, sp_request_length_settings,
                                        err)) ||
         (st = sp_request_settings_read_breakers(&out->settings, out->json, err)) ||
-        (st =
-             sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err))) {
+        (st = sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err)))
         return st;
-    }
     return read_format(out, g, err);
 }
 
@@ -115,9 +110,8 @@ static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_js
     const char *word = sp_json_to_string(think, NULL);
     bool on;
 
-    if (c->template == NULL) {
+    if (c->template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "think requires a chat template");
-    }
     if (sp_json_to_bool(think, &on)) word = on ? "true" : "false";
     if (word == NULL) return sp_fail(err, SP_E_INPUT, "think: expected true, false or a level");
     return sp_conversation_set_thinking(c, word, err);

@@ -408,9 +408,8 @@ static void write_short(FILE *out, const struct sp_result *r, const struct sp_pa
                 100 * share(r->accepted, r->drafted), tokens_per_pass(r));
     }
     if (r->speed_up >= least_speed_up && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE &&
-        seconds_of_rounds(r) >= seconds_to_compare) {
+        seconds_of_rounds(r) >= seconds_to_compare)
         fprintf(out, ", about %.1fx as fast as without drafting", r->speed_up);
-    }
 }
 
 /* Prints a note if the draft does not help: its first draft tokens are hardly ever accepted, or
@@ -431,9 +430,8 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
         return true;
     }
     if (r->n_proposed == 0 || r->plain_rounds < 2 * min_rounds ||
-        r->plain_rounds <= r->n_rounds / 2) {
+        r->plain_rounds <= r->n_rounds / 2)
         return false;
-    }
     sp_word_wrap_print(stderr, 0, "drafting does not pay here: %zu of %zu rounds ran without it",
                        r->plain_rounds, r->n_rounds);
     return true;

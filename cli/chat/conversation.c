@@ -68,12 +68,10 @@ enum sp_status sp_thinking_read(enum sp_thinking *thinking, char level[SP_THINK_
     bool on = strcmp(word, "true") == 0 || strcmp(word, "on") == 0;
     size_t len = off || on ? 0 : strlen(word);
 
-    if (!off && !on && (len == 0 || len >= SP_THINK_LEVEL_SIZE || strspn(word, letters) < len)) {
+    if (!off && !on && (len == 0 || len >= SP_THINK_LEVEL_SIZE || strspn(word, letters) < len))
         return sp_fail(err, SP_E_USAGE, "think is \"%s\", expected true, false or a level", word);
-    }
-    if (!off && chat == NULL) {
+    if (!off && chat == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "think requires a chat template");
-    }
     if (!off && !chat->has_reasoning) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "think %s: this model's chat template has no reasoning", word);
@@ -221,9 +219,8 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     enum sp_status st;
 
     if ((st = sp_new(&messages, c->n_turns + 1, sizeof *messages, err))) return st;
-    if (c->system != NULL && *c->system) {
+    if (c->system != NULL && *c->system)
         messages[request.n_turns++] = (struct sp_chat_message){"system", c->system, NULL};
-    }
     for (size_t i = 0; i < c->n_turns; i++) {
         messages[request.n_turns++] =
             (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].reasoning};
@@ -253,9 +250,8 @@ enum sp_status sp_conversation_add_user(struct sp_conversation *c, const char *t
     enum sp_status st;
 
     if (c->template == NULL) return make_raw_prompt(c, text, size, err);
-    if (memchr(text, '\0', size) != NULL) {
+    if (memchr(text, '\0', size) != NULL)
         return sp_fail(err, SP_E_INPUT, "the prompt contains a NUL, which only --raw accepts");
-    }
     if ((st = check_text("the prompt", text, size, err))) return st;
     if ((st = add_turn(c, "user", text, size, err))) return st;
     if ((st = render(c, err))) sp_conversation_withdraw(c);
@@ -294,15 +290,12 @@ enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
     enum sp_status st = SP_OK;
     size_t size;
 
-    if (c->template == NULL) {
+    if (c->template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "messages require a chat template");
-    }
-    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
+    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0)
         return sp_fail(err, SP_E_INPUT, "messages is not an array");
-    }
-    if (read_message(sp_json_at(messages, 0), &role, &text, &size) && strcmp(role, "system") == 0) {
+    if (read_message(sp_json_at(messages, 0), &role, &text, &size) && strcmp(role, "system") == 0)
         c->system = NULL;
-    }
     for (size_t i = 0; i < sp_json_len(messages) && !st; i++) {
         st = add_message(c, sp_json_at(messages, i), err);
         if (st) sp_context(err, "messages[%zu]", i);
@@ -320,9 +313,8 @@ static enum sp_status restore_message(struct sp_conversation *c, const struct sp
 
     if ((st = sp_json_get_string(message, "role", &role, err)) ||
         (st = sp_json_get_string(message, "content", &content, err)) ||
-        (st = sp_json_get_string(message, "reasoning", &reasoning, err))) {
+        (st = sp_json_get_string(message, "reasoning", &reasoning, err)))
         return st;
-    }
     if (role == NULL || content == NULL)
         return sp_fail(err, SP_E_INPUT, "expected an object with a role and a content");
     if ((st = add_turn(c, role, content, strlen(content), err)) || reasoning == NULL) return st;
@@ -350,9 +342,8 @@ enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *sy
         free(c->turns[i].content);
         free(c->turns[i].reasoning);
     }
-    if (c->n_turns > before) {
+    if (c->n_turns > before)
         memmove(c->turns + c->n_given, c->turns + before, (c->n_turns - before) * sizeof *c->turns);
-    }
     c->n_turns -= before - c->n_given;
     return SP_OK;
 }
@@ -386,9 +377,7 @@ enum sp_status sp_conversation_add_answer(struct sp_conversation *c, const struc
     enum sp_status st;
 
     if (c->template != NULL && reader != NULL) return add_answer(c, reader, err);
-    if (c->template != NULL) {
-        return add_turn(c, "assistant", result->text, result->text_size, err);
-    }
+    if (c->template != NULL) return add_turn(c, "assistant", result->text, result->text_size, err);
     if ((st = append_ids(c, result->ids, result->n_ids, err))) return st;
     c->n_kept = c->prompt.n;
     return SP_OK;

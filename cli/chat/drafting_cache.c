@@ -61,9 +61,8 @@ void sp_drafting_cache_load(struct sp_package *package)
 
     if (path && sp_file_exists(path) &&
         sp_file_read_text(&text, &size, path, MAX_SIZE, NULL) == SP_OK &&
-        sp_package_set_drafting_statistics(package, text, size, is_retry(), NULL)) {
+        sp_package_set_drafting_statistics(package, text, size, is_retry(), NULL))
         unlink(path); /* damaged */
-    }
     free(text);
     free(path);
 }
@@ -77,9 +76,8 @@ static void write_file(const char *path, const char *text)
     int fd;
 
     if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >=
-        (int)sizeof temporary) {
+        (int)sizeof temporary)
         return;
-    }
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return;
     bool complete = write(fd, text, (size_t)size) == size;

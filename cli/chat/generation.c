@@ -71,9 +71,8 @@ enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args 
     g->conversation.ignore_eos = g->ignore_eos;
     if (g->info.has_tokenizer &&
         ((st = sp_conversation_attach(&g->conversation, g->package, err)) ||
-         (st = sp_infill_find(&g->infill, sp_package_tokenizer(g->package), err)))) {
+         (st = sp_infill_find(&g->infill, sp_package_tokenizer(g->package), err))))
         return st;
-    }
     if ((st = open_adapters(g, args, err))) return st;
     if ((st = open_session(g, args, &opts, err))) return st;
     g->backend = opts;
@@ -166,9 +165,8 @@ enum sp_status sp_generation_check_reasoning_budget(const struct sp_generation *
     const struct sp_conversation *c = &g->conversation;
 
     if (g->settings->reasoning_budget < 0 || !sp_args_given(args, "reasoning-budget")) return SP_OK;
-    if (c->template == NULL) {
+    if (c->template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "--reasoning-budget requires a chat template");
-    }
     if (c->chat_info.can_limit_reasoning) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "--reasoning-budget: the reasoning of %s cannot be limited, since its chat "

@@ -70,9 +70,8 @@ static enum sp_status find_token(uint32_t *id, const struct sp_tokenizer *tok, c
     if (name == NULL) return SP_OK;
     st = sp_tokenizer_encode(tok, name, strlen(name), SP_ENCODE_PARSE_SPECIAL, &ids, &n, err);
     if (!st && n == 1 && sp_tokenizer_token(tok, *ids, &info) && info.added &&
-        info.len == strlen(name) && memcmp(info.bytes, name, info.len) == 0) {
+        info.len == strlen(name) && memcmp(info.bytes, name, info.len) == 0)
         *id = *ids;
-    }
     free(ids);
     return st;
 }
@@ -99,9 +98,8 @@ static enum sp_status find_family(struct sp_infill_tokens *t, const struct sp_to
     if ((st = find_token(&t->prefix, tok, names->prefix, err)) ||
         (st = find_token(&t->suffix, tok, names->suffix, err)) ||
         (st = find_token(&t->middle, tok, names->middle, err)) ||
-        (st = find_either(&t->repository, tok, names->repository, err))) {
+        (st = find_either(&t->repository, tok, names->repository, err)))
         return st;
-    }
     t->suffix_first = names->middle == NULL;
     t->found = t->prefix != SP_INFILL_NONE && t->suffix != SP_INFILL_NONE &&
                (t->suffix_first || t->middle != SP_INFILL_NONE);
@@ -116,9 +114,8 @@ enum sp_status sp_infill_find(struct sp_infill_tokens *out, const struct sp_toke
     uint32_t id;
 
     *out = t;
-    for (size_t i = 0; i < sizeof families / sizeof *families && !t.found; i++) {
+    for (size_t i = 0; i < sizeof families / sizeof *families && !t.found; i++)
         if ((st = find_family(&t, tok, &families[i], err))) return st;
-    }
     if (!t.found) return SP_OK;
     add_end(&t, t.repository);
     add_end(&t, t.file);
@@ -171,9 +168,8 @@ static enum sp_status encode_inner(struct sp_ids *ids, const struct sp_tokenizer
     memcpy(text, smile, size);
     if (inner.size) memcpy(text + size, inner.at, inner.size);
     if ((st = encode(&alone, tok, (struct sp_infill_text){smile, size}, err)) ||
-        (st = encode(ids, tok, (struct sp_infill_text){text, size + inner.size}, err))) {
+        (st = encode(ids, tok, (struct sp_infill_text){text, size + inner.size}, err)))
         goto done;
-    }
     if (ids->n >= alone.n && memcmp(ids->at, alone.at, alone.n * sizeof *alone.at) == 0) {
         ids->n -= alone.n;
         memmove(ids->at, ids->at + alone.n, ids->n * sizeof *ids->at);
@@ -230,9 +226,8 @@ static enum sp_status append_extras(struct sp_ids *to, const struct sp_infill_to
 
     if (gap->n_extra == 0) return SP_OK;
     if (t->repository != SP_INFILL_NONE && ((st = append_token(&head, t->repository, err)) ||
-                                            (st = append_text(&head, tok, repository, err)))) {
+                                            (st = append_text(&head, tok, repository, err))))
         goto done;
-    }
     if (t->file != SP_INFILL_NONE && (st = encode_extra(&own, t, tok, &here, err))) goto done;
     st = SP_OK;
     for (size_t i = gap->n_extra; i-- > 0 && head.n + own.n <= n_free;) {
@@ -245,9 +240,8 @@ static enum sp_status append_extras(struct sp_ids *to, const struct sp_infill_to
     }
     if (extras.n > 0 &&
         ((st = append(to, head.at, head.n, err)) || (st = append(to, extras.at, extras.n, err)) ||
-         (st = append(to, own.at, own.n, err)))) {
+         (st = append(to, own.at, own.n, err))))
         goto done;
-    }
 done:
     sp_ids_release(&head);
     sp_ids_release(&own);
@@ -298,9 +292,8 @@ enum sp_status sp_infill_prompt(struct sp_ids *ids, const struct sp_infill_token
     if ((st = sp_tokenizer_encode(tok, "", 0, SP_ENCODE_ADD_SPECIAL, &prompt.at, &prompt.n, err)) ||
         (st = encode(&prefix, tok, gap->prefix, err)) ||
         (gap->begun.size && (st = append_text(&prefix, tok, gap->begun, err))) ||
-        (st = encode_inner(&suffix, tok, gap->suffix, err))) {
+        (st = encode_inner(&suffix, tok, gap->suffix, err)))
         goto done;
-    }
     used = prompt.n + N_TOKENS;
     if (gap->n_most > used) cut(&prefix, &suffix, gap->n_most - used);
     used += prefix.n + suffix.n;
@@ -309,9 +302,8 @@ enum sp_status sp_infill_prompt(struct sp_ids *ids, const struct sp_infill_token
                             : used < gap->n_most ? gap->n_most - used
                                                  : 0,
                             err)) ||
-        (st = join(&prompt, t, &prefix, &suffix, err))) {
+        (st = join(&prompt, t, &prefix, &suffix, err)))
         goto done;
-    }
     *ids = prompt;
     prompt = (struct sp_ids){0};
 done:

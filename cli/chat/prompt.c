@@ -18,9 +18,8 @@ size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *p
 
     for (size_t i = 0; tokenizer && i < settings->n_stops; i++) {
         const char *stop = settings->stops[i];
-        if (sp_tokenizer_leading_special(tokenizer, stop, &ids[n], &size)) {
+        if (sp_tokenizer_leading_special(tokenizer, stop, &ids[n], &size))
             n += size == strlen(stop);
-        }
     }
     return n;
 }

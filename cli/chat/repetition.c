@@ -10,10 +10,9 @@ static bool repeats(const struct sp_repetition *r, size_t period)
     size_t span = period > LEAST_SPAN / 4 ? 4 * period : LEAST_SPAN;
 
     if (r->n < span) return false;
-    for (size_t i = r->n - span + period; i < r->n; i++) {
+    for (size_t i = r->n - span + period; i < r->n; i++)
         if (r->ids[i % SP_REPETITION_SPAN] != r->ids[(i - period) % SP_REPETITION_SPAN])
             return false;
-    }
     return true;
 }
 

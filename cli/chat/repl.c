@@ -49,9 +49,8 @@ static char *history_path(void)
     char *folder = NULL, *path = NULL;
 
     if (sp_user_folder(&folder, "XDG_STATE_HOME", ".local/state", NULL) == SP_OK &&
-        sp_file_join(&path, folder, "history", NULL)) {
+        sp_file_join(&path, folder, "history", NULL))
         path = NULL;
-    }
     free(folder);
     return path;
 }

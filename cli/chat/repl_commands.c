@@ -86,15 +86,14 @@ static void set_thinking(struct sp_conversation *c, const char *word)
 {
     struct sp_err err = {0};
 
-    if (sp_conversation_set_thinking(c, word, &err)) {
+    if (sp_conversation_set_thinking(c, word, &err))
         sp_repl_reply("%s.", err.text);
-    } else if (c->template == NULL) {
+    else if (c->template == NULL)
         sp_repl_reply("This requires a chat template.");
-    } else if (c->thinking == SP_THINK_OFF) {
+    else if (c->thinking == SP_THINK_OFF)
         sp_repl_reply("Reasoning is off.");
-    } else {
+    else
         sp_repl_reply("Reasoning is on%s%s.", *c->think_level ? ", level " : "", c->think_level);
-    }
 }
 
 /* Handles the words of /set that are on or off. Returns false for other words. */
@@ -221,12 +220,11 @@ static void show_messages(const struct sp_generation *g)
     for (size_t i = 0; i < c->n_turns; i++) {
         const char *const texts[] = {c->turns[i].role, ": ", c->turns[i].content};
         if (wraps) sp_word_wrap_begin(&wrap, stdout);
-        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
             if (wraps)
                 sp_word_wrap_text(&wrap, texts[k], strlen(texts[k]));
             else
                 show_text(texts[k]);
-        }
         putchar('\n');
     }
 }
@@ -472,9 +470,8 @@ bool sp_repl_run_command(struct sp_repl *repl, char *line)
     char *rest = line, *name = next_word(&rest);
     const char *near = NULL;
 
-    for (size_t i = 0; i < N_COMMANDS; i++) {
+    for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0) return commands[i].run(repl, rest);
-    }
     for (size_t i = 0; i < N_COMMANDS; i++)
         near = sp_nearer(near, commands[i].name, name);
     if (near && strlen(name) > 2)

@@ -100,9 +100,8 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
     if ((st = sp_conversation_add_user(c, text, size, err))) return st;
     if ((st = shift(g, err))) goto done;
     if (fits(g)) {
-        if ((st = sp_generation_answer(&result, &reader, g, &c->prompt, c->rendered, err))) {
+        if ((st = sp_generation_answer(&result, &reader, g, &c->prompt, c->rendered, err)))
             goto done;
-        }
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {

@@ -29,9 +29,8 @@ static bool is_json(const char *text, size_t size)
     size_t at = skip_whitespace(text, size, 0);
 
     if (at < size && text[at] && strchr("{[\"", text[at])) return true;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (is_word(text + at, size - at, words[i])) return true;
-    }
     return false;
 }
 
@@ -48,9 +47,8 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
     if (format == NULL) return SP_OK;
     if (strcmp(format, "json") == 0) return sp_grammar_of_json(out, err);
     if (format[skip_whitespace(format, strlen(format), 0)] == '{') {
-        if ((st = sp_grammar_of_schema(out, format, strlen(format), err))) {
+        if ((st = sp_grammar_of_schema(out, format, strlen(format), err)))
             sp_context(err, "--format");
-        }
         return st;
     }
     if (strcmp(format, "-") != 0 && !sp_file_exists(format)) {
@@ -93,8 +91,7 @@ enum sp_status sp_response_format_of_json(struct sp_grammar **out, const struct 
     const char *text = sp_json_to_string(format, NULL);
 
     if (text && strcmp(text, "json") == 0) return sp_grammar_of_json(out, err);
-    if (sp_json_kind(format) != SP_JSON_OBJECT) {
+    if (sp_json_kind(format) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "format: expected \"json\" or a JSON schema");
-    }
     return sp_response_format_of_schema(out, format, "format", err);
 }

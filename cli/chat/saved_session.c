@@ -191,9 +191,8 @@ static enum sp_status apply(struct saved *s, struct sp_generation *g, struct sp_
     if (st) goto done;
     st = sp_conversation_restore(c, sp_json_get_text(s->json, "system"),
                                  sp_json_get(s->json, "messages"), err);
-    if (st && resized && sp_generation_set_context(g, before.n_context, NULL)) {
+    if (st && resized && sp_generation_set_context(g, before.n_context, NULL))
         g->settings->n_context = s->settings.n_context; /* memory does not suffice to go back */
-    }
 done:
     if (st) {
         c->thinking = thinking;

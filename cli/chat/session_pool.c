@@ -92,9 +92,8 @@ static struct slot *find(struct sp_session_pool *s, const struct sp_lora *lora, 
         best = &s->slots[i];
     }
     if (n_prompt < least && s->n_used < s->n &&
-        sp_session_open_shared(&s->slots[s->n_used].session, s->slots[0].session, NULL) == SP_OK) {
+        sp_session_open_shared(&s->slots[s->n_used].session, s->slots[0].session, NULL) == SP_OK)
         best = &s->slots[s->n_used++];
-    }
     return best;
 }
 
@@ -118,9 +117,8 @@ struct sp_session *sp_session_pool_take(struct sp_session_pool *s, const struct 
 void sp_session_pool_give(struct sp_session_pool *s, struct sp_session *session)
 {
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->n_used; i++) {
+    for (size_t i = 0; i < s->n_used; i++)
         if (s->slots[i].session == session) s->slots[i].taken = false;
-    }
     pthread_cond_signal(&s->given);
     pthread_mutex_unlock(&s->lock);
 }

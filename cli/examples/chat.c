@@ -54,9 +54,8 @@ int main(int argc, char **argv)
                               &(struct sp_session_options)SP_SESSION_OPTIONS_INIT, &err)) ||
         (st = sp_chat_open(&chat, package, NULL, &err)) ||
         (st = sp_chat_prompt_open(&prompt, chat, &ask, &err)) ||
-        (st = sp_chat_reader_open(&reader, prompt, &reading, &err))) {
+        (st = sp_chat_reader_open(&reader, prompt, &reading, &err)))
         goto done;
-    }
     sp_chat_prompt_apply(prompt, &request);
     request.max_tokens = 200;
     request.text = take_text;

@@ -75,9 +75,8 @@ int main(int argc, char **argv)
     if (argc != 3) return SP_E_USAGE;
     if ((st = sp_package_open(&package, argv[1], &opening, &err)) ||
         (st = sp_session_open(&session, package, &options, &err)) ||
-        (st = sp_package_encode(package, argv[2], strlen(argv[2]), 0, &prompt, &n, &err))) {
+        (st = sp_package_encode(package, argv[2], strlen(argv[2]), 0, &prompt, &n, &err)))
         goto done;
-    }
     sp_package_describe(package, &info);
     if (n == 0 || n + N_TOKENS > N_CONTEXT) {
         st = sp_fail(&err, SP_E_USAGE, "a prompt of %zu tokens", n);

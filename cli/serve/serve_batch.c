@@ -70,9 +70,8 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_genera
         (st = sp_serve_models_new(&b->serve.models, &models, err)) ||
         (st = sp_serve_metrics_new(&b->serve.metrics, 1, err)) ||
         (st = sp_serve_queue_new(&b->serve.queue, n_sessions, n_sessions, err)) ||
-        (st = sp_new(&b->threads, n_sessions, sizeof *b->threads, err))) {
+        (st = sp_new(&b->threads, n_sessions, sizeof *b->threads, err)))
         goto done;
-    }
     while (b->n_threads < n_sessions &&
            pthread_create(&b->threads[b->n_threads], NULL, sp_serve_job_run_all, &b->serve) == 0)
         b->n_threads++;
@@ -112,9 +111,8 @@ static enum sp_status check_url(const struct sp_json *line, struct sp_err *err)
 
     if (method == NULL || strcmp(method, "POST") != 0)
         return sp_fail(err, SP_E_INPUT, "method: expected \"POST\"");
-    for (size_t i = 0; url && i < sizeof urls / sizeof *urls; i++) {
+    for (size_t i = 0; url && i < sizeof urls / sizeof *urls; i++)
         if (strcmp(url, urls[i]) == 0) return SP_OK;
-    }
     return sp_fail(err, SP_E_INPUT,
                    "url: expected /v1/chat/completions, /v1/completions or /v1/responses");
 }
@@ -248,13 +246,12 @@ enum sp_status sp_serve_batch_answer(void *context, FILE *file, size_t number,
     sp_json_out_begin(&out, NULL, '{');
     if (!anthropic) sp_json_out_text(&out, "id", batch_id);
     sp_json_out_text(&out, "custom_id", sp_json_get_text(line, "custom_id"));
-    if (st) {
+    if (st)
         write_line_error(&out, anthropic, err->text);
-    } else if (anthropic) {
+    else if (anthropic)
         write_anthropic(&out, status, &body);
-    } else {
+    else
         write_openai(&out, status, request_id, &body);
-    }
     sp_json_out_end(&out, '}');
     putc('\n', file);
     if (!st && status != 200) {

@@ -34,9 +34,8 @@ int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget
 
     /* twice: the messages are converted for the chat template */
     if ((st = sp_json_measure(&before, text, size, SP_JSON_STRICT, max_tree_bytes, err)) ||
-        (st = take(&body, 2 * before, size, err))) {
+        (st = take(&body, 2 * before, size, err)))
         return sp_serve_status_of(st);
-    }
     if ((st = sp_json_parse(&body.json, text, size, SP_JSON_STRICT, err))) {
         sp_serve_body_release(&body);
         return sp_serve_status_of(st);

@@ -36,11 +36,10 @@ void sp_serve_answer_root(struct sp_exchange *x)
 {
     const char *accept = sp_http_header(x->request->connection, "Accept");
 
-    if (accept && strstr(accept, "text/html")) {
+    if (accept && strstr(accept, "text/html"))
         sp_serve_answer_page(x);
-    } else {
+    else
         write_plain_text(x, "spectool is running");
-    }
 }
 
 static bool open_object(struct sp_exchange *x)
@@ -157,11 +156,10 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
         return;
     }
     sp_exchange_drop_body(x);
-    if (st == SP_E_CHECK) {
+    if (st == SP_E_CHECK)
         sp_exchange_refuse(x, 503, "the server is shutting down");
-    } else {
+    else
         sp_exchange_refuse_for(x, sp_serve_status_of(st), fault, err->text);
-    }
 }
 
 /* Answers a request with members that a function makes of the body, or with its error. */
@@ -296,11 +294,10 @@ void sp_serve_answer_model(struct sp_exchange *x)
     if (!sp_exchange_find_model(x, name) || !open_object(x)) return;
     name = sp_serve_model_find_name(x->model, name);
     sp_serve_models_lock(x->serve->models);
-    if (sp_exchange_is_anthropic(x)) {
+    if (sp_exchange_is_anthropic(x))
         sp_serve_model_anthropic_entry(&x->out, x->model, name);
-    } else {
+    else
         sp_serve_model_entry(&x->out, x->model, name);
-    }
     sp_serve_models_unlock(x->serve->models);
     close_object(x);
 }

@@ -64,13 +64,11 @@ static enum sp_status read_texts(struct job *job, struct sp_serve_embed *embed, 
         return sp_fail(err, SP_E_INPUT, "%s: expected a string or an array", key);
     if (allow_ids && sp_json_to_i64(sp_json_at(value, 0), &id))
         return add_text(job, embed, value, err);
-    for (size_t i = 0; i < sp_json_len(value) && !st; i++) {
-        if (allow_ids || sp_json_kind(sp_json_at(value, i)) == SP_JSON_STRING) {
+    for (size_t i = 0; i < sp_json_len(value) && !st; i++)
+        if (allow_ids || sp_json_kind(sp_json_at(value, i)) == SP_JSON_STRING)
             st = add_text(job, embed, sp_json_at(value, i), err);
-        } else {
+        else
             st = sp_fail(err, SP_E_INPUT, "%s: element %zu is not a string", key, i);
-        }
-    }
     return st;
 }
 
@@ -158,11 +156,10 @@ static enum sp_status write_openai(struct sp_json_out *out, const struct job *jo
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "object", "embedding");
         sp_json_out_u64(out, "index", i);
-        if (base64) {
+        if (base64)
             sp_json_out_string(out, "embedding", text, encode_base64(text, row, job->width));
-        } else {
+        else
             write_numbers(out, "embedding", row, job->width);
-        }
         sp_json_out_end(out, '}');
     }
     sp_json_out_end(out, ']');
@@ -184,10 +181,8 @@ enum sp_status sp_serve_openai_embeddings(struct sp_json_out *out, struct sp_ser
         return sp_fail(err, SP_E_INPUT, "encoding_format is \"%.40s\", expected float or base64",
                        format);
     }
-    if ((st = read_options(&job, embed, err)) ||
-        (st = read_texts(&job, embed, "input", true, err))) {
+    if ((st = read_options(&job, embed, err)) || (st = read_texts(&job, embed, "input", true, err)))
         goto done;
-    }
     if (job.inputs.n == 0) {
         st = sp_fail(err, SP_E_INPUT, "input has no texts");
         goto done;
@@ -223,13 +218,11 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_em
     enum sp_status st;
 
     if ((st = sp_json_get_bool(body, "truncate", &job.inputs.truncate, err)) ||
-        (st = read_options(&job, embed, err))) {
+        (st = read_options(&job, embed, err)))
         return st;
-    }
     if (!is_empty(sp_json_get(body, "input")) &&
-        ((st = read_texts(&job, embed, "input", false, err)) || (st = compute(&job, embed, err)))) {
+        ((st = read_texts(&job, embed, "input", false, err)) || (st = compute(&job, embed, err))))
         goto done;
-    }
     sp_json_out_text(out, "model", sp_serve_embed_model(embed));
     sp_json_out_begin(out, "embeddings", '[');
     for (size_t i = 0; i < job.inputs.n; i++)
@@ -254,9 +247,8 @@ enum sp_status sp_serve_ollama_embeddings(struct sp_json_out *out, struct sp_ser
         return sp_fail(err, SP_E_INPUT, "prompt: expected a string");
     if ((st = read_options(&job, embed, err))) return st;
     if (prompt && !is_empty(prompt) &&
-        ((st = add_text(&job, embed, prompt, err)) || (st = compute(&job, embed, err)))) {
+        ((st = add_text(&job, embed, prompt, err)) || (st = compute(&job, embed, err))))
         goto done;
-    }
     write_numbers(out, "embedding", job.rows, job.width);
 done:
     release_job(&job);

@@ -75,13 +75,12 @@ void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_s
                                              .sentence = sentence};
 
     if (!sp_exchange_open_body(x)) return;
-    if (begins(x, "/api/")) {
+    if (begins(x, "/api/"))
         sp_serve_ollama_fail(&x->out, &failure);
-    } else if (sp_exchange_is_anthropic(x)) {
+    else if (sp_exchange_is_anthropic(x))
         sp_serve_anthropic_fail(&x->out, &failure);
-    } else {
+    else
         sp_serve_openai_fail(&x->out, &failure);
-    }
     sp_exchange_close_body(x, status);
     x->answer->retry = status == 503;
     sp_exchange_note(x, sentence);

@@ -31,20 +31,17 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: expected a string");
     if ((st = sp_json_get_bool(body, "add_special", &special, err)) ||
         (st = sp_json_get_bool(body, "parse_special", &parse, err)) ||
-        (st = sp_json_get_bool(body, "with_pieces", &pieces, err))) {
+        (st = sp_json_get_bool(body, "with_pieces", &pieces, err)))
         return st;
-    }
     flags = (special ? SP_ENCODE_ADD_SPECIAL : 0) | (parse ? SP_ENCODE_PARSE_SPECIAL : 0);
     st = sp_package_encode(package, text, size, flags, &ids, &n, err);
     if (st) return st;
     sp_json_out_begin(out, "tokens", '[');
-    for (size_t i = 0; i < n; i++) {
-        if (pieces) {
+    for (size_t i = 0; i < n; i++)
+        if (pieces)
             write_piece(out, sp_package_tokenizer(package), ids[i]);
-        } else {
+        else
             sp_json_out_u64(out, NULL, ids[i]);
-        }
-    }
     sp_json_out_end(out, ']');
     free(ids);
     return SP_OK;
@@ -61,9 +58,8 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
     enum sp_status st;
 
     (void)serve;
-    if (sp_json_kind(tokens) != SP_JSON_ARRAY) {
+    if (sp_json_kind(tokens) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "tokens: expected an array of token ids");
-    }
     if (sp_json_len(tokens) > 0 && (st = sp_ids_of_json(&ids, tokens, err))) {
         sp_context(err, "tokens");
         return st;

@@ -10,9 +10,8 @@ enum { LOG_INDENT = 4 }; /* blanks before the rest of a line that is broken on a
  * send control sequences to the terminal. */
 static void mask(char *text)
 {
-    for (; *text; text++) {
+    for (; *text; text++)
         if (*text < 0x20 || *text > 0x7E) *text = '?';
-    }
 }
 
 /* Writes a request as a JSON object; `members` are further members of it. */

@@ -120,9 +120,8 @@ enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_o
     enum sp_status st;
 
     if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
-    for (size_t i = 0; i < o->paths.n; i++) {
+    for (size_t i = 0; i < o->paths.n; i++)
         if ((st = describe(o, &o->paths.at[i], names, err))) return st;
-    }
     if (s->n_models == 0) return sp_fail(err, SP_E_INPUT, "none of the files can be served");
     if ((st = check_names(s, err))) return st;
     models.models = s->all;

@@ -34,9 +34,8 @@ bool sp_serve_is_cross_origin(const struct sp_serve *s, const struct sp_http_req
 
     if (q->loopback && q->host != NULL && !is_local(s, q->host)) return true;
     if (q->origin == NULL) return false;
-    if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0)) {
+    if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0))
         return false;
-    }
     host = strstr(q->origin, "://");
     return host == NULL || q->host == NULL || strcmp(host + 3, q->host) != 0;
 }

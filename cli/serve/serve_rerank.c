@@ -86,9 +86,8 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
 
     if ((st = sp_json_get_string(body, "query", &request.query, err)) ||
         (st = sp_json_get_string(body, "instruction", &request.instruction, err)) ||
-        (st = sp_json_get_bool(body, "truncate", &request.truncate, err))) {
+        (st = sp_json_get_bool(body, "truncate", &request.truncate, err)))
         return st;
-    }
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
     st = sp_serve_model_check_base(embed->request->model, sp_serve_embed_model(embed), err);
     if (st) return st;
@@ -131,9 +130,8 @@ enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_embed *e
     if ((st = sp_json_get_i64(body, "top_n", 1, INT32_MAX, &top_n, err)) ||
         (st = sp_json_get_bool(body, "return_documents", &documents, err)) ||
         (st = read_documents(&job, sp_json_get(body, "documents"), err)) ||
-        (st = rank(&job, embed, err))) {
+        (st = rank(&job, embed, err)))
         goto done;
-    }
     sp_json_out_text(out, "object", "list");
     sp_json_out_text(out, "model", sp_serve_embed_model(embed));
     write_results(out, &job, top_n && (size_t)top_n < job.n ? (size_t)top_n : job.n, documents);

@@ -71,9 +71,8 @@ static bool matches(const struct route *route, const char *path)
 {
     size_t len = strlen(route->path);
 
-    if (len > 1 && route->path[len - 1] == '/') {
+    if (len > 1 && route->path[len - 1] == '/')
         return strncmp(path, route->path, len) == 0 && path[len] != '\0';
-    }
     return strcmp(path, route->path) == 0;
 }
 
@@ -141,9 +140,8 @@ bool sp_serve_admits(void *context, const char *path, const struct sp_http_conne
     const struct sp_serve *serve = context;
 
     if (strcmp(path, "/health") == 0 || strcmp(path, "/ready") == 0) return true;
-    for (size_t i = 0; i < sp_n_page_files; i++) {
+    for (size_t i = 0; i < sp_n_page_files; i++)
         if (strcmp(path, sp_page_files[i].path) == 0) return true;
-    }
     return sp_serve_keys_allow(serve->keys, sp_http_header(connection, "Authorization"),
                                sp_http_header(connection, "x-api-key"));
 }

@@ -51,9 +51,8 @@ static void close_job(void *stream, struct sp_strbuf *log_line)
 
     sp_serve_queue_leave(c->serve->queue, &c->job);
     add_model_to_log(log_line, c);
-    if (c->job.log_line.len > 0) {
+    if (c->job.log_line.len > 0)
         (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
-    }
     if (*c->job.failure) {
         if (log_line->len > 0) (void)!sp_strbuf_append(log_line, ", ", 2, NULL);
         sp_exchange_add_to_log(log_line, c->serve, "error", c->job.failure);
@@ -192,11 +191,10 @@ static void load(struct sp_exchange *x, double keep_alive, bool chat)
 {
     const char *name = sp_json_get_text(x->body.json, "model");
 
-    if (keep_alive == 0) {
+    if (keep_alive == 0)
         sp_serve_models_unload(x->serve->models, x->model);
-    } else if (!sp_exchange_acquire_model(x, keep_alive)) {
+    else if (!sp_exchange_acquire_model(x, keep_alive))
         return;
-    }
     if (!sp_exchange_open_body(x)) return;
     sp_serve_ollama_write_load(&x->out, name ? name : x->model->names[0], chat, keep_alive != 0);
     sp_exchange_close_body(x, 200);
@@ -209,11 +207,10 @@ static void ollama(struct sp_exchange *x, bool chat)
     double keep_alive;
 
     if (body == NULL || !sp_exchange_read_keep_alive(x, &keep_alive)) return;
-    if (!sp_serve_ollama_has_prompt(body, chat)) {
+    if (!sp_serve_ollama_has_prompt(body, chat))
         load(x, keep_alive, chat);
-    } else if (sp_exchange_acquire_model(x, keep_alive)) {
+    else if (sp_exchange_acquire_model(x, keep_alive))
         generate(x, api);
-    }
 }
 
 void sp_serve_answer_ollama_chat(struct sp_exchange *x)

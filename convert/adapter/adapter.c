@@ -78,9 +78,7 @@ static enum sp_status check_file(bool *is_gguf, const char *path, struct sp_err 
     enum sp_status st;
 
     if ((st = sp_file_open(&file, path, err))) return st;
-    if (sp_file_size(file) >= sizeof magic) {
-        st = sp_file_read_at(file, 0, magic, sizeof magic, err);
-    }
+    if (sp_file_size(file) >= sizeof magic) st = sp_file_read_at(file, 0, magic, sizeof magic, err);
     sp_file_close(file);
     if (st) return st;
     *is_gguf = sp_gguf_is_magic(magic);
@@ -170,9 +168,8 @@ static const struct ending {
 /* Its row of the table; NULL: a tensor of the model, changed whole. */
 static const struct ending *find_ending(enum sp_adapter_format format, const char *name)
 {
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
         if (endings[i].format == format && ends_with(name, endings[i].end)) return &endings[i];
-    }
     return NULL;
 }
 
@@ -270,9 +267,8 @@ static enum sp_status add_product(struct sp_adapter *a, const struct entry *entr
     *p = (struct sp_adapter_product){0};
     if ((st = sp_copy_text(&p->module, entries->module, entries->len, err))) return st;
     a->n_products++;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if ((st = take(p, &entries[i], err))) return st;
-    }
     p->experts = a->config.format != SP_ADAPTER_PEFT && p->a && p->a->rank == 3;
     if (p->a == NULL || p->b == NULL) {
         return sp_fail(err, SP_E_INPUT, "tensor \"%s\" has no %s for its low-rank product",
@@ -466,8 +462,7 @@ struct sp_adapter_factors sp_adapter_factors(const struct sp_adapter *adapter,
         .right_transposed = transposed,
     };
 
-    if (f.left->rank == (product->experts ? 3 : 2)) {
+    if (f.left->rank == (product->experts ? 3 : 2))
         f.rank = f.left->shape[f.left_transposed ? 0 : f.left->rank - 1];
-    }
     return f;
 }

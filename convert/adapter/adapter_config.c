@@ -50,9 +50,8 @@ static const char *const read_here[] = {
 
 static bool is_listed(const char *key, const char *const *list, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (strcmp(key, list[i]) == 0) return true;
-    }
     return false;
 }
 
@@ -142,9 +141,8 @@ static enum sp_status read_patterns(struct sp_adapter_patterns *out, const struc
     double max = are_ranks ? (double)SP_ADAPTER_MAX_RANK : MAX_NUMBER;
     enum sp_status st;
 
-    if (object && sp_json_kind(object) != SP_JSON_OBJECT) {
+    if (object && sp_json_kind(object) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "%s is not an object", name);
-    }
     if (sp_json_len(object) > SP_ADAPTER_MAX_PATTERNS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has more than %d members", name,
                        SP_ADAPTER_MAX_PATTERNS);
@@ -202,9 +200,8 @@ static enum sp_status check_parameters(const struct sp_json *p, struct sp_err *e
     for (struct sp_json_iter it = {0}; sp_json_next(p, &it);) {
         if (LISTED(it.key, known) || switches_nothing(it.value)) continue;
         if (strcmp(it.key, "alpha") == 0 && sp_json_to_double(it.value, &alpha) &&
-            sp_json_to_double(sp_json_get(p, "rank"), &rank) && alpha == rank) {
+            sp_json_to_double(sp_json_get(p, "rank"), &rank) && alpha == rank)
             continue;
-        }
         return refuse(it.key, it.value,
                       strcmp(it.key, "alpha") == 0 ? "its effect on scale differs between versions "
                                                      "of mlx-lm; correct scale and remove it"
@@ -230,9 +227,8 @@ static enum sp_status read_mlx(struct sp_adapter_config *out, const struct sp_js
     out->format = SP_ADAPTER_MLX;
     out->has_magnitudes = strcmp(type, "dora") == 0;
     if (strcmp(type, "full") == 0) return SP_OK;
-    if (p == NULL || sp_json_get(p, "scale") == NULL) {
+    if (p == NULL || sp_json_get(p, "scale") == NULL)
         return sp_fail(err, SP_E_INPUT, "lora_parameters.scale is missing");
-    }
     if ((st = check_parameters(p, err))) return st;
     if ((st = sp_json_get_double(p, "scale", -MAX_NUMBER, MAX_NUMBER, &out->scale, err))) return st;
     if ((st = sp_json_get_i64(p, "rank", 1, SP_ADAPTER_MAX_RANK, &rank, err))) return st;

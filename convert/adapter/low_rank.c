@@ -23,12 +23,10 @@ static enum sp_status check_change(const struct sp_merge_change *c,
     if (c->bias) return refuse(err, c->bias->bias, "changes a bias");
     if (c->product == NULL) return SP_OK;
     if (c->product->magnitudes) return refuse(err, c->product->magnitudes, "is of DoRA");
-    if (spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD) {
+    if (spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD)
         return refuse(err, c->product->a, "changes the embedding or the output matrix");
-    }
-    if (c->product->experts || spec->rank != 2) {
+    if (c->product->experts || spec->rank != 2)
         return refuse(err, c->product->a, "changes experts or other stacks of matrices");
-    }
     return SP_OK;
 }
 
@@ -46,9 +44,8 @@ static enum sp_status read_all(float **out, const struct sp_merge *merge,
 
     for (unsigned i = 0; i < t->rank; i++)
         fits = fits && t->shape[i] <= SIZE_MAX && sp_mul(&n, n, (size_t)t->shape[i]);
-    if (!fits || !sp_adapter_file_scratch(&size, t, n)) {
+    if (!fits || !sp_adapter_file_scratch(&size, t, n))
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
-    }
     if ((st = sp_new(&numbers, n, sizeof *numbers, err))) goto done;
     if ((st = sp_new_aligned(&bytes, size, 1, err))) goto done;
     st = sp_adapter_file_read(numbers, &merge->adapter.file, t, 0, n, bytes, size, err);
@@ -71,9 +68,8 @@ struct parts {
 
 static bool is_first(const struct parts *p, size_t i)
 {
-    for (size_t k = 0; k < i; k++) {
+    for (size_t k = 0; k < i; k++)
         if (p->changes[k].product == p->changes[i].product) return false;
-    }
     return p->changes[i].product != NULL;
 }
 

@@ -56,12 +56,10 @@ static bool is_table(const char *bare)
 
 bool sp_merge_touches_tables(const struct sp_adapter *adapter)
 {
-    for (size_t i = 0; i < adapter->n_products; i++) {
+    for (size_t i = 0; i < adapter->n_products; i++)
         if (is_table(without_prefix(adapter->products[i].module))) return true;
-    }
-    for (size_t i = 0; i < adapter->n_wholes; i++) {
+    for (size_t i = 0; i < adapter->n_wholes; i++)
         if (is_table(without_prefix(adapter->wholes[i].name))) return true;
-    }
     return false;
 }
 
@@ -99,9 +97,8 @@ static enum sp_status list_places(struct placing *p)
             place->span = i;
             place->name = table ? spec->name : without_prefix(key.name);
             place->tensor = bsearch(&key, p->tensors, p->n_tensors, sizeof key, compare_tensors);
-            if (place->tensor == NULL) {
+            if (place->tensor == NULL)
                 return sp_fail(p->err, SP_E_BUG, "tensor %s is not listed", key.name);
-            }
         }
     }
     if (p->n_places > 1) qsort(p->places, p->n_places, sizeof *p->places, compare_places);
@@ -216,9 +213,8 @@ static enum sp_status check_pieces(const struct placing *p, const struct place *
         const struct sp_row_span *span = &p->specs->spans[places[i].span];
         const struct sp_source_tensor *of = places[i].tensor;
 
-        if (!span->transposed && (of->rank == 1 || span->n_cols == of->shape[of->rank - 1])) {
+        if (!span->transposed && (of->rank == 1 || span->n_cols == of->shape[of->rank - 1]))
             continue;
-        }
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
                        of->name,
                        span->transposed ? "is transposed when it is packed" : "is not a matrix");
@@ -255,9 +251,8 @@ static enum sp_status place_weight(struct placing *p, struct sp_adapter_product 
     size_t n;
 
     if ((places = find_places(p, name, &n)) == NULL) return fail_without_place(p, x->a, name);
-    if (p->merge->adapter.config.format != SP_ADAPTER_PEFT) {
+    if (p->merge->adapter.config.format != SP_ADAPTER_PEFT)
         x->embeds = strcmp(places->name, "embed_tokens.weight") == 0;
-    }
     if ((st = check_product(p, x, places->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->a->name))) return st;
     for (size_t i = 0; i < n; i++) {
@@ -283,9 +278,8 @@ static enum sp_status place_experts(struct placing *p, struct sp_adapter_product
     enum sp_status st;
     size_t n_places;
 
-    if (at == NULL || n == 0) {
+    if (at == NULL || n == 0)
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\": not a matrix", x->a->name);
-    }
     for (uint64_t e = 0; e <= n; e++) {
         snprintf(name, sizeof name, "%.*s.experts.%" PRIu64 ".%s.weight", (int)(at - x->module),
                  x->module, e, at + sizeof all - 1);
@@ -351,12 +345,10 @@ enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *spa
     if ((st = sp_new(&merge->changes, spans->n_spans, sizeof *merge->changes, err))) return st;
     merge->n_spans = spans->n_spans;
     if ((st = list_places(&p))) goto done;
-    for (size_t i = 0; i < a->n_wholes; i++) {
+    for (size_t i = 0; i < a->n_wholes; i++)
         if ((st = place_whole(&p, &a->wholes[i]))) goto done;
-    }
-    for (size_t i = 0; i < a->n_products; i++) {
+    for (size_t i = 0; i < a->n_products; i++)
         if ((st = place_product(&p, &a->products[i]))) goto done;
-    }
 done:
     free(p.places);
     if (st) sp_context(err, "%s", a->path);

@@ -91,11 +91,10 @@ enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,
     if ((st = sp_new(&joined, size + RECORD_SIZE, 1, err))) return st;
     print_record(one, record);
     /* [A] and B become [A,B]. */
-    if (n) {
+    if (n)
         snprintf(joined, size + RECORD_SIZE, "%.*s,%s]", (int)size - 1, text, one);
-    } else {
+    else
         snprintf(joined, size + RECORD_SIZE, "[%s]", one);
-    }
     *out = joined;
     return SP_OK;
 }
@@ -124,14 +123,11 @@ static bool read_record(struct sp_merge_record *out, const struct sp_json *v)
     double rank[2];
 
     if (format == NULL || digest == NULL || strlen(digest) != 16 ||
-        strspn(digest, "0123456789abcdef") != 16) {
+        strspn(digest, "0123456789abcdef") != 16)
         return false;
-    }
     if (!read_format(&out->format, format)) return false;
     out->digest = strtoull(digest, NULL, 16);
-    if (!read_range(rank, sp_json_get(v, "rank")) || rank[0] < 0 || rank[1] > 1e9) {
-        return false;
-    }
+    if (!read_range(rank, sp_json_get(v, "rank")) || rank[0] < 0 || rank[1] > 1e9) return false;
     for (int i = 0; i < 2; i++)
         out->rank[i] = (uint64_t)rank[i];
     return read_range(out->scale, sp_json_get(v, "scale")) &&

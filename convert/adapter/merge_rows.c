@@ -34,9 +34,8 @@ static enum sp_status read_elements(struct sp_merge_workspace *workspace,
     enum sp_status st;
     size_t size;
 
-    if (!sp_adapter_file_scratch(&size, t, n)) {
+    if (!sp_adapter_file_scratch(&size, t, n))
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
-    }
     if ((st = grow(&workspace->bytes, &workspace->cap_bytes, size, 1, err))) return st;
     st = grow(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers, err);
     if (st) return st;
@@ -66,9 +65,8 @@ static enum sp_status hold_right(struct sp_merge_workspace *workspace, const str
     size_t most = READ_SIZE / (width * sizeof(float)) + 1, size;
     enum sp_status st;
 
-    if (!sp_mul(&size, n_panels(cols) * SP_PANEL_ROWS, rank)) {
+    if (!sp_mul(&size, n_panels(cols) * SP_PANEL_ROWS, rank))
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", f->right->name);
-    }
     st = grow(&workspace->panels, &workspace->cap_panels, size, sizeof *workspace->panels, err);
     if (st) return st;
     memset(workspace->panels, 0, size * sizeof *workspace->panels);
@@ -187,10 +185,9 @@ static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
                                                 .acts = &workspace->rows,
                                                 .first = 0,
                                                 .n_rows = n});
-    for (size_t r = 0; r < n; r++) {
+    for (size_t r = 0; r < n; r++)
         for (size_t c = 0; c < cols; c++)
             rows[r * cols + c] += scale * workspace->sums[r * ld + c];
-    }
     return workspace->held->magnitudes ? give_lengths(rows, merge, span, first, n, workspace, err)
                                        : SP_OK;
 }
@@ -241,12 +238,10 @@ enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
     const struct sp_merge_change *change = &merge->changes[index];
     enum sp_status st = SP_OK;
 
-    if (change->whole) {
+    if (change->whole)
         st = change_rows(rows, merge, span, change->whole, NULL, first, n, workspace, err);
-    }
-    if (!st && change->product) {
+    if (!st && change->product)
         st = add_product(rows, merge, span, change, first, n, workspace, err);
-    }
     if (!st && change->bias) {
         float scale = (float)change->bias->scale;
         st = change_rows(rows, merge, span, change->bias->bias, &scale, first, n, workspace, err);

@@ -250,9 +250,8 @@ static bool is_rounded(const struct sp_plan_item *item)
 
 static bool rounds(const struct sp_plan *plan, enum sp_part part)
 {
-    for (size_t i = 0; i < plan->n_items; i++) {
+    for (size_t i = 0; i < plan->n_items; i++)
         if (plan->items[i].part == part && is_rounded(&plan->items[i])) return true;
-    }
     return false;
 }
 
@@ -265,9 +264,8 @@ static bool is_lookup(const struct sp_tensor_spec *spec, bool is_tied)
 
 static bool has_head(const struct sp_source *source)
 {
-    for (size_t i = 0; i < source->specs.n_specs; i++) {
+    for (size_t i = 0; i < source->specs.n_specs; i++)
         if (source->specs.specs[i].role == SP_ROLE_HEAD) return true;
-    }
     return false;
 }
 
@@ -295,11 +293,10 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
                            "%s: it smooths the input of %s, so that squares do not suffice",
                            sp_pack_path(file->pack), e->name);
         }
-        if (e->tensor->rank == 2) {
+        if (e->tensor->rank == 2)
             item->weights.squares = squares_of(e->tensor);
-        } else {
+        else
             item->weights.factors = e->tensor->data;
-        }
     }
     return SP_OK;
 }
@@ -312,8 +309,7 @@ bool sp_calibration_names(const struct sp_calibration_file *file, enum sp_part p
 
 bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part)
 {
-    for (size_t i = 0; i < file->n_entries; i++) {
+    for (size_t i = 0; i < file->n_entries; i++)
         if (file->entries[i].part == part) return true;
-    }
     return false;
 }

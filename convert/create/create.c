@@ -71,9 +71,8 @@ static enum sp_status open_named(struct sp_source *out, struct sp_named_source *
                        named->manifest);
     }
     if ((st = sp_create_open_source(out, named->path ? named->path : path, part, warnings, err)) ||
-        named->adapter == NULL) {
+        named->adapter == NULL)
         return st;
-    }
     if ((st = sp_source_merge(out, named->adapter, warnings, err))) sp_source_release(out);
     return st;
 }
@@ -177,9 +176,8 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
             "there is no Modelfile in this folder: name a model (spectool create FOLDER), or "
             "write a Modelfile with the lines FROM FOLDER and, for a draft, DRAFT FOLDER");
     }
-    if (sp_file_is_folder(path)) {
+    if (sp_file_is_folder(path))
         return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile", path);
-    }
     if ((st = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, err))) return st;
     st = sp_modelfile_parse(out, path, text, size, err);
     free(text);
@@ -283,9 +281,8 @@ static enum sp_status make_records(struct sp_create_job *job, const struct sp_mo
                                            err)) ||
             (st = sp_modelfile_parse(&base, job->named.manifest, text.at, text.len, err)) ||
             (st = sp_modelfile_check(&base, options->callbacks.note, options->callbacks.context,
-                                     err))) {
+                                     err)))
             goto done;
-        }
         template = sp_modelfile_find(&base, SP_MODELFILE_TEMPLATE, NULL);
         if (template && options->check_template &&
             (st = options->check_template(template->value, template->value_size, err))) {
@@ -298,9 +295,8 @@ static enum sp_status make_records(struct sp_create_job *job, const struct sp_mo
     text.len = 0;
     if ((st = sp_strbuf_append(&text, inherited, size, err)) ||
         (st = sp_strbuf_append(&text, own, own_size, err)) ||
-        (st = sp_strbuf_append(&text, "", 1, err))) {
+        (st = sp_strbuf_append(&text, "", 1, err)))
         goto done;
-    }
     job->records = text.at;
     job->records_size = text.len - 1;
     text = (struct sp_strbuf){0};

@@ -77,9 +77,8 @@ static enum sp_status open_side(struct side *side, const struct sp_source *sourc
 {
     enum sp_status st = sp_source_text_open(&side->tokenizer, source, SP_SECTION_TOKENIZER, err);
 
-    if (!st) {
+    if (!st)
         st = sp_source_text_open(&side->tokenizer_config, source, SP_SECTION_TOKENIZER_CONFIG, err);
-    }
     side->compat = (struct sp_draft_compat_side){
         .config = &source->config,
         .tokenizer = side->tokenizer.at,

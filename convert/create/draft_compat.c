@@ -44,9 +44,8 @@ static enum sp_status check_taps(const struct sp_config *target, const struct sp
     if (d->n_taps == 0) return sp_fail(err, SP_E_BUG, "dflash draft whose taps are not settled");
     for (unsigned i = 0; i < d->n_taps; i++) {
         int number = sp_tap_number(d->taps[i]);
-        if (i && number <= sp_tap_number(d->taps[i - 1])) {
+        if (i && number <= sp_tap_number(d->taps[i - 1]))
             return sp_fail(err, SP_E_INPUT, "dflash target layers must be ascending");
-        }
         if (number < (int)target->n_layers) continue;
         return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",
                        d->taps[i], target->n_layers);
@@ -190,9 +189,8 @@ static enum sp_status check_mtp(const struct sp_config *target, const struct sp_
     }
     like = &target->layers[i];
     if (l->n_heads == like->n_heads && l->n_kv_heads == like->n_kv_heads &&
-        l->head_dim == like->head_dim) {
+        l->head_dim == like->head_dim)
         return SP_OK;
-    }
     return sp_fail(err, SP_E_INPUT,
                    "mtp: %u heads and %u KV heads of size %u, target has %u and %u of size %u",
                    l->n_heads, l->n_kv_heads, l->head_dim, like->n_heads, like->n_kv_heads,
@@ -216,9 +214,8 @@ static enum sp_status check_assistant(const struct sp_config *target, const stru
         while (own < draft->n_layers && (draft->layers[own].window != 0) != (windowed != 0))
             own++;
         if (own == draft->n_layers || same_ropes(&draft->ropes[draft->layers[own].rope],
-                                                 &target->ropes[target->layers[source].rope])) {
+                                                 &target->ropes[target->layers[source].rope]))
             continue;
-        }
         st = sp_warn(warnings, err, "assistant rope for %s_attention differs from target",
                      windowed ? "sliding" : "full");
     }

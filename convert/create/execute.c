@@ -302,14 +302,11 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     uint8_t *out;
 
     if (!sp_panel_size(&panel_size, c->item->to, cols) ||
-        !sp_mul(&c->size, panel_size, (size_t)c->n_panels) ||
-        !sp_mul(&panel, cols, SP_PANEL_ROWS)) {
+        !sp_mul(&c->size, panel_size, (size_t)c->n_panels) || !sp_mul(&panel, cols, SP_PANEL_ROWS))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
-    }
     most = panel < RUN_ELEMENTS ? RUN_ELEMENTS / panel : 1;
-    if (!sp_mul(&n, (size_t)most, panel)) {
+    if (!sp_mul(&n, (size_t)most, panel))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
-    }
     if ((st = grow_out(c, c->size, err))) return st;
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
     if (sp_gptq_is_weighed(c->item->weights) &&
@@ -533,9 +530,8 @@ enum sp_status sp_plan_open_writer(struct sp_pack_writer **out, const struct sp_
                                              .dtype = item->to,
                                              .layout = item->layout,
                                              .rank = item->spec->rank};
-        for (unsigned d = 0; d < item->spec->rank; d++) {
+        for (unsigned d = 0; d < item->spec->rank; d++)
             tensors[i].shape[d] = item->spec->shape[d];
-        }
     }
     st = sp_pack_writer_open(out, path, force, tensors, plan->n_items, err);
     free(tensors);
@@ -550,9 +546,8 @@ enum sp_status sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer
     enum sp_status st;
     struct executor x = {.plan = plan, .writer = writer, .progress = progress, .context = context};
 
-    for (size_t i = 0; i < plan->n_items; i++) {
+    for (size_t i = 0; i < plan->n_items; i++)
         x.total += plan->items[i].source_size;
-    }
     if ((st = open_executor(&x, sp_pool_n_threads(pool), err))) goto done;
     sp_pool_run(pool, x.n_workers, work, &x);
     if (!x.stopped) {

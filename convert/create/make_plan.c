@@ -63,9 +63,8 @@ static enum sp_status calibrate(struct maker *m, struct sp_err *err)
     if (path == NULL) return SP_OK;
     if ((st = smooth(m, err)) ||
         (st = calibrate_part(m, SP_PART_TARGET, &n_used, &n_without, err)) ||
-        (st = calibrate_part(m, SP_PART_DRAFT, &n_used, &n_without, err))) {
+        (st = calibrate_part(m, SP_PART_DRAFT, &n_used, &n_without, err)))
         return st;
-    }
     if (n_used == 0 && m->made->smoothing.len == 0) {
         return sp_fail(
             err, SP_E_USAGE,
@@ -92,9 +91,8 @@ static enum sp_status note_double_rounding(struct maker *m, enum sp_part part, s
         const struct sp_plan_item *item = &plan->items[i];
         bool few = item->code_bits > 0 && item->code_bits <= 6;
 
-        if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to)) {
+        if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to))
             continue;
-        }
         if (n++ == 0) first = item;
     }
     if (n == 0) return SP_OK;
@@ -276,9 +274,8 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
 
     *out = (struct sp_made_plan){0};
     if (inputs->calibration_path &&
-        (st = sp_calibration_open(&out->calibration, inputs->calibration_path, err))) {
+        (st = sp_calibration_open(&out->calibration, inputs->calibration_path, err)))
         goto done;
-    }
     if ((st = open_choices(&m, SP_PART_TARGET, err))) goto done;
     if ((st = open_choices(&m, SP_PART_DRAFT, err))) goto done;
     if (has_budget && (st = choose_types(&m, err))) goto done;

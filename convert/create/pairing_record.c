@@ -41,9 +41,8 @@ static size_t print_taps(char *out, size_t cap, const struct sp_draft_config *d)
 {
     size_t n = (size_t)snprintf(out, cap, "\"target_layer_ids\":[");
 
-    for (unsigned i = 0; i < d->n_taps; i++) {
+    for (unsigned i = 0; i < d->n_taps; i++)
         n += (size_t)snprintf(out + n, cap - n, "%s%d", i ? "," : "", sp_tap_number(d->taps[i]));
-    }
     return n + (size_t)snprintf(out + n, cap - n, "],");
 }
 
@@ -56,9 +55,8 @@ static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d
                                 d->n_target_layers);
 
     n += print_taps(out + n, cap - n, d);
-    if (d->n_head_rows) {
+    if (d->n_head_rows)
         n += (size_t)snprintf(out + n, cap - n, "\"draft_vocab_size\":%u,", d->n_head_rows);
-    }
     if (d->kind != SP_DRAFT_DSPARK) return n;
     return n + (size_t)snprintf(out + n, cap - n,
                                 "\"markov_rank\":%u,\"markov_head_type\":\"%s\","
@@ -91,17 +89,16 @@ enum sp_status sp_pairing_record_print(char **text, size_t *size, const struct s
 
     if ((st = sp_new(&out, RECORD_SIZE, 1, err))) return st;
     out[n++] = '{';
-    if (block_kind(draft->draft.kind)) {
+    if (block_kind(draft->draft.kind))
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
-    } else if (sp_draft_is_eagle(draft->draft.kind)) {
+    else if (sp_draft_is_eagle(draft->draft.kind))
         n += print_eagle(out + n, RECORD_SIZE - n, &draft->draft);
-    } else if (draft->draft.kind == SP_DRAFT_ASSISTANT) {
+    else if (draft->draft.kind == SP_DRAFT_ASSISTANT)
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");
-    } else if (draft->draft.kind == SP_DRAFT_MTP) {
+    else if (draft->draft.kind == SP_DRAFT_MTP)
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"mtp\",");
-    } else {
+    else
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"language-model\",");
-    }
     n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"rope\":[");
     for (unsigned i = 0; i < draft->n_ropes; i++) {
         const struct sp_rope *r = &draft->ropes[i];

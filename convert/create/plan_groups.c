@@ -54,13 +54,11 @@ enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out, const struct s
         };
     }
     if (plan->n_items) qsort(groups, plan->n_items, sizeof *groups, compare);
-    for (size_t i = 0; i < plan->n_items; i++) {
-        if (n > 0 && compare(&groups[n - 1], &groups[i]) == 0) {
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (n > 0 && compare(&groups[n - 1], &groups[i]) == 0)
             add(&groups[n - 1], &groups[i]);
-        } else {
+        else
             groups[n++] = groups[i];
-        }
-    }
     *out = (struct sp_plan_groups){groups, n};
     return SP_OK;
 }
@@ -92,10 +90,9 @@ enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
 
     if (st) return st;
     *kl = 0;
-    for (size_t i = 0; i < groups.n; i++) {
+    for (size_t i = 0; i < groups.n; i++)
         if (groups.groups[i].part == SP_PART_TARGET)
             *kl += predict(sensitivities, &groups.groups[i]);
-    }
     sp_plan_groups_release(&groups);
     return SP_OK;
 }
@@ -128,11 +125,10 @@ static void print_line(FILE *stream, const struct sp_plan_group *g, const char *
     fprintf(stream, "%-6s  %-12s  %-7s  ", sp_part_name(g->part), name, layers);
     print_types(stream, g->types);
     fprintf(stream, "  %12" PRIu64 "  %5.2f", g->size, 8 * (double)g->size / (double)g->n_weights);
-    if (kl && isnan(*kl)) {
+    if (kl && isnan(*kl))
         fprintf(stream, "  %9s", g->part == SP_PART_TARGET ? "unknown" : "-");
-    } else if (kl) {
+    else if (kl)
         fprintf(stream, "  %9.6f", *kl);
-    }
 }
 
 static void print_part(FILE *stream, const struct sp_plan_group *groups, size_t n,

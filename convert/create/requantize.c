@@ -11,9 +11,8 @@
 static enum sp_status check_request(const struct sp_requantize_options *options, bool has_draft,
                                     struct sp_err *err)
 {
-    if (options->draft_type != SP_DTYPE_NONE && !has_draft) {
+    if (options->draft_type != SP_DTYPE_NONE && !has_draft)
         return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->input);
-    }
     if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
         options->output_type == SP_DTYPE_NONE && options->rules.n == 0 &&
         options->budget.size == 0 && !(options->budget.bits > 0) && !options->draft_choice) {
@@ -39,9 +38,8 @@ static enum sp_status open_parts(struct sp_create_job *job,
     enum sp_status st;
     bool is_pack;
 
-    if (!sp_file_exists(options->input)) {
+    if (!sp_file_exists(options->input))
         return sp_fail(err, SP_E_IO, "%s does not exist, expected a packed file", options->input);
-    }
     if ((st = sp_pack_recognize(&is_pack, options->input, err))) return st;
     if (!is_pack) {
         return sp_fail(err, SP_E_INPUT,
@@ -50,15 +48,13 @@ static enum sp_status open_parts(struct sp_create_job *job,
                        options->input);
     }
     if ((st = sp_create_open_source(&job->target, options->input, SP_PART_TARGET, &job->warnings,
-                                    err))) {
+                                    err)))
         return st;
-    }
     job->has_draft =
         sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
     if ((st = check_request(options, job->has_draft, err))) return st;
-    if (job->has_draft) {
+    if (job->has_draft)
         st = sp_create_open_source(&job->draft, options->input, SP_PART_DRAFT, &job->warnings, err);
-    }
     return st ? st : read_records(job, err);
 }
 
@@ -83,9 +79,8 @@ enum sp_status sp_requantize(struct sp_create_report *report,
     job.inputs.allow_lossy = options->allow_lossy;
     job.draft_choice = options->draft_choice;
     if (options->output && !options->dry_run &&
-        (st = sp_pack_writer_check(options->output, options->force, err))) {
+        (st = sp_pack_writer_check(options->output, options->force, err)))
         return st;
-    }
     st = open_parts(&job, options, err);
     if (!st) st = sp_create_job_run(&job, report, err);
     sp_create_job_release(&job);

@@ -88,9 +88,8 @@ enum sp_status sp_plan_smooth(struct sp_smoothing *applied, struct sp_plan *plan
 
         if ((st = judge(&worthwhile, plan, norm, target, err))) return st;
         if (!worthwhile) continue;
-        for (size_t i = 0; i < plan->n_items; i++) {
+        for (size_t i = 0; i < plan->n_items; i++)
             if (is_scaled(&plan->items[i], norm)) smooth_item(&plan->items[i], norm->exponents);
-        }
         st = sp_smoothing_add(applied, norm->name, norm->exponents, norm->n, err);
     }
     return st;

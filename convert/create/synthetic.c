@@ -77,9 +77,8 @@ static enum sp_status open_models(struct job *job, const struct sp_synthetic_opt
     struct sp_policy_request draft_request = {.type = options->draft_type, .draft = true};
     enum sp_status st;
 
-    if (target == NULL) {
+    if (target == NULL)
         return sp_fail(err, SP_E_USAGE, "there is no synthetic model %s", options->shape);
-    }
     st = open_model(job, target, options->n_layers, SP_PART_TARGET, target_request, err);
     if (st || options->draft == NULL) return st;
     draft = sp_synthetic_shape_find(options->draft, target->name);
@@ -126,9 +125,8 @@ static enum sp_status plan_tensor(struct job *job, const struct model *model,
         .rank = spec->rank,
     };
     memcpy(tensor->shape, spec->shape, sizeof tensor->shape);
-    if (!sp_tensor_size(&size, tensor->dtype, tensor->layout, tensor->shape, tensor->rank)) {
+    if (!sp_tensor_size(&size, tensor->dtype, tensor->layout, tensor->shape, tensor->rank))
         return sp_fail(err, SP_E_BUG, "tensor %s has no size", spec->name);
-    }
     tensor->size = size;
     job->total += size;
     job->specs[job->n_tensors++] = spec;
@@ -216,9 +214,8 @@ static void fill_q8(uint8_t *panel, size_t cols, uint64_t key)
     for (size_t block = 0; block < cols / SP_BLOCK; block++) {
         uint8_t *at = panel + block * SP_Q8_BLOCK_SIZE;
         fill_random(at, CODES, random_bits(key, block));
-        for (size_t i = 0; i < CODES; i++) {
+        for (size_t i = 0; i < CODES; i++)
             if (at[i] == 0) at[i] = 1;
-        }
         for (size_t row = 0; row < SP_PANEL_ROWS; row++)
             memcpy(at + CODES + 2 * row, scale + 2, 2);
     }
@@ -259,9 +256,8 @@ static enum sp_status tell_progress(struct job *job, size_t size, struct sp_err 
 {
     job->done += size;
     if (job->callbacks->progress &&
-        job->callbacks->progress(job->callbacks->context, job->done, job->total)) {
+        job->callbacks->progress(job->callbacks->context, job->done, job->total))
         return sp_fail(err, SP_E_CHECK, "cancelled");
-    }
     return SP_OK;
 }
 

@@ -110,9 +110,8 @@ const struct sp_synthetic_shape *sp_synthetic_shape_find(const char *name, const
 {
     for (size_t i = 0; i < N_SHAPES; i++) {
         if (strcmp(shapes[i].name, name) != 0) continue;
-        if (shapes[i].target == NULL || (target && strcmp(shapes[i].target, target) == 0)) {
+        if (shapes[i].target == NULL || (target && strcmp(shapes[i].target, target) == 0))
             return &shapes[i];
-        }
     }
     return NULL;
 }

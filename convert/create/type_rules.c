@@ -45,17 +45,15 @@ enum sp_status sp_type_rules_apply(struct sp_plan_choice *choices,
 {
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < rules->n && !st; i++) {
+    for (size_t i = 0; i < rules->n && !st; i++)
         if (part_of(&rules->rules[i]) == part)
             st = apply_rule(choices, &rules->rules[i], source, part, err);
-    }
     return st;
 }
 
 const struct sp_type_rule *sp_type_rules_first(const struct sp_type_rules *rules, enum sp_part part)
 {
-    for (size_t i = 0; i < rules->n; i++) {
+    for (size_t i = 0; i < rules->n; i++)
         if (part_of(&rules->rules[i]) == part) return &rules->rules[i];
-    }
     return NULL;
 }

@@ -60,9 +60,8 @@ static enum sp_status find_movable(bool **out, const struct sp_vocab *v, struct 
 /* The draft's id of a token of the target, or SP_ID_NONE. */
 static uint32_t find_text(const struct sp_vocab *draft, const struct sp_vocab_token *t)
 {
-    for (size_t i = 0; i < draft->n_added; i++) {
+    for (size_t i = 0; i < draft->n_added; i++)
         if (equal_tokens(&draft->tokens[draft->added[i]], t)) return draft->added[i];
-    }
     return sp_vocab_find(draft, t->text, t->len);
 }
 
@@ -143,9 +142,8 @@ enum sp_status sp_vocab_match(struct sp_vocab_order *out, const struct sp_vocab 
         goto done;
     }
     if ((st = sp_new(&order.rows, n_rows, sizeof *order.rows, err)) ||
-        (st = sp_new(&taken, n_rows, sizeof *taken, err))) {
+        (st = sp_new(&taken, n_rows, sizeof *taken, err)))
         goto done;
-    }
     for (size_t id = 0; id < n_rows; id++)
         order.rows[id] = SP_ID_NONE;
     match_moved(&order, taken, target, draft);

@@ -168,9 +168,8 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
     enum sp_status st;
 
     if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err)) ||
-        (st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) {
+        (st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err)))
         return st;
-    }
     if (input->target->pack && (st = sp_receipts_read(&receipts, input->target->pack, err)))
         return st;
     print_types(added, input, digests.target);

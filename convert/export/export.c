@@ -224,9 +224,8 @@ static bool is_ours(const char *inside, const char *name)
         return strcmp(name, target_folder) == 0 || strcmp(name, draft_folder) == 0 ||
                strcmp(name, modelfile) == 0;
     }
-    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++)
         if (strcmp(name, sp_section_name((enum sp_section)s)) == 0) return true;
-    }
     return sp_safetensors_is_weights_name(name);
 }
 
@@ -254,9 +253,8 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
         struct sp_source_text text;
 
         st = sp_source_text_open(&text, source, section, err);
-        if (st == SP_OK && text.at != NULL) {
+        if (st == SP_OK && text.at != NULL)
             st = write_text(folder, sp_section_name(section), text.at, text.size, err);
-        }
         free(text.owned);
     }
     return st;
@@ -282,9 +280,8 @@ static enum sp_status write_all(const struct job *job, const struct sp_atomic_fo
         st = sp_atomic_folder_add(&path, folder, i == 0 ? target_folder : draft_folder, err);
         if (st || (st = write_texts(c, path, err)) ||
             (st = sp_export_write(&c->plan, path, o->shard_size ? o->shard_size : SP_EXPORT_SHARD,
-                                  pool, &progress, err))) {
+                                  pool, &progress, err)))
             goto done;
-        }
         progress.before += c->size;
     }
     st = write_text(sp_atomic_folder_path(folder), modelfile, job->modelfile, job->modelfile_size,

@@ -186,9 +186,8 @@ enum sp_status sp_export_plan_add(struct sp_export_plan *plan, struct sp_source 
         return st;
     }
     plan->n_published++;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if ((st = add_item(plan, &tensors[i], source->part, err))) goto done;
-    }
     if ((st = add_cuts(plan, first, source, published, err))) goto done;
     if ((st = add_marks(plan, source, err))) goto done;
     hand_out_cuts(plan, first_cut);
@@ -220,9 +219,8 @@ enum sp_dtype sp_export_plan_dtype(const struct sp_export_plan *plan)
             n[k] += sp_export_elements(&plan->items[i]);
         }
     }
-    for (size_t k = 1; k < 3; k++) {
+    for (size_t k = 1; k < 3; k++)
         if (n[k] > n[best]) best = k;
-    }
     return types[best];
 }
 

@@ -194,9 +194,8 @@ static enum sp_status check(const struct chunk *chunk, struct sp_err *err)
         sp_file_unload(t->data + at, n);
     }
     /* Reports damage in the words that every reader of damaged files uses. */
-    if (sp_hash_digest(hash) != t->digest) {
+    if (sp_hash_digest(hash) != t->digest)
         st = sp_pack_check_tensor(chunk->pack, chunk->tensor, err);
-    }
     sp_hash_free(hash);
     return st;
 }
@@ -215,9 +214,8 @@ static enum sp_status read_panels(struct worker *w, const struct sp_export_cut *
     end = begin + most;
     if (end > first + *n) end = begin + sp_round_up((size_t)(first + *n - begin), SP_PANEL_ROWS);
     if (end > first - inside + rows) end = first - inside + rows;
-    if ((st = grow(&w->run, &w->run_cap, (size_t)((end - begin) * cols), sizeof *w->run, err))) {
+    if ((st = grow(&w->run, &w->run_cap, (size_t)((end - begin) * cols), sizeof *w->run, err)))
         return st;
-    }
     st = sp_source_read_rows(w->run, c->source, spec, begin, end - begin, &w->scratch, err);
     if (st) return st;
     *skipped = first - begin;
@@ -345,9 +343,8 @@ static enum sp_status put_marks(struct exporter *x, struct worker *w, const stru
     if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err)) ||
         (st = grow(&w->bytes, &w->bytes_cap, n_tokens, 1, err)) ||
         (st = sp_source_read_all(w->rows, c->source, c->spec, &w->scratch, err)) ||
-        (st = sp_config_check_token_map(c->source->config.draft.kind, w->rows, n, n_tokens, err))) {
+        (st = sp_config_check_token_map(c->source->config.draft.kind, w->rows, n, n_tokens, err)))
         return st;
-    }
     memset(w->bytes, 0, n_tokens);
     for (size_t i = 0; i < n; i++)
         w->bytes[(size_t)((float)i + w->rows[i])] = 1;
@@ -363,9 +360,8 @@ static enum sp_status put_rows(struct exporter *x, struct worker *w, const struc
     enum sp_status st;
 
     if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
-    for (size_t i = chunk->first_cut; i < chunk->first_cut + chunk->n_cuts; i++) {
+    for (size_t i = chunk->first_cut; i < chunk->first_cut + chunk->n_cuts; i++)
         if ((st = gather(w, &x->plan->cuts[i], chunk, err))) return st;
-    }
     if (piece_of(x, chunk)->transposed) return put_transposed(x, w, chunk, err);
     if ((st = encode(w, item->tensor.dtype, w->rows, n, chunk->row * cols, err))) return st;
     return sp_safetensors_writer_put(x->writer, chunk->tensor, chunk->row * cols * size, w->bytes,
@@ -442,9 +438,8 @@ static enum sp_status open_workers(struct exporter *x, unsigned n, struct sp_err
 
     if ((st = sp_new(&x->workers, n, sizeof *x->workers, err))) return st;
     x->n_workers = n;
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         if ((st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS, err))) return st;
-    }
     return SP_OK;
 }
 

@@ -297,9 +297,8 @@ static const struct sp_gguf_arch archs[] = {
 
 const struct sp_gguf_arch *sp_gguf_arch_find(const char *name, size_t len)
 {
-    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
         if (strlen(archs[i].name) == len && memcmp(archs[i].name, name, len) == 0) return &archs[i];
-    }
     return NULL;
 }
 
@@ -325,9 +324,8 @@ bool sp_gguf_arch_has_class(const struct sp_gguf_arch *arch, const char *name)
 static const struct sp_gguf_name *find(const struct sp_gguf_name *list, const char *ggml,
                                        size_t len)
 {
-    for (; list && list->ggml; list++) {
+    for (; list && list->ggml; list++)
         if (strlen(list->ggml) == len && memcmp(list->ggml, ggml, len) == 0) return list;
-    }
     return NULL;
 }
 

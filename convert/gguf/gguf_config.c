@@ -297,14 +297,11 @@ static enum sp_status write_config(struct sp_gguf_writer *w)
     st = sp_json_put(&w->text, w->err,
                      "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\"", class, type);
     if (st || (st = write_sizes(w)) || (st = write_head_size(w)) || (st = write_norm_epsilon(w)) ||
-        (st = sp_gguf_put_rope(w)) || (st = sp_gguf_put_family(w)) || (st = write_biases(w))) {
+        (st = sp_gguf_put_rope(w)) || (st = sp_gguf_put_family(w)) || (st = write_biases(w)))
         return st;
-    }
     if (!(st = put_activation(w))) st = put_direction(w);
     if (!st) st = sp_gguf_put_bool(w, "tie_word_embeddings", w->model->tied);
-    if (!st) {
-        st = sp_json_put(&w->text, w->err, ",\n  \"torch_dtype\": \"%s\"", dtype_of(w));
-    }
+    if (!st) st = sp_json_put(&w->text, w->err, ",\n  \"torch_dtype\": \"%s\"", dtype_of(w));
     if (!st) st = put_ids(w);
     return st ? st : sp_json_put(&w->text, w->err, "\n}\n");
 }

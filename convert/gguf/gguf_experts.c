@@ -100,9 +100,8 @@ enum sp_status sp_gguf_put_exaone_moe(struct sp_gguf_writer *w)
 
     if ((st = sp_gguf_put_norm_topk(w, true)) || (st = sp_gguf_put_exaone4(w)) ||
         (st = sp_gguf_put_experts(w, "num_experts")) || (st = sp_gguf_copy_sizes(w, sizes)) ||
-        (st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor"))) {
+        (st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor")))
         return st;
-    }
     return put_mlp_types(w);
 }
 
@@ -138,9 +137,8 @@ enum sp_status sp_gguf_put_afmoe(struct sp_gguf_writer *w)
 
     if (st || (st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_window(w)) ||
         (st = sp_gguf_put_window_pattern(w)) ||
-        (st = sp_gguf_copy_float(w, "expert_weights_scale", "route_scale"))) {
+        (st = sp_gguf_copy_float(w, "expert_weights_scale", "route_scale")))
         return st;
-    }
     return sp_gguf_put_word(w, "mup_enabled", "true");
 }
 
@@ -194,9 +192,8 @@ enum sp_status sp_gguf_put_mellum(struct sp_gguf_writer *w)
     enum sp_status st = sp_gguf_put_experts(w, "num_experts");
 
     if (st || (st = sp_gguf_put_window(w)) || (st = sp_gguf_put_window_pattern(w)) ||
-        (st = put_mlp_types(w))) {
+        (st = put_mlp_types(w)))
         return st;
-    }
     return sp_gguf_put_word(w, "norm_topk_prob", "true");
 }
 
@@ -230,9 +227,8 @@ enum sp_status sp_gguf_put_cohere2_moe(struct sp_gguf_writer *w)
         (st = sp_gguf_put_window(w)) || (st = sp_gguf_put_window_pattern(w)) ||
         (st = sp_gguf_copy_float(w, "logit_scale", "logit_scale")) ||
         (st = sp_gguf_copy_float(w, "attention.layer_norm_rms_epsilon", "rms_norm_eps")) ||
-        (width && (st = sp_gguf_put_integer(w, "prefix_dense_intermediate_size", width)))) {
+        (width && (st = sp_gguf_put_integer(w, "prefix_dense_intermediate_size", width))))
         return st;
-    }
     st = sp_gguf_put_word(w, "expert_selection_fn", law == SIGMOID ? "\"sigmoid\"" : "\"softmax\"");
     return st ? st : put_mlp_types(w);
 }

@@ -45,9 +45,8 @@ static enum sp_status write_phi3(struct sp_gguf_writer *w)
     if ((st = sp_gguf_put_window(w)) ||
         (st = sp_gguf_get_size(&rotated, w, "rope.dimension_count")) ||
         (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
-        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
+        (st = sp_gguf_need_size(&heads, w, "attention.head_count")))
         return st;
-    }
     head = heads ? hidden / heads : 0;
     if (rotated == 0 || rotated >= head) return SP_OK;
     return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
@@ -140,9 +139,8 @@ static enum sp_status write_granite_swa(struct sp_gguf_writer *w)
     if ((st = sp_gguf_put_granite(w)) || (st = sp_gguf_put_window(w)) ||
         (st = sp_gguf_put_window_pattern(w)) ||
         (st = sp_gguf_get_float(w->model->file, key, &theta, w->err)) ||
-        (st = sp_gguf_put_word(w, "layer_rope_theta", "["))) {
+        (st = sp_gguf_put_word(w, "layer_rope_theta", "[")))
         return st;
-    }
     for (uint64_t i = 0; i < w->model->n_layers && !st; i++) {
         uint64_t rotates = 1;
         if ((st = sp_gguf_get_layer_size(&rotates, w, "attention.rope_pattern", i))) return st;
@@ -186,9 +184,8 @@ static enum sp_status put_labels(struct sp_gguf_writer *w)
         sp_gguf_weight_find(w->model, "model.classifier.out_proj.weight");
 
     if (output && (sp_gguf_weight_find(w->model, "model.classifier.dense.weight") ||
-                   sp_gguf_weight_find(w->model, "model.head.dense.weight"))) {
+                   sp_gguf_weight_find(w->model, "model.head.dense.weight")))
         return sp_gguf_put_integer(w, "num_labels", output->shape[0]);
-    }
     return sp_fail(w->err, SP_E_UNSUPPORTED,
                    "tensor %s is missing: a reranker's head has two layers, of which converters "
                    "leave out BERT's pooler; its safetensors checkpoint has both",
@@ -231,9 +228,8 @@ static enum sp_status write_modernbert(struct sp_gguf_writer *w)
     if ((st = sp_gguf_need_size(&width, w, "attention.sliding_window")) ||
         (st = sp_gguf_put_integer(w, "local_attention", width)) ||
         (st = sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta")) ||
-        (st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta"))) {
+        (st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta")))
         return st;
-    }
     st = v && v->is_array ? sp_gguf_put_window_pattern(w)
                           : sp_gguf_copy_size(w, pattern, "global_attn_every_n_layers");
     return st || !sp_gguf_is_classifier(w->model) ? st : put_modernbert_head(w);
@@ -328,9 +324,8 @@ static const struct {
 
 enum sp_status sp_gguf_put_family(struct sp_gguf_writer *w)
 {
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (strcmp(families[i].arch, w->model->arch->name) == 0) return families[i].write(w);
-    }
     return SP_OK;
 }
 
@@ -338,9 +333,8 @@ bool sp_gguf_family_reads(const struct sp_gguf_arch *arch, const char *key)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].arch, arch->name) != 0) continue;
-        for (size_t k = 0; k < MAX_KEYS && families[i].keys[k]; k++) {
+        for (size_t k = 0; k < MAX_KEYS && families[i].keys[k]; k++)
             if (strcmp(families[i].keys[k], key) == 0) return true;
-        }
     }
     return false;
 }

@@ -16,9 +16,8 @@ static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
     if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length")) ||
         (st = sp_gguf_need_size(&layers, w, "block_count")) ||
         (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
-        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
+        (st = sp_gguf_need_size(&heads, w, "attention.head_count")))
         return st;
-    }
     if (layers == largest && heads) scalar = hidden / heads;
     if ((st = sp_gguf_put_integer(w, "query_pre_attn_scalar", scalar))) return st;
     if ((st = sp_gguf_put_window(w))) return st;
@@ -70,9 +69,8 @@ static enum sp_status put_full_heads(struct sp_gguf_writer *w)
     enum sp_status st;
 
     if ((st = sp_gguf_need_size(&size, w, "attention.key_length")) ||
-        (st = sp_gguf_put_word(w, "per_layer_config", "{"))) {
+        (st = sp_gguf_put_word(w, "per_layer_config", "{")))
         return st;
-    }
     for (uint64_t i = 0; i < w->model->n_layers; i++) {
         if ((st = is_full(&full, w, i))) return st;
         if (!full) continue;
@@ -81,9 +79,8 @@ static enum sp_status put_full_heads(struct sp_gguf_writer *w)
             (st = sp_json_put(&w->text, w->err,
                               "%s\"%" PRIu64 "\": {\"head_dim\": %" PRIu64
                               ", \"num_key_value_heads\": %" PRIu64 "}",
-                              separator, i, size, kv))) {
+                              separator, i, size, kv)))
             return st;
-        }
         separator = ", ";
     }
     return sp_json_put(&w->text, w->err, "}");
@@ -120,9 +117,8 @@ static enum sp_status put_shared_layers(struct sp_gguf_writer *w)
         (st = sp_gguf_put_integer(w, "num_kv_shared_layers", shared)) ||
         (st = sp_gguf_get_layer_size(&first, w, "feed_forward_length", 0)) ||
         (st = sp_gguf_get_layer_size(&last, w, "feed_forward_length",
-                                     w->model->n_layers ? w->model->n_layers - 1 : 0))) {
+                                     w->model->n_layers ? w->model->n_layers - 1 : 0)))
         return st;
-    }
     return sp_gguf_put_bool(w, "use_double_wide_mlp", shared && last != first);
 }
 
@@ -154,8 +150,7 @@ enum sp_status sp_gguf_put_gemma4(struct sp_gguf_writer *w)
     if ((st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_window(w)) ||
         (st = sp_gguf_put_window_pattern(w)) || (st = put_full_heads(w)) ||
         (st = put_value_source(w)) || (st = put_shared_layers(w)) || (st = put_experts(w)) ||
-        (st = sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping"))) {
+        (st = sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping")))
         return st;
-    }
     return table ? sp_gguf_put_integer(w, "vocab_size_per_layer_input", table->shape[0]) : SP_OK;
 }

@@ -9,9 +9,8 @@ enum { MAX_ENDS = 16 };
 
 static void add_end(uint64_t ends[MAX_ENDS], size_t *n, uint64_t id)
 {
-    for (size_t i = 0; i < *n; i++) {
+    for (size_t i = 0; i < *n; i++)
         if (ends[i] == id) return;
-    }
     if (*n < MAX_ENDS) ends[(*n)++] = id;
 }
 

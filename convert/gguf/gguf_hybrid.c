@@ -20,9 +20,8 @@ static enum sp_status put_layer_types(struct sp_gguf_writer *w, const char *recu
 
     sp_gguf_key(key, w, "attention.recurrent_layers");
     if ((st = sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, w->err)) ||
-        (st = sp_gguf_get_size(&interval, w, "full_attention_interval"))) {
+        (st = sp_gguf_get_size(&interval, w, "full_attention_interval")))
         return st;
-    }
     if (v ? v->n < n : interval == 0) {
         return sp_fail(w->err, SP_E_INPUT, "%s does not state the type of all %" PRIu64 " layers",
                        key, n);
@@ -49,9 +48,8 @@ enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w)
     enum sp_status st;
 
     if ((st = sp_gguf_need_size(&inner, w, "ssm.inner_size")) ||
-        (st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank"))) {
+        (st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank")))
         return st;
-    }
     if (heads == 0 || inner % heads) {
         return sp_fail(w->err, SP_E_INPUT,
                        "%s.ssm.inner_size %" PRIu64 " is not divided into %" PRIu64 " heads",
@@ -59,9 +57,8 @@ enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w)
     }
     if ((st = sp_gguf_put_integer(w, "linear_value_head_dim", inner / heads)) ||
         (st = sp_gguf_copy_sizes(w, sizes)) || (st = put_layer_types(w, "linear_attention")) ||
-        (st = sp_gguf_put_partial_rotary(w))) {
+        (st = sp_gguf_put_partial_rotary(w)))
         return st;
-    }
     return sp_gguf_has(w, "expert_count") ? sp_gguf_put_experts(w, "num_experts") : SP_OK;
 }
 
@@ -89,9 +86,8 @@ static enum sp_status put_mamba(struct sp_gguf_writer *w, const struct mamba_nam
 
     if ((st = sp_gguf_need_size(&inner, w, "ssm.inner_size")) ||
         (st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank")) ||
-        (st = sp_gguf_need_size(&hidden, w, "embedding_length"))) {
+        (st = sp_gguf_need_size(&hidden, w, "embedding_length")))
         return st;
-    }
     if (heads == 0 || inner % heads || (names->expand && (hidden == 0 || inner % hidden))) {
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s.ssm.inner_size %" PRIu64 " does not fit %" PRIu64
@@ -102,9 +98,8 @@ static enum sp_status put_mamba(struct sp_gguf_writer *w, const struct mamba_nam
         (st = sp_gguf_put_integer(w, names->head_dim, inner / heads)) ||
         (st = sp_gguf_copy_sizes(w, sizes)) ||
         (names->inner && (st = sp_gguf_put_integer(w, names->inner, inner))) ||
-        (names->expand && (st = sp_gguf_put_integer(w, names->expand, inner / hidden)))) {
+        (names->expand && (st = sp_gguf_put_integer(w, names->expand, inner / hidden))))
         return st;
-    }
     snprintf(conv, sizeof conv, "%s.conv1d.bias", names->mixer);
     snprintf(proj, sizeof proj, "%s.in_proj.bias", names->mixer);
     st = sp_gguf_put_bool(w, names->conv_bias, sp_gguf_has_in_layers(w, conv));
@@ -148,9 +143,8 @@ enum sp_status sp_gguf_put_granite_hybrid(struct sp_gguf_writer *w)
     if ((st = sp_gguf_get_bool(w->model->file, key, &rotates, w->err)) ||
         (st = sp_gguf_put_word(w, "position_embedding_type", rotates ? "\"rope\"" : "null")) ||
         (st = put_types_by_heads(w, "attention", "mamba")) || (st = put_mamba(w, &hybrid_names)) ||
-        (st = sp_gguf_put_granite(w))) {
+        (st = sp_gguf_put_granite(w)))
         return st;
-    }
     return sp_gguf_has(w, "expert_count") ? SP_OK : sp_gguf_put_integer(w, "num_local_experts", 0);
 }
 
@@ -164,10 +158,8 @@ enum sp_status sp_gguf_put_falcon_h1(struct sp_gguf_writer *w)
     names.inner = "mamba_d_ssm";
     names.expand = NULL;
     if ((st = put_mamba(w, &names)) ||
-        (st = sp_gguf_put_bool(w, "mamba_rms_norm",
-                               sp_gguf_has_in_layers(w, "mamba.norm.weight")))) {
+        (st = sp_gguf_put_bool(w, "mamba_rms_norm", sp_gguf_has_in_layers(w, "mamba.norm.weight"))))
         return st;
-    }
     return sp_gguf_put_word(w, "mamba_norm_before_gate", "false");
 }
 
@@ -268,9 +260,8 @@ enum sp_status sp_gguf_put_lfm2(struct sp_gguf_writer *w)
     if ((st = sp_gguf_copy_sizes(w, sizes)) ||
         (st = put_types_by_heads(w, "full_attention", "conv")) ||
         (st = sp_gguf_put_bool(w, "conv_bias", sp_gguf_has_in_layers(w, "conv.conv.bias"))) ||
-        (st = sp_gguf_put_word(w, "block_auto_adjust_ff_dim", "false"))) {
+        (st = sp_gguf_put_word(w, "block_auto_adjust_ff_dim", "false")))
         return st;
-    }
     if (!sp_gguf_has(w, "expert_count")) return SP_OK;
     st = sp_gguf_put_bool(w, "use_expert_bias",
                           sp_gguf_has_in_layers(w, "feed_forward.expert_bias"));

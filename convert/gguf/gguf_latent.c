@@ -19,9 +19,8 @@ static enum sp_status put_heads(struct sp_gguf_writer *w)
         (st = sp_gguf_need_size(&values, w,
                                 mla ? "attention.value_length_mla" : "attention.value_length")) ||
         (st = sp_gguf_need_size(&rotated, w, "rope.dimension_count")) ||
-        (st = sp_gguf_get_size(&queries, w, "attention.q_lora_rank"))) {
+        (st = sp_gguf_get_size(&queries, w, "attention.q_lora_rank")))
         return st;
-    }
     if (rotated >= keys) {
         return sp_fail(w->err, SP_E_INPUT,
                        "%s.rope.dimension_count is %" PRIu64 ", but a head has %" PRIu64 " dims",
@@ -30,9 +29,8 @@ static enum sp_status put_heads(struct sp_gguf_writer *w)
     if ((st = sp_gguf_put_integer(w, "qk_rope_head_dim", rotated)) ||
         (st = sp_gguf_put_integer(w, "qk_nope_head_dim", keys - rotated)) ||
         (st = sp_gguf_put_integer(w, "v_head_dim", values)) ||
-        (st = sp_gguf_copy_size(w, "attention.kv_lora_rank", "kv_lora_rank"))) {
+        (st = sp_gguf_copy_size(w, "attention.kv_lora_rank", "kv_lora_rank")))
         return st;
-    }
     return queries ? sp_gguf_put_integer(w, "q_lora_rank", queries)
                    : sp_gguf_put_word(w, "q_lora_rank", "null");
 }
@@ -81,9 +79,8 @@ enum sp_status sp_gguf_put_routed_experts(struct sp_gguf_writer *w)
         (st = put_size(w, "expert_group_used_count", "topk_group", 1)) ||
         (st = put_size(w, "leading_dense_block_count", "first_k_dense_replace", 0)) ||
         (st = put_size(w, "nextn_predict_layers", "num_nextn_predict_layers", 0)) ||
-        (st = sp_gguf_get_size(&groups, w, "expert_group_count"))) {
+        (st = sp_gguf_get_size(&groups, w, "expert_group_count")))
         return st;
-    }
     sp_gguf_key(key, w, "expert_weights_norm");
     if ((st = sp_gguf_get_bool(w->model->file, key, &norm, w->err))) return st;
     sp_gguf_key(key, w, "expert_weights_scale");

@@ -187,9 +187,8 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
     const struct sp_gguf_tensor *tensors = sp_gguf_tensors(m->file, &n);
 
     if ((st = count_weights(&n_all, m, n, err)) ||
-        (st = sp_new(&m->weights, n_all, sizeof *m->weights, err))) {
+        (st = sp_new(&m->weights, n_all, sizeof *m->weights, err)))
         return st;
-    }
     for (size_t i = 0; i < n; i++) {
         if (sp_gguf_is_ignored(tensors[i].name)) continue;
         if (sp_gguf_is_of_encoder(tensors[i].name)) {
@@ -197,9 +196,8 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
             continue;
         }
         if (find_sibling(m, tensors[i].name, ".scale", ".weight") &&
-            !sp_gguf_has_own_name(m, tensors[i].name)) {
+            !sp_gguf_has_own_name(m, tensors[i].name))
             continue;
-        }
         if (sp_gguf_is_of_unread_head(m, tensors[i].name)) {
             n_of_head++;
             continue;
@@ -210,9 +208,8 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
     if (n_of_head && (st = sp_warn(warnings, err,
                                    "%s: the prediction head, %zu tensors, is not supported for %s "
                                    "and is left out",
-                                   sp_gguf_path(m->file), n_of_head, m->arch->name))) {
+                                   sp_gguf_path(m->file), n_of_head, m->arch->name)))
         return st;
-    }
     qsort(m->weights, m->n, sizeof *m->weights, compare_weights);
     for (size_t i = 1; i < m->n; i++) {
         if (strcmp(m->weights[i].name, m->weights[i - 1].name) != 0) continue;

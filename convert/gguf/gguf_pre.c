@@ -213,8 +213,7 @@ static const struct sp_gguf_pre pres[] = {
 
 const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len)
 {
-    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
+    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
         if (strlen(pres[i].name) == len && memcmp(pres[i].name, name, len) == 0) return &pres[i];
-    }
     return NULL;
 }

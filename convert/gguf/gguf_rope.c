@@ -63,9 +63,8 @@ static enum sp_status put_longrope(struct sp_gguf_writer *w)
     enum sp_status st;
 
     if ((st = sp_gguf_copy_size(w, "rope.scaling.original_context_length",
-                                "original_max_position_embeddings"))) {
+                                "original_max_position_embeddings")))
         return st;
-    }
     st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"longrope\"");
     sp_gguf_key(name, w, "rope.scaling.attn_factor");
     if (!st) st = sp_gguf_get_float(w->model->file, name, &attention, w->err);

@@ -59,9 +59,8 @@ static enum sp_status put_spaces(struct sp_gguf_token_writer *w)
                                    "\"pretokenizers\": [")) ||
         (strip && (st = sp_gguf_token_put(w, "{\"type\": \"WhitespaceSplit\"}, "))) ||
         (st = sp_gguf_token_put(w, prefix ? METASPACE("always") : METASPACE("never"))) ||
-        (st = sp_gguf_token_put(w, "]},\n  \"decoder\": "))) {
+        (st = sp_gguf_token_put(w, "]},\n  \"decoder\": ")))
         return st;
-    }
     st = sp_gguf_token_put(w, prefix ? METASPACE("always") : METASPACE("never"));
     return st ? st : sp_gguf_token_put(w, ",\n");
 }
@@ -78,9 +77,8 @@ static enum sp_status put_scored(struct sp_gguf_token_writer *w)
     for (uint32_t i = 0; i < n && !st; i++) {
         const struct sp_gguf_token *t = &w->tokens.all[i];
         if ((st = sp_gguf_token_put(w, i ? ",[" : "[")) ||
-            (st = sp_json_put_string(&w->out, t->text, t->len, w->err))) {
+            (st = sp_json_put_string(&w->out, t->text, t->len, w->err)))
             break;
-        }
         st = sp_json_put(&w->out, w->err, ",%.17g]", (double)t->score);
     }
     return st;
@@ -116,9 +114,8 @@ static bool has_capitals(const struct sp_gguf_tokens *tokens)
     for (uint32_t i = 0; i < tokens->n; i++) {
         const struct sp_gguf_token *t = &tokens->all[i];
         if (t->type != SP_GGUF_TOKEN_NORMAL || (t->len && t->text[0] == '[')) continue;
-        for (uint32_t k = 0; k < t->len; k++) {
+        for (uint32_t k = 0; k < t->len; k++)
             if (t->text[k] >= 'A' && t->text[k] <= 'Z') return true;
-        }
     }
     return false;
 }
@@ -130,9 +127,8 @@ static enum sp_status put_bert_normalizer(struct sp_gguf_token_writer *w)
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.normalizer.lowercase", &lowercase, w->err);
     strip = lowercase;
-    if (!st) {
+    if (!st)
         st = sp_gguf_get_bool(w->file, "tokenizer.ggml.normalizer.strip_accents", &strip, w->err);
-    }
     if (st) return st;
     return sp_json_put(
         &w->out, w->err,
@@ -154,9 +150,8 @@ enum sp_status sp_gguf_token_put_wordpiece(struct sp_gguf_token_writer *w)
         (st = sp_gguf_token_put(w, "  \"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", "
                                    "\"cleanup\": true},\n  \"model\": {\"type\": \"WordPiece\", "
                                    "\"continuing_subword_prefix\": \"##\", "
-                                   "\"max_input_chars_per_word\": 100, \"unk_token\": "))) {
+                                   "\"max_input_chars_per_word\": 100, \"unk_token\": ")))
         return st;
-    }
     st = unknown ? sp_json_put_string(&w->out, unknown->text, unknown->len, w->err)
                  : sp_gguf_token_put(w, "\"[UNK]\"");
     if (!st) st = sp_gguf_token_put(w, ", \"vocab\": {");

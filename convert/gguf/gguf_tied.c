@@ -26,17 +26,15 @@ static enum sp_status compare_rows(double *out, const struct sp_gguf_model *m,
     size_t size, n, other;
 
     if (!sp_gguf_weight_scratch(&size, a, cols) || !sp_gguf_weight_scratch(&other, b, cols) ||
-        !sp_mul(&n, (size_t)cols, 2)) {
+        !sp_mul(&n, (size_t)cols, 2))
         return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", a->tensor->name);
-    }
     if (other > size) size = other;
     if ((st = sp_new(&bytes, size, 1, err)) || (st = sp_new(&x, n, sizeof *x, err))) goto done;
     y = x + cols;
     for (uint64_t row = 0; row < rows; row += step) {
         if ((st = sp_gguf_weight_read(x, m, a, cols, row, 1, 1, bytes, size, err)) ||
-            (st = sp_gguf_weight_read(y, m, b, cols, row, 1, 1, bytes, size, err))) {
+            (st = sp_gguf_weight_read(y, m, b, cols, row, 1, 1, bytes, size, err)))
             goto done;
-        }
         for (uint64_t k = 0; k < cols; k++) {
             double d = (double)x[k] - (double)y[k];
             difference += d * d;
@@ -68,9 +66,8 @@ enum sp_status sp_gguf_tie_head(struct sp_gguf_model *m, char **warnings, struct
 
     m->tied = head == NULL;
     if (head == NULL || embedding == NULL || head->rank != 2 || embedding->rank != 2 ||
-        memcmp(head->shape, embedding->shape, 2 * sizeof *head->shape) != 0) {
+        memcmp(head->shape, embedding->shape, 2 * sizeof *head->shape) != 0)
         return SP_OK;
-    }
     if ((st = compare_rows(&difference, m, head, embedding, err))) return st;
     if (!(difference < SAME_MATRIX)) return SP_OK;
     coarse = head->tensor->size > embedding->tensor->size ? embedding : head;

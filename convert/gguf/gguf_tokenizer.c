@@ -48,14 +48,12 @@ static bool is_added(const struct sp_gguf_token *t)
 static bool is_special(const struct sp_gguf_token_writer *w, const struct sp_gguf_token *t)
 {
     for (size_t i = 0; w->kind == SP_GGUF_MERGES && i < sizeof shown_tokens / sizeof *shown_tokens;
-         i++) {
+         i++)
         if (equal(t->text, t->len, shown_tokens[i])) return true;
-    }
     if (t->type == SP_GGUF_TOKEN_USER) return false;
     if (w->pre == NULL || !(w->pre->flags & SP_GGUF_PRE_NFC)) return true;
-    for (size_t i = 0; i < sizeof plain_tokens / sizeof *plain_tokens; i++) {
+    for (size_t i = 0; i < sizeof plain_tokens / sizeof *plain_tokens; i++)
         if (equal(t->text, t->len, plain_tokens[i])) return false;
-    }
     return true;
 }
 
@@ -152,9 +150,8 @@ static enum sp_status put_template_pair(struct sp_gguf_token_writer *w,
     }
     if ((st = put_template_part(w, bos, 0)) ||
         (st = sp_gguf_token_put(w, ", {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, ")) ||
-        (st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", "))) {
+        (st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", ")))
         return st;
-    }
     if (doubled && ((st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", "))))
         return st;
     st = sp_json_put(&w->out, w->err, "{\"Sequence\": {\"id\": \"B\", \"type_id\": %u}}, ", type);
@@ -196,9 +193,8 @@ enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)) ||
         (st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_eos_token", &add_eos, w->err)) ||
         (st = find_end(&bos, &bos_id, w, "bos", "cls", "[CLS]")) ||
-        (st = find_end(&eos, &eos_id, w, "eos", "seperator", "[SEP]"))) {
+        (st = find_end(&eos, &eos_id, w, "eos", "seperator", "[SEP]")))
         return st;
-    }
     if (!add_bos) bos = NULL;
     if (!add_eos) eos = NULL;
     if (bos == NULL && eos == NULL) return sp_gguf_token_put(w, "  \"post_processor\": null,\n");
@@ -304,9 +300,7 @@ static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
                          w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
     }
     if (!st) st = sp_gguf_token_put(w, "\"vocab\": {");
-    if (!st) {
-        st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens), w->err);
-    }
+    if (!st) st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens), w->err);
     if (!st) st = sp_gguf_token_put(w, "}, \"merges\": [");
     if (!st) st = put_listed_merges(w);
     return st ? st : sp_gguf_token_put(w, "]}\n}\n");
@@ -330,12 +324,10 @@ static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)) ||
-        (st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) {
+        (st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id")))
         return st;
-    }
-    for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++) {
+    for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++)
         if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
-    }
     st = sp_gguf_token_put(w, prefix ? with_space : without_space);
     if (!st) st = sp_gguf_token_put(w, "  \"pre_tokenizer\": null,\n");
     if (!st) st = sp_gguf_token_put_ends(w);
@@ -461,9 +453,8 @@ static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
     enum sp_status st;
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err);
-    if (!st) {
+    if (!st)
         st = sp_json_put(&w->out, w->err, "{\n  \"add_bos_token\": %s", add_bos ? "true" : "false");
-    }
     for (size_t i = 0; i < N_SPECIALS && !st; i++) {
         const struct sp_gguf_token *t;
         uint64_t id;
@@ -522,9 +513,8 @@ enum sp_status sp_gguf_template_text(char **text, size_t *size, const struct sp_
     *size = 0;
     for (size_t i = 0; i < n; i++) {
         if (strncmp(values[i].key, key, sizeof key - 1) != 0 ||
-            values[i].key[sizeof key - 1] != '.') {
+            values[i].key[sizeof key - 1] != '.')
             continue;
-        }
         st = sp_warn(warnings, err, "%s: %.*s is ignored, only %s is used", sp_gguf_path(file),
                      SHOWN, values[i].key, key);
         if (st) return st;

@@ -63,10 +63,9 @@ static enum sp_status restore_underlines(struct sp_gguf_tokens *t, struct sp_err
     size_t size = 0, used = 0;
     enum sp_status st;
 
-    for (uint32_t i = 0; i < t->n; i++) {
+    for (uint32_t i = 0; i < t->n; i++)
         if (memchr(t->all[i].text, ' ', t->all[i].len))
             size += (size_t)UNDERLINE_SIZE * t->all[i].len;
-    }
     if (size == 0) return SP_OK;
     if ((st = sp_new(&t->own, size, 1, err))) return st;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -265,9 +264,8 @@ static enum sp_status divide(struct merges *out, const struct sp_gguf_tokens *t,
          (void)sp_utf8_next(token->text, token->len, &at)) {
         struct merge m = {.token = id, .at = (uint32_t)at, .score = user ? 0 : token->score};
         if (!find_token(&m.left, t, token->text, at) ||
-            !find_token(&m.right, t, token->text + at, token->len - at)) {
+            !find_token(&m.right, t, token->text + at, token->len - at))
             continue;
-        }
         if ((st = sp_grow(&out->all, &out->cap, out->n + 1, sizeof *out->all, err))) return st;
         out->all[out->n++] = m;
     }

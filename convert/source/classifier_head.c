@@ -49,9 +49,8 @@ static enum sp_status read_modernbert(struct sp_pooling_config *p, const struct 
     if ((st = sp_json_get_string(root, "classifier_pooling", &pooling, err)) ||
         (st = sp_json_get_string(root, "classifier_activation", &activation, err)) ||
         (st = sp_json_get_bool(root, "classifier_bias", &p->dense[0].bias, err)) ||
-        (st = sp_json_get_bool(root, "norm_bias", &norm_bias, err))) {
+        (st = sp_json_get_bool(root, "norm_bias", &norm_bias, err)))
         return st;
-    }
     p->mode = strcmp(pooling, "mean") == 0 ? SP_POOL_MEAN : SP_POOL_CLS;
     p->dense[0].gelu = p->dense[0].norm = true;
     if (p->mode == SP_POOL_CLS && strcmp(pooling, "cls") != 0) {
@@ -303,15 +302,12 @@ enum sp_status sp_classifier_head_read(char **record, size_t *size, struct sp_po
     enum sp_status st;
 
     *record = NULL;
-    if ((st = sp_json_parse_within(&root, json, json_size, SP_JSON_LENIENT, SP_JSON_SETTINGS,
-                                   err))) {
+    if ((st = sp_json_parse_within(&root, json, json_size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
         return st;
-    }
     if (!(st = read_activation(&p, root, folder, err)) &&
         !(st = read_pair_file(&p.pair, folder, err)) &&
-        !(st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err))) {
+        !(st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err)))
         st = finish(record, size, out, &p, config, root, err);
-    }
     sp_json_free(root);
     return st;
 }

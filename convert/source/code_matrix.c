@@ -150,10 +150,9 @@ static enum sp_status read_down(uint8_t *codes, const struct sp_code_matrix *m,
 static void transpose(uint8_t *codes, uint64_t cols, uint64_t at, const uint8_t *rows,
                       size_t between, size_t n_rows, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n_rows; k++)
             codes[i * cols + at + k] = rows[k * between + i];
-    }
 }
 
 /* Stored rows are streams of bits: columns first..first+n-1 of each, from a word's boundary on. */
@@ -240,8 +239,7 @@ enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *
     bool down = m->packing == SP_PACK_DOWN;
 
     if (n == 0) return SP_OK;
-    if (m->transposed) {
+    if (m->transposed)
         return (down ? read_columns : read_across)(codes, m, checkpoint, first, n, buffer, err);
-    }
     return (down ? read_down : read_along)(codes, m, checkpoint, first, n, buffer, err);
 }

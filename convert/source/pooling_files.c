@@ -55,12 +55,10 @@ static enum sp_status read_module(struct module *m, const struct sp_json *v, str
 
     m->path = "";
     if ((st = sp_json_get_string(v, "type", &type, err)) ||
-        (st = sp_json_get_string(v, "path", &m->path, err))) {
+        (st = sp_json_get_string(v, "path", &m->path, err)))
         return st;
-    }
-    if (type == NULL || !is_inside(m->path)) {
+    if (type == NULL || !is_inside(m->path))
         return sp_fail(err, SP_E_INPUT, "a module has no type, or a path outside the folder");
-    }
     dot = strrchr(type, '.');
     m->class = dot ? dot + 1 : type;
     return SP_OK;
@@ -74,9 +72,8 @@ static enum sp_status read_modules(struct module modules[MAX_MODULES], size_t *n
 
     *n = 0;
     if (st || *root == NULL) return st;
-    if (sp_json_kind(*root) != SP_JSON_ARRAY || sp_json_len(*root) > MAX_MODULES) {
+    if (sp_json_kind(*root) != SP_JSON_ARRAY || sp_json_len(*root) > MAX_MODULES)
         st = sp_fail(err, SP_E_INPUT, "not a list of at most %d modules", MAX_MODULES);
-    }
     for (; !st && *n < sp_json_len(*root); (*n)++)
         st = read_module(&modules[*n], sp_json_at(*root, *n), err);
     if (st) sp_context(err, "%s/modules.json", folder);
@@ -104,9 +101,8 @@ static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_jso
     const char *one = sp_json_to_string(stated, NULL);
     size_t n = 0, last = 1; /* mean is the default */
 
-    if (stated && one == NULL) {
+    if (stated && one == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "pooling_mode: several modes are not supported");
-    }
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         bool on = false;
         sp_json_to_bool(sp_json_get(v, modes[i].old_key), &on);
@@ -135,16 +131,14 @@ static enum sp_status read_pooling(struct sp_pooling_config *p, const struct sp_
 
     if ((st = sp_object_unsigned(v, "word_embedding_dimension", 1, SP_CAP_WIDTH, &width, err)) ||
         (st = sp_object_unsigned(v, "embedding_dimension", 1, SP_CAP_WIDTH, &width, err)) ||
-        (st = sp_json_get_bool(v, "include_prompt", &include_prompt, err))) {
+        (st = sp_json_get_bool(v, "include_prompt", &include_prompt, err)))
         return st;
-    }
     if (width != n_hidden) {
         return sp_fail(err, SP_E_INPUT, "embedding_dimension %u, but the hidden size is %u", width,
                        n_hidden);
     }
-    if (!include_prompt) {
+    if (!include_prompt)
         return sp_fail(err, SP_E_UNSUPPORTED, "include_prompt false is not supported");
-    }
     return read_mode(p, v, err);
 }
 
@@ -164,9 +158,8 @@ static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_js
         (st = sp_json_get_bool(v, "use_residual", &residual, err)) ||
         (st = sp_json_get_string(v, "activation_function", &activation, err)) ||
         (st = sp_json_get_string(v, "module_input_name", &input, err)) ||
-        (st = sp_json_get_string(v, "module_output_name", &output, err))) {
+        (st = sp_json_get_string(v, "module_output_name", &output, err)))
         return st;
-    }
     if (residual) return sp_fail(err, SP_E_UNSUPPORTED, "use_residual true is not supported");
     if (strcmp(input, "sentence_embedding") != 0 || (output && strcmp(output, input) != 0)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -192,9 +185,8 @@ static enum sp_status read_logit_score(struct sp_pooling_config *p, const struct
 
     if ((st = sp_json_get_i64(v, "true_token_id", 0, UINT32_MAX, &yes, err)) ||
         (st = sp_json_get_i64(v, "false_token_id", 0, UINT32_MAX, &no, err)) ||
-        (st = sp_json_get_string(v, "module_input_name", &input, err))) {
+        (st = sp_json_get_string(v, "module_input_name", &input, err)))
         return st;
-    }
     if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token_id is missing");
     if (strcmp(input, "causal_logits") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "module_input_name \"%.40s\" is not supported",
@@ -217,13 +209,11 @@ static enum sp_status check_order(const struct sp_pooling_config *p, const struc
     bool is_pooling = strcmp(m->class, "Pooling") == 0 || strcmp(m->class, "LogitScore") == 0;
     bool is_later = strcmp(m->class, "Dense") == 0 || strcmp(m->class, "Normalize") == 0;
 
-    if (!is_first && !is_pooling && !is_later) {
+    if (!is_first && !is_pooling && !is_later)
         return sp_fail(err, SP_E_UNSUPPORTED, "module %s is not supported", m->class);
-    }
     if (is_first == (i == 0) && is_pooling == (i == 1) && !p->normalize &&
-        p->mode != SP_POOL_RANK && (p->n_dense < SP_MAX_DENSE || strcmp(m->class, "Dense") != 0)) {
+        p->mode != SP_POOL_RANK && (p->n_dense < SP_MAX_DENSE || strcmp(m->class, "Dense") != 0))
         return SP_OK;
-    }
     return sp_fail(
         err, SP_E_UNSUPPORTED,
         "module %s at position %zu is not supported, expected Transformer, Pooling, at most "
@@ -322,9 +312,8 @@ static enum sp_status check_texts(const struct sp_pooling_config *p, const char 
 
     if ((st = sp_pooling_files_json(&root, folder, "sentence_bert_config.json", err)) ||
         (st = sp_json_get_bool(root, "do_lower_case", &lower, err)) ||
-        (lower && (st = read_lowercase(&done, folder, err)))) {
+        (lower && (st = read_lowercase(&done, folder, err))))
         goto done;
-    }
     if (p->mode != SP_POOL_RANK && sp_json_get(sp_json_get(root, "modality_config"), "message")) {
         st = sp_fail(err, SP_E_UNSUPPORTED,
                      "%s/sentence_bert_config.json: modality_config has message: texts that pass "
@@ -361,11 +350,10 @@ static enum sp_status print_record(char **record, size_t *size, struct sp_poolin
         st = sp_fail(err, SP_E_INPUT, "default_prompt_name \"%.40s\" is not one of the prompts",
                      name);
     }
-    if (st) {
+    if (st)
         sp_context(err, "%s/config_sentence_transformers.json", folder);
-    } else {
+    else
         st = sp_pooling_print(record, size, p, prompts, name, err);
-    }
     sp_json_free(root);
     return st;
 }
@@ -398,9 +386,8 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
     }
     if ((st = check_texts(&p, folder, err)) ||
         (st = sp_pooling_files_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
-        (st = print_record(record, size, &p, folder, err))) {
+        (st = print_record(record, size, &p, folder, err)))
         goto done;
-    }
     /* Reading it back checks what concerns all layers together. */
     if ((st = sp_pooling_read(out, NULL, *record, *size, n_hidden, err))) {
         sp_context(err, "%s/modules.json", folder);

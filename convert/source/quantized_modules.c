@@ -72,9 +72,8 @@ static unsigned find_bits(const struct sp_weight_match *m, const struct sp_safet
     unsigned found = 0;
 
     if (m->stated->bits && bits_fit(m->stated->bits, t, zeros, index)) return m->stated->bits;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         if (bits_fit(all[i], t, zeros, index)) found = all[i];
-    }
     return found || index == NULL ? found : find_bits(m, t, zeros, NULL); /* refused later */
 }
 
@@ -156,9 +155,8 @@ static enum sp_status shape_awq(struct sp_weight_match *m, struct sp_weight *w,
     w->grid_cols = zeros->shape[0];
     w->zero_codes = zeros_across(w, zeros, SP_PACK_AWQ);
     if ((st = sp_match_shape(m, zeros, w->grid_cols, t->shape[1])) ||
-        (st = sp_match_shape(m, w->scales, w->grid_cols, rows))) {
+        (st = sp_match_shape(m, w->scales, w->grid_cols, rows)))
         return st;
-    }
     return sp_match_fit_tile(m, w, 0);
 }
 
@@ -186,9 +184,8 @@ static enum sp_status shape_awq_gemv(struct sp_weight_match *m, struct sp_weight
                                             .cols = w->grid_cols,
                                             .pitch = zeros->shape[1] * 32};
     if ((st = sp_match_shape(m, zeros, rows, zeros->shape[1])) ||
-        (st = sp_match_shape(m, w->scales, rows, w->scale_pitch))) {
+        (st = sp_match_shape(m, w->scales, rows, w->scale_pitch)))
         return st;
-    }
     if (w->grid_cols <= w->scale_pitch) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": zero points of %llu groups, expected %llu",
                    zeros->name, (unsigned long long)w->scale_pitch,
@@ -209,9 +206,8 @@ enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safeten
     if (!sp_name_ends_with(t->name, ".qweight", &base)) return SP_OK;
     if ((st = sp_match_need(&zeros, m, t, base, "their zero points", ".qzeros")) ||
         (st = sp_match_need(&w.scales, m, t, base, "their scales", ".scales")) ||
-        (st = check_words(m, t)) || (st = check_words(m, zeros))) {
+        (st = check_words(m, t)) || (st = check_words(m, zeros)))
         return st;
-    }
     w.scale_type = w.scales->dtype;
     if (!sp_dtype_is_float(w.scale_type)) {
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": scales of type %s", w.scales->name,
@@ -261,9 +257,8 @@ static enum sp_status check_mlx(struct sp_weight_match *m, struct sp_weight *w,
                        parts[i]->name, sp_shape_text(have, parts[i]->shape, parts[i]->rank),
                        sp_shape_text(want, w->shape, t->rank));
     }
-    if (w->codes.rows == 0) {
+    if (w->codes.rows == 0)
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": quantized, but empty", t->name);
-    }
     w->grid_rows = t->shape[t->rank - 2];
     w->scale_pitch = w->grid_cols;
     w->shape[t->rank - 1] = w->codes.cols = bits / format->bits;
@@ -298,9 +293,8 @@ static enum sp_status set_mlx_mode(struct sp_weight_match *m, struct sp_weight *
         if (st) return st;
     }
     if (affine ? sp_dtype_is_float(w->scales->dtype) && sp_dtype_is_float(w->zeros->dtype)
-               : w->scales->dtype == SP_U8) {
+               : w->scales->dtype == SP_U8)
         return SP_OK;
-    }
     return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": scales of type %s", w->scales->name,
                    sp_dtype_info(w->scales->dtype)->name);
 }
@@ -353,14 +347,12 @@ static enum sp_status read_state(struct bnb_state *out, struct sp_weight_match *
     out->nested = sp_json_get(json, "nested_blocksize") != NULL;
     if ((st = sp_json_get_i64(json, "blocksize", 1, 1 << 20, &out->block, m->err)) ||
         (st = sp_json_get_i64(json, "nested_blocksize", 1, 1 << 20, &out->nested_block, m->err)) ||
-        (st = sp_json_get_double(json, "nested_offset", -1e30, 1e30, &out->offset, m->err))) {
+        (st = sp_json_get_double(json, "nested_offset", -1e30, 1e30, &out->offset, m->err)))
         goto done;
-    }
     if (sp_json_len(shape) == 2 && sp_json_to_i64(sp_json_at(shape, 0), &out->shape[0]) &&
         sp_json_to_i64(sp_json_at(shape, 1), &out->shape[1]) && out->shape[0] > 0 &&
-        out->shape[1] > 0 && out->shape[0] < (int64_t)1 << 31 && out->shape[1] < (int64_t)1 << 31) {
+        out->shape[1] > 0 && out->shape[0] < (int64_t)1 << 31 && out->shape[1] < (int64_t)1 << 31)
         goto done;
-    }
     st = sp_fail(m->err, SP_E_INPUT, "shape: expected rows and columns");
 done:
     sp_json_free(json);
@@ -415,9 +407,8 @@ static enum sp_status match_4_bits(struct sp_weight_match *m, const struct sp_sa
         w.nested.offset = (float)s.offset;
         if ((st = need_vector(&w.nested.table, m, t, ".nested_quant_map", SP_F32, 256)) ||
             (st = need_vector(&w.nested.scales, m, t, ".nested_absmax", SP_F32,
-                              sp_divide_up(n_scales, w.nested.block)))) {
+                              sp_divide_up(n_scales, w.nested.block))))
             return st;
-        }
     }
     if ((st = sp_match_add(m, w, t->name, strlen(t->name), ""))) return st;
     sp_match_take(m, state);

@@ -82,9 +82,8 @@ static enum sp_status fit_zeros(struct sp_weight_match *m, struct sp_weight *w)
                        sp_dtype_info(t->dtype)->name);
     }
     if (sp_has_shape(t, w->scales->shape, w->scales->rank) ||
-        (elements(t) == 1 && elements(w->scales) == 1)) {
+        (elements(t) == 1 && elements(w->scales) == 1))
         return SP_OK;
-    }
     return sp_match_shape(m, t, w->grid_rows ? w->grid_rows : 1, w->grid_cols);
 }
 
@@ -133,9 +132,8 @@ static enum sp_status add_weight(struct sp_weight_match *m, struct sp_weight w, 
                        sp_dtype_info(w.scales->dtype)->name);
     }
     if ((st = fit_scales(m, &w, group)) || (st = fit_zeros(m, &w)) || (st = read_factor(m, &w)) ||
-        (st = sp_match_index(m, &w))) {
+        (st = sp_match_index(m, &w)))
         return st;
-    }
     return sp_match_add(m, w, w.codes.tensor->name, name_len, "");
 }
 
@@ -272,9 +270,8 @@ static enum sp_status match_words(struct sp_weight_match *m, const struct sp_saf
                        t->name);
     }
     if ((st = sp_match_need(&shape, m, t, base, "their shape", "_shape")) ||
-        (st = read_shape(m, t, shape, w.shape)) || (st = find_scales(m, &w, base))) {
+        (st = read_shape(m, t, shape, w.shape)) || (st = find_scales(m, &w, base)))
         return st;
-    }
     four = words == sp_divide_up(w.shape[1], 8);
     eight = words == sp_divide_up(w.shape[1], 4);
     if (four == eight) {
@@ -301,15 +298,12 @@ enum sp_status sp_match_scaled(struct sp_weight_match *m, const struct sp_safete
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": packed numbers of type %s",
                        t->name, sp_dtype_info(t->dtype)->name);
     }
-    if (sp_name_ends_with(t->name, "_proj_blocks", &base)) {
+    if (sp_name_ends_with(t->name, "_proj_blocks", &base))
         return match_blocks(m, t, base + strlen("_proj"));
-    }
     base = strlen(t->name);
-    if (t->dtype == SP_U8 && sp_match_find(m, t->name, base, "_scale_2")) {
+    if (t->dtype == SP_U8 && sp_match_find(m, t->name, base, "_scale_2"))
         return match_fp4(m, t, base, false);
-    }
-    if (t->dtype == SP_F8_E4M3 || t->dtype == SP_F8_E5M2 || t->dtype == SP_I8) {
+    if (t->dtype == SP_F8_E4M3 || t->dtype == SP_F8_E5M2 || t->dtype == SP_I8)
         return match_bytes(m, t);
-    }
     return SP_OK;
 }

@@ -124,9 +124,8 @@ enum sp_status sp_match_add(struct sp_weight_match *m, struct sp_weight w, const
     char text[NAME_SIZE];
     enum sp_status st;
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i]) w.size += parts[i]->size;
-    }
     if (len + strlen(end) >= sizeof text) {
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": its name is too long",
                        w.codes.tensor->name);
@@ -164,10 +163,8 @@ static enum sp_status refuse_left_over(struct sp_weight_match *m, const struct s
         char name[NAME_SIZE];
         if (!sp_name_ends_with(t->name, ends[i], &base) || base >= sizeof name) continue;
         snprintf(name, sizeof name, "%.*s", (int)base, t->name);
-        if (!sp_name_ends_with(name, ".weight", &stem) &&
-            !sp_name_ends_with(name, "_proj", &stem)) {
+        if (!sp_name_ends_with(name, ".weight", &stem) && !sp_name_ends_with(name, "_proj", &stem))
             continue;
-        }
         owner = sp_match_find(m, t->name, base, "");
         if (owner) {
             return sp_fail(

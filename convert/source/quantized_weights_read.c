@@ -165,10 +165,8 @@ static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safet
     ws->first_grid_row = begin;
     if ((st = reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err)) ||
         (st = reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err)) ||
-        (st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws,
-                           err))) {
+        (st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
         return st;
-    }
     for (size_t i = 0; w->global && i < all; i++)
         ws->scales[i] = w->global_divides ? ws->scales[i] / w->factor : ws->scales[i] * w->factor;
     if ((st = check_finite(ws->scales, w, all, ws, w->scales->name, "scale", err))) return st;
@@ -207,9 +205,8 @@ static enum sp_status load_nested(const struct sp_weight *w,
         (st = sp_code_matrix_read(ws->zero_codes, &codes, checkpoint, ws->first_grid_row, n,
                                   &ws->buffer, err)) ||
         (st = read_vector(ws->zeros, checkpoint, nested->scales, begin, (size_t)(end - begin), ws,
-                          err))) {
+                          err)))
         return st;
-    }
     for (size_t i = 0; i < n; i++) {
         uint64_t block = (ws->first_grid_row + i) / nested->block - begin;
         ws->scales[i] = ws->nested[ws->zero_codes[i]] * ws->zeros[block] + nested->offset;
@@ -229,11 +226,10 @@ static enum sp_status load_flat(const struct sp_weight *w, const struct sp_safet
 
     ws->first_grid_row = begin;
     if ((st = reserve(&ws->scales, &ws->caps[1], n, sizeof(float), err))) return st;
-    if (w->nested.scales) {
+    if (w->nested.scales)
         st = load_nested(w, checkpoint, n, ws, err);
-    } else {
+    else
         st = read_vector(ws->scales, checkpoint, w->scales, begin, n, ws, err);
-    }
     if (st) return st;
     return check_finite(ws->scales, &(struct sp_weight){.grid_cols = 1}, n, ws, w->scales->name,
                         "scale", err);
@@ -268,9 +264,8 @@ static enum sp_status load_tables(const struct sp_weight *w,
 
     if (w->index && (st = load_index(w, checkpoint, ws, err))) return st;
     if (w->nested.table &&
-        (st = read_vector(ws->nested, checkpoint, w->nested.table, 0, 256, ws, err))) {
+        (st = read_vector(ws->nested, checkpoint, w->nested.table, 0, 256, ws, err)))
         return st;
-    }
     if (w->table) return read_vector(ws->values, checkpoint, w->table, 0, 16, ws, err);
     sp_checkpoint_codes_values(ws->values, w->code, w->codes.bits);
     return SP_OK;
@@ -299,9 +294,8 @@ static enum sp_status load_strip(const struct sp_weight *w, const struct sp_safe
     if ((st = reserve(&ws->codes, &ws->caps[0], n * columns(w), 1, err)) ||
         (st = sp_code_matrix_read(ws->codes, &w->codes, checkpoint, first, (size_t)n, &ws->buffer,
                                   err)) ||
-        (st = (w->flat ? load_flat : load_grid)(w, checkpoint, first, first + n - 1, ws, err))) {
+        (st = (w->flat ? load_flat : load_grid)(w, checkpoint, first, first + n - 1, ws, err)))
         return st;
-    }
     ws->weight = w;
     ws->first = first;
     ws->n = n;

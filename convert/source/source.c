@@ -27,9 +27,8 @@ uint64_t sp_spec_elements(const struct sp_tensor_spec *spec)
 {
     uint64_t n = 1;
 
-    for (unsigned i = 0; i < spec->rank; i++) {
+    for (unsigned i = 0; i < spec->rank; i++)
         n *= spec->shape[i];
-    }
     return n;
 }
 
@@ -164,9 +163,8 @@ static enum sp_status read_quantize_config(struct sp_prequantized *stated, struc
         if (sp_file_exists(path) &&
             ((st = sp_file_read_text(&text, &size, path, MAX_TEXT, err)) ||
              (st = sp_json_parse(root, text, size, SP_JSON_LENIENT, err)) ||
-             (st = sp_prequantized_parse_file(stated, *root, files[i].method, err)))) {
+             (st = sp_prequantized_parse_file(stated, *root, files[i].method, err))))
             sp_context(err, "%s", path);
-        }
         free(text);
         free(path);
         if (st) break;
@@ -189,12 +187,10 @@ static enum sp_status open_weights(struct sp_source *source, const char *folder,
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
     if (source->config.pooling.n_dense && !source->config.pooling.classifies &&
-        (st = sp_pooling_files_add(source->checkpoint, folder, err))) {
+        (st = sp_pooling_files_add(source->checkpoint, folder, err)))
         goto done;
-    }
-    if ((st = sp_quantized_weights_open(&source->weights, source->checkpoint, &stated, err))) {
+    if ((st = sp_quantized_weights_open(&source->weights, source->checkpoint, &stated, err)))
         sp_context(err, "%s", path);
-    }
 done:
     sp_json_free(root);
     sp_json_free(beside);
@@ -230,9 +226,8 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
     enum sp_status st;
     bool untied;
 
-    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++)
         if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
-    }
     if ((st = read_json_template(source, folder, err))) return st;
     if (source->texts[SP_SECTION_CONFIG] == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s: config.json is missing %s", source->path,
@@ -306,9 +301,8 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
     if (target->gguf) {
         if ((st = sp_new(&source.gguf, 1, sizeof *source.gguf, err)) ||
-            (st = sp_gguf_model_open(source.gguf, source.path, NULL, err))) {
+            (st = sp_gguf_model_open(source.gguf, source.path, NULL, err)))
             goto done;
-        }
     } else if ((st = open_weights(&source, source.path, source.path, NULL, err))) {
         goto done;
     }
@@ -336,11 +330,9 @@ static enum sp_status make_texts(struct sp_source *source, char **warnings, stru
                                       gguf, err)) ||
         (st = sp_gguf_tokenizer_text(&texts[SP_SECTION_TOKENIZER], &sizes[SP_SECTION_TOKENIZER],
                                      gguf->file, err)) ||
-        (st =
-             sp_gguf_tokenizer_config_text(&texts[SP_SECTION_TOKENIZER_CONFIG],
-                                           &sizes[SP_SECTION_TOKENIZER_CONFIG], gguf->file, err))) {
+        (st = sp_gguf_tokenizer_config_text(&texts[SP_SECTION_TOKENIZER_CONFIG],
+                                            &sizes[SP_SECTION_TOKENIZER_CONFIG], gguf->file, err)))
         return st;
-    }
     return sp_gguf_template_text(&texts[SP_SECTION_TEMPLATE], &sizes[SP_SECTION_TEMPLATE],
                                  gguf->file, warnings, err);
 }
@@ -414,9 +406,8 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
 
         if (t->part != source->part) continue;
         n++;
-        if (sp_specs_find(&source->specs, t->name) == NULL) {
+        if (sp_specs_find(&source->specs, t->name) == NULL)
             return sp_fail(err, SP_E_INPUT, "tensor %s is not a tensor of its model", t->name);
-        }
     }
     return n ? SP_OK : sp_fail(err, SP_E_INPUT, "no tensors");
 }
@@ -462,9 +453,8 @@ static enum sp_status open_pack(struct sp_source *source, enum sp_part want, str
     enum sp_status st;
 
     if ((st = sp_pack_open(&source->pack, source->path, err)) ||
-        (st = sp_pack_expect_model(source->pack, err))) {
+        (st = sp_pack_expect_model(source->pack, err)))
         return st;
-    }
     source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
                                                                                   : SP_PART_TARGET;
     return read_part(source, err);
@@ -571,18 +561,16 @@ done:
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b)
 {
     if (a->merge || b->merge) return false;
-    if (a->pack && b->pack) {
+    if (a->pack && b->pack)
         return a->part == b->part && sp_pack_identity(a->pack) == sp_pack_identity(b->pack);
-    }
     if (a->pack || b->pack) return false;
     return sp_file_same(a->path, b->path);
 }
 
 void sp_source_release(struct sp_source *source)
 {
-    for (int s = 0; s < SP_N_SECTIONS; s++) {
+    for (int s = 0; s < SP_N_SECTIONS; s++)
         free(source->texts[s]);
-    }
     sp_specs_release(&source->specs);
     sp_config_release(&source->config);
     sp_smoothing_release(&source->smoothing);

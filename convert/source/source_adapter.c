@@ -18,9 +18,8 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
 {
     enum sp_status st;
 
-    if (a->config.format == SP_ADAPTER_MLX || !source->config.tied || !sp_merge_touches_tables(a)) {
+    if (a->config.format == SP_ADAPTER_MLX || !source->config.tied || !sp_merge_touches_tables(a))
         return SP_OK;
-    }
     if (source->pack) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s: changes the embedding or the output matrix, which %s shares: merge it "
@@ -74,9 +73,8 @@ static enum sp_status assign(struct sp_source *source, struct sp_err *err)
 
     st = source->pack ? list_published(merge, &tensors, &n, source, err)
                       : sp_source_list(&tensors, &n, source, err);
-    if (!st) {
+    if (!st)
         st = sp_merge_place(merge, source->pack ? &merge->specs : &source->specs, tensors, n, err);
-    }
     free(tensors);
     return st;
 }

@@ -83,9 +83,8 @@ bool sp_source_name_is_file(const char *name)
     static const char *const ends[] = {".gguf", ".safetensors", ".bin", ".json"};
     const char *dot = strrchr(name, '.');
 
-    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++) {
+    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
         if (strcmp(dot, ends[i]) == 0) return true;
-    }
     return false;
 }
 
@@ -162,11 +161,10 @@ static enum sp_status read_commit(char out[MAX_COMMIT], const char *folder, stru
     if ((st = sp_file_read_text(&text, &size, path, MAX_COMMIT - 1, err))) return st;
     while (size && (text[size - 1] == '\n' || text[size - 1] == '\r'))
         text[--size] = 0;
-    if (is_part(text, size)) {
+    if (is_part(text, size))
         snprintf(out, MAX_COMMIT, "%s", text);
-    } else {
+    else
         st = sp_fail(err, SP_E_INPUT, "%s: does not name a commit", path);
-    }
     free(text);
     return st;
 }
@@ -186,9 +184,8 @@ static enum sp_status find_in_hub(char **path, const struct model_name *name, co
     snprintf(rest, sizeof rest, "models--%.*s--%.*s", (int)name->parts[0].len, name->parts[0].at,
              (int)name->parts[1].len, name->parts[1].at);
     if ((st = print_path(folder, err, hub, rest)) ||
-        (st = read_commit(commit, folder, revision, err))) {
+        (st = read_commit(commit, folder, revision, err)))
         return st;
-    }
     snprintf(rest, sizeof rest, "snapshots/%s", commit);
     if ((st = print_path(snapshot, err, folder, rest)) || !sp_file_is_folder(snapshot)) return st;
     if ((st = choose_gguf(snapshot, &found, name->text, name->tag, err)) || !found) return st;
@@ -217,9 +214,8 @@ static enum sp_status blob_path(char out[PATH_SIZE], const struct sp_json *layer
     char rest[DIGEST_SIZE + 16];
 
     if (digest == NULL || strlen(digest) != DIGEST_SIZE || strncmp(digest, "sha256:", 7) != 0 ||
-        strspn(digest + 7, "0123456789abcdef") != DIGEST_SIZE - 7) {
+        strspn(digest + 7, "0123456789abcdef") != DIGEST_SIZE - 7)
         return sp_fail(err, SP_E_INPUT, "%s: a layer has no sha256 digest", manifest);
-    }
     snprintf(rest, sizeof rest, "blobs/sha256-%s", digest + 7);
     return print_path(out, err, ollama, rest);
 }
@@ -392,9 +388,8 @@ static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_comman
     }
     if ((st = put(out, sp_modelfile_command_name(command), err)) || (st = put(out, " ", err)) ||
         (st = put(out, name, err)) || (st = put(out, *name ? " " : "", err)) ||
-        (st = put(out, "\"\"\"", err)) || (st = put(out, value, err))) {
+        (st = put(out, "\"\"\"", err)) || (st = put(out, value, err)))
         return st;
-    }
     return put(out, "\"\"\"\n", err);
 }
 

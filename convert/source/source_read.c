@@ -64,16 +64,14 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
 
         if (cut.block) {
             uint64_t cols = cut.span->transposed ? stored_cols(&cut) : cut.span->n_cols;
-            if (!sp_gguf_weight_scratch(&row, cut.block, cols)) {
+            if (!sp_gguf_weight_scratch(&row, cut.block, cols))
                 return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
-            }
             if (row > most) most = row;
         }
         if (cut.span->transposed != (cut.weight || cut.block)) continue;
         if (!sp_mul(&row, cut.tensor ? cut.span->n_cols : (size_t)stored_cols(&cut),
-                    cut.tensor ? cut.width : 2)) {
+                    cut.tensor ? cut.width : 2))
             return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
-        }
         if (row > most) most = row;
     }
     *out = most;
@@ -86,9 +84,7 @@ enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_er
     struct sp_scratch scratch = {.size = size, .kernels = sp_kernels_best()->tile};
 
     if ((st = sp_new_aligned(&scratch.bytes, size, 1, err))) return st;
-    if ((st = sp_new_aligned(&scratch.floats, size / 2 + 1, sizeof(float), err))) {
-        goto fail;
-    }
+    if ((st = sp_new_aligned(&scratch.floats, size / 2 + 1, sizeof(float), err))) goto fail;
     if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto fail;
     if ((st = sp_new(&scratch.weights, 1, sizeof *scratch.weights, err))) goto fail;
     *out = scratch;
@@ -171,9 +167,8 @@ static enum sp_status read_transposed_run(float *out, const struct cut *cut, uin
                                  scratch->bytes, err);
         if (st) return st;
         sp_decode_floats(scratch->floats, cut->tensor->dtype, scratch->bytes, span);
-        for (size_t r = 0; r < n; r++) {
+        for (size_t r = 0; r < n; r++)
             out[r * cols + k] = scratch->floats[r * step];
-        }
     }
     return SP_OK;
 }

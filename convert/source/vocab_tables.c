@@ -48,9 +48,8 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
         n_mapped += is_mapped[i] != 0;
     for (size_t i = 0; i < n; i++)
         n_right += is_mapped[i + (size_t)map[i]] != 0;
-    if (n_right != n || n_mapped != n) {
+    if (n_right != n || n_mapped != n)
         st = sp_fail(err, SP_E_INPUT, "%s t2d disagrees with d2t", what);
-    }
 done:
     free(is_mapped);
     return st;

@@ -69,14 +69,12 @@ static enum sp_status check_target(struct sp_atomic_file *o, struct sp_err *err)
 {
     struct stat info;
 
-    if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? SP_OK : io_error(o, "looking it up", err);
-    }
     if (S_ISDIR(info.st_mode)) return sp_fail(err, SP_E_USAGE, "%s is a folder", o->path);
     if (!o->force) return exists_error(o, err);
-    if (!S_ISREG(info.st_mode)) {
+    if (!S_ISREG(info.st_mode))
         return sp_fail(err, SP_E_USAGE, "%s exists and is not a regular file", o->path);
-    }
     o->mode = info.st_mode;
     return SP_OK;
 }
@@ -120,9 +118,8 @@ static enum sp_status take_name(struct sp_atomic_file *o, take_name_fn *take, st
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name, sizeof name, ".%.*s.%ld-%d.tmp", NAME_SHOWN, o->name, (long)getpid(), i);
         if (take(o, name)) {
-            if ((st = sp_copy_text(&o->temporary, name, strlen(name), err))) {
+            if ((st = sp_copy_text(&o->temporary, name, strlen(name), err)))
                 unlinkat(o->folder, name, 0);
-            }
             return st;
         }
         if (errno != EEXIST) break;
@@ -253,9 +250,8 @@ enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *o, uint64_t offset
 {
     const char *from = bytes;
 
-    if (offset > INT64_MAX || size > INT64_MAX - offset) {
+    if (offset > INT64_MAX || size > INT64_MAX - offset)
         return sp_fail(err, SP_E_INPUT, "%s: writing at byte %ju", o->path, (uintmax_t)offset);
-    }
     while (size > 0) {
         ssize_t n = pwrite(o->fd, from, size, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;

@@ -67,11 +67,10 @@ static enum sp_status visit_entries(const struct sp_atomic_folder *o, int at, co
     }
     for (struct dirent *e; st == SP_OK && (e = readdir(dir)) != NULL;) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        if (fstatat(fd, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (fstatat(fd, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
             st = io_error(o, e->d_name, err);
-        } else {
+        else
             st = visit(o, fd, inside, e->d_name, S_ISDIR(info.st_mode), err);
-        }
     }
     closedir(dir);
     return st;
@@ -94,9 +93,8 @@ static enum sp_status remove_entry(const struct sp_atomic_folder *o, int at, con
 {
     enum sp_status st;
 
-    if (is_folder && inside == NULL && (st = visit_entries(o, at, name, name, remove_entry, err))) {
+    if (is_folder && inside == NULL && (st = visit_entries(o, at, name, name, remove_entry, err)))
         return st;
-    }
     if (unlinkat(at, name, is_folder ? AT_REMOVEDIR : 0) == 0) return SP_OK;
     return io_error(o, "removing a file", err);
 }
@@ -146,12 +144,10 @@ static enum sp_status check_target(const struct sp_atomic_folder *o, struct sp_e
 {
     struct stat info;
 
-    if (fstatat(o->parent, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstatat(o->parent, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? SP_OK : io_error(o, "looking it up", err);
-    }
-    if (!S_ISDIR(info.st_mode)) {
+    if (!S_ISDIR(info.st_mode))
         return sp_fail(err, SP_E_USAGE, "%s exists and is not a folder", o->path);
-    }
     if (!o->force) return exists_error(o, err);
     return visit_entries(o, o->parent, o->name, NULL, check_entry, err);
 }
@@ -165,9 +161,8 @@ static enum sp_status make_beside(char **made, const struct sp_atomic_folder *o,
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name, sizeof name, ".%.*s.%ld-%d.tmp", NAME_SHOWN, o->name, (long)getpid(), i);
         if (mkdirat(o->parent, name, 0777) == 0) {
-            if ((st = sp_copy_text(made, name, strlen(name), err))) {
+            if ((st = sp_copy_text(made, name, strlen(name), err)))
                 unlinkat(o->parent, name, AT_REMOVEDIR);
-            }
             return st;
         }
         if (errno != EEXIST) break;
@@ -244,9 +239,8 @@ static enum sp_status change_places_in_steps(struct sp_atomic_folder *o, struct 
         unlinkat(o->parent, aside, AT_REMOVEDIR);
     } else if (renameat(o->parent, o->temporary, o->parent, o->name) != 0) {
         st = io_error(o, "replacing it", err);
-        if (renameat(o->parent, aside, o->parent, o->name) != 0) {
+        if (renameat(o->parent, aside, o->parent, o->name) != 0)
             sp_context(err, "the previous content is %s now", aside);
-        }
     } else {
         free(o->temporary);
         o->temporary = aside;
@@ -301,9 +295,8 @@ void sp_atomic_folder_close(struct sp_atomic_folder *o)
 
     if (o == NULL) return;
     if (o->temporary != NULL &&
-        visit_entries(o, o->parent, o->temporary, NULL, remove_entry, &ignored) == SP_OK) {
+        visit_entries(o, o->parent, o->temporary, NULL, remove_entry, &ignored) == SP_OK)
         unlinkat(o->parent, o->temporary, AT_REMOVEDIR);
-    }
     if (o->parent >= 0) close(o->parent);
     free(o->temporary);
     free(o->work);

@@ -18,12 +18,10 @@ enum sp_status sp_compress(uint8_t **out, size_t *out_size, const void *content,
     uint8_t *frame = NULL;
     size_t bound = ZSTD_compressBound(size), n;
 
-    if (ZSTD_isError(bound)) {
+    if (ZSTD_isError(bound))
         return sp_fail(err, SP_E_INPUT, "%zu bytes are too many to compress", size);
-    }
-    if ((context = ZSTD_createCCtx()) == NULL) {
+    if ((context = ZSTD_createCCtx()) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory for a compressor");
-    }
     if ((st = sp_new(&frame, bound, 1, err))) goto done;
     n = ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
     if (!ZSTD_isError(n)) n = ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
@@ -50,9 +48,8 @@ enum sp_status sp_decompress(void *out, size_t size, const uint8_t *frame, size_
     size_t length = ZSTD_findFrameCompressedSize(frame, frame_size), n;
 
     if (stated == ZSTD_CONTENTSIZE_ERROR || ZSTD_isError(length) ||
-        sp_get32(frame) != ZSTD_MAGICNUMBER) {
+        sp_get32(frame) != ZSTD_MAGICNUMBER)
         return sp_fail(err, SP_E_INPUT, "compressed data is not a complete zstd frame");
-    }
     if (length != frame_size) {
         return sp_fail(err, SP_E_INPUT, "compressed data: frame of %zu bytes in %zu", length,
                        frame_size);
@@ -62,12 +59,10 @@ enum sp_status sp_decompress(void *out, size_t size, const uint8_t *frame, size_
                        "compressed data: states %llu bytes of content, expected %zu", stated, size);
     }
     n = ZSTD_decompress(out, size, frame, frame_size);
-    if (ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation) {
+    if (ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation)
         return sp_fail(err, SP_E_NOMEM, "out of memory for a decompressor");
-    }
-    if (ZSTD_isError(n)) {
+    if (ZSTD_isError(n))
         return sp_fail(err, SP_E_INPUT, "compressed data: %s", ZSTD_getErrorName(n));
-    }
     if (n != size) {
         return sp_fail(err, SP_E_INPUT, "compressed data: %zu bytes of content, expected %zu", n,
                        size);

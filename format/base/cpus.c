@@ -27,9 +27,8 @@ static unsigned quota_of(const char *folder)
 
     if (read_numbers(folder, "cpu.max", &quota, &period) < 2 &&
         (read_numbers(folder, "cpu.cfs_quota_us", &quota, &none) < 1 ||
-         read_numbers(folder, "cpu.cfs_period_us", &period, &none) < 1)) {
+         read_numbers(folder, "cpu.cfs_period_us", &period, &none) < 1))
         return 0;
-    }
     if (quota <= 0 || period <= 0) return 0;
     quota = quota / period + (quota % period != 0);
     return quota > UINT_MAX ? 0 : (unsigned)quota;

@@ -37,8 +37,7 @@ void sp_context(struct sp_err *err, const char *format, ...)
     n = sp_number_vprint(err->text, sizeof err->text, format, args);
     va_end(args);
     if (n < 0) n = 0;
-    if ((size_t)n < sizeof err->text) {
+    if ((size_t)n < sizeof err->text)
         snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", old);
-    }
     make_printable(err->text);
 }

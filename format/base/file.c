@@ -64,11 +64,10 @@ static enum sp_status open_regular(int *fd, uint64_t *size, const char *path, st
     int f = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 
     if (f < 0) return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
-    if (fstat(f, &info) != 0) {
+    if (fstat(f, &info) != 0)
         st = sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
-    } else if (!S_ISREG(info.st_mode)) {
+    else if (!S_ISREG(info.st_mode))
         st = sp_fail(err, SP_E_INPUT, "%s is %s, expected a file", path, kind_of(info.st_mode));
-    }
     if (st) {
         close(f);
         return st;

@@ -72,9 +72,8 @@ static enum sp_status count(struct survey *survey, const struct sp_json_scan *sc
         survey->tree_bytes += ARRAY_BYTES;
         break;
     case SP_JSON_TOKEN_LITERAL:
-        if (strict && strchr("-NI", scan->text[scan->start])) {
+        if (strict && strchr("-NI", scan->text[scan->start]))
             return bad(scan->start, "NaN and Infinity are not JSON", err);
-        }
         survey->nulls += len == 4 && memcmp(scan->text + scan->start, "null", 4) == 0;
         survey->tree_bytes += VALUE_BYTES;
         break;
@@ -135,9 +134,8 @@ static enum sp_status feed(struct feeder *f, const char *text, size_t size)
     errno = 0;
     f->root = json_tokener_parse_ex(f->tokener, text, (int)size);
     error = json_tokener_get_error(f->tokener);
-    if (f->root == NULL && error == json_tokener_success && errno == ENOMEM) {
+    if (f->root == NULL && error == json_tokener_success && errno == ENOMEM)
         return no_memory(f->size, f->err);
-    }
     if (error == json_tokener_success || error == json_tokener_continue) return SP_OK;
     if (f->fed == f->size) return bad(f->size, "the text ends too early", f->err);
     return bad(f->fed + json_tokener_get_parse_end(f->tokener), json_tokener_error_desc(error),
@@ -187,9 +185,8 @@ static int visit(json_object *v, int flags, json_object *parent, const char *key
     if (flags & JSON_C_VISIT_SECOND) return JSON_C_VISIT_RETURN_CONTINUE;
     walk->members += key != NULL;
     walk->nulls += v == NULL;
-    if (!walk->strict || !json_object_is_type(v, json_type_double)) {
+    if (!walk->strict || !json_object_is_type(v, json_type_double))
         return JSON_C_VISIT_RETURN_CONTINUE;
-    }
     if (!isfinite(json_object_get_double(v)))
         walk->too_large = v;
     else
@@ -293,9 +290,8 @@ enum sp_status sp_json_parse_part(struct sp_json **out, const struct sp_json_par
     if ((st = look_over(&survey, part, strict, max_bytes, err))) return st;
     if ((st = sp_new_aligned(&reserved, 1, survey.tree_bytes, err))) return st;
     free(reserved);
-    if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL) {
+    if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory for a JSON parser");
-    }
     json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);
     st = feed_all(&f, survey.wide);
     if (st == SP_OK) st = check_tree(f.root, &survey, strict, part, err);
@@ -334,13 +330,12 @@ static int add_bytes(json_object *v, int flags, json_object *parent, const char 
     (void)index;
     if (flags & JSON_C_VISIT_SECOND) return JSON_C_VISIT_RETURN_CONTINUE;
     if (key) *bytes += MEMBER_BYTES + strlen(key);
-    if (json_object_is_type(v, json_type_object)) {
+    if (json_object_is_type(v, json_type_object))
         *bytes += OBJECT_BYTES;
-    } else if (json_object_is_type(v, json_type_array)) {
+    else if (json_object_is_type(v, json_type_array))
         *bytes += ARRAY_BYTES;
-    } else {
+    else
         *bytes += VALUE_BYTES;
-    }
     if (json_object_is_type(v, json_type_string)) *bytes += (size_t)json_object_get_string_len(v);
     return JSON_C_VISIT_RETURN_CONTINUE;
 }
@@ -509,15 +504,14 @@ static const char *found(char text[SHOWN], const struct sp_json *v)
 {
     char *printed = NULL;
 
-    if (sp_json_len(v) > 0 || sp_json_kind(v) >= SP_JSON_ARRAY) {
+    if (sp_json_len(v) > 0 || sp_json_kind(v) >= SP_JSON_ARRAY)
         snprintf(text, SHOWN, "an %s", sp_json_kind_name(sp_json_kind(v)));
-    } else if (sp_json_print(&printed, v, NULL)) {
+    else if (sp_json_print(&printed, v, NULL))
         snprintf(text, SHOWN, "a %s", sp_json_kind_name(sp_json_kind(v)));
-    } else if (strlen(printed) < SHOWN) {
+    else if (strlen(printed) < SHOWN)
         snprintf(text, SHOWN, "%s", printed);
-    } else {
+    else
         snprintf(text, SHOWN, "%.*s...", SHOWN - 8, printed);
-    }
     free(printed);
     return text;
 }
@@ -574,9 +568,8 @@ enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
     size_t len;
 
     if (v == NULL) return SP_OK;
-    if ((s = sp_json_to_string(v, &len)) == NULL) {
+    if ((s = sp_json_to_string(v, &len)) == NULL)
         return sp_fail(err, SP_E_INPUT, "%s is %s, expected a string", key, found(text, v));
-    }
     if (strlen(s) != len) {
         return sp_fail(err, SP_E_INPUT, "%s is a string holding \\u0000, which is not allowed",
                        key);

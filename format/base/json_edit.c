@@ -18,9 +18,8 @@ enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
 
     scan.end = at;
     if ((st = sp_json_scan(&token, &scan, err))) return st;
-    if (token != SP_JSON_TOKEN_OPEN_OBJECT) {
+    if (token != SP_JSON_TOKEN_OPEN_OBJECT)
         return sp_fail(err, SP_E_INPUT, "no JSON object at byte %zu", at);
-    }
     while (!(st = sp_json_scan(&token, &scan, err)) && token == SP_JSON_TOKEN_KEY) {
         struct sp_json_member m = {.begin = scan.start, .key_end = scan.end};
 
@@ -127,9 +126,8 @@ static enum sp_status insert_first(struct sp_strbuf *text, const char *key, cons
         (st = sp_strbuf_append(&line, key, strlen(key), err)) ||
         (st = sp_strbuf_append(&line, "\": ", 3, err)) ||
         (st = sp_strbuf_append(&line, value, value_size, err)) ||
-        (!empty && (st = append_gap(&line, text, open, begin, err)))) {
+        (!empty && (st = append_gap(&line, text, open, begin, err))))
         goto done;
-    }
     st = splice(text, begin, begin, line.at, line.len, err);
 done:
     sp_strbuf_release(&line);
@@ -177,9 +175,8 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
 
         if (!wanted(key + 1, len - 2) || has_key(text, own, n_own, key, len)) continue;
         if ((lines.len && (st = append_gap(&lines, text, open, begin, err))) ||
-            (st = sp_strbuf_append(&lines, key, m->end - m->begin, err))) {
+            (st = sp_strbuf_append(&lines, key, m->end - m->begin, err)))
             goto done;
-        }
     }
     if (lines.len && !empty && (st = append_gap(&lines, text, open, begin, err))) goto done;
     st = splice(text, begin, begin, lines.at, lines.len, err);

@@ -114,9 +114,8 @@ static enum sp_status scan_number(enum sp_json_token *token, struct sp_json_scan
     size_t first = s->start + negative, pos = skip_digits(s, first), from;
 
     if (pos == first) return bad(s->start, "number without digits", err);
-    if (pos - first > 1 && s->text[first] == '0') {
+    if (pos - first > 1 && s->text[first] == '0')
         return bad(s->start, "number with a leading zero", err);
-    }
     integer = byte_at(s, pos) != '.' && (byte_at(s, pos) | 0x20) != 'e';
     *token = integer && !fits_64_bits(s->text + first, pos - first, negative)
                  ? SP_JSON_TOKEN_WIDE
@@ -131,9 +130,8 @@ static enum sp_status scan_number(enum sp_json_token *token, struct sp_json_scan
         pos = skip_digits(s, from);
         if (pos == from) return bad(s->start, "number without digits in its exponent", err);
     }
-    if (pos < s->size && memchr(" \n\t\r,]}", s->text[pos], 7) == NULL) {
+    if (pos < s->size && memchr(" \n\t\r,]}", s->text[pos], 7) == NULL)
         return bad(pos, "unexpected character after a number", err);
-    }
     s->end = pos;
     return SP_OK;
 }

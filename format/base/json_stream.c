@@ -57,10 +57,8 @@ static enum sp_status count_members(size_t *n, struct sp_json_scan scan, struct 
 
     *n = 0;
     while ((st = sp_json_scan(&token, &scan, err)) == SP_OK && token == SP_JSON_TOKEN_KEY) {
-        if ((st = sp_json_scan(&token, &scan, err)) ||
-            (st = sp_json_scan_value(token, &scan, err))) {
+        if ((st = sp_json_scan(&token, &scan, err)) || (st = sp_json_scan_value(token, &scan, err)))
             return st;
-        }
         ++*n;
     }
     return st;
@@ -103,14 +101,12 @@ static enum sp_status next_key(bool *found, struct sp_json_stream *s, struct sp_
     enum sp_status st;
 
     if ((st = next_after(has_comma ? ',' : 0, &token, scan,
-                         s->begun && !has_comma ? no_comma : no_name, err))) {
+                         s->begun && !has_comma ? no_comma : no_name, err)))
         return st;
-    }
     *found = false;
     if (token == SP_JSON_TOKEN_END) return bad_end(scan, err);
-    if (token == SP_JSON_TOKEN_CLOSE && scan->text[scan->start] == '}') {
+    if (token == SP_JSON_TOKEN_CLOSE && scan->text[scan->start] == '}')
         return has_comma ? bad(scan->start, unexpected, err) : check_end(s, err);
-    }
     if (s->begun && !has_comma) return bad(scan->start, no_comma, err);
     if (token == SP_JSON_TOKEN_STRING) {
         at = skip_space(scan, scan->end);

@@ -97,9 +97,8 @@ enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size, st
     start = (uintptr_t)p;
     aligned = (char *)p + (sp_round_up(start, align) - start);
     /* The first stays of small pages: where little is used, little is to be cleared. */
-    if (align == HUGE_PAGE) {
+    if (align == HUGE_PAGE)
         ask_for_huge_pages((char *)aligned + HUGE_PAGE, bytes - HUGE_PAGE, align);
-    }
     memcpy(out, &aligned, sizeof aligned);
     *memory = p;
     return SP_OK;
@@ -112,9 +111,8 @@ enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size, struc
     void *p;
 
     if (want <= *cap) return SP_OK;
-    while (n < want) {
+    while (n < want)
         if (!sp_mul(&n, n, 2)) return no_memory(err, want, size);
-    }
     if (!sp_mul(&bytes, n, size)) return no_memory(err, want, size);
     memcpy(&p, array, sizeof p);
     p = realloc(p, bytes);

@@ -267,9 +267,8 @@ enum sp_status sp_pool_open(struct sp_pool **out, unsigned n_threads, struct sp_
     enum sp_status st;
     struct sp_pool *pool = NULL;
 
-    if (n_threads > SP_POOL_MAX) {
+    if (n_threads > SP_POOL_MAX)
         return sp_fail(err, SP_E_USAGE, "%u threads, expected at most %d", n_threads, SP_POOL_MAX);
-    }
     if ((st = sp_new_aligned(&pool, 1, sizeof *pool, err))) return st;
     *pool = (struct sp_pool){.n_threads = n_threads ? n_threads : n_usable_cpus()};
     pthread_mutex_init(&pool->lock, NULL);

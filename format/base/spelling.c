@@ -21,9 +21,8 @@ size_t sp_edit_distance(const char *a, const char *b)
             if (last[j] + 1 < best) best = last[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                before[j - 2] + 1 < best) {
+                before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
-            }
             now[j] = best;
         }
         before = last;

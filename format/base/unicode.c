@@ -78,9 +78,7 @@ uint32_t sp_utf8_next(const char *text, size_t len, size_t *pos)
     }
     *pos += n;
     if (n == 2) return (uint32_t)(s[0] & 0x1F) << 6 | (s[1] & 0x3F);
-    if (n == 3) {
-        return (uint32_t)(s[0] & 0x0F) << 12 | (uint32_t)(s[1] & 0x3F) << 6 | (s[2] & 0x3F);
-    }
+    if (n == 3) return (uint32_t)(s[0] & 0x0F) << 12 | (uint32_t)(s[1] & 0x3F) << 6 | (s[2] & 0x3F);
     return (uint32_t)(s[0] & 0x07) << 18 | (uint32_t)(s[1] & 0x3F) << 12 |
            (uint32_t)(s[2] & 0x3F) << 6 | (s[3] & 0x3F);
 }

@@ -32,18 +32,16 @@ static size_t copy(uint32_t out[SP_CASE_FOLD_MAX], const uint32_t from[SP_CASE_F
 
 size_t sp_unicode_upper(uint32_t out[SP_CASE_FOLD_MAX], uint32_t c)
 {
-    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
         if (special[i].from == c) return copy(out, special[i].upper);
-    }
     out[0] = (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
     return 1;
 }
 
 size_t sp_unicode_title(uint32_t out[SP_CASE_FOLD_MAX], uint32_t c)
 {
-    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
         if (special[i].from == c) return copy(out, special[i].title);
-    }
     out[0] = (uint32_t)utf8proc_totitle((utf8proc_int32_t)c);
     return 1;
 }

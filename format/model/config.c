@@ -21,9 +21,8 @@ static enum sp_status read_architecture(const char **out, const struct sp_json *
     *out = NULL;
     if (first == NULL) return SP_OK;
     *out = sp_json_to_string(first, &len);
-    if (*out == NULL || strlen(*out) != len || len >= sizeof((struct sp_config *)0)->architecture) {
+    if (*out == NULL || strlen(*out) != len || len >= sizeof((struct sp_config *)0)->architecture)
         return sp_fail(err, SP_E_INPUT, "architectures[0] is not the name of an architecture");
-    }
     return SP_OK;
 }
 
@@ -85,20 +84,17 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
     enum sp_status st;
 
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
-    if (type == NULL && architecture == NULL) {
+    if (type == NULL && architecture == NULL)
         return sp_fail(err, SP_E_INPUT, "neither model_type nor architectures is given");
-    }
     if (type) {
         t->wrapper = sp_wrapper_by_type(type);
         t->family = sp_family_by_type(type);
-        if (t->wrapper == NULL && t->family == NULL) {
+        if (t->wrapper == NULL && t->family == NULL)
             return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
-        }
     }
     if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;
-    if (architecture && wrapper == NULL && family == NULL) {
+    if (architecture && wrapper == NULL && family == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
-    }
     if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
         !runs_as(t->family, architecture)) {
         return sp_fail(err, SP_E_INPUT, "model_type \"%s\" contradicts architecture \"%s\"", type,
@@ -116,9 +112,8 @@ static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_
     const char *type = "gemma4_text";
     enum sp_status st;
 
-    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "assistant: text_config is missing");
-    }
     if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
     t->family = sp_family_by_type(type);
     if (t->family && t->family->assistants) return SP_OK;
@@ -180,14 +175,12 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
         (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
         (st = sp_text_unsigned(t, dim_key, 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
         (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
-                               err))) {
+                               err)))
         return st;
-    }
     if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs ignores the key */
     /* A missing key means the class default, null means one K/V head per query head. */
-    if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL)) {
+    if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL))
         s->n_kv_heads = s->n_heads;
-    }
     if (s->n_heads % s->n_kv_heads != 0) {
         return sp_fail(err, SP_E_INPUT,
                        "num_attention_heads %u is not a multiple of num_key_value_heads %u",
@@ -208,9 +201,8 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
                            s->n_hidden, s->n_heads);
         }
     }
-    if (t->family->latent && s->head_dim % 2 != 0) {
+    if (t->family->latent && s->head_dim % 2 != 0)
         return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);
-    }
     if (t->family->read_full_heads) return t->family->read_full_heads(s, t, err);
     s->full_head_dim = s->head_dim;
     return SP_OK;
@@ -264,9 +256,8 @@ static enum sp_status read_multipliers(struct sp_config *c, const struct sp_conf
     if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale, err)) ||
         (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale, err)) ||
         (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale, err)) ||
-        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling, err))) {
+        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling, err)))
         return st;
-    }
     c->logit_scale = mup ? scaling : 1 / scaling;
     return SP_OK;
 }
@@ -334,11 +325,10 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
     st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
     if (st) return st;
     if ((dot = strrchr(type, '.')) != NULL) type = dot + 1; /* torch.bfloat16 */
-    if (strcmp(type, "bfloat16") == 0) {
+    if (strcmp(type, "bfloat16") == 0)
         c->embedding_scale = round_to_bits(c->embedding_scale, 8);
-    } else if (strcmp(type, "float16") == 0) {
+    else if (strcmp(type, "float16") == 0)
         c->embedding_scale = round_to_bits(c->embedding_scale, 11);
-    }
     return SP_OK;
 }
 
@@ -361,18 +351,16 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
 
     if (f->other_bias_keys[0]) {
         if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv, err)) ||
-            (st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err))) {
+            (st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err)))
             return st;
-        }
     }
     if ((st = sp_text_bool(t, attention_key, &qkv, err))) return st;
     o = f->o_bias_key ? false : qkv;
     if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;
     if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
     if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, f, err)) ||
-        (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err))) {
+        (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err)))
         return st;
-    }
     c->gate_bias = f->gate_in_query && c->qkv_bias;
     return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, f, err);
 }
@@ -442,9 +430,8 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
         (st = read_biases(c, t, err)) || (st = read_qk_norm(c, t, err)) ||
         (st = read_activation(c, t, err)) || (st = read_scales(c, t, sizes, err)) ||
         (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err)) ||
-        (st = read_parallel(c, t, err))) {
+        (st = read_parallel(c, t, err)))
         return st;
-    }
     return SP_OK;
 }
 
@@ -496,9 +483,8 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         (st = sp_config_read_latent(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
         (st = sp_config_read_mamba(c, &t, err)) ||
-        (family.read_own && (st = family.read_own(c, &t, &sizes, err)))) {
+        (family.read_own && (st = family.read_own(c, &t, &sizes, err))))
         return st;
-    }
     memcpy(c->family, family.name, strlen(family.name) + 1);
     if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
     if (sp_config_is_classifier(c)) c->tied = false;

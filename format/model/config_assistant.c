@@ -14,16 +14,14 @@ static enum sp_status read_clusters(struct sp_draft_config *d, unsigned n_vocab,
     bool ordered = false;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(root, "use_ordered_embeddings", &ordered, err)) || !ordered) {
+    if ((st = sp_json_get_bool(root, "use_ordered_embeddings", &ordered, err)) || !ordered)
         return st;
-    }
     d->n_clusters = 2048;
     d->n_clusters_used = 32;
     if ((st = sp_object_unsigned(root, "num_centroids", 1, SP_CAP_VOCAB, &d->n_clusters, err)) ||
         (st = sp_object_unsigned(root, "centroid_intermediate_top_k", 1, SP_CAP_VOCAB,
-                                 &d->n_clusters_used, err))) {
+                                 &d->n_clusters_used, err)))
         return st;
-    }
     if (n_vocab % d->n_clusters != 0) {
         return sp_fail(err, SP_E_INPUT, "assistant: vocab %u not divisible by %u centroids",
                        n_vocab, d->n_clusters);
@@ -60,9 +58,8 @@ static enum sp_status check_layer(const struct sp_config *assistant, unsigned i,
     const struct sp_layer_config *l = &assistant->layers[i], *keys;
     unsigned source = sp_config_last_keys(target, l->window != 0);
 
-    if (source == target->n_layers) {
+    if (source == target->n_layers)
         return sp_fail(err, SP_E_INPUT, "target has no %s_attention cache to share", type_name(l));
-    }
     keys = &target->layers[source];
     if (l->head_dim != keys->head_dim) {
         return sp_fail(err, SP_E_INPUT, "assistant layer %u (%s): head_dim %u, target K/V has %u",
@@ -107,13 +104,11 @@ enum sp_status sp_config_check_token_order(const float *order, size_t n, struct 
     enum sp_status st;
 
     if ((st = sp_new(&seen, n, sizeof *seen, err))) return st;
-    for (size_t i = 0; st == SP_OK && i < n; i++) {
-        if (order[i] >= 0 && order[i] < (float)n && !seen[(size_t)order[i]]) {
+    for (size_t i = 0; st == SP_OK && i < n; i++)
+        if (order[i] >= 0 && order[i] < (float)n && !seen[(size_t)order[i]])
             seen[(size_t)order[i]] = true;
-        } else {
+        else
             st = sp_fail(err, SP_E_INPUT, "assistant: token_ordering is not a permutation");
-        }
-    }
     free(seen);
     return st;
 }

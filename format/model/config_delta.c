@@ -49,11 +49,9 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
                                err)) ||
         (st = sp_text_unsigned(t, "linear_key_head_dim", 1, SP_CAP_WIDTH, &d->key_dim, err)) ||
         (st = sp_text_unsigned(t, "linear_value_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
-        (st = sp_text_unsigned(t, "linear_conv_kernel_dim", 1, MAX_KERNEL, &d->kernel, err))) {
+        (st = sp_text_unsigned(t, "linear_conv_kernel_dim", 1, MAX_KERNEL, &d->kernel, err)))
         return st;
-    }
-    if (out->activation != SP_SILU) {
+    if (out->activation != SP_SILU)
         return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which delta layers need");
-    }
     return check(d, err);
 }

@@ -121,9 +121,8 @@ static enum sp_status detect_speculator(struct sp_config_text *t, const char *ty
         {"dflash2", SP_DRAFT_DFLASH2}, {"dspark", SP_DRAFT_DSPARK},
     };
 
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].type, type) == 0) t->draft = kinds[i].kind;
-    }
     if (t->draft == SP_DRAFT_NONE) return refuse_kind("speculators", type, err);
     t->speculators = true;
     t->what = message_prefix(t->draft);
@@ -168,9 +167,8 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
         return sp_fail(err, SP_E_INPUT, "dflash_config contradicts architecture \"%s\"",
                        name ? name : "none");
     }
-    if (sp_json_kind(t->dflash) != SP_JSON_OBJECT) {
+    if (sp_json_kind(t->dflash) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "dflash_config is not an object");
-    }
     return SP_OK;
 }
 
@@ -245,9 +243,8 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
     }
     /* A DFlash draft always reads the target's hidden states. */
     aux = sp_json_get(sp_dflash_holder(t, "use_aux_hidden_state"), "use_aux_hidden_state");
-    if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux) {
+    if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux)
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option use_aux_hidden_state");
-    }
     return SP_OK;
 }
 
@@ -260,12 +257,10 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
     const struct sp_json *holder = sp_dflash_holder(t, "mask_token_id");
     enum sp_status st;
 
-    if (t->speculators && sp_dflash_holder(t, key) == NULL) {
+    if (t->speculators && sp_dflash_holder(t, key) == NULL)
         return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
-    }
-    if ((st = sp_object_unsigned(sp_dflash_holder(t, key), key, 1, c->n_vocab, &n_rows, err))) {
+    if ((st = sp_object_unsigned(sp_dflash_holder(t, key), key, 1, c->n_vocab, &n_rows, err)))
         return st;
-    }
     if (n_rows != c->n_vocab && d->kind != SP_DRAFT_DFLASH &&
         !(t->speculators && d->kind == SP_DRAFT_DSPARK)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -314,22 +309,19 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     size_t n = sp_json_len(list);
     int64_t lowest = d->kind == SP_DRAFT_DSPARK || t->speculators ? -1 : 0;
 
-    if (list == NULL && t->speculators) {
+    if (list == NULL && t->speculators)
         return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
-    }
     if (list == NULL) return SP_OK; /* sp_config_settle finds them by the width of fc */
-    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0)
         return sp_fail(err, SP_E_INPUT, "dflash %s is not a list of layers", key);
-    }
     if (n > SP_MAX_TAPS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash %s has %zu layers, at most %d", key, n,
                        SP_MAX_TAPS);
     }
     for (size_t i = 0; i < n; i++) {
         int64_t id, stated;
-        if (!sp_json_to_i64(sp_json_at(list, i), &stated)) {
+        if (!sp_json_to_i64(sp_json_at(list, i), &stated))
             return sp_fail(err, SP_E_INPUT, "dflash %s[%zu] is not an integer", key, i);
-        }
         id = t->speculators && stated > INT64_MIN ? stated - 1 : stated;
         if (id < lowest || id >= SP_CAP_LAYERS ||
             (d->n_target_layers && id >= d->n_target_layers)) {
@@ -337,9 +329,8 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
                 err, SP_E_INPUT, "dflash target layer %lld out of range for %u target layers",
                 (long long)stated, d->n_target_layers ? d->n_target_layers : SP_CAP_LAYERS);
         }
-        if (i && id <= sp_tap_number(d->taps[i - 1])) {
+        if (i && id <= sp_tap_number(d->taps[i - 1]))
             return sp_fail(err, SP_E_INPUT, "dflash %s must be ascending", key);
-        }
         d->taps[i] = id < 0 ? SP_TAP_EMBEDDING : (unsigned)id;
     }
     d->n_taps = (unsigned)n;
@@ -404,9 +395,8 @@ static enum sp_status read_direction(struct sp_config *c, const struct sp_config
     if (stated == NULL) stated = sp_json_get(t->dflash, "causal");
     if ((st = sp_json_get_bool(t->dflash, "causal", &causal, err)) ||
         (st = sp_json_get_bool(t->root, "is_causal", &causal, err)) ||
-        (st = sp_json_get_bool(t->root, "sliding_window_non_causal", &windows_see_ahead, err))) {
+        (st = sp_json_get_bool(t->root, "sliding_window_non_causal", &windows_see_ahead, err)))
         return st;
-    }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         l->causal = stated ? causal : l->window != 0 && !windows_see_ahead;
@@ -422,9 +412,7 @@ static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_
     bool from_anchor = d->kind == SP_DRAFT_DSPARK;
     enum sp_status st = SP_OK;
 
-    if (t->speculators) {
-        st = sp_json_get_bool(t->root, "sample_from_anchor", &from_anchor, err);
-    }
+    if (t->speculators) st = sp_json_get_bool(t->root, "sample_from_anchor", &from_anchor, err);
     d->first_row = from_anchor ? 0 : 1;
     return st;
 }
@@ -442,9 +430,8 @@ static enum sp_status read_pairing(struct sp_config *c, const struct sp_config_t
         if ((st = sp_text_bool(t, keys[i], &split, err))) return st;
         stated = stated || sp_text_get(t, keys[i]) != NULL;
     }
-    if (!stated && strcmp(c->architecture, LFM2_DSPARK) == 0) {
+    if (!stated && strcmp(c->architecture, LFM2_DSPARK) == 0)
         return sp_fail(err, SP_E_INPUT, "dspark config missing rope_is_neox_style");
-    }
     c->draft.rows_paired = !split;
     return SP_OK;
 }
@@ -483,9 +470,8 @@ static enum sp_status warn_unknown(const struct sp_config_text *t, struct sp_err
 
     for (struct sp_json_iter it = {0}; st == SP_OK && t->dflash && sp_json_next(t->dflash, &it);) {
         bool skip = is_trivial(it.value, 0);
-        for (size_t i = 0; i < sizeof known / sizeof known[0] && !skip; i++) {
+        for (size_t i = 0; i < sizeof known / sizeof known[0] && !skip; i++)
             skip = strcmp(known[i], it.key) == 0;
-        }
         if (!skip) st = sp_warn(t->warnings, err, "dflash_config.%s has no effect", it.key);
     }
     return st;
@@ -514,9 +500,8 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
         (st = sp_json_get_double(sp_dflash_holder(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap,
                                  err)) ||
         (st = read_dflash2(out, t, err)) || (st = sp_config_read_dspark(d, t, err)) ||
-        (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err))) {
+        (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err)))
         return st;
-    }
     return warn_unknown(t, err);
 }
 
@@ -528,9 +513,8 @@ enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d
 
     for (size_t i = 0; i < n; i++) {
         double id = (double)i + (double)d2t[i];
-        if (!(d2t[i] == floorf(d2t[i]))) {
+        if (!(d2t[i] == floorf(d2t[i])))
             return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] is not a whole number", what, i);
-        }
         if (!(id >= 0) || !(id < (double)n_vocab)) {
             return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] maps to %.0f outside target vocabulary",
                            what, i, id);

@@ -65,17 +65,13 @@ enum sp_status sp_config_read_dspark(struct sp_draft_config *out, const struct s
 
     if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
     /* The default differs between versions of the speculators library. */
-    if (t->speculators && sp_dflash_holder(t, anchor) == NULL) {
+    if (t->speculators && sp_dflash_holder(t, anchor) == NULL)
         return sp_fail(err, SP_E_INPUT, "dspark config missing %s", anchor);
-    }
-    if (out->n_taps == 0) {
-        return sp_fail(err, SP_E_INPUT, "dspark config missing target_layer_ids");
-    }
+    if (out->n_taps == 0) return sp_fail(err, SP_E_INPUT, "dspark config missing target_layer_ids");
     st = sp_json_get_bool(sp_dflash_holder(t, anchor), anchor, &from_anchor, err);
     if (st) return st;
-    if (!from_anchor && !t->speculators) {
+    if (!from_anchor && !t->speculators)
         return sp_fail(err, SP_E_UNSUPPORTED, "dspark: %s false is not supported", anchor);
-    }
     d->rank = t->speculators ? 256 : 0;
     d->confidence = t->speculators;
     st = sp_object_unsigned(sp_dflash_holder(t, rank), rank, 0, SP_CAP_WIDTH, &d->rank, err);

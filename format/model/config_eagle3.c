@@ -27,9 +27,8 @@ static enum sp_status read_tap(unsigned *out, const struct sp_json *v, bool outp
 {
     int64_t id;
 
-    if (!sp_json_to_i64(v, &id) || id < 0 || id > SP_CAP_LAYERS) {
+    if (!sp_json_to_i64(v, &id) || id < 0 || id > SP_CAP_LAYERS)
         return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
-    }
     *out = outputs ? (unsigned)id : id == 0 ? SP_TAP_EMBEDDING : (unsigned)id - 1;
     return SP_OK;
 }
@@ -48,9 +47,8 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
         outputs = tap_keys[i / 2].outputs;
     }
     if (list == NULL) return SP_OK; /* sp_config_fit_target finds them */
-    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0)
         return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
-    }
     if (sp_json_len(list) > SP_MAX_TAPS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s reads %zu layers, at most %d", what,
                        sp_json_len(list), SP_MAX_TAPS);
@@ -85,18 +83,16 @@ static enum sp_status refuse_options(const struct sp_config *c, const struct sp_
                                          "use_aux_hidden_state", &use_aux, err);
 
     if (st) return st;
-    if (!use_aux) {
+    if (!use_aux)
         return sp_fail(err, SP_E_UNSUPPORTED, "%s: unsupported option use_aux_hidden_state", what);
-    }
     if (lists_windows(t)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s: sliding_attention in layers of model_type \"%s\" is not supported",
                        what, t->family->name);
     }
     if (c->draft.kind == SP_DRAFT_PEAGLE) return SP_OK;
-    if (c->n_layers != 1) {
+    if (c->n_layers != 1)
         return sp_fail(err, SP_E_UNSUPPORTED, "eagle3: %u layers, only 1 supported", c->n_layers);
-    }
     if (c->layers[0].window == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "eagle3: unsupported option sliding_window");
 }
@@ -111,9 +107,8 @@ static enum sp_status read_draft_length(struct sp_draft_config *d, const struct 
     const struct sp_json *method = sp_json_at(methods, 0);
     enum sp_status st;
 
-    if (sp_json_get(method, key) == NULL) {
+    if (sp_json_get(method, key) == NULL)
         return sp_fail(err, SP_E_INPUT, "peagle config missing %s of a proposal method", key);
-    }
     if ((st = sp_object_unsigned(method, key, 1, INT32_MAX, &d->block_size, err))) return st;
     if (d->block_size < SP_MAX_BLOCK) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "peagle %s %u must be at most %d", key, d->block_size,
@@ -140,9 +135,8 @@ static enum sp_status read_peagle(struct sp_config *c, const struct sp_config_te
     enum sp_status st;
 
     if (c->draft.kind != SP_DRAFT_PEAGLE) return SP_OK;
-    if (sp_json_get(t->root, key) == NULL) {
+    if (sp_json_get(t->root, key) == NULL)
         return sp_fail(err, SP_E_INPUT, "peagle config missing %s", key);
-    }
     if ((st = sp_object_unsigned(t->root, key, 0, INT32_MAX, &mask, err))) return st;
     if (mask >= c->n_vocab) {
         return sp_fail(err, SP_E_INPUT, "peagle mask token %u outside the %u-token vocabulary",
@@ -173,9 +167,8 @@ enum sp_status sp_config_read_eagle3(struct sp_config *out, const struct sp_conf
         (st = sp_json_get_bool(root, "norm_before_fc", &d->features_normed, err)) ||
         (st = sp_json_get_bool(root, "fc_norm", &d->taps_normed, err)) ||
         (st = sp_json_get_bool(root, "norm_output", &d->normed_output, err)) ||
-        (st = read_peagle(out, t, err))) {
+        (st = read_peagle(out, t, err)))
         return st;
-    }
     if (!d->features_normed || !d->taps_normed) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%s: both norm_before_fc and fc_norm", sp_draft_name(d->kind));
 }

@@ -9,15 +9,12 @@ static enum sp_status add_id(uint32_t ids[SP_MAX_EOS], size_t *n, const struct s
 {
     int64_t id;
 
-    if (!sp_json_to_i64(v, &id) || id < 0 || id > INT32_MAX) {
+    if (!sp_json_to_i64(v, &id) || id < 0 || id > INT32_MAX)
         return sp_fail(err, SP_E_INPUT, "eos_token_id holds no token ID");
-    }
-    for (size_t i = 0; i < *n; i++) {
+    for (size_t i = 0; i < *n; i++)
         if (ids[i] == (uint32_t)id) return SP_OK;
-    }
-    if (*n == SP_MAX_EOS) {
+    if (*n == SP_MAX_EOS)
         return sp_fail(err, SP_E_UNSUPPORTED, "eos_token_id has more than %d ids", SP_MAX_EOS);
-    }
     ids[(*n)++] = (uint32_t)id;
     return SP_OK;
 }
@@ -31,9 +28,8 @@ static enum sp_status read_ids(uint32_t ids[SP_MAX_EOS], size_t *n, const struct
 
     if (v == NULL) return SP_OK;
     if (sp_json_kind(v) != SP_JSON_ARRAY) return add_id(ids, n, v, err);
-    for (size_t i = 0; st == SP_OK && i < sp_json_len(v); i++) {
+    for (size_t i = 0; st == SP_OK && i < sp_json_len(v); i++)
         st = add_id(ids, n, sp_json_at(v, i), err);
-    }
     return st;
 }
 

@@ -21,9 +21,8 @@ static enum sp_status read_query_rank(unsigned *out, const struct sp_config_text
 static enum sp_status check_sizes(const struct sp_latent_config *l, const struct sp_sizes *sizes,
                                   const struct sp_config_text *t, struct sp_err *err)
 {
-    if (l->kv_rank > SP_CAP_WIDTH - l->rope_dim || l->nope_dim > SP_CAP_WIDTH - l->rope_dim) {
+    if (l->kv_rank > SP_CAP_WIDTH - l->rope_dim || l->nope_dim > SP_CAP_WIDTH - l->rope_dim)
         return sp_fail(err, SP_E_INPUT, "heads of more than %d dims", SP_CAP_WIDTH);
-    }
     if (sizes->n_kv_heads != sizes->n_heads) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "num_key_value_heads %u is not supported for %s, only num_attention_heads, "
@@ -70,9 +69,8 @@ enum sp_status sp_config_read_latent(struct sp_config *out, const struct sp_conf
         (st = sp_text_unsigned(t, "qk_nope_head_dim", 1, SP_CAP_WIDTH, &l->nope_dim, err)) ||
         (st = sp_text_unsigned(t, "v_head_dim", 1, SP_CAP_WIDTH, &l->value_dim, err)) ||
         (st = read_interleave(&l->rows_paired, t, err)) || (st = check_frequency(t, err)) ||
-        (st = check_sizes(l, sizes, t, err))) {
+        (st = check_sizes(l, sizes, t, err)))
         return st;
-    }
     out->attention_scale = out->ropes[0].score_scale / sqrt((double)l->nope_dim + l->rope_dim);
     for (unsigned i = 0; i < out->n_layers; i++) {
         out->layers[i].n_kv_heads = 1;

@@ -30,12 +30,10 @@ static enum sp_status read_list(const struct sp_json **out, const struct sp_conf
 
     *out = list;
     if (list == NULL) return SP_OK;
-    if (sp_json_kind(list) != SP_JSON_ARRAY) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "%s%s is not a list", t->what, key);
-    }
-    if (len < min || len > max) {
+    if (len < min || len > max)
         return sp_fail(err, SP_E_INPUT, "%s%s length %zu != %zu", t->what, key, len, min);
-    }
     return SP_OK;
 }
 
@@ -77,9 +75,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
     for (size_t i = 0; i < sp_json_len(r->layer_types); i++) {
         size_t len;
         const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), &len);
-        if (type == NULL) {
+        if (type == NULL)
             return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is not a string", r->t->what, i);
-        }
         if (is_sliding_type(r->layer_types, i)) {
             any = true;
         } else if (strcmp(type, "full_attention") != 0 &&
@@ -108,9 +105,8 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
     bool on = !t->family->window_switch || (t->draft && r->layer_types);
     enum sp_status st;
 
-    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on, err))) {
+    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on, err)))
         return st;
-    }
     st = sp_json_get_i64(sp_text_holder(t, key), key, INT32_MIN, INT32_MAX, &window, err);
     if (st) return st;
     if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on) {
@@ -241,26 +237,22 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
     st = read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
-    if (st || (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used,
-                                 err))) {
+    if (st ||
+        (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used, err)))
         return st;
-    }
-    if (r->n_experts && r->n_experts_used == 0) {
+    if (r->n_experts && r->n_experts_used == 0)
         return sp_fail(err, SP_E_INPUT, "%s is missing, which %s needs", used, f->name);
-    }
     if (r->n_experts && r->n_experts_used > r->n_experts) {
         return sp_fail(err, SP_E_INPUT, "%s %u is more than %s %u", used, r->n_experts_used, count,
                        r->n_experts);
     }
     if (f->clamped_swiglu) return SP_OK;
     if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err)) ||
-        (st = read_sparse_layers(r, err))) {
+        (st = read_sparse_layers(r, err)))
         return st;
-    }
     if (f->parallel_ffn) r->n_shared_ffn = r->sizes->n_ffn;
-    if (keys->parallel_width) {
+    if (keys->parallel_width)
         return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);
-    }
     return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
 }
 
@@ -289,13 +281,11 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     r->no_rope_interval = 4;
     if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
         (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
-        (st = read_rotation(r, err)) || (st = read_experts(r, err))) {
+        (st = read_rotation(r, err)) || (st = read_experts(r, err)))
         return st;
-    }
     if (t->family->windows == SP_WINDOWS_FROM_LAYER ||
-        t->family->windows == SP_WINDOWS_BEFORE_LAYER) {
+        t->family->windows == SP_WINDOWS_BEFORE_LAYER)
         st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
-    }
     /* A layer_types list overrules the pattern, which EXAONE 4 writes as a text, "LLLG". */
     if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
         const char *key = t->family->pattern_key                     ? t->family->pattern_key
@@ -308,9 +298,8 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         st = sp_text_unsigned(t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval,
                               err);
     }
-    if (st == SP_OK && t->family->attention_list) {
+    if (st == SP_OK && t->family->attention_list)
         st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
-    }
     if (st || !t->family->reads.no_rope_layers) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
     return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
@@ -330,9 +319,8 @@ static bool rotates(const struct layer_rules *r, unsigned i)
 
 static bool has_window(const struct layer_rules *r, unsigned i)
 {
-    if (r->layer_types && r->t->family->reads.layer_types) {
+    if (r->layer_types && r->t->family->reads.layer_types)
         return is_sliding_type(r->layer_types, i);
-    }
     if (r->window == 0) return false;
     switch (r->t->family->windows) {
     case SP_WINDOWS_NONE:
@@ -362,9 +350,8 @@ static bool contains(const struct sp_json *integers, unsigned i)
 {
     int64_t v;
 
-    for (size_t k = 0; k < sp_json_len(integers); k++) {
+    for (size_t k = 0; k < sp_json_len(integers); k++)
         if (sp_json_to_i64(sp_json_at(integers, k), &v) && v == i) return true;
-    }
     return false;
 }
 

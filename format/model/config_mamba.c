@@ -17,9 +17,8 @@ static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t
     if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
     *width = (uint64_t)expand * n_hidden;
     /* A missing key means its default, null means expand * n_hidden. */
-    if (f->values == NULL || (sp_text_holder(t, f->values) && !sp_text_get(t, f->values))) {
+    if (f->values == NULL || (sp_text_holder(t, f->values) && !sp_text_get(t, f->values)))
         return SP_OK;
-    }
     st = sp_text_unsigned(t, f->values, 1, SP_CAP_WIDTH, &stated, err);
     *width = stated;
     return st;
@@ -34,9 +33,8 @@ static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_c
     uint64_t width;
     enum sp_status st;
 
-    if (v && sp_json_kind(v) != SP_JSON_STRING) {
+    if (v && sp_json_kind(v) != SP_JSON_STRING)
         return sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &m->head_dim, err);
-    }
     if (v) {
         const char *word = NULL;
         if ((st = sp_text_string(t, key, &word, err))) return st;
@@ -80,9 +78,8 @@ static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_con
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != 2 ||
         !read_float(&m->min_step, sp_json_at(list, 0)) ||
         !read_float(&m->max_step, sp_json_at(list, 1)) ||
-        !(m->min_step >= 0 && m->min_step <= m->max_step)) {
+        !(m->min_step >= 0 && m->min_step <= m->max_step))
         return sp_fail(err, SP_E_INPUT, "%s is not a pair of ascending numbers", key);
-    }
     return SP_OK;
 }
 
@@ -131,9 +128,8 @@ enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_confi
         (st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel, err)) ||
         (st = sp_text_bool(t, f->conv_bias, &m->conv_bias, err)) ||
         (st = sp_text_bool(t, f->proj_bias, &m->proj_bias, err)) ||
-        (st = read_head_dim(m, t, out->n_hidden, err)) || (st = read_limits(m, t, err))) {
+        (st = read_head_dim(m, t, out->n_hidden, err)) || (st = read_limits(m, t, err)))
         return st;
-    }
     if ((st = check_activation(t, err))) return st;
     return check(m, f, err);
 }

@@ -44,9 +44,8 @@ static enum sp_status read_pooling(struct sp_config *config, const struct sp_pac
 
     if (part != SP_PART_TARGET) return SP_OK;
     st = sp_pack_read_section(pack, part, SP_SECTION_POOLING, &text, &size, err);
-    if (!st && text) {
+    if (!st && text)
         st = sp_pooling_read(&config->pooling, NULL, text, size, config->n_hidden, err);
-    }
     free(text);
     return st;
 }
@@ -61,9 +60,8 @@ enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pa
 
     memset(out, 0, sizeof *out);
     if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) return st;
-    if (text == NULL) {
+    if (text == NULL)
         return sp_fail(err, SP_E_INPUT, "%s: no configuration in the file", sp_part_name(part));
-    }
     if ((st = sp_config_parse(out, text, size, NULL, err))) {
         sp_context(err, "%s config.json", sp_part_name(part));
         goto done;

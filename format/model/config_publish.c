@@ -17,9 +17,8 @@ static const char *const type_keys[] = {"dtype", "torch_dtype"};
 
 static enum sp_dtype type_named(const char *name)
 {
-    for (size_t i = 0; name && i < N_TYPES; i++) {
+    for (size_t i = 0; name && i < N_TYPES; i++)
         if (strcmp(types[i].name, name) == 0) return types[i].dtype;
-    }
     return SP_DTYPE_NONE;
 }
 
@@ -59,9 +58,8 @@ static enum sp_status correct_type(struct sp_strbuf *text, const struct sp_json 
     for (size_t i = 0; st == SP_OK && i < 2; i++) {
         const char *stated = sp_json_to_string(sp_json_get(root, type_keys[i]), NULL);
         if (stated == NULL || type_named(stated) == dtype) continue;
-        for (size_t k = 0; st == SP_OK && k < N_TYPES; k++) {
+        for (size_t k = 0; st == SP_OK && k < N_TYPES; k++)
             if (types[k].dtype == dtype) st = set_text(text, type_keys[i], types[k].name, err);
-        }
     }
     return st;
 }
@@ -83,9 +81,8 @@ static bool is_of_text(const char *key, size_t len)
     static const char *const others[] = {"architectures", "model_type"};
     size_t n = strlen(end);
 
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (len == strlen(others[i]) && memcmp(key, others[i], len) == 0) return false;
-    }
     return len < n || memcmp(key + len - n, end, n) != 0;
 }
 
@@ -106,9 +103,8 @@ static enum sp_status unwrap(struct sp_strbuf *text, const struct sp_config *con
     snprintf(architectures, sizeof architectures, "[\"%s\"]", family->architecture);
     if (!(st = sp_json_lift(text, &member, err)) &&
         !(st = sp_json_merge(text, &outer, is_of_text, err)) &&
-        !(st = set_text(text, "model_type", family->name, err))) {
+        !(st = set_text(text, "model_type", family->name, err)))
         st = sp_json_set(text, "architectures", architectures, strlen(architectures), err);
-    }
     sp_strbuf_release(&outer);
     return st;
 }
@@ -161,9 +157,8 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
                                   err);
         if (st) goto done;
     }
-    if ((st = correct_type(text, root, dtype, err)) || (st = remove_quantization(text, err))) {
+    if ((st = correct_type(text, root, dtype, err)) || (st = remove_quantization(text, err)))
         goto done;
-    }
     st = set_tied(text, config, err);
 done:
     sp_json_free(root);

@@ -86,13 +86,11 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
 
     if (v == NULL || (sp_json_kind(v) == SP_JSON_OBJECT && sp_json_len(v) == 0)) return true;
     if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
-    if (neutral == NEUTRAL_SHARED) {
+    if (neutral == NEUTRAL_SHARED)
         neutral = f->norms == SP_NORM_PARALLEL ? NEUTRAL_TRUE : NEUTRAL_FALSE;
-    }
     if (neutral == NEUTRAL_GATE) neutral = f->output_gate ? NEUTRAL_TRUE : NEUTRAL_FALSE;
-    if (sp_json_to_bool(v, &b)) {
+    if (sp_json_to_bool(v, &b))
         return (neutral == NEUTRAL_FALSE && !b) || (neutral == NEUTRAL_TRUE && b);
-    }
     if (!sp_json_to_double(v, &d)) return false;
     return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
 }
@@ -106,9 +104,8 @@ static bool is_of_draft(const struct sp_config_text *t, const char *key)
         t->draft == SP_DRAFT_DFLASH || t->draft == SP_DRAFT_DFLASH2 || t->draft == SP_DRAFT_DSPARK;
     size_t n = block ? 3 : 1;
 
-    for (size_t i = 0; t->draft && i < n; i++) {
+    for (size_t i = 0; t->draft && i < n; i++)
         if (strcmp(read[i], key) == 0) return true;
-    }
     return false;
 }
 
@@ -124,9 +121,8 @@ static bool is_of_family(const struct sp_family *f, size_t i)
     const char *key = keys[i].key;
 
     if (keys[i].read_by && ((const bool *)&f->reads)[keys[i].read_by - 1]) return true;
-    for (size_t k = 0; f->own_keys && f->own_keys[k]; k++) {
+    for (size_t k = 0; f->own_keys && f->own_keys[k]; k++)
         if (strcmp(f->own_keys[k], key) == 0) return true;
-    }
     return is_own(f->qk_norm_key, key) || is_own(f->parallel_key, key) ||
            is_own(f->expert_keys.count, key) || is_own(f->expert_keys.shared, key) ||
            is_own(f->expert_keys.parallel_width, key) ||

@@ -93,9 +93,8 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
         if (strcmp(types[i].name, name) != 0) continue;
         *out = types[i].kind;
         if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->read_full_heads &&
-            !s->t->family->rope_by_type) {
+            !s->t->family->rope_by_type)
             break;
-        }
         if (!longrope_only) return SP_OK;
         if (*out == SP_ROPE_YARN) *out = SP_ROPE_LONGROPE;
         if (*out == SP_ROPE_DEFAULT || *out == SP_ROPE_LONGROPE) return SP_OK;
@@ -108,9 +107,8 @@ static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err
 {
     for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
         bool known = false;
-        for (size_t i = 0; i < sizeof known_keys / sizeof known_keys[0] && !known; i++) {
+        for (size_t i = 0; i < sizeof known_keys / sizeof known_keys[0] && !known; i++)
             known = strcmp(known_keys[i], it.key) == 0;
-        }
         if (known || it.value == NULL) continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);
@@ -122,9 +120,8 @@ static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err
 static enum sp_status need(const struct rope_source *s, const char *type, const char *key,
                            double min, double *out, struct sp_err *err)
 {
-    if (sp_json_get(s->dict, key) == NULL) {
+    if (sp_json_get(s->dict, key) == NULL)
         return sp_fail(err, SP_E_INPUT, "rope type \"%s\" needs %s", type, key);
-    }
     return sp_json_get_double(s->dict, key, min, 1e9, out, err);
 }
 
@@ -152,9 +149,8 @@ static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s
     if ((st = need(s, "llama3", "factor", 1, &r->factor, err)) ||
         (st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor, err)) ||
         (st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor, err)) ||
-        (st = read_original(&r->original_positions, &stated, s, err))) {
+        (st = read_original(&r->original_positions, &stated, s, err)))
         return st;
-    }
     if (!stated) {
         return sp_fail(err, SP_E_INPUT,
                        "rope type \"llama3\" needs original_max_position_embeddings");
@@ -194,16 +190,14 @@ static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s, 
         (st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, err)) ||
         (st = sp_json_get_bool(s->dict, "truncate", &r->truncate, err)) ||
         (st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, err)) ||
-        (st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, err))) {
+        (st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, err)))
         return st;
-    }
     if (r->beta_fast == 0) r->beta_fast = 32;
     if (r->beta_slow == 0) r->beta_slow = 1;
-    if (mscale != 0 && mscale_all != 0) {
+    if (mscale != 0 && mscale_all != 0)
         r->amplitude = yarn_mscale(r->factor, mscale) / yarn_mscale(r->factor, mscale_all);
-    } else {
+    else
         r->amplitude = yarn_mscale(r->factor, 1);
-    }
     return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, err);
 }
 
@@ -221,9 +215,8 @@ static enum sp_status read_factors(float **out, const struct rope_source *s, con
     }
     if ((st = sp_new(out, len, sizeof **out, err))) return st;
     for (unsigned i = 0; i < len; i++) {
-        if (!sp_json_to_double(sp_json_at(list, i), &v) || !(v >= 1e-6 && v <= 1e9)) {
+        if (!sp_json_to_double(sp_json_at(list, i), &v) || !(v >= 1e-6 && v <= 1e9))
             return sp_fail(err, SP_E_INPUT, "%s[%u] is not a positive number", key, i);
-        }
         (*out)[i] = (float)v;
     }
     return SP_OK;
@@ -236,9 +229,8 @@ static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source 
 
     if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2, err)) ||
         (st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2, err)) ||
-        (st = read_factor(r, s, err))) {
+        (st = read_factor(r, s, err)))
         return st;
-    }
     if (r->factor > 1) {
         if (r->original_positions < 2) {
             return sp_fail(err, SP_E_INPUT,
@@ -286,9 +278,8 @@ static enum sp_status check_sections(const struct sp_rope *r, const struct rope_
 
     if (list == NULL) return SP_OK;
     for (size_t i = 0; i < sp_json_len(list); i++) {
-        if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH) {
+        if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH)
             return sp_fail(err, SP_E_INPUT, "mrope_section[%zu] is not a number of frequencies", i);
-        }
         sum += n;
     }
     if (sum == r->n_rot / 2 || sp_json_len(list) > 8) return SP_OK;
@@ -316,17 +307,14 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     r->factor = r->amplitude = r->score_scale = 1;
     r->theta = s->theta;
     if ((st = read_type(&r->kind, s, err)) || (st = check_keys(s, err)) ||
-        (st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err))) {
+        (st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err)))
         return st;
-    }
-    if (r->theta == 0) {
+    if (r->theta == 0)
         return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs", family->name);
-    }
     partial =
         family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
-    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial, err))) {
+    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial, err)))
         return st;
-    }
     if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* the pairs span the whole head; only some rotate */
@@ -375,9 +363,8 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
 
     for (int i = 0; i < 2; i++) {
         found[i] = sp_text_get(t, keys[i]);
-        if (found[i] && sp_json_kind(found[i]) != SP_JSON_OBJECT) {
+        if (found[i] && sp_json_kind(found[i]) != SP_JSON_OBJECT)
             return sp_fail(err, SP_E_INPUT, "%s is not an object", keys[i]);
-        }
     }
     *dict = sp_json_len(found[0]) ? found[0] : found[1];
     *other = *dict == found[0] ? found[1] : found[0];
@@ -456,9 +443,8 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     }
     c->n_ropes = 1;
     if ((st = read_rope(&c->ropes[0], s, err)) || (st = read_growth(c, s, err)) ||
-        (st = read_score_scale(&c->ropes[0], s, err))) {
+        (st = read_score_scale(&c->ropes[0], s, err)))
         return st;
-    }
     if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
     /* Sliding layers are not scaled unless a nested dict states it. */
     s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;
@@ -489,13 +475,11 @@ static enum sp_status read_thetas(struct sp_config *c, const struct rope_source 
     for (unsigned i = 0; i < n_layers; i++) {
         double theta;
         if (!sp_json_to_double(sp_json_at(list, i), &theta) ||
-            (theta != 0 && !(theta >= 2 && theta <= 1e15))) {
+            (theta != 0 && !(theta >= 2 && theta <= 1e15)))
             return sp_fail(err, SP_E_INPUT, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
-        }
         if (theta == 0 || (n > 0 && c->ropes[0].theta == theta) ||
-            (n > 1 && c->ropes[1].theta == theta)) {
+            (n > 1 && c->ropes[1].theta == theta))
             continue;
-        }
         if (n == 2) {
             return sp_fail(err, SP_E_UNSUPPORTED, "more than two values in %s are not supported",
                            SP_THETAS_KEY);

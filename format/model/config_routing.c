@@ -69,13 +69,11 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     if (f->clamped_swiglu) return SP_OK;
     st = (f->router_norm_fixed ? sp_text_bool : sp_text_flag)(t, "norm_topk_prob", &r->norm, err);
     if (st) return st;
-    if (r->norm != f->routing.norm && f->router_norm_fixed) {
+    if (r->norm != f->routing.norm && f->router_norm_fixed)
         return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
-    }
     if (f->expert_keys.corrected &&
-        (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected, err))) {
+        (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected, err)))
         return st;
-    }
     if (f->reads.routed_scale) {
         const char *key = f->expert_keys.scale ? f->expert_keys.scale : "routed_scaling_factor";
         st = sp_text_double(t, key, 1e-6, 1e6, &r->scale, err);
@@ -84,9 +82,8 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     if (!f->reads.expert_groups) return SP_OK;
     if ((st = read_method(&grouped, r, t, err)) || !grouped) return st;
     if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err)) ||
-        (st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err))) {
+        (st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err)))
         return st;
-    }
     for (unsigned i = 0; i < out->n_layers; i++) {
         const struct sp_layer_config *l = &out->layers[i];
         if ((st = check_groups(r, l->n_experts, l->n_experts_used, err))) return st;

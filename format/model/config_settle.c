@@ -47,9 +47,8 @@ static enum sp_status settle_taps(struct sp_draft_config *d, uint64_t fc_cols, s
                        (unsigned long long)n, d->n_target_layers);
     }
     d->n_taps = (unsigned)n;
-    for (unsigned i = 0; i < d->n_taps; i++) {
+    for (unsigned i = 0; i < d->n_taps; i++)
         d->taps[i] = default_tap(i, d->n_taps, d->n_target_layers);
-    }
     return SP_OK;
 }
 
@@ -63,9 +62,8 @@ static enum sp_status settle_vocabulary(struct sp_config *config, const struct s
         return sp_fail(err, SP_E_INPUT, "%s draft vocab %u != target vocab %u and no d2t", what,
                        d->n_head_rows, config->n_vocab);
     }
-    if (found->d2t && !found->head) {
+    if (found->d2t && !found->head)
         return sp_fail(err, SP_E_INPUT, "missing tensor \"lm_head.weight\", which goes with d2t");
-    }
     d->maps_tokens = found->d2t;
     d->owns_head = found->head;
     d->borrows_tables = !found->embedding;
@@ -76,9 +74,8 @@ static enum sp_status settle_vocabulary(struct sp_config *config, const struct s
 static enum sp_status settle_tables(struct sp_config *config, const struct sp_tables *found,
                                     struct sp_err *err)
 {
-    if (found->d2t && config->draft.kind == SP_DRAFT_DFLASH2) {
+    if (found->d2t && config->draft.kind == SP_DRAFT_DFLASH2)
         return sp_fail(err, SP_E_UNSUPPORTED, "a vocabulary of its own (d2t) is not supported");
-    }
     if (found->embedding && !found->head && !config->tied) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "dflash: embed_tokens.weight without lm_head.weight is not supported");
@@ -98,16 +95,13 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
 
     while (end > 0 && !(config->layers[end - 1].mixers & SP_MIXER_ATTENTION))
         end--;
-    if (config->mtp_tables || found->embedding || found->head) {
+    if (config->mtp_tables || found->embedding || found->head)
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: dedicated embeddings not supported");
-    }
     if (config->n_mtp_layers > 1) {
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: %u layers, only 1 supported",
                        config->n_mtp_layers);
     }
-    if (end == 0) {
-        return sp_fail(err, SP_E_INPUT, "mtp: its model has no full-attention layer");
-    }
+    if (end == 0) return sp_fail(err, SP_E_INPUT, "mtp: its model has no full-attention layer");
     if (found->fc_cols != 2 * (uint64_t)config->n_hidden) {
         return sp_fail(err, SP_E_INPUT, "mtp: fc is [.., %llu], expected [%u,%llu]",
                        (unsigned long long)found->fc_cols, config->n_hidden,
@@ -130,9 +124,8 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
 static enum sp_status settle_assistant(struct sp_config *config, const struct sp_tables *found,
                                        struct sp_err *err)
 {
-    if (!found->embedding) {
+    if (!found->embedding)
         return sp_fail(err, SP_E_INPUT, "missing tensor \"embed_tokens.weight\"");
-    }
     config->tied = !found->head;
     config->layer_scalars = config->layer_scalars && found->layer_scalars;
     return SP_OK;
@@ -187,9 +180,8 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
                            "tensor \"fc.weight\" belongs to a draft, but architecture is \"%s\"",
                            config->architecture);
         }
-        if (!found->embedding && !found->head) {
+        if (!found->embedding && !found->head)
             return sp_fail(err, SP_E_INPUT, "missing tensor \"embed_tokens.weight\"");
-        }
         config->headless =
             (config->pooling.mode || config->bidirectional) && !config->tied && !found->head;
         config->tied = !(found->embedding && found->head);

@@ -56,9 +56,8 @@ enum sp_status sp_config_count_sublayers(unsigned *out, const struct sp_config_t
     const char *text;
     enum sp_status st;
 
-    if (sp_text_get(t, list_key) == NULL && (st = sp_text_string(t, pattern_key, &text, err))) {
+    if (sp_text_get(t, list_key) == NULL && (st = sp_text_string(t, pattern_key, &text, err)))
         return st;
-    }
     if (n == 0 || n > SP_CAP_LAYERS) {
         return sp_fail(err, SP_E_INPUT, "%s names %zu layers, expected 1..%d", key, n,
                        SP_CAP_LAYERS);

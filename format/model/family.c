@@ -208,11 +208,10 @@ static enum sp_status add_row(struct sp_specs *specs, const struct sp_tensor_row
     char name[SP_SPEC_NAME];
 
     if (row->wanted && !row->wanted(c, l)) return SP_OK;
-    if (layer < 0) {
+    if (layer < 0)
         snprintf(name, sizeof name, "%s", row->name);
-    } else {
+    else
         snprintf(name, sizeof name, "layers.%d.%s", layer, row->name);
-    }
     while (spec.rank < 3 && row->dims[spec.rank] != SP_DIM_END) {
         spec.shape[spec.rank] = dim_of(row->dims[spec.rank], c, l);
         spec.rank++;
@@ -259,17 +258,14 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
     struct sp_specs specs = {0};
     enum sp_status st = SP_OK;
 
-    for (const struct sp_tensor_row *row = sp_model_tensors; row->name; row++) {
+    for (const struct sp_tensor_row *row = sp_model_tensors; row->name; row++)
         if ((st = add_row(&specs, row, config, -1, err))) goto done;
-    }
     for (unsigned l = 0; l < config->n_layers; l++) {
-        for (const struct sp_tensor_row *row = sp_layer_tensors; row->name; row++) {
+        for (const struct sp_tensor_row *row = sp_layer_tensors; row->name; row++)
             if ((st = add_row(&specs, row, config, (int)l, err))) goto done;
-        }
     }
-    for (unsigned i = 0; i < config->pooling.n_dense; i++) {
+    for (unsigned i = 0; i < config->pooling.n_dense; i++)
         if ((st = add_dense(&specs, &config->pooling.dense[i], i, err))) goto done;
-    }
     qsort(specs.specs, specs.n_specs, sizeof *specs.specs, compare_specs);
     *out = specs;
     memset(&specs, 0, sizeof specs);

@@ -57,11 +57,10 @@ size_t sp_tensor_match_find(const struct sp_tensor_match *m, const char *name)
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (strcmp(m->sorted[middle]->name, name) < 0) {
+        if (strcmp(m->sorted[middle]->name, name) < 0)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return low < m->n && strcmp(m->sorted[low]->name, name) == 0 ? low : m->n;
 }

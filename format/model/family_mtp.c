@@ -56,9 +56,8 @@ static bool is_of_head(const char *name, const char *prefix)
     static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight"};
 
     if (!begins_with(name, prefix)) return false;
-    for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 2; i++) {
+    for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 2; i++)
         if (strcmp(name + strlen(prefix), copies[i]) == 0) return false;
-    }
     return true;
 }
 
@@ -102,9 +101,8 @@ static bool has_ffn(const struct sp_tensor_match *m)
     char mlp[SP_SOURCE_NAME];
 
     snprintf(mlp, sizeof mlp, "%s%smlp.", m->prefix, layer);
-    for (size_t i = 0; i < m->n; i++) {
+    for (size_t i = 0; i < m->n; i++)
         if (begins_with(m->sorted[i]->name, mlp)) return true;
-    }
     snprintf(mlp, sizeof mlp, "%spost_attention_layernorm.weight", layer);
     return sp_tensor_match_has(m, m->prefix, mlp);
 }
@@ -122,9 +120,8 @@ static enum sp_status settle(struct sp_tensor_match *m)
 
     sp_tensor_match_name(name, m, m->prefix, "fc.weight");
     fc = sp_tensor_match_find(m, name);
-    if (fc == m->n || m->sorted[fc]->rank != 2) {
+    if (fc == m->n || m->sorted[fc]->rank != 2)
         return sp_fail(m->err, SP_E_INPUT, "mtp: no matrix \"%s\"", name);
-    }
     found.fc_cols = m->sorted[fc]->shape[1];
     return sp_config_settle(m->config, &found, m->err);
 }
@@ -135,12 +132,10 @@ static enum sp_status match(struct sp_tensor_match *m)
 
     if ((st = check_layers(m)) || (st = settle(m))) return st;
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
-    for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++) {
+    for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++)
         if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
-    }
-    for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
+    for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++)
         if (!m->used[i]) sp_tensor_match_report(m, "unexpected tensor \"%s\"", m->sorted[i]->name);
-    }
     if ((st = sp_tensor_match_conclude(m))) sp_context(m->err, "mtp");
     return st;
 }
@@ -158,9 +153,8 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
     find_prefix(prefix, config, tensors, n);
     if ((st = refuse_mlx(tensors, n, err))) goto done;
     if ((st = sp_new(&head, n, sizeof *head, err))) goto done;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (is_of_head(tensors[i].name, prefix)) head[n_head++] = tensors[i];
-    }
     if ((st = sp_tensor_match_init(&m, head, n_head))) goto done;
     if (strcmp(prefix, SP_MTP_PREFIX) != 0) sp_tensor_match_set_next_layer(&m);
     if ((st = match(&m))) goto done;

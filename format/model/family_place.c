@@ -58,11 +58,10 @@ static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct
             if (first == NULL) first = a;
         }
     }
-    if (first) {
+    if (first)
         name_source(name, prefix, first, canonical);
-    } else {
+    else
         snprintf(name, SP_SOURCE_NAME, "%s%s", prefix, canonical);
-    }
     return first;
 }
 
@@ -90,11 +89,10 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
                                   family->layers ? family->layers : "layers."};
 
     for (unsigned i = begins[0] == NULL; i < 2; i++) {
-        if (m->only_layer) {
+        if (m->only_layer)
             snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
-        } else {
+        else
             snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], layer);
-        }
         alias = find_alias(name, m, prefix, canonical);
         if (exists(m, name)) break;
     }
@@ -129,9 +127,8 @@ static bool is_unprefixed(const struct sp_tensor_match *m, const char *name, con
 
     if (m->config->draft.kind == SP_DRAFT_NONE) return false;
     if (!m->published) return !exists(m, prefixed) && exists(m, name);
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return true;
-    }
     return false;
 }
 
@@ -176,14 +173,12 @@ enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor
     if (strcmp(spec->name, SP_TAP_NORMS) == 0) return place_tap_norms(m, spec);
     if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return place_in_layer(m, spec);
     if (strcmp(spec->name, "lm_head.weight") == 0 ||
-        (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
+        (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head))
         return place_unchanged(m, spec, m->head_name);
-    }
     if (strcmp(spec->name, "lm_head.bias") == 0) return place_unchanged(m, spec, spec->name);
     if (find_alias(name, m, m->prefix, spec->name)) return place_unchanged(m, spec, name);
     if (is_unprefixed(m, spec->name, name)) return place_unchanged(m, spec, spec->name);
-    if (strstr(spec->name, "_codebook") && !exists(m, name)) {
+    if (strstr(spec->name, "_codebook") && !exists(m, name))
         snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);
-    }
     return place_unchanged(m, spec, name);
 }

@@ -71,11 +71,10 @@ static enum sp_status sort_unique(struct sp_published_list *list, struct sp_err 
     qsort(list->all, list->n, sizeof *list->all, compare_tensors);
     for (size_t i = 0; i < list->n; i++) {
         const struct sp_source_tensor *t = &list->all[i], *last = n ? &list->all[n - 1] : NULL;
-        if (last == NULL || strcmp(last->name, t->name) != 0) {
+        if (last == NULL || strcmp(last->name, t->name) != 0)
             list->all[n++] = *t;
-        } else if (last->rank != t->rank || memcmp(last->shape, t->shape, sizeof t->shape) != 0) {
+        else if (last->rank != t->rank || memcmp(last->shape, t->shape, sizeof t->shape) != 0)
             return sp_fail(err, SP_E_BUG, "tensor %s would have two shapes", t->name);
-        }
     }
     list->n = n;
     return SP_OK;
@@ -109,9 +108,8 @@ static enum sp_status place_all(struct sp_tensor_match *m)
     enum sp_status st;
 
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
-    for (size_t i = 0; i < m->specs->n_specs; i++) {
+    for (size_t i = 0; i < m->specs->n_specs; i++)
         if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
-    }
     if ((st = sort_unique(m->published, m->err))) return st;
     return check_filled(m->specs, m->published, m->err);
 }

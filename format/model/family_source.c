@@ -48,9 +48,8 @@ static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
     for (size_t i = 0; i < m->n; i++) {
         const char *name = m->sorted[i]->name;
         if (family->prediction_head && !family->prediction_layer &&
-            begins_with(name, SP_MTP_PREFIX)) {
+            begins_with(name, SP_MTP_PREFIX))
             continue;
-        }
         if (family->unread && begins_with(name, family->unread)) continue;
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (!begins_with(name, evidence[k].begin)) continue;
@@ -94,9 +93,8 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
     if (m->config->draft.kind) n = 2;
 
     for (size_t i = 0; i < n; i++) {
-        if (!has_embedding(m, prefixes[i]) && !sp_tensor_match_has(m, prefixes[i], "norm.weight")) {
+        if (!has_embedding(m, prefixes[i]) && !sp_tensor_match_has(m, prefixes[i], "norm.weight"))
             continue;
-        }
         if (m->prefix) {
             return sp_fail(m->err, SP_E_INPUT,
                            "two text models, with tensors under \"%s\" and under \"%s\"", m->prefix,
@@ -105,9 +103,8 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
         m->prefix = prefixes[i];
     }
     if (m->prefix && m->config->draft.kind == SP_DRAFT_EAGLE3 &&
-        sp_tensor_match_has(m, m->prefix, "midlayer.hidden_norm.weight")) {
+        sp_tensor_match_has(m, m->prefix, "midlayer.hidden_norm.weight"))
         m->only_layer = "midlayer.";
-    }
     if (m->prefix) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT,
                    "no text model: no tensor \"norm.weight\" under any known prefix");
@@ -118,9 +115,8 @@ static void find_head(struct sp_tensor_match *m)
     static const char *const names[] = {"lm_head.weight", "language_model.lm_head.weight",
                                         "model.lm_head.weight"};
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && m->head_name == NULL; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && m->head_name == NULL; i++)
         if (sp_tensor_match_has(m, "", names[i])) m->head_name = names[i];
-    }
 }
 
 /* Finds out which tables exist and settles the config by them. A language model whose config
@@ -139,16 +135,14 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
 
     snprintf(name, sizeof name, "%slayers.%u.linear_attn.conv1d.weight", m->prefix, delta);
     conv = sp_tensor_match_find(m, name);
-    if (conv < m->n && m->sorted[conv]->rank > 0) {
+    if (conv < m->n && m->sorted[conv]->rank > 0)
         found.conv_taps = m->sorted[conv]->shape[m->sorted[conv]->rank - 1];
-    }
     snprintf(name, sizeof name, "%sfc.weight", m->prefix);
     fc = sp_tensor_match_find(m, name);
     if (fc < m->n) {
         const struct sp_source_tensor *t = m->sorted[fc];
-        if (t->rank != 2 || t->shape[1] == 0) {
+        if (t->rank != 2 || t->shape[1] == 0)
             return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not a matrix", t->name);
-        }
         found.fc_cols = t->shape[1];
     }
     if (c->draft.kind == SP_DRAFT_NONE) {
@@ -195,12 +189,10 @@ bool sp_source_is_skipped(const char *name)
     };
     const char *inner = begins_with(name, "model.") ? name + strlen("model.") : name;
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (begins_with(inner, parts[i])) return true;
-    }
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         if (ends_with(name, buffers[i])) return true;
-    }
     return false;
 }
 
@@ -216,12 +208,10 @@ static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
     if (!begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + 7, NULL, 10);
     if (layer >= m->config->n_layers || m->config->layers[layer].kv_source < 0 ||
-        m->config->layers[layer].kv_source == (int)layer) {
+        m->config->layers[layer].kv_source == (int)layer)
         return false;
-    }
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (ends_with(name, keys[i])) return true;
-    }
     return false;
 }
 
@@ -292,17 +282,15 @@ static enum sp_status match(struct sp_tensor_match *m, bool *compare_equal, size
     find_head(m);
     if ((st = settle(m, compare_equal))) return st;
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
-    for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++) {
+    for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++)
         if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
-    }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
         if (m->used[i] || is_prediction_head(m, m->sorted[i]->name)) continue;
         if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name) ||
-            is_unsupported_head(m, m->sorted[i]->name) || is_reverse_map(m, m->sorted[i]->name)) {
+            is_unsupported_head(m, m->sorted[i]->name) || is_reverse_map(m, m->sorted[i]->name))
             ++*n_skipped;
-        } else {
+        else
             report_unexpected(m, m->sorted[i]->name);
-        }
     }
     return sp_tensor_match_conclude(m);
 }

@@ -31,9 +31,8 @@ void sp_family_resolve(struct sp_family *out, const struct sp_family *row)
 const struct sp_family *sp_family_at(size_t i)
 {
     for (size_t k = 0; sp_lineages[k]; k++) {
-        for (const struct sp_family *f = sp_lineages[k]; f->name; f++) {
+        for (const struct sp_family *f = sp_lineages[k]; f->name; f++)
             if (i-- == 0) return f;
-        }
     }
     return NULL;
 }
@@ -42,9 +41,8 @@ const struct sp_family *sp_family_by_type(const char *name)
 {
     const struct sp_family *f = NULL;
 
-    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
+    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++)
         if (strcmp(f->name, name) == 0) break;
-    }
     return f;
 }
 
@@ -76,9 +74,8 @@ const struct sp_wrapper *sp_wrapper_by_type(const char *name)
 {
     const struct sp_family *f;
 
-    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
+    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++)
         if (f->wrapper && strcmp(f->wrapper->name, name) == 0) return f->wrapper;
-    }
     return NULL;
 }
 
@@ -86,8 +83,7 @@ const struct sp_wrapper *sp_wrapper_by_architecture(const char *name)
 {
     const struct sp_family *f;
 
-    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
+    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++)
         if (f->wrapper && strcmp(f->wrapper->architecture, name) == 0) return f->wrapper;
-    }
     return NULL;
 }

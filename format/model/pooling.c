@@ -98,9 +98,8 @@ static enum sp_status put_prompts(struct sp_strbuf *out, const struct sp_json *p
         const char *text = sp_json_to_string(it.value, &len);
         if (!first && (st = sp_json_put(out, err, ","))) break;
         if ((st = sp_json_put_string(out, it.key, strlen(it.key), err)) ||
-            (st = sp_json_put(out, err, ":"))) {
+            (st = sp_json_put(out, err, ":")))
             break;
-        }
         st = sp_json_put_string(out, text, len, err);
     }
     return st ? st : sp_json_put(out, err, "}");
@@ -117,14 +116,12 @@ enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooli
                           pooling->classifies ? score_name : sp_pooling_name(pooling->mode),
                           pooling->normalize ? "true" : "false", pooling->max_tokens)) ||
         (st = put_classifier(&out, pooling, err)) || (st = put_score(&out, pooling, err)) ||
-        (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err))) {
+        (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err)))
         goto done;
-    }
     if (default_prompt) {
         if ((st = sp_json_put(&out, err, ",\"default_prompt\":")) ||
-            (st = sp_json_put_string(&out, default_prompt, strlen(default_prompt), err))) {
+            (st = sp_json_put_string(&out, default_prompt, strlen(default_prompt), err)))
             goto done;
-        }
     }
     if ((st = sp_strbuf_append(&out, "}", 2, err))) goto done;
     *text = out.at;
@@ -147,9 +144,8 @@ static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_jso
     p->classifies = strcmp(name, score_name) == 0;
     if (!st && p->classifies) st = sp_json_get_string(root, "states", &name, err);
     last = p->classifies ? SP_POOL_CLS : SP_POOL_RANK;
-    for (int i = SP_POOL_LAST; !st && i <= last; i++) {
+    for (int i = SP_POOL_LAST; !st && i <= last; i++)
         if (strcmp(names[i], name) == 0) p->mode = (enum sp_pooling_mode)i;
-    }
     if (!st && p->mode == SP_POOL_NONE) {
         st = sp_fail(err, SP_E_INPUT, "%s \"%.40s\": expected last, mean%s",
                      p->classifies ? "states" : "pooling", name,
@@ -206,9 +202,8 @@ static enum sp_status read_score(struct sp_pooling_config *p, const struct sp_js
     if (p->mode != SP_POOL_RANK) return SP_OK;
     if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err)) ||
         (st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err)) ||
-        (st = read_activation(&p->score.sigmoid, root, "sigmoid", err))) {
+        (st = read_activation(&p->score.sigmoid, root, "sigmoid", err)))
         return st;
-    }
     if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token is missing");
     p->score.true_token = (uint32_t)yes;
     p->score.two_tokens = no >= 0;
@@ -235,9 +230,8 @@ static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_
         (st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
         (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
         (st = read_layer_activation(d, v, classifies, err)) ||
-        (classifies && (st = sp_json_get_bool(v, "norm", &d->norm, err)))) {
+        (classifies && (st = sp_json_get_bool(v, "norm", &d->norm, err))))
         return st;
-    }
     if (d->n_in == n_in && d->n_out) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but the input has %u numbers",
                    d->n_in, d->n_out, n_in);
@@ -252,9 +246,8 @@ static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_js
 
     if (list == NULL && !p->classifies) return SP_OK;
     if (p->mode == SP_POOL_RANK) return sp_fail(err, SP_E_INPUT, "a score has no dense layers");
-    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || n > SP_MAX_DENSE) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || n > SP_MAX_DENSE)
         return sp_fail(err, SP_E_INPUT, "dense is not a list of 1 to %d layers", SP_MAX_DENSE);
-    }
     for (size_t i = 0; i < n && !st; i++, p->n_dense++) {
         st = read_one_dense(&p->dense[i], sp_json_at(list, i), sp_pooling_width(p, n_hidden),
                             p->classifies, err);
@@ -272,9 +265,8 @@ static enum sp_status check_prompts(const struct sp_json *root, struct sp_err *e
     const char *name = NULL;
     enum sp_status st;
 
-    if (prompts && sp_json_kind(prompts) != SP_JSON_OBJECT) {
+    if (prompts && sp_json_kind(prompts) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "prompts is not an object");
-    }
     for (struct sp_json_iter it = {0}; sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;
         return sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a string", it.key);
@@ -296,9 +288,8 @@ enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **r
         (st = sp_json_get_bool(own, "normalize", &p.normalize, err)) ||
         (st = sp_object_unsigned(own, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens, err)) ||
         (st = read_score(&p, own, err)) || (st = read_dense(&p, own, n_hidden, err)) ||
-        (st = check_prompts(own, err))) {
+        (st = check_prompts(own, err)))
         goto done;
-    }
     *out = p;
     if (root) {
         *root = own;

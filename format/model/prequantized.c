@@ -12,18 +12,16 @@ static const int64_t MAX_TILE = 1 << 24;
 
 bool sp_quant_is_one_of(const char *text, const char *const *list, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (strcmp(text, list[i]) == 0) return true;
-    }
     return false;
 }
 
 enum sp_status sp_quant_add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
                                  struct sp_err *err)
 {
-    for (size_t i = 0; i < out->n_tiles; i++) {
+    for (size_t i = 0; i < out->n_tiles; i++)
         if (out->tiles[i].rows == rows && out->tiles[i].cols == cols) return SP_OK;
-    }
     if (out->n_tiles == SP_MAX_TILES) {
         return sp_fail(err, SP_E_UNSUPPORTED, "more than %d sizes of blocks and groups",
                        SP_MAX_TILES);
@@ -52,9 +50,8 @@ static enum sp_status read_block(struct sp_prequantized *out, const struct sp_js
         if (!sp_json_to_i64(sp_json_at(v, 0), &rows)) rows = 0;
         if (!sp_json_to_i64(sp_json_at(v, 1), &cols)) cols = 0;
     }
-    if (rows < 1 || cols < 1 || rows > MAX_TILE || cols > MAX_TILE) {
+    if (rows < 1 || cols < 1 || rows > MAX_TILE || cols > MAX_TILE)
         return sp_fail(err, SP_E_INPUT, "%s: expected rows and columns of a block", key);
-    }
     return sp_quant_add_tile(out, (uint64_t)rows, (uint64_t)cols, err);
 }
 
@@ -96,9 +93,8 @@ static enum sp_status check_transform(const struct sp_json *scheme, const char *
         enum sp_status st;
         st = sp_json_get_string(sp_json_at(apply, i), "location", &location, err);
         if (st) return st;
-        if (strcmp(location, "weight_input") == 0 || strcmp(location, "weight_output") == 0) {
+        if (strcmp(location, "weight_input") == 0 || strcmp(location, "weight_output") == 0)
             continue;
-        }
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "transform_config: \"%s\" transforms at location \"%s\", which is not "
                        "supported; only weight_input and weight_output are",
@@ -123,16 +119,14 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
         return sp_fail(err, SP_E_UNSUPPORTED, "sparsity_config: format \"%s\" is not supported",
                        sparsity);
     }
-    for (struct sp_json_iter it = {0}; sp_json_next(transforms, &it);) {
+    for (struct sp_json_iter it = {0}; sp_json_next(transforms, &it);)
         if ((st = check_transform(it.value, it.key, err))) return st;
-    }
     for (struct sp_json_iter it = {0}; sp_json_next(groups, &it);) {
         const struct sp_json *weights = sp_json_get(it.value, "weights");
         if ((st = check_format(it.value, err)) ||
             (st = sp_quant_read_group(out, weights, "group_size", err)) ||
-            (st = read_block(out, weights, "block_structure", err))) {
+            (st = read_block(out, weights, "block_structure", err)))
             return st;
-        }
     }
     return SP_OK;
 }
@@ -146,9 +140,8 @@ static enum sp_status read_modelopt(struct sp_prequantized *out, const struct sp
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, "quant_algo", &algo, err))) return st;
-    if (!sp_quant_is_one_of(algo, known, sizeof known / sizeof known[0])) {
+    if (!sp_quant_is_one_of(algo, known, sizeof known / sizeof known[0]))
         return sp_fail(err, SP_E_UNSUPPORTED, "modelopt algorithm \"%s\" is not supported", algo);
-    }
     return sp_quant_read_group(out, q, "group_size", err);
 }
 
@@ -220,9 +213,7 @@ enum sp_status sp_prequantized_parse(struct sp_prequantized *out, const struct s
         const struct sp_json *q = sp_json_get(texts[i % 2], key);
         enum sp_status st;
         if (q == NULL || (sp_json_kind(q) == SP_JSON_OBJECT && sp_json_len(q) == 0)) continue;
-        if ((st = read_method(out, q, i < 2 ? "mlx" : "unnamed", err))) {
-            sp_context(err, "%s", key);
-        }
+        if ((st = read_method(out, q, i < 2 ? "mlx" : "unnamed", err))) sp_context(err, "%s", key);
         return st;
     }
     return SP_OK;

@@ -53,9 +53,8 @@ static enum sp_status read_rules(struct sp_prequantized *out, const struct sp_js
         if (it.key[0] == '-') continue;
         if ((st = sp_json_get_i64(it.value, "bits", 1, 64, &bits, err))) return st;
         if (bits >= 16) continue;
-        if (sp_json_get(it.value, "bits")) {
+        if (sp_json_get(it.value, "bits"))
             st = check_bits(it.value, "bits", known_bits, &bits, err);
-        }
         if (st || (st = sp_quant_read_group(out, it.value, "group_size", err))) {
             sp_context(err, "%s", it.key);
             return st;
@@ -78,9 +77,8 @@ enum sp_status sp_quant_read_gptq(struct sp_prequantized *out, const struct sp_j
         (st = refuse_if_true(q, "is_marlin_format", err)) ||
         (st = check_bits(q, "bits", "2348", &bits, err)) ||
         (st = sp_quant_read_group(out, q, "group_size", err)) ||
-        (st = read_rules(out, sp_json_get(q, "dynamic"), "2348", err))) {
+        (st = read_rules(out, sp_json_get(q, "dynamic"), "2348", err)))
         return st;
-    }
     out->bits = (unsigned)bits;
     out->zeros_less_one = format == NULL || strcmp(format, "gptq") == 0;
     return SP_OK;
@@ -100,9 +98,8 @@ enum sp_status sp_quant_read_auto_round(struct sp_prequantized *out, const struc
         (st = check_text(q, "data_type", types, COUNT(types), &type, err)) ||
         (st = check_bits(q, "bits", "2348", &bits, err)) ||
         (st = sp_quant_read_group(out, q, "group_size", err)) ||
-        (st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err))) {
+        (st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err)))
         return st;
-    }
     out->bits = (unsigned)bits;
     if (strcmp(packing, "auto_round:auto_awq") == 0) out->layout = SP_QUANT_AWQ;
     out->zeros_less_one = strcmp(packing, packings[0]) == 0;
@@ -130,12 +127,10 @@ enum sp_status sp_quant_read_awq(struct sp_prequantized *out, const struct sp_js
         (st = check_bits(q, "bits", "4", &bits, err)) ||
         (st = check_bits(q, "w_bit", "4", &bits, err)) ||
         (st = sp_quant_read_group(out, q, "group_size", err)) ||
-        (st = sp_quant_read_group(out, q, "q_group_size", err))) {
+        (st = sp_quant_read_group(out, q, "q_group_size", err)))
         return st;
-    }
-    if (strcmp(backend, "llm-awq") == 0) {
+    if (strcmp(backend, "llm-awq") == 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
-    }
     if (version && sp_quant_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
     return SP_OK;
 }
@@ -166,15 +161,13 @@ static enum sp_status read_mlx_format(struct sp_mlx_format *out, const struct sp
     if ((st = sp_json_get_string(q, "mode", &mode, err))) return st;
     while (i < COUNT(mlx_modes) && strcmp(mode, mlx_modes[i].name) != 0)
         i++;
-    if (i == COUNT(mlx_modes)) {
+    if (i == COUNT(mlx_modes))
         return sp_fail(err, SP_E_UNSUPPORTED, "mode \"%s\" is not supported", mode);
-    }
     group = mlx_modes[i].group;
     bits = mlx_modes[i].bits[0] - '0';
     if ((st = check_bits(q, "bits", mlx_modes[i].bits, &bits, err)) ||
-        (st = sp_json_get_i64(q, "group_size", 1, 1 << 24, &group, err))) {
+        (st = sp_json_get_i64(q, "group_size", 1, 1 << 24, &group, err)))
         return st;
-    }
     if (i == 0 ? group != 32 && group != 64 && group != 128 : group != mlx_modes[i].group) {
         return sp_fail(err, SP_E_UNSUPPORTED, "group_size %lld is not supported for mode \"%s\"",
                        (long long)group, mode);
@@ -211,9 +204,8 @@ enum sp_status sp_quant_read_mlx(struct sp_prequantized *out, const struct sp_js
     if ((st = read_mlx_format(&ignored, q, err))) return st;
     for (struct sp_json_iter it = {0}; sp_json_next(q, &it);) {
         bool flag;
-        if (sp_quant_is_one_of(it.key, known, COUNT(known)) || sp_json_to_bool(it.value, &flag)) {
+        if (sp_quant_is_one_of(it.key, known, COUNT(known)) || sp_json_to_bool(it.value, &flag))
             continue;
-        }
         if (sp_json_kind(it.value) != SP_JSON_OBJECT) {
             return sp_fail(err, SP_E_UNSUPPORTED,
                            "%s: expected an object, true or false, as for a module", it.key);

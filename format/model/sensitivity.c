@@ -26,9 +26,8 @@ static enum sp_status read_entry(struct sp_sensitivity *out, const struct sp_jso
     *out = (struct sp_sensitivity){.kl_per_error = NAN};
     if ((st = sp_json_get_string(entry, "group", &kind, err)) ||
         (st = sp_json_get_i64(entry, "layer", 0, INT_MAX, &layer, err)) ||
-        (st = sp_json_get_double(entry, "kl_per_error", 0, MOST, &out->kl_per_error, err))) {
+        (st = sp_json_get_double(entry, "kl_per_error", 0, MOST, &out->kl_per_error, err)))
         return st;
-    }
     if (!sp_group_kind_find(&out->group.kind, kind) || out->group.kind == SP_GROUP_OTHER)
         return sp_fail(err, SP_E_INPUT, "group is \"%s\", expected a group of matrices", kind);
     if (isnan(out->kl_per_error))
@@ -49,10 +48,9 @@ enum sp_status sp_sensitivities_read(struct sp_sensitivities *out, const struct 
     if (sp_json_kind(list) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "sensitivity is not an array");
     if ((st = sp_grow(&made.entries, &made.cap, made.n, sizeof *made.entries, err))) goto done;
-    for (size_t i = 0; i < made.n && !st; i++) {
+    for (size_t i = 0; i < made.n && !st; i++)
         if ((st = read_entry(&made.entries[i], sp_json_at(list, i), err)))
             sp_context(err, "sensitivity[%zu]", i);
-    }
     if (st) goto done;
     if (made.n) qsort(made.entries, made.n, sizeof *made.entries, compare);
     for (size_t i = 1; i < made.n && !st; i++) {

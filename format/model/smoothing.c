@@ -41,9 +41,8 @@ void sp_smoothing_release(struct sp_smoothing *smoothing)
 const struct sp_smoothed_norm *sp_smoothing_find(const struct sp_smoothing *smoothing,
                                                  const char *name)
 {
-    for (size_t i = 0; i < smoothing->n; i++) {
+    for (size_t i = 0; i < smoothing->n; i++)
         if (strcmp(smoothing->norms[i].name, name) == 0) return &smoothing->norms[i];
-    }
     return NULL;
 }
 
@@ -141,9 +140,8 @@ static enum sp_status print_norm(struct sp_strbuf *text, const struct sp_smoothe
     char *letters = NULL;
 
     if ((st = sp_json_put_string(text, norm->name, strlen(norm->name), err)) ||
-        (st = sp_new(&letters, norm->n + 1, 1, err))) {
+        (st = sp_new(&letters, norm->n + 1, 1, err)))
         return st;
-    }
     for (size_t i = 0; i < norm->n; i++)
         letters[i] = (char)(FIRST_LETTER + SP_MAX_EXPONENT + norm->exponents[i]);
     if (!(st = sp_json_put(text, err, ":"))) st = sp_json_put_string(text, letters, norm->n, err);
@@ -259,10 +257,9 @@ bool sp_smoothing_scales(const char *norm, const struct sp_config *config, const
 const struct sp_smoothed_norm *sp_smoothing_of(const struct sp_smoothing *smoothing,
                                                const struct sp_config *config, const char *tensor)
 {
-    for (size_t i = 0; i < smoothing->n; i++) {
+    for (size_t i = 0; i < smoothing->n; i++)
         if (sp_smoothing_scales(smoothing->norms[i].name, config, tensor))
             return &smoothing->norms[i];
-    }
     return NULL;
 }
 
@@ -275,8 +272,7 @@ void sp_smoothing_apply(float *x, size_t n, enum sp_role role, const struct sp_c
     float shift = role == SP_ROLE_NORM && config->norm_shifted ? 1 : 0;
     int sign = is_vector != back ? -1 : 1;
 
-    for (float *row = x; row < x + n; row += cols) {
+    for (float *row = x; row < x + n; row += cols)
         for (size_t k = 0; k < cols; k++)
             row[k] = (row[k] + shift) * sp_power_of_two(sign * exponents[k]) - shift;
-    }
 }

@@ -248,9 +248,8 @@ static enum sp_status add_interleaved(struct sp_tensor_match *m, struct sp_tenso
             {.first_row = row + n_before + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
             {.first_row = row + n_first, .step = 1, .n_rows = head_dim - n_first, .n_cols = n_cols},
         };
-        for (size_t i = 0; st == SP_OK && i < 4; i++) {
+        for (size_t i = 0; st == SP_OK && i < 4; i++)
             if (spans[i].n_rows) st = sp_tensor_match_add(m, spec, name, spans[i]);
-        }
     }
     return st;
 }

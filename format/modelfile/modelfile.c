@@ -53,9 +53,8 @@ static unsigned long count_lines(const struct sp_modelfile *file, size_t from, s
     const char *s = file->text;
     unsigned long n = 0;
 
-    for (size_t i = from; i < to; i++) {
+    for (size_t i = from; i < to; i++)
         n += s[i] == '\n' || (s[i] == '\r' && s[i + 1] != '\n');
-    }
     return n;
 }
 
@@ -66,9 +65,8 @@ void sp_modelfile_place(const struct sp_modelfile *file, size_t offset, unsigned
 
     *line = 1 + count_lines(file, 0, offset);
     *column = 1;
-    for (size_t i = offset; i > 0 && !is_line_end(s[i - 1]); i--) {
+    for (size_t i = offset; i > 0 && !is_line_end(s[i - 1]); i--)
         *column += ((unsigned char)s[i - 1] & 0xC0) != 0x80; /* first byte of a character */
-    }
 }
 
 enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
@@ -146,9 +144,8 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
     valid = sp_utf8_valid(file->text, file->size);
     nul = memchr(file->text, 0, valid);
     if (nul) valid = (size_t)(nul - file->text);
-    if (valid < file->size) {
+    if (valid < file->size)
         return sp_modelfile_fail(file, valid, SP_E_INPUT, err, "not UTF-8 text");
-    }
     return SP_OK;
 }
 
@@ -161,17 +158,15 @@ struct slice {
 
 static size_t end_of_line(const char *s, size_t i)
 {
-    while (s[i] && !is_line_end(s[i])) {
+    while (s[i] && !is_line_end(s[i]))
         i++;
-    }
     return i;
 }
 
 static size_t skip_whitespace(const char *s, size_t i)
 {
-    while (is_whitespace(s[i])) {
+    while (is_whitespace(s[i]))
         i++;
-    }
     return i;
 }
 
@@ -179,9 +174,8 @@ static size_t skip_whitespace(const char *s, size_t i)
 static size_t skip_to_command(const char *s, size_t i)
 {
     for (;;) {
-        while (is_whitespace(s[i]) || is_line_end(s[i])) {
+        while (is_whitespace(s[i]) || is_line_end(s[i]))
             i++;
-        }
         if (s[i] != '#') return i;
         i = end_of_line(s, i);
     }
@@ -190,9 +184,8 @@ static size_t skip_to_command(const char *s, size_t i)
 /* Vertical tab and form feed count as whitespace around values, as they do for ollama. */
 static size_t trim_end(const char *s, size_t first, size_t end)
 {
-    while (end > first && (is_whitespace(s[end - 1]) || s[end - 1] == '\v' || s[end - 1] == '\f')) {
+    while (end > first && (is_whitespace(s[end - 1]) || s[end - 1] == '\v' || s[end - 1] == '\f'))
         end--;
-    }
     return end;
 }
 
@@ -213,12 +206,10 @@ static enum sp_status read_triple(const struct sp_modelfile *file, size_t i, str
 {
     const char *close = strstr(file->text + i + 3, "\"\"\"");
 
-    if (close == NULL) {
+    if (close == NULL)
         return sp_modelfile_fail(file, i, SP_E_INPUT, err, "these \"\"\" are never closed");
-    }
-    while (close[3] == '"') {
+    while (close[3] == '"')
         close++;
-    }
     out->first = i + 3;
     out->size = (size_t)(close - file->text) - out->first;
     return end_quoted(file, out->first + out->size + 3, next, err);
@@ -238,9 +229,8 @@ static enum sp_status read_quoted(const struct sp_modelfile *file, size_t i, str
         *next = end;
         return SP_OK;
     }
-    if ((close = strchr(s + i + 1, '"')) == NULL) {
+    if ((close = strchr(s + i + 1, '"')) == NULL)
         return sp_modelfile_fail(file, i, SP_E_INPUT, err, "this quote is not closed");
-    }
     out->size = (size_t)(close - s) - out->first;
     return end_quoted(file, out->first + out->size + 1, next, err);
 }
@@ -269,9 +259,8 @@ static enum sp_status read_word(const struct sp_modelfile *file, size_t i, bool 
     const char *s = file->text, *what = is_role ? "MESSAGE" : "PARAMETER";
     size_t end = i;
 
-    while (is_letter(s[end]) || (!is_role && ((s[end] >= '0' && s[end] <= '9') || s[end] == '_'))) {
+    while (is_letter(s[end]) || (!is_role && ((s[end] >= '0' && s[end] <= '9') || s[end] == '_')))
         end++;
-    }
     *out = (struct slice){i, end - i};
     if (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) {
         return sp_modelfile_fail(file, end, SP_E_INPUT, err, "%s: a %s", what,
@@ -289,9 +278,8 @@ static enum sp_status read_word(const struct sp_modelfile *file, size_t i, bool 
 static bool equals(const char *word, const char *s, size_t size)
 {
     if (strlen(word) != size) return false;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         if (lower(word[i]) != lower(s[i])) return false;
-    }
     return true;
 }
 
@@ -301,9 +289,8 @@ static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
     const char *s = file->text;
     size_t end = i;
 
-    while (is_letter(s[end])) {
+    while (is_letter(s[end]))
         end++;
-    }
     for (int c = 0; c < SP_N_MODELFILE_COMMANDS; c++) {
         if (!equals(command_names[c], s + i, end - i)) continue;
         if (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) break;
@@ -311,9 +298,8 @@ static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
         *next = skip_whitespace(s, end);
         return SP_OK;
     }
-    while (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) {
+    while (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end]))
         end++;
-    }
     return sp_modelfile_fail(file, i, SP_E_INPUT, err,
                              "%.*s is not a command (FROM, DRAFT, PARAMETER, TEMPLATE, SYSTEM, "
                              "MESSAGE, LICENSE, RENDERER, PARSER, REQUIRES, ADAPTER)",
@@ -324,18 +310,16 @@ static enum sp_status copy_lower(char **out, const char *s, size_t size, struct 
 {
     enum sp_status st = sp_copy_text(out, s, size, err);
 
-    for (size_t i = 0; !st && i < size; i++) {
+    for (size_t i = 0; !st && i < size; i++)
         (*out)[i] = lower(s[i]);
-    }
     return st;
 }
 
 static enum sp_status check_role(const struct sp_modelfile *file, size_t at, const char *role,
                                  struct sp_err *err)
 {
-    if (!strcmp(role, "system") || !strcmp(role, "user") || !strcmp(role, "assistant")) {
+    if (!strcmp(role, "system") || !strcmp(role, "user") || !strcmp(role, "assistant"))
         return SP_OK;
-    }
     return sp_modelfile_fail(file, at, SP_E_INPUT, err,
                              "MESSAGE: role %s, expected system, user or assistant", role);
 }
@@ -416,9 +400,8 @@ const struct sp_modelfile_record *sp_modelfile_find(const struct sp_modelfile *f
     for (size_t i = file->n_records; i-- > 0;) {
         const struct sp_modelfile_record *r = &file->records[i];
 
-        if (r->command == command && (name == NULL || (r->name && strcmp(r->name, name) == 0))) {
+        if (r->command == command && (name == NULL || (r->name && strcmp(r->name, name) == 0)))
             return r;
-        }
     }
     return NULL;
 }

@@ -72,9 +72,8 @@ const struct sp_parameter *sp_parameters(size_t *n)
 
 const struct sp_parameter *sp_parameter_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
         if (sp_equal_ignoring_case(parameters[i].name, name)) return &parameters[i];
-    }
     return NULL;
 }
 
@@ -119,9 +118,8 @@ enum sp_status sp_parameter_integer(int64_t *out, const struct sp_parameter *par
     if (!is_plain_number(value)) return wrong_value(parameter, value, err);
     errno = 0;
     v = strtoll(value, &end, 10);
-    if (errno || *end || (double)v < parameter->min || (double)v > parameter->max) {
+    if (errno || *end || (double)v < parameter->min || (double)v > parameter->max)
         return wrong_value(parameter, value, err);
-    }
     *out = v;
     return SP_OK;
 }
@@ -134,9 +132,8 @@ enum sp_status sp_parameter_number(double *out, const struct sp_parameter *param
 
     if (!is_plain_number(value)) return wrong_value(parameter, value, err);
     v = sp_number_read(value, &end);
-    if (*end || !isfinite(v) || v < parameter->min || v > parameter->max) {
+    if (*end || !isfinite(v) || v < parameter->min || v > parameter->max)
         return wrong_value(parameter, value, err);
-    }
     *out = v;
     return SP_OK;
 }
@@ -145,14 +142,13 @@ enum sp_status sp_parameter_bool(bool *out, const struct sp_parameter *parameter
                                  struct sp_err *err)
 {
     if (sp_equal_ignoring_case(value, "true") || sp_equal_ignoring_case(value, "t") ||
-        strcmp(value, "1") == 0) {
+        strcmp(value, "1") == 0)
         *out = true;
-    } else if (sp_equal_ignoring_case(value, "false") || sp_equal_ignoring_case(value, "f") ||
-               strcmp(value, "0") == 0) {
+    else if (sp_equal_ignoring_case(value, "false") || sp_equal_ignoring_case(value, "f") ||
+             strcmp(value, "0") == 0)
         *out = false;
-    } else {
+    else
         return wrong_value(parameter, value, err);
-    }
     return SP_OK;
 }
 
@@ -213,12 +209,9 @@ static enum sp_status check_parameter(const struct check *c, const struct sp_mod
                                  r->name, near ? ", did you mean " : "", near ? near : "",
                                  near ? "?" : "");
     }
-    if ((st = check_value(p, r->value, &inner))) {
+    if ((st = check_value(p, r->value, &inner)))
         return sp_modelfile_fail(c->file, r->value_first, st, err, "PARAMETER %s", inner.text);
-    }
-    if (p->instead) {
-        note(c, r, "PARAMETER %s is stored without effect: %s", p->name, p->instead);
-    }
+    if (p->instead) note(c, r, "PARAMETER %s is stored without effect: %s", p->name, p->instead);
     return SP_OK;
 }
 
@@ -246,9 +239,8 @@ static enum sp_status check_record(const struct check *c, const struct sp_modelf
     case SP_MODELFILE_FROM:
     case SP_MODELFILE_DRAFT:
     case SP_MODELFILE_ADAPTER:
-        if (r->value_size == 0) {
+        if (r->value_size == 0)
             return sp_modelfile_fail(c->file, r->value_first, SP_E_INPUT, err, "%s is empty", name);
-        }
         if (strstr(r->value, " #")) note(c, r, "\" #\" is part of the path: comments begin a line");
         break;
     case SP_MODELFILE_PARAMETER:
@@ -335,16 +327,14 @@ enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
     enum sp_status st;
     struct check c = {file, sink, context};
 
-    for (size_t i = 0; i < file->n_records; i++) {
+    for (size_t i = 0; i < file->n_records; i++)
         if ((st = check_record(&c, &file->records[i], err))) return st;
-    }
     if (sp_modelfile_find(file, SP_MODELFILE_FROM, NULL) == NULL) {
         return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
                                  "no FROM line names the model to read");
     }
     if ((st = check_number(&c, "stop", "stop texts", err)) ||
-        (st = check_number(&c, "dry_sequence_breakers", "sequence breakers", err))) {
+        (st = check_number(&c, "dry_sequence_breakers", "sequence breakers", err)))
         return st;
-    }
     return check_repeats(&c, err);
 }

@@ -47,11 +47,10 @@ bool sp_normal_knows(uint32_t c)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (c > newer[middle].last) {
+        if (c > newer[middle].last)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return low == sizeof newer / sizeof newer[0] || c < newer[low].first;
 }
@@ -113,11 +112,10 @@ static enum sp_status reorder(struct chars *chars, struct sp_err *err)
         enum sp_status st;
         for (end = i; end < chars->n && combining_class(chars->at[end]) != 0; end++)
             continue;
-        if (end - i <= FEW) {
+        if (end - i <= FEW)
             sort_few(chars->at + i, end - i);
-        } else if ((st = sort_many(chars->at + i, end - i, err))) {
+        else if ((st = sort_many(chars->at + i, end - i, err)))
             return st;
-        }
     }
     return SP_OK;
 }
@@ -141,9 +139,8 @@ static enum sp_status decompose(struct chars *chars, const char *text, size_t le
         }
         utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)c, chars->at + chars->n,
                                                      MAX_DECOMPOSITION, options, &bounds);
-        if (n < 0 || n > MAX_DECOMPOSITION) {
+        if (n < 0 || n > MAX_DECOMPOSITION)
             return sp_fail(err, SP_E_BUG, "U+%04X has no decomposition", c);
-        }
         chars->n += (size_t)n;
     }
     return reorder(chars, err);
@@ -191,9 +188,8 @@ static enum sp_status append_segment(struct sp_strbuf *out, struct chars *chars,
         if ((st = compose(chars, err))) return st;
     }
     if ((st = sp_strbuf_reserve(out, chars->n * SP_UTF8_MAX, err))) return st;
-    for (size_t i = 0; i < chars->n; i++) {
+    for (size_t i = 0; i < chars->n; i++)
         out->len += sp_utf8_put(out->at + out->len, (uint32_t)chars->at[i]);
-    }
     return SP_OK;
 }
 

@@ -65,9 +65,8 @@ static bool is_linear(const char *pattern, size_t len)
          "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
     };
 
-    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
         if (strlen(patterns[i]) == len && memcmp(patterns[i], pattern, len) == 0) return true;
-    }
     return false;
 }
 
@@ -117,9 +116,8 @@ enum sp_status sp_regex_open(struct sp_regex **out, const char *pattern, size_t 
         return sp_fail(err, SP_E_UNSUPPORTED, "a pattern of %zu bytes, expected 1 to %d", len,
                        SP_REGEX_MAX_LEN);
     }
-    if (sp_utf8_valid(pattern, len) != len) {
+    if (sp_utf8_valid(pattern, len) != len)
         return sp_fail(err, SP_E_INPUT, "a pattern is not valid UTF-8");
-    }
     if ((st = sp_new(&regex, 1, sizeof *regex, err))) return st;
     if ((st = sp_copy_text(&copy, pattern, len, err))) goto done;
     if (is_regex) {
@@ -192,9 +190,8 @@ static int match(const struct sp_regex *regex, struct sp_regex_matcher *matcher,
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
 
     pcre2_set_match_limit(matcher->limits, max_steps);
-    if (regex->jit) {
+    if (regex->jit)
         rc = pcre2_jit_match(regex->code, subject, len, pos, 0, matcher->data, matcher->limits);
-    }
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
         rc = pcre2_match(regex->code, subject, len, pos, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                          matcher->data, matcher->limits);

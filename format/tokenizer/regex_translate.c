@@ -138,17 +138,15 @@ static enum sp_status copy_escape(struct translation *t, struct sp_err *err)
 
     if (c == '\0') return refuse(t, "a backslash at the end", err);
     if (c == 'x' || c == 'u') return copy_hex(t, err);
-    if (c == 'p' || c == 'P') {
+    if (c == 'p' || c == 'P')
         return braced(t) ? copy(t, braced(t), err) : refuse(t, "\\p without braces", err);
-    }
     if (c == 'v') {
         t->pos += 2;
         return put_text(t, "\\x{0B}", err);
     }
     if (strchr("dDnrtfea0", c) || (uint8_t)c < '0' || (c > '9' && c < 'A') ||
-        (c > 'Z' && c < 'a') || (c > 'z' && (uint8_t)c < 0x7F)) {
+        (c > 'Z' && c < 'a') || (c > 'z' && (uint8_t)c < 0x7F))
         return copy(t, 2, err);
-    }
     if ((uint8_t)c >= 0x80) { /* PCRE2 would refuse the backslash */
         t->pos++;
         return copy(t, char_len(t), err);
@@ -247,9 +245,8 @@ static enum sp_status bracket_member(struct translation *t, bool *set, bool *not
     }
     if (c != '\\') return copy(t, char_len(t), err);
     *set = strchr("sSwWhdDpP", next) != NULL && next != '\0';
-    if (next == 'b') { /* backspace there and here, but not a set */
+    if (next == 'b') /* backspace there and here, but not a set */
         return copy(t, 2, err);
-    }
     if (strchr("sSwWh", next) == NULL || next == '\0') return copy_escape(t, err);
     t->pos += 2;
     switch (next) {

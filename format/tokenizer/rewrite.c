@@ -57,9 +57,8 @@ size_t sp_rewrite_budget(size_t input_size)
 
 static enum sp_status spend(size_t *budget, size_t size, struct sp_err *err)
 {
-    if (size > *budget) {
+    if (size > *budget)
         return sp_fail(err, SP_E_INPUT, "the tokenizer expands this text to more than it may");
-    }
     *budget -= size;
     return SP_OK;
 }

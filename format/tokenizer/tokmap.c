@@ -38,9 +38,8 @@ static enum sp_status find_areas(struct area areas[SP_N_TOKMAP_AREAS], const uin
 {
     size_t next = SP_TOKMAP_HEADER + SP_N_TOKMAP_AREAS * 16;
 
-    if (size < next || memcmp(blob, sp_tokmap_magic, sizeof sp_tokmap_magic) != 0) {
+    if (size < next || memcmp(blob, sp_tokmap_magic, sizeof sp_tokmap_magic) != 0)
         return sp_fail(err, SP_E_INPUT, "compiled tokenizer: no header");
-    }
     if (sp_get32(blob + 8) != SP_TOKMAP_VERSION) {
         return sp_fail(err, SP_E_UNSUPPORTED, "compiled tokenizer: version %u, expected %d",
                        sp_get32(blob + 8), SP_TOKMAP_VERSION);
@@ -76,12 +75,10 @@ static enum sp_status read_numbers(struct sp_tokmap *map, const struct area *are
     map->n_ids = n[SP_TOKMAP_N_IDS];
     map->flags = n[SP_TOKMAP_FLAGS];
     if (map->flags & ~(uint32_t)SP_TOKMAP_ALL_FLAGS || map->n_ids >= UINT32_MAX / 8 ||
-        n[SP_TOKMAP_WORD_PROBES] > SP_MAX_PROBES || n[SP_TOKMAP_MERGE_PROBES] > SP_MAX_PROBES) {
+        n[SP_TOKMAP_WORD_PROBES] > SP_MAX_PROBES || n[SP_TOKMAP_MERGE_PROBES] > SP_MAX_PROBES)
         return damaged(SP_AREA_NUMBERS, err);
-    }
-    for (int i = SP_TOKMAP_UNK; i <= SP_TOKMAP_EOS; i++) {
+    for (int i = SP_TOKMAP_UNK; i <= SP_TOKMAP_EOS; i++)
         if (n[i] != SP_ID_NONE && n[i] >= map->n_ids) return damaged(SP_AREA_NUMBERS, err);
-    }
     return SP_OK;
 }
 
@@ -161,13 +158,11 @@ static enum sp_status read_step(struct sp_step *step, const uint8_t *entry,
     step->b = sp_get32(entry + 12);
     if (kind == 0 || kind > SP_STEP_LAST || step->flags & ~(unsigned)SP_STEP_ALL_FLAGS ||
         (kind == SP_STEP_SPLIT && step->a >= SP_N_SPLITS) ||
-        (kind == SP_STEP_FIXED_LENGTH && step->a == 0) || sp_get32(entry + 20) > SP_MAX_STEP_TEXT) {
+        (kind == SP_STEP_FIXED_LENGTH && step->a == 0) || sp_get32(entry + 20) > SP_MAX_STEP_TEXT)
         return damaged(SP_AREA_STEPS, err);
-    }
     if (!read_string(&step->text, &step->text_len, entry + 16, strings) ||
-        !read_string(&step->pattern, &step->pattern_len, entry + 24, strings)) {
+        !read_string(&step->pattern, &step->pattern_len, entry + 24, strings))
         return damaged(SP_AREA_STRINGS, err);
-    }
     return SP_OK;
 }
 
@@ -201,9 +196,8 @@ static enum sp_status read_template(struct sp_tokmap *map, const struct area *ar
 
     if (area->size != 4 * n) return damaged(SP_AREA_TEMPLATE, err);
     map->template = area->at;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (sp_get32(area->at + 4 * i) >= map->n_ids) return damaged(SP_AREA_TEMPLATE, err);
-    }
     return SP_OK;
 }
 
@@ -235,9 +229,8 @@ uint32_t sp_tokmap_find(const struct sp_tokmap *map, const char *bytes, size_t l
         if (id-- == 0) break;
         if (sp_get32(map->words + 8 * slot + 4) == (uint32_t)hash &&
             sp_tokmap_token(map, id, &token, &token_len) && token_len == len &&
-            memcmp(token, bytes, len) == 0) {
+            memcmp(token, bytes, len) == 0)
             return id;
-        }
         if (++slot == map->n_words) slot = 0;
     }
     return SP_ID_NONE;

@@ -153,9 +153,8 @@ static inline uint32_t sp_tokmap_rank(const struct sp_tokmap *map, uint32_t left
         const uint8_t *p = map->merges + 12 * slot;
         uint32_t rank = sp_get32(p + 8);
         if (rank == 0) break;
-        if (sp_get32(p) == left && sp_get32(p + 4) == right) {
+        if (sp_get32(p) == left && sp_get32(p + 4) == right)
             return rank <= map->n_merges ? rank - 1 : SP_ID_NONE;
-        }
         if (++slot == map->n_slots) slot = 0;
     }
     return SP_ID_NONE;

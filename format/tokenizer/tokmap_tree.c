@@ -79,9 +79,8 @@ static enum sp_status write_tree(uint8_t **out, size_t *size, const struct list 
     if ((st = sp_new(&tree, 2 * max_nodes + 1, 4, err))) goto done;
     if ((st = sp_new(&edges, max_nodes, 1, err))) goto done;
     queue[0] = (struct range){0, list->n, 0};
-    for (size_t node = 0; node < n_queued; node++) {
+    for (size_t node = 0; node < n_queued; node++)
         write_node(queue, &n_queued, node, max_nodes, tree, edges, list->at);
-    }
     /* `tree` was sized for tokens without a common beginning; the block has the nodes there are. */
     if ((st = sp_new(&made, 9 * n_queued + 3, 1, err))) goto done;
     memcpy(made, tree, 4 * n_queued);
@@ -152,9 +151,8 @@ static enum sp_status add_normalized(struct list *list, const struct sp_vocab *v
         if (!(token->flags & SP_TOKEN_NORMALIZED)) continue;
         if ((st =
                  sp_rewrite_all(normalizer, n, matcher, &budget, &space, true, &text, &len, err)) ||
-            (st = add(list, vocab, i, text, len, err))) {
+            (st = add(list, vocab, i, text, len, err)))
             goto done;
-        }
     }
 done:
     while (n > 0)

@@ -42,12 +42,10 @@ static void choose_domain(struct compiler *c)
     size_t n_spelled = 0;
 
     c->splitter = vocab->splitter;
-    for (size_t i = 0; i < vocab->normalizer.n; i++) {
+    for (size_t i = 0; i < vocab->normalizer.n; i++)
         n_spelled += vocab->normalizer.at[i].kind == SP_STEP_BYTE_LEVEL;
-    }
-    for (size_t i = 0; i < c->splitter.n; i++) {
+    for (size_t i = 0; i < c->splitter.n; i++)
         n_spelled += c->splitter.at[i].kind == SP_STEP_BYTE_LEVEL;
-    }
     c->bytes = n_spelled == 1 && !vocab->byte_fallback && c->splitter.n > 0 &&
                c->splitter.at[c->splitter.n - 1].kind == SP_STEP_BYTE_LEVEL;
     if (c->bytes) c->splitter.n--;
@@ -183,9 +181,8 @@ static enum sp_status insert_merge(struct compiler *c, size_t n_slots, size_t ra
 
 static bool is_byte_id(const struct compiler *c, uint32_t id)
 {
-    for (size_t byte = 0; byte < 256; byte++) {
+    for (size_t byte = 0; byte < 256; byte++)
         if (sp_get32(c->areas[SP_AREA_BYTE_IDS].at + 4 * byte) == id) return true;
-    }
     return false;
 }
 
@@ -210,9 +207,8 @@ static enum sp_status make_pairs(struct compiler *c, bool *cut, struct sp_err *e
         /* Byte tokens are six characters long; only then is the slow look needed. */
         if (*cut && !c->bytes &&
             ((left_len == 6 && is_byte_id(c, merge->left)) ||
-             (right_len == 6 && is_byte_id(c, merge->right)))) {
+             (right_len == 6 && is_byte_id(c, merge->right))))
             *cut = false;
-        }
     }
     return SP_OK;
 }
@@ -249,9 +245,8 @@ static enum sp_status make_merges(struct compiler *c, bool *cut, struct sp_err *
         return sp_fail(err, SP_E_UNSUPPORTED, "model.merges: %zu entries are not supported", n);
     if ((st = make_area(c, SP_AREA_MERGES, 2 * n + 1, 12, err))) return st;
     if ((st = make_area(c, SP_AREA_MERGED, n, 4, err))) return st;
-    for (size_t rank = 0; rank < n; rank++) {
+    for (size_t rank = 0; rank < n; rank++)
         if ((st = insert_merge(c, 2 * n + 1, rank, err))) return st;
-    }
     return make_pairs(c, cut, err);
 }
 
@@ -304,9 +299,8 @@ static enum sp_status make_steps(struct compiler *c, struct sp_err *err)
             sp_put32(entry + 8, step->a);
             sp_put32(entry + 12, step->b);
             if ((st = put_string(entry + 16, &strings, step->text, step->text_len, err)) ||
-                (st = put_string(entry + 24, &strings, step->pattern, step->pattern_len, err))) {
+                (st = put_string(entry + 24, &strings, step->pattern, step->pattern_len, err)))
                 goto done;
-            }
         }
     }
     if ((st = make_area(c, SP_AREA_STRINGS, strings.len, 1, err))) goto done;
@@ -341,9 +335,8 @@ static enum sp_status make_rest(struct compiler *c, uint32_t flags, struct sp_er
     c->numbers[SP_TOKMAP_N_PREFIX] = (uint32_t)vocab->n_prefix;
     c->numbers[SP_TOKMAP_N_SUFFIX] = (uint32_t)vocab->n_suffix;
     if ((st = make_area(c, SP_AREA_NUMBERS, SP_N_TOKMAP_NUMBERS, 4, err))) return st;
-    for (size_t i = 0; i < SP_N_TOKMAP_NUMBERS; i++) {
+    for (size_t i = 0; i < SP_N_TOKMAP_NUMBERS; i++)
         sp_put32(c->areas[SP_AREA_NUMBERS].at + 4 * i, c->numbers[i]);
-    }
     return SP_OK;
 }
 

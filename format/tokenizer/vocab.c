@@ -64,9 +64,8 @@ static enum sp_status size_tokens(struct sp_vocab *vocab, const struct sp_json *
         if (id > max) max = id;
     }
     for (size_t i = 0; i < sp_json_len(added); i++) {
-        if (!sp_json_to_u64(sp_json_get(sp_json_at(added, i), "id"), &id)) {
+        if (!sp_json_to_u64(sp_json_get(sp_json_at(added, i), "id"), &id))
             return sp_fail(err, SP_E_INPUT, "added_tokens[%zu]: id is missing or not a number", i);
-        }
         if (id > max) max = id;
     }
     if (max >= n_entries * 8 + ID_SLACK) {
@@ -118,9 +117,8 @@ static enum sp_status read_scored_words(struct sp_vocab *vocab, const struct sp_
         const struct sp_json *entry = sp_json_at(words, id);
         size_t len;
         const char *text = sp_json_to_string(sp_json_at(entry, 0), &len);
-        if (text == NULL || !sp_json_to_double(sp_json_at(entry, 1), &vocab->scores[id])) {
+        if (text == NULL || !sp_json_to_double(sp_json_at(entry, 1), &vocab->scores[id]))
             return sp_fail(err, SP_E_INPUT, "model.vocab[%zu]: expected a token and its score", id);
-        }
         if (len > SP_UNIGRAM_MAX) {
             return sp_fail(err, SP_E_UNSUPPORTED, "model.vocab[%zu] has %zu bytes, at most %d", id,
                            len, SP_UNIGRAM_MAX);
@@ -254,9 +252,8 @@ static enum sp_status read_merge(struct sp_vocab *vocab, const struct sp_json *v
     struct sp_vocab_merge *merge = &vocab->merges[vocab->n_merges];
     char both[2 * MAX_TOKEN_LEN];
 
-    if (!split_merge(part, v)) {
+    if (!split_merge(part, v))
         return sp_fail(err, SP_E_INPUT, "expected two tokens, \"a b\" or [\"a\", \"b\"]");
-    }
     for (int i = 0; i < 2; i++) {
         uint32_t id = sp_vocab_find(vocab, part[i].text, part[i].len);
         if (id == SP_ID_NONE) {
@@ -322,9 +319,8 @@ static enum sp_status check_wordpiece(const struct sp_json *model, struct sp_err
     enum sp_status st;
 
     if ((st = sp_json_get_string(model, "continuing_subword_prefix", &prefix, err)) ||
-        (st = sp_json_get_i64(model, "max_input_chars_per_word", 1, INT32_MAX, &max, err))) {
+        (st = sp_json_get_i64(model, "max_input_chars_per_word", 1, INT32_MAX, &max, err)))
         return st;
-    }
     if (strcmp(prefix, SP_WORDPIECE_PREFIX) != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "model.continuing_subword_prefix \"%s\" is not supported", prefix);
@@ -361,9 +357,8 @@ static enum sp_status read_model_settings(struct sp_vocab *vocab, const struct s
                        "model type %s is not supported, only BPE, WordPiece and Unigram are", type);
     }
     if ((st = sp_json_get_double(model, "dropout", 0, 1, &dropout, err))) return st;
-    if (dropout > 0) {
+    if (dropout > 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "model.dropout %g is not supported", dropout);
-    }
     if ((st = refuse_affix(model, "continuing_subword_prefix", err))) return st;
     if ((st = refuse_affix(model, "end_of_word_suffix", err))) return st;
     if ((st = sp_json_get_bool(model, "byte_fallback", &vocab->byte_fallback, err))) return st;
@@ -427,9 +422,8 @@ static uint32_t find_any(const struct sp_vocab *vocab, const char *text, size_t 
 
     for (size_t i = 0; id == SP_ID_NONE && i < vocab->n_ids; i++) {
         const struct sp_vocab_token *token = &vocab->tokens[i];
-        if (token->text != NULL && token->len == len && memcmp(token->text, text, len) == 0) {
+        if (token->text != NULL && token->len == len && memcmp(token->text, text, len) == 0)
             id = (uint32_t)i;
-        }
     }
     return id;
 }

@@ -41,9 +41,8 @@ static const char punctuation_pattern[] = "[\\p{P}$+<=>\\^`|~]";
 
 static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_err *err)
 {
-    if (out->n == SP_MAX_STEPS) {
+    if (out->n == SP_MAX_STEPS)
         return sp_fail(err, SP_E_UNSUPPORTED, "more than %d steps in one chain", SP_MAX_STEPS);
-    }
     if (step.text_len > SP_MAX_STEP_TEXT) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a text of %zu bytes, at most %d are supported",
                        step.text_len, SP_MAX_STEP_TEXT);
@@ -66,9 +65,8 @@ static enum sp_status read_one(const struct kind *kind, void *into, const struct
     size_t len;
     enum sp_status st;
 
-    if ((type = sp_json_to_string(sp_json_get(v, "type"), &len)) == NULL) {
+    if ((type = sp_json_to_string(sp_json_get(v, "type"), &len)) == NULL)
         return sp_fail(err, SP_E_INPUT, "%s: expected an object with a \"type\"", kind->name);
-    }
     for (size_t i = 0; i < kind->n_types; i++) {
         if (strcmp(kind->types[i].type, type) != 0) continue;
         st = read_component(&kind->types[i], into, v, err);
@@ -129,9 +127,8 @@ static enum sp_status get_text(const struct sp_json *v, const char *key, struct 
 {
     struct text t = {0};
 
-    if ((t.at = sp_json_to_string(sp_json_get(v, key), &t.len)) == NULL) {
+    if ((t.at = sp_json_to_string(sp_json_get(v, key), &t.len)) == NULL)
         return sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
-    }
     *out = t;
     return SP_OK;
 }
@@ -147,9 +144,8 @@ static enum sp_status get_char(const struct sp_json *v, const char *key, struct 
     if ((st = get_text(v, key, &t, err))) return st;
     for (size_t i = 0; i < t.len; i++)
         n_chars += ((uint8_t)t.at[i] & 0xC0) != 0x80;
-    if (n_chars != 1) {
+    if (n_chars != 1)
         return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected one character", key, t.at);
-    }
     *out = t;
     return SP_OK;
 }
@@ -262,20 +258,17 @@ static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, 
 
     if ((st = sp_json_get_bool(v, "clean_text", &clean, err)) ||
         (st = sp_json_get_bool(v, "handle_chinese_chars", &han, err)) ||
-        (st = sp_json_get_bool(v, "lowercase", &lowercase, err))) {
+        (st = sp_json_get_bool(v, "lowercase", &lowercase, err)))
         return st;
-    }
     accents = lowercase;
     if ((st = sp_json_get_bool(v, "strip_accents", &accents, err))) return st;
     if (!han) return sp_fail(err, SP_E_UNSUPPORTED, "handle_chinese_chars false is not supported");
     if (clean && ((st = add_replace(into, bert_removed, true, "", err)) ||
-                  (st = add_replace(into, bert_spaces, true, " ", err)))) {
+                  (st = add_replace(into, bert_spaces, true, " ", err))))
         return st;
-    }
     if (accents && ((st = add(into, (struct sp_step){.kind = SP_STEP_NFD}, err)) ||
-                    (st = add_replace(into, "\\p{Mn}", true, "", err)))) {
+                    (st = add_replace(into, "\\p{Mn}", true, "", err))))
         return st;
-    }
     return lowercase ? add(into, (struct sp_step){.kind = SP_STEP_LOWERCASE}, err) : SP_OK;
 }
 
@@ -297,9 +290,8 @@ static enum sp_status read_strip_normalizer(void *into, const struct sp_json *v,
     enum sp_status st;
 
     if ((st = sp_json_get_bool(v, "strip_left", &left, err)) ||
-        (st = sp_json_get_bool(v, "strip_right", &right, err))) {
+        (st = sp_json_get_bool(v, "strip_right", &right, err)))
         return st;
-    }
     if (left && (st = add_replace(into, "\\A\\s+", true, "", err))) return st;
     return right ? add_replace(into, "\\s+\\z", true, "", err) : SP_OK;
 }
@@ -374,9 +366,8 @@ static enum sp_status get_scheme(const struct sp_json *v, bool *prepend, uint32_
     if (scheme == NULL) scheme = add_prefix ? "always" : "never";
     *prepend = strcmp(scheme, "never") != 0;
     *when = strcmp(scheme, "first") == 0 ? SP_PREFIX_AT_START : SP_PREFIX_UNLESS;
-    if (*prepend && *when == SP_PREFIX_UNLESS && strcmp(scheme, "always") != 0) {
+    if (*prepend && *when == SP_PREFIX_UNLESS && strcmp(scheme, "always") != 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "prepend_scheme %s is not supported", scheme);
-    }
     return SP_OK;
 }
 
@@ -497,9 +488,8 @@ static enum sp_status read_wordpiece_decoder(void *into, const struct sp_json *v
     enum sp_status st;
 
     if ((st = sp_json_get_string(v, "prefix", &prefix, err)) ||
-        (st = sp_json_get_bool(v, "cleanup", &cleanup, err))) {
+        (st = sp_json_get_bool(v, "cleanup", &cleanup, err)))
         return st;
-    }
     if (strcmp(prefix, "##") != 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "prefix \"%s\" is not supported", prefix);
     st = add(into, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1}, err);
@@ -519,9 +509,8 @@ static enum sp_status append_ids(uint32_t **ids, size_t *n, const struct sp_json
     size_t len = sp_json_len(list), cap = *n;
     enum sp_status st;
 
-    if (sp_json_kind(list) != SP_JSON_ARRAY || len == 0) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY || len == 0)
         return sp_fail(err, SP_E_INPUT, "special_tokens: %s has no list of ids", name);
-    }
     if ((st = sp_grow(ids, &cap, *n + len, sizeof **ids, err))) return st;
     for (size_t i = 0; i < len; i++) {
         uint64_t id;
@@ -565,12 +554,10 @@ static enum sp_status read_template(void *into, const struct sp_json *v, struct 
     bool seen_text = false;
     enum sp_status st;
 
-    if (sp_json_kind(single) != SP_JSON_ARRAY) {
+    if (sp_json_kind(single) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "single: expected a list");
-    }
-    if (vocab->has_template) {
+    if (vocab->has_template)
         return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
-    }
     vocab->has_template = true;
     for (size_t i = 0; i < sp_json_len(single); i++) {
         st = read_piece(vocab, &seen_text, sp_json_at(single, i), sp_json_get(v, "special_tokens"),
@@ -589,16 +576,14 @@ static enum sp_status read_bert_processing(void *into, const struct sp_json *v, 
     enum sp_status st;
 
     if (!sp_json_to_u64(sp_json_at(sp_json_get(v, "cls"), 1), &cls) || cls >= SP_ID_NONE ||
-        !sp_json_to_u64(sp_json_at(sp_json_get(v, "sep"), 1), &sep) || sep >= SP_ID_NONE) {
+        !sp_json_to_u64(sp_json_at(sp_json_get(v, "sep"), 1), &sep) || sep >= SP_ID_NONE)
         return sp_fail(err, SP_E_INPUT, "cls and sep: expected a token and its id");
-    }
     if (vocab->has_template)
         return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
     vocab->has_template = true;
     if ((st = sp_new(&vocab->prefix, 1, sizeof *vocab->prefix, err)) ||
-        (st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, err))) {
+        (st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, err)))
         return st;
-    }
     vocab->prefix[vocab->n_prefix++] = (uint32_t)cls;
     vocab->suffix[vocab->n_suffix++] = (uint32_t)sep;
     return SP_OK;

@@ -54,9 +54,8 @@ static size_t count_parts(unsigned n_threads, size_t n_heads, size_t ld, size_t 
     size_t n_spans = n_positions / SP_SPAN + 2, rows = SPLIT_ROWS, size;
 
     if (n_threads == 1 || !sp_mul(&size, n_spans, n_heads) ||
-        !sp_mul(&size, size, ld * sizeof(float))) {
+        !sp_mul(&size, size, ld * sizeof(float)))
         return 0;
-    }
     if (rows > SPLIT_SIZE / size) rows = SPLIT_SIZE / size;
     if (rows > max_rows) rows = max_rows;
     if (rows == 0) rows = 1;
@@ -339,14 +338,12 @@ static void attend_chunk(void *context, size_t item, unsigned worker)
     size_t last = tile.first_span + n_spans * (chunk + 1) / run->n_chunks;
 
     gather_queries(run, &tile, w);
-    for (size_t span = first; span < last; span++) {
+    for (size_t span = first; span < last; span++)
         attend_span(run, &tile, w, span, stored_parts(run, &tile, span));
-    }
     if (atomic_fetch_sub(&run->scratch->open_items[index], 1) > 1) return;
     begin_totals(run, &tile, w);
-    for (size_t span = tile.first_span; span < tile.last_span; span++) {
+    for (size_t span = tile.first_span; span < tile.last_span; span++)
         fold_span(run, &tile, w, span, stored_parts(run, &tile, span));
-    }
     write_totals(run, &tile, w);
 }
 

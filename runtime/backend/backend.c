@@ -20,9 +20,8 @@ enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, 
 
     if ((st = sp_kernels_find(&result.kernels, kernels, err))) return st;
     result.vector = sp_vector_find(result.kernels->name);
-    if (result.vector == NULL) {
+    if (result.vector == NULL)
         return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", result.kernels->name);
-    }
     if ((st = sp_new(&result.lora, 1, sizeof *result.lora, err))) return st;
     if ((st = sp_pool_open(&result.pool, n_threads, err))) {
         free(result.lora);

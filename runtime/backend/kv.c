@@ -19,9 +19,8 @@ static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t m
 
 static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp_err *err)
 {
-    if ((unsigned)type >= SP_N_CACHE_TYPES) {
+    if ((unsigned)type >= SP_N_CACHE_TYPES)
         return sp_fail(err, SP_E_USAGE, "cache type %u: expected f16, f32 or q8", (unsigned)type);
-    }
     if (dim == 0 || dim > SP_MAX_HEAD_DIM) {
         return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
                        SP_MAX_HEAD_DIM);
@@ -51,9 +50,8 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
     if (!count_slots(&new.n_slots, n_positions, window, max_rows) ||
         !sp_mul(&n, new.n_slots / SP_KV_BLOCK, n_heads) ||
         !sp_mul(&key_bytes, n, new.key_block_size) ||
-        !sp_mul(&value_bytes, n, new.value_block_size)) {
+        !sp_mul(&value_bytes, n, new.value_block_size))
         return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
-    }
     if ((st = sp_region_open(&new.regions[0], key_bytes, err))) goto done;
     if ((st = sp_region_open(&new.regions[1], value_bytes, err))) goto done;
     new.keys = new.regions[0].at;
@@ -144,9 +142,8 @@ static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *bloc
     size_t n =
         kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
-    }
     return n * width;
 }
 

@@ -84,17 +84,15 @@ static struct sp_matrix lay_out(float *panels, const float *numbers, size_t rows
 /* The input of a smoothed matrix was divided by 2^exponents. */
 static void smooth(float *panels, size_t n_panels, size_t cols, const int8_t *exponents)
 {
-    for (size_t i = 0; i < n_panels * cols; i++, panels += SP_PANEL_ROWS) {
+    for (size_t i = 0; i < n_panels * cols; i++, panels += SP_PANEL_ROWS)
         for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
             panels[lane] *= sp_power_of_two(exponents[i % cols]);
-    }
 }
 
 static bool is_finite(const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i])) return false;
-    }
     return true;
 }
 
@@ -158,9 +156,8 @@ enum sp_status sp_lora_rows_new(struct sp_lora_rows **out, size_t max_rows, size
     if ((st = sp_new(&rows, 1, sizeof *rows, err))) goto done;
     rows->max_rank = max_rank;
     if ((st = sp_new(&rows->spans, max_rows, sizeof *rows->spans, err))) goto done;
-    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
+    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++)
         if ((st = sp_acts_init(&rows->inner[i], max_rows, max_rank, err))) goto done;
-    }
     *out = rows;
     rows = NULL;
 done:
@@ -193,11 +190,10 @@ void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_product
     struct row_span *last = rows->n_spans ? &rows->spans[rows->n_spans - 1] : NULL;
 
     if (adapter && n && last && last->adapter == adapter && last->scale == scale &&
-        last->first + last->n == rows->n_rows) {
+        last->first + last->n == rows->n_rows)
         last->n += n;
-    } else if (adapter && n) {
+    else if (adapter && n)
         rows->spans[rows->n_spans++] = (struct row_span){adapter, scale, rows->n_rows, n};
-    }
     rows->n_rows += n;
 }
 

@@ -162,13 +162,12 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
 {
     size_t len = rows_of(p->w, first, n_panels);
 
-    if (job->is_answer && job->coded_by_sender[p - job->products]) {
+    if (job->is_answer && job->coded_by_sender[p - job->products])
         copy_codes(job, g, p, first, n_panels);
-    } else if (job->is_answer) {
+    else if (job->is_answer)
         copy_panels(job, g, p, first, n_panels);
-    } else {
+    else
         multiply_panels(job, g, p, first, n_panels);
-    }
     if (job->lora) {
         sp_lora_rows_add(job->lora, job, (size_t)(p - job->products), result_row(job, p, 0, first),
                          p->ldy, first, n_panels);

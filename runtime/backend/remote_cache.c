@@ -15,9 +15,8 @@ static enum sp_status begin(struct sp_ranks *ranks, const struct sp_remote_cache
     uint8_t *message;
 
     if ((st = sp_ranks_check(ranks, err))) return st;
-    if ((message = t->ops->message(t, size)) == NULL) {
+    if ((message = t->ops->message(t, size)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of a message to the ranks", size);
-    }
     memcpy(message, m, sizeof *m);
     *bytes = message + SP_REMOTE_CACHE_BYTES;
     return SP_OK;
@@ -146,9 +145,8 @@ enum sp_status sp_remote_cache_init(struct sp_kv *kv, const struct sp_backend *b
     }
     if ((st = sp_kv_init(kv, options->type, shape, options->n_positions, options->window,
                          options->max_rows, err)) ||
-        !divided) {
+        !divided)
         return st;
-    }
     kv->ranks = backend->ranks;
     kv->n_all_heads = options->shape.n_heads;
     kv->number = next_number(kv->ranks);
@@ -242,9 +240,8 @@ static enum sp_status save_span(const struct sp_kv *kv, const struct span *span,
 
     m.is_value = span->is_value;
     if ((st = begin(kv->ranks, &m, 0, &bytes, err)) ||
-        (st = send(kv->ranks, 0, kv->n_heads * span->head_size, err))) {
+        (st = send(kv->ranks, 0, kv->n_heads * span->head_size, err)))
         return st;
-    }
     failure = sp_session_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
     for (unsigned rank = 1; rank < n_ranks; rank++) {
         size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
@@ -264,9 +261,8 @@ static enum sp_status load_span(const struct sp_kv *kv, const struct span *span,
 
     m.is_value = span->is_value;
     if ((st = begin(kv->ranks, &m, all, &bytes, err)) ||
-        (st = sp_session_file_bytes(file, bytes, all, err))) {
+        (st = sp_session_file_bytes(file, bytes, all, err)))
         return st;
-    }
     memcpy(span->own, bytes, kv->n_heads * span->head_size);
     return exchange(kv->ranks, all, err);
 }

@@ -65,10 +65,9 @@ static void remove_cache(struct cache **at)
 void sp_cache_service_close(struct sp_cache_service *s)
 {
     if (s == NULL) return;
-    for (size_t i = 0; i < N_BUCKETS; i++) {
+    for (size_t i = 0; i < N_BUCKETS; i++)
         while (s->buckets[i])
             remove_cache(&s->buckets[i]);
-    }
     sp_attention_scratch_free(s->scratch);
     free(s);
 }
@@ -135,9 +134,8 @@ static enum sp_status answer_bytes(struct sp_cache_service *s, const void *bytes
 {
     uint8_t *answer = s->transport->ops->answer(s->transport, size + 1);
 
-    if (answer == NULL) {
+    if (answer == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    }
     if (size) memcpy(answer, bytes, size);
     s->transport->ops->reply(s->transport, size);
     return SP_OK;
@@ -165,9 +163,8 @@ enum sp_status sp_cache_service_act(struct sp_cache_service *s, const uint8_t *m
 
     memcpy(&m, message, sizeof m);
     at = place_of(s, m.number);
-    if (*at == NULL && m.action != SP_REMOTE_CACHE_OPEN && m.action != SP_REMOTE_CACHE_CLOSE) {
+    if (*at == NULL && m.action != SP_REMOTE_CACHE_OPEN && m.action != SP_REMOTE_CACHE_CLOSE)
         return sp_fail(err, SP_E_BUG, "a message about an unknown cache");
-    }
     switch ((enum sp_remote_cache_action)m.action) {
     case SP_REMOTE_CACHE_OPEN:
         status.status = (uint32_t)open_cache(s, at, &m, &failure);
@@ -177,9 +174,8 @@ enum sp_status sp_cache_service_act(struct sp_cache_service *s, const uint8_t *m
         if (*at) remove_cache(at); /* NULL: the cache did not open */
         break;
     case SP_REMOTE_CACHE_GROW:
-        if ((*at)->kv.n_heads) {
+        if ((*at)->kv.n_heads)
             status.status = (uint32_t)sp_kv_grow(&(*at)->kv, (size_t)m.n, &failure);
-        }
         break;
     case SP_REMOTE_CACHE_SHRINK:
         if ((*at)->kv.n_heads) sp_kv_shrink(&(*at)->kv, (size_t)m.n);
@@ -283,13 +279,11 @@ static void prepare_items(void *context, size_t first, size_t n, unsigned worker
     const struct prepare_job *job = context;
 
     (void)worker;
-    for (size_t i = first; i < first + n; i++) {
-        if (i < job->n_queries) {
+    for (size_t i = first; i < first + n; i++)
+        if (i < job->n_queries)
             sp_attention_heads_query(job->heads, i);
-        } else {
+        else
             sp_attention_heads_key(job->heads, i - job->n_queries);
-        }
-    }
 }
 
 static void prepare(const struct sp_cache_service *s, const struct attention *a,
@@ -420,11 +414,10 @@ static enum sp_status attend(struct sp_cache_service *s, struct attention *a, ui
     enum sp_status st = place_rows(s, a, bytes, err);
 
     if (st) return st;
-    if (a->h.products_size) {
+    if (a->h.products_size)
         st = multiply(s, a, bytes, err);
-    } else {
+    else
         take_heads(a);
-    }
     if (st || (st = attend_seqs(s, a, err))) return st;
     put_codes(s, a, bytes);
     return SP_OK;
@@ -444,9 +437,8 @@ enum sp_status sp_cache_service_attend(struct sp_cache_service *s, const uint8_t
     a.sent.first -= a.h.n_kv_heads - (unsigned)a.l.n_kv_heads;
     a.group = a.h.n_heads / a.h.n_kv_heads;
     a.answer = sp_remote_attended_of(&a.h, a.own.n);
-    if ((bytes = s->transport->ops->answer(s->transport, a.answer.total + 1)) == NULL) {
+    if ((bytes = s->transport->ops->answer(s->transport, a.answer.total + 1)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.answer.total);
-    }
     if (a.own.n && (st = attend(s, &a, bytes, err))) return st;
     s->transport->ops->reply(s->transport, a.answer.size);
     return SP_OK;

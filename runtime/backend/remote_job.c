@@ -104,9 +104,8 @@ static enum sp_status get_products(struct sp_remote_job *r, const uint8_t *at,
     for (size_t i = 0; i < r->job.n_products; i++, at += sizeof(struct sp_remote_product)) {
         struct sp_remote_product h;
         memcpy(&h, at, sizeof h);
-        if (h.panels >= file->size || h.n_panels * h.panel_size > file->size - h.panels) {
+        if (h.panels >= file->size || h.n_panels * h.panel_size > file->size - h.panels)
             return sp_fail(err, SP_E_BUG, "a product of weights outside the file");
-        }
         r->matrices[i] = (struct sp_matrix){.dtype = (enum sp_dtype)h.dtype,
                                             .rows = (size_t)h.rows,
                                             .cols = r->job.acts->cols,
@@ -155,9 +154,8 @@ enum sp_status sp_remote_job_read(struct sp_remote_job *job, struct sp_job_reade
     get_rows(acts, message, &l, &h);
     if ((st = get_products(job, message + l.products, reader->file, err))) return st;
     if (h.bias_kept == 0) return SP_OK;
-    if (h.bias_kept != reader->kept.number || h.bias_row >= reader->kept.n_rows) {
+    if (h.bias_kept != reader->kept.number || h.bias_row >= reader->kept.n_rows)
         return sp_fail(err, SP_E_BUG, "a bias that is not kept");
-    }
     job->products[0].bias = reader->kept.y + h.bias_row * reader->kept.cols;
     return SP_OK;
 }

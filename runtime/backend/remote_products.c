@@ -12,11 +12,10 @@
 void sp_ranks_close(struct sp_ranks *ranks)
 {
     if (ranks == NULL) return;
-    if (ranks->close) {
+    if (ranks->close)
         ranks->close(ranks);
-    } else {
+    else
         ranks->transport->ops->close(ranks->transport);
-    }
     pthread_mutex_destroy(&ranks->lock);
     free(ranks);
 }
@@ -100,13 +99,11 @@ static struct sp_remote_head head_of(const struct sp_product_job *job, size_t n_
         h.bias_kept = finish->bias ? finish->bias->number : 0;
         h.bias_row = finish->bias_row;
     }
-    for (size_t i = 0; i < job->n_products; i++) {
-        if (sp_kernels_want_codes(job->products[i].w->dtype)) {
+    for (size_t i = 0; i < job->n_products; i++)
+        if (sp_kernels_want_codes(job->products[i].w->dtype))
             h.has_codes = 1;
-        } else {
+        else
             h.has_floats = 1;
-        }
-    }
     return h;
 }
 
@@ -269,11 +266,10 @@ static void finish_codes(const struct sp_product_job *job)
         struct starts_job starts = {p->into};
         size_t n = sp_product_job_rows(job);
         if (!sp_product_makes_codes(p)) continue;
-        if (job->coded_by_sender[i]) {
+        if (job->coded_by_sender[i])
             sp_backend_rows(job->backend, n, set_starts, &starts);
-        } else {
+        else
             sp_backend_quantize(job->backend, p->into, n);
-        }
     }
 }
 
@@ -357,11 +353,10 @@ static bool receive_row(struct sp_ranks *ranks, struct kept_row *row, unsigned r
     if ((answer = ranks->transport->ops->receive(ranks->transport, rank, size)) == NULL)
         return false;
     ranks->traffic.received += size;
-    if (row->top) {
+    if (row->top)
         row->n_top = sp_top_logits_merge(row->top, row->n_top, row->room, answer, n, first);
-    } else {
+    else
         memcpy(row->y + first, answer, size);
-    }
     return true;
 }
 
@@ -379,9 +374,8 @@ static bool ask_for_row(struct sp_ranks *ranks, struct kept_row *row)
         return false;
     ranks->traffic.n_messages++;
     ranks->traffic.sent += sizeof m * (transport->n_ranks - 1);
-    for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
+    for (unsigned rank = 1; rank < transport->n_ranks; rank++)
         if (!receive_row(ranks, row, rank)) return false;
-    }
     return true;
 }
 

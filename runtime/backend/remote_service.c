@@ -79,9 +79,8 @@ static enum sp_status answer_message(struct sp_transport *transport, struct sp_j
     if ((st = sp_remote_job_read(&r, reader, message, size, err))) return st;
     sp_remote_slice(&r.job, transport->rank, transport->n_ranks);
     a = sp_remote_answer_of(&r.job);
-    if ((bytes = transport->ops->answer(transport, a.total)) == NULL) {
+    if ((bytes = transport->ops->answer(transport, a.total)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
-    }
     st = r.job.kept ? keep_results(&r, err) : place_results(&r, &a, bytes, reader, err);
     if (st) return st;
     memset(r.job.gated_by_sender, 0, sizeof r.job.gated_by_sender);
@@ -110,20 +109,17 @@ static enum sp_status answer_row(struct sp_transport *transport, const struct sp
 
     memcpy(&m, message, sizeof m);
     if (m.kept == reader->corrected.number) kept = &reader->corrected;
-    if (m.kept != kept->number || m.row >= kept->n_rows) {
+    if (m.kept != kept->number || m.row >= kept->n_rows)
         return sp_fail(err, SP_E_BUG, "a row of logits that is not kept");
-    }
     row = kept->y + m.row * kept->cols;
     n = m.n_top < kept->n ? m.n_top : kept->n;
     size = m.n_top ? n * sizeof(struct sp_top_logit) : kept->cols * sizeof *row;
-    if ((bytes = transport->ops->answer(transport, size)) == NULL) {
+    if ((bytes = transport->ops->answer(transport, size)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    }
-    if (m.n_top) {
+    if (m.n_top)
         sp_top_logits_add(bytes, 0, n, row, kept->n, 0);
-    } else if (size) {
+    else if (size)
         memcpy(bytes, row, size);
-    }
     transport->ops->reply(transport, size);
     return SP_OK;
 }
@@ -133,9 +129,8 @@ static enum sp_status answer_echo(struct sp_transport *transport, const uint8_t 
 {
     void *bytes = transport->ops->answer(transport, size - SP_REMOTE_ALIGNMENT);
 
-    if (bytes == NULL) {
+    if (bytes == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    }
     memcpy(bytes, message + SP_REMOTE_ALIGNMENT, size - SP_REMOTE_ALIGNMENT);
     transport->ops->reply(transport, size - SP_REMOTE_ALIGNMENT);
     return SP_OK;
@@ -153,19 +148,18 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
 
     while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL) {
         memcpy(&kind, message, sizeof kind);
-        if (kind == SP_MESSAGE_ECHO) {
+        if (kind == SP_MESSAGE_ECHO)
             st = answer_echo(transport, message, size, err);
-        } else if (kind == SP_MESSAGE_PRODUCTS) {
+        else if (kind == SP_MESSAGE_PRODUCTS)
             st = answer_message(transport, &reader, message, size, err);
-        } else if (kind == SP_MESSAGE_ROW) {
+        else if (kind == SP_MESSAGE_ROW)
             st = answer_row(transport, &reader, message, err);
-        } else if (kind == SP_MESSAGE_CACHE) {
+        else if (kind == SP_MESSAGE_CACHE)
             st = sp_cache_service_act(caches, message, err);
-        } else if (kind == SP_MESSAGE_ATTENTION) {
+        else if (kind == SP_MESSAGE_ATTENTION)
             st = sp_cache_service_attend(caches, message, err);
-        } else {
+        else
             break;
-        }
     }
     *has_ended = message == NULL;
     sp_job_reader_release(&reader);

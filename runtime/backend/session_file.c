@@ -49,13 +49,11 @@ static enum sp_status check_head(struct sp_session_file *s, struct sp_err *err)
     uint8_t head[HEAD_SIZE];
     enum sp_status st;
 
-    if (sp_file_size(s->in) < sizeof head) {
+    if (sp_file_size(s->in) < sizeof head)
         return sp_fail(err, SP_E_INPUT, "%s is not a prompt cache", s->path);
-    }
     if ((st = sp_file_read_at(s->in, 0, head, sizeof head, err))) return st;
-    if (memcmp(head, magic, sizeof magic) != 0) {
+    if (memcmp(head, magic, sizeof magic) != 0)
         return sp_fail(err, SP_E_INPUT, "%s is not a prompt cache", s->path);
-    }
     if (sp_get64(head + MAGIC_SIZE) != VERSION) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s: a prompt cache of version %ju, expected %d",
                        s->path, (uintmax_t)sp_get64(head + MAGIC_SIZE), VERSION);

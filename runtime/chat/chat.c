@@ -15,9 +15,8 @@ static char *text_after_answer(const struct sp_template *t, const char *conversa
     char *text = NULL, *tail;
     size_t size;
 
-    if (sp_json_parse(&messages, conversation, strlen(conversation), SP_JSON_STRICT, NULL)) {
+    if (sp_json_parse(&messages, conversation, strlen(conversation), SP_JSON_STRICT, NULL))
         return NULL;
-    }
     in.messages = messages;
     if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
     sp_json_free(messages);
@@ -81,9 +80,8 @@ static enum sp_status find_template(struct sp_chat *chat, const struct sp_chat_o
     enum sp_status st;
 
     if ((chat->template = options->chat_template) != NULL) return SP_OK;
-    if (chat->package == NULL) {
+    if (chat->package == NULL)
         return sp_fail(err, SP_E_USAGE, "a chat needs a package or a template");
-    }
     if ((st = sp_package_template(chat->package, &chat->own_template, err))) return st;
     chat->template = chat->own_template;
     if (chat->template) return SP_OK;

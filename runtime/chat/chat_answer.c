@@ -71,9 +71,8 @@ static enum sp_status add_segment(struct sp_chat_answer_store *store, enum sp_ch
         return SP_OK;
     }
     if ((st = sp_grow(&store->segments, &store->cap_segments, store->n_segments + 1, sizeof *last,
-                      err))) {
+                      err)))
         return st;
-    }
     store->segments[store->n_segments++] = (struct sp_chat_segment){kind, at, size, 0};
     return SP_OK;
 }

@@ -49,12 +49,10 @@ static enum sp_status choose_known_format(struct sp_tool_call_format *out,
     if ((st = sp_probe_render(&text, t, &probe, true, err)) || text == NULL) return st;
     for (size_t i = 0; i < sizeof known_formats / sizeof *known_formats &&
                        out->style == SP_TOOL_CALL_UNKNOWN && strstr(text, SP_PROBE_NAME) != NULL;
-         i++) {
+         i++)
         if (strstr(text, known_formats[i].open) != NULL ||
-            is_token(tokenizer, known_formats[i].open)) {
+            is_token(tokenizer, known_formats[i].open))
             *out = known_formats[i];
-        }
-    }
     free(text);
     return SP_OK;
 }
@@ -65,9 +63,8 @@ enum sp_status sp_chat_format_learn(struct sp_chat_format *out, const struct sp_
     struct sp_chat_format s = {.reasoning_open = ""};
     enum sp_status st;
 
-    if ((st = sp_chat_learn_reasoning(&s, t, err)) || (st = sp_chat_learn_calls(&s, t, err))) {
+    if ((st = sp_chat_learn_reasoning(&s, t, err)) || (st = sp_chat_learn_calls(&s, t, err)))
         return st;
-    }
     if (!*s.reasoning_close && is_token(tokenizer, "<think>") && is_token(tokenizer, "</think>")) {
         strcpy(s.reasoning_open, "<think>");
         strcpy(s.reasoning_close, "</think>");
@@ -91,11 +88,9 @@ bool sp_chat_format_opens_reasoning(const struct sp_chat_format *s, const char *
     if (!*s->reasoning_open || !*s->reasoning_close || s->calls.style == SP_TOOL_CALL_HARMONY)
         return false;
     size = sp_trim_whitespace(prompt, size);
-    for (size_t n = 1; n <= size && n <= 2 * SP_TAG_SIZE; n++) {
-        if (sp_tag_match(s->reasoning_open, prompt + size - n, n, &len) == SP_TAG_YES) {
+    for (size_t n = 1; n <= size && n <= 2 * SP_TAG_SIZE; n++)
+        if (sp_tag_match(s->reasoning_open, prompt + size - n, n, &len) == SP_TAG_YES)
             return len == n;
-        }
-    }
     return false;
 }
 
@@ -126,13 +121,12 @@ const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
     struct line line = {text, 0};
 
     *text = '\0';
-    if (s->calls.style == SP_TOOL_CALL_HARMONY) {
+    if (s->calls.style == SP_TOOL_CALL_HARMONY)
         add(&line, "<|channel|>analysis<|message|>...<|end|>");
-    } else if (*s->reasoning_close) {
+    else if (*s->reasoning_close)
         add_all(&line, (const char *const[]){s->reasoning_open, "...", s->reasoning_close}, 3);
-    } else {
+    else
         add(&line, "none found in the template");
-    }
     return text;
 }
 
@@ -188,9 +182,8 @@ static enum sp_status add_special(struct sp_chat_specials *out, uint32_t id, con
     size_t cap = out->n;
     enum sp_status st;
 
-    for (size_t i = 0; i < out->n; i++) {
+    for (size_t i = 0; i < out->n; i++)
         if (out->at[i].id == id) return SP_OK;
-    }
     if ((st = sp_grow(&out->at, &cap, out->n + 1, sizeof *out->at, err))) return st;
     if ((st = sp_copy_text(&out->at[out->n].text, text, size, err))) return st;
     out->at[out->n++].id = id;

@@ -10,15 +10,13 @@ enum sp_reasoning_mode sp_reasoning_mode_of(const struct sp_chat_format *s, cons
 {
     size_t n;
 
-    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.style == SP_TOOL_CALL_HARMONY) {
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.style == SP_TOOL_CALL_HARMONY)
         return SP_REASONING_NONE;
-    }
     if (sp_chat_format_opens_reasoning(s, prompt, size)) return SP_REASONING_OPEN;
     size = sp_trim_whitespace(prompt, size);
     n = strlen(s->reasoning_close);
-    if (!think || (n <= size && memcmp(prompt + size - n, s->reasoning_close, n) == 0)) {
+    if (!think || (n <= size && memcmp(prompt + size - n, s->reasoning_close, n) == 0))
         return SP_REASONING_NONE;
-    }
     return SP_REASONING_OPTIONAL;
 }
 
@@ -40,12 +38,9 @@ static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
     struct sp_free_text text = {.end = SP_GRAMMAR_END, .not_first = is_object ? "{[" : NULL};
     uint32_t node;
 
-    if (*s->all_open) {
+    if (*s->all_open)
         text.stops[text.n_stops++] = (struct sp_stop_tag){s->all_open, calls->after_all_open};
-    }
-    if (*s->open) {
-        text.stops[text.n_stops++] = (struct sp_stop_tag){s->open, calls->after_open};
-    }
+    if (*s->open) text.stops[text.n_stops++] = (struct sp_stop_tag){s->open, calls->after_open};
     node = sp_chat_grammar_free_text(b, &text);
     return is_object ? sp_grammar_either(b->g, node, sp_chat_grammar_whitespace(b, calls->bare))
                      : node;
@@ -60,9 +55,8 @@ static uint32_t after_reasoning(struct sp_chat_grammar_builder *b)
     if (options->tools) {
         if (options->tagged_only) rest = sp_grammar_fork(b->g);
         calls = sp_chat_grammar_calls(b, rest);
-        if (*options->format->calls.all_open || *options->format->calls.open) {
+        if (*options->format->calls.all_open || *options->format->calls.open)
             calls.all = sp_chat_grammar_whitespace(b, calls.all);
-        }
         if (options->must_call) return calls.all;
         if (options->content == NULL) {
             node = content_or_calls(b, &calls);
@@ -124,9 +118,8 @@ enum sp_status sp_chat_grammar(struct sp_grammar **out,
     }
     if ((st = sp_grammar_new(&b.g, err)) ||
         (st = parse(&b.no_arguments, "{\"type\": \"object\", \"properties\": {}}", err)) ||
-        (st = parse(&b.object, "{\"type\": \"object\"}", err))) {
+        (st = parse(&b.object, "{\"type\": \"object\"}", err)))
         goto done;
-    }
     sp_json_grammar_init(&b.json, b.g);
     b.word = add_word(b.g);
     if ((st = sp_grammar_finish(b.g, answer(&b), err))) goto done;

@@ -155,9 +155,8 @@ static uint32_t python_words(struct writing *w, const struct sp_schema_view *vie
     unsigned types = sp_schema_types(w->s, view);
     uint32_t alternatives = SP_GRAMMAR_NEVER;
 
-    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++)
         if (sp_schema_has(w->s, view, chosen[i])) return alternatives;
-    }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (!(types & words[i].type)) continue;
         alternatives =
@@ -190,9 +189,8 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
     struct sp_grammar *g = b->g;
     bool text = n->before_text && sp_tool_value_is_text(w->function, key);
 
-    if (n->keys_are_words ? !is_word(key) : !is_plain(key)) {
+    if (n->keys_are_words ? !is_word(key) : !is_plain(key))
         refuse(w, key, "the model cannot write this name");
-    }
     if (text) {
         next = text_value(w, key, view, next);
     } else {

@@ -170,9 +170,8 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
         if (b->options->function && strcmp(b->options->function, name) != 0) continue;
         ways = sp_grammar_either(b->g, ways, call_of(b, function, name));
     }
-    if (ways == SP_GRAMMAR_NEVER && !b->g->err.status) {
+    if (ways == SP_GRAMMAR_NEVER && !b->g->err.status)
         sp_grammar_fail(b->g, SP_E_INPUT, "none of the tools is allowed");
-    }
     rule = sp_grammar_rule(b->g, NULL, 0);
     sp_grammar_define(b->g, rule, ways);
     return rule;
@@ -211,9 +210,8 @@ struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builde
     if (*s->open) calls.after_open = sp_chat_grammar_whitespace(b, calls.after_open);
     calls.after_all_open = sp_chat_grammar_tag(b, s->open, calls.after_open);
     if (*s->all_open) calls.after_all_open = sp_chat_grammar_whitespace(b, calls.after_all_open);
-    if (!b->options->one_call && *s->open) {
+    if (!b->options->one_call && *s->open)
         more = sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, s->open, calls.after_open));
-    }
     sp_grammar_join(b->g, fork, sp_chat_grammar_close_tag(b, s->all_close, next), more);
     calls.all = sp_chat_grammar_tag(b, s->all_open, calls.after_all_open);
     return calls;

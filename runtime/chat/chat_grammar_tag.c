@@ -26,11 +26,10 @@ struct parts {
 
 static void add_text(struct parts *p, size_t at)
 {
-    if (p->n > 0 && p->at[p->n - 1].kind == PART_TEXT) {
+    if (p->n > 0 && p->at[p->n - 1].kind == PART_TEXT)
         p->at[p->n - 1].len++;
-    } else {
+    else
         p->at[p->n++] = (struct part){PART_TEXT, at, 1, 0};
-    }
 }
 
 /* Returns the index of the first special token in ids[from .. n-1] with its text; n: none. */
@@ -51,9 +50,8 @@ static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char
 
     p->n = 0;
     if (tokenizer && sp_tokenizer_encode(tokenizer, tag, size, SP_ENCODE_PARSE_SPECIAL, &ids,
-                                         &n_ids, &b->g->err)) {
+                                         &n_ids, &b->g->err))
         return;
-    }
     next = next_special(tokenizer, &token, ids, 0, n_ids);
     for (size_t i = 0; i < size;) {
         if (next < n_ids && token.len <= size - i && memcmp(tag + i, token.bytes, token.len) == 0) {
@@ -75,9 +73,8 @@ static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char
 
 static bool is_end(const struct sp_chat_grammar_builder *b, uint32_t id)
 {
-    for (size_t i = 0; i < b->options->n_ends; i++) {
+    for (size_t i = 0; i < b->options->n_ends; i++)
         if (b->options->ends[i] == id) return true;
-    }
     return false;
 }
 
@@ -250,9 +247,8 @@ static uint32_t find_place(struct scan *scan, const struct place *place)
                         scan->free->stops[0].tag);
     }
     if (g->err.status ||
-        sp_grow(&scan->places, &scan->cap_places, scan->n_places + 1, sizeof *place, &g->err)) {
+        sp_grow(&scan->places, &scan->cap_places, scan->n_places + 1, sizeof *place, &g->err))
         return SP_GRAMMAR_NEVER;
-    }
     scan->places[scan->n_places] = *place;
     scan->places[scan->n_places].fork = sp_grammar_fork(g);
     return scan->places[scan->n_places++].fork;
@@ -274,11 +270,10 @@ static uint32_t add_transitions(struct scan *scan, const struct place *from,
         if (c && strchr(not, c)) continue;
         if (!step(scan, &to, &next, from, c)) next = find_place(scan, &to);
         if (after_whitespace != SP_GRAMMAR_NEVER && sp_is_whitespace(c)) next = after_whitespace;
-        if (next == none) {
+        if (next == none)
             others.bits[byte / 64] |= (uint64_t)1 << byte % 64;
-        } else if (next != SP_GRAMMAR_NEVER) {
+        else if (next != SP_GRAMMAR_NEVER)
             ways = sp_grammar_either(g, ways, sp_grammar_text(g, &c, 1, next));
-        }
     }
     for (size_t i = 0; i < scan->free->n_stops; i++) {
         const struct stop *s = &scan->stops[i];

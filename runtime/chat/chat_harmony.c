@@ -26,9 +26,8 @@ static const char *word_after(size_t *size, const char *tag, const char *text, s
     const char *word = NULL;
     size_t n = strlen(tag);
 
-    for (size_t i = 0; i + n <= len; i++) {
+    for (size_t i = 0; i + n <= len; i++)
         if (memcmp(text + i, tag, n) == 0) word = text + i + n;
-    }
     *size = 0;
     while (word != NULL && word + *size < text + len && !sp_is_whitespace(word[*size]) &&
            word[*size] != '<')
@@ -47,9 +46,8 @@ static enum sp_status read_header(struct sp_chat_harmony *h, const struct sp_cha
 
     h->inside = true;
     h->kind = SP_CHAT_CONTENT;
-    if (channel && n_channel == strlen(analysis) && memcmp(channel, analysis, n_channel) == 0) {
+    if (channel && n_channel == strlen(analysis) && memcmp(channel, analysis, n_channel) == 0)
         h->kind = SP_CHAT_REASONING;
-    }
     if (name == NULL || s->reading->tools == NULL) return SP_OK;
     if (n_name <= skip || memcmp(name, functions, skip) != 0) return SP_OK;
     h->kind = SP_CHAT_TOOL_CALL;
@@ -65,11 +63,9 @@ static bool may_be_header(const struct sp_chat_pending *s)
                                          "<|constrain|>", "assistant",   "to="};
     size_t at = sp_whitespace_run(s->text.at, s->text.len), len;
 
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        if (sp_tag_match(begins[i], s->text.at + at, s->text.len - at, &len) != SP_TAG_NO) {
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (sp_tag_match(begins[i], s->text.at + at, s->text.len - at, &len) != SP_TAG_NO)
             return true;
-        }
-    }
     return false;
 }
 

@@ -47,9 +47,8 @@ static bool find_call(struct call_place *call, const char *text, size_t from, co
     for (size_t i = 0; i < SP_PROBE_ARGUMENTS; i++) {
         if (!find_word(&call->key[i], &call->after_key[i], text, at, sp_probe_keys[i]) ||
             !find_word(&call->value[i], &call->after_value[i], text, call->after_key[i],
-                       sp_probe_values[i])) {
+                       sp_probe_values[i]))
             return false;
-        }
         at = call->after_value[i];
     }
     return true;
@@ -157,17 +156,15 @@ static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
     size_t n_first = r->calls[0].name - r->begin, n_between, n_last = r->end - ends[r->n_calls - 1];
     size_t n_open, n_close, n_whitespace;
 
-    if (r->n_calls == 1) {
+    if (r->n_calls == 1)
         return sp_probe_tag(s->open, first, n_first) && sp_probe_tag(s->close, last, n_last);
-    }
     n_between = r->calls[1].name - ends[0];
     n_open = same_end(first, n_first, between, n_between);
     n_close = sp_trim_whitespace(between, n_between - n_open);
     if (!sp_probe_tag(s->all_open, first, n_first - n_open) ||
         !sp_probe_tag(s->open, first + n_first - n_open, n_open) ||
-        !sp_probe_tag(s->close, between, n_close)) {
+        !sp_probe_tag(s->close, between, n_close))
         return false;
-    }
     n_whitespace = sp_whitespace_run(last, n_last);
     if (n_close > n_last || memcmp(last, between, n_close) != 0) return n_whitespace == n_last;
     return sp_probe_tag(s->all_close, last + n_close, n_last - n_close);
@@ -186,21 +183,19 @@ static bool learn_keys(struct sp_tool_call_format *s, const char *text, size_t s
 
     if (sp_json_parse(&object, text, size, SP_JSON_STRICT, NULL)) return false;
     members = object;
-    if (sp_json_kind(sp_json_get(object, "function")) == SP_JSON_OBJECT) {
+    if (sp_json_kind(sp_json_get(object, "function")) == SP_JSON_OBJECT)
         members = sp_json_get(object, "function");
-    }
     while (sp_json_next(members, &it)) {
         const char *value = sp_json_to_string(it.value, NULL);
         bool whole = sp_json_get(it.value, sp_probe_keys[0]) != NULL ||
                      (value != NULL && strstr(value, sp_probe_keys[0]) != NULL);
 
-        if (value != NULL && strcmp(value, SP_PROBE_NAME) == 0) {
+        if (value != NULL && strcmp(value, SP_PROBE_NAME) == 0)
             named = sp_probe_tag(s->name_key, it.key, strlen(it.key));
-        } else if (whole && strcmp(it.key, SP_PROBE_NAME) == 0) {
+        else if (whole && strcmp(it.key, SP_PROBE_NAME) == 0)
             named = found = true;
-        } else if (whole) {
+        else if (whole)
             found = sp_probe_tag(s->arguments_key, it.key, strlen(it.key));
-        }
     }
     sp_json_free(object);
     return named && found && (*s->name_key != '\0') == (*s->arguments_key != '\0');
@@ -264,9 +259,8 @@ static bool learn_named(struct sp_tool_call_format *s, const struct rendering *r
         ends[i] = at + len;
         if (ends[i] < c->after_value[SP_PROBE_ARGUMENTS - 1]) return false;
         if (i == 0 &&
-            !sp_probe_tag(s->before_arguments, r->text + c->after_name, at - c->after_name)) {
+            !sp_probe_tag(s->before_arguments, r->text + c->after_name, at - c->after_name))
             return false;
-        }
     }
     s->style = SP_TOOL_CALL_NAMED;
     return learn_tags(s, r, ends);
@@ -339,9 +333,8 @@ static bool learn_tagged(struct sp_tool_call_format *s, const struct rendering *
 
 static bool learn_harmony(struct sp_tool_call_format *s, const struct rendering *r)
 {
-    if (strstr(r->text, "<|channel|>") == NULL || strstr(r->text, "<|message|>") == NULL) {
+    if (strstr(r->text, "<|channel|>") == NULL || strstr(r->text, "<|message|>") == NULL)
         return false;
-    }
     s->style = SP_TOOL_CALL_HARMONY;
     return true;
 }
@@ -368,11 +361,10 @@ static void check_part(void *context, const struct sp_chat_part *part)
         (b = sp_json_to_string(sp_json_get(arguments, sp_probe_keys[1]), NULL)) != NULL &&
         strcmp(a, sp_probe_values[0]) == 0 && strcmp(b, sp_probe_values[1]) == 0 &&
         sp_json_to_i64(sp_json_get(arguments, sp_probe_keys[2]), &number) &&
-        number == strtol(sp_probe_values[2], NULL, 10) && sp_json_len(arguments) == 3) {
+        number == strtol(sp_probe_values[2], NULL, 10) && sp_json_len(arguments) == 3)
         c->n_right++;
-    } else {
+    else
         c->n_wrong++;
-    }
     sp_json_free(arguments);
 }
 
@@ -393,9 +385,8 @@ static enum sp_status check(bool *right, const struct sp_tool_call_format *s,
     reading.tools = tools;
     if ((st = sp_chat_parser_open(&parser, &reading, err)) ||
         (st = sp_chat_parser_feed(parser, r->text + r->begin, r->end - r->begin, false, err)) ||
-        (st = sp_chat_parser_finish(parser, err))) {
+        (st = sp_chat_parser_finish(parser, err)))
         goto done;
-    }
     *right = checking.n_right == r->n_calls && checking.n_wrong == 0;
 done:
     sp_chat_parser_close(parser);
@@ -417,9 +408,8 @@ static enum sp_status learn_from(struct sp_tool_call_format *out, const struct r
 
         if (!forms[i](&s, r)) continue;
         if (s.style != SP_TOOL_CALL_OBJECT && !*s.open && !*s.all_open &&
-            s.style != SP_TOOL_CALL_HARMONY) {
+            s.style != SP_TOOL_CALL_HARMONY)
             continue;
-        }
         if ((st = check(&right, &s, r, err))) return st;
         if (right) *out = s;
     }

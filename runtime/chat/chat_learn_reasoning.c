@@ -80,9 +80,8 @@ static enum sp_status try_one(struct sp_chat_format *out, const struct sp_templa
     enum sp_status st;
     size_t end;
 
-    if ((st = sp_probe_render(&around.thinking, t, &probe, false, err)) || !around.thinking) {
+    if ((st = sp_probe_render(&around.thinking, t, &probe, false, err)) || !around.thinking)
         return st;
-    }
     probe.answer = SP_PROBE_PLAIN;
     if ((st = sp_probe_render(&around.plain, t, &probe, false, err))) goto done;
     probe.answer = SP_PROBE_NONE;
@@ -91,9 +90,8 @@ static enum sp_status try_one(struct sp_chat_format *out, const struct sp_templa
     /* a template may print content parts that it does not know as they are */
     end = strlen(out->reasoning_open);
     if (answer == SP_PROBE_REASONING_PARTS && end > 0 &&
-        strchr(">]", out->reasoning_open[end - 1]) == NULL) {
+        strchr(">]", out->reasoning_open[end - 1]) == NULL)
         forget(out);
-    }
 done:
     free(around.thinking);
     free(around.plain);
@@ -120,9 +118,8 @@ static enum sp_status learn_from_empty(struct sp_chat_format *out, const struct 
     close = last_tag(without, size);
     if (close <= same || !sp_probe_tag(out->reasoning_open, without + same, close - same) ||
         !sp_probe_tag(out->reasoning_close, without + close, size - close) ||
-        *out->reasoning_open == '\0') {
+        *out->reasoning_open == '\0')
         forget(out);
-    }
 done:
     free(without);
     free(with);

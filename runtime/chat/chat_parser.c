@@ -121,9 +121,8 @@ static struct found find_tag(const struct sp_chat_parser *p)
     look_for(&found, p->first_open, CALL, p);
     if (*p->format->calls.all_open) look_for(&found, p->format->calls.open, CALL, p);
     if (found.match != SP_TAG_NO && found.at <= at) return found;
-    if (reads_bare(p) && at < pending->len && strchr("{[", pending->at[at]) != NULL) {
+    if (reads_bare(p) && at < pending->len && strchr("{[", pending->at[at]) != NULL)
         found = (struct found){SP_TAG_YES, at, 0, CALL, true};
-    }
     return found;
 }
 
@@ -195,16 +194,14 @@ static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_
     enum sp_status st;
 
     if (!p->reading.constrained || (p->bare && p->reading.tagged_only) ||
-        !sp_partial_call_read(&partial, source)) {
+        !sp_partial_call_read(&partial, source))
         return SP_OK;
-    }
     if (!p->is_started) {
         p->call.name.len = 0;
         if ((st = sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name,
                                    err)) ||
-            (st = sp_strbuf_append(&p->call.name, "", 1, err))) {
+            (st = sp_strbuf_append(&p->call.name, "", 1, err)))
             return st;
-        }
         part.name = p->call.name.at;
         p->reading.part(p->reading.context, &part);
         p->is_started = true;
@@ -233,9 +230,8 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     size_t used;
 
     if ((st = emit_start(p, &source, err)) ||
-        (st = sp_tool_call_read(&read, &p->call, &used, &source, err))) {
+        (st = sp_tool_call_read(&read, &p->call, &used, &source, err)))
         return st;
-    }
     *step = read == SP_VALUE_MORE || p->is_started ? WAIT : AGAIN;
     if (read == SP_VALUE_NONE && !p->is_started) *step = give_up_call(p);
     if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */
@@ -308,9 +304,8 @@ static enum sp_status advance(struct sp_chat_parser *p, bool final, struct sp_er
     enum sp_status st = SP_OK;
     enum step step = AGAIN;
 
-    if (p->format->calls.style == SP_TOOL_CALL_HARMONY) {
+    if (p->format->calls.style == SP_TOOL_CALL_HARMONY)
         return sp_chat_harmony_read(&p->harmony, &p->stream, final, err);
-    }
     while (step == AGAIN && !st) {
         switch (p->state) {
         case CONTENT:

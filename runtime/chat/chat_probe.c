@@ -78,9 +78,8 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_probe 
     fputs("[{\"role\": \"user\", \"content\": \"" QUESTION "\"}", file);
     if (probe->answer != SP_PROBE_NONE) write_answer(file, probe);
     fputc(']', file);
-    if (!(st = sp_close_text(file, &text, err))) {
+    if (!(st = sp_close_text(file, &text, err)))
         st = sp_json_parse(out, text, size, SP_JSON_STRICT, err);
-    }
     free(text);
     return st;
 }
@@ -120,11 +119,10 @@ enum sp_status sp_probe_render(char **text, const struct sp_template *t,
     in.tools = tools;
     if (sp_template_render(text, &len, t, &in, &ours)) {
         *text = NULL;
-        if (exhausted) {
+        if (exhausted)
             st = sp_fail(err, SP_E_CHECK, "%s", ours.text);
-        } else if (ours.status == SP_E_NOMEM || ours.status == SP_E_BUG) {
+        else if (ours.status == SP_E_NOMEM || ours.status == SP_E_BUG)
             st = sp_fail(err, ours.status, "%s", ours.text);
-        }
     } else if (strlen(*text) != len || (!whole && !cut_question(*text))) {
         free(*text);
         *text = NULL;
@@ -142,9 +140,8 @@ size_t sp_probe_same(const char *a, size_t n_a, const char *b, size_t n_b)
     while (n < n_a && n < n_b && a[n] == b[n])
         n++;
     if (n == n_a || n == n_b) return n;
-    for (at = n; at > 0 && a[at - 1] != '>' && a[at - 1] != ']'; at--) {
+    for (at = n; at > 0 && a[at - 1] != '>' && a[at - 1] != ']'; at--)
         if (a[at - 1] == '<' || a[at - 1] == '[') return at - 1;
-    }
     return n;
 }
 

@@ -69,9 +69,8 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
 
     p->grammar = request->response_format;
     if (options.tools == NULL &&
-        (request->response_format == NULL || options.thinking == SP_REASONING_NONE)) {
+        (request->response_format == NULL || options.thinking == SP_REASONING_NONE))
         return SP_OK;
-    }
     if ((st = list_ends(&ends, &options.n_ends, p, err))) return st;
     options.ends = ends;
     st = sp_chat_grammar(&p->own_grammar, &options, err);
@@ -195,9 +194,8 @@ static enum sp_status take_ids(struct sp_chat_prompt *p, const struct sp_chat_re
     enum sp_status st;
 
     if ((st = sp_copy_text(&p->text, "", 0, err)) ||
-        (st = sp_new(&p->ids, request->n_ids, sizeof *p->ids, err))) {
+        (st = sp_new(&p->ids, request->n_ids, sizeof *p->ids, err)))
         return st;
-    }
     memcpy(p->ids, request->ids, request->n_ids * sizeof *p->ids);
     p->n_ids = request->n_ids;
     p->grammar = request->response_format;
@@ -246,9 +244,8 @@ static enum sp_status read_conversation(struct sp_chat_prompt *p,
     enum sp_status st;
 
     if ((st = sp_template_request_read(&parsed, request, SP_JSON_STRICT, err)) ||
-        (st = render(p, &parsed, err))) {
+        (st = render(p, &parsed, err)))
         goto done;
-    }
     /* Text around a gap is not a conversation: the text that fills the gap is content. */
     p->content_only = parsed.messages == NULL;
     p->grammar = request->response_format;
@@ -268,15 +265,13 @@ enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_
     enum sp_status st;
 
     if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err)) ||
-        (st = sp_new(&p, 1, sizeof *p, err))) {
+        (st = sp_new(&p, 1, sizeof *p, err)))
         return st;
-    }
     p->chat = chat;
     if ((st = list_end_ids(p, &r, err)) ||
         (st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err)) ||
-        (st = limit_reasoning(p, &r, err))) {
+        (st = limit_reasoning(p, &r, err)))
         goto done;
-    }
     *out = p;
     p = NULL;
 done:

@@ -65,9 +65,8 @@ enum sp_status sp_chat_reader_open(struct sp_chat_reader **out, const struct sp_
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
 
-    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_chat_reader_options", err))) {
+    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_chat_reader_options", err)))
         return st;
-    }
     if ((st = sp_new(&reader, 1, sizeof *reader, err))) return st;
     reader->prompt = prompt;
     reader->options = o;
@@ -93,9 +92,8 @@ static enum sp_status outcome(const struct sp_chat_reader *reader, enum sp_statu
                               struct sp_err *err)
 {
     if (st) return st;
-    if (reader->failure.status) {
+    if (reader->failure.status)
         return sp_fail(err, reader->failure.status, "%s", reader->failure.text);
-    }
     return reader->is_stopped ? sp_fail(err, SP_E_CHECK, "interrupted") : SP_OK;
 }
 
@@ -105,11 +103,10 @@ static enum sp_status feed(struct sp_chat_reader *reader, const char *text, size
     const struct sp_chat_part content = {SP_CHAT_CONTENT, text, size, NULL};
     enum sp_status st = SP_OK;
 
-    if (reader->parser) {
+    if (reader->parser)
         st = sp_chat_parser_feed(reader->parser, text, size, special, err);
-    } else if (size > 0) {
+    else if (size > 0)
         take_part(reader, &content);
-    }
     return outcome(reader, st, err);
 }
 

@@ -27,16 +27,15 @@ enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, s
     size_t at = 0;
 
     for (; *tag; tag++) {
-        if (sp_is_whitespace(*tag)) {
+        if (sp_is_whitespace(*tag))
             at += sp_whitespace_run(text + at, size - at);
-        } else if (*tag == SP_TAG_ANY) {
+        else if (*tag == SP_TAG_ANY)
             while (at < size && sp_is_word(text[at]))
                 at++;
-        } else if (at == size) {
+        else if (at == size)
             return SP_TAG_MAYBE;
-        } else if (text[at++] != *tag) {
+        else if (text[at++] != *tag)
             return SP_TAG_NO;
-        }
     }
     *len = at;
     return SP_TAG_YES;

@@ -59,9 +59,8 @@ static bool find_after_name(struct reading *r, struct sp_partial_call *out,
 
     if (brace == NULL) return false;
     if (*s->before_arguments &&
-        sp_tag_find(s->before_arguments, r->text, r->size, &at, &len) != SP_TAG_YES) {
+        sp_tag_find(s->before_arguments, r->text, r->size, &at, &len) != SP_TAG_YES)
         return false;
-    }
     out->name = sp_whitespace_run(r->text, r->size);
     if (!*s->before_arguments) at = (size_t)(brace - r->text);
     out->n_name = sp_trim_whitespace(r->text + out->name, at - out->name);
@@ -83,8 +82,7 @@ bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call
     if (r.at == r.size || r.text[r.at] != '{') return false;
     out->arguments = r.at;
     out->n_arguments = r.size - r.at;
-    if (sp_tool_value_json_end(&end, r.text + r.at, r.size - r.at) == SP_VALUE_READ) {
+    if (sp_tool_value_json_end(&end, r.text + r.at, r.size - r.at) == SP_VALUE_READ)
         out->n_arguments = end;
-    }
     return true;
 }

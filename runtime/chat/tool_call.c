@@ -24,9 +24,8 @@ static enum sp_status set_name(struct sp_tool_call *call, const char *name, size
 bool sp_tool_call_name_possible(const char *name, size_t size)
 {
     if (size == 0 || size > MAX_NAME) return false;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         if ((unsigned char)name[i] <= ' ' || strchr("<>{}()\"'", name[i]) != NULL) return false;
-    }
     return true;
 }
 
@@ -97,9 +96,8 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_tool_call 
         if ((st = set_name(call, only.key, strlen(only.key), err))) return st;
         return append_arguments(read, &call->arguments, only.value, err);
     }
-    if (sp_json_kind(sp_json_get(object, "function")) == SP_JSON_OBJECT) {
+    if (sp_json_kind(sp_json_get(object, "function")) == SP_JSON_OBJECT)
         object = sp_json_get(object, "function");
-    }
     name = member(object, s->name_key, names);
     value = member(object, s->arguments_key, arguments);
     text = sp_json_to_string(name, &size);
@@ -153,9 +151,8 @@ static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, co
     *name = from;
     *n_name = sp_trim_whitespace(text + from, i - from);
     *at = i + len;
-    if (match == SP_TAG_YES) {
+    if (match == SP_TAG_YES)
         return sp_tool_call_name_possible(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
-    }
     return *n_name == 0 || sp_tool_call_name_possible(text + from, *n_name) ? SP_VALUE_MORE
                                                                             : SP_VALUE_NONE;
 }
@@ -262,9 +259,8 @@ static enum sp_status append_value(struct sp_tool_call *call, const struct sp_to
     if (call->arguments.len > 1 && (st = sp_strbuf_append(&call->arguments, ", ", 2, err)))
         return st;
     if ((st = sp_tool_value_string(&call->arguments, key, strlen(key), err)) ||
-        (st = sp_strbuf_append(&call->arguments, ": ", 2, err))) {
+        (st = sp_strbuf_append(&call->arguments, ": ", 2, err)))
         return st;
-    }
     if (is_text) return sp_tool_value_string(&call->arguments, value, size, err);
     return sp_tool_value_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
 }
@@ -325,14 +321,12 @@ static enum sp_status read_arguments(enum sp_value_read *read, struct sp_tool_ca
     }
     if (*s->close) closes = sp_tag_match(s->close, in->text + *at, in->size - *at, &len);
     *read = SP_VALUE_READ;
-    if (closes == SP_TAG_YES || (in->final && (closes == SP_TAG_MAYBE || *at == in->size))) {
+    if (closes == SP_TAG_YES || (in->final && (closes == SP_TAG_MAYBE || *at == in->size)))
         return SP_OK;
-    }
-    if (match == SP_TAG_MAYBE || closes == SP_TAG_MAYBE) {
+    if (match == SP_TAG_MAYBE || closes == SP_TAG_MAYBE)
         *read = SP_VALUE_MORE;
-    } else if (*s->close) {
+    else if (*s->close)
         *read = SP_VALUE_NONE;
-    }
     return SP_OK;
 }
 
@@ -348,9 +342,8 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_tool_call 
     if ((st = set_name(call, in->text + name, n_name, err)) ||
         (st = sp_strbuf_append(&call->arguments, "{", 1, err)) ||
         (st = read_arguments(read, call, &at, in, err)) || *read != SP_VALUE_READ ||
-        (st = sp_strbuf_append(&call->arguments, "}", 1, err))) {
+        (st = sp_strbuf_append(&call->arguments, "}", 1, err)))
         return st;
-    }
     *used = at;
     /* an object with a repeated key is refused */
     if ((st = parse_object(&object, call->arguments.at, call->arguments.len, err))) return st;
@@ -386,9 +379,7 @@ enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *
     }
     if (st) return st;
     if (*read == SP_VALUE_MORE && in->final) *read = SP_VALUE_NONE;
-    if (*read == SP_VALUE_READ && in->bare &&
-        sp_tool_value_tool(in->tools, call->name.at) == NULL) {
+    if (*read == SP_VALUE_READ && in->bare && sp_tool_value_tool(in->tools, call->name.at) == NULL)
         *read = SP_VALUE_NONE;
-    }
     return SP_OK;
 }

@@ -115,9 +115,7 @@ static enum sp_status append_escape(struct sp_strbuf *out, const char *text, siz
     char hex[7];
 
     *n = 1;
-    if (strchr(same, *text) != NULL) {
-        return sp_strbuf_append(out, (char[]){'\\', *text}, 2, err);
-    }
+    if (strchr(same, *text) != NULL) return sp_strbuf_append(out, (char[]){'\\', *text}, 2, err);
     if (*text == '\'') return sp_strbuf_append(out, text, 1, err);
     if (*text == 'x') {
         snprintf(hex, sizeof hex, "\\u00");
@@ -197,9 +195,8 @@ static const char *literal(const char *word, size_t size)
 {
     static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == size && memcmp(words[i], word, size) == 0) return words[i % 3];
-    }
     return NULL;
 }
 
@@ -301,15 +298,13 @@ enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *ou
     if (size == 0 || strchr("{[(", *text) == NULL || !*text) return SP_OK;
     do {
         r.at += sp_whitespace_run(text + r.at, size - r.at);
-        if (r.at == size) {
+        if (r.at == size)
             *read = SP_VALUE_MORE;
-        } else {
+        else
             st = read_token(read, &r);
-        }
     } while (!st && *read == SP_VALUE_READ && r.depth > 0);
-    if (!st && *read == SP_VALUE_READ && !is_json(out->at + r.begin, out->len - r.begin)) {
+    if (!st && *read == SP_VALUE_READ && !is_json(out->at + r.begin, out->len - r.begin))
         *read = SP_VALUE_NONE;
-    }
     if (*read != SP_VALUE_READ) out->len = r.begin;
     *end = r.at;
     return st;
@@ -345,9 +340,8 @@ bool sp_tool_value_is_text(const struct sp_json *function, const char *key)
     const struct sp_json *property = sp_json_get(sp_json_get(parameters, "properties"), key);
     const struct sp_json *type = sp_json_get(property, "type");
 
-    for (size_t i = 0; i < sp_json_len(type); i++) {
+    for (size_t i = 0; i < sp_json_len(type); i++)
         if (is_text_type(sp_json_at(type, i))) return true;
-    }
     return property == NULL || is_text_type(type);
 }
 
@@ -365,9 +359,7 @@ enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const struct sp_json *
     if (sp_tool_value_is_text(sp_tool_value_tool(tools, function), key))
         return sp_tool_value_string(out, text, size, err);
     if (n > 0 && is_json(bare, n)) return sp_strbuf_append(out, bare, n, err);
-    if ((json = literal(bare, n)) != NULL) {
-        return sp_strbuf_append(out, json, strlen(json), err);
-    }
+    if ((json = literal(bare, n)) != NULL) return sp_strbuf_append(out, json, strlen(json), err);
     if (n > 0 && (*bare == '{' || *bare == '[')) {
         size_t begin = out->len;
         if ((st = sp_tool_value_read(&read, out, &end, bare, n, &python, err))) return st;

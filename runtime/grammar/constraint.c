@@ -34,9 +34,8 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
     if ((st = sp_grammar_matcher_open(&c->matcher, options->grammar, err)) ||
         (st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err)) ||
         (st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err)) ||
-        (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
+        (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err)))
         goto done;
-    }
     if (c->options.work == 0) c->options.work = MOST_WORK;
     if (options->memory) sp_grammar_matcher_bound(c->matcher, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
@@ -83,9 +82,8 @@ static bool find_own_token(const struct sp_constraint *c, size_t *number, uint32
 {
     const struct sp_grammar *g = c->options.grammar;
 
-    for (*number = 0; *number < g->n_tokens; ++*number) {
+    for (*number = 0; *number < g->n_tokens; ++*number)
         if (g->tokens[*number] == id) return true;
-    }
     return false;
 }
 
@@ -129,9 +127,8 @@ static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err
 
     if ((st = sp_grow(&c->ids, &c->cap_ids, c->n_ids + 1, sizeof *c->ids, err)) ||
         (st = sp_grow(&c->states, &c->cap_states, c->n_ids + 2, sizeof *c->states, err)) ||
-        (st = read_token(c, &state, c->n_ids, id, err))) {
+        (st = read_token(c, &state, c->n_ids, id, err)))
         return st;
-    }
     c->ids[c->n_ids++] = id;
     c->states[c->n_ids] = state;
     return SP_OK;
@@ -150,9 +147,8 @@ static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const
     while (same < n && same < c->n_ids && c->ids[same] == ids[same])
         same++;
     if (same < n) c->n_ids = same;
-    while (c->n_ids < n) {
+    while (c->n_ids < n)
         if ((st = append(c, ids[c->n_ids], err))) return st;
-    }
     *state = c->states[n];
     return SP_OK;
 }
@@ -262,9 +258,8 @@ uint32_t sp_constraint_token(const struct sp_constraint *c, size_t number)
 
 static bool is_end(const struct sp_constraint *c, uint32_t id)
 {
-    for (size_t i = 0; i < c->options.n_ends; i++) {
+    for (size_t i = 0; i < c->options.n_ends; i++)
         if (c->ends[i] == id) return true;
-    }
     return false;
 }
 
@@ -298,9 +293,8 @@ static enum sp_status mask_logits(struct sp_constraint *c, struct sp_logits *log
     *n = 1;
     if (logits->best == SIZE_MAX) return SP_OK;
     if (c->options.takes_best &&
-        (st = find_possible(c, &possible, state, n_tokens, (uint32_t)logits->best, err))) {
+        (st = find_possible(c, &possible, state, n_tokens, (uint32_t)logits->best, err)))
         return st;
-    }
     if (possible) return SP_OK;
     if ((st = sp_token_masks_find(c->masks, &m, state, drops_space(c, n_tokens), err))) return st;
     *n = 0;
@@ -358,9 +352,7 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
     uint32_t at;
     enum sp_status st = find_state(c, &at, ids, pos, NULL);
 
-    if (st == SP_OK) {
-        st = find_possible(c, possible, at, pos - c->options.start, ids[pos], NULL);
-    }
+    if (st == SP_OK) st = find_possible(c, possible, at, pos - c->options.start, ids[pos], NULL);
     if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: draft tokens of a grammar");
     if (st) *possible = false;
     if (!*possible || inner->adopt == NULL) return SP_OK;
@@ -384,9 +376,8 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     sp_grammar_matcher_begin_probe(c->matcher);
     if (mask_logits_at(c, &left, &n, &refused, ids, pos, NULL) &&
         ((st = sp_token_masks_check_work(c->masks, err)) ||
-         (st = mask_logits_at(c, &left, &n, &refused, ids, pos, err)))) {
+         (st = mask_logits_at(c, &left, &n, &refused, ids, pos, err))))
         return st;
-    }
     if (refused) {
         return sp_fail(err, SP_E_BUG, "position %zu is after the end of what the grammar allows",
                        pos);

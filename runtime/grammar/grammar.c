@@ -17,9 +17,8 @@ static uint32_t add_node(struct sp_grammar *g, struct sp_node node)
                         SP_GRAMMAR_NODES);
         return SP_GRAMMAR_NEVER;
     }
-    if (sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes, &g->err)) {
+    if (sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes, &g->err))
         return SP_GRAMMAR_NEVER;
-    }
     g->nodes[g->n_nodes] = node;
     return (uint32_t)g->n_nodes++;
 }
@@ -146,9 +145,8 @@ uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next)
                             SP_GRAMMAR_TOKENS);
         }
         if (g->err.status ||
-            sp_grow(&g->tokens, &g->cap_tokens, number + 1, sizeof *g->tokens, &g->err)) {
+            sp_grow(&g->tokens, &g->cap_tokens, number + 1, sizeof *g->tokens, &g->err))
             return SP_GRAMMAR_NEVER;
-        }
         g->tokens[g->n_tokens++] = id;
     }
     return sp_grammar_text(g, (const char[]){(char)SP_GRAMMAR_TOKEN, (char)number}, 2, next);
@@ -323,9 +321,8 @@ static enum sp_status check_recursion(const struct sp_grammar *g, struct sp_err 
         (st = sp_new(&w.open, g->n_rules, sizeof *w.open, err)) ||
         (st = sp_new(&w.first, g->n_rules, sizeof *w.first, err)) ||
         (st = sp_new(&w.waiting, g->n_nodes, sizeof *w.waiting, err)) ||
-        (st = sp_new(&w.seen, g->n_nodes, sizeof *w.seen, err))) {
+        (st = sp_new(&w.seen, g->n_nodes, sizeof *w.seen, err)))
         goto done;
-    }
     for (uint32_t rule = 0; rule < g->n_rules && !st; rule++) {
         if (w.color[rule] == NEW) enter(&w, rule);
         while (w.n_open > 0 && !st)
@@ -368,12 +365,10 @@ static enum sp_status find_classes(struct sp_grammar *g, struct sp_err *err)
 
     if (st) return st;
     g->n_classes = 1;
-    for (size_t i = 0; i < g->n_nodes; i++) {
+    for (size_t i = 0; i < g->n_nodes; i++)
         if (g->nodes[i].kind == SP_NODE_BYTES) used[g->nodes[i].operand] = true;
-    }
-    for (size_t i = 0; i < g->n_sets; i++) {
+    for (size_t i = 0; i < g->n_sets; i++)
         if (used[i]) split_classes(g, &g->sets[i]);
-    }
     for (unsigned byte = 0; byte < 256; byte++) {
         g->byte_of[g->class_of[byte]] = (uint8_t)byte;
         g->class_size[g->class_of[byte]]++;
@@ -387,11 +382,9 @@ enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root, struct sp_
     enum sp_status st;
 
     if (g->err.status) return sp_fail(err, g->err.status, "%s", g->err.text);
-    for (size_t i = 0; i < g->n_rules; i++) {
-        if (!g->rules[i].defined) {
+    for (size_t i = 0; i < g->n_rules; i++)
+        if (!g->rules[i].defined)
             return sp_fail(err, SP_E_INPUT, "%s is not defined", name_of(g, (uint32_t)i));
-        }
-    }
     if ((st = check_recursion(g, err)) || (st = find_classes(g, err))) return st;
     g->root = root;
     return SP_OK;

@@ -22,13 +22,11 @@ size_t sp_char_ranges_normalize(struct sp_char_range *ranges, size_t n)
 
     if (n == 0) return 0;
     qsort(ranges, n, sizeof *ranges, compare_ranges);
-    for (size_t i = 1; i < n; i++) {
-        if (ranges[kept].last != UINT32_MAX && ranges[i].first > ranges[kept].last + 1) {
+    for (size_t i = 1; i < n; i++)
+        if (ranges[kept].last != UINT32_MAX && ranges[i].first > ranges[kept].last + 1)
             ranges[++kept] = ranges[i];
-        } else if (ranges[i].last > ranges[kept].last) {
+        else if (ranges[i].last > ranges[kept].last)
             ranges[kept].last = ranges[i].last;
-        }
-    }
     return kept + 1;
 }
 
@@ -103,9 +101,8 @@ static uint32_t find_cut(uint32_t first, uint32_t last)
 {
     static const uint32_t longest[] = {0x7F, 0x7FF, 0xFFFF};
 
-    for (size_t i = 0; i < sizeof longest / sizeof *longest; i++) {
+    for (size_t i = 0; i < sizeof longest / sizeof *longest; i++)
         if (first <= longest[i] && longest[i] < last) return longest[i];
-    }
     if (last <= longest[0]) return last;
     for (unsigned bits = 6; bits <= 18; bits += 6) {
         uint32_t mask = ((uint32_t)1 << bits) - 1;

@@ -112,9 +112,8 @@ static struct named *take_name(struct gbnf *b)
     }
     if (b->n_names == MOST_NAMES) fail(b, "too many rules");
     if (b->g->err.status ||
-        sp_grow(&b->names, &b->cap_names, b->n_names + 1, sizeof *b->names, &b->g->err)) {
+        sp_grow(&b->names, &b->cap_names, b->n_names + 1, sizeof *b->names, &b->g->err))
         return NULL;
-    }
     b->names[b->n_names] = (struct named){
         .name = b->text + at,
         .len = b->pos - at,
@@ -139,9 +138,8 @@ static uint32_t take_hex(struct gbnf *b, size_t n)
         }
         value = value << 4 | (uint32_t)((digit - digits) % 16);
     }
-    if (value > MOST_CHAR || (value >= 0xD800 && value <= 0xDFFF)) {
+    if (value > MOST_CHAR || (value >= 0xD800 && value <= 0xDFFF))
         fail(b, "not the number of a Unicode character");
-    }
     return value;
 }
 
@@ -197,9 +195,8 @@ static void take_class(struct gbnf *b)
         if (range.last < range.first)
             fail_at(b, at, SP_E_INPUT, "a range that ends before it begins");
         if (b->g->err.status ||
-            sp_grow(&b->class, &b->cap_class, b->n_class + 1, sizeof *b->class, &b->g->err)) {
+            sp_grow(&b->class, &b->cap_class, b->n_class + 1, sizeof *b->class, &b->g->err))
             return;
-        }
         b->class[b->n_class++] = range;
     }
     sp_grammar_sequence_add_chars(&b->sequence, b->class, b->n_class, negated);
@@ -358,9 +355,8 @@ static uint32_t find_root(struct gbnf *b)
         if (n->len != sizeof root - 1 || memcmp(n->name, root, n->len) != 0) continue;
         found = sp_grammar_call(b->g, n->rule, 1, 1, SP_GRAMMAR_END);
     }
-    if (found == SP_GRAMMAR_NEVER) {
+    if (found == SP_GRAMMAR_NEVER)
         sp_grammar_fail(b->g, SP_E_INPUT, "the grammar has no rule \"root\"");
-    }
     return found;
 }
 
@@ -374,9 +370,8 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
         return sp_fail(err, SP_E_UNSUPPORTED, "the grammar has more than %d bytes",
                        SP_GRAMMAR_TEXT);
     }
-    if (sp_utf8_valid(text, size) != size) {
+    if (sp_utf8_valid(text, size) != size)
         return sp_fail(err, SP_E_INPUT, "the grammar is not valid UTF-8");
-    }
     if ((st = sp_grammar_new(&b.g, err))) return st;
     b.sequence.g = b.g;
     b.sequence.spell = sp_grammar_chars;
@@ -384,11 +379,10 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
     while (b.pos < b.size && !b.g->err.status)
         take_rule(&b);
     st = sp_grammar_finish(b.g, find_root(&b), err);
-    if (st) {
+    if (st)
         sp_grammar_close(b.g);
-    } else {
+    else
         *out = b.g;
-    }
     sp_grammar_sequence_release(&b.sequence);
     free(b.names);
     free(b.class);

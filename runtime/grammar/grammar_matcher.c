@@ -113,9 +113,8 @@ static enum sp_status index_reserve(struct sp_grammar_matcher *m, struct index *
 
     if (2 * (x->n + 1) <= x->n_slots) return SP_OK;
     if ((st = index_init(&grown, 2 * x->n_slots, err))) return st;
-    for (size_t slot = 0; slot < x->n_slots; slot++) {
+    for (size_t slot = 0; slot < x->n_slots; slot++)
         if (x->slots[slot]) index_put(&grown, hash(m, x->slots[slot] - 1), x->slots[slot] - 1);
-    }
     free(x->slots);
     *x = grown;
     return SP_OK;
@@ -138,9 +137,8 @@ static enum sp_status push(struct sp_grammar_matcher *m, uint32_t *stack, struct
         return SP_OK;
     }
     if ((st = index_reserve(m, x, hash_frame, err)) ||
-        (st = sp_grow(&m->frames, &m->cap_frames, m->n_frames + 1, sizeof *m->frames, err))) {
+        (st = sp_grow(&m->frames, &m->cap_frames, m->n_frames + 1, sizeof *m->frames, err)))
         return st;
-    }
     m->frames[m->n_frames] = frame;
     index_put(x, hash, (uint32_t)m->n_frames++);
     *stack = (uint32_t)m->n_frames;
@@ -157,9 +155,8 @@ static void visit(struct sp_grammar_matcher *m, uint32_t node, uint32_t stack)
 
     if (m->too_many) return;
     slot = sp_hash64(&item, sizeof item) % SEEN_SLOTS;
-    for (; m->seen_in[slot] == m->round; slot = (slot + 1) % SEEN_SLOTS) {
+    for (; m->seen_in[slot] == m->round; slot = (slot + 1) % SEEN_SLOTS)
         if (m->seen[slot].node == node && m->seen[slot].stack == stack) return;
-    }
     m->seen[slot] = item;
     m->seen_in[slot] = m->round;
     if (++m->n_visits > VISITS) {
@@ -263,9 +260,8 @@ static enum sp_status add_state(struct sp_grammar_matcher *m, struct sp_err *err
                       err)) ||
         (st = sp_grow(&m->cost, &m->cap_cost, (m->n_states + 1) * n_classes, sizeof *m->cost,
                       err)) ||
-        (st = sp_grow(&m->items, &m->cap_items, m->n_items + m->n_found, sizeof *m->items, err))) {
+        (st = sp_grow(&m->items, &m->cap_items, m->n_items + m->n_found, sizeof *m->items, err)))
         return st;
-    }
     if (m->n_found) memcpy(m->items + m->n_items, m->found, m->n_found * sizeof *m->items);
     m->n_items += m->n_found;
     for (size_t c = 0; c < n_classes; c++) {
@@ -284,9 +280,8 @@ static enum sp_status finish_state(struct sp_grammar_matcher *m, uint32_t *state
     uint64_t hash;
     enum sp_status st;
 
-    while (m->n_queue > 0 && !m->too_many) {
+    while (m->n_queue > 0 && !m->too_many)
         if ((st = expand(m, m->queue[--m->n_queue], err))) return st;
-    }
     m->was_ambiguous = m->was_ambiguous || m->too_many;
     if (m->too_many || (m->n_found == 0 && !m->may_end)) {
         *state = SP_STATE_DEAD;
@@ -324,9 +319,8 @@ static enum sp_status find_next(struct sp_grammar_matcher *m, uint32_t from, uin
     begin_round(m);
     for (size_t i = first; i < first + n; i++) {
         const struct sp_node *node = &g->nodes[m->items[i].node];
-        if (sp_byte_set_has(&g->sets[node->operand], g->byte_of[class])) {
+        if (sp_byte_set_has(&g->sets[node->operand], g->byte_of[class]))
             visit(m, node->next, m->items[i].stack);
-        }
     }
     return finish_state(m, state, err);
 }
@@ -478,9 +472,8 @@ enum sp_status sp_grammar_matcher_open(struct sp_grammar_matcher **out,
     m->most_bytes = MOST_BYTES;
     if ((st = index_init(&m->frame_index, FIRST_SLOTS, err)) ||
         (st = index_init(&m->state_index, FIRST_SLOTS, err)) ||
-        (st = sp_grammar_matcher_forget(m, err))) {
+        (st = sp_grammar_matcher_forget(m, err)))
         goto done;
-    }
     *out = m;
     m = NULL;
 done:

@@ -271,17 +271,16 @@ static void take_element(struct regex *r, unsigned depth)
 {
     int c = peek(r);
 
-    if (take_if(r, '(')) {
+    if (take_if(r, '('))
         take_group(r, depth);
-    } else if (take_if(r, '[')) {
+    else if (take_if(r, '['))
         take_class(r);
-    } else if (c == '*' || c == '+' || c == '?' || c == '{') {
+    else if (c == '*' || c == '+' || c == '?' || c == '{')
         refuse(r, SP_E_INPUT, "there is nothing to be repeated");
-    } else if (c == '^' || c == '$') {
+    else if (c == '^' || c == '$')
         refuse(r, SP_E_UNSUPPORTED, "^ and $ are read at the ends of the pattern only");
-    } else {
+    else
         take_one(r);
-    }
     take_quantifier(r);
 }
 

@@ -34,9 +34,8 @@ static uint32_t escaped(struct sp_grammar *g, uint32_t c, uint32_t next)
 
 static bool is_within(uint32_t c, const struct sp_char_range *ranges, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (c >= ranges[i].first && c <= ranges[i].last) return true;
-    }
     return false;
 }
 
@@ -112,9 +111,8 @@ uint32_t sp_json_any_text(const struct sp_json_grammar *json, uint32_t min, uint
     uint32_t fork;
 
     next = TEXT(g, "\"", next);
-    if (min > 0 || max != SP_NO_LIMIT) {
+    if (min > 0 || max != SP_NO_LIMIT)
         return TEXT(g, "\"", sp_grammar_call(g, json->character, min, max, next));
-    }
     fork = sp_grammar_fork(g);
     sp_grammar_join(g, fork, any_char(g, fork), next);
     return TEXT(g, "\"", fork);

@@ -29,9 +29,8 @@ static unsigned type_of_name(const struct sp_json *name)
 {
     const char *text = sp_json_to_string(name, NULL);
 
-    for (size_t i = 0; text && i < sizeof type_names / sizeof *type_names; i++) {
+    for (size_t i = 0; text && i < sizeof type_names / sizeof *type_names; i++)
         if (strcmp(type_names[i].name, text) == 0) return type_names[i].types;
-    }
     return 0;
 }
 
@@ -91,9 +90,8 @@ static unsigned type_of_value(const struct sp_json *v)
 
 static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
 {
-    for (size_t i = 0; i < sp_json_len(values); i++) {
+    for (size_t i = 0; i < sp_json_len(values); i++)
         if (sp_schema_same_value(s, v, sp_json_at(values, i))) return true;
-    }
     return false;
 }
 
@@ -111,9 +109,8 @@ static bool is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
         if (!sp_schema_is_short(s, part, "enum", values, SP_SCHEMA_VALUES)) return false;
         if (values != values_from && !is_one_of(s, one, values)) return false;
     }
-    for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);) {
+    for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);)
         if (!sp_schema_same_value(s, one, values)) return false;
-    }
     return true;
 }
 
@@ -125,9 +122,8 @@ static uint32_t enum_value(struct sp_schema *s, const struct sp_json *one)
     const char *string = sp_json_to_string(one, &len);
 
     if (string) return sp_json_text(&s->json, string, len, SP_GRAMMAR_END);
-    if (sp_json_print(&text, one, &s->g->err) == SP_OK) {
+    if (sp_json_print(&text, one, &s->g->err) == SP_OK)
         node = sp_grammar_text(s->g, text, strlen(text), SP_GRAMMAR_END);
-    }
     free(text);
     return node;
 }
@@ -172,11 +168,10 @@ static void element_view(struct sp_schema *s, const struct sp_schema_view *v, si
     for (size_t i = 0; i < v->n; i++) {
         const struct sp_schema_place place = s->places[v->parts[i].place];
         const struct sp_json *prefix = sp_json_get(place.json, "prefixItems");
-        if (at < sp_json_len(prefix)) {
+        if (at < sp_json_len(prefix))
             sp_schema_add(s, out, sp_json_at(prefix, at), place.path, "prefixItems", number);
-        } else if (sp_json_has(place.json, "items")) {
+        else if (sp_json_has(place.json, "items"))
             sp_schema_add(s, out, sp_json_get(place.json, "items"), place.path, "items", NULL);
-        }
     }
 }
 
@@ -254,9 +249,8 @@ static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v,
 
     if (types & SP_TYPE_OBJECT) choice = sp_schema_object(s, v);
     if (types & SP_TYPE_ARRAY) choice = sp_grammar_either(g, choice, array(s, v));
-    if (types & SP_TYPE_STRING) {
+    if (types & SP_TYPE_STRING)
         choice = sp_grammar_either(g, choice, sp_schema_string(s, v, SP_GRAMMAR_END));
-    }
     if (types & SP_TYPE_INTEGER) {
         bool whole = !(types & SP_TYPE_FRACTION);
         choice = sp_grammar_either(g, choice, sp_schema_number(s, v, whole, SP_GRAMMAR_END));
@@ -321,12 +315,10 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
     if (v->never) return SP_GRAMMAR_NEVER;
     if (find_choice(s, v, &which, &key)) return choices(s, v, which, key);
     types = sp_schema_types(s, v);
-    if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const")) {
+    if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const"))
         return enum_values(s, v, types);
-    }
-    if (types == SP_TYPE_ANY && sp_schema_keyword_types(s, v) == 0) {
+    if (types == SP_TYPE_ANY && sp_schema_keyword_types(s, v) == 0)
         return sp_grammar_call(s->g, s->json.value, 1, 1, SP_GRAMMAR_END);
-    }
     return either_type(s, v, types);
 }
 
@@ -381,11 +373,10 @@ static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, 
     sp_json_grammar_init(&json, g);
     start =
         as_object ? sp_grammar_call(g, json.object, 1, 1, SP_GRAMMAR_END) : whole(g, &json, root);
-    if ((st = sp_grammar_finish(g, start, err))) {
+    if ((st = sp_grammar_finish(g, start, err)))
         sp_grammar_close(g);
-    } else {
+    else
         *out = g;
-    }
     return st;
 }
 
@@ -395,9 +386,8 @@ enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, s
     struct sp_json *root = NULL;
     enum sp_status st;
 
-    if (size > SP_GRAMMAR_TEXT) {
+    if (size > SP_GRAMMAR_TEXT)
         return sp_fail(err, SP_E_UNSUPPORTED, "the schema has more than %d bytes", SP_GRAMMAR_TEXT);
-    }
     if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
     st = make(out, root, false, err);
     sp_json_free(root);

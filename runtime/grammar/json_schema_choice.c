@@ -44,9 +44,8 @@ static bool are_disjoint_enums(struct sp_schema *s, const struct sp_json *a,
                                const struct sp_json *b)
 {
     for (size_t i = 0; i < n_enum_values(a); i++) {
-        for (size_t k = 0; k < n_enum_values(b); k++) {
+        for (size_t k = 0; k < n_enum_values(b); k++)
             if (sp_schema_same_value(s, enum_value(a, i), enum_value(b, k))) return false;
-        }
     }
     return n_enum_values(a) > 0 && n_enum_values(b) > 0;
 }

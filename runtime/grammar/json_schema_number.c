@@ -108,9 +108,8 @@ static void make_whole(bool has, bool *exclusive, double *bound, double (*toward
 
 static bool is_zero_from(const struct bound *b, size_t i)
 {
-    for (; i < MOST_DIGITS; i++) {
+    for (; i < MOST_DIGITS; i++)
         if (b->digits[i] != '0') return false;
-    }
     return true;
 }
 
@@ -162,9 +161,8 @@ static uint32_t all_digits(struct span *p, unsigned bounds)
             if (tight & ~bounds) continue;
             uint32_t choice = n < n_digits ? digit_choice(p, n, tight) : SP_GRAMMAR_NEVER;
             if (n == p->n_whole && n < n_digits) choice = sp_grammar_text(p->g, ".", 1, choice);
-            if (n >= p->n_whole && may_end(p, n, tight)) {
+            if (n >= p->n_whole && may_end(p, n, tight))
                 choice = sp_grammar_either(p->g, choice, p->next);
-            }
             p->at[n][tight] = choice;
         }
     }

@@ -54,9 +54,8 @@ void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *v,
             strings = name != NULL;
             if (strings) add_name(s, p, name);
         }
-        if (!strings) {
+        if (!strings)
             sp_schema_fail(s, part, "required", SP_E_INPUT, "expected an array of strings");
-        }
     }
 }
 
@@ -82,11 +81,10 @@ void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, con
         const struct sp_schema_place place = s->places[v->parts[i].place];
         const struct sp_json *named = sp_json_get(place.json, "properties");
         const char other[] = "additionalProperties";
-        if (name && sp_json_has(named, name)) {
+        if (name && sp_json_has(named, name))
             sp_schema_add(s, out, sp_json_get(named, name), place.path, "properties", name);
-        } else if (sp_json_has(place.json, other)) {
+        else if (sp_json_has(place.json, other))
             sp_schema_add(s, out, sp_json_get(place.json, other), place.path, other, NULL);
-        }
     }
 }
 

@@ -73,9 +73,7 @@ static uint32_t matching(struct sp_schema *s, const struct sp_schema_part *part,
     if (pattern == NULL || s->g->err.status) return SP_GRAMMAR_NEVER;
     next = sp_grammar_text(s->g, "\"", 1, next);
     next = sp_grammar_regex(s->g, pattern, len, sp_json_spell, next);
-    if (s->g->err.status) {
-        sp_context(&s->g->err, "%s/%s", s->places[part->place].path, key);
-    }
+    if (s->g->err.status) sp_context(&s->g->err, "%s/%s", s->places[part->place].path, key);
     return sp_grammar_text(s->g, "\"", 1, next);
 }
 
@@ -170,9 +168,8 @@ static void close_level(struct name_walk *f)
 
 static bool is_plain(const char *name)
 {
-    for (; *name; name++) {
+    for (; *name; name++)
         if ((unsigned char)*name < 0x20 || *name == '"' || *name == '\\') return false;
-    }
     return true;
 }
 
@@ -209,9 +206,8 @@ static void add_names(struct name_walk *f, const char *const *names, size_t n)
         memcpy(sorted, names, n * sizeof *sorted);
         qsort(sorted, n, sizeof *sorted, compare_names);
     }
-    for (size_t i = 0; i < n && !f->g->err.status; i++) {
+    for (size_t i = 0; i < n && !f->g->err.status; i++)
         if (is_plain(sorted[i])) add_name(f, sorted[i]);
-    }
     free(sorted);
 }
 

@@ -84,9 +84,8 @@ static const struct keyword {
 
 static const struct keyword *find_keyword(const char *name)
 {
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keywords[i].name, name) == 0) return &keywords[i];
-    }
     return NULL;
 }
 
@@ -103,15 +102,13 @@ static enum sp_status append_name(struct sp_strbuf *path, const char *name, stru
 {
     enum sp_status st = sp_strbuf_append(path, "/", 1, err);
 
-    for (; *name && !st; name++) {
-        if (*name == '~') {
+    for (; *name && !st; name++)
+        if (*name == '~')
             st = sp_strbuf_append(path, "~0", 2, err);
-        } else if (*name == '/') {
+        else if (*name == '/')
             st = sp_strbuf_append(path, "~1", 2, err);
-        } else {
+        else
             st = sp_strbuf_append(path, name, 1, err);
-        }
-    }
     return st;
 }
 
@@ -145,9 +142,8 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
     struct sp_strbuf text = {0};
     struct sp_err *err = &s->g->err;
 
-    for (size_t i = 0; i < s->n_places; i++) {
+    for (size_t i = 0; i < s->n_places; i++)
         if (s->places[i].json == json) return (uint32_t)i;
-    }
     if (err->status) return 0;
     if (s->n_places == SP_SCHEMA_PLACES) {
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "the schema has more than %d subschemas",
@@ -223,9 +219,7 @@ static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_
         read_name(name, &pointer);
         at = member_of(at, name);
     }
-    if (at == NULL) {
-        sp_schema_fail(s, part, "$ref", SP_E_INPUT, "not found in the schema");
-    }
+    if (at == NULL) sp_schema_fail(s, part, "$ref", SP_E_INPUT, "not found in the schema");
     free(name);
     return at;
 }
@@ -292,9 +286,8 @@ static void add_referenced(struct sp_schema *s, struct sp_schema_view *v, size_t
         if ((to = follow(s, &part, ref)) == NULL) return;
         add_part(s, v, to, ref, NULL, NULL);
     }
-    if (all && sp_json_kind(all) != SP_JSON_ARRAY) {
+    if (all && sp_json_kind(all) != SP_JSON_ARRAY)
         sp_schema_fail(s, &part, "allOf", SP_E_INPUT, "expected an array");
-    }
     for (size_t k = 0; k < sp_json_len(all) && sp_json_kind(all) == SP_JSON_ARRAY; k++) {
         snprintf(number, sizeof number, "%zu", k);
         add_part(s, v, sp_json_at(all, k), s->places[part.place].path, "allOf", number);
@@ -325,9 +318,8 @@ static bool same_view(const struct sp_schema_view *a, const struct sp_schema_vie
     for (size_t i = 0; i < a->n; i++) {
         const struct sp_schema_part *x = &a->parts[i], *y = &b->parts[i];
         if (x->place != y->place || x->any_chosen != y->any_chosen ||
-            x->one_chosen != y->one_chosen) {
+            x->one_chosen != y->one_chosen)
             return false;
-        }
     }
     return true;
 }
@@ -338,9 +330,8 @@ uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view)
     uint32_t rule;
 
     if (s->g->err.status) return 0; /* the view may have a place that could not be added */
-    for (size_t i = 0; i < s->n_jobs; i++) {
+    for (size_t i = 0; i < s->n_jobs; i++)
         if (same_view(&s->jobs[i].view, view)) return s->jobs[i].rule;
-    }
     if (s->n_jobs == SP_SCHEMA_VIEWS) {
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED,
                         "the schema combines its parts in more than %d ways", SP_SCHEMA_VIEWS);
@@ -406,10 +397,8 @@ unsigned sp_schema_keyword_types(const struct sp_schema *s, const struct sp_sche
 {
     unsigned types = 0;
 
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
-        if (keywords[i].types && sp_schema_has(s, view, keywords[i].name)) {
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (keywords[i].types && sp_schema_has(s, view, keywords[i].name))
             types |= keywords[i].types;
-        }
-    }
     return types;
 }

@@ -85,23 +85,20 @@ static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, 
         const struct sp_trie_node *node = &t->nodes[i];
         uint32_t state = k->path[node->depth];
         bool dropped = drop && node->byte == ' ' && node->depth == 0;
-        if (drop && node->byte == ' ' && node->depth == 1 && t->nodes[i - 1].byte == ' ') {
+        if (drop && node->byte == ' ' && node->depth == 1 && t->nodes[i - 1].byte == ' ')
             state = SP_STATE_DEAD;
-        }
         if (node->byte == SP_GRAMMAR_TOKEN) state = SP_STATE_DEAD;
         if (!dropped && state != SP_STATE_DEAD &&
             ((st = sp_grammar_matcher_step(k->options.matcher, &state, node->byte, err)) ||
-             (st = sp_token_masks_check_work(k, err)))) {
+             (st = sp_token_masks_check_work(k, err))))
             return st;
-        }
         if (state == SP_STATE_DEAD) {
             i = node->after;
             continue;
         }
         for (uint32_t id = dropped ? SP_TOKEN_NONE : node->token; id != SP_TOKEN_NONE;
-             id = t->same[id]) {
+             id = t->same[id])
             if (id < k->options.n_vocab) allow(m, id);
-        }
         k->path[node->depth + 1] = state;
         i++;
     }
@@ -118,9 +115,8 @@ static enum sp_status add_own_tokens(struct sp_token_masks *k, struct kept *m, s
         uint32_t state = m->state;
         if ((st = sp_grammar_matcher_read_token(k->options.matcher, &state, number, err)))
             return st;
-        if (state != SP_STATE_DEAD && g->tokens[number] < k->options.n_vocab) {
+        if (state != SP_STATE_DEAD && g->tokens[number] < k->options.n_vocab)
             allow(m, g->tokens[number]);
-        }
     }
     return SP_OK;
 }
@@ -129,10 +125,9 @@ static size_t count_bits(const uint64_t *bits, size_t n_words)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < n_words; i++) {
+    for (size_t i = 0; i < n_words; i++)
         for (uint64_t word = bits[i]; word; word &= word - 1)
             n++;
-    }
     return n;
 }
 
@@ -164,9 +159,8 @@ static enum sp_status make_mask(struct sp_token_masks *k, struct kept **out, uin
     m = *out;
     m->state = state;
     for (size_t i = 0;
-         i < k->options.n_ends && sp_grammar_matcher_may_end(k->options.matcher, state); i++) {
+         i < k->options.n_ends && sp_grammar_matcher_may_end(k->options.matcher, state); i++)
         if (k->options.ends[i] < k->options.n_vocab) allow(m, k->options.ends[i]);
-    }
     if ((st = walk(k, m, drop, err)) || (st = add_own_tokens(k, m, err))) return st;
     m->mask = (struct sp_token_mask){m->bits, count_bits(m->bits, (k->options.n_vocab + 63) / 64),
                                      m->mask.only};
@@ -184,9 +178,8 @@ enum sp_status sp_token_masks_find(struct sp_token_masks *k, const struct sp_tok
         return SP_OK;
     }
     if ((st = make_mask(k, &made, state, drop, err)) ||
-        (st = sp_grow(&k->mask_of, &k->cap_mask_of, (size_t)state + 1, sizeof *k->mask_of, err))) {
+        (st = sp_grow(&k->mask_of, &k->cap_mask_of, (size_t)state + 1, sizeof *k->mask_of, err)))
         return st;
-    }
     while (k->n_mask_of <= state)
         k->mask_of[k->n_mask_of++] = 0;
     if (!drop) k->mask_of[state] = (uint32_t)(made - k->kept) + 1;

@@ -25,9 +25,8 @@ enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
     ws->block_conv = s;
     s->n_groups = c->n_hidden / c->conv_group;
     s->ld = sp_matrix_ld(2 * c->n_conv_taps * s->n_groups);
-    if (!sp_mul(&n, ws->max_rows, s->ld)) {
+    if (!sp_mul(&n, ws->max_rows, s->ld))
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    }
     if ((st = sp_new_aligned(&s->dynamic, n, sizeof *s->dynamic, err))) return st;
     return sp_new_aligned(&s->row, c->n_hidden, sizeof *s->row, err);
 }

@@ -43,9 +43,8 @@ void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t l
                          size_t n_committed)
 {
     assert(n >= n_committed && n - n_committed <= h->max_logged);
-    for (size_t i = 0; i < h->n_before + n - n_committed; i++) {
+    for (size_t i = 0; i < h->n_before + n - n_committed; i++)
         memcpy(h->rows + i * h->width, input + (n_committed + i) * ld, h->width * sizeof *input);
-    }
 }
 
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more)

@@ -103,9 +103,8 @@ static size_t caches_size(const struct sp_decoder *d, size_t n)
 {
     size_t size = 0;
 
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
         if (d->caches[i].keys) size += sp_remote_cache_size(&d->caches[i], n);
-    }
     return size;
 }
 
@@ -113,17 +112,15 @@ static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err 
 {
     enum sp_status st = SP_OK;
 
-    for (unsigned i = 0; i < d->model->config.n_layers && !st; i++) {
+    for (unsigned i = 0; i < d->model->config.n_layers && !st; i++)
         if (d->caches[i].keys) st = sp_remote_cache_grow(&d->caches[i], n, err);
-    }
     return st;
 }
 
 static void shrink_caches(struct sp_decoder *d, size_t n)
 {
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
         if (d->caches[i].keys) sp_remote_cache_shrink(&d->caches[i], n);
-    }
 }
 
 /* n rounded up to a step of growth, at most all positions. */
@@ -205,12 +202,10 @@ done:
 void sp_decoder_close(struct sp_decoder *d)
 {
     if (d == NULL) return;
-    if (d->caches && d->options.budget) {
+    if (d->caches && d->options.budget)
         sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
-    }
-    for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++) {
+    for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++)
         sp_remote_cache_release(&d->caches[i]);
-    }
     free(d->caches);
     free(d->keys);
     for (size_t i = 0; i < 2; i++)
@@ -265,9 +260,8 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
 
     if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
     if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = sp_recurrent_digest(d, layer);
-    if (l->mixers & SP_MIXER_SHORT_CONV) {
+    if (l->mixers & SP_MIXER_SHORT_CONV)
         digests[1] = sp_conv_history_digest(&d->short_histories[layer]);
-    }
     return sp_hash64(digests, sizeof digests);
 }
 

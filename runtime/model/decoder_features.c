@@ -21,9 +21,8 @@ static void norm_features(void *context, size_t t, unsigned worker)
     memcpy(row, job->features + t * width, width * sizeof *row);
     if (ws->model->feature_norm == NULL) return;
     if (config->taps_normed) part = config->target_hidden;
-    for (size_t i = 0; i < width; i += part) {
+    for (size_t i = 0; i < width; i += part)
         ws->backend->vector->rms_norm(row + i, row + i, ws->model->feature_norm + i, part, eps);
-    }
 }
 
 void sp_decoder_fuse_features(struct sp_decoder *d, float *out, const float *features, size_t n)

@@ -27,12 +27,10 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer,
     size_t n = sp_recurrent_spans(d, layer, spans);
     enum sp_status st = SP_OK;
 
-    if (l->mixers & SP_RECURRENT_MIXERS) {
+    if (l->mixers & SP_RECURRENT_MIXERS)
         sp_head_state_flush(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
-    }
-    if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer) {
+    if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer)
         st = sp_remote_cache_transfer(&d->caches[layer], file, len, err);
-    }
     for (size_t k = 0; st == SP_OK && k < n; k++)
         st = sp_session_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);
     return st;

@@ -92,11 +92,10 @@ static void norm_row(void *context, size_t t, unsigned worker)
     float *hidden = ws->hidden.x + t * ws->hidden.ld;
 
     (void)worker;
-    if (job->norm_in || ws->model->config.norm_weightless) {
+    if (job->norm_in || ws->model->config.norm_weightless)
         norm(ws, hidden, x, job->norm_in, job->norm_in_bias);
-    } else {
+    else
         memcpy(hidden, x, ws->model->config.n_hidden * sizeof *hidden);
-    }
 }
 
 /* x += (norm of) y, scaled; or x = norm of (x + y), scaled. */
@@ -158,11 +157,10 @@ static void run_ffn(struct layer_job *job)
         return;
     }
     sp_backend_prepare(ws->backend, &ws->ffn, &l->down);
-    if (ws->ones) {
+    if (ws->ones)
         sp_backend_multiply(ws->backend, &plain_up, 1, &ws->hidden, job->n);
-    } else {
+    else
         sp_backend_multiply(ws->backend, gate_up, 2, &ws->hidden, job->n);
-    }
     sp_backend_multiply(ws->backend, &down, 1, &ws->ffn, job->n);
 }
 
@@ -183,11 +181,10 @@ static void keep_seq_taps(const struct sp_workspace *ws, const struct sp_batch_s
         if (options->taps[i] != layer) continue;
         for (size_t t = 0; t < seq->n; t++) {
             float *feature = seq->decoder->features + (t * options->n_taps + i) * h;
-            if (layer == SP_TAP_FINAL && ws->model->config.norms != SP_NORM_RESIDUAL) {
+            if (layer == SP_TAP_FINAL && ws->model->config.norms != SP_NORM_RESIDUAL)
                 sp_final_norm(ws, feature, first + t);
-            } else {
+            else
                 memcpy(feature, ws->x + (first + t) * ws->ld_x, h * sizeof *feature);
-            }
         }
     }
 }
@@ -250,20 +247,18 @@ static void join_row(void *context, size_t t, unsigned worker)
     float *y = ws->y + t * ws->ld_x;
 
     (void)worker;
-    if (config->attention_out_scale != 1) {
+    if (config->attention_out_scale != 1)
         ws->backend->vector->scale(y, (float)config->attention_out_scale, config->n_hidden);
-    }
     ws->backend->vector->fma(y, ws->mamba_y + t * ws->ld_x, (float)config->mamba_out_scale,
                              config->n_hidden);
 }
 
 static void run_attention(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    if (ws->latent_attention) {
+    if (ws->latent_attention)
         sp_latent_attention_run(ws, layer, n);
-    } else {
+    else
         sp_self_attention_run(ws, layer, n);
-    }
 }
 
 static void run_parallel_mixers(struct layer_job *job, unsigned layer)
@@ -437,11 +432,10 @@ static void make_inputs(struct sp_workspace *ws, size_t n)
 {
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
         memcpy(ws->ids + first, ws->seqs[i].ids, ws->seqs[i].n * sizeof *ws->ids);
-    if (ws->seqs[0].hidden) {
+    if (ws->seqs[0].hidden)
         sp_embed_pairs(ws, n);
-    } else {
+    else
         embed(ws, ws->seqs[0].embedder, ws->ids, n);
-    }
 }
 
 void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
@@ -465,9 +459,8 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
     size_t width = d->model->fc.cols;
 
     begin_single(d, n, pos, n);
-    for (size_t t = 0; t < n; t++) {
+    for (size_t t = 0; t < n; t++)
         memcpy(ws->tapped.x + t * ws->tapped.ld, features + t * width, width * sizeof(float));
-    }
     sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
     sp_backend_rows(ws->backend, n, norm_row, &job);
     for (unsigned i = 0; i < d->model->config.n_layers; i++)

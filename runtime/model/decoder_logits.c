@@ -160,9 +160,7 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
     bool is_kept = ws->kept.number != 0;
     struct sp_logits logits;
 
-    if (ws->is_shortlisted && !is_kept) {
-        return sp_logits_of(ws->backend->vector, row, ws->n_logits);
-    }
+    if (ws->is_shortlisted && !is_kept) return sp_logits_of(ws->backend->vector, row, ws->n_logits);
     best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
     logits = (struct sp_logits){
         .row = is_kept ? NULL : row,

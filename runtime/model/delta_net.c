@@ -33,9 +33,8 @@ enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     ws->delta_net = s;
     if ((st = sp_recurrent_scratch_init(&s->common, &sizes, c->kernel, ws->max_rows,
-                                        sp_pool_n_threads(ws->backend->pool), err))) {
+                                        sp_pool_n_threads(ws->backend->pool), err)))
         return st;
-    }
     if ((st = sp_new_rows(&s->b, ws->max_rows, s->common.ld_heads, err))) return st;
     return sp_new_rows(&s->a, ws->max_rows, s->common.ld_heads, err);
 }

@@ -20,9 +20,8 @@ void sp_embed_row(const struct sp_workspace *ws, const struct sp_model *source, 
                              own->input_scale};
 
     sp_backend_read_row(ws->backend, out, w, id);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         if (scales[i] != 1) ws->backend->vector->scale(out, (float)scales[i], w->cols);
-    }
 }
 
 /* One sequence of the pass; `first` is the row of the pass where its rows begin. */

@@ -58,9 +58,8 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_new_aligned(&e->selection, rows * e->ld_scores, sizeof *e->selection, err)))
         return st;
     if ((st = sp_new(&e->group_selection, rows * config->routing.n_groups,
-                     sizeof *e->group_selection, err))) {
+                     sizeof *e->group_selection, err)))
         return st;
-    }
     if ((st = sp_new(&e->chosen, rows * max_used, sizeof *e->chosen, err))) return st;
     if ((st = sp_new(&e->weights, rows * max_used, sizeof *e->weights, err))) return st;
     if ((st = sp_new(&e->slots, rows * max_used, sizeof *e->slots, err))) return st;
@@ -334,10 +333,9 @@ static void count_rows(const struct route_job *job)
     struct sp_experts_scratch *e = job->ws->experts;
 
     memset(e->n_rows, 0, job->config->n_experts * sizeof *e->n_rows);
-    for (size_t t = 0; t < job->n; t++) {
+    for (size_t t = 0; t < job->n; t++)
         for (unsigned i = 0; i < job->config->n_experts_used; i++)
             e->n_rows[e->chosen[t * e->max_used + i]]++;
-    }
 }
 
 static bool is_running(const struct route_job *job, unsigned id)
@@ -379,9 +377,8 @@ static void assign_slots(const struct route_job *job, size_t n_groups)
     for (size_t i = 0; i < n_groups; i++)
         e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on the next free slot */
     for (size_t t = 0; t < job->n; t++) {
-        for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+        for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++)
             if (is_running(job, e->chosen[i])) e->slots[i] = e->n_rows[e->chosen[i]]++;
-        }
     }
 }
 

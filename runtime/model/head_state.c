@@ -132,9 +132,8 @@ static void step_head(void *context, size_t h, unsigned worker)
     const struct sp_head_pass *p = context;
     size_t dim = p->state->sizes.value_dim;
 
-    for (size_t j = 0; j < dim; j += STATE_ROWS) {
+    for (size_t j = 0; j < dim; j += STATE_ROWS)
         step_state_rows(p, h, j, dim - j < STATE_ROWS ? dim - j : STATE_ROWS, worker);
-    }
 }
 
 void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool)

@@ -187,9 +187,8 @@ bool sp_input_stats_squares(float *out, const struct sp_input_stats *stats, cons
         const struct slot *s = &stats->slots[i];
 
         if (s->part != SP_PART_TARGET || !s->is_observed || s->by_matrix ||
-            strcmp(s->name, name) != 0) {
+            strcmp(s->name, name) != 0)
             continue;
-        }
         sp_gptq_diagonal(out, stats->slots[s->first].sums, s->cols);
         return true;
     }

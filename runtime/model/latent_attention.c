@@ -23,9 +23,8 @@ static unsigned most_heads(const struct sp_config *config)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < config->n_layers; i++) {
+    for (unsigned i = 0; i < config->n_layers; i++)
         if (config->layers[i].n_heads > n) n = config->layers[i].n_heads;
-    }
     return n;
 }
 
@@ -38,9 +37,8 @@ enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *
     size_t rows;
 
     if (c->kv_rank == 0) return SP_OK;
-    if (!sp_mul(&rows, ws->max_rows, n_heads)) {
+    if (!sp_mul(&rows, ws->max_rows, n_heads))
         return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
-    }
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     ws->latent_attention = s;
     s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);

@@ -34,9 +34,8 @@ enum sp_status sp_mamba_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     ws->mamba = s;
     if ((st = sp_recurrent_scratch_init(&s->common, &sizes, c->kernel, ws->max_rows,
-                                        sp_pool_n_threads(ws->backend->pool), err))) {
+                                        sp_pool_n_threads(ws->backend->pool), err)))
         return st;
-    }
     if ((st = sp_new_rows(&s->values, ws->max_rows, s->common.ld_z, err))) return st;
     return sp_new_rows(&s->dt, ws->max_rows, s->common.ld_heads, err);
 }
@@ -153,11 +152,10 @@ static void gate_row(void *context, size_t t, unsigned worker)
     if (c->z_scale != 1) vector->scale(z, (float)c->z_scale, rs->n_values);
     if (c->norm == SP_MAMBA_NORM_GATED) norm_groups(job, out, out);
     vector->silu_mul(z, out, rs->n_values);
-    if (c->norm == SP_MAMBA_GATED_NORM) {
+    if (c->norm == SP_MAMBA_GATED_NORM)
         norm_groups(job, y, z);
-    } else {
+    else
         memcpy(y, z, rs->n_values * sizeof *y);
-    }
 }
 
 /* Runs the rows of one sequence through the convolution and the recurrence. The history of its

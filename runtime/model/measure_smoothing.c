@@ -107,9 +107,8 @@ static enum sp_status measure(struct sp_smoothing *out, struct measured *m,
     if ((st = sp_new(&m->row, m->cols, sizeof *m->row, err)) ||
         (st = sp_new(&m->inputs, m->cols, sizeof *m->inputs, err)) ||
         (st = sp_new(&m->weights, m->cols, sizeof *m->weights, err)) ||
-        (st = sp_new(&m->exponents, m->cols, 1, err)) || !add_readers(m, stats, pack, config)) {
+        (st = sp_new(&m->exponents, m->cols, 1, err)) || !add_readers(m, stats, pack, config))
         return st;
-    }
     set_exponents(m);
     return sp_smoothing_add(out, m->norm, m->exponents, m->cols, err);
 }

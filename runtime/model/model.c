@@ -41,9 +41,8 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
         }
         if (have->rank == want->rank &&
             memcmp(have->shape, want->shape, want->rank * sizeof have->shape[0]) == 0 &&
-            have->layout == layout) {
+            have->layout == layout)
             continue;
-        }
         st = sp_fail(err, SP_E_INPUT, "%s: tensor \"%s\" has shape %s, expected %s",
                      sp_part_name(part), want->name, sp_shape_text(a, have->shape, have->rank),
                      sp_shape_text(b, want->shape, want->rank));
@@ -66,11 +65,10 @@ static const struct sp_pack_tensor *find(struct binder *b, const char *format, u
     int n = snprintf(name, sizeof name, "layers.%u.", layer);
 
     if (b->status) return NULL;
-    if (strncmp(format, "@", 1) == 0) {
+    if (strncmp(format, "@", 1) == 0)
         snprintf(name + n, sizeof name - (size_t)n, "%s", format + 1);
-    } else {
+    else
         snprintf(name, sizeof name, "%s", format);
-    }
     return sp_pack_find(b->pack, b->model->part, name);
 }
 
@@ -82,10 +80,8 @@ static enum sp_status keep_vector(struct binder *b, float **out, size_t n)
     float *v = NULL;
     enum sp_status st;
 
-    if ((st =
-             sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors, b->err))) {
+    if ((st = sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors, b->err)))
         return st;
-    }
     if ((st = sp_new_aligned(&v, padded, sizeof *v, b->err))) return st;
     memset(v, 0, padded * sizeof *v);
     m->vectors[m->n_vectors++] = v;
@@ -106,10 +102,9 @@ static const float *bind_vector(struct binder *b, const char *name, unsigned lay
         n *= t->shape[i];
     if ((b->status = keep_vector(b, &v, n))) return NULL;
     sp_decode_floats(v, t->dtype, t->data, n);
-    if (is_norm && b->model->config.norm_shifted) {
+    if (is_norm && b->model->config.norm_shifted)
         for (size_t i = 0; i < n; i++)
             v[i] += 1.0f;
-    }
     return v;
 }
 
@@ -152,9 +147,8 @@ static void bind_matrix(struct binder *b, struct sp_matrix *w, const char *name,
     w->cols = (size_t)t->shape[t->rank - 1];
     w->n_panels = (w->rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
     w->panels = t->data;
-    if (!sp_panel_size(&w->panel_size, w->dtype, w->cols)) {
+    if (!sp_panel_size(&w->panel_size, w->dtype, w->cols))
         b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
-    }
 }
 
 /* Binds the weight of a convolution, [channels, 1, kernel], as taps [kernel][channels]. */
@@ -165,10 +159,9 @@ static float *bind_taps(struct binder *b, const char *name, unsigned layer, size
     float *taps = NULL;
 
     if (stored == NULL || (b->status = keep_vector(b, &taps, channels * kernel))) return NULL;
-    for (size_t j = 0; j < channels; j++) {
+    for (size_t j = 0; j < channels; j++)
         for (size_t i = 0; i < kernel; i++)
             taps[i * channels + j] = stored[j * kernel + i];
-    }
     return taps;
 }
 

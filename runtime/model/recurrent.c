@@ -20,9 +20,8 @@ static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
     enum sp_status st = SP_OK;
 
     sizes.max_logged = d->options.max_logit_rows;
-    if (d->recurrent == NULL) {
+    if (d->recurrent == NULL)
         st = sp_new(&d->recurrent, config->n_layers, sizeof *d->recurrent, err);
-    }
     for (unsigned i = 0; st == SP_OK && i < config->n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
         if (!(config->layers[i].mixers & mixer)) continue;
@@ -85,9 +84,8 @@ void sp_recurrent_reset(struct sp_decoder *d)
         sp_head_state_reset(&r->heads);
         sp_conv_history_reset(&r->history);
     }
-    for (unsigned i = 0; d->short_histories && i < d->model->config.n_layers; i++) {
+    for (unsigned i = 0; d->short_histories && i < d->model->config.n_layers; i++)
         if (d->short_histories[i].rows) sp_conv_history_reset(&d->short_histories[i]);
-    }
 }
 
 void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
@@ -130,8 +128,6 @@ size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
                                             sizes->n_heads * sizes->value_dim * sizes->key_dim};
         spans[n++] = history_span(&r->history);
     }
-    if (mixers & SP_MIXER_SHORT_CONV) {
-        spans[n++] = history_span(&d->short_histories[layer]);
-    }
+    if (mixers & SP_MIXER_SHORT_CONV) spans[n++] = history_span(&d->short_histories[layer]);
     return n;
 }

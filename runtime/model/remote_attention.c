@@ -75,17 +75,15 @@ bool sp_remote_attention_can_multiply(const struct sp_remote_attention *a,
     if (c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN || c->query_growth != 0) return false;
     if (l->k.rows == 0 || l->v.rows == 0 || l->output_gate.rows) return false;
     if (kv->head_dim % SP_PANEL_ROWS || (l->q_norm == NULL) != (l->k_norm == NULL)) return false;
-    for (size_t i = 0; i < products->n_products; i++) {
+    for (size_t i = 0; i < products->n_products; i++)
         if (!sp_ranks_have(kv->ranks, products->products[i].w)) return false;
-    }
     return !needs_floats(a->ws->backend);
 }
 
 bool sp_remote_attention_wants_codes(const struct sp_product_job *products)
 {
-    for (size_t i = 0; i < products->n_products; i++) {
+    for (size_t i = 0; i < products->n_products; i++)
         if (sp_kernels_want_codes(products->products[i].w->dtype)) return true;
-    }
     return false;
 }
 
@@ -146,16 +144,13 @@ static void fill_message(uint8_t *message, const struct sp_remote_attention *a,
         memcpy(message + l->seqs + i * sizeof s, &s, sizeof s);
     }
     if (a->attends) memcpy(message + l->ranges, ws->ranges, a->n * sizeof *ws->ranges);
-    if (h->has_sinks) {
+    if (h->has_sinks)
         memcpy(message + l->sinks, sinks + h->n_heads - l->n_heads, l->n_heads * sizeof *sinks);
-    }
     if (a->products) {
         put_products(message, a, h, l);
         return;
     }
-    if (a->attends) {
-        put_columns(message + l->q, a, ws->q, ws->ld_q, h->n_heads * dim, n_q);
-    }
+    if (a->attends) put_columns(message + l->q, a, ws->q, ws->ld_q, h->n_heads * dim, n_q);
     if (!a->stores) return;
     put_columns(message + l->k, a, ws->k, ws->ld_kv, h->n_kv_heads * dim, n_kv);
     put_columns(message + l->v, a, ws->v, ws->ld_kv, h->n_kv_heads * dim, n_kv);

@@ -128,12 +128,11 @@ void sp_rope_frequencies(float *freq, const struct sp_rope *rope, size_t total_p
         break;
     }
     default_frequencies(freq, rope->theta, rope->n_rot, n);
-    if (rope->kind == SP_ROPE_LLAMA3) {
+    if (rope->kind == SP_ROPE_LLAMA3)
         llama3_frequencies(freq, rope, n);
-    } else if (rope->kind != SP_ROPE_DEFAULT) {
+    else if (rope->kind != SP_ROPE_DEFAULT)
         for (size_t i = 0; i < n; i++)
             freq[i] /= (float)rope->factor;
-    }
     if (rope->kind == SP_ROPE_PROPORTIONAL) {
         assert(rope->n_rotated <= n);
         for (size_t i = rope->n_rotated; i < n; i++)

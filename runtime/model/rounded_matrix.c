@@ -72,9 +72,8 @@ static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_
         (st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)) ||
         (st = sp_new(&job->matrices, n_threads, sizeof *job->matrices, err)) ||
         (st = sp_new(&job->results, n_threads, sizeof *job->results, err)) ||
-        (st = sp_new(&job->errors, n_threads, sizeof *job->errors, err))) {
+        (st = sp_new(&job->errors, n_threads, sizeof *job->errors, err)))
         goto done;
-    }
     sp_pool_run(job->rounding->pool, n_panels, round_panel, job);
     for (unsigned i = 0; i < n_threads && !st; i++) {
         st = job->results[i];

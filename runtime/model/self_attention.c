@@ -101,20 +101,17 @@ static void prepare_items(void *context, size_t first, size_t n, unsigned worker
     const struct heads_job *job = context;
 
     (void)worker;
-    for (size_t i = first; i < first + n; i++) {
-        if (i < job->n_queries) {
+    for (size_t i = first; i < first + n; i++)
+        if (i < job->n_queries)
             sp_attention_heads_query(&job->heads, i);
-        } else {
+        else
             store_head(job, i - job->n_queries);
-        }
-    }
 }
 
 static void prepare_and_store(struct heads_job *job)
 {
-    if (job->ws->model->config.qk_norm == SP_QK_WHOLE) {
+    if (job->ws->model->config.qk_norm == SP_QK_WHOLE)
         sp_backend_rows(job->ws->backend, job->n, norm_whole_row, job);
-    }
     sp_pool_run_ranges(job->ws->backend->pool, job->n_queries + job->n_keys,
                        MIN_HEAD_ROWS / (job->n + 1) + 1, prepare_items, job);
 }
@@ -237,9 +234,8 @@ static size_t list_products(const struct heads_job *job, struct sp_product neede
     };
     size_t n = 0;
 
-    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
+    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++)
         if (all[i].w->rows) needed[n++] = all[i];
-    }
     return n;
 }
 
@@ -265,9 +261,8 @@ static void attend_with_products(struct heads_job *job, struct sp_remote_attenti
     const struct sp_layer_config *l = job->layer->config;
     const struct sp_backend *backend = job->ws->backend;
 
-    if (sp_remote_attention_wants_codes(products) && !products->acts->coded) {
+    if (sp_remote_attention_wants_codes(products) && !products->acts->coded)
         sp_backend_quantize(backend, products->acts, job->n);
-    }
     job->n_keys = sp_remote_attention_slice(remote, products);
     job->n_queries = l->n_heads / l->n_kv_heads * job->n_keys;
     remote->products = products;
@@ -299,11 +294,10 @@ static void attend_everywhere(struct heads_job *job, unsigned layer)
         sp_self_attention_find_ranges(ws->ranges + first, job->layer->config, &ws->seqs[i]);
     ws->heads.cols = job->layer->o.cols;
     ws->heads.coded = sp_remote_attention_makes_codes(&remote);
-    if (sp_remote_attention_can_multiply(&remote, &projection)) {
+    if (sp_remote_attention_can_multiply(&remote, &projection))
         attend_with_products(job, &remote, &projection);
-    } else {
+    else
         attend_after_products(job, &remote, products, projection.n_products, projection.acts);
-    }
 }
 
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -314,9 +308,8 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
         .ws = ws, .layer = l, .stores = l->k.rows != 0, .n = n, .heads = heads_of(ws, l, n)};
 
     attend_everywhere(&job, layer);
-    if (l->output_gate.rows) {
+    if (l->output_gate.rows)
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);
-    }
     sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
     ws->heads.coded = false;
 }

@@ -13,10 +13,9 @@ static size_t count_floats(const struct sp_decoder *d)
     struct sp_state_span spans[SP_MAX_STATE_SPANS];
     size_t sum = 0;
 
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
         for (size_t k = sp_recurrent_spans(d, i, spans); k-- > 0;)
             sum += spans[k].n;
-    }
     return sum;
 }
 
@@ -51,9 +50,8 @@ void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
 
     assert(d->n_committed == d->n_run);
     if (checkpoint->floats == NULL) return;
-    for (size_t i = 1; i < SP_STATE_CHECKPOINTS; i++) {
+    for (size_t i = 1; i < SP_STATE_CHECKPOINTS; i++)
         if (d->checkpoints[i].len < checkpoint->len) checkpoint = &d->checkpoints[i];
-    }
     checkpoint->len = len;
     to = checkpoint->floats;
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {

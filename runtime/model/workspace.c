@@ -62,17 +62,15 @@ static enum sp_status open_rotations(struct sp_workspace *ws, struct sp_err *err
 
 static bool has_parallel_mixers(const struct sp_config *config)
 {
-    for (unsigned i = 0; i < config->n_layers; i++) {
+    for (unsigned i = 0; i < config->n_layers; i++)
         if (config->layers[i].mixers == SP_PARALLEL_MIXERS) return true;
-    }
     return false;
 }
 
 static bool has_output_gate(const struct sp_config *config)
 {
-    for (unsigned i = 0; i < config->n_layers; i++) {
+    for (unsigned i = 0; i < config->n_layers; i++)
         if (config->layers[i].output_gate || config->layers[i].head_gate) return true;
-    }
     return false;
 }
 
@@ -81,9 +79,8 @@ static enum sp_status open_logits(struct sp_workspace *ws, struct sp_err *err)
 {
     size_t n;
 
-    if (!sp_mul(&n, ws->max_logit_rows, ws->ld_logits)) {
+    if (!sp_mul(&n, ws->max_logit_rows, ws->ld_logits))
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
-    }
     return sp_new_sparse(&ws->logits, &ws->logits_memory, n, sizeof *ws->logits, err);
 }
 
@@ -119,22 +116,18 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
     if ((st = open_logits(ws, err))) return st;
     if (ws->backend->ranks &&
         (st = sp_new(&ws->sums, (ws->max_logit_rows + 1) * sp_logits_blocks(ws->ld_logits),
-                     sizeof *ws->sums, err))) {
+                     sizeof *ws->sums, err)))
         return st;
-    }
-    if ((st = sp_new(&ws->best_logits, ws->max_logit_rows, sizeof *ws->best_logits, err))) {
+    if ((st = sp_new(&ws->best_logits, ws->max_logit_rows, sizeof *ws->best_logits, err)))
         return st;
-    }
     if ((st = sp_acts_init(&ws->hidden, rows, config->n_hidden, err))) return st;
     if (config->layers[0].reads_pair &&
-        (st = sp_acts_init(&ws->pairs, rows, 2 * (size_t)config->n_hidden, err))) {
+        (st = sp_acts_init(&ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
         return st;
-    }
     if ((st = sp_acts_init(&ws->heads, rows, w.q, err))) return st;
     if ((st = sp_acts_init(&ws->ffn, rows, w.ffn, err))) return st;
-    if (ws->model->fc.rows && (st = sp_acts_init(&ws->tapped, rows, ws->model->fc.cols, err))) {
+    if (ws->model->fc.rows && (st = sp_acts_init(&ws->tapped, rows, ws->model->fc.cols, err)))
         return st;
-    }
     if ((st = sp_experts_open(ws, err))) return st;
     if ((st = sp_latent_attention_open(ws, err))) return st;
     if ((st = sp_delta_net_open(ws, err))) return st;

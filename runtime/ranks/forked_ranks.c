@@ -149,15 +149,14 @@ static void describe_end(struct forked_ranks *f, unsigned rank, int status)
     int n = snprintf(text, sizeof f->base.lost, "rank %u of %u ", rank, f->base.n_ranks);
     size_t left = sizeof f->base.lost - (size_t)n;
 
-    if (*failure) {
+    if (*failure)
         snprintf(text + n, left, "failed: %s", failure);
-    } else if (WIFSIGNALED(status)) {
+    else if (WIFSIGNALED(status))
         snprintf(text + n, left, "was ended by signal %d", WTERMSIG(status));
-    } else if (WIFEXITED(status)) {
+    else if (WIFEXITED(status))
         snprintf(text + n, left, "ended with status %d", WEXITSTATUS(status));
-    } else {
+    else
         snprintf(text + n, left, "is gone");
-    }
 }
 
 /* True if a rank has ended. A process that reaps all children leaves no status. */
@@ -196,9 +195,8 @@ static bool look(struct sp_transport *transport)
 {
     struct forked_ranks *f = of(transport);
 
-    for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
+    for (unsigned rank = 1; rank < transport->n_ranks; rank++)
         if (f->base.lost[0] || has_ended(f, rank)) return false;
-    }
     return true;
 }
 
@@ -238,9 +236,8 @@ static const void *next(struct sp_transport *transport, size_t *size)
     struct signal *s = &f->shared->ranks[transport->rank].next;
 
     if (!spin(s, f->n_messages + 1)) {
-        while (!nap(s, f->n_messages + 1)) {
+        while (!nap(s, f->n_messages + 1))
             if (getppid() != f->parent) return NULL;
-        }
     }
     f->n_messages++;
     if (atomic_load(&f->shared->stop)) return NULL;
@@ -352,9 +349,8 @@ enum sp_status sp_ranks_fork(struct sp_transport **out, unsigned n_ranks, sp_ran
     struct forked_ranks *f = NULL;
     enum sp_status st;
 
-    if (n_ranks > SP_RANKS_MAX) {
+    if (n_ranks > SP_RANKS_MAX)
         return sp_fail(err, SP_E_USAGE, "%u ranks, expected at most %d", n_ranks, SP_RANKS_MAX);
-    }
     if ((st = sp_new(&f, 1, sizeof *f, err))) return st;
     f->base = (struct sp_transport){.ops = &ops, .n_ranks = n_ranks, .n_here = n_ranks};
     f->parent = getpid();

@@ -62,9 +62,8 @@ static bool send_message(struct sp_transport *transport, size_t size, size_t max
     struct mpi_ranks *m = of(transport);
     int n = (int)transport->n_ranks;
 
-    for (int rank = 1; rank < n; rank++) {
+    for (int rank = 1; rank < n; rank++)
         if (!reserve(&m->incoming[rank], max_answer)) return false;
-    }
     for (int rank = 1; rank < n; rank++) {
         MPI_Irecv(m->incoming[rank].bytes, (int)max_answer, MPI_BYTE, rank, ANSWER, MPI_COMM_WORLD,
                   &m->receives[rank]);
@@ -107,11 +106,10 @@ static void await(MPI_Message *found, MPI_Status *status)
     for (;;) {
         MPI_Improbe(0, MESSAGE, MPI_COMM_WORLD, &arrived, found, status);
         if (arrived) return;
-        if (sp_seconds() < busy_until) {
+        if (sp_seconds() < busy_until)
             sched_yield();
-        } else {
+        else
             nanosleep(&pause, NULL);
-        }
     }
 }
 

@@ -11,9 +11,8 @@ static unsigned usable_nodes(unsigned nodes[SP_RANKS_MAX])
     unsigned n = 0;
 
     if (numa_available() < 0) return 0;
-    for (unsigned i = 0; i <= (unsigned)numa_max_node() && n < SP_RANKS_MAX; i++) {
+    for (unsigned i = 0; i <= (unsigned)numa_max_node() && n < SP_RANKS_MAX; i++)
         if (numa_bitmask_isbitset(numa_all_nodes_ptr, i)) nodes[n++] = i;
-    }
     return n;
 }
 

@@ -38,9 +38,8 @@ uint32_t sp_distribution_draw(const struct sp_distribution *d, const struct sp_v
 
     for (size_t i = 0; i < d->n; i++) {
         double u, e, bar = clarity ? second : best;
-        if (i % BLOCK == 0) {
+        if (i % BLOCK == 0)
             vector->uniform(noise, d->ids + i, d->n - i < BLOCK ? d->n - i : BLOCK, key);
-        }
         u = noise[i % BLOCK];
         if (!(d->probs[i] > 0) || 1 - u >= bar * d->probs[i]) continue;
         e = -sp_log(u) / d->probs[i];
@@ -63,11 +62,10 @@ double sp_distribution_at(const struct sp_distribution *d, uint32_t id)
     while (first < last) {
         size_t middle = first + (last - first) / 2;
         if (d->ids[middle] == id) return d->probs[middle];
-        if (d->ids[middle] < id) {
+        if (d->ids[middle] < id)
             first = middle + 1;
-        } else {
+        else
             last = middle;
-        }
     }
     return 0;
 }
@@ -98,8 +96,7 @@ enum sp_status sp_distribution_residual(struct sp_distribution *out,
         out->probs[i] = rest > 0 ? rest : 0;
         sum += out->probs[i];
     }
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < p->n; i++)
         out->probs[i] = sum > 0 ? out->probs[i] / sum : p->probs[i];
-    }
     return SP_OK;
 }

@@ -61,9 +61,8 @@ static enum sp_status add_tail(struct sp_dry_breakers *b, struct sequence *tail,
 
 static bool contains(const struct sp_token_info *token, const char *text, size_t size)
 {
-    for (size_t at = 0; at + size <= token->len; at++) {
+    for (size_t at = 0; at + size <= token->len; at++)
         if (memcmp(token->bytes + at, text, size) == 0) return true;
-    }
     return false;
 }
 
@@ -88,9 +87,8 @@ static enum sp_status add_token(struct sp_dry_breakers *b, struct sequence tails
     for (size_t begun = 1; begun < size; begun++) {
         if (!begins(&token, text, begun)) continue;
         if (tails[begun].n == UINT32_MAX &&
-            (st = add_tail(b, &tails[begun], tokenizer, text + begun, size - begun, err))) {
+            (st = add_tail(b, &tails[begun], tokenizer, text + begun, size - begun, err)))
             return st;
-        }
         tails[begun].head = id;
         if ((st = add_sequence(b, tails[begun], err))) return st;
     }
@@ -135,9 +133,8 @@ enum sp_status sp_dry_breakers_open(struct sp_dry_breakers **out, const struct s
         return sp_fail(err, SP_E_USAGE, "%zu DRY sequence breakers, at most %d are supported",
                        s->n_dry_breakers, MAX_BREAKERS);
     }
-    if (s->dry_tokenizer == NULL) {
+    if (s->dry_tokenizer == NULL)
         return sp_fail(err, SP_E_USAGE, "DRY sequence breakers require a tokenizer");
-    }
     if ((st = sp_new(&b, 1, sizeof *b, err))) return st;
     for (size_t i = 0; i < s->n_dry_breakers && !st; i++)
         st = add_breaker(b, s->dry_tokenizer, n_vocab, s->dry_breakers[i], err);
@@ -165,11 +162,10 @@ static size_t find_head(const struct sp_dry_breakers *b, uint32_t head)
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (b->sequences[middle].head < head) {
+        if (b->sequences[middle].head < head)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return low;
 }
@@ -198,9 +194,8 @@ static bool find_breaker(const struct sp_dry_breakers *b, const uint32_t *recent
 
 static bool is_breaker(const struct sp_dry_breakers *b, uint32_t id)
 {
-    for (size_t i = find_head(b, id); b && i < b->n && b->sequences[i].head == id; i++) {
+    for (size_t i = find_head(b, id); b && i < b->n && b->sequences[i].head == id; i++)
         if (b->sequences[i].n == 0) return true;
-    }
     return false;
 }
 
@@ -227,9 +222,8 @@ static enum sp_status reserve(struct sp_dry_scratch *d, size_t n, size_t n_vocab
 
     if ((st = sp_grow(&d->recent, &d->cap_recent, n, sizeof *d->recent, err)) ||
         (st = sp_grow(&d->matches, &d->cap_matches, n, sizeof *d->matches, err)) ||
-        (st = sp_grow(&d->longest, &d->cap_longest, n_vocab, sizeof *d->longest, err))) {
+        (st = sp_grow(&d->longest, &d->cap_longest, n_vocab, sizeof *d->longest, err)))
         return st;
-    }
     if (d->cap_longest > had)
         memset(d->longest + had, 0, (d->cap_longest - had) * sizeof *d->longest);
     return SP_OK;
@@ -287,9 +281,8 @@ enum sp_status sp_dry_penalize(struct sp_dry_scratch *d, float *logits, size_t n
     if ((st = reserve(d, n, n_vocab, err))) return st;
     copy_recent(d->recent, h, n);
     limit = n; /* tokens after the last breaker */
-    for (size_t i = 0; i < limit; i++) {
+    for (size_t i = 0; i < limit; i++)
         if (find_breaker(h->breakers, d->recent, i, &n_tail)) limit = i - n_tail;
-    }
     if (limit < allowed) return SP_OK;
     find_matches(d->matches, d->recent, n);
     for (size_t i = 1; i < n; i++) {

@@ -13,11 +13,10 @@ double sp_greedy_confidence(const struct sp_vector *vector, const struct sp_logi
     const float *row = from->sums ? NULL : sp_logits_row(from);
     double at, total = 0;
 
-    if (id == logits->best) {
+    if (id == logits->best)
         at = row ? (double)row[from->best] : (double)from->max;
-    } else {
+    else
         at = (double)sp_logits_row(logits)[id];
-    }
     for (size_t i = 0; i < from->n; i += SP_LOGITS_BLOCK) {
         size_t len = from->n - i < SP_LOGITS_BLOCK ? from->n - i : SP_LOGITS_BLOCK;
         struct sp_logits_sum s =
@@ -32,9 +31,8 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               struct sp_err *err)
 {
     (void)ids;
-    if (logits->best == SIZE_MAX) {
+    if (logits->best == SIZE_MAX)
         return sp_fail(err, SP_E_INPUT, "a logit for position %zu is not finite", pos);
-    }
     *id = (uint32_t)logits->best;
     if (confidence) *confidence = sp_greedy_confidence(state, logits, *id);
     return SP_OK;

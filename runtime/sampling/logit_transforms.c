@@ -147,17 +147,15 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
 
     if (s->repeat_last_n >= 0 && n > (size_t)s->repeat_last_n) n = (size_t)s->repeat_last_n;
     if (!penalizes_tokens(s) || n == 0) return SP_OK;
-    if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err))) {
+    if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err)))
         return st;
-    }
     copy_recent(scratch->recent, h, n);
     qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
     for (size_t i = 0, j; i < n; i = j) {
         for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++)
             continue;
-        if (scratch->recent[i] < scratch->n_vocab) {
+        if (scratch->recent[i] < scratch->n_vocab)
             penalize(&scratch->logits[scratch->recent[i]], s, j - i);
-        }
     }
     return SP_OK;
 }
@@ -190,9 +188,8 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
 {
     for (;;) {
         size_t worst = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++) {
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++)
             if (ranks_after(&heap[child], &heap[worst])) worst = child;
-        }
         if (worst == i) return;
         struct candidate swap = heap[i];
         heap[i] = heap[worst];
@@ -257,10 +254,9 @@ static size_t collect_above(struct sp_sampler_scratch *s, double least)
     struct candidate *c = s->candidates;
     size_t n = 0;
 
-    for (size_t i = 0; i < s->n_vocab; i++) {
+    for (size_t i = 0; i < s->n_vocab; i++)
         if (s->probs[i] >= least)
             c[n++] = (struct candidate){.prob = s->probs[i], .id = (uint32_t)i};
-    }
     return n;
 }
 
@@ -345,9 +341,8 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
 
     for (size_t i = 0; i < n; i++)
         max = c[i].prob > max ? c[i].prob : max;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (c[i].prob >= min_p * max) c[kept++] = c[i];
-    }
     return kept;
 }
 
@@ -389,9 +384,8 @@ static size_t keep_logits(struct candidate *c, size_t n, double least)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (c[i].prob >= least) c[kept++] = c[i];
-    }
     return kept;
 }
 
@@ -408,9 +402,8 @@ static size_t keep_least_of_top(struct candidate *c, size_t n, double threshold)
         if (c[i].prob / sum < threshold) continue;
         if (last == n || ranks_after(&c[i], &c[last])) last = i;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (i == last || c[i].prob / sum < threshold) c[kept++] = c[i];
-    }
     return kept;
 }
 
@@ -475,9 +468,8 @@ static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const stru
     if (s->typical_p < 1) n = keep_typical(scratch, n, (double)s->typical_p);
     if (s->top_p < 1) n = keep_nucleus(scratch, n, (double)s->top_p);
     if (s->min_p > 0) n = keep_min(scratch->candidates, n, (double)s->min_p);
-    if (excludes_top(s, position)) {
+    if (excludes_top(s, position))
         n = keep_least_of_top(scratch->candidates, n, (double)s->xtc_threshold);
-    }
     return n;
 }
 
@@ -516,15 +508,12 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
         return sp_fail(err, SP_E_INPUT, "a logit for position %llu is not finite",
                        (unsigned long long)position);
     }
-    for (size_t i = 0; i < sampling->n_biases; i++) {
-        if (sampling->biases[i].id < n_vocab) {
+    for (size_t i = 0; i < sampling->n_biases; i++)
+        if (sampling->biases[i].id < n_vocab)
             scratch->logits[sampling->biases[i].id] += sampling->biases[i].bias;
-        }
-    }
     if ((st = apply_penalties(scratch, sampling, history, err)) ||
-        (st = sp_dry_penalize(&scratch->dry, scratch->logits, n_vocab, sampling, history, err))) {
+        (st = sp_dry_penalize(&scratch->dry, scratch->logits, n_vocab, sampling, history, err)))
         return st;
-    }
     if (sampling->temperature <= 0) {
         if ((st = sp_distribution_reserve(out, 1, err))) return st;
         out->ids[0] = (uint32_t)scratch->vector->argmax(scratch->logits, n_vocab);

@@ -109,9 +109,7 @@ static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
     if ((st = sp_dry_breakers_open(&slot->breakers, sampling, s->n_vocab, err))) return st;
     if ((st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err))) return st;
     if ((st = sp_new(&biases, sampling->n_biases, sizeof *biases, err))) return st;
-    if (sampling->n_biases) {
-        memcpy(biases, sampling->biases, sampling->n_biases * sizeof *biases);
-    }
+    if (sampling->n_biases) memcpy(biases, sampling->biases, sampling->n_biases * sizeof *biases);
     slot->options.biases = biases;
     slot->used = true;
     return SP_OK;
@@ -149,9 +147,8 @@ enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp
 static enum sp_status get_slot(struct slot **out, const struct sp_sampler *s, size_t i,
                                struct sp_err *err)
 {
-    if (i >= s->n_slots || !s->slots[i].used) {
+    if (i >= s->n_slots || !s->slots[i].used)
         return sp_fail(err, SP_E_USAGE, "sampler slot %zu holds no sequence", i);
-    }
     *out = &s->slots[i];
     return SP_OK;
 }
@@ -194,9 +191,8 @@ static struct sp_history recent(const struct slot *slot, const struct sp_sampler
     size_t kept = slot->count < slot->size ? (size_t)slot->count : slot->size;
     size_t older = size - drafts < kept ? size - drafts : kept;
 
-    for (size_t i = 0; i < older; i++) {
+    for (size_t i = 0; i < older; i++)
         buffer[i] = slot->ring[(slot->count - older + i) % slot->size];
-    }
     return (struct sp_history){
         .older = buffer,
         .n_older = older,
@@ -221,9 +217,8 @@ static enum sp_status make_query(struct query *query, struct sp_sampler *s, int 
 
     if (st) return st;
     if ((st = sp_grow(&s->recent[buffer], &s->cap_recent[buffer], slot->size,
-                      sizeof *s->recent[buffer], err))) {
+                      sizeof *s->recent[buffer], err)))
         return st;
-    }
     *query = (struct query){row, slot, recent(slot, row, s->recent[buffer])};
     return SP_OK;
 }
@@ -238,9 +233,8 @@ static bool same_history(const struct sp_history *a, const struct sp_history *b)
     size_t n = a->n_older + a->n_newer;
 
     if (n != b->n_older + b->n_newer) return false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (recent_at(a, i) != recent_at(b, i)) return false;
-    }
     return true;
 }
 
@@ -305,9 +299,8 @@ static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
     if ((st = make_query(&query, s, 0, &rows[first], err))) return st;
     logits = sp_logits_of(s->vector, query.row->logits, s->n_vocab);
     if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &query.slot->options, &logits,
-                                      &query.history, position(&query), err))) {
+                                      &query.history, position(&query), err)))
         return st;
-    }
     ids[first] = draw(s, &query);
     for (size_t i = first + 1; i < n; i++) {
         if (s->sampled[i] || rows[i].logits != query.row->logits) continue;

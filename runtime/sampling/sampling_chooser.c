@@ -79,11 +79,10 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     *id = sp_distribution_draw(q, c->vector, c->options.seed, pos,
                                coupled ? SP_PURPOSE_TOKEN : SP_PURPOSE_PROPOSAL,
                                coupled ? confidence : NULL);
-    if (confidence && c->options.temperature <= 0) {
+    if (confidence && c->options.temperature <= 0)
         *confidence = sp_greedy_confidence(c->vector, logits, *id);
-    } else if (confidence && !coupled) {
+    else if (confidence && !coupled)
         *confidence = sp_distribution_at(q, *id);
-    }
     return SP_OK;
 }
 

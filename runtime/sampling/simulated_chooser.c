@@ -26,11 +26,10 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
     if ((st = propose(state, id, NULL, logits, ids, pos, err))) return st;
     if (draft_token == SP_NO_DRAFT_TOKEN) return SP_OK;
-    if (sp_rng_uniform(key, 0) < choice->simulation.acceptance) {
+    if (sp_rng_uniform(key, 0) < choice->simulation.acceptance)
         *id = draft_token;
-    } else if (*id == draft_token) {
+    else if (*id == draft_token)
         *id = draft_token ? 0 : 1; /* any other token */
-    }
     return SP_OK;
 }
 

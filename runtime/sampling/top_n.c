@@ -28,10 +28,9 @@ void sp_top_n_sort(struct sp_top_n *ranks, struct sp_top_n *spare, size_t n)
     size_t counts[N_DIGITS][N_VALUES] = {{0}};
     struct sp_top_n *from = ranks, *to = spare;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         for (size_t digit = 0; digit < N_DIGITS; digit++)
             counts[digit][digit_of(ranks[i].key, digit)]++;
-    }
     for (size_t digit = 0; digit < N_DIGITS && n > 0; digit++) {
         struct sp_top_n *swap = from;
         if (counts[digit][digit_of(from[0].key, digit)] == n) continue;

@@ -61,9 +61,8 @@ static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err
     for (size_t pos = 0; pos < n; pos += SP_PROMPT_ROWS) {
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
 
-        if (q->progress && q->progress(q->context, c->n_done, c->n_total)) {
+        if (q->progress && q->progress(q->context, c->n_done, c->n_total))
             return sp_fail(err, SP_E_CHECK, "interrupted");
-        }
         sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
         sp_decoder_run(c->decoder, rows, pos, rows);
         sp_decoder_observe_head(c->decoder, c->package->target, rows);
@@ -186,9 +185,8 @@ static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
         n_ids += q->texts[i].n;
     }
     if ((st = sp_new(&c->texts, q->n_texts, sizeof *c->texts, err)) ||
-        (st = sp_new(&c->text_ids, n_ids, sizeof *c->text_ids, err))) {
+        (st = sp_new(&c->text_ids, n_ids, sizeof *c->text_ids, err)))
         return st;
-    }
     ids = c->text_ids;
     end = windows + find_left_out(windows, c, n_ids);
     for (size_t i = 0; i < q->n_texts; i++) {
@@ -307,9 +305,8 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
 
     if ((st = sp_check_size(out, sizeof all, "sp_calibration", err)) ||
         (st = sp_copy_in(&q, sizeof q, request, "sp_calibration_request", err)) ||
-        (st = check_files(package, &q, err))) {
+        (st = check_files(package, &q, err)))
         goto done;
-    }
     if ((st = open_calibration(&c, err))) goto done;
     package->backend.observer = sp_input_stats_observer(c.stats, SP_PART_TARGET, true);
     for (size_t i = 0; i < q.n_texts && !st; i++)
@@ -319,14 +316,11 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
     if (!st && package->draft) st = observe_draft(&c, err);
     if (st) goto done;
     if ((st = sp_measure_smoothing(&c.smoothing, c.stats, package->pack, &package->target->config,
-                                   err))) {
+                                   err)))
         goto done;
-    }
     if ((st = sp_input_stats_solve(c.stats, &package->backend, err))) goto done;
-    if (q.sensitivity &&
-        (st = sp_measure_sensitivity(&c.sensitivities, package, c.stats, &q, err))) {
+    if (q.sensitivity && (st = sp_measure_sensitivity(&c.sensitivities, package, c.stats, &q, err)))
         goto done;
-    }
     if ((st = write_file(&c, &all, err))) goto done;
     if (q.sensitivity && (st = remove_measured(&q, err))) goto done;
     sp_copy_out(out, &all);

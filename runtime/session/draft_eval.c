@@ -28,9 +28,8 @@ static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bo
 
     (void)logits;
     (void)drafted;
-    for (size_t i = 0; i < package->n_eos; i++) {
+    for (size_t i = 0; i < package->n_eos; i++)
         if (package->eos[i] == id) return 1;
-    }
     return 0;
 }
 
@@ -56,9 +55,8 @@ static enum sp_status interrupted(const struct draft_eval *t, size_t n_here)
     const struct sp_draft_eval_request *q = t->request;
     size_t done = t->out->n_places * q->n_predict + (n_here < q->n_predict ? n_here : q->n_predict);
 
-    if (q->progress == NULL || !q->progress(q->context, done, q->n_places * q->n_predict)) {
+    if (q->progress == NULL || !q->progress(q->context, done, q->n_places * q->n_predict))
         return SP_OK;
-    }
     return sp_fail(t->err, SP_E_CHECK, "interrupted");
 }
 
@@ -77,18 +75,16 @@ static enum sp_status go_on(struct draft_eval *t, size_t n_prompt)
     s->needs = greedy.needs;
     if ((st = sp_speculator_prompt(s, t->prompt, n_prompt, &logits, NULL, NULL, t->err))) return st;
     if ((st = greedy.choose(greedy.state, &id, &logits, t->prompt, n_prompt, SP_NO_DRAFT_TOKEN,
-                            t->err))) {
+                            t->err)))
         return st;
-    }
     sp_speculator_begin(s, id);
     round.stopped = is_end(package, id, NULL, false);
     for (size_t n = 1; n < t->request->n_predict && !round.stopped; n += round.emitted) {
         if (s->n_cached == s->n_positions) break;
         if ((st = interrupted(t, n))) return st;
         if ((st = sp_speculator_round(s, t->out->draft_len, &proposal, is_end, package, &round,
-                                      t->err))) {
+                                      t->err)))
             return st;
-        }
         count_round(t, &round);
     }
     return SP_OK;
@@ -131,9 +127,8 @@ static enum sp_status settle(struct draft_eval *t)
         q->draft_len == SP_DRAFT_LENGTH_AUTO ? SP_DRAFT_EVAL_LENGTH : (size_t)q->draft_len;
     if (t->out->draft_len > max_draft_len) t->out->draft_len = max_draft_len;
     if ((st = sp_new(&t->out->draft_positions, t->out->draft_len, sizeof *t->out->draft_positions,
-                     t->err))) {
+                     t->err)))
         return st;
-    }
     return sp_new(&t->prompt, t->n_prompt_max, sizeof *t->prompt, t->err);
 }
 
@@ -167,9 +162,8 @@ static enum sp_status evaluate(struct draft_eval *t)
     if ((st = settle(t))) return st;
     n_text = q->n - t->n_lead;
     n_places = n_text < q->n_places ? n_text : q->n_places;
-    for (; out->n_places < n_places; out->n_places++) {
+    for (; out->n_places < n_places; out->n_places++)
         if ((st = go_on(t, cut_prompt(t, out->n_places, n_places)))) return st;
-    }
     out->per_round = sp_running_stats_estimate(&t->per_round);
     return SP_OK;
 }
@@ -186,9 +180,8 @@ enum sp_status sp_session_eval_draft(struct sp_session *session,
     if ((st = sp_check_size(out, sizeof whole, "sp_draft_eval", err))) return st;
     sp_copy_out(out, &whole);
     if ((st = sp_copy_in(&q, sizeof q, request, "sp_draft_eval_request", err))) return st;
-    if (session->speculator->drafter == NULL) {
+    if (session->speculator->drafter == NULL)
         return sp_fail(err, SP_E_USAGE, "the file has no draft");
-    }
     if ((st = sp_package_check_ids(session->package, q.ids, q.n, err))) return st;
     sp_scheduler_acquire(session->package->scheduler);
     st = evaluate(&t);

@@ -32,9 +32,8 @@ enum sp_status sp_package_open_pooling(struct sp_package *p, struct sp_err *err)
     enum sp_status st;
 
     st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_POOLING, &text, &size, err);
-    if (!st && text) {
+    if (!st && text)
         st = sp_pooling_read(config, &p->pooling, text, size, p->target->config.n_hidden, err);
-    }
     free(text);
     return st;
 }
@@ -89,9 +88,8 @@ enum sp_status sp_package_encode_for_embedding(const struct sp_package *package,
         (st = sp_strbuf_append(&whole, lead, n_lead, err)) ||
         (st = sp_strbuf_append(&whole, text, size, err)) ||
         (st = sp_package_encode(package, whole.at, whole.len,
-                                SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, ids, n, err))) {
+                                SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, ids, n, err)))
         goto done;
-    }
     n_tail = sp_tokenizer_n_tail(package->tokenizer);
     if (max_tokens && *n > max_tokens && max_tokens >= n_tail) {
         memmove(*ids + max_tokens - n_tail, *ids + *n - n_tail, n_tail * sizeof **ids);
@@ -240,10 +238,9 @@ static void pool(const struct embedder *e, struct slot *slot, size_t n)
 
     switch (e->pooling.mode) {
     case SP_POOL_MEAN:
-        for (size_t t = 0; t < n; t++) {
+        for (size_t t = 0; t < n; t++)
             for (size_t i = 0; i < n_hidden; i++)
                 slot->sum[i] += (double)rows[t * n_hidden + i];
-        }
         break;
     case SP_POOL_CLS:
         for (size_t i = 0; is_first && i < n_hidden; i++)
@@ -293,9 +290,8 @@ static enum sp_status normalize(float *out, const float *x, size_t n, bool wante
 
     for (size_t i = 0; i < n; i++)
         square += (double)x[i] * (double)x[i];
-    if (!isfinite(square)) {
+    if (!isfinite(square))
         return sp_fail(err, SP_E_INPUT, "an embedding has numbers that are not finite");
-    }
     if (wanted && square > 0) factor = 1 / sqrt(square);
     for (size_t i = 0; i < n; i++)
         out[i] = (float)((double)x[i] * factor);
@@ -403,9 +399,8 @@ static enum sp_status check_score(struct embedder *e)
     const struct sp_score_config *score = &e->pooling.score;
     size_t n_vocab = e->package->target->config.n_vocab;
 
-    if (score->true_token >= n_vocab || (score->two_tokens && score->false_token >= n_vocab)) {
+    if (score->true_token >= n_vocab || (score->two_tokens && score->false_token >= n_vocab))
         return sp_fail(e->err, SP_E_INPUT, "the tokens of the score are not in the vocabulary");
-    }
     return sp_package_check_generates(e->package, e->err);
 }
 
@@ -458,9 +453,8 @@ static enum sp_status open_rows(struct embedder *e)
     size_t widest = e->package->target->config.n_hidden;
     enum sp_status st;
 
-    for (unsigned i = 0; i < e->pooling.n_dense; i++) {
+    for (unsigned i = 0; i < e->pooling.n_dense; i++)
         if (e->pooling.dense[i].n_out > widest) widest = e->pooling.dense[i].n_out;
-    }
     widest = sp_matrix_ld(widest);
     if ((st = sp_acts_init(&e->acts[0], 1, widest, e->err))) return st;
     return sp_acts_init(&e->acts[1], 1, widest, e->err);

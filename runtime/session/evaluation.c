@@ -80,9 +80,8 @@ static enum sp_status check_reference(const struct sp_package *package,
         struct sp_token_info x = {0}, y = {0};
         sp_tokenizer_token(a, id, &x);
         sp_tokenizer_token(b, id, &y);
-        if (x.len != y.len || (x.len && memcmp(x.bytes, y.bytes, x.len) != 0)) {
+        if (x.len != y.len || (x.len && memcmp(x.bytes, y.bytes, x.len) != 0))
             return differ(id, &x, &y, err);
-        }
     }
     return SP_OK;
 }
@@ -94,9 +93,8 @@ static size_t longest_context(const struct sp_package *package, const struct sp_
 {
     size_t max = package->target->config.max_positions;
 
-    if (reference && reference->target->config.max_positions < max) {
+    if (reference && reference->target->config.max_positions < max)
         max = reference->target->config.max_positions;
-    }
     return max;
 }
 
@@ -220,9 +218,8 @@ static enum sp_status count_comparison(struct evaluation *e, const struct scored
     e->block.agreement += agrees;
     e->block.prob_change += change;
     if ((st = sp_grow(&e->divergences, &e->cap_divergences, e->n_divergences + 1,
-                      sizeof *e->divergences, e->err))) {
+                      sizeof *e->divergences, e->err)))
         return st;
-    }
     e->divergences[e->n_divergences++] = s->divergence;
     return SP_OK;
 }
@@ -295,9 +292,8 @@ static enum sp_status read_window(struct evaluation *e, const struct window *w)
     memcpy(e->ids + e->n_lead, q->ids + e->n_lead + w->first, (w->end - w->first) * sizeof *e->ids);
     for (size_t pos = 0; pos < n && !st; pos += SP_PROMPT_ROWS) {
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
-        if (q->progress && q->progress(q->context, e->n_done, e->n_total)) {
+        if (q->progress && q->progress(q->context, e->n_done, e->n_total))
             return sp_fail(e->err, SP_E_CHECK, "interrupted");
-        }
         st = read_pass(e, pos, rows, scored);
         e->n_done += rows;
     }
@@ -416,9 +412,8 @@ enum sp_status sp_package_evaluate(struct sp_package *package,
     enum sp_status st;
 
     if ((st = sp_check_size(out, sizeof all, "sp_evaluation", err)) ||
-        (st = sp_copy_in(&q, sizeof q, request, "sp_evaluation_request", err))) {
+        (st = sp_copy_in(&q, sizeof q, request, "sp_evaluation_request", err)))
         return st;
-    }
     st = evaluate(package, &q, &all, err);
     sp_copy_out(out, &all);
     return st;

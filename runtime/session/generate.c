@@ -96,9 +96,8 @@ static int end(struct run *run, enum sp_stop stop)
 
 static bool is_among(const uint32_t *ids, size_t n, uint32_t id)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (ids[i] == id) return true;
-    }
     return false;
 }
 
@@ -119,9 +118,8 @@ static int record(struct run *run, uint32_t id, const struct sp_logits *logits, 
     struct sp_result *r = run->result;
     struct sp_token token = {.id = id, .drafted = drafted};
 
-    if ((run->status = sp_grow(&r->ids, &run->cap_ids, r->n_ids + 1, sizeof *r->ids, run->err))) {
+    if ((run->status = sp_grow(&r->ids, &run->cap_ids, r->n_ids + 1, sizeof *r->ids, run->err)))
         return 1;
-    }
     r->ids[r->n_ids++] = id;
     if (run->hash) sp_hash_update(run->hash, logits->row, logits->n * sizeof *logits->row);
     if (run->request->token == NULL) return 0;
@@ -142,9 +140,8 @@ static int show(struct run *run, uint32_t id, bool drafted)
 
     if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
     if (q->special && is_among(q->special_ids, q->n_special_ids, id) &&
-        (run->status = sp_stop_filter_add_special(&run->filter, id, run->err))) {
+        (run->status = sp_stop_filter_add_special(&run->filter, id, run->err)))
         return 1;
-    }
     if ((run->status = sp_stop_filter_add(&run->filter, text, n, drafted, run->err))) return 1;
     if (run->filter.is_cancelled) return end(run, SP_STOP_CANCELLED);
     return run->filter.is_stopped ? end(run, SP_STOP_TEXT) : 0;
@@ -157,9 +154,8 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
     if (record(run, id, logits, drafted)) return 1;
     if (ends(run, id)) return end(run, SP_STOP_EOS);
     if (run->detokenizer && show(run, id, drafted)) return 1;
-    if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
+    if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens)
         return end(run, SP_STOP_LENGTH);
-    }
     return 0;
 }
 
@@ -206,9 +202,8 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     if (draft_len > left) draft_len = left;
     if ((st = sp_draft_mix_round(&s->mix, s->speculator, draft_len,
                                  q->draft_len == SP_DRAFT_LENGTH_AUTO, chooser, emit, run, &round,
-                                 &by, run->err))) {
+                                 &by, run->err)))
         return st;
-    }
     if (run->status) return run->status;
     count_round(r, &round);
     if (by == SP_PROPOSED_BY_NGRAM) {
@@ -219,10 +214,8 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
         r->grammar_drafted += round.drafted;
         r->grammar_accepted += round.accepted;
     }
-    if ((st =
-             sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
+    if ((st = sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err)))
         return st;
-    }
     r->rounds[r->n_rounds++] = (struct sp_round_count){
         .asked = (uint16_t)round.asked,
         .made = (uint16_t)round.made,
@@ -258,9 +251,8 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
     enum sp_status st;
 
     if ((st = sp_package_trie(run->session->package, &options.trie, run->err)) ||
-        (st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err))) {
+        (st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err)))
         return st;
-    }
     if (package->n_eos) memcpy(ends, package->eos, package->n_eos * sizeof *ends);
     if (q->n_end_ids) memcpy(ends + package->n_eos, q->end_ids, q->n_end_ids * sizeof *ends);
     options.ends = ends;
@@ -288,9 +280,8 @@ static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *choose
     if ((st = sp_copy_in(&options.limit, sizeof options.limit, q->reasoning_limit,
                          "sp_reasoning_limit", run->err)) ||
         (st = sp_package_trie(package, &options.trie, run->err)) ||
-        (st = sp_reasoning_limiter_open(&run->limiter, &options, run->err))) {
+        (st = sp_reasoning_limiter_open(&run->limiter, &options, run->err)))
         return st;
-    }
     *chooser = sp_reasoning_limiter_chooser(run->limiter);
     return SP_OK;
 }
@@ -325,19 +316,16 @@ static enum sp_status run_rounds(struct run *run)
     speculator->grammar_draft = run->grammar_draft;
     speculator->needs = reads_rows(run) ? SP_LOGITS_ROWS : chooser.needs;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
-                                   q->context, run->err))) {
+                                   q->context, run->err)))
         return st;
-    }
     if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_DRAFT_TOKEN,
                              run->err)) ||
-        (st = sp_decoder_check(speculator->decoder, run->err))) {
+        (st = sp_decoder_check(speculator->decoder, run->err)))
         return st;
-    }
     run->result->prompt_seconds = sp_seconds() - t0;
     run->result->n_reused = speculator->n_reused;
-    if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused)) {
+    if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused))
         return sp_fail(run->err, SP_E_CHECK, "interrupted");
-    }
     sp_speculator_begin(speculator, id);
     if (q->max_tokens && q->max_tokens < speculator->n_last - q->n_prompt)
         speculator->n_last = q->n_prompt + q->max_tokens;
@@ -366,9 +354,8 @@ static enum sp_status flush_text(struct run *run)
 
     if (run->detokenizer == NULL) return SP_OK;
     if (run->result->stop != SP_STOP_TEXT &&
-        (st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) {
+        (st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err)))
         return st;
-    }
     if (run->result->stop == SP_STOP_CANCELLED) run->filter.is_cancelled = true;
     if ((st = sp_stop_filter_end(&run->filter, text, n, run->err))) return st;
     if (run->filter.is_cancelled) end(run, SP_STOP_CANCELLED);
@@ -412,11 +399,10 @@ static enum sp_status estimate_speed_up(struct run *run)
     enum sp_status st;
 
     if (!run->request->measure || r->drafted == 0) return SP_OK;
-    if (r->plain_rounds > 8) {
+    if (r->plain_rounds > 8)
         r->plain_step_seconds = r->plain_seconds / (double)r->plain_rounds;
-    } else if ((st = time_plain_step(run, &r->plain_step_seconds))) {
+    else if ((st = time_plain_step(run, &r->plain_step_seconds)))
         return st;
-    }
     if (taken > 0) r->speed_up = r->plain_step_seconds * (double)(r->n_ids - 1) / taken;
     return SP_OK;
 }
@@ -432,23 +418,18 @@ static enum sp_status check_request(const struct run *run)
     for (size_t i = 0; i < q->n_stops; i++) {
         size_t size = strlen(q->stops[i]);
         if (size == 0) return sp_fail(run->err, SP_E_USAGE, "a stop text is empty");
-        if (sp_utf8_valid(q->stops[i], size) != size) {
+        if (sp_utf8_valid(q->stops[i], size) != size)
             return sp_fail(run->err, SP_E_USAGE, "a stop text is not valid UTF-8");
-        }
     }
-    if (q->grammar && q->ignore_eos) {
+    if (q->grammar && q->ignore_eos)
         return sp_fail(run->err, SP_E_USAGE, "ignore_eos cannot be combined with a grammar");
-    }
     if (q->simulation == NULL) return SP_OK;
-    if (q->grammar) {
+    if (q->grammar)
         return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated in a grammar");
-    }
-    if (q->reasoning_limit) {
+    if (q->reasoning_limit)
         return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated with limited reasoning");
-    }
-    if (q->sampling) {
+    if (q->sampling)
         return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
-    }
     if (!(q->simulation->acceptance >= 0 && q->simulation->acceptance <= 1)) {
         return sp_fail(run->err, SP_E_USAGE, "simulated acceptance %g: expected 0..1",
                        q->simulation->acceptance);
@@ -465,23 +446,19 @@ static enum sp_status open_run(struct run *run)
 
     if (q->grammar && max_draft_len < SP_DRAFT_GRAMMAR_MAX) max_draft_len = SP_DRAFT_GRAMMAR_MAX;
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
-        (st = check_request(run))) {
+        (st = check_request(run)))
         return st;
-    }
     if (package->tokenizer &&
-        (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err))) {
+        (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err)))
         return st;
-    }
     if (q->sampling &&
         (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
-                                      max_draft_len, package->backend.vector, run->err))) {
+                                      max_draft_len, package->backend.vector, run->err)))
         return st;
-    }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
     if ((st = sp_new(&run->result->draft_positions, max_draft_len,
-                     sizeof *run->result->draft_positions, run->err))) {
+                     sizeof *run->result->draft_positions, run->err)))
         return st;
-    }
     return sp_new(&run->top, q->n_top + 1, sizeof *run->top, run->err);
 }
 

@@ -117,9 +117,8 @@ static enum sp_status open_windows(struct sp_group_divergence *d,
     size_t n = sp_group_divergence_windows(windows, d->package, texts, n_texts);
     enum sp_status st = SP_OK;
 
-    for (size_t k = 0; k < n && !st; k++) {
+    for (size_t k = 0; k < n && !st; k++)
         st = open_window(d, &d->windows[d->n_windows++], &windows[k], &texts[windows[k].text], err);
-    }
     return st;
 }
 
@@ -174,9 +173,8 @@ static enum sp_status open_groups(struct sp_group_divergence *d, struct sp_err *
     if ((st = sp_specs_of_config(&specs, &model->config, err)) ||
         (st = sp_new(&members, model->n_matrices, sizeof *members, err)) ||
         (st = sp_new(&d->groups, model->n_matrices, sizeof *d->groups, err)) ||
-        (st = sp_new(&d->matrices, model->n_matrices, sizeof *d->matrices, err))) {
+        (st = sp_new(&d->matrices, model->n_matrices, sizeof *d->matrices, err)))
         goto done;
-    }
     d->n_matrices = collect(members, model, &specs);
     for (size_t i = 0; i < d->n_matrices; i++) {
         d->matrices[i] = members[i].matrix;
@@ -242,9 +240,8 @@ static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err
     d->ld_scratch = sp_round_up(n, 16);
     if ((st = sp_output_reference_init(&d->reference, d->n_scored, n, err)) ||
         (st = sp_new_rows(&d->scratch, sp_pool_n_threads(d->package->backend.pool), d->ld_scratch,
-                          err))) {
+                          err)))
         return st;
-    }
 
     for (size_t k = 0; k < d->n_windows && !st; k++) {
         struct window *w = &d->windows[k];
@@ -316,10 +313,9 @@ static enum sp_status find_used(bool **used, const struct sp_group_divergence *d
 {
     enum sp_status st = sp_new(used, w->n_panels, sizeof **used, err);
 
-    for (size_t k = 0; k < d->n_windows && !st; k++) {
+    for (size_t k = 0; k < d->n_windows && !st; k++)
         for (size_t t = 0; t < d->windows[k].n; t++)
             (*used)[d->windows[k].ids[t] / SP_PANEL_ROWS] = true;
-    }
     return st;
 }
 

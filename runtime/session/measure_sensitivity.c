@@ -79,14 +79,12 @@ static enum sp_status read_known(struct measuring *m, struct sp_err *err)
     if (!sp_file_exists(m->path)) return SP_OK;
     if ((st = sp_file_read_text(&text, &size, m->path, MAX_FILE, err)) ||
         (st = sp_json_parse_within(&json, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)) ||
-        (st = sp_json_get_string(json, "measured_with", &of, err))) {
+        (st = sp_json_get_string(json, "measured_with", &of, err)))
         goto done;
-    }
-    if (*of == 0) {
+    if (*of == 0)
         st = sp_fail(err, SP_E_INPUT, "it has no measured_with");
-    } else if (strcmp(of, m->of) == 0) {
+    else if (strcmp(of, m->of) == 0)
         st = sp_sensitivities_read(&m->known, json, err);
-    }
 done:
     if (st) {
         sp_context(err, "%s: it does not hold sensitivities of an interrupted calibration",
@@ -104,9 +102,8 @@ static enum sp_status write_known(const struct measuring *m, struct sp_err *err)
 
     if ((st = sp_json_put(&text, err, "{\"measured_with\":\"%s\",", m->of)) ||
         (st = sp_sensitivities_print(&text, &m->made, err)) ||
-        (st = sp_json_put(&text, err, "}\n"))) {
+        (st = sp_json_put(&text, err, "}\n")))
         goto done;
-    }
     st = sp_atomic_file_write_file(m->path, true, text.at, text.len, err);
 done:
     sp_strbuf_release(&text);
@@ -208,11 +205,10 @@ static enum sp_status measure_all(struct measuring *m, struct sp_err *err)
     for (size_t i = 0, n; i < m->n_groups && !st; i += n) {
         n = count_depth(m, i);
         if ((st = take_known(m, i, n, &taken, err))) break;
-        if (taken) {
+        if (taken)
             m->n_total -= (n + 1) * cost(m, m->groups[i].depth);
-        } else {
+        else
             st = measure_depth(m, i, n, err);
-        }
     }
     return st;
 }
@@ -228,9 +224,8 @@ enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_pa
     if ((st = sp_measure_sensitivity_path(&m.path, request, err)) ||
         (st = set_digest(&m, package, err)) || (st = read_known(&m, err)) ||
         (st = sp_group_divergence_open(&m.divergence, package, stats, request->texts,
-                                       request->n_texts, err))) {
+                                       request->n_texts, err)))
         goto done;
-    }
     m.groups = sp_group_divergence_groups(m.divergence, &m.n_groups);
     if ((st = measure_all(&m, err))) goto done;
     *out = m.made;

@@ -77,10 +77,9 @@ static double weigh(const uint16_t *probs, const float *logits, size_t n)
     double sums[4] = {0};
     size_t k = 0;
 
-    for (; k + 4 <= n; k += 4) {
+    for (; k + 4 <= n; k += 4)
         for (size_t j = 0; j < 4; j++)
             sums[j] += from_bf16(probs[k + j]) * (double)logits[k + j];
-    }
     for (; k < n; k++)
         sums[0] += from_bf16(probs[k]) * (double)logits[k];
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);

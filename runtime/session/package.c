@@ -26,20 +26,16 @@ static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
     enum sp_status st;
 
     if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_CONFIG, &config,
-                                   &config_size, err))) {
+                                   &config_size, err)))
         goto done;
-    }
     if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_GENERATION, &generation,
-                                   &generation_size, err))) {
+                                   &generation_size, err)))
         goto done;
-    }
     if ((st = sp_config_eos(p->eos, &p->n_eos, config, config_size, generation, generation_size,
-                            err))) {
+                            err)))
         goto done;
-    }
-    if (p->n_eos == 0 && p->tokenizer && sp_tokenizer_eos(p->tokenizer) != SP_TOKEN_NONE) {
+    if (p->n_eos == 0 && p->tokenizer && sp_tokenizer_eos(p->tokenizer) != SP_TOKEN_NONE)
         p->eos[p->n_eos++] = sp_tokenizer_eos(p->tokenizer);
-    }
 done:
     free(config);
     free(generation);
@@ -185,9 +181,8 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
 {
     enum sp_status st;
 
-    if ((o->n_ranks > 1 || o->group) && o->huge_pages) {
+    if ((o->n_ranks > 1 || o->group) && o->huge_pages)
         return sp_fail(err, SP_E_UNSUPPORTED, "huge pages and several ranks: ranks map the file");
-    }
     if (o->n_ranks > 1 && o->group) {
         return sp_fail(err, SP_E_USAGE, "%u ranks were asked for in a process that mpirun started",
                        o->n_ranks);

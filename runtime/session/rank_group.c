@@ -44,9 +44,8 @@ enum sp_status sp_rank_group_join(struct sp_rank_group **out, const char *module
     char text[128] = "";
     enum sp_status st;
 
-    if (loaded == NULL || (symbol = dlsym(loaded, SP_MPI_JOIN)) == NULL) {
+    if (loaded == NULL || (symbol = dlsym(loaded, SP_MPI_JOIN)) == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "the module for MPI is missing: %s", dlerror());
-    }
     memcpy(&join, &symbol, sizeof join);
     if ((st = sp_new(&group, 1, sizeof *group, err))) return st;
     group->module = loaded;
@@ -129,9 +128,8 @@ static void close_file(struct sp_ranks *ranks)
     if (kind == NULL) return;
     *kind = SP_MESSAGE_CLOSE;
     if (!t->ops->send(t, sizeof *kind, sizeof *kind)) return;
-    for (unsigned rank = 1; rank < t->n_ranks; rank++) {
+    for (unsigned rank = 1; rank < t->n_ranks; rank++)
         if (t->ops->receive(t, rank, sizeof *kind) == NULL) return;
-    }
 }
 
 enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_pack *pack,
@@ -151,9 +149,8 @@ enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_p
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "several files over MPI: ranks compute one model at a time");
     }
-    if (strlen(sp_pack_path(pack)) >= PATH_MAX) {
+    if (strlen(sp_pack_path(pack)) >= PATH_MAX)
         return sp_fail(err, SP_E_UNSUPPORTED, "a path of %zu bytes", strlen(sp_pack_path(pack)));
-    }
     if ((st = sp_ranks_new(&ranks, &with, err))) return st;
     if ((st = send_open(group->transport, pack, options, err)) ||
         (st = receive_answers(group->transport, err))) {
@@ -192,9 +189,8 @@ static enum sp_status open_package(struct rank_package *p, const struct sp_rank_
                        m->version);
     }
     if ((st = sp_pack_open(&p->pack, m->path, err))) return st;
-    if (sp_pack_identity(p->pack) != m->identity || sp_pack_size(p->pack) != m->size) {
+    if (sp_pack_identity(p->pack) != m->identity || sp_pack_size(p->pack) != m->size)
         return sp_fail(err, SP_E_INPUT, "%s is another file than on rank 0", m->path);
-    }
     sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_AROUND);
     st = sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
     if (st) return st;

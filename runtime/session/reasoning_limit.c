@@ -44,9 +44,8 @@ enum sp_status sp_reasoning_limiter_open(struct sp_reasoning_limiter **out,
     r->options = *options;
     if ((st = sp_tokenizer_encode(options->tokenizer, limit->close, strlen(limit->close),
                                   SP_ENCODE_PARSE_SPECIAL, &r->end_ids, &r->n_end_ids, err)) ||
-        (st = sp_grow(&r->states, &r->cap_states, 1, sizeof *r->states, err))) {
+        (st = sp_grow(&r->states, &r->cap_states, 1, sizeof *r->states, err)))
         goto done;
-    }
     if (r->n_end_ids == 0) {
         st = sp_fail(err, SP_E_USAGE, "reasoning_limit: the closing tag has no token");
         goto done;
@@ -157,11 +156,10 @@ static void count(const struct sp_reasoning_limiter *r, struct state *s, bool wa
     const uint32_t id = r->ids[r->n_ids - 1];
 
     s->n_tokens++;
-    if (was_due) {
+    if (was_due)
         s->n_written = id == r->end_ids[s->n_written] ? s->n_written + 1 : 0;
-    } else if (is_due(r, s)) {
+    else if (is_due(r, s))
         s->n_written = count_written(r, s);
-    }
     if (s->n_written < r->n_end_ids) return;
     s->phase = BEFORE;
     s->scan = s->text_len;
@@ -177,9 +175,8 @@ static enum sp_status append(struct sp_reasoning_limiter *r, uint32_t id, struct
     r->text.len = s.text_len;
     if ((st = sp_grow(&r->ids, &r->cap_ids, r->n_ids + 1, sizeof *r->ids, err)) ||
         (st = sp_grow(&r->states, &r->cap_states, r->n_ids + 2, sizeof *r->states, err)) ||
-        (st = add_text(r, id, err))) {
+        (st = add_text(r, id, err)))
         return st;
-    }
     r->ids[r->n_ids++] = id;
     s.text_len = r->text.len;
     while (s.phase != AFTER && (s.phase == BEFORE ? find_open(r, &s) : find_close(r, &s)))
@@ -202,9 +199,8 @@ static enum sp_status find_due(struct sp_reasoning_limiter *r, bool *due, uint32
     while (same < n && same < r->n_ids && r->ids[same] == ids[same])
         same++;
     if (same < n && same < r->n_ids) r->n_ids = same;
-    while (r->n_ids < n && r->states[r->n_ids].phase != AFTER) {
+    while (r->n_ids < n && r->states[r->n_ids].phase != AFTER)
         if ((st = append(r, ids[r->n_ids], err))) return st;
-    }
     s = &r->states[n < r->n_ids ? n : r->n_ids];
     *due = is_due(r, s);
     if (*due) *id = r->end_ids[s->n_written];

@@ -174,9 +174,8 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
     if ((st = sp_package_encode(r->package, r->request->query, strlen(r->request->query),
                                 SP_ENCODE_PARSE_SPECIAL, &texts[0].at, &texts[0].n, r->err)) ||
         (st = sp_package_encode(r->package, document->text, document->size, SP_ENCODE_PARSE_SPECIAL,
-                                &texts[1].at, &texts[1].n, r->err))) {
+                                &texts[1].at, &texts[1].n, r->err)))
         goto done;
-    }
     for (size_t i = 0; i < 3; i++)
         n_around += pair->n_ids[i];
     n_around += texts[0].n;

@@ -79,14 +79,12 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     s->package = package;
     s->options = *options;
     if ((st = sp_speculator_open(&s->speculator, package->target, by_model ? package->draft : NULL,
-                                 &package->backend, &inner, err))) {
+                                 &package->backend, &inner, err)))
         goto done;
-    }
     sp_draft_mix_init(&s->mix, &package->drafting,
                       options->draft_by == SP_DRAFT_BY_DEFAULT && package->draft);
-    if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
+    if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err)))
         goto done;
-    }
     *out = s;
     s = NULL;
 done:
@@ -179,9 +177,8 @@ enum sp_status sp_session_set_lora(struct sp_session *session, const struct sp_l
 {
     struct sp_decoder *decoder = session->speculator->decoder;
 
-    if (!isfinite(scale)) {
+    if (!isfinite(scale))
         return sp_fail(err, SP_E_USAGE, "the scale of the adapter is not a finite number");
-    }
     if (sp_session_has_lora(session, lora, scale)) return SP_OK;
     if (lora && sp_lora_products_of(lora)->rank > sp_decoder_max_lora_rank(decoder)) {
         return sp_fail(err, SP_E_USAGE,
@@ -321,11 +318,9 @@ static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_mo
         enum sp_status st;
         sp_decoder_logits(decoder, model, t, batch);
         if ((st = sp_decoder_check(decoder, err))) return st;
-        for (size_t i = 0; i < batch; i++) {
-            if (fn(context, pos + t + i, sp_decoder_row(decoder, i).row, model->config.n_vocab)) {
+        for (size_t i = 0; i < batch; i++)
+            if (fn(context, pos + t + i, sp_decoder_row(decoder, i).row, model->config.n_vocab))
                 return sp_fail(err, SP_E_CHECK, "interrupted");
-            }
-        }
     }
     return SP_OK;
 }
@@ -402,9 +397,7 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
         struct sp_logits logits = ops->logits(s->drafter, i);
-        if (fn(context, i, logits.row, logits.n)) {
-            return sp_fail(err, SP_E_CHECK, "interrupted");
-        }
+        if (fn(context, i, logits.row, logits.n)) return sp_fail(err, SP_E_CHECK, "interrupted");
     }
     return SP_OK;
 }
@@ -418,9 +411,8 @@ enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_
 
     if (s->drafter == NULL) return sp_fail(err, SP_E_USAGE, "the file has no draft");
     if ((st = sp_session_check_ids(session, ids, n, err))) return st;
-    if (s->drafter->ops->kind == SP_DRAFT_NONE) {
+    if (s->drafter->ops->kind == SP_DRAFT_NONE)
         return all_logits(session, session->package->draft, ids, n, fn, context, err);
-    }
     if (steps == 0 || steps > s->max_draft_len) steps = s->max_draft_len;
     sp_scheduler_acquire(s->scheduler);
     st = block_logits(session, ids, n, steps, fn, context, err);
@@ -458,9 +450,7 @@ enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
         s->ids[s->n_cached] =
             (uint32_t)(i % n_vocab); /* other tokens, and so other experts, each time */
         st = sp_speculator_time(s, n_rows[i % n], n_rows[i % n] - 1, &greedy, &verify, &draft, err);
-        if (!st && fn(context, i % n, verify, draft)) {
-            st = sp_fail(err, SP_E_CHECK, "interrupted");
-        }
+        if (!st && fn(context, i % n, verify, draft)) st = sp_fail(err, SP_E_CHECK, "interrupted");
     }
 done:
     sp_scheduler_release(s->scheduler);

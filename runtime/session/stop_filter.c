@@ -101,12 +101,10 @@ static size_t certain(const struct sp_stop_filter *h)
 {
     for (size_t at = 0; at < h->size; at++) {
         size_t tail = h->size - at;
-        for (size_t i = 0; i < h->request->n_stops; i++) {
+        for (size_t i = 0; i < h->request->n_stops; i++)
             if (strlen(h->request->stops[i]) > tail &&
-                memcmp(h->text + at, h->request->stops[i], tail) == 0) {
+                memcmp(h->text + at, h->request->stops[i], tail) == 0)
                 return at;
-            }
-        }
     }
     return h->size;
 }

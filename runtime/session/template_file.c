@@ -53,9 +53,8 @@ static enum sp_status read_pack(struct sp_template **out, const struct sp_pack *
         st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_CONFIG, &t.config,
                                   &t.config_size, err);
     }
-    if (!st && t.records != NULL) {
+    if (!st && t.records != NULL)
         st = sp_modelfile_parse(&file, sp_pack_path(pack), t.records, t.records_size, err);
-    }
     if (st) goto done;
     borrow(&texts, &t);
     record = sp_modelfile_find(&file, SP_MODELFILE_TEMPLATE, NULL);
@@ -101,9 +100,8 @@ static enum sp_status open_folder(struct sp_template **out, const char *folder, 
 
     if ((st = read_if_present(&t.jinja, &t.jinja_size, folder, "chat_template.jinja", err)) ||
         (st = read_if_present(&t.json, &t.json_size, folder, "chat_template.json", err)) ||
-        (st = read_if_present(&t.config, &t.config_size, folder, "tokenizer_config.json", err))) {
+        (st = read_if_present(&t.config, &t.config_size, folder, "tokenizer_config.json", err)))
         goto done;
-    }
     borrow(&texts, &t);
     if ((st = sp_template_open(out, &texts, err))) sp_context(err, "%s", folder);
 done:
@@ -161,11 +159,10 @@ enum sp_status sp_template_open_file(struct sp_template **out, const char *path,
     struct sp_template *t = NULL;
     bool packed = false;
 
-    if (sp_file_is_folder(path)) {
+    if (sp_file_is_folder(path))
         st = open_folder(&t, path, err);
-    } else if (!(st = is_pack(&packed, path, err))) {
+    else if (!(st = is_pack(&packed, path, err)))
         st = packed ? open_pack(&t, path, err) : open_file(&t, path, language, err);
-    }
     if (st) return st;
     if (t && language != SP_TEMPLATE_UNKNOWN && language != sp_template_language(t)) {
         sp_template_free(t);

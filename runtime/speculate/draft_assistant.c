@@ -91,15 +91,13 @@ static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *er
     enum sp_status st;
 
     if (config->n_clusters == 0) return SP_OK;
-    if (!sp_mul(&n, sp_pool_n_threads(d->backend->pool), d->n_hidden)) {
+    if (!sp_mul(&n, sp_pool_n_threads(d->backend->pool), d->n_hidden))
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    }
     if ((st = read_order(d, err)) ||
         (st = sp_new_aligned(&d->nearness, sp_matrix_ld(config->n_clusters), sizeof *d->nearness,
                              err)) ||
-        (st = sp_new(&d->chosen, config->n_clusters_used, sizeof *d->chosen, err))) {
+        (st = sp_new(&d->chosen, config->n_clusters_used, sizeof *d->chosen, err)))
         return st;
-    }
     return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
 }
 
@@ -108,14 +106,12 @@ static enum sp_status open_rows(struct draft_assistant *d, struct sp_err *err)
     size_t n;
     enum sp_status st;
 
-    if (!sp_mul(&n, MAX_DRAFT_LEN, d->n_vocab)) {
+    if (!sp_mul(&n, MAX_DRAFT_LEN, d->n_vocab))
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
-    }
     if ((st = sp_new_aligned(&d->hidden, d->n_target, sizeof *d->hidden, err)) ||
         (st = sp_new_aligned(&d->next, sp_matrix_ld(d->n_target), sizeof *d->next, err)) ||
-        (st = sp_new_aligned(&d->logits, n, sizeof *d->logits, err))) {
+        (st = sp_new_aligned(&d->logits, n, sizeof *d->logits, err)))
         return st;
-    }
     return sp_acts_init(&d->normed, 1, d->n_hidden, err);
 }
 
@@ -176,13 +172,12 @@ static void choose_clusters(struct draft_assistant *d)
 
     for (unsigned c = 0; c < config->n_clusters; c++) {
         unsigned at = n;
-        if (n < config->n_clusters_used) {
+        if (n < config->n_clusters_used)
             n++;
-        } else if (d->nearness[c] > d->nearness[d->chosen[n - 1]]) {
+        else if (d->nearness[c] > d->nearness[d->chosen[n - 1]])
             at--;
-        } else {
+        else
             continue;
-        }
         for (; at > 0 && d->nearness[c] > d->nearness[d->chosen[at - 1]]; at--)
             d->chosen[at] = d->chosen[at - 1];
         d->chosen[at] = c;

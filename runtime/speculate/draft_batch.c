@@ -235,11 +235,10 @@ static void count_pass(struct sp_draft_batch *b)
     b->loss = fmax(b->loss + seconds * plain_rate(b) - tokens, 0);
     if (b->loss == 0) b->gap = FIRST_GAP;
     if (b->loss <= greatest_loss) return;
-    if (may_pay(b)) {
+    if (may_pay(b))
         b->loss = greatest_loss; /* the loss was chance: drafting goes on */
-    } else {
+    else
         pause(b);
-    }
 }
 
 void sp_draft_batch_resume(struct sp_draft_batch *b, bool retry)

@@ -71,19 +71,16 @@ static enum sp_status open_heads(struct draft_dspark *d, struct sp_err *err)
     size_t n;
 
     if ((st = open_product(&d->confidence_in, &d->confidence, &w->confidence, err)) ||
-        (st = open_product(&d->gate_in, &d->gates, &w->gate, err))) {
+        (st = open_product(&d->gate_in, &d->gates, &w->gate, err)))
         return st;
-    }
     if (d->rank == 0) return SP_OK;
     d->ld = sp_matrix_ld(w->correction.rows);
-    if (!sp_mul(&n, d->block.block_size, d->ld)) {
+    if (!sp_mul(&n, d->block.block_size, d->ld))
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    }
     if ((st = sp_acts_init(&d->correction_in, 1, d->rank, err)) ||
         (st = sp_new_aligned(&d->embedding, d->rank, sizeof *d->embedding, err)) ||
-        (st = sp_new_aligned(&d->state, d->rank, sizeof *d->state, err))) {
+        (st = sp_new_aligned(&d->state, d->rank, sizeof *d->state, err)))
         return st;
-    }
     return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
 }
 
@@ -172,9 +169,8 @@ static double rate_row(struct draft_dspark *d, const float *hidden)
     float *in = d->confidence_in.x;
 
     memcpy(in, hidden, d->n_hidden * sizeof *in);
-    if (w->confidence.cols > d->n_hidden) {
+    if (w->confidence.cols > d->n_hidden)
         memcpy(in + d->n_hidden, d->embedding, d->rank * sizeof *in);
-    }
     multiply(d, &w->confidence, w->confidence_bias, &d->confidence_in, d->confidence);
     return (double)sp_sigmoidf(d->confidence[0]);
 }

@@ -45,9 +45,8 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
     p->base.decoder = p->decoder;
     if ((st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
                              err)) ||
-        p->parallel) {
+        p->parallel)
         return st;
-    }
     return sp_new_aligned(&p->logits, p->draft_len * p->n_rows, sizeof *p->logits, err);
 }
 
@@ -189,9 +188,7 @@ float *sp_feature_head_commit(struct sp_feature_head *p, const struct sp_commit 
     size_t n_waiting;
 
     assert(commit->first == p->n_have && commit->n <= p->max_rows);
-    if (p->n_have - p->n_true + commit->n > p->max_rows) {
-        store_pairs(p, commit->ids, p->n_have);
-    }
+    if (p->n_have - p->n_true + commit->n > p->max_rows) store_pairs(p, commit->ids, p->n_have);
     sp_decoder_add_tokens(p->decoder, commit->ids + commit->first, commit->n);
     n_waiting = p->n_have - p->n_true;
     memmove(p->hidden, state_of(p, p->n_true), n_waiting * p->n_hidden * sizeof *p->hidden);
@@ -213,9 +210,8 @@ bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same
     size_t n_true = len && n_same == len ? len - 1 : len;
 
     if (len > p->n_have || (n_true < len && n_true < p->n_kept)) return false;
-    if (len > 0 && len < p->n_have && !sp_decoder_can_rewind(p->decoder, p->n_have, len)) {
+    if (len > 0 && len < p->n_have && !sp_decoder_can_rewind(p->decoder, p->n_have, len))
         return false;
-    }
     p->n_have = len;
     p->n_true = smaller(p->n_true, n_true);
     p->n_kept = smaller(p->n_kept, p->n_true);
@@ -232,9 +228,8 @@ enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_session_
     if ((st = sp_session_file_number(file, &n_states, smaller(n_cached, p->max_rows), err)) ||
         (st = sp_session_file_number(file, &n_waiting, n_states, err)) ||
         (st = sp_session_file_bytes(file, p->hidden, n_states * p->n_hidden * sizeof *p->hidden,
-                                    err))) {
+                                    err)))
         return st;
-    }
     p->n_have = n_cached;
     p->n_kept = n_cached - n_states;
     p->n_true = n_cached - n_waiting;

@@ -50,9 +50,8 @@ static size_t read_history(const struct grammar_draft *f, size_t *context, char 
         if (pos - i <= MOST_CONTEXT && !silent) *context = len;
     }
     memmove(text, text + MOST_HISTORY - len, len);
-    if (*context > CONTEXT_BYTES || sp_utf8_valid(text + len - *context, *context) != *context) {
+    if (*context > CONTEXT_BYTES || sp_utf8_valid(text + len - *context, *context) != *context)
         *context = 0;
-    }
     return len;
 }
 
@@ -117,9 +116,8 @@ static enum sp_status find_guesses(struct grammar_draft *f, const uint32_t *ids,
 
     f->n = 0;
     if ((st = sp_constraint_jump_forward(f->constraint, text, from, from + MOST_TEXT, &len, ids,
-                                         pos, err))) {
+                                         pos, err)))
         return st;
-    }
     from -= context;
     while (from < len) {
         size_t n = sp_utf8_valid(text + from, len - from);

@@ -62,13 +62,12 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
         return 0;
     }
     if (d->cap == 0) d->cap = sp_draft_batch_first_steps(b);
-    if (!b->stepwise) {
+    if (!b->stepwise)
         d->n_asked = block_length(b, limit);
-    } else if (d->reason == SP_ROUND_PROBE) {
+    else if (d->reason == SP_ROUND_PROBE)
         d->n_asked = 1;
-    } else {
+    else
         d->n_asked = limit < d->cap ? limit : d->cap;
-    }
     d->n_made = d->n_verify = 0;
     d->all_accepted = 1;
     d->sum_accepted = d->gain = d->worth = 0;

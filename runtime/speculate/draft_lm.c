@@ -87,9 +87,8 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     d->base.decoder = d->decoder;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
     if (d->n_vocab < d->model->head.rows &&
-        (st = sp_new_aligned(&d->logits, d->n_vocab, sizeof *d->logits, err))) {
+        (st = sp_new_aligned(&d->logits, d->n_vocab, sizeof *d->logits, err)))
         goto done;
-    }
     *out = &d->base;
     d = NULL;
 done:

@@ -62,9 +62,8 @@ enum sp_status sp_draft_statistics_write(struct sp_strbuf *out, const struct sp_
                           b->catch_up_seconds)) ||
         (st = put_acceptances(out, b, err)) ||
         (st = sp_json_put(out, err, ", \"confidence\": [%.6g, %.6g, %.6g, %.6g, %.6g]", c->a, c->b,
-                          c->h_aa, c->h_ab, c->h_bb))) {
+                          c->h_aa, c->h_ab, c->h_bb)))
         return st;
-    }
     return sp_json_put(out, err, ", \"drafted\": [%.6g, %.6g]}\n", b->tokens, b->seconds);
 }
 
@@ -149,9 +148,8 @@ enum sp_status sp_draft_statistics_read(struct sp_draft_batch *batch,
 {
     struct sp_draft_batch b = *batch;
 
-    if (!read_all(&b, statistics)) {
+    if (!read_all(&b, statistics))
         return sp_fail(err, SP_E_INPUT, "not the statistics of drafting with this pair of models");
-    }
     sp_draft_batch_resume(&b, retry);
     *batch = b;
     return SP_OK;

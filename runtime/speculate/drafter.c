@@ -9,9 +9,8 @@ static const struct sp_drafter_ops *const kinds[] = {
 
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i]->kind == kind) return kinds[i];
-    }
     return NULL;
 }
 

@@ -67,10 +67,9 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
         if (free_ones[i].only_automatic && !automatic) continue;
         *by = free_ones[i].by;
         memset(round, 0, sizeof *round);
-        if ((st = propose_by(s, free_ones[i].drafter, length, most, automatic, chooser, round,
-                             err))) {
+        if ((st =
+                 propose_by(s, free_ones[i].drafter, length, most, automatic, chooser, round, err)))
             return st;
-        }
         if (round->drafted == 0) continue;
         if (s->drafter == NULL || !automatic || promises_more(d, length, free_ones[i].margin))
             return SP_OK;
@@ -101,11 +100,10 @@ enum sp_status sp_draft_mix_round(struct sp_draft_mix *d, struct sp_speculator *
 
     if ((st = propose(d, s, most, automatic, chooser, round, by, err))) return st;
     if ((st = sp_speculator_verify(s, chooser, emit, context, round, err))) return st;
-    if (*by == SP_PROPOSED_BY_DRAFT) {
+    if (*by == SP_PROPOSED_BY_DRAFT)
         sp_draft_length_record(&d->draft, round);
-    } else {
+    else
         sp_draft_length_observe(&d->draft, round);
-    }
     learn(&d->ngram, *by == SP_PROPOSED_BY_NGRAM, round);
     learn(&d->grammar_draft, *by == SP_PROPOSED_BY_GRAMMAR, round);
     return SP_OK;

@@ -224,13 +224,11 @@ void sp_scheduler_run(struct sp_scheduler *t, const struct sp_batch_seq *seq,
     t->last = &own.next;
     t->n_requests++;
     hand_over(t);
-    while (!own.done) {
-        if (is_due(t)) {
+    while (!own.done)
+        if (is_due(t))
             run_pass(t);
-        } else {
+        else
             pthread_cond_wait(&own.waiter.woken, &t->lock);
-        }
-    }
     await_pass(t, &own.waiter);
     pthread_mutex_unlock(&t->lock);
 }

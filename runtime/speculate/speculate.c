@@ -426,16 +426,14 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     n = clamp_draft_len(s, n);
     if (n) catch_up(s, s->drafter);
     t0 = sp_seconds();
-    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, err))) {
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, err)))
         return st;
-    }
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
     if ((st = run_pass(s, n_rows, 0, n_rows, SP_PRIORITY_EXCLUSIVE, &pass, err))) return st;
     *verify_seconds = pass.seconds;
-    if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached))
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
-    }
     return SP_OK;
 }

@@ -18,9 +18,8 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file
     if (sp_session_file_is_read(file) && (st = sp_speculator_grow(s, n, err))) return st;
     if ((st = sp_session_file_number(file, &has_draft, 1, err)) ||
         (st = sp_session_file_bytes(file, s->ids, n * sizeof *s->ids, err)) ||
-        (st = sp_decoder_transfer(s->decoder, file, n, err))) {
+        (st = sp_decoder_transfer(s->decoder, file, n, err)))
         return st;
-    }
     s->n_cached = s->n_ids = n;
     if (s->drafter == NULL) return SP_OK; /* a draft's caches in the file are not read */
     if (!has_draft) {
@@ -73,8 +72,7 @@ enum sp_status sp_speculator_load(struct sp_speculator *s, struct sp_session_fil
 
     forget(s);
     if ((st = walk(s, file, err)) || (st = sp_session_file_finish(file, err)) ||
-        (st = check_ids(s, file, err))) {
+        (st = check_ids(s, file, err)))
         forget(s);
-    }
     return st;
 }

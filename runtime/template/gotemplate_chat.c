@@ -83,9 +83,8 @@ static enum sp_status run_turn(struct sp_builder *out, const struct sp_gotemplat
         (st = sp_dict_set_name(heap, data.dict, "System", turn->system)) ||
         (st = sp_dict_set_name(heap, data.dict, "Prompt", turn->prompt)) ||
         (st = sp_dict_set_name(heap, data.dict, "Response", turn->response)) ||
-        (st = add_think(heap, data.dict, chat))) {
+        (st = add_think(heap, data.dict, chat)))
         return st;
-    }
     return sp_gotemplate_render(out, t, data, part, chat->now, err);
 }
 
@@ -128,9 +127,8 @@ static enum sp_status run_messages(struct sp_builder *out, const struct sp_gotem
         (st = sp_dict_set_name(heap, data.dict, "Messages", messages)) ||
         (st = sp_dict_set_name(heap, data.dict, "Tools", tools)) ||
         (st = sp_dict_set_name(heap, data.dict, "Response", sp_value_name(""))) ||
-        (st = add_think(heap, data.dict, chat))) {
+        (st = add_think(heap, data.dict, chat)))
         return st;
-    }
     return sp_gotemplate_render(out, t, data, SP_GOTEMPLATE_TURN, chat->now, err);
 }
 
@@ -146,9 +144,8 @@ static enum sp_status run_suffix(struct sp_builder *out, const struct sp_gotempl
         (st = sp_dict_set_name(heap, data.dict, "Prompt", chat->prompt)) ||
         (st = sp_dict_set_name(heap, data.dict, "Suffix", chat->suffix)) ||
         (st = sp_dict_set_name(heap, data.dict, "Response", sp_value_name(""))) ||
-        (st = add_think(heap, data.dict, chat))) {
+        (st = add_think(heap, data.dict, chat)))
         return st;
-    }
     return sp_gotemplate_render(out, t, data, SP_GOTEMPLATE_TURN, chat->now, err);
 }
 
@@ -171,8 +168,7 @@ enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
     }
     if ((st = join_system(heap, &system, list.list))) return st;
     if ((st = collate(heap, &messages, list.list))) return st;
-    if (sp_gotemplate_mentions(t, "messages")) {
+    if (sp_gotemplate_mentions(t, "messages"))
         return run_messages(out, t, system, messages, chat, err);
-    }
     return run_turns(out, t, messages.list, chat, err);
 }

@@ -103,16 +103,13 @@ static enum sp_status floats_only(struct sp_heap *heap, struct sp_value *v, int 
 {
     enum sp_status st = SP_OK;
 
-    if (depth > SP_VALUE_DEPTH) {
+    if (depth > SP_VALUE_DEPTH)
         return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    }
     if (v->kind == SP_V_INT || v->kind == SP_V_BIG) *v = sp_value_float(sp_value_to_double(*v));
-    for (size_t i = 0; v->kind == SP_V_LIST && i < v->list->n && !st; i++) {
+    for (size_t i = 0; v->kind == SP_V_LIST && i < v->list->n && !st; i++)
         st = floats_only(heap, &v->list->at[i], depth + 1);
-    }
-    for (size_t i = 0; v->kind == SP_V_DICT && i < v->dict->n && !st; i++) {
+    for (size_t i = 0; v->kind == SP_V_DICT && i < v->dict->n && !st; i++)
         st = floats_only(heap, &v->dict->at[i].value, depth + 1);
-    }
     return st;
 }
 
@@ -145,9 +142,7 @@ static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out,
     if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "a string", json);
     for (size_t i = 0; i < sp_json_len(json); i++) {
         text = sp_json_to_string(sp_json_get(sp_json_at(json, i), "text"), &len);
-        if (text == NULL) {
-            return sp_fail(heap->err, SP_E_UNSUPPORTED, "part %zu is not text", i);
-        }
+        if (text == NULL) return sp_fail(heap->err, SP_E_UNSUPPORTED, "part %zu is not text", i);
         if ((st = sp_build(&b, text, len))) return st;
     }
     *out = sp_builder_value(&b);
@@ -279,9 +274,8 @@ static enum sp_status make_struct(struct sp_heap *heap, struct sp_value *out,
     enum sp_status st;
     struct sp_value value;
 
-    if (depth > SP_VALUE_DEPTH) {
+    if (depth > SP_VALUE_DEPTH)
         return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    }
     if (json != NULL && sp_json_kind(json) != SP_JSON_OBJECT) {
         return sp_fail(heap->err, SP_E_INPUT, "%s where an object with %s, %s, ... is expected",
                        sp_json_kind_name(sp_json_kind(json)), fields[0].json, fields[1].json);
@@ -353,9 +347,8 @@ static const struct field *table_of(const struct sp_dict *dict)
         size_t n = 0;
 
         while (tables[t][n].go != NULL && n < dict->n &&
-               sp_text_is(dict->at[n].key, tables[t][n].go)) {
+               sp_text_is(dict->at[n].key, tables[t][n].go))
             n++;
-        }
         if (n == dict->n && tables[t][n].go == NULL) return tables[t];
     }
     return NULL;
@@ -417,9 +410,8 @@ static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth
 {
     char text[24];
 
-    if (depth > SP_VALUE_DEPTH) {
+    if (depth > SP_VALUE_DEPTH)
         return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    }
     switch (v.kind) {
     case SP_V_BOOL:
         return sp_build_text(b, v.truth ? "true" : "false");
@@ -434,9 +426,8 @@ static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth
         if (v.shape == SP_SHAPE_TYPE && v.list->n == 1) return json_at(b, v.list->at[0], depth + 1);
         return json_list(b, v.list, depth);
     case SP_V_DICT:
-        if (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT) {
+        if (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT)
             return json_struct(b, v.dict, depth);
-        }
         return json_map(b, v.dict, depth);
     default:
         return sp_build_text(b, "null");

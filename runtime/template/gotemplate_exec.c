@@ -40,9 +40,8 @@ enum sp_status sp_go_fail(struct sp_go_machine *m, const char *format, ...)
 
 static enum sp_status enter(struct sp_go_machine *m)
 {
-    if (m->depth >= SP_TEMPLATE_MAX_CALLS) {
+    if (m->depth >= SP_TEMPLATE_MAX_CALLS)
         return sp_go_fail(m, "nested deeper than %d", SP_TEMPLATE_MAX_CALLS);
-    }
     m->depth++;
     return sp_heap_charge(m->heap, 8);
 }
@@ -70,9 +69,8 @@ const char *sp_go_type_name(struct sp_value v)
 
 bool sp_go_truth(struct sp_value v)
 {
-    if (v.kind == SP_V_DICT && (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT)) {
+    if (v.kind == SP_V_DICT && (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT))
         return true;
-    }
     return sp_value_truth(v);
 }
 
@@ -122,9 +120,8 @@ static enum sp_status method(struct sp_go_machine *m, struct sp_value *out, bool
     *found = true;
     if (prints && sp_text_is(name, "String")) return call(m, out, "print", receiver);
     if (receiver.kind == SP_V_DICT && receiver.shape == SP_SHAPE_STRUCT &&
-        sp_text_is(name, "ToTypeScriptType")) {
+        sp_text_is(name, "ToTypeScriptType"))
         return call(m, out, "toTypeScriptType", receiver);
-    }
     *found = false;
     return SP_OK;
 }
@@ -142,9 +139,8 @@ static enum sp_status eval_field(struct sp_go_machine *m, struct sp_value *out,
         *out = receiver;
         return SP_OK;
     }
-    if (receiver.kind == SP_V_NONE) {
+    if (receiver.kind == SP_V_NONE)
         return sp_go_fail(m, "nil pointer evaluating interface {}.%.*s", (int)name.len, name.text);
-    }
     if (receiver.kind == SP_V_DICT) {
         if ((st = sp_dict_find(m->heap, &item, receiver.dict, name))) return st;
         if (item != NULL) {
@@ -168,9 +164,8 @@ static enum sp_status eval_names(struct sp_go_machine *m, struct sp_value *out,
     enum sp_status st = SP_OK;
 
     *out = receiver;
-    for (size_t i = 0; i < node->names->n && !st; i++) {
+    for (size_t i = 0; i < node->names->n && !st; i++)
         st = eval_field(m, out, *out, node->names->at[i]);
-    }
     return st;
 }
 
@@ -271,9 +266,8 @@ static enum sp_status eval_command(struct sp_go_machine *m, struct sp_value *out
     m->at = first;
     if (first->kind == SP_N_FUNCTION) return eval_call(m, out, dot, first, first->next, final);
     if (first->next != NULL || final != NULL) {
-        if (m->part != SP_GOTEMPLATE_LAST_TURN || final != NULL || !first->next->cut) {
+        if (m->part != SP_GOTEMPLATE_LAST_TURN || final != NULL || !first->next->cut)
             return sp_go_fail(m, "can't give argument to non-function");
-        }
     }
     if (first->kind == SP_N_NIL) return sp_go_fail(m, "nil is not a command");
     return eval_operand(m, out, dot, first);
@@ -299,11 +293,10 @@ static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, s
     for (size_t i = 0; i < pipe->names->n; i++) {
         struct sp_go_variable *var;
 
-        if (!pipe->assigns) {
+        if (!pipe->assigns)
             st = push_var(m, pipe->names->at[i], value);
-        } else if (!(st = find_var(&var, m, pipe->names->at[i]))) {
+        else if (!(st = find_var(&var, m, pipe->names->at[i])))
             var->value = value;
-        }
         if (st) return st;
     }
     m->depth--;
@@ -376,25 +369,22 @@ static enum sp_status walk_items(struct sp_go_machine *m, const struct sp_go_nod
 
     *empty = false;
     if (over.kind == SP_V_LIST && over.list->n > 0) {
-        for (size_t i = 0; i < over.list->n && flow != FLOW_BREAK && !st; i++) {
+        for (size_t i = 0; i < over.list->n && flow != FLOW_BREAK && !st; i++)
             st = walk_item(m, node, top, sp_value_int((int64_t)i), over.list->at[i], &flow);
-        }
         return st;
     }
     if (over.kind == SP_V_DICT && over.shape != SP_SHAPE_STRUCT &&
         over.shape != SP_SHAPE_JSON_STRUCT && over.dict->n > 0) {
         if ((st = sp_go_sorted(m->heap, &pairs, over.dict))) return st;
-        for (size_t i = 0; i < over.dict->n && flow != FLOW_BREAK && !st; i++) {
+        for (size_t i = 0; i < over.dict->n && flow != FLOW_BREAK && !st; i++)
             st = walk_item(m, node, top, pairs[i].key, pairs[i].value, &flow);
-        }
         return st;
     }
     *empty = true;
     if (over.kind == SP_V_UNDEFINED || over.kind == SP_V_LIST ||
         (over.kind == SP_V_DICT && over.shape != SP_SHAPE_STRUCT &&
-         over.shape != SP_SHAPE_JSON_STRUCT)) {
+         over.shape != SP_SHAPE_JSON_STRUCT))
         return SP_OK;
-    }
     return sp_go_fail(m, "range can't iterate over a value of type %s", sp_go_type_name(over));
 }
 
@@ -427,9 +417,8 @@ static enum sp_status walk_template(struct sp_go_machine *m, struct sp_value dot
     enum flow flow = FLOW_ON;
 
     m->at = node;
-    for (; define != NULL && sp_text_order(define->name, node->value) != 0; define = define->next) {
+    for (; define != NULL && sp_text_order(define->name, node->value) != 0; define = define->next)
         if ((st = sp_heap_charge(m->heap, 1 + node->value.len / 32))) return st;
-    }
     if (define == NULL) {
         return sp_go_fail(m, "template \"%.*s\" not defined", (int)node->value.len,
                           node->value.text);

@@ -32,9 +32,8 @@ static enum sp_status equal(struct sp_go_machine *m, bool *out, struct sp_value 
         *out = is_nil(a) && is_nil(b);
         return SP_OK;
     }
-    if (is_basic(a) != is_basic(b) || (is_basic(a) && a.kind != b.kind)) {
+    if (is_basic(a) != is_basic(b) || (is_basic(a) && a.kind != b.kind))
         return sp_go_fail(m, "error calling eq: incompatible types for comparison");
-    }
     if (!is_basic(a)) return sp_go_fail(m, "error calling eq: non-comparable type");
     return sp_value_equal(m->heap, out, a, b);
 }
@@ -63,17 +62,14 @@ FUNCTION(call_ne)
 
 static enum sp_status less(struct sp_go_machine *m, bool *out, struct sp_value a, struct sp_value b)
 {
-    if (!is_basic(a) || !is_basic(b) || (a.kind == SP_V_BOOL && b.kind == SP_V_BOOL)) {
+    if (!is_basic(a) || !is_basic(b) || (a.kind == SP_V_BOOL && b.kind == SP_V_BOOL))
         return sp_go_fail(m, "error calling lt: invalid type for comparison");
-    }
-    if (a.kind != b.kind) {
+    if (a.kind != b.kind)
         return sp_go_fail(m, "error calling lt: incompatible types for comparison");
-    }
-    if (a.kind == SP_V_TEXT) {
+    if (a.kind == SP_V_TEXT)
         *out = sp_text_order(a, b) < 0;
-    } else {
+    else
         *out = a.kind == SP_V_INT ? a.integer < b.integer : a.real < b.real;
-    }
     return sp_heap_charge_reading(m->heap, &a, 1);
 }
 
@@ -130,17 +126,16 @@ static bool is_map(struct sp_value v)
 FUNCTION(call_len)
 {
     (void)n;
-    if (arg[0].kind == SP_V_TEXT) {
+    if (arg[0].kind == SP_V_TEXT)
         *out = sp_value_int(arg[0].len);
-    } else if (arg[0].kind == SP_V_LIST) {
+    else if (arg[0].kind == SP_V_LIST)
         *out = sp_value_int((int64_t)arg[0].list->n);
-    } else if (is_map(arg[0])) {
+    else if (is_map(arg[0]))
         *out = sp_value_int((int64_t)arg[0].dict->n);
-    } else if (is_nil(arg[0])) {
+    else if (is_nil(arg[0]))
         return sp_go_fail(m, "error calling len: len of nil pointer");
-    } else {
+    else
         return sp_go_fail(m, "error calling len: len of type %s", sp_go_type_name(arg[0]));
-    }
     return SP_OK;
 }
 
@@ -174,9 +169,7 @@ FUNCTION(call_index)
         if (out->kind == SP_V_LIST) len = out->list->n;
         if (out->kind == SP_V_LIST || out->kind == SP_V_TEXT) {
             if ((st = want_index(m, "index", arg[i], len, &at))) return st;
-            if (at == len) {
-                return sp_go_fail(m, "error calling index: index out of range: %zu", at);
-            }
+            if (at == len) return sp_go_fail(m, "error calling index: index out of range: %zu", at);
             *out = out->kind == SP_V_LIST ? out->list->at[at]
                                           : sp_value_int((unsigned char)out->text[at]);
         } else if (is_map(*out)) {
@@ -209,15 +202,12 @@ FUNCTION(call_slice)
         return sp_go_fail(m, "error calling slice: can't slice item of type %s",
                           sp_go_type_name(v));
     }
-    if (v.kind == SP_V_TEXT && n == 4) {
+    if (v.kind == SP_V_TEXT && n == 4)
         return sp_go_fail(m, "error calling slice: cannot 3-index slice a string");
-    }
-    for (size_t i = 1; i < n; i++) {
+    for (size_t i = 1; i < n; i++)
         if ((st = want_index(m, "slice", arg[i], len, &bound[i - 1]))) return st;
-    }
-    if (bound[0] > bound[1] || bound[1] > bound[2]) {
+    if (bound[0] > bound[1] || bound[1] > bound[2])
         return sp_go_fail(m, "error calling slice: invalid slice index");
-    }
     if (v.kind == SP_V_TEXT) {
         *out = sp_value_text(v.text + bound[0], bound[1] - bound[0]);
         return SP_OK;
@@ -431,9 +421,8 @@ static const char *typescript_name(struct sp_value type)
         {"null", "null"},
     };
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (sp_text_is(type, names[i].json)) return names[i].typescript;
-    }
     return "any";
 }
 
@@ -502,8 +491,7 @@ static const struct sp_go_function functions[] = {
 
 const struct sp_go_function *sp_go_find_function(struct sp_value name)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         if (sp_text_is(name, functions[i].name)) return &functions[i];
-    }
     return NULL;
 }

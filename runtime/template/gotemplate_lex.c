@@ -121,9 +121,8 @@ static enum sp_status lex_field(struct lexer *x, enum sp_go_token token)
 
     skip_word(x);
     if ((st = check_terminator(x))) return st;
-    if (token == SP_G_VARIABLE) {
+    if (token == SP_G_VARIABLE)
         return push(x, token, begin, sp_value_text(x->text + begin, x->pos - begin));
-    }
     if (x->pos == begin + 1) return push(x, SP_G_DOT, begin, sp_value_none());
     return push(x, token, begin, sp_value_text(x->text + begin + 1, x->pos - begin - 1));
 }
@@ -140,12 +139,10 @@ static enum sp_status lex_word(struct lexer *x)
     if ((st = check_terminator(x))) return st;
     word = sp_value_text(x->text + begin, x->pos - begin);
     if (sp_text_is(word, "nil")) return push(x, SP_G_NIL, begin, word);
-    if (sp_text_is(word, "true") || sp_text_is(word, "false")) {
+    if (sp_text_is(word, "true") || sp_text_is(word, "false"))
         return push(x, SP_G_LITERAL, begin, sp_value_bool(word.text[0] == 't'));
-    }
-    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
+    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
         if (sp_text_is(word, keywords[i])) return push(x, SP_G_KEYWORD, begin, word);
-    }
     return push(x, SP_G_NAME, begin, word);
 }
 
@@ -196,9 +193,8 @@ static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *po
         bytes[0] = (char)code;
         return sp_build(b, bytes, 1);
     }
-    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
         return fail_at(x, "invalid character in a string");
-    }
     return sp_build(b, bytes, sp_utf8_put(bytes, code));
 }
 
@@ -238,9 +234,8 @@ static enum sp_status lex_raw(struct lexer *x)
     struct sp_builder b = {.heap = x->heap};
     size_t begin = x->pos, pos = begin + 1;
 
-    for (; pos < x->size && x->text[pos] != '`'; pos++) {
+    for (; pos < x->size && x->text[pos] != '`'; pos++)
         if (x->text[pos] != '\r' && (st = sp_build(&b, x->text + pos, 1))) return st;
-    }
     if (pos >= x->size) return fail_at(x, "unterminated raw quoted string");
     x->pos = pos + 1;
     return push(x, SP_G_LITERAL, begin, sp_builder_value(&b));
@@ -291,14 +286,11 @@ static enum sp_status lex_number(struct lexer *x)
         bool exponent = n > 0 && strchr("eEpP", text[n - 1]) != NULL && text[0] != '\0';
         bool hex = n > 1 && (strncmp(text, "0x", 2) == 0 || strncmp(text, "0X", 2) == 0);
 
-        if ((c == '+' || c == '-') && n > 0 &&
-            !(exponent && !(hex && (text[n - 1] | 0x20) == 'e'))) {
+        if ((c == '+' || c == '-') && n > 0 && !(exponent && !(hex && (text[n - 1] | 0x20) == 'e')))
             break;
-        }
         if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              c == '_' || c == '.' || c == '+' || c == '-')) {
+              c == '_' || c == '.' || c == '+' || c == '-'))
             break;
-        }
         if (n + 1 >= sizeof text) return fail_at(x, "a number is too long");
         if (c != '_') text[n++] = c;
         text[n] = '\0';
@@ -340,9 +332,8 @@ static enum sp_status lex_punctuation(struct lexer *x)
     }
     x->pos = begin;
     if (word_char(x, &next)) return lex_word(x);
-    if (x->text[begin] < ' ' || x->text[begin] > '~') {
+    if (x->text[begin] < ' ' || x->text[begin] > '~')
         return fail_at(x, "unrecognized character in action");
-    }
     x->pos++;
     return push(x, SP_G_OTHER, begin, sp_value_text(x->text + begin, 1));
 }
@@ -445,9 +436,8 @@ enum sp_status sp_go_lex(struct sp_go_lexeme **out, const char *text, size_t siz
     struct lexer x = {.heap = heap, .text = text, .size = size, .line = 1};
     size_t valid = sp_utf8_valid(text, size);
 
-    if (valid < size) {
+    if (valid < size)
         return sp_fail(heap->err, SP_E_INPUT, "template:%u: not valid UTF-8", line_at(&x, valid));
-    }
     if ((st = lex_all(&x))) return st;
     *out = x.tokens;
     return SP_OK;

@@ -113,9 +113,8 @@ static enum sp_status declare(struct parser *p, struct sp_value name)
 
 static enum sp_status check_variable(struct parser *p, const struct sp_go_lexeme *t)
 {
-    for (size_t i = p->n_vars; i > 0; i--) {
+    for (size_t i = p->n_vars; i > 0; i--)
         if (sp_text_order(p->vars[i - 1], t->value) == 0) return SP_OK;
-    }
     return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: undefined variable \"%.*s\"", t->line,
                    (int)t->value.len, t->value.text);
 }
@@ -179,9 +178,8 @@ static enum sp_status parse_operand(struct parser *p, struct sp_go_node **out)
     if (node->kind == SP_N_FIELD && (st = sp_list_push(p->heap, names.list, node->value)))
         return st;
     if (p->at->token == SP_G_FIELD && !p->at->spaced) {
-        if (node->kind == SP_N_LITERAL || node->kind == SP_N_NIL || node->kind == SP_N_DOT) {
+        if (node->kind == SP_N_LITERAL || node->kind == SP_N_NIL || node->kind == SP_N_DOT)
             return unexpected(p, "operand, after a literal");
-        }
         if (node->kind != SP_N_FIELD && node->kind != SP_N_VARIABLE) {
             if ((st = new_node(p, &chain, SP_N_CHAIN))) return st;
             chain->a = node;
@@ -189,9 +187,8 @@ static enum sp_status parse_operand(struct parser *p, struct sp_go_node **out)
             *out = node = chain;
         }
     }
-    if (node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE || node->kind == SP_N_CHAIN) {
+    if (node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE || node->kind == SP_N_CHAIN)
         node->names = names.list;
-    }
     while (p->at->token == SP_G_FIELD && !p->at->spaced) {
         if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
         node->end = p->at++->end;
@@ -242,9 +239,8 @@ static enum sp_status parse_declarations(struct parser *p, struct sp_go_node *pi
                 p->at--;
                 return unexpected(p, context);
             }
-            if (p->at->token != SP_G_VARIABLE) {
+            if (p->at->token != SP_G_VARIABLE)
                 return unexpected(p, "range, which can only initialize variables");
-            }
             continue;
         }
         pipe->assigns = next == SP_G_ASSIGN;
@@ -336,9 +332,8 @@ static bool only_space(const struct sp_go_node *node)
 {
     for (; node != NULL; node = node->next) {
         if (node->kind != SP_N_TEXT) return false;
-        for (uint32_t i = 0; i < node->value.len; i++) {
+        for (uint32_t i = 0; i < node->value.len; i++)
             if (strchr(" \t\r\n\v\f", node->value.text[i]) == NULL) return false;
-        }
     }
     return true;
 }
@@ -504,9 +499,8 @@ static enum sp_status parse_top(struct parser *p)
 static bool names_response(const struct sp_go_node *node)
 {
     if (node->kind != SP_N_FIELD) return false;
-    for (size_t i = 0; i < node->names->n; i++) {
+    for (size_t i = 0; i < node->names->n; i++)
         if (sp_text_is(node->names->at[i], "Response")) return true;
-    }
     return false;
 }
 
@@ -565,9 +559,8 @@ static bool node_mentions(const struct sp_go_node *node, const char *field)
 {
     if (node == NULL) return false;
     if ((node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE) && node->names != NULL) {
-        for (size_t i = 0; i < node->names->n; i++) {
+        for (size_t i = 0; i < node->names->n; i++)
             if (equals_ignoring_case(node->names->at[i], field)) return true;
-        }
     }
     if (node->kind == SP_N_CHAIN) return false;
     return node_mentions(node->a, field) || list_mentions(node->list, field) ||
@@ -590,9 +583,8 @@ static bool list_mentions(const struct sp_go_node *node, const char *field)
 bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field)
 {
     if (list_mentions(t->body, field)) return true;
-    for (const struct sp_go_define *d = t->defines; d != NULL; d = d->next) {
+    for (const struct sp_go_define *d = t->defines; d != NULL; d = d->next)
         if (list_mentions(d->body, field)) return true;
-    }
     return false;
 }
 

@@ -113,9 +113,8 @@ static enum sp_status print_hex(struct sp_builder *b, struct sp_value v, const s
         const char pair[2] = {digits[c >> 4], digits[c & 15]};
 
         if (i > 0 && f->space) st = sp_build(&text, " ", 1);
-        if (!st && f->sharp && (i == 0 || f->space)) {
+        if (!st && f->sharp && (i == 0 || f->space))
             st = sp_build_text(&text, f->letter == 'X' ? "0X" : "0x");
-        }
         if (!st) st = sp_build(&text, pair, 2);
     }
     return st ? st : pad(b, f->zero ? f : &spaces, text.at ? text.at : "", text.len);
@@ -151,9 +150,8 @@ static enum sp_status print_text(struct sp_builder *b, struct sp_value v, const 
     if (f->letter != 'q' && !f->sharp_v) return pad(b, f, v.text, v.len);
     if (f->sharp && can_backquote(v)) {
         if ((st = sp_build(&quoted, "`", 1)) || (st = sp_build(&quoted, v.text, v.len)) ||
-            (st = sp_build(&quoted, "`", 1))) {
+            (st = sp_build(&quoted, "`", 1)))
             return st;
-        }
     } else if ((st = quote(&quoted, v, f->plus, '"'))) {
         return st;
     }
@@ -210,9 +208,8 @@ static enum sp_status print_integer(struct sp_builder *b, int64_t i, const struc
         if ((st = sp_build(&text, prefix, 2))) return st;
     }
     if (f->sharp && f->letter == 'o' && digits[0] != '0' && least <= n &&
-        (st = sp_build(&text, "0", 1))) {
+        (st = sp_build(&text, "0", 1)))
         return st;
-    }
     if (least > n && (st = sp_build_repeat(&text, '0', least - n))) return st;
     if ((st = sp_build(&text, digits, n))) return st;
     return pad(b, &spaces, text.at ? text.at : "", text.len);
@@ -296,9 +293,7 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
         if ((st = sp_build_text(&text, isnan(v) ? "NaN" : v < 0 ? "-Inf" : "+Inf"))) return st;
         return pad(b, &rest, text.at, text.len);
     }
-    if (f->sharp) {
-        return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "printf: the flag # for a float");
-    }
+    if (f->sharp) return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "printf: the flag # for a float");
     switch (f->letter) {
     case 'e':
         sp_number_print(digits, sizeof digits, "%.*e", precision, fabs(v));
@@ -347,9 +342,8 @@ enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_dict_entry **o
 
     if ((st = sp_heap_take(heap, &pairs, dict->n * sizeof *pairs))) return st;
     if ((st = sp_heap_charge(heap, 16 * dict->n))) return st;
-    for (size_t i = 0; i < dict->n; i++) {
+    for (size_t i = 0; i < dict->n; i++)
         if ((st = sp_heap_charge_reading(heap, &dict->at[i].key, 1))) return st;
-    }
     if (dict->n) memcpy(pairs, dict->at, dict->n * sizeof *pairs);
     /* heap sort: in place, and n log n for any keys */
     for (size_t i = dict->n / 2; i > 0; i--) {
@@ -427,12 +421,10 @@ static enum sp_status print_value(struct sp_builder *b, struct sp_value v, const
 {
     enum sp_status st;
 
-    if (depth > SP_VALUE_DEPTH) {
+    if (depth > SP_VALUE_DEPTH)
         return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    }
-    if (f->sharp_v && v.kind != SP_V_TEXT) {
+    if (f->sharp_v && v.kind != SP_V_TEXT)
         return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "printf: %%#v is not supported");
-    }
     if (f->letter == 'T') return pad(b, f, type_of(v), strlen(type_of(v)));
     switch (v.kind) {
     case SP_V_BOOL:
@@ -455,9 +447,8 @@ static enum sp_status print_value(struct sp_builder *b, struct sp_value v, const
         }
         return sp_build(b, "]", 1);
     case SP_V_DICT:
-        if (v.shape == SP_SHAPE_JSON || v.shape == SP_SHAPE_JSON_STRUCT) {
+        if (v.shape == SP_SHAPE_JSON || v.shape == SP_SHAPE_JSON_STRUCT)
             return print_stringer(b, v, f);
-        }
         return print_dict(b, v, f, depth);
     default:
         if (depth) return sp_build_text(b, "<nil>");
@@ -603,13 +594,11 @@ enum sp_status sp_go_printf(struct sp_builder *b, struct sp_value format,
     enum sp_status st = sp_heap_charge_reading(b->heap, &format, 1);
     struct printf_state p = {.format = format, .arg = arg, .n = n};
 
-    while (p.pos < format.len && !st) {
-        if (format.text[p.pos++] == '%') {
+    while (p.pos < format.len && !st)
+        if (format.text[p.pos++] == '%')
             st = printf_one(b, &p);
-        } else {
+        else
             st = sp_build(b, format.text + p.pos - 1, 1);
-        }
-    }
     if (st || p.used >= n) return st;
     if ((st = sp_build_text(b, "%!(EXTRA "))) return st;
     for (size_t i = p.used; i < n; i++) {

@@ -17,9 +17,8 @@ static enum sp_status object_attribute(struct sp_jinja_machine *m, struct sp_val
 
     *found = false;
     if (object->kind == SP_JINJA_NAMESPACE &&
-        (st = sp_dict_find(m->heap, &value, object->dict, name))) {
+        (st = sp_dict_find(m->heap, &value, object->dict, name)))
         return st;
-    }
     if (object->kind == SP_JINJA_MACRO && sp_text_is(name, "name")) value = &object->node->value;
     if (value != NULL) {
         *found = true;
@@ -217,9 +216,8 @@ enum sp_status sp_jinja_slice(struct sp_jinja_machine *m, struct sp_value *out, 
         if (!st) out->shape = v.shape;
         return st;
     }
-    if (!indexable(v)) {
+    if (!indexable(v))
         return sp_jinja_fail(m, "'%s' object cannot be sliced", sp_jinja_type_name(v));
-    }
     if ((st = slice_range(m, bound, (int64_t)v.list->n, range))) return st;
     if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
     for (int64_t i = range[0]; range[2] > 0 ? i < range[1] : i > range[1]; i += range[2]) {

@@ -135,12 +135,9 @@ static enum sp_status assign(struct sp_jinja_machine *m, const struct sp_jinja_n
     for (const struct sp_jinja_node *t = target->list; t != NULL; t = t->next)
         n++;
     if ((st = sp_jinja_items(m, &items, value))) return st;
-    if (items->n != n) {
-        return sp_jinja_fail(m, "%zu values to unpack, expected %zu", items->n, n);
-    }
-    for (const struct sp_jinja_node *t = target->list; t != NULL && !st; t = t->next) {
+    if (items->n != n) return sp_jinja_fail(m, "%zu values to unpack, expected %zu", items->n, n);
+    for (const struct sp_jinja_node *t = target->list; t != NULL && !st; t = t->next)
         st = assign(m, t, items->at[i++]);
-    }
     return st;
 }
 
@@ -398,9 +395,8 @@ static enum sp_status bind_surplus(struct sp_jinja_machine *m, const struct sp_j
     const struct sp_jinja_node *node = macro->node;
 
     if ((st = sp_value_list(m->heap, &varargs, SP_SHAPE_TUPLE, 0))) return st;
-    for (size_t i = n_params; i < args->n; i++) {
+    for (size_t i = n_params; i < args->n; i++)
         if ((st = sp_list_push(m->heap, varargs.list, args->at[i]))) return st;
-    }
     if (node->op & SP_JINJA_TAKES_CALLER) {
         struct sp_value caller;
 

@@ -19,9 +19,8 @@ static enum sp_status add_dict_args(struct sp_jinja_machine *m, struct sorted_ar
 
     if (value.kind != SP_V_DICT) return sp_jinja_fail(m, "argument after ** must be a mapping");
     for (size_t i = 0; i < value.dict->n && !st; i++) {
-        if (value.dict->at[i].key.kind != SP_V_TEXT) {
+        if (value.dict->at[i].key.kind != SP_V_TEXT)
             return sp_jinja_fail(m, "keywords must be strings");
-        }
         st = sp_list_push(m->heap, s->names.list, value.dict->at[i].key);
         if (!st) st = sp_list_push(m->heap, s->named.list, value.dict->at[i].value);
     }
@@ -35,9 +34,8 @@ static enum sp_status add_list_args(struct sp_jinja_machine *m, struct sorted_ar
     const struct sp_list *items;
 
     if ((st = sp_jinja_items(m, &items, value))) return st;
-    for (size_t i = 0; i < items->n && !st; i++) {
+    for (size_t i = 0; i < items->n && !st; i++)
         st = sp_list_push(m->heap, s->positional.list, items->at[i]);
-    }
     return st;
 }
 
@@ -101,13 +99,12 @@ enum sp_status sp_jinja_eval_filter(struct sp_jinja_machine *m, struct sp_value 
     struct sorted_args s;
 
     if ((st = sp_jinja_step(m))) return st;
-    if (node->a == NULL) {
+    if (node->a == NULL)
         in = *text;
-    } else if (node->a->kind == SP_J_FILTER) {
+    else if (node->a->kind == SP_J_FILTER)
         st = sp_jinja_eval_filter(m, &in, node->a, text);
-    } else {
+    else
         st = sp_jinja_eval(m, &in, node->a);
-    }
     if (st || (st = eval_args(m, &s, node->list))) return st;
     m->line = node->line;
     if (node->filter == NULL) {
@@ -206,9 +203,8 @@ static enum sp_status eval_slice(struct sp_jinja_machine *m, struct sp_value *ou
     const struct sp_jinja_node *const from[3] = {node->b, node->c, node->body};
 
     if ((st = sp_jinja_eval(m, &v, node->a))) return st;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (from[i] != NULL && (st = sp_jinja_eval(m, &bound[i], from[i]))) return st;
-    }
     return sp_jinja_slice(m, out, v, bound);
 }
 

@@ -30,9 +30,8 @@ const struct sp_jinja_filter *sp_jinja_find_filter(struct sp_value name)
     const struct sp_jinja_filter *const tables[] = {sp_jinja_text_filters, sp_jinja_list_filters};
 
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
-        for (const struct sp_jinja_filter *f = tables[t]; f->name != NULL; f++) {
+        for (const struct sp_jinja_filter *f = tables[t]; f->name != NULL; f++)
             if (sp_text_is(name, f->name)) return f;
-        }
     }
     return NULL;
 }
@@ -112,9 +111,8 @@ FILTER(filter_replace)
 
     if ((st = want_optional(m, arg[2], -1, &count))) return st;
     if ((st = sp_jinja_to_text(m, &in, in)) || (st = sp_jinja_to_text(m, &from, arg[0])) ||
-        (st = sp_jinja_to_text(m, &to, arg[1]))) {
+        (st = sp_jinja_to_text(m, &to, arg[1])))
         return st;
-    }
     return sp_jinja_replace(m, out, in, from, to, count);
 }
 
@@ -167,9 +165,8 @@ FILTER(filter_default)
 
     (void)m;
     *out = in;
-    if (in.kind == SP_V_UNDEFINED || (boolean && !sp_value_truth(in))) {
+    if (in.kind == SP_V_UNDEFINED || (boolean && !sp_value_truth(in)))
         *out = arg[0].kind == SP_V_ABSENT ? sp_value_name("") : arg[0];
-    }
     return SP_OK;
 }
 
@@ -216,11 +213,10 @@ FILTER(filter_indent)
 
     if ((st = sp_jinja_defined(m, in))) return st;
     if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "indent: not a str");
-    if (arg[0].kind == SP_V_TEXT) {
+    if (arg[0].kind == SP_V_TEXT)
         st = sp_build(&pad, arg[0].text, arg[0].len);
-    } else if (!(st = sp_jinja_want_integer(m, arg[0], 4, &width))) {
+    else if (!(st = sp_jinja_want_integer(m, arg[0], 4, &width)))
         st = sp_build_repeat(&pad, ' ', width > 0 ? (size_t)width : 0);
-    }
     if (st || (st = sp_build(&b, in.text, in.len)) || (st = sp_build(&b, "\n", 1))) return st;
     if ((st = sp_jinja_splitlines(m, &lines, sp_builder_value(&b), false))) return st;
     b = (struct sp_builder){.heap = m->heap};
@@ -265,13 +261,11 @@ FILTER(filter_truncate)
     size_t n;
 
     if ((st = sp_jinja_want_integer(m, arg[0], 255, &length)) ||
-        (st = want_optional(m, arg[3], 5, &leeway))) {
+        (st = want_optional(m, arg[3], 5, &leeway)))
         return st;
-    }
     if (length < (int64_t)sp_jinja_text_len(end) || leeway < 0 || leeway > UINT32_MAX ||
-        length > UINT32_MAX) {
+        length > UINT32_MAX)
         return sp_jinja_fail(m, "truncate: length or leeway out of range");
-    }
     if ((st = sp_jinja_length(m, &n, in))) return st;
     *out = in;
     if ((int64_t)n <= length + leeway) return SP_OK; /* before the kind is checked, as Jinja2 */
@@ -368,9 +362,8 @@ static bool parse_float(const char *text, double *out)
 
     if (!((*begin >= '0' && *begin <= '9') || *begin == '.' || *begin == 'i' || *begin == 'I' ||
           *begin == 'n' || *begin == 'N') ||
-        strpbrk(begin, "xX(") != NULL) {
+        strpbrk(begin, "xX(") != NULL)
         return false;
-    }
     *out = sp_number_read(text, &end);
     return end != text && *end == '\0';
 }
@@ -449,9 +442,8 @@ FILTER(filter_abs)
 
     NO_ARGUMENTS;
     if ((st = sp_jinja_defined(m, in))) return st;
-    if (!sp_value_is_number(in)) {
+    if (!sp_value_is_number(in))
         return sp_jinja_fail(m, "bad operand type for abs(): '%s'", sp_jinja_type_name(in));
-    }
     if (in.kind == SP_V_FLOAT) {
         *out = sp_value_float(fabs(in.real));
         return SP_OK;
@@ -484,9 +476,8 @@ static enum sp_status round_integer(struct sp_jinja_machine *m, struct sp_value 
     bool down;
 
     *out = sp_value_int(0);
-    if (zeros == 19 && (v > half_of_19 || v < -half_of_19)) {
+    if (zeros == 19 && (v > half_of_19 || v < -half_of_19))
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "the rounded integer does not fit 64 bits");
-    }
     if (zeros > 18) return SP_OK;
     for (int64_t i = 0; i < zeros; i++)
         unit *= 10;
@@ -508,12 +499,10 @@ FILTER(filter_round)
         return st;
     if (in.kind == SP_V_BIG)
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "round of an integer beyond 64 bits");
-    if (!sp_value_is_number(in)) {
+    if (!sp_value_is_number(in))
         return sp_jinja_fail(m, "type %s doesn't define __round__ method", sp_jinja_type_name(in));
-    }
-    if (!up && !down && arg[1].kind != SP_V_ABSENT && !sp_text_is(arg[1], "common")) {
+    if (!up && !down && arg[1].kind != SP_V_ABSENT && !sp_text_is(arg[1], "common"))
         return sp_jinja_fail(m, "method must be common, ceil or floor");
-    }
     if (precision > 300 || precision < -300)
         return sp_jinja_fail(m, "round: precision out of range");
     v = sp_value_to_double(in);
@@ -543,9 +532,8 @@ FILTER(filter_striptags)
         size_t begin = pos;
         uint32_t c = sp_utf8_next(in.text, in.len, &pos);
 
-        if (c == '&') {
+        if (c == '&')
             return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "striptags of text with entities");
-        }
         if (c == '<' && memchr(in.text + pos, '>', in.len - pos) != NULL) tag = true;
         if (!tag && sp_unicode_is_space(c)) gap = true;
         if (!tag && !sp_unicode_is_space(c)) {
@@ -565,20 +553,17 @@ static enum sp_status filter_format(struct sp_jinja_machine *m, struct sp_value 
     enum sp_status st;
     struct sp_value given;
 
-    if (args->n && args->n_named) {
+    if (args->n && args->n_named)
         return sp_jinja_fail(m, "can't handle positional and keyword arguments at the same time");
-    }
     if ((st = sp_jinja_to_text(m, &in, in))) return st;
     if (args->n_named) {
         st = sp_value_dict(m->heap, &given);
-        for (size_t i = 0; i < args->n_named && !st; i++) {
+        for (size_t i = 0; i < args->n_named && !st; i++)
             st = sp_dict_set(m->heap, given.dict, args->names[i], args->named[i]);
-        }
     } else {
         st = sp_value_list(m->heap, &given, SP_SHAPE_TUPLE, args->n);
-        for (size_t i = 0; i < args->n && !st; i++) {
+        for (size_t i = 0; i < args->n && !st; i++)
             st = sp_list_push(m->heap, given.list, args->at[i]);
-        }
     }
     return st ? st : sp_jinja_percent(m, out, in, given);
 }

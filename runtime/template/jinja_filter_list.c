@@ -63,9 +63,8 @@ static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, s
     enum sp_status st;
 
     *out = item;
-    if (sp_jinja_given(attribute) && (st = get_attribute(m, out, item, attribute, otherwise))) {
+    if (sp_jinja_given(attribute) && (st = get_attribute(m, out, item, attribute, otherwise)))
         return st;
-    }
     return fold_case(m, out, case_sensitive);
 }
 
@@ -168,9 +167,8 @@ static enum sp_status sort_list(struct sp_jinja_machine *m, struct sp_value *out
     }
     if ((st = sort_pairs(m, &pairs, items->n, by->reverse))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, items->n))) return st;
-    for (size_t i = 0; i < items->n && !st; i++) {
+    for (size_t i = 0; i < items->n && !st; i++)
         st = sp_list_push(m->heap, out->list, pairs[i].value);
-    }
     return st;
 }
 
@@ -210,12 +208,10 @@ FILTER(filter_dictsort)
     bool by_value = sp_text_is(arg[1], "value");
 
     if ((st = sp_jinja_defined(m, in))) return st;
-    if (in.kind != SP_V_DICT) {
+    if (in.kind != SP_V_DICT)
         return sp_jinja_fail(m, "dictsort: '%s' object has no items", sp_jinja_type_name(in));
-    }
-    if (!by_value && arg[1].kind != SP_V_ABSENT && !sp_text_is(arg[1], "key")) {
+    if (!by_value && arg[1].kind != SP_V_ABSENT && !sp_text_is(arg[1], "key"))
         return sp_jinja_fail(m, "You can only sort by either \"key\" or \"value\"");
-    }
     if ((st = pairs_of(m, &pairs, in, SP_SHAPE_PLAIN))) return st;
     return sort_list(m, out, pairs.list,
                      &(struct sorting){.attribute = sp_value_int(by_value),
@@ -239,9 +235,8 @@ FILTER(filter_list)
     NO_ARGUMENTS;
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, items->n))) return st;
-    for (size_t i = 0; i < items->n && !st; i++) {
+    for (size_t i = 0; i < items->n && !st; i++)
         st = sp_list_push(m->heap, out->list, items->at[i]);
-    }
     return st;
 }
 
@@ -269,9 +264,8 @@ FILTER(filter_first)
 FILTER(filter_last)
 {
     NO_ARGUMENTS;
-    if (in.kind == SP_V_LIST && in.shape == SP_SHAPE_ITERATOR) {
+    if (in.kind == SP_V_LIST && in.shape == SP_SHAPE_ITERATOR)
         return sp_jinja_fail(m, "'generator' object is not reversible");
-    }
     return first_or_last(m, out, in, true);
 }
 
@@ -307,9 +301,8 @@ FILTER(filter_reverse)
     if (in.kind == SP_V_TEXT) return sp_jinja_slice(m, out, in, backwards);
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, items->n))) return st;
-    for (size_t i = items->n; i > 0 && !st; i--) {
+    for (size_t i = items->n; i > 0 && !st; i--)
         st = sp_list_push(m->heap, out->list, items->at[i - 1]);
-    }
     return st;
 }
 
@@ -327,9 +320,8 @@ FILTER(filter_unique)
         if ((st = key_of(m, &key, items->at[i], arg[1], (struct sp_value){0},
                          sp_value_truth(arg[0]))))
             return st;
-        if (!sp_value_hashable(key)) {
+        if (!sp_value_hashable(key))
             return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(key));
-        }
         if ((st = sp_dict_find(m->heap, &found, seen.dict, key))) return st;
         if (found != NULL) continue;
         if ((st = sp_dict_set(m->heap, seen.dict, key, sp_value_none()))) return st;
@@ -346,9 +338,7 @@ static enum sp_status extreme(struct sp_jinja_machine *m, struct sp_value *out, 
     struct sp_value best = {0}, key;
 
     if ((st = sp_jinja_items(m, &items, in))) return st;
-    if (items->n == 0) {
-        return sp_jinja_undefined(m, out, "No aggregated item, sequence was empty.");
-    }
+    if (items->n == 0) return sp_jinja_undefined(m, out, "No aggregated item, sequence was empty.");
     for (size_t i = 0; i < items->n; i++) {
         int order = 0;
 
@@ -410,9 +400,8 @@ FILTER(filter_batch)
         }
         if ((st = sp_list_push(m->heap, row.list, items->at[i]))) return st;
     }
-    while (items->n && sp_jinja_given(arg[1]) && row.list->n < size) {
+    while (items->n && sp_jinja_given(arg[1]) && row.list->n < size)
         if ((st = sp_list_push(m->heap, row.list, arg[1]))) return st;
-    }
     return SP_OK;
 }
 
@@ -432,13 +421,11 @@ FILTER(filter_slice)
         size_t size = items->n / n + (i < items->n % n);
 
         if ((st = sp_value_list(m->heap, &part, SP_SHAPE_PLAIN, size))) return st;
-        for (size_t k = 0; k < size; k++) {
+        for (size_t k = 0; k < size; k++)
             if ((st = sp_list_push(m->heap, part.list, items->at[at++]))) return st;
-        }
         if (sp_jinja_given(arg[1]) && i >= items->n % n &&
-            (st = sp_list_push(m->heap, part.list, arg[1]))) {
+            (st = sp_list_push(m->heap, part.list, arg[1])))
             return st;
-        }
         if ((st = sp_list_push(m->heap, out->list, part))) return st;
     }
     return SP_OK;

@@ -192,9 +192,8 @@ static enum sp_status build_char(struct sp_jinja_machine *m, struct sp_builder *
     char bytes[SP_UTF8_MAX];
 
     if (v.kind != SP_V_INT || v.integer < 0 || v.integer > 0x10ffff ||
-        (v.integer >= 0xd800 && v.integer < 0xe000)) {
+        (v.integer >= 0xd800 && v.integer < 0xe000))
         return sp_jinja_fail(m, "%%c requires a character");
-    }
     return build_padded(b, s, sp_value_text(bytes, sp_utf8_put(bytes, (uint32_t)v.integer)), 0,
                         '<');
 }
@@ -210,9 +209,8 @@ static enum sp_status next_argument(struct sp_jinja_machine *m, struct percent *
                                     struct sp_value *out)
 {
     if (p->arg.kind == SP_V_LIST && p->arg.shape == SP_SHAPE_TUPLE) {
-        if (p->used >= p->arg.list->n) {
+        if (p->used >= p->arg.list->n)
             return sp_jinja_fail(m, "not enough arguments for format string");
-        }
         *out = p->arg.list->at[p->used++];
         return SP_OK;
     }
@@ -253,9 +251,8 @@ static enum sp_status percent_number(struct sp_jinja_machine *m, struct percent 
     if (p->pos < p->format.len && p->format.text[p->pos] == '*') {
         p->pos++;
         if ((st = next_argument(m, p, &v))) return st;
-        if (v.kind != SP_V_INT || v.integer > MAX_WIDTH || v.integer < -MAX_WIDTH) {
+        if (v.kind != SP_V_INT || v.integer > MAX_WIDTH || v.integer < -MAX_WIDTH)
             return sp_jinja_fail(m, "* wants int");
-        }
         *out = v.integer;
     } else if (!digits(p->format, &p->pos, out)) {
         return sp_jinja_fail(m, "format: width or precision too big");
@@ -343,15 +340,13 @@ static enum sp_status percent_one(struct sp_jinja_machine *m, struct sp_builder 
         if (s.precision < 0) s.precision = 0;
     }
     while (p->pos < p->format.len && strchr("hlL", p->format.text[p->pos]) &&
-           p->format.text[p->pos]) {
+           p->format.text[p->pos])
         p->pos++;
-    }
     if (p->pos >= p->format.len) return sp_jinja_fail(m, "incomplete format");
     s.type = p->format.text[p->pos++];
     if (s.type == '%') return sp_build(b, "%", 1);
-    if (s.type == '\0' || strchr("sracdiuxXoeEfFgG", s.type) == NULL) {
+    if (s.type == '\0' || strchr("sracdiuxXoeEfFgG", s.type) == NULL)
         return sp_jinja_fail(m, "unsupported format character '%c'", s.type);
-    }
     if (s.align == '=' && strchr("src", s.type) == NULL) s.fill = sp_value_name("0");
     if (v.kind == SP_V_ABSENT && (st = next_argument(m, p, &v))) return st;
     return percent_value(m, b, &s, v);
@@ -365,9 +360,8 @@ enum sp_status sp_jinja_percent(struct sp_jinja_machine *m, struct sp_value *out
     struct percent p = {.format = format, .arg = arg};
     bool tuple = arg.kind == SP_V_LIST && arg.shape == SP_SHAPE_TUPLE;
 
-    if (format.shape == SP_SHAPE_MARKUP) {
+    if (format.shape == SP_SHAPE_MARKUP)
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%% on text marked safe is not supported");
-    }
     while (p.pos < format.len && !st) {
         if (format.text[p.pos] == '%') {
             p.pos++;
@@ -377,9 +371,8 @@ enum sp_status sp_jinja_percent(struct sp_jinja_machine *m, struct sp_value *out
         }
     }
     if (!st && (tuple ? p.used < arg.list->n
-                      : p.used == 0 && arg.kind != SP_V_DICT && arg.kind != SP_V_LIST)) {
+                      : p.used == 0 && arg.kind != SP_V_DICT && arg.kind != SP_V_LIST))
         st = sp_jinja_fail(m, "not all arguments converted during string formatting");
-    }
     *out = sp_builder_value(&b);
     return st;
 }
@@ -447,13 +440,11 @@ static enum sp_status format_value(struct sp_jinja_machine *m, struct sp_builder
 
     if (spec.len == 0) return sp_jinja_build_str(b, v);
     if ((st = parse_spec(m, &s, spec))) return st;
-    if (v.kind == SP_V_TEXT && (!s.type || s.type == 's') && s.align != '=' && !s.group) {
+    if (v.kind == SP_V_TEXT && (!s.type || s.type == 's') && s.align != '=' && !s.group)
         return build_text(m, b, &s, v);
-    }
     if (whole && (s.type || v.kind != SP_V_BOOL) && (!s.type || strchr("dxXob", s.type)) &&
-        s.precision < 0) {
+        s.precision < 0)
         return build_integer(m, b, &s, v);
-    }
     if (whole && s.type == 'c') return build_char(m, b, &s, v);
     if (sp_value_is_number(v) && (!s.type || strchr("eEfFgG%", s.type)) && !(whole && !s.type)) {
         if (s.type == 'F') s.type = 'f';
@@ -483,11 +474,9 @@ static enum sp_status field_value(struct sp_jinja_machine *m, struct braces *f,
     }
     out->kind = SP_V_ABSENT;
     if (number >= 0 && (size_t)number < f->args->n) *out = f->args->at[number];
-    for (size_t i = 0; number < 0 && i < f->args->n_named; i++) {
-        if (sp_text_order(f->args->names[i], sp_value_text(field.text, end)) == 0) {
+    for (size_t i = 0; number < 0 && i < f->args->n_named; i++)
+        if (sp_text_order(f->args->names[i], sp_value_text(field.text, end)) == 0)
             *out = f->args->named[i];
-        }
-    }
     if (out->kind == SP_V_ABSENT) {
         return sp_jinja_fail(m, "format: no argument for field {%.*s}",
                              (int)(field.len < 60 ? field.len : 60), field.text);
@@ -497,10 +486,9 @@ static enum sp_status field_value(struct sp_jinja_machine *m, struct braces *f,
         struct sp_value part;
 
         end = pos + 1;
-        while (end < field.len && (index ? field.text[end] != ']'
-                                         : field.text[end] != '.' && field.text[end] != '[')) {
+        while (end < field.len &&
+               (index ? field.text[end] != ']' : field.text[end] != '.' && field.text[end] != '['))
             end++;
-        }
         part = sp_value_text(field.text + pos + 1, end - pos - 1);
         if (index) {
             size_t at = 0;
@@ -556,9 +544,8 @@ static enum sp_status brace_one(struct sp_jinja_machine *m, struct sp_builder *b
     }
     if (end == f->format.len) return sp_jinja_fail(m, "expected '}' before end of string");
     f->pos = end + 1;
-    for (name_end = begin; name_end < end; name_end++) {
+    for (name_end = begin; name_end < end; name_end++)
         if (f->format.text[name_end] == '!' || f->format.text[name_end] == ':') break;
-    }
     if ((st = field_value(m, f, &v, sp_value_text(f->format.text + begin, name_end - begin))))
         return st;
     begin = name_end;
@@ -566,11 +553,10 @@ static enum sp_status brace_one(struct sp_jinja_machine *m, struct sp_builder *b
         conversion = f->format.text[begin + 1];
         begin += 2;
     }
-    if (begin < end && f->format.text[begin] == ':') {
+    if (begin < end && f->format.text[begin] == ':')
         spec = sp_value_text(f->format.text + begin + 1, end - begin - 1);
-    } else if (begin < end) {
+    else if (begin < end)
         return sp_jinja_fail(m, "expected ':' after conversion specifier");
-    }
     if ((st = expand_spec(m, f, &spec))) return st;
     if (conversion == 's' || conversion == 'r') {
         struct sp_builder text = {.heap = m->heap};

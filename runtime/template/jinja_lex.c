@@ -38,9 +38,8 @@ static const struct {
 
 const char *sp_jinja_token_name(enum sp_jinja_token token)
 {
-    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
         if (operators[i].token == token) return operators[i].text;
-    }
     switch (token) {
     case SP_T_END:
         return "the end of the template";
@@ -222,9 +221,8 @@ static enum sp_status lex_name(struct lexer *x)
 {
     size_t pos = x->pos, next = pos;
 
-    while (next < x->size && sp_unicode_continues_name(sp_utf8_next(x->text, x->size, &next))) {
+    while (next < x->size && sp_unicode_continues_name(sp_utf8_next(x->text, x->size, &next)))
         pos = next;
-    }
     if (push(x, SP_T_NAME, sp_value_text(x->text + x->pos, pos - x->pos))) return SP_E_INPUT;
     x->pos = pos;
     return SP_OK;
@@ -293,9 +291,8 @@ static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *po
     }
     if (c >= '0' && c <= '7') {
         for (int i = 0; i < 3 && *pos < x->size && x->text[*pos] >= '0' && x->text[*pos] <= '7';
-             i++) {
+             i++)
             code = code * 8 + (uint32_t)(x->text[(*pos)++] - '0');
-        }
         return build_char(b, code);
     }
     if (c == 'N') {
@@ -377,9 +374,8 @@ static enum sp_status lex_number(struct lexer *x)
             }
         }
     }
-    for (size_t i = base == 10 ? pos : pos + 2; i < end; i++) {
+    for (size_t i = base == 10 ? pos : pos + 2; i < end; i++)
         if (x->text[i] != '_' && (st = sp_build(&b, x->text + i, 1))) return st;
-    }
     if ((st = sp_build(&b, "", 1))) return st;
     if ((st = sp_number_parse(x->heap, &value, b.at, base, real))) {
         sp_context(x->heap->err, "template:%u", x->line);
@@ -429,11 +425,10 @@ static bool at_tag_end(struct lexer *x, bool block)
     if (sign == '+' && !block) return false;
     if (!looking_at(x, pos, block ? "%}" : "}}")) return false;
     pos += 2;
-    if (block) {
+    if (block)
         pos = trim_after(x, pos, sign);
-    } else if (sign == '-') {
+    else if (sign == '-')
         pos = skip_space(x, pos);
-    }
     move_to(x, pos);
     return true;
 }
@@ -456,17 +451,16 @@ static enum sp_status lex_tag(struct lexer *x, bool block)
             if (!st) x->tokens[x->n - 1].line = line;
             return st;
         }
-        if (space_at(x, x->pos, &next)) {
+        if (space_at(x, x->pos, &next))
             move_to(x, next);
-        } else if (c >= '0' && c <= '9') {
+        else if (c >= '0' && c <= '9')
             st = lex_number(x);
-        } else if (c == '\'' || c == '"') {
+        else if (c == '\'' || c == '"')
             st = lex_string(x);
-        } else if (name_at(x, x->pos)) {
+        else if (name_at(x, x->pos))
             st = lex_name(x);
-        } else {
+        else
             st = lex_operator(x, open, &n_open, sizeof open);
-        }
     }
     if (st) return st;
     return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: %s without its %s", began,
@@ -482,9 +476,8 @@ static enum sp_status lex_all(struct lexer *x)
         char kind, sign, raw_sign;
 
         while (tag + 1 < x->size &&
-               !(x->text[tag] == '{' && strchr("{%#", x->text[tag + 1]) && x->text[tag + 1])) {
+               !(x->text[tag] == '{' && strchr("{%#", x->text[tag + 1]) && x->text[tag + 1]))
             tag++;
-        }
         if (tag + 1 >= x->size) {
             st = push_text(x, x->size);
             x->pos = x->size;
@@ -524,9 +517,8 @@ enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char 
         } else {
             copy[x.size++] = text[i];
         }
-        if (i >= valid) {
+        if (i >= valid)
             return sp_fail(heap->err, SP_E_INPUT, "template:%u: not valid UTF-8", x.line);
-        }
         x.line += copy[x.size - 1] == '\n';
     }
     if (x.size > 0 && copy[x.size - 1] == '\n') x.size--;

@@ -23,9 +23,8 @@ SP_METHOD(dict_get)
     const struct sp_value *found;
     enum sp_status st;
 
-    if (!sp_value_hashable(arg[0])) {
+    if (!sp_value_hashable(arg[0]))
         return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(arg[0]));
-    }
     st = sp_dict_find(m->heap, &found, self.dict, arg[0]);
     *out = found ? *found : arg[1].kind == SP_V_ABSENT ? sp_value_none() : arg[1];
     return st;
@@ -74,9 +73,8 @@ SP_METHOD(dict_copy)
 
     (void)arg;
     st = sp_value_dict(m->heap, out);
-    for (size_t i = 0; i < self.dict->n && !st; i++) {
+    for (size_t i = 0; i < self.dict->n && !st; i++)
         st = sp_dict_set(m->heap, out->dict, self.dict->at[i].key, self.dict->at[i].value);
-    }
     return st;
 }
 
@@ -155,9 +153,8 @@ static enum sp_status call_method(struct sp_jinja_machine *m, struct sp_value *o
                        sp_jinja_type_name(object->self), object->name);
     }
     if ((st = sp_heap_charge_reading(m->heap, &object->self, 1)) ||
-        (st = sp_jinja_charge_args(m, args))) {
+        (st = sp_jinja_charge_args(m, args)))
         return st;
-    }
     if (object->method->run == NULL) return sp_jinja_format(m, out, object->self, args);
     if ((st = sp_jinja_bind(m, object->name, object->method->params, args, slot))) return st;
     return object->method->run(m, out, object->self, slot);
@@ -203,13 +200,11 @@ enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out,
         methods[0] = tuple_methods;
     }
     for (size_t i = 0; i < N_TEXT_TABLES && methods[i] != NULL; i++) {
-        for (const struct sp_jinja_method *row = methods[i]; row->name != NULL; row++) {
+        for (const struct sp_jinja_method *row = methods[i]; row->name != NULL; row++)
             if (sp_text_is(name, row->name)) return bind_method(m, out, self, row->name, row);
-        }
     }
-    for (; refused != NULL && *refused != NULL; refused++) {
+    for (; refused != NULL && *refused != NULL; refused++)
         if (sp_text_is(name, *refused)) return bind_method(m, out, self, *refused, NULL);
-    }
     *found = false;
     return SP_OK;
 }

@@ -22,9 +22,8 @@ static enum sp_status cut(struct sp_jinja_machine *m, struct sp_value *out, size
     *begin = 0;
     if (!sp_jinja_given(range[0]) && !sp_jinja_given(range[1])) return SP_OK;
     if ((st = sp_jinja_slice(m, out, self, bound))) return st;
-    if (self.len) {
+    if (self.len)
         *begin = sp_jinja_text_len(sp_value_text(self.text, (size_t)(out->text - self.text)));
-    }
     return SP_OK;
 }
 
@@ -169,16 +168,14 @@ static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *o
         size_t next, begin;
 
         if ((st = sp_jinja_strip(m, &text, sp_value_text(text.text + pos, text.len - pos),
-                                 (struct sp_value){0}, SP_JINJA_LEFT))) {
+                                 (struct sp_value){0}, SP_JINJA_LEFT)))
             return st;
-        }
         if (text.len == 0) break;
         if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
         limit -= limit > 0;
         begin = pos = 0;
-        for (next = 0; next < text.len; pos = next) {
+        for (next = 0; next < text.len; pos = next)
             if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
-        }
         if ((st = sp_heap_charge(m->heap, pos / 8))) return st;
         st = push_part(m, out, text.text + begin, text.text + pos);
     }

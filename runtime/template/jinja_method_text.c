@@ -59,9 +59,8 @@ SP_METHOD(str_replace)
     int64_t count;
 
     if ((st = sp_jinja_want_text(m, arg[0])) || (st = sp_jinja_want_text(m, arg[1])) ||
-        (st = sp_jinja_want_integer(m, arg[2], -1, &count))) {
+        (st = sp_jinja_want_integer(m, arg[2], -1, &count)))
         return st;
-    }
     return sp_jinja_replace(m, out, self, arg[0], arg[1], count);
 }
 
@@ -90,9 +89,8 @@ SP_METHOD(str_removeprefix)
 
     if ((st = sp_jinja_want_text(m, arg[0]))) return st;
     *out = self;
-    if (arg[0].len && arg[0].len <= self.len && memcmp(self.text, arg[0].text, arg[0].len) == 0) {
+    if (arg[0].len && arg[0].len <= self.len && memcmp(self.text, arg[0].text, arg[0].len) == 0)
         *out = sp_value_text(self.text + arg[0].len, self.len - arg[0].len);
-    }
     return SP_OK;
 }
 
@@ -103,9 +101,8 @@ SP_METHOD(str_removesuffix)
     if ((st = sp_jinja_want_text(m, arg[0]))) return st;
     *out = self;
     if (arg[0].len && arg[0].len <= self.len &&
-        memcmp(self.text + (self.len - arg[0].len), arg[0].text, arg[0].len) == 0) {
+        memcmp(self.text + (self.len - arg[0].len), arg[0].text, arg[0].len) == 0)
         *out = sp_value_text(self.text, self.len - arg[0].len);
-    }
     return SP_OK;
 }
 
@@ -121,18 +118,15 @@ static enum sp_status pad(struct sp_jinja_machine *m, struct sp_value *out, stru
 
     if ((st = sp_jinja_want_text(m, fill)) || (st = sp_jinja_want_integer(m, arg[0], 0, &width)))
         return st;
-    if (sp_jinja_text_len(fill) != 1) {
+    if (sp_jinja_text_len(fill) != 1)
         return sp_jinja_fail(m, "The fill character must be exactly one character long");
-    }
     missing = width > (int64_t)len ? (size_t)width - len : 0;
     left = side < 0 ? 0 : side > 0 ? missing : missing / 2 + (missing & (size_t)width & 1);
-    for (size_t i = 0; i < left; i++) {
+    for (size_t i = 0; i < left; i++)
         if ((st = sp_build(&b, fill.text, fill.len))) return st;
-    }
     if ((st = sp_build(&b, self.text, self.len))) return st;
-    for (size_t i = left; i < missing; i++) {
+    for (size_t i = left; i < missing; i++)
         if ((st = sp_build(&b, fill.text, fill.len))) return st;
-    }
     *out = sp_builder_value(&b);
     return SP_OK;
 }

@@ -26,9 +26,8 @@ static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
 {
     enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, dict->n);
 
-    for (size_t i = 0; i < dict->n && !st; i++) {
+    for (size_t i = 0; i < dict->n && !st; i++)
         st = sp_list_push(m->heap, out->list, dict->at[i].key);
-    }
     return st;
 }
 
@@ -139,9 +138,8 @@ enum sp_status sp_jinja_bind(struct sp_jinja_machine *m, const char *what, const
         }
         n++;
     }
-    if (args->n > n) {
+    if (args->n > n)
         return sp_jinja_fail(m, "%s() takes at most %zu arguments, not %zu", what, n, args->n);
-    }
     if (used < args->n_named) {
         return sp_jinja_fail(m, "%s() got an unexpected keyword argument, it takes (%s)", what,
                              params);
@@ -229,13 +227,11 @@ static enum sp_status loop_changed(struct sp_jinja_machine *m, struct sp_value *
     bool same = false;
 
     if ((st = sp_value_list(m->heap, &seen, SP_SHAPE_TUPLE, args->n))) return st;
-    for (size_t i = 0; i < args->n; i++) {
+    for (size_t i = 0; i < args->n; i++)
         if ((st = sp_list_push(m->heap, seen.list, args->at[i]))) return st;
-    }
     if (loop->changed.kind != SP_V_ABSENT &&
-        (st = sp_value_equal(m->heap, &same, loop->changed, seen))) {
+        (st = sp_value_equal(m->heap, &same, loop->changed, seen)))
         return st;
-    }
     loop->changed = seen;
     *out = sp_value_bool(!same);
     return SP_OK;
@@ -311,9 +307,8 @@ static enum sp_status call_range(struct sp_jinja_machine *m, struct sp_value *ou
     }
     if (bound[2] == 0) return sp_jinja_fail(m, "range() arg 3 must not be zero");
     if (bound[0] > INT64_MAX / 4 || bound[0] < INT64_MIN / 4 || bound[1] > INT64_MAX / 4 ||
-        bound[1] < INT64_MIN / 4 || bound[2] > INT64_MAX / 4 || bound[2] < INT64_MIN / 4) {
+        bound[1] < INT64_MIN / 4 || bound[2] > INT64_MAX / 4 || bound[2] < INT64_MIN / 4)
         return sp_jinja_fail(m, "range() arguments are too large");
-    }
     n = bound[2] > 0 ? (bound[1] - bound[0] + bound[2] - 1) / bound[2]
                      : (bound[0] - bound[1] - bound[2] - 1) / -bound[2];
     if (n < 0) n = 0;
@@ -322,9 +317,8 @@ static enum sp_status call_range(struct sp_jinja_machine *m, struct sp_value *ou
                              MAX_RANGE);
     }
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_RANGE, (size_t)n))) return st;
-    for (int64_t i = 0; i < n && !st; i++) {
+    for (int64_t i = 0; i < n && !st; i++)
         st = sp_list_push(m->heap, out->list, sp_value_int(bound[0] + i * bound[2]));
-    }
     return st;
 }
 
@@ -339,9 +333,8 @@ static enum sp_status fill_dict(struct sp_jinja_machine *m, struct sp_dict *dict
     if (args->n == 1 && args->at[0].kind == SP_V_DICT) {
         const struct sp_dict *from = args->at[0].dict;
 
-        for (size_t i = 0; i < from->n && !st; i++) {
+        for (size_t i = 0; i < from->n && !st; i++)
             st = sp_dict_set(m->heap, dict, from->at[i].key, from->at[i].value);
-        }
     } else if (args->n == 1) {
         if ((st = sp_jinja_defined(m, args->at[0]))) return st;
         if ((st = sp_jinja_items(m, &pairs, args->at[0]))) return st;
@@ -351,9 +344,8 @@ static enum sp_status fill_dict(struct sp_jinja_machine *m, struct sp_dict *dict
             st = sp_dict_set(m->heap, dict, pair->at[0], pair->at[1]);
         }
     }
-    for (size_t i = 0; i < args->n_named && !st; i++) {
+    for (size_t i = 0; i < args->n_named && !st; i++)
         st = sp_dict_set(m->heap, dict, args->names[i], args->named[i]);
-    }
     return st;
 }
 
@@ -491,9 +483,8 @@ static enum sp_status call_cycler(struct sp_jinja_machine *m, struct sp_value *o
     if ((st = new_object(m, out, &object, SP_JINJA_CYCLER))) return st;
     object->name = "cycler";
     if ((st = sp_value_list(m->heap, &object->self, SP_SHAPE_TUPLE, args->n))) return st;
-    for (size_t i = 0; i < args->n && !st; i++) {
+    for (size_t i = 0; i < args->n && !st; i++)
         st = sp_list_push(m->heap, object->self.list, args->at[i]);
-    }
     return st;
 }
 

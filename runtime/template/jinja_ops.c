@@ -112,9 +112,8 @@ static bool mul_checked(int64_t *out, int64_t a, int64_t b)
     }
     if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN)) return false;
     if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
-              : (b > 0 ? a < INT64_MIN / b : a < INT64_MAX / b)) {
+              : (b > 0 ? a < INT64_MIN / b : a < INT64_MAX / b))
         return false;
-    }
     *out = a * b;
     return true;
 }
@@ -154,9 +153,8 @@ static enum sp_status float_op(struct sp_jinja_machine *m, struct sp_value *out,
 {
     double r;
 
-    if (b == 0 && (op == SP_T_DIV || op == SP_T_FLOORDIV || op == SP_T_MOD)) {
+    if (b == 0 && (op == SP_T_DIV || op == SP_T_FLOORDIV || op == SP_T_MOD))
         return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
-    }
     switch (op) {
     case SP_T_ADD:
         r = a + b;
@@ -181,9 +179,8 @@ static enum sp_status float_op(struct sp_jinja_machine *m, struct sp_value *out,
         break;
     default:
         if (a == 0 && b < 0) return sp_jinja_fail(m, "0.0 cannot be raised to a negative power");
-        if (a < 0 && b != floor(b)) {
+        if (a < 0 && b != floor(b))
             return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "complex numbers are not supported");
-        }
         r = pow(a, b);
         if (isinf(r) && !isinf(a) && !isinf(b))
             return sp_jinja_fail(m, "result of ** is too large");
@@ -200,9 +197,8 @@ static enum sp_status int_op(struct sp_jinja_machine *m, struct sp_value *out,
 
     if (op == SP_T_DIV || (op == SP_T_POW && b < 0))
         return float_op(m, out, op, (double)a, (double)b);
-    if (b == 0 && (op == SP_T_FLOORDIV || op == SP_T_MOD)) {
+    if (b == 0 && (op == SP_T_FLOORDIV || op == SP_T_MOD))
         return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
-    }
     switch (op) {
     case SP_T_ADD:
         fits = add_checked(&r, a, b);
@@ -229,9 +225,8 @@ static enum sp_status int_op(struct sp_jinja_machine *m, struct sp_value *out,
 static enum sp_status number_op(struct sp_jinja_machine *m, struct sp_value *out,
                                 enum sp_jinja_token op, struct sp_value a, struct sp_value b)
 {
-    if (a.kind == SP_V_FLOAT || b.kind == SP_V_FLOAT) {
+    if (a.kind == SP_V_FLOAT || b.kind == SP_V_FLOAT)
         return float_op(m, out, op, sp_value_to_double(a), sp_value_to_double(b));
-    }
     if (a.kind == SP_V_BIG || b.kind == SP_V_BIG) {
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s of integers beyond 64 bits",
                        sp_jinja_token_name(op));
@@ -259,11 +254,9 @@ static enum sp_status repeat(struct sp_jinja_machine *m, struct sp_value *out, s
         return st;
     }
     if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
-    for (int64_t i = 0; i < times && v.list->n && !st; i++) {
-        for (size_t k = 0; k < v.list->n && !st; k++) {
+    for (int64_t i = 0; i < times && v.list->n && !st; i++)
+        for (size_t k = 0; k < v.list->n && !st; k++)
             st = sp_list_push(m->heap, out->list, v.list->at[k]);
-        }
-    }
     return st;
 }
 
@@ -300,16 +293,12 @@ enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
     if (sp_value_is_number(a) && sp_value_is_number(b)) return number_op(m, out, op, a, b);
     if (op == SP_T_ADD && a.kind == SP_V_TEXT && b.kind == SP_V_TEXT)
         return join_texts(m, out, a, b);
-    if (op == SP_T_ADD && repeatable(a) && repeatable(b) && a.kind == b.kind &&
-        a.shape == b.shape) {
+    if (op == SP_T_ADD && repeatable(a) && repeatable(b) && a.kind == b.kind && a.shape == b.shape)
         return join_lists(m, out, a, b);
-    }
-    if (op == SP_T_MUL && repeatable(a) && (b.kind == SP_V_INT || b.kind == SP_V_BOOL)) {
+    if (op == SP_T_MUL && repeatable(a) && (b.kind == SP_V_INT || b.kind == SP_V_BOOL))
         return repeat(m, out, a, sp_value_to_integer(b));
-    }
-    if (op == SP_T_MUL && repeatable(b) && (a.kind == SP_V_INT || a.kind == SP_V_BOOL)) {
+    if (op == SP_T_MUL && repeatable(b) && (a.kind == SP_V_INT || a.kind == SP_V_BOOL))
         return repeat(m, out, b, sp_value_to_integer(a));
-    }
     if (op == SP_T_MOD && a.kind == SP_V_TEXT) return sp_jinja_percent(m, out, a, b);
     return bad_operands(m, op, a, b);
 }
@@ -384,9 +373,8 @@ static enum sp_status order_at(struct sp_jinja_machine *m, int *out, struct sp_v
     enum sp_status st;
 
     if ((st = sp_heap_charge(m->heap, 1)) || (st = sp_jinja_defined(m, a)) ||
-        (st = sp_jinja_defined(m, b))) {
+        (st = sp_jinja_defined(m, b)))
         return st;
-    }
     if (sp_value_is_number(a) && sp_value_is_number(b)) {
         *out = sp_number_order(a, b);
         return SP_OK;
@@ -396,9 +384,8 @@ static enum sp_status order_at(struct sp_jinja_machine *m, int *out, struct sp_v
         return sp_heap_charge(m->heap, (a.len < b.len ? a.len : b.len) / 16);
     }
     if (a.kind == SP_V_LIST && b.kind == SP_V_LIST && repeatable(a) && a.shape == b.shape &&
-        depth < SP_VALUE_DEPTH) {
+        depth < SP_VALUE_DEPTH)
         return order_lists(m, out, a.list, b.list, depth);
-    }
     return sp_jinja_fail(m, "'<' not supported between instances of '%s' and '%s'",
                          sp_jinja_type_name(a), sp_jinja_type_name(b));
 }
@@ -419,9 +406,8 @@ enum sp_status sp_jinja_contains(struct sp_jinja_machine *m, bool *out, struct s
 
     *out = false;
     if (in.kind == SP_V_DICT) {
-        if (!sp_value_hashable(item)) {
+        if (!sp_value_hashable(item))
             return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(item));
-        }
         st = sp_dict_find(m->heap, &found, in.dict, item);
         *out = found != NULL;
         return st;
@@ -435,13 +421,11 @@ enum sp_status sp_jinja_contains(struct sp_jinja_machine *m, bool *out, struct s
         *out = at != SIZE_MAX;
         return SP_OK;
     }
-    if (!sp_jinja_iterable(in)) {
+    if (!sp_jinja_iterable(in))
         return sp_jinja_fail(m, "argument of type '%s' is not iterable", sp_jinja_type_name(in));
-    }
     if ((st = sp_jinja_items(m, &items, in))) return st;
-    for (size_t i = 0; i < items->n && !*out && !st; i++) {
+    for (size_t i = 0; i < items->n && !*out && !st; i++)
         st = sp_value_equal(m->heap, out, item, items->at[i]);
-    }
     return st;
 }
 

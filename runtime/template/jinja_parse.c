@@ -19,9 +19,8 @@ static bool at_end_tag(const struct sp_jinja_parser *p)
                                        "endgeneration", "endcall"};
 
     if (p->at->token != SP_T_BLOCK_BEGIN || p->at[1].token != SP_T_NAME) return false;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (sp_text_is(p->at[1].value, ends[i])) return true;
-    }
     return false;
 }
 

@@ -248,13 +248,11 @@ static enum sp_status parse_subscript(struct sp_jinja_parser *p, struct sp_jinja
     slice = *at;
     p->at++;
     if (p->at->token != SP_T_COLON && p->at->token != SP_T_RBRACKET &&
-        (st = sp_jinja_parse_expression(p, &slice->c))) {
+        (st = sp_jinja_parse_expression(p, &slice->c)))
         return st;
-    }
     if (sp_jinja_skip(p, SP_T_COLON) && p->at->token != SP_T_RBRACKET &&
-        (st = sp_jinja_parse_expression(p, &slice->body))) {
+        (st = sp_jinja_parse_expression(p, &slice->body)))
         return st;
-    }
     return sp_jinja_expect(p, SP_T_RBRACKET);
 }
 
@@ -349,15 +347,14 @@ static enum sp_status parse_strings(struct sp_jinja_parser *p, struct sp_jinja_n
 
 static bool constant(struct sp_value name, struct sp_value *out)
 {
-    if (sp_text_is(name, "true") || sp_text_is(name, "True")) {
+    if (sp_text_is(name, "true") || sp_text_is(name, "True"))
         *out = sp_value_bool(true);
-    } else if (sp_text_is(name, "false") || sp_text_is(name, "False")) {
+    else if (sp_text_is(name, "false") || sp_text_is(name, "False"))
         *out = sp_value_bool(false);
-    } else if (sp_text_is(name, "none") || sp_text_is(name, "None")) {
+    else if (sp_text_is(name, "none") || sp_text_is(name, "None"))
         *out = sp_value_none();
-    } else {
+    else
         return false;
-    }
     return true;
 }
 
@@ -371,11 +368,10 @@ static enum sp_status parse_primary(struct sp_jinja_parser *p, struct sp_jinja_n
     if (p->at->token == SP_T_LBRACE) return parse_dict(p, out);
     if (p->at->token == SP_T_LPAREN) {
         p->at++;
-        if (p->at->token == SP_T_RPAREN) {
+        if (p->at->token == SP_T_RPAREN)
             st = sp_jinja_new_node(p, out, SP_J_TUPLE);
-        } else {
+        else
             st = sp_jinja_parse_tuple(p, out, true, NULL);
-        }
         return st ? st : sp_jinja_expect(p, SP_T_RPAREN);
     }
     if ((st = sp_jinja_new_node(p, &node, SP_J_LITERAL))) return st;
@@ -627,9 +623,8 @@ static enum sp_status check_target(struct sp_jinja_parser *p, const struct sp_ji
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: cannot assign to this expression",
                        node->line);
     }
-    for (const struct sp_jinja_node *n = node->list; n != NULL && !st; n = n->next) {
+    for (const struct sp_jinja_node *n = node->list; n != NULL && !st; n = n->next)
         st = check_target(p, n, depth + 1);
-    }
     return st;
 }
 

@@ -212,8 +212,7 @@ static const struct sp_jinja_test tests[] = {
 
 const struct sp_jinja_test *sp_jinja_find_test(struct sp_value name)
 {
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         if (sp_text_is(name, tests[i].name)) return &tests[i];
-    }
     return NULL;
 }

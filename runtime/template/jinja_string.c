@@ -47,9 +47,8 @@ enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at, struct sp_v
 
 static bool in_set(struct sp_value chars, uint32_t c)
 {
-    for (size_t pos = 0; pos < chars.len;) {
+    for (size_t pos = 0; pos < chars.len;)
         if (sp_utf8_next(chars.text, chars.len, &pos) == c) return true;
-    }
     return false;
 }
 
@@ -212,8 +211,7 @@ enum sp_status sp_jinja_splitlines(struct sp_jinja_machine *m, struct sp_value *
                           sp_value_text(text.text + begin, (keep_ends ? pos : end) - begin));
         begin = pos;
     }
-    if (!st && begin < text.len) {
+    if (!st && begin < text.len)
         st = sp_list_push(m->heap, out->list, sp_value_text(text.text + begin, text.len - begin));
-    }
     return st ? st : sp_heap_charge(m->heap, text.len / 4);
 }

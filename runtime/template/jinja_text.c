@@ -39,11 +39,10 @@ static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
         if (c == '\\') as = "\\\\";
         if (c == (unsigned char)quote) as = twice ? "\\\"" : "\\'";
         if (as == NULL && !sp_unicode_is_printable(c)) {
-            if (c < 0x100) {
+            if (c < 0x100)
                 snprintf(escape, sizeof escape, "\\x%02x", c);
-            } else {
+            else
                 snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-            }
             as = escape;
         }
         st = as ? sp_build_text(b, as) : sp_build(b, v.text + begin, pos - begin);
@@ -270,9 +269,8 @@ static enum sp_status json_gap(struct sp_builder *b, const struct sp_jinja_json_
         return st;
     if (style->indent == NULL) return SP_OK;
     if ((st = sp_build(b, "\n", 1))) return st;
-    for (int i = 0; i < depth; i++) {
+    for (int i = 0; i < depth; i++)
         if ((st = sp_build(b, style->indent, style->indent_len))) return st;
-    }
     return SP_OK;
 }
 

@@ -213,11 +213,10 @@ static enum sp_status build_one(struct sp_builder *b, const char *format, size_t
     if (flag == '-') width = 1;
     if (flag == '_') pad = ' ';
     if (flag == '0') pad = '0';
-    if (pad == '0') {
+    if (pad == '0')
         snprintf(text, sizeof text, "%0*d", width, value);
-    } else {
+    else
         snprintf(text, sizeof text, "%*d", width, value);
-    }
     return sp_build_text(b, text);
 }
 

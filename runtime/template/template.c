@@ -38,17 +38,15 @@ static enum sp_template_language action_language(const char *text, size_t size)
     while (at + len < size &&
            ((text[at + len] >= 'a' && text[at + len] <= 'z') ||
             (text[at + len] >= 'A' && text[at + len] <= 'Z') ||
-            (text[at + len] >= '0' && text[at + len] <= '9' && len > 0) || text[at + len] == '_')) {
+            (text[at + len] >= '0' && text[at + len] <= '9' && len > 0) || text[at + len] == '_'))
         len++;
-    }
     if (len == 0) return SP_TEMPLATE_UNKNOWN;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t n = strlen(words[i]);
 
         if (len == n && memcmp(text + at, words[i], n) == 0 &&
-            (at + len == size || strchr(" }-(\t\r\n", text[at + len]) != NULL)) {
+            (at + len == size || strchr(" }-(\t\r\n", text[at + len]) != NULL))
             return SP_TEMPLATE_GO;
-        }
     }
     return SP_TEMPLATE_JINJA;
 }
@@ -83,11 +81,10 @@ enum sp_status sp_template_compile(struct sp_template **out, const char *text, s
         sp_template_free(t);
         return st;
     }
-    if (language == SP_TEMPLATE_JINJA) {
+    if (language == SP_TEMPLATE_JINJA)
         st = sp_jinja_compile(&t->jinja, text, size, err);
-    } else {
+    else
         st = sp_gotemplate_compile(&t->go, text, size, err);
-    }
     if (st) {
         sp_template_free(t);
         return st;
@@ -233,13 +230,11 @@ enum sp_status sp_template_open(struct sp_template **out, const struct sp_templa
         if (st) sp_context(err, "chat_template.jinja");
     } else {
         st = open_member(&t, texts->json, texts->json_size, "chat_template.json", err);
-        if (!st && t == NULL) {
+        if (!st && t == NULL)
             st = open_member(&t, texts->config, texts->config_size, "tokenizer_config.json", err);
-        }
     }
-    if (!st && t != NULL && texts->config != NULL) {
+    if (!st && t != NULL && texts->config != NULL)
         st = sp_template_read_tokens(t, texts->config, texts->config_size, err);
-    }
     if (st) {
         sp_template_free(t);
         return st;
@@ -271,9 +266,8 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
     vars = out->dict;
     if ((st = set_json(heap, vars, "messages", in->messages)) ||
         (st = set_json(heap, vars, "tools", in->tools)) ||
-        (st = set_json(heap, vars, "documents", NULL))) {
+        (st = set_json(heap, vars, "documents", NULL)))
         return st;
-    }
     for (size_t i = 0; i < N_TOKENS; i++) {
         if (t->tokens[i] == NULL) continue;
         st = sp_dict_set_name(heap, vars, token_names[i], sp_value_name(t->tokens[i]));
@@ -292,9 +286,8 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
         st = sp_dict_set_name(heap, vars, "reasoning_effort", sp_value_name(in->think_level));
         if (st) return st;
     }
-    while (sp_json_next(in->kwargs, &it)) {
+    while (sp_json_next(in->kwargs, &it))
         if ((st = set_json(heap, vars, it.key, it.value))) return st;
-    }
     return SP_OK;
 }
 
@@ -365,9 +358,8 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
         (st = check_kind(in->kwargs, SP_JSON_OBJECT, "kwargs", err)) ||
         (st = check_kind(in->vars, SP_JSON_OBJECT, "vars", err)) ||
         (st = check_kind(in->prompt, SP_JSON_STRING, "prompt", err)) ||
-        (st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err))) {
+        (st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err)))
         return st;
-    }
     sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
                  in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
     st = t->go ? render_go(text, len, t, in, &heap, err)

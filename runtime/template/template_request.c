@@ -26,14 +26,12 @@ static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat
 
     if ((st = sp_strbuf_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
         (st = append_member(out, "{\"role\": ", m->role, err)) ||
-        (st = append_member(out, ", \"content\": ", m->content, err))) {
+        (st = append_member(out, ", \"content\": ", m->content, err)))
         return st;
-    }
     if (m->reasoning != NULL &&
         ((st = append_member(out, ", \"reasoning_content\": ", m->reasoning, err)) ||
-         (st = append_member(out, ", \"thinking\": ", m->reasoning, err)))) {
+         (st = append_member(out, ", \"thinking\": ", m->reasoning, err))))
         return st;
-    }
     return sp_strbuf_append(out, "}", 1, err);
 }
 
@@ -80,13 +78,11 @@ enum sp_status sp_template_request_read(struct sp_template_request *out,
         (st = parse(&out->kwargs, r->kwargs, "kwargs", strictness, err)) ||
         (st = parse(&out->vars, r->vars, "vars", strictness, err)) ||
         (st = parse(&out->prompt, r->prompt, "prompt", strictness, err)) ||
-        (st = parse(&out->suffix, r->suffix, "suffix", strictness, err))) {
+        (st = parse(&out->suffix, r->suffix, "suffix", strictness, err)))
         return st;
-    }
     if (r->turns && r->messages == NULL &&
-        (st = read_messages(&out->messages, r->turns, r->n_turns, err))) {
+        (st = read_messages(&out->messages, r->turns, r->n_turns, err)))
         return st;
-    }
     out->input = (struct sp_template_input){
         .messages = out->messages,
         .tools = out->tools,

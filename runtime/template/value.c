@@ -341,9 +341,8 @@ static enum sp_status equal_lists(struct sp_heap *heap, bool *out, const struct 
     enum sp_status st = SP_OK;
     bool same = a->n == b->n;
 
-    for (size_t i = 0; same && i < a->n && !st; i++) {
+    for (size_t i = 0; same && i < a->n && !st; i++)
         st = equal_at(heap, &same, a->at[i], b->at[i], depth + 1);
-    }
     *out = same;
     return st;
 }
@@ -371,9 +370,8 @@ static enum sp_status equal_at(struct sp_heap *heap, bool *out, struct sp_value 
     enum sp_status st;
 
     if ((st = sp_heap_charge(heap, 1))) return st;
-    if (depth > SP_VALUE_DEPTH) {
+    if (depth > SP_VALUE_DEPTH)
         return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    }
     *out = false;
     if (sp_value_is_number(a) && sp_value_is_number(b)) {
         bool nan =
@@ -465,9 +463,8 @@ static enum sp_status from_json_at(struct sp_heap *heap, struct sp_value *out,
     bool b = false;
     size_t len;
 
-    if (depth > SP_VALUE_DEPTH) {
+    if (depth > SP_VALUE_DEPTH)
         return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    }
     switch (sp_json_kind(json)) {
     case SP_JSON_NULL:
         *out = sp_value_none();

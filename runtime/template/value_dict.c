@@ -86,9 +86,8 @@ static size_t find_entry(const struct sp_dict *dict, struct sp_value key, size_t
 {
     if (dict->slots == NULL) {
         *probes += dict->n;
-        for (size_t i = 0; i < dict->n; i++) {
+        for (size_t i = 0; i < dict->n; i++)
             if (same_key(dict->at[i].key, key)) return i;
-        }
         return dict->n;
     }
     for (size_t slot = hash_of(key) & (dict->n_slots - 1);;
@@ -145,9 +144,8 @@ enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp
     enum sp_status st;
     size_t probes = 1, entry;
 
-    if (!sp_value_hashable(key)) {
+    if (!sp_value_hashable(key))
         return sp_fail(heap->err, SP_E_INPUT, "a list or dictionary cannot be a key");
-    }
     entry = find_entry(dict, key, &probes);
     if ((st = sp_heap_charge(heap, probes * key_work(key)))) return st;
     if (entry < dict->n) {

@@ -21,9 +21,8 @@ size_t sp_shortest_digits(char digits[SP_DIGITS_MAX + 1], int *point, double v)
         sp_number_print(text, sizeof text, "%.*e", precision, v);
         if (sp_number_read(text, NULL) == v) break;
     }
-    for (const char *c = text; *c && *c != 'e'; c++) {
+    for (const char *c = text; *c && *c != 'e'; c++)
         if (*c != '.') digits[n++] = *c;
-    }
     while (n > 1 && digits[n - 1] == '0')
         n--;
     digits[n] = '\0';

@@ -38,11 +38,10 @@ static size_t step(const struct sp_tokmap_tree *tree, size_t node, uint8_t byte)
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (tree->edges[middle] == byte) return middle + 1;
-        if (tree->edges[middle] < byte) {
+        if (tree->edges[middle] < byte)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return 0;
 }

@@ -69,10 +69,9 @@ enum sp_status sp_bpe_open(struct sp_bpe **out, const struct sp_tokmap *map, siz
     while (bpe->n_cached < text_size / 16 && bpe->n_cached < MAX_CACHED)
         bpe->n_cached *= 2;
     if ((st = sp_new(&bpe->cached, bpe->n_cached, sizeof *bpe->cached, err))) goto done;
-    if (!(map->flags & SP_TOKMAP_BYTES)) {
+    if (!(map->flags & SP_TOKMAP_BYTES))
         for (unsigned c = 0; c < 128; c++)
             bpe->ascii[c] = find(map, &(char){(char)c}, 1);
-    }
     *out = bpe;
     bpe = NULL;
 done:
@@ -107,9 +106,8 @@ static enum sp_status append_bytes(struct sp_bpe *bpe, const char *text, size_t 
     enum sp_status st;
 
     *done = false;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         if (byte_id(bpe->map, (uint8_t)text[i]) == SP_ID_NONE) return SP_OK;
-    }
     *done = true;
     for (size_t i = 0; i < len; i++) {
         st = sp_id_list_append(&bpe->symbols, byte_id(bpe->map, (uint8_t)text[i]), err);
@@ -147,9 +145,8 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
         }
         if (unk == SP_ID_NONE) continue;
         if (unknown && !(map->flags & SP_TOKMAP_FUSE_UNK) &&
-            (st = sp_id_list_append(&bpe->symbols, unk, err))) {
+            (st = sp_id_list_append(&bpe->symbols, unk, err)))
             return st;
-        }
         unknown = true;
     }
     return unknown ? sp_id_list_append(&bpe->symbols, unk, err) : SP_OK;
@@ -218,9 +215,8 @@ static void push(struct sp_bpe *bpe, uint32_t rank, size_t at)
     uint64_t key = (uint64_t)rank << 32 | at;
     size_t i = bpe->heap_n++;
 
-    for (; i > 0 && bpe->heap[(i - 1) / 2] > key; i = (i - 1) / 2) {
+    for (; i > 0 && bpe->heap[(i - 1) / 2] > key; i = (i - 1) / 2)
         bpe->heap[i] = bpe->heap[(i - 1) / 2];
-    }
     bpe->heap[i] = key;
 }
 
@@ -264,9 +260,8 @@ static enum sp_status merge_many(struct sp_bpe *bpe, uint32_t *ids, size_t *n_id
     size_t n = *n_ids, out = 0, capacity;
     enum sp_status st;
 
-    if (n >= SP_ID_NONE || !sp_mul(&capacity, n, 2)) {
+    if (n >= SP_ID_NONE || !sp_mul(&capacity, n, 2))
         return sp_fail(err, SP_E_UNSUPPORTED, "a word of %zu characters is not supported", n);
-    }
     if ((st = sp_grow(&bpe->list, &bpe->list_cap, n, sizeof *bpe->list, err))) return st;
     if ((st = sp_grow(&bpe->heap, &bpe->heap_cap, capacity, sizeof *bpe->heap, err))) return st;
     bpe->heap_n = 0;
@@ -386,21 +381,18 @@ static enum sp_status encode_word(struct sp_bpe *bpe, const char *word, size_t l
         ids->n += cached->n_ids;
         return SP_OK;
     }
-    if (whole && bpe->map->flags & SP_TOKMAP_IGNORE_MERGES) {
+    if (whole && bpe->map->flags & SP_TOKMAP_IGNORE_MERGES)
         id = sp_tokmap_find(bpe->map, word, len, hash);
-    }
-    if (id != SP_ID_NONE) {
+    if (id != SP_ID_NONE)
         st = sp_id_list_append(ids, id, err);
-    } else if (bpe->map->flags & SP_TOKMAP_UNIGRAM) {
+    else if (bpe->map->flags & SP_TOKMAP_UNIGRAM)
         st = sp_unigram_encode(&bpe->unigram, bpe->map, word, len, ids, err);
-    } else if (bpe->map->flags & SP_TOKMAP_WORDPIECE) {
+    else if (bpe->map->flags & SP_TOKMAP_WORDPIECE)
         st = cut_word(bpe, word, len, ids, err);
-    } else {
+    else
         st = merge_word(bpe, word, len, ids, err);
-    }
-    if (st == SP_OK && cached != NULL) {
+    if (st == SP_OK && cached != NULL)
         remember(cached, (uint32_t)(hash >> 32), word, len, ids->at + before, ids->n - before);
-    }
     return st;
 }
 

@@ -117,9 +117,8 @@ static enum sp_status end_run(struct sp_detokenizer *d, size_t i, struct sp_err 
     enum sp_status st = SP_OK;
 
     if (valid && s->pending.len) st = pass_on(d, i + 1, s->pending.at, s->pending.len, err);
-    for (size_t k = 0; !valid && k < s->pending.len && st == SP_OK; k++) {
+    for (size_t k = 0; !valid && k < s->pending.len && st == SP_OK; k++)
         st = pass_on(d, i + 1, replacement, REPLACEMENT_LEN, err);
-    }
     s->pending.len = s->checked = 0;
     return st;
 }
@@ -177,9 +176,8 @@ static size_t count_trailing(const struct sp_step *step, size_t times, const cha
 {
     size_t n = 0;
 
-    for (; n < times && step->text_len && len >= step->text_len; n++, len -= step->text_len) {
+    for (; n < times && step->text_len && len >= step->text_len; n++, len -= step->text_len)
         if (!begins_with(text + len - step->text_len, step->text_len, step)) break;
-    }
     return n;
 }
 
@@ -209,9 +207,8 @@ static enum sp_status strip_fragment(struct sp_detokenizer *d, size_t i, const c
     bool all = trailing * step->text_len == len;
     size_t release = s->n_trailing;
     if (all) release = s->n_trailing + trailing > step->b ? s->n_trailing + trailing - step->b : 0;
-    for (size_t k = 0; k < release && st == SP_OK; k++) {
+    for (size_t k = 0; k < release && st == SP_OK; k++)
         st = pass_on(d, i + 1, step->text, step->text_len, err);
-    }
     s->n_trailing = all ? s->n_trailing + trailing - release : trailing;
     len -= trailing * step->text_len;
     return st == SP_OK && len ? pass_on(d, i + 1, text, len, err) : st;
@@ -250,11 +247,10 @@ static enum sp_status metaspace(struct sp_detokenizer *d, size_t i, const char *
     s->output.len = 0;
     for (size_t at = 0, next = 0; at < len; at = next) {
         (void)sp_utf8_next(text, len, &next);
-        if (next - at == step->text_len && begins_with(text + at, len - at, step)) {
+        if (next - at == step->text_len && begins_with(text + at, len - at, step))
             st = sp_strbuf_append(&s->output, " ", drop ? 0 : 1, err);
-        } else {
+        else
             st = sp_strbuf_append(&s->output, text + at, next - at, err);
-        }
         if (st) return st;
     }
     return pass_on(d, i + 1, s->output.at, s->output.len, err);
@@ -397,9 +393,8 @@ static enum sp_status take_token(struct sp_detokenizer *d, uint32_t id, struct s
     uint8_t flags = map->token_flags[id];
     if (d->skip_special && flags & SP_TOKEN_SPECIAL) return SP_OK;
     if (flags & SP_TOKEN_BYTES) {
-        if (d->n && d->stages[0].rewrite->step.kind == SP_STEP_BYTE_LEVEL) {
+        if (d->n && d->stages[0].rewrite->step.kind == SP_STEP_BYTE_LEVEL)
             return take_bytes(d, 0, text, len, false, err);
-        }
         if (!sp_mul(&capacity, len, 2)) return SP_OK;
         d->spelled.len = 0;
         if ((st = sp_strbuf_reserve(&d->spelled, capacity, err))) return st;
@@ -454,9 +449,8 @@ enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok, const uint32_
 
     if ((st = sp_detokenizer_open(&d, tok, skip_special, err))) return st;
     d->whole = true;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if ((st = take_token(d, ids[i], err))) goto done;
-    }
     if ((st = flush(d, err))) goto done;
     if ((st = sp_strbuf_append(&d->out, "", 1, err))) goto done;
     *text = d->out.at;

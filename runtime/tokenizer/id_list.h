@@ -17,9 +17,8 @@ SP_MUST_CHECK static inline enum sp_status sp_id_list_append(struct sp_id_list *
 {
     enum sp_status st;
 
-    if (ids->n == ids->cap && (st = sp_grow(&ids->at, &ids->cap, ids->n + 1, sizeof id, err))) {
+    if (ids->n == ids->cap && (st = sp_grow(&ids->at, &ids->cap, ids->n + 1, sizeof id, err)))
         return st;
-    }
     ids->at[ids->n++] = id;
     return SP_OK;
 }

@@ -136,9 +136,8 @@ static enum sp_status run_from(struct sp_pretoken *p, size_t step, const char *t
     if (len == 0) return SP_OK;
     if (step == p->n) return p->piece(p->context, text, len, err);
     if (p->steps[step].step.kind == SP_STEP_SPLIT) return split(p, step, text, len, at_start, err);
-    if (p->steps[step].step.kind == SP_STEP_FIXED_LENGTH) {
+    if (p->steps[step].step.kind == SP_STEP_FIXED_LENGTH)
         return cut_lengths(p, step, text, len, at_start, err);
-    }
     return rewrite(p, step, text, len, at_start, err);
 }
 

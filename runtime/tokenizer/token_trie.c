@@ -20,9 +20,8 @@ struct speller {
 
 static bool has_step(const struct sp_tokenizer *tok, enum sp_step_kind kind)
 {
-    for (size_t i = 0; i < tok->decoder.n; i++) {
+    for (size_t i = 0; i < tok->decoder.n; i++)
         if (tok->decoder.at[i].step.kind == kind) return true;
-    }
     return false;
 }
 
@@ -50,12 +49,10 @@ static enum sp_status spell(struct speller *s, uint32_t id, struct sp_err *err)
 
     if (!sp_tokmap_token(map, id, &text, &len)) return SP_OK;
     if (map->token_flags[id] & SP_TOKEN_SPECIAL) return SP_OK;
-    if (s->byte_level && map->token_flags[id] & SP_TOKEN_BYTES) {
+    if (s->byte_level && map->token_flags[id] & SP_TOKEN_BYTES)
         return sp_strbuf_append(&s->bytes, text, len, err);
-    }
-    if (s->byte_fallback && is_byte(&byte, text, len)) {
+    if (s->byte_fallback && is_byte(&byte, text, len))
         return sp_strbuf_append(&s->bytes, &byte, 1, err);
-    }
     if ((st = sp_detokenizer_feed(s->stream, id, &text, &len, err))) return st;
     return sp_strbuf_append(&s->bytes, text, len, err);
 }
@@ -83,14 +80,12 @@ static enum sp_status spell_all(struct sp_token_trie *t, struct speller *s, stru
     enum sp_status st;
 
     if ((st = sp_detokenizer_open(&s->stream, s->tokenizer, true, err)) ||
-        (st = begin_stream(s, (uint32_t)t->n_ids, err))) {
+        (st = begin_stream(s, (uint32_t)t->n_ids, err)))
         return st;
-    }
     for (uint32_t id = 0; id < t->n_ids; id++) {
         if ((st = spell(s, id, err))) return st;
-        if (s->bytes.len > UINT32_MAX) {
+        if (s->bytes.len > UINT32_MAX)
             return sp_fail(err, SP_E_UNSUPPORTED, "the tokens have more than 4 GiB of text");
-        }
         t->at[id + 1] = (uint32_t)s->bytes.len;
     }
     return SP_OK;
@@ -109,9 +104,8 @@ static enum sp_status find_drop(struct sp_token_trie *t, struct speller *s, stru
         id++;
     if (id == t->n_ids) return SP_OK;
     if ((st = sp_detokenizer_flush(s->stream, &text, &len, err)) ||
-        (st = sp_detokenizer_feed(s->stream, id, &text, &len, err))) {
+        (st = sp_detokenizer_feed(s->stream, id, &text, &len, err)))
         return st;
-    }
     t->drops_space = len > 0 && len < t->at[id + 1] - t->at[id];
     return SP_OK;
 }
@@ -155,9 +149,8 @@ static enum sp_status grow_tree(struct sp_token_trie *t, const struct spelling *
         size_t keep = i ? shared(&sorted[i - 1], &sorted[i]) : 0;
         while (depth > keep)
             t->nodes[path[--depth]].after = (uint32_t)t->n_nodes;
-        if ((st = sp_grow(&t->nodes, &cap, t->n_nodes + sorted[i].len, sizeof *t->nodes, err))) {
+        if ((st = sp_grow(&t->nodes, &cap, t->n_nodes + sorted[i].len, sizeof *t->nodes, err)))
             return st;
-        }
         for (; depth < sorted[i].len; depth++) {
             path[depth] = (uint32_t)t->n_nodes;
             t->nodes[t->n_nodes++] = (struct sp_trie_node){
@@ -209,9 +202,8 @@ enum sp_status sp_token_trie_open(struct sp_token_trie **out, const struct sp_to
     if ((st = sp_new(&t, 1, sizeof *t, err))) goto done;
     t->n_ids = sp_tokenizer_n_ids(tokenizer);
     if ((st = sp_new(&t->at, t->n_ids + 1, sizeof *t->at, err)) ||
-        (st = sp_new(&t->same, t->n_ids, sizeof *t->same, err)) || (st = spell_all(t, &s, err))) {
+        (st = sp_new(&t->same, t->n_ids, sizeof *t->same, err)) || (st = spell_all(t, &s, err)))
         goto done;
-    }
     t->bytes = s.bytes.at;
     memset(&s.bytes, 0, sizeof s.bytes);
     if ((st = find_drop(t, &s, err)) || (st = make_tree(t, err))) goto done;

@@ -70,9 +70,8 @@ static size_t longest_token(const struct sp_tokenizer *tok)
     size_t longest = 0;
 
     if (!(tok->map.flags & SP_TOKMAP_BYTES)) return 0;
-    for (uint32_t id = 0; id < tok->map.n_ids; id++) {
+    for (uint32_t id = 0; id < tok->map.n_ids; id++)
         if (sp_tokenizer_token(tok, id, &info) && info.len > longest) longest = info.len;
-    }
     return longest;
 }
 
@@ -167,9 +166,8 @@ uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, 
         n = len;
     }
     /* In a byte-level model a token with any other spelling is not in the table. */
-    if (!(map->flags & SP_TOKMAP_BYTES) || spelling) {
+    if (!(map->flags & SP_TOKMAP_BYTES) || spelling)
         id = sp_tokmap_find(map, copy, n, sp_word_hash(copy, n));
-    }
     if (id == SP_TOKEN_NONE) id = find_added(map, copy, n, spelling);
     free(copy);
     return id;
@@ -241,9 +239,8 @@ static enum sp_status append_template(struct encoding *e, size_t from, size_t n,
 {
     enum sp_status st = SP_OK;
 
-    for (size_t i = from; i < from + n && st == SP_OK; i++) {
+    for (size_t i = from; i < from + n && st == SP_OK; i++)
         st = sp_id_list_append(&e->ids, sp_get32(e->tok->map.template + 4 * i), err);
-    }
     return st;
 }
 
@@ -252,9 +249,8 @@ size_t sp_tokenizer_lead(const struct sp_tokenizer *tok, const uint32_t *ids, si
     size_t n_prefix = tok->map.numbers[SP_TOKMAP_N_PREFIX];
 
     if (n < n_prefix) return 0;
-    for (size_t i = 0; i < n_prefix; i++) {
+    for (size_t i = 0; i < n_prefix; i++)
         if (ids[i] != sp_get32(tok->map.template + 4 * i)) return 0;
-    }
     return n_prefix;
 }
 
@@ -319,9 +315,8 @@ bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *te
     size_t n, shown = 0;
     bool special;
 
-    if (sp_tokenizer_encode(tok, text, strlen(text), SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL)) {
+    if (sp_tokenizer_encode(tok, text, strlen(text), SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL))
         return false;
-    }
     special = n > 0 && decoded_size(&shown, tok, ids[0], true) && shown == 0 &&
               decoded_size(size, tok, ids[0], false) && *size > 0;
     if (special) *id = ids[0];

@@ -27,9 +27,8 @@ static enum sp_status open_pack(struct sp_tokenizer **out, struct source *s, con
         return st;
     map = sp_pack_find_section(s->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
     if (map == NULL) return sp_fail(err, SP_E_INPUT, "%s has no tokenizer", path);
-    if ((st = sp_tokenizer_open(out, map->data, (size_t)map->size, err))) {
+    if ((st = sp_tokenizer_open(out, map->data, (size_t)map->size, err)))
         sp_context(err, "%s", path);
-    }
     return st;
 }
 
@@ -94,13 +93,12 @@ enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out, const char *pat
     size_t len = strlen(path);
     enum sp_status st;
 
-    if (sp_file_is_folder(path)) {
+    if (sp_file_is_folder(path))
         st = open_folder(&tokenizer, &s, path, err);
-    } else if (len >= 5 && strcmp(path + len - 5, ".json") == 0) {
+    else if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
         st = open_file(&tokenizer, &s, path, err);
-    } else {
+    else
         st = open_pack(&tokenizer, &s, path, err);
-    }
     if (st) {
         sp_pack_close(s.pack);
         free(s.blob);

@@ -70,9 +70,8 @@ static enum sp_status append_unknown(const struct sp_tokmap *map, const char *te
 
     for (size_t i = 0; id == SP_ID_NONE && all && i < len; i++)
         all = sp_get32(map->byte_ids + 4 * (size_t)(uint8_t)text[i]) < map->n_ids;
-    if (id != SP_ID_NONE || !all) {
+    if (id != SP_ID_NONE || !all)
         return sp_id_list_append(ids, id != SP_ID_NONE ? id : map->numbers[SP_TOKMAP_UNK], err);
-    }
     for (size_t i = len; i-- > 0 && !st;)
         st = sp_id_list_append(ids, sp_get32(map->byte_ids + 4 * (size_t)(uint8_t)text[i]), err);
     return st;

@@ -14,16 +14,14 @@ void sp_center(float *y, const float *x, size_t n)
     float sums[SUMS] = {0}, mean;
     size_t i = 0;
 
-    for (; i + SUMS <= n; i += SUMS) {
+    for (; i + SUMS <= n; i += SUMS)
         for (size_t j = 0; j < SUMS; j++)
             sums[j] += x[i + j];
-    }
     for (size_t j = 0; i + j < n; j++)
         sums[j] += x[i + j];
-    for (size_t half = SUMS / 2; half > 0; half /= 2) {
+    for (size_t half = SUMS / 2; half > 0; half /= 2)
         for (size_t j = 0; j < half; j++)
             sums[j] += sums[j + half];
-    }
     mean = sums[0] / (float)n;
     for (i = 0; i < n; i++)
         y[i] = x[i] - mean;
@@ -104,8 +102,7 @@ static const struct {
 
 const struct sp_vector *sp_vector_find(const char *kernels_name)
 {
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(kernels_name, tables[i].kernels_name) == 0) return tables[i].vector;
-    }
     return NULL;
 }

@@ -91,18 +91,16 @@ static void rms_norm(float *y, const float *x, const float *w, size_t n, float e
 
 static void add(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES)
         store8(y + i, n - i, _mm256_add_ps(load8(y + i, n - i), load8(x + i, n - i)));
-    }
 }
 
 static void scale(float *y, float factor, size_t n)
 {
     __m256 f = _mm256_set1_ps(factor);
 
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES)
         store8(y + i, n - i, _mm256_mul_ps(load8(y + i, n - i), f));
-    }
 }
 
 static void fma_row(float *y, const float *x, float f, size_t n)
@@ -117,9 +115,8 @@ static void fma_row(float *y, const float *x, float f, size_t n)
 
 static void mul(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES)
         store8(y + i, n - i, _mm256_mul_ps(load8(y + i, n - i), load8(x + i, n - i)));
-    }
 }
 
 static void silu_mul(float *y, const float *up, size_t n)
@@ -156,9 +153,8 @@ static void relu2_mul(float *y, const float *up, size_t n)
 
 static void silu(float *y, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES)
         store8(y + i, n - i, silu8(load8(y + i, n - i)));
-    }
 }
 
 static void mul_add(float *y, const float *a, const float *b, size_t n)
@@ -205,9 +201,8 @@ static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
 {
     __m256 r = _mm256_set1_ps(factor / sqrtf(dot(x, x, n) + eps));
 
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES)
         store8(y + i, n - i, _mm256_mul_ps(load8(x + i, n - i), r));
-    }
 }
 
 static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
@@ -310,9 +305,8 @@ INLINE void step_rows(float *s, float *out, float *delta, const float *q, const 
         add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, LANES);
     }
     if (i < dk) add_decayed(sums.low, s + i, k + i, g, dk, n_rows, dk - i);
-    if (i + LANES < dk) {
+    if (i + LANES < dk)
         add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, dk - i - LANES);
-    }
     _mm_storeu_ps(of_rows, tree_sums(&sums));
     for (size_t r = 0; r < n_rows; r++)
         delta[r] = (v[r] - of_rows[r]) * beta;
@@ -324,9 +318,8 @@ static void delta_step(float *state, float *out, float *delta, const float *q, c
 {
     size_t j = 0;
 
-    for (; j + PAIR <= dv; j += PAIR) {
+    for (; j + PAIR <= dv; j += PAIR)
         step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, PAIR);
-    }
     if (j < dv) step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, 1);
 }
 
@@ -367,9 +360,8 @@ static size_t argmax(const float *x, size_t n)
     for (size_t i = 0; i < n; i += LANES) {
         __m256 v = load8(x + i, n - i);
         check = _mm256_fmadd_ps(v, zero, check);
-        if (n - i < LANES) {
+        if (n - i < LANES)
             v = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), v, _mm256_castsi256_ps(lanes(n - i)));
-        }
         __m256 is_above = _mm256_cmp_ps(v, best, _CMP_GT_OQ);
         __m256i index = _mm256_set1_epi32((int)(uint32_t)(i / LANES));
         best = _mm256_blendv_ps(best, v, is_above);

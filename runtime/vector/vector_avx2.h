@@ -28,11 +28,10 @@ INLINE __m256 load8(const float *p, size_t n)
 
 INLINE void store8(float *p, size_t n, __m256 v)
 {
-    if (n >= LANES) {
+    if (n >= LANES)
         _mm256_storeu_ps(p, v);
-    } else {
+    else
         _mm256_maskstore_ps(p, lanes(n), v);
-    }
 }
 
 INLINE size_t above(size_t n, size_t subtracted)

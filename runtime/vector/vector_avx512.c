@@ -338,9 +338,8 @@ static void delta_step(float *state, float *out, float *delta, const float *q, c
 {
     size_t j = 0;
 
-    for (; j + QUAD <= dv; j += QUAD) {
+    for (; j + QUAD <= dv; j += QUAD)
         step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, QUAD);
-    }
     if (j < dv) step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, dv - j);
 }
 

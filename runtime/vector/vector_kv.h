@@ -18,9 +18,8 @@ typedef void sp_store_row_fn(uint8_t *row, const float *x, size_t n);
 
 INLINE void store_key_f32(uint8_t *block, size_t lane, const float *k, size_t head_dim)
 {
-    for (size_t d = 0; d < head_dim; d++) {
+    for (size_t d = 0; d < head_dim; d++)
         memcpy(block + 4 * (d * SP_KV_BLOCK + lane), k + d, sizeof *k);
-    }
 }
 
 INLINE void store_value_f32(uint8_t *block, size_t lane, const float *v, size_t head_dim)
@@ -37,9 +36,8 @@ INLINE void store_halves_of_key(uint8_t *block, size_t lane, const float *k, siz
         uint16_t halves[AT_ONCE];
         size_t n = head_dim - d < AT_ONCE ? head_dim - d : AT_ONCE;
         store_row((uint8_t *)halves, k + d, n);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             memcpy(block + 2 * ((d + i) * SP_KV_BLOCK + lane), halves + i, sizeof *halves);
-        }
     }
 }
 

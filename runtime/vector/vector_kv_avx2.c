@@ -60,10 +60,9 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, stru
 
     for (int j = 0; j < nh; j++)
         at[j] = half_at(keys, h + (size_t)j);
-    for (int i = 0; i < nq; i++) {
+    for (int i = 0; i < nq; i++)
         for (int j = 0; j < nh; j++)
             acc[i][j] = _mm256_setzero_ps();
-    }
     for (size_t d = 0; d < head_dim; d++) {
         __m256 k[4];
         prefetch(keys.blocks, (h / 2 + nb) * keys.block_size + d * ahead, ahead);
@@ -91,12 +90,10 @@ TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, s
     const int nh = nq <= 2 ? 4 : nq <= 4 ? 2 : 1;
     size_t h = 0;
 
-    for (; h + (size_t)nh <= n_halves; h += (size_t)nh) {
+    for (; h + (size_t)nh <= n_halves; h += (size_t)nh)
         scores_tile(scores, ld, q, ldq, keys, h, head_dim, factor, type, nq, nh);
-    }
-    for (; h < n_halves; h++) {
+    for (; h < n_halves; h++)
         scores_tile(scores, ld, q, ldq, keys, h, head_dim, factor, type, nq, 1);
-    }
 }
 
 INLINE void scores_float(float *s, size_t ld, const uint8_t *queries, size_t n_queries,
@@ -148,11 +145,10 @@ INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_cache_t
 
     switch (type) {
     case SP_CACHE_F16:
-        if (n >= LANES) {
+        if (n >= LANES)
             bytes = _mm_loadu_si128((const __m128i *)(row + 2 * d));
-        } else {
+        else
             memcpy(&bytes, row + 2 * d, 2 * n);
-        }
         return _mm256_cvtph_ps(bytes);
     default:
         return load8((const float *)(const void *)(row + 4 * d), n);
@@ -169,11 +165,9 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
 {
     __m256 acc[WEIGH_QUERIES][8];
 
-    for (int i = 0; i < nq; i++) {
-        for (int v = 0; v < nv; v++) {
+    for (int i = 0; i < nq; i++)
+        for (int v = 0; v < nv; v++)
             acc[i][v] = load8(out + (size_t)i * ld_out + d + v * LANES, dims);
-        }
-    }
     for (size_t j = from; j < to; j++) {
         const uint8_t *row = values.rows + j * values.row_size;
         __m256 x[8];
@@ -186,11 +180,9 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
                 acc[i][v] = _mm256_fmadd_ps(w, x[v], acc[i][v]);
         }
     }
-    for (int i = 0; i < nq; i++) {
-        for (int v = 0; v < nv; v++) {
+    for (int i = 0; i < nq; i++)
+        for (int v = 0; v < nv; v++)
             store8(out + (size_t)i * ld_out + d + v * LANES, dims, acc[i][v]);
-        }
-    }
 }
 
 /* Weighs all dims, as many vectors at a time as the registers can accumulate. */
@@ -200,18 +192,14 @@ TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size
     size_t d = 0, dim = values.head_dim;
 
     if (from >= to) return;
-    for (; nq == 1 && d + 8 * LANES <= dim; d += 8 * LANES) {
+    for (; nq == 1 && d + 8 * LANES <= dim; d += 8 * LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, 8);
-    }
-    for (; nq <= 2 && d + 4 * LANES <= dim; d += 4 * LANES) {
+    for (; nq <= 2 && d + 4 * LANES <= dim; d += 4 * LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, 4);
-    }
-    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
+    for (; d + 2 * LANES <= dim; d += 2 * LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, 2);
-    }
-    for (; d < dim; d += LANES) {
+    for (; d < dim; d += LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, dim - d, type, nq, 1);
-    }
 }
 
 static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,

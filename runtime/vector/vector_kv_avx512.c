@@ -45,16 +45,14 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, cons
     size_t width = type == SP_CACHE_F16 ? 32 : 64;
     __m512 acc[SCORE_QUERIES][2];
 
-    for (int i = 0; i < nq; i++) {
+    for (int i = 0; i < nq; i++)
         for (int b = 0; b < nb; b++)
             acc[i][b] = _mm512_setzero_ps();
-    }
     for (size_t d = 0; d < head_dim; d++) {
         __m512 k[2];
         prefetch(blocks, (size_t)nb * (block_size + d * width), (size_t)nb * width);
-        for (int b = 0; b < nb; b++) {
+        for (int b = 0; b < nb; b++)
             k[b] = load16(blocks + (size_t)b * block_size + d * width, type);
-        }
         for (int i = 0; i < nq; i++) {
             __m512 x = _mm512_set1_ps(q[(size_t)i * ldq + d]);
             for (int b = 0; b < nb; b++)
@@ -157,11 +155,9 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
 {
     __m512 acc[WEIGH_QUERIES][8];
 
-    for (int i = 0; i < nq; i++) {
-        for (int v = 0; v < nv; v++) {
+    for (int i = 0; i < nq; i++)
+        for (int v = 0; v < nv; v++)
             acc[i][v] = _mm512_maskz_loadu_ps(m, out + (size_t)i * ld_out + d + v * LANES);
-        }
-    }
     for (size_t j = from; j < to; j++) {
         const uint8_t *row = values.rows + j * values.row_size;
         __m512 x[8];
@@ -174,11 +170,9 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
                 acc[i][v] = _mm512_fmadd_ps(w, x[v], acc[i][v]);
         }
     }
-    for (int i = 0; i < nq; i++) {
-        for (int v = 0; v < nv; v++) {
+    for (int i = 0; i < nq; i++)
+        for (int v = 0; v < nv; v++)
             _mm512_mask_storeu_ps(out + (size_t)i * ld_out + d + v * LANES, m, acc[i][v]);
-        }
-    }
 }
 
 /* Weighs all dims, as many vectors at a time as the registers can accumulate. */
@@ -188,18 +182,14 @@ TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size
     size_t d = 0, dim = values.head_dim;
 
     if (from >= to) return;
-    for (; nq <= 3 && d + 8 * LANES <= dim; d += 8 * LANES) {
+    for (; nq <= 3 && d + 8 * LANES <= dim; d += 8 * LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 8);
-    }
-    for (; nq <= 4 && d + 4 * LANES <= dim; d += 4 * LANES) {
+    for (; nq <= 4 && d + 4 * LANES <= dim; d += 4 * LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 4);
-    }
-    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
+    for (; d + 2 * LANES <= dim; d += 2 * LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 2);
-    }
-    for (; d < dim; d += LANES) {
+    for (; d < dim; d += LANES)
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, lanes(dim - d), type, nq, 1);
-    }
 }
 
 static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,

@@ -175,9 +175,8 @@ static void scores_float(float *scores, size_t ld_scores, const uint8_t *queries
         for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
             const uint8_t *key = blocks + j / SP_KV_BLOCK * block_size + j % SP_KV_BLOCK * width;
             float acc = 0;
-            for (size_t d = 0; d < head_dim; d++) {
+            for (size_t d = 0; d < head_dim; d++)
                 acc = fmaf(get_f32(q + 4 * d), read(key + d * SP_KV_BLOCK * width), acc);
-            }
             scores[i * ld_scores + j] = acc * factor;
         }
     }
@@ -204,9 +203,8 @@ static float dot_q8(const uint8_t *query, const uint8_t *block, size_t lane, siz
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         int32_t sum = 0;
-        for (size_t d = g * SP_KV_GROUP; d < (g + 1) * SP_KV_GROUP; d++) {
+        for (size_t d = g * SP_KV_GROUP; d < (g + 1) * SP_KV_GROUP; d++)
             sum += (int8_t)query[d] * (block[(d / 4 * SP_KV_BLOCK + lane) * 4 + d % 4] - 128);
-        }
         float k_scale = get_f32(block + (head_dim + 4 * g) * SP_KV_BLOCK + 4 * lane);
         acc = fmaf((float)sum, k_scale * get_f32(query + head_dim + 4 * g), acc);
     }
@@ -234,9 +232,8 @@ static void weigh_float(float *out, size_t ld_out, const float *p, size_t ldp, c
     for (size_t i = 0; i < n_queries; i++) {
         for (size_t d = 0; d < head_dim; d++) {
             float acc = 0;
-            for (size_t j = first[i]; j < last[i]; j++) {
+            for (size_t j = first[i]; j < last[i]; j++)
                 acc = fmaf(p[i * ldp + j], read(values + (j * head_dim + d) * width), acc);
-            }
             out[i * ld_out + d] = acc;
         }
     }

@@ -102,9 +102,8 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
             acc[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[i]), s, acc[i]);
         }
     }
-    for (int i = 0; i < nq; i++) {
+    for (int i = 0; i < nq; i++)
         _mm256_storeu_ps(scores + (size_t)i * ld, _mm256_mul_ps(acc[i], _mm256_set1_ps(factor)));
-    }
 }
 
 /* Scores of all queries for one half block. */
@@ -198,10 +197,9 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights 
     const size_t size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     __m256i acc[WEIGH_QUERIES][4];
 
-    for (int q = 0; q < nq; q++) {
+    for (int q = 0; q < nq; q++)
         for (int v = 0; v < nv; v++)
             acc[q][v] = _mm256_setzero_si256();
-    }
     for (size_t j = w->first * SP_KV_BLOCK; j < w->last * SP_KV_BLOCK; j += 4) {
         const uint8_t *codes = blocks + j / SP_KV_BLOCK * size + SP_KV_BLOCK * sizeof(float) +
                                (j % SP_KV_BLOCK * head_dim + 4 * d);
@@ -224,9 +222,8 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights 
     for (int q = 0; q < nq; q++) {
         __m256 s = _mm256_broadcast_ss(&w->scale[i + (size_t)q]);
         float *to = out + (i + (size_t)q) * ld_out + d;
-        for (int v = 0; v < nv; v++) {
+        for (int v = 0; v < nv; v++)
             _mm256_storeu_ps(to + v * LANES, _mm256_mul_ps(_mm256_cvtepi32_ps(acc[q][v]), s));
-        }
     }
 }
 

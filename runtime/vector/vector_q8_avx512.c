@@ -14,9 +14,8 @@ static uint32_t max_magnitude(const float *x, size_t n)
 {
     __m512i m = _mm512_setzero_si512();
 
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES)
         m = _mm512_max_epu32(m, _mm512_castps_si512(_mm512_abs_ps(_mm512_loadu_ps(x + i))));
-    }
     return _mm512_reduce_max_epu32(m);
 }
 
@@ -63,10 +62,9 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
                  query_size = sp_query_size(head_dim);
     __m512 acc[SCORE_QUERIES][SCORE_BLOCKS];
 
-    for (int i = 0; i < nq; i++) {
+    for (int i = 0; i < nq; i++)
         for (int b = 0; b < nb; b++)
             acc[i][b] = _mm512_setzero_ps();
-    }
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         const struct sp_query_group *q[SCORE_QUERIES];
         __m512i sum[SCORE_QUERIES][SCORE_BLOCKS];
@@ -218,10 +216,9 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights 
     const size_t size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     __m512i low[WEIGH_QUERIES][4], high[WEIGH_QUERIES][4];
 
-    for (int q = 0; q < nq; q++) {
+    for (int q = 0; q < nq; q++)
         for (int v = 0; v < nv; v++)
             low[q][v] = high[q][v] = _mm512_setzero_si512();
-    }
     for (size_t b = w->first; b < w->last; b++) {
         const uint8_t *codes = blocks + b * size + 4 * SP_KV_BLOCK + 4 * d;
         for (size_t four = 0; four < SP_KV_BLOCK / 4; four++, codes += 4 * head_dim) {

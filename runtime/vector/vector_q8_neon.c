@@ -249,15 +249,12 @@ INLINE void weigh_group(float *out, size_t ld_out, const struct sp_value_weights
 {
     size_t i = 0;
 
-    for (; i + WEIGH_QUERIES <= n; i += WEIGH_QUERIES) {
-        for (size_t part = 0; part < 32; part += 2 * LANES) {
+    for (; i + WEIGH_QUERIES <= n; i += WEIGH_QUERIES)
+        for (size_t part = 0; part < 32; part += 2 * LANES)
             weigh_tile(out, ld_out, w, i, blocks, head_dim, d + part, WEIGH_QUERIES, 2);
-        }
-    }
-    for (; i + 2 <= n; i += 2) {
+    for (; i + 2 <= n; i += 2)
         for (size_t part = 0; part < 32; part += 4 * LANES)
             weigh_tile(out, ld_out, w, i, blocks, head_dim, d + part, 2, 4);
-    }
     if (i < n) weigh_tile(out, ld_out, w, i, blocks, head_dim, d, 1, 8);
 }
 

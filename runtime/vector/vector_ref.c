@@ -10,10 +10,9 @@ enum { SUMS = 16 };
 /* Adds 16 sums as a tree, 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
 static float tree_sum(float s[SUMS])
 {
-    for (size_t half = SUMS / 2; half > 0; half /= 2) {
+    for (size_t half = SUMS / 2; half > 0; half /= 2)
         for (size_t j = 0; j < half; j++)
             s[j] += s[j + half];
-    }
     return s[0];
 }
 

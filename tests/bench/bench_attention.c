@@ -97,9 +97,8 @@ static double time_attention(struct bench *b, size_t n_rows)
 
     job.n_rows = n_rows;
     job.ranges = ranges;
-    for (size_t t = 0; t < n_rows; t++) {
+    for (size_t t = 0; t < n_rows; t++)
         ranges[t] = (struct sp_key_range){0, b->context - n_rows + t + 1};
-    }
     for (unsigned i = 0; i < b->n_layers; i++) {
         job.kv = &b->caches[i];
         sp_attend(&job, b->vector, b->pool, b->scratch);
@@ -129,17 +128,14 @@ static void init(struct bench *b)
         struct sp_kv *kv = &b->caches[i];
         if (sp_kv_init(kv, b->type, (struct sp_kv_shape){b->n_kv_heads, b->head_dim, 0}, b->context,
                        0, MAX_ROWS, &err) ||
-            sp_kv_grow(kv, b->context, &err)) {
+            sp_kv_grow(kv, b->context, &err))
             die(&err);
-        }
-        for (size_t pos = 0; pos < b->context; pos++) {
+        for (size_t pos = 0; pos < b->context; pos++)
             sp_kv_put(kv, b->vector, pos, 1, kv_row + pos, kv_row + pos, ld_kv);
-        }
     }
     if (sp_attention_scratch_new(&b->scratch, sp_pool_n_threads(b->pool), b->n_heads, b->head_dim,
-                                 MAX_ROWS, b->context, &err)) {
+                                 MAX_ROWS, b->context, &err))
         die(&err);
-    }
     free(kv_row);
 }
 

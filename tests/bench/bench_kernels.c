@@ -132,9 +132,8 @@ static void init(struct bench *b, size_t max_rows)
     }
     if (sp_acts_init(&b->acts, max_rows, b->cols, &err)) die(&err);
     for (size_t t = 0; t < max_rows; t++) {
-        for (size_t k = 0; k < b->cols; k++) {
+        for (size_t k = 0; k < b->cols; k++)
             b->acts.x[t * b->acts.ld + k] = (float)((t * 131 + k * 17) % 255) - 127.0f;
-        }
         if (sp_kernels_want_codes(b->dtype)) b->kernels->quantize_row(&b->acts, t);
     }
     if (sp_new_aligned(&b->y, max_rows * b->n_panels * SP_PANEL_ROWS, sizeof *b->y, &err))

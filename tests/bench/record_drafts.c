@@ -89,10 +89,8 @@ static void record_answer(struct sp_session *session, const char *prompt, size_t
     uint32_t *ids, *all;
     size_t n, n_rows;
 
-    if (sp_package_encode(package, prompt, strlen(prompt), SP_ENCODE_PARSE_SPECIAL, &ids, &n,
-                          &err)) {
+    if (sp_package_encode(package, prompt, strlen(prompt), SP_ENCODE_PARSE_SPECIAL, &ids, &n, &err))
         die(&err);
-    }
     request.prompt = ids;
     request.n_prompt = n;
     if (sp_session_generate(session, &request, &result, &err)) die(&err);
@@ -125,9 +123,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (sp_package_open(&package, argv[1], &package_options, &err) ||
-        sp_session_open(&session, package, &session_options, &err)) {
+        sp_session_open(&session, package, &session_options, &err))
         die(&err);
-    }
     for (int i = 3; i < argc; i++) {
         if (sp_file_read_text(&prompt, &size, argv[i], 1 << 20, &err)) die(&err);
         record_answer(session, prompt, strtoul(argv[2], NULL, 10));

@@ -118,9 +118,8 @@ static void test_logits_match_the_reference(void **state)
         double d;
 
         if (open_adapter(&o, names[i], SP_F32, NULL, 2, &err) ||
-            sp_session_open(&o.session, o.package, &options, &err)) {
+            sp_session_open(&o.session, o.package, &options, &err))
             fail_msg("%s: %s", names[i], err.text);
-        }
         assert_true(distance(o.session, names[i]) > 0.1);
         assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
         d = distance(o.session, names[i]);
@@ -259,9 +258,8 @@ static void check_batches(uint64_t *digests, enum sp_dtype type,
     const struct sp_lora *const loras[N_SEQS] = {o.lora, NULL, other, o.lora, NULL};
     for (size_t i = 0; i < N_SEQS; i++) {
         if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
-                   : sp_session_open_shared(&sessions[i], sessions[0], &err)) {
+                   : sp_session_open_shared(&sessions[i], sessions[0], &err))
             fail_msg("%s", err.text);
-        }
         assert_int_equal(sp_session_set_lora(sessions[i], loras[i], 1, &err), SP_OK);
         assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
     }
@@ -301,9 +299,8 @@ static void test_scales(void **state)
         loras[i] = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1 + (float)i);
     for (size_t i = 0; i < 3; i++) {
         if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
-                   : sp_session_open_shared(&sessions[i], sessions[0], &err)) {
+                   : sp_session_open_shared(&sessions[i], sessions[0], &err))
             fail_msg("%s", err.text);
-        }
         assert_int_equal(sp_session_set_lora(sessions[i], loras[0], scales[i], &err), SP_OK);
         assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
     }
@@ -363,9 +360,8 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
 
     if (open_with(&o, name, type, &package_options, &err) ||
         sp_session_open(&o.session, o.package, &options, &err) ||
-        sp_session_set_lora(o.session, has_adapter ? o.lora : NULL, 1, &err)) {
+        sp_session_set_lora(o.session, has_adapter ? o.lora : NULL, 1, &err))
         fail_msg("%s: %s", name, err.text);
-    }
     request.prompt = prompt;
     request.n_prompt = N_PROMPT;
     request.max_tokens = 6;

@@ -344,9 +344,8 @@ static void every_command_is_well_formed(void **state)
         for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++, n++)
             check_option(*c, o);
         assert_true(n < SP_OPT_MAX);
-        for (const struct sp_command *const *other = sp_commands; other != c; other++) {
+        for (const struct sp_command *const *other = sp_commands; other != c; other++)
             assert_string_not_equal((*other)->name, (*c)->name);
-        }
     }
 }
 

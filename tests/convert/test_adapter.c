@@ -93,9 +93,8 @@ static double distance(const char *path, const char *name)
     if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
                         &err) ||
         sp_session_open(&session, package, &options, &err) ||
-        sp_session_logits(session, prompt, n, compare_row, &c, &err)) {
+        sp_session_logits(session, prompt, n, compare_row, &c, &err))
         fail_msg("%s: %s", name, err.text);
-    }
     sp_session_close(session);
     sp_package_close(package);
     free(rows);

@@ -156,9 +156,8 @@ static void assert_outcome_of(const struct sp_create_options *o, enum sp_status 
 {
     struct sp_err err = {0};
 
-    if (sp_create(NULL, o, &err) != status || strstr(err.text, message) == NULL) {
+    if (sp_create(NULL, o, &err) != status || strstr(err.text, message) == NULL)
         fail_msg("%s: %d \"%s\"", message, (int)err.status, err.text);
-    }
     assert_int_not_equal(access(o->output, F_OK), 0);
 }
 

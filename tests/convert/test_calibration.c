@@ -61,9 +61,8 @@ static struct sp_calibration calibrate_with(const char *file, const char *out,
     struct sp_err err = {0};
 
     if (sp_package_open(&package, file, &options, &err) ||
-        sp_package_calibrate(package, &request, &made, &err)) {
+        sp_package_calibrate(package, &request, &made, &err))
         fail_msg("%s", err.text);
-    }
     sp_package_close(package);
     return made;
 }
@@ -120,10 +119,9 @@ static void decompose(double (*h)[HIDDEN])
 /* out = h with its groups of 16 columns in an order. */
 static void put_in_order(double (*out)[HIDDEN], double (*h)[HIDDEN], const float *order)
 {
-    for (size_t i = 0; i < HIDDEN; i++) {
+    for (size_t i = 0; i < HIDDEN; i++)
         for (size_t j = 0; j < HIDDEN; j++)
             out[i][j] = h[16 * (size_t)order[i / 16] + i % 16][16 * (size_t)order[j / 16] + j % 16];
-    }
 }
 
 static double squares_of_group(double (*h)[HIDDEN], size_t first)
@@ -148,10 +146,9 @@ static void test_statistics_equal_the_definition(void **state)
     memset(h, 0, sizeof h);
     for (size_t n = 0; n < N_IDS; n++) {
         first_input(x, model, ids[n]);
-        for (size_t i = 0; i < HIDDEN; i++) {
+        for (size_t i = 0; i < HIDDEN; i++)
             for (size_t j = 0; j < HIDDEN; j++)
                 h[i][j] += x[i] * x[j];
-        }
     }
     assert_non_null(t);
     assert_int_equal(t->shape[0], N_NUMBERS);
@@ -257,9 +254,8 @@ static double divergence(const char *file, const char *reference)
     struct sp_err err = {0};
 
     if (sp_package_open(&a, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err) ||
-        sp_package_open(&b, reference, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err)) {
+        sp_package_open(&b, reference, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err))
         fail_msg("%s", err.text);
-    }
     request.reference = b;
     if (sp_package_evaluate(a, &request, &out, &err)) fail_msg("%s", err.text);
     sp_package_close(a);
@@ -436,9 +432,8 @@ static bool has_statistics(const struct sp_pack *calibration, enum sp_part part,
         const char *names = sp_pack_tensor(calibration, i)->name;
 
         if (sp_pack_tensor(calibration, i)->part != part) continue;
-        for (const char *at = strstr(names, matrix); at; at = strstr(at + 1, matrix)) {
+        for (const char *at = strstr(names, matrix); at; at = strstr(at + 1, matrix))
             if ((at == names || at[-1] == ',') && (at[len] == 0 || at[len] == ',')) return true;
-        }
     }
     return false;
 }

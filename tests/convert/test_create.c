@@ -69,9 +69,8 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
         free(bytes);
     }
     sp_safetensors_close(checkpoint);
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++)
         n_part += sp_pack_tensor(pack, i)->part == part;
-    }
     assert_int_equal(n_part, n);
 }
 
@@ -480,12 +479,11 @@ static void exchange_ids(char *text, const char *before)
 {
     size_t n = strlen(before);
 
-    for (char *at = text; (at = strstr(at, before)) != NULL; at += n) {
+    for (char *at = text; (at = strstr(at, before)) != NULL; at += n)
         if (memcmp(at + n, "1596", 4) == 0)
             at[n + 3] = '9';
         else if (memcmp(at + n, "1599", 4) == 0)
             at[n + 3] = '6';
-    }
 }
 
 static void exchange_rows(char *file, const char *tensor, size_t a, size_t b, size_t n_rows)

@@ -66,9 +66,8 @@ static void test_refusals_leave_nothing(void **state)
         o.target_type = r->target;
         o.draft_type = r->draft;
         o.force = true;
-        if (sp_create(NULL, &o, &err) != r->status || strstr(err.text, r->message) == NULL) {
+        if (sp_create(NULL, &o, &err) != r->status || strstr(err.text, r->message) == NULL)
             fail_msg("refusal %zu: %d \"%s\"", i, (int)err.status, err.text);
-        }
         assert_int_equal(create_count_files(), n);
         bytes = scratch_read(old, &size);
         assert_int_equal(size, old_size);
@@ -228,9 +227,8 @@ static void test_bad_weights_are_named(void **state)
         if (b->location == NULL) {
             if (st) fail_msg("weight %zu: %s", i, err.text);
         } else {
-            if (st != SP_E_INPUT || strstr(err.text, b->location) == NULL) {
+            if (st != SP_E_INPUT || strstr(err.text, b->location) == NULL)
                 fail_msg("weight %zu: %d \"%s\"", i, (int)st, err.text);
-            }
             assert_false(sp_file_exists(o.output));
         }
         assert_int_equal(create_count_files(), b->location ? 2 : 3);

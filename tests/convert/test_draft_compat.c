@@ -45,9 +45,8 @@ static void parse(struct sp_config *c, const char *text, uint64_t fc_cols)
     struct sp_err err = {0};
     struct sp_tables found = {.embedding = fc_cols == 0, .head = fc_cols == 0, .fc_cols = fc_cols};
 
-    if (sp_config_parse(c, text, strlen(text), NULL, &err) || sp_config_settle(c, &found, &err)) {
+    if (sp_config_parse(c, text, strlen(text), NULL, &err) || sp_config_settle(c, &found, &err))
         fail_msg("%s", err.text);
-    }
 }
 
 static struct sp_draft_compat_side side(const struct sp_config *c, const char *tokenizer,
@@ -167,9 +166,8 @@ static void built_in_heads(void **state)
         const char *text = cases[0].target;
         parse(&t, cases[i].target, 0);
         if (sp_config_parse(&d, text, strlen(text), NULL, &err) ||
-            sp_config_settle(&d, &found, &err)) {
+            sp_config_settle(&d, &found, &err))
             fail_msg("%s", err.text);
-        }
         a = side(&t, TOKENIZER, NULL);
         b = side(&d, NULL, NULL);
         check(&a, &b, true, cases[i].error, "");
@@ -276,9 +274,8 @@ static void eagle3_drafts(void **state)
     a = side(&t, TOKENIZER, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (sp_config_parse(&d, cases[i].draft, strlen(cases[i].draft), NULL, &err) ||
-            sp_config_settle(&d, &found, &err) || sp_config_fit_target(&d, &t, &err)) {
+            sp_config_settle(&d, &found, &err) || sp_config_fit_target(&d, &t, &err))
             fail_msg("%s", err.text);
-        }
         b = side(&d, NULL, NULL);
         check(&a, &b, false, cases[i].error, cases[i].error ? NULL : "");
         sp_config_release(&d);

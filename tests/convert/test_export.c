@@ -151,9 +151,8 @@ static void round_trip(const char *target, const char *draft, const char *lines)
     create_pack(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     assert_same_parts(packed, again);
     /* A config that needs no change is exported unchanged, so the files are equal. */
-    if (is_same_text(join(target, "config.json"), join(made, "config.json"))) {
+    if (is_same_text(join(target, "config.json"), join(made, "config.json")))
         create_assert_same_file(packed, again);
-    }
     create_teardown(NULL);
     create_setup(NULL);
 }
@@ -365,11 +364,10 @@ static void assert_same_matrix(const struct sp_pack_tensor *t, const struct sp_s
         for (size_t col = 0; col < t->shape[1]; col++) {
             size_t i = row * (size_t)t->shape[1] + col;
             float want = stored_weight(t, row, col);
-            if (type == SP_F32) {
+            if (type == SP_F32)
                 assert_true(f32_of_bits(get(bytes + 4 * i, 4)) == want);
-            } else {
+            else
                 assert_int_equal(get(bytes + 2 * i, 2), bf16_of(want));
-            }
         }
     }
     free(bytes);
@@ -482,9 +480,8 @@ static void assert_refused(const struct sp_export_options *o, enum sp_status sta
     struct sp_err err = {0};
     size_t n = create_count_files();
 
-    if (sp_export(NULL, o, &err) != status || strstr(err.text, message) == NULL) {
+    if (sp_export(NULL, o, &err) != status || strstr(err.text, message) == NULL)
         fail_msg("%d \"%s\", expected %d \"%s\"", (int)err.status, err.text, (int)status, message);
-    }
     assert_int_equal(create_count_files(), n);
 }
 

@@ -19,9 +19,8 @@ static void open_tokenizer(struct tokenizer_case *out, const char *path)
     size_t size = 0, config_size = 0;
 
     if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, &size, file, &err) ||
-        sp_gguf_tokenizer_config_text(&config, &config_size, file, &err)) {
+        sp_gguf_tokenizer_config_text(&config, &config_size, file, &err))
         fail_msg("%s", err.text);
-    }
     tokenizer_case_open(out, json, size, config);
     free(json);
     free(config);

@@ -86,9 +86,8 @@ static struct sp_source handmade_source(void)
     write_numbers(data + 584, SP_BF16, 8);
     write_numbers(data + 600, SP_F32, 8);
     if (sp_safetensors_open(&source.checkpoint, scratch_write("x.safetensors", bytes, sizeof bytes),
-                            NULL, &err)) {
+                            NULL, &err))
         fail_msg("%s", err.text);
-    }
     source.specs.specs = malloc(sizeof specs);
     source.specs.spans = malloc(sizeof spans);
     memcpy(source.specs.specs, specs, sizeof specs);

@@ -34,9 +34,8 @@ static enum sp_status open_case(struct opened *o, const char *name, const char *
     snprintf(json, sizeof json, FOLDER "%s.json", name);
     o->config = golden_json(json);
     if (sp_prequantized_parse(&o->stated, o->config, &o->err) ||
-        sp_safetensors_open(&o->checkpoint, path, NULL, &o->err)) {
+        sp_safetensors_open(&o->checkpoint, path, NULL, &o->err))
         fail_msg("%s: %s", name, o->err.text);
-    }
     return sp_quantized_weights_open(&o->weights, o->checkpoint, &o->stated, &o->err);
 }
 
@@ -79,9 +78,8 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
         float *out = malloc(rows * cols * sizeof *out);
         for (size_t first = 0; first < rows; first += n) {
             size_t m = rows - first < n ? rows - first : n;
-            if (sp_weight_read(out + first * cols, w, o.checkpoint, first, 1, m, &ws, &o.err)) {
+            if (sp_weight_read(out + first * cols, w, o.checkpoint, first, 1, m, &ws, &o.err))
                 fail_msg("%s: %s", name, o.err.text);
-            }
         }
         if (digest(out, rows * cols) != want) fail_msg("%s: other numbers, read by %zu", name, n);
         free(out);

@@ -64,9 +64,8 @@ static struct quantized_checkpoint open_checkpoint(struct file_builder *m,
     memcpy(file + 8 + m->header_len, m->data, m->size);
     if (sp_safetensors_open(&o.checkpoint,
                             scratch_write("w.safetensors", file, 8 + m->header_len + m->size), NULL,
-                            &o.err)) {
+                            &o.err))
         fail_msg("%s", o.err.text);
-    }
     o.status =
         sp_quantized_weights_open(&o.weights, o.checkpoint, stated ? stated : &nothing, &o.err);
     return o;
@@ -97,9 +96,8 @@ static void assert_reads(const struct quantized_checkpoint *o, const char *name,
             float *out = malloc(rows * cols * sizeof *out);
             struct sp_err err = {0};
             if (sp_weight_read(out, w, o->checkpoint, first, stride, n, step % 2 ? &fresh : &kept,
-                               &err)) {
+                               &err))
                 fail_msg("%s", err.text);
-            }
             for (size_t i = 0; i < n * cols; i++) {
                 size_t row = (size_t)(first + i / cols * stride);
                 float x = want[row * cols + i % cols];

@@ -134,10 +134,8 @@ static void test_generation(void **state)
     pack = open_pack(path);
     assert_int_equal(sp_pairing_record_check(pack, &err), SP_OK);
     sp_pack_close(pack);
-    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
-                        &err)) {
+    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err))
         fail_msg("%s", err.text);
-    }
     assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * n_cached);
     assert_int_equal(read_size(package, SP_CACHE_F32, 63), size_in_q4() + 4 * n_cached);
     if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
@@ -294,9 +292,8 @@ static void test_mixtures(void **state)
         if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
                             &err) ||
             sp_session_open(&session, package, &options, &err) ||
-            sp_session_generate(session, &request, &result, &err)) {
+            sp_session_generate(session, &request, &result, &err))
             fail_msg("%s: %s", cases[i].shape, err.text);
-        }
         assert_int_equal(result.n_ids, 3);
         sp_result_release(&result);
         sp_session_close(session);

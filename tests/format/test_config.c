@@ -721,9 +721,8 @@ static void refusals(void **state)
         *code++ = *sentence++ = '\0';
         snprintf(path, sizeof path, "%s%s.json", folder, line);
         st = config_parse_file(&c, path, NULL, &err);
-        if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence))) {
+        if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence)))
             fail_msg("%s: %d \"%s\", expected %s \"%s\"", line, (int)st, err.text, code, sentence);
-        }
         assert_true(err.text[0] != '\0');
         assert_memory_equal(&c, &zero, sizeof c);
     }
@@ -771,9 +770,8 @@ static void end_ids(void **state)
             continue;
         }
         if (st) fail_msg("case %zu: %s", i, err.text);
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; k < n; k++)
             snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u", ids[k]);
-        }
         assert_string_equal(text, cases[i].ids);
     }
 }
@@ -803,9 +801,8 @@ static void family_table(void **state)
                  f->theta == 0 ? ", \"rope_theta\": 1e6" : "",
                  has_head_dim ? "" : ", \"head_dim\": 128",
                  counts ? "" : ", \"num_experts_per_tok\": 3");
-        if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
+        if (sp_config_parse(&c, text, strlen(text), NULL, &err))
             fail_msg("%s: %s", f->name, err.text);
-        }
         assert_string_equal(c.family, f->name);
         assert_int_equal(c.n_layers, f->sizes.n_layers);
         assert_int_equal(c.tied, f->tied);

@@ -36,9 +36,8 @@ static void check_class(const char *line)
     print_message("%s\n", family);
     /* A dense model where the family allows it, since the width of experts is a separate number. */
     snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
-    if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0) {
+    if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0)
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
-    }
     parse(&c, json);
     l = &c.layers[sp_config_first_layer(&c, SP_MIXER_ATTENTION)];
     assert_int_equal(c.n_vocab, vocab);

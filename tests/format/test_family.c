@@ -32,9 +32,8 @@ static void plain_model(void **state)
     assert_int_equal(o.n_skipped, 0);
     assert_false(o.compare_equal);
     assert_false(c.config.tied);
-    for (size_t i = 1; i < o.specs.n_specs; i++) {
+    for (size_t i = 1; i < o.specs.n_specs; i++)
         assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
-    }
     match_assert_spans(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
     match_assert_spans(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
     match_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x4");
@@ -148,9 +147,8 @@ static void tied_embeddings(void **state)
             assert_int_equal(c.config.tied, wanted == 't' || wanted == 'h');
             assert_int_equal(o.compare_equal, wanted == 'c');
             assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
-            if (wanted == 'h') {
+            if (wanted == 'h')
                 match_assert_spans(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
-            }
             if (wanted == 'c') {
                 sp_specs_share_head(&o.specs, &c.config);
                 assert_true(c.config.tied);
@@ -785,9 +783,8 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
         tensors[k].rank = all[k].rank;
         memcpy(tensors[k].shape, all[k].shape, sizeof tensors[k].shape);
     }
-    if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &skipped, &err)) {
+    if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &skipped, &err))
         fail_msg("%s: %s", name, err.text);
-    }
     assert_int_equal(specs.n_specs, n_specs);
     assert_int_equal(skipped, n_skipped);
     check_coverage(&specs, all, n, n_skipped);
@@ -892,9 +889,8 @@ static void families(void **state)
 static void roles_have_names(void **state)
 {
     (void)state;
-    for (int i = SP_ROLE_NORM; i <= SP_ROLE_CODEBOOK; i++) {
+    for (int i = SP_ROLE_NORM; i <= SP_ROLE_CODEBOOK; i++)
         assert_non_null(sp_role_name((enum sp_role)i));
-    }
     assert_string_equal(sp_role_name(SP_ROLE_ROUTER), "router");
 }
 

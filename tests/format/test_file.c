@@ -228,9 +228,8 @@ static void killed_writers_leave_nothing(void **state)
     if (child == 0) {
         struct sp_atomic_file *o = NULL;
         if (sp_atomic_file_open(&o, path, true, 1 << 20, NULL) ||
-            sp_atomic_file_write_at(o, 0, "new", 3, NULL) || write(ready[1], "", 1) != 1) {
+            sp_atomic_file_write_at(o, 0, "new", 3, NULL) || write(ready[1], "", 1) != 1)
             _exit(1);
-        }
         for (;;)
             pause();
     }

@@ -404,9 +404,8 @@ static void values_are_equal(void **state)
 
         assert_int_equal(sp_json_equal(&there, a, b, NULL), SP_OK);
         assert_int_equal(sp_json_equal(&back, b, a, NULL), SP_OK);
-        if (there != cases[i].equal || back != there) {
+        if (there != cases[i].equal || back != there)
             fail_msg("%s and %s: %d %d", cases[i].a, cases[i].b, there, back);
-        }
         sp_json_free(a);
         sp_json_free(b);
     }

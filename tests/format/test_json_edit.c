@@ -25,9 +25,8 @@ static void assert_text(struct sp_strbuf *text, const char *want)
 
     assert_int_equal(sp_strbuf_append(text, "", 1, NULL), SP_OK);
     assert_string_equal(text->at, want);
-    if (sp_json_parse(&json, text->at, text->len - 1, SP_JSON_LENIENT, &err)) {
+    if (sp_json_parse(&json, text->at, text->len - 1, SP_JSON_LENIENT, &err))
         fail_msg("%s", err.text);
-    }
     sp_json_free(json);
     sp_strbuf_release(text);
 }
@@ -63,11 +62,10 @@ static void members(void **state)
         struct sp_err err = {0};
 
         print_message("%s\n", e->from);
-        if (e->value) {
+        if (e->value)
             assert_int_equal(sp_json_set(&text, e->key, e->value, strlen(e->value), &err), SP_OK);
-        } else {
+        else
             assert_int_equal(sp_json_remove(&text, e->key, &err), SP_OK);
-        }
         assert_text(&text, e->to);
     }
 }

@@ -33,9 +33,8 @@ static bool takes(const char *text, size_t size, enum sp_json_strictness strictn
 
 static bool is_among(const char *name, const char *const *names)
 {
-    for (; *names; names++) {
+    for (; *names; names++)
         if (strcmp(*names, name) == 0) return true;
-    }
     return false;
 }
 

@@ -356,13 +356,11 @@ static void test_checks(void **state)
         const char *reported;
 
         assert_int_equal(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err), SP_OK);
-        if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status) {
+        if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status)
             fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
-        }
         reported = c->status ? err.text : warnings;
-        if (c->message ? strncmp(reported, c->message, strlen(c->message)) != 0 : warnings[0]) {
+        if (c->message ? strncmp(reported, c->message, strlen(c->message)) != 0 : warnings[0])
             fail_msg("check %zu: \"%s\"", i, reported);
-        }
         assert_int_equal(sp_modelfile_check(&file, NULL, NULL, NULL), c->status);
         sp_modelfile_release(&file);
     }

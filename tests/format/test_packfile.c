@@ -72,12 +72,10 @@ static enum sp_status verify(const uint8_t *bytes, size_t size, struct sp_err *e
     struct sp_pack *pack = NULL;
     enum sp_status st = sp_pack_open_bytes(&pack, bytes, size, "x", err);
 
-    for (size_t i = 0; !st && i < sp_pack_n_tensors(pack); i++) {
+    for (size_t i = 0; !st && i < sp_pack_n_tensors(pack); i++)
         st = sp_pack_check_tensor(pack, i, err);
-    }
-    for (size_t i = 0; !st && i < sp_pack_n_sections(pack); i++) {
+    for (size_t i = 0; !st && i < sp_pack_n_sections(pack); i++)
         st = sp_pack_check_section(pack, i, err);
-    }
     sp_pack_close(pack);
     return st;
 }
@@ -271,9 +269,8 @@ static void correct_digests(uint8_t *bytes, uint64_t directory, size_t size)
 
 static void apply(uint8_t *bytes, const struct inconsistency *inconsistency)
 {
-    for (unsigned i = 0; i < inconsistency->width; i++) {
+    for (unsigned i = 0; i < inconsistency->width; i++)
         bytes[inconsistency->offset + i] = (uint8_t)(inconsistency->value >> 8 * i);
-    }
     correct_digests(bytes, MINIMAL_DIRECTORY, MINIMAL_SIZE);
 }
 
@@ -327,12 +324,10 @@ static void test_names_are_utf8(void **state)
     char longest[257];
     (void)state;
 
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_true(sp_pack_name_valid(good[i], strlen(good[i])));
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         if (sp_pack_name_valid(bad[i], strlen(bad[i]))) fail_msg("bad name %zu accepted", i);
-    }
     memset(longest, 'a', sizeof longest);
     assert_true(sp_pack_name_valid(longest, 255));
     assert_false(sp_pack_name_valid(longest, 256));
@@ -395,9 +390,8 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
     struct sp_err err = {0};
     uint64_t digest;
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         tensors[i] = three[order[i]];
-    }
     assert_int_equal(sp_pack_writer_open(&w, path, true, tensors, 3, &err), SP_OK);
     assert_int_equal(sp_pack_writer_section(w, order[0] ? SP_PART_TARGET : SP_PART_FILE,
                                             order[0] ? SP_SECTION_CONFIG : SP_SECTION_MODELFILE,

@@ -48,9 +48,8 @@ static bool is_unused(const struct sp_config *c, const char *name)
 {
     unsigned layer;
 
-    if (sscanf(name, "model.layers.%u.self_attn.", &layer) != 1 || layer >= c->n_layers) {
+    if (sscanf(name, "model.layers.%u.self_attn.", &layer) != 1 || layer >= c->n_layers)
         return false;
-    }
     return c->layers[layer].kv_source != (int)layer &&
            (strstr(name, ".k_proj.") || strstr(name, ".v_proj.") || strstr(name, ".k_norm."));
 }
@@ -58,9 +57,8 @@ static bool is_unused(const struct sp_config *c, const char *name)
 static const struct sp_source_tensor *find(const struct sp_source_tensor *all, size_t n,
                                            const char *name)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (strcmp(all[i].name, name) == 0) return &all[i];
-    }
     return NULL;
 }
 
@@ -121,9 +119,8 @@ static void check(struct sp_source *source, const struct sp_config *target)
     size_t n;
     struct sp_err err = {0};
 
-    if (sp_specs_publish(&specs, &tensors, &n, &source->config, target, &err)) {
+    if (sp_specs_publish(&specs, &tensors, &n, &source->config, target, &err))
         fail_msg("%s: %s", source->path, err.text);
-    }
     assert_same_tensors(source, target, tensors, n);
     assert_same_spans(&source->specs, &specs);
     free(tensors);

@@ -44,18 +44,16 @@ static struct sp_safetensors_writer *write_shards(size_t n_put)
     struct sp_err err = {0};
     uint8_t bytes[WIDTH];
 
-    if (sp_safetensors_writer_open(&w, scratch_folder(), tensors, N, WIDTH, &err)) {
+    if (sp_safetensors_writer_open(&w, scratch_folder(), tensors, N, WIDTH, &err))
         fail_msg("%s", err.text);
-    }
     for (size_t i = 0; i < n_put; i++) {
         for (size_t k = 0; k < WIDTH; k++)
             bytes[k] = byte_of(i, k);
         /* Writes the tensor in two pieces, the second one first. */
         for (size_t half = 2; i != 7 && half-- > 0;) {
             size_t at = half * WIDTH / 2;
-            if (sp_safetensors_writer_put(w, i, at, bytes + at, WIDTH / 2, &err)) {
+            if (sp_safetensors_writer_put(w, i, at, bytes + at, WIDTH / 2, &err))
                 fail_msg("%zu: %s", i, err.text);
-            }
         }
     }
     return w;
@@ -72,9 +70,8 @@ static void read_back(const struct sp_safetensors *c)
         uint8_t bytes[WIDTH] = {0};
 
         assert_string_equal(all[i].name, names[i]);
-        if (sp_safetensors_read(c, &all[i], 0, (size_t)all[i].size, bytes, &err)) {
+        if (sp_safetensors_read(c, &all[i], 0, (size_t)all[i].size, bytes, &err))
             fail_msg("%s", err.text);
-        }
         for (size_t k = 0; k < all[i].size; k++)
             assert_int_equal(bytes[k], byte_of(i, k));
     }

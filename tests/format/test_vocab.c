@@ -137,13 +137,11 @@ static void refusals(void **state)
         uint8_t *blob = NULL;
         size_t size;
         if (sp_vocab_compile(&blob, &size, json, strlen(json), NULL, 0, NULL, &err) !=
-            refused[i].status) {
+            refused[i].status)
             fail_msg("%s: status %d, \"%s\"", json, (int)err.status, err.text);
-        }
         assert_null(blob);
-        if (strstr(err.text, refused[i].sentence) == NULL) {
+        if (strstr(err.text, refused[i].sentence) == NULL)
             fail_msg("%s: \"%s\", expected \"%s\"", json, err.text, refused[i].sentence);
-        }
     }
 }
 
@@ -152,9 +150,8 @@ static struct sp_vocab *open_vocab(const char *json, const char *config)
     struct sp_vocab *vocab = NULL;
     struct sp_err err = {0};
 
-    if (sp_vocab_open(&vocab, json, strlen(json), config, config ? strlen(config) : 0, &err)) {
+    if (sp_vocab_open(&vocab, json, strlen(json), config, config ? strlen(config) : 0, &err))
         fail_msg("%s: %s", json, err.text);
-    }
     return vocab;
 }
 

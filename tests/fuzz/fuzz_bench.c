@@ -18,9 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!(sp_bench_prefill_rate(b) > 0) || !(b->depths[0].verify_seconds[0] > 0)) abort();
         for (size_t i = 0; i < b->n_prompts; i++) {
             if (!(b->prompts[i].plain.rate > 0)) abort();
-            for (size_t k = 0; k < b->n_draft_lens; k++) {
+            for (size_t k = 0; k < b->n_draft_lens; k++)
                 if (!(b->prompts[i].drafted[k].rate > 0)) abort();
-            }
         }
     }
     sp_bench_result_release(&result);

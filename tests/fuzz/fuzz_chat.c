@@ -111,9 +111,8 @@ static void check(const struct sp_chat_format *format, const struct sp_json *too
     if (whole.len && memcmp(whole.at, bytes.at, whole.len) != 0) abort();
     if (whole.len && memcmp(whole.at, threes.at, whole.len) != 0) abort();
     if (tools == NULL && !*format->reasoning_close && format->calls.style != SP_TOOL_CALL_HARMONY &&
-        whole.len != (size ? size + 1 : 0)) {
+        whole.len != (size ? size + 1 : 0))
         abort();
-    }
     sp_strbuf_release(&whole);
     sp_strbuf_release(&bytes);
     sp_strbuf_release(&threes);

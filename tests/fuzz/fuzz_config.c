@@ -76,9 +76,8 @@ static void check_layers(const struct sp_config *c)
         const struct sp_layer_config *l = &c->layers[i];
         if (l->rope >= (int)c->n_ropes || l->rope < -1) abort();
         if (l->rope >= 0 && c->ropes[l->rope].n_rot > l->head_dim) abort();
-        if (l->kv_source >= (int)i + 1 || (l->kv_source < 0 && c->draft.kind == SP_DRAFT_NONE)) {
+        if (l->kv_source >= (int)i + 1 || (l->kv_source < 0 && c->draft.kind == SP_DRAFT_NONE))
             abort();
-        }
         if (l->n_experts_used > l->n_experts) abort();
         if ((l->mixers & SP_MIXER_ATTENTION) && l->n_heads % l->n_kv_heads) abort();
     }

@@ -59,9 +59,8 @@ static void open_adapter(const char *path)
     struct sp_err err = {0};
 
     if (sp_adapter_open(&adapter, path, &model, &err) && err.text[0] == '\0') abort();
-    for (size_t i = 0; i < adapter.n_products; i++) {
+    for (size_t i = 0; i < adapter.n_products; i++)
         if (!isfinite(adapter.products[i].scale)) abort();
-    }
     sp_adapter_release(&adapter);
 }
 
@@ -76,9 +75,8 @@ static void read_source(const struct sp_source *source)
         size_t size;
 
         if (out == NULL || sp_source_scratch(&size, source, spec, &err) ||
-            sp_scratch_open(&scratch, size, &err)) {
+            sp_scratch_open(&scratch, size, &err))
             abort();
-        }
         if (sp_source_read_all(out, source, spec, &scratch, &err) && err.text[0] == '\0') abort();
         sp_scratch_release(&scratch);
         free(out);

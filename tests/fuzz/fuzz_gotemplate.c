@@ -54,9 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_go_chat chat = {.think = true, .is_think_set = true, .now = {2025, 6, 15, 12, 0, 0}};
 
     if (sp_gotemplate_compile(&t, (const char *)data, size, &err)) return 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (sp_json_parse(&json[i], texts[i], strlen(texts[i]), SP_JSON_STRICT, &err)) abort();
-    }
     chat.messages = json[0];
     chat.tools = json[1];
     render(t, &chat, NULL);

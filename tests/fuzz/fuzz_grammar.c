@@ -68,9 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     is_schema = data[0] == 's';
     if ((is_schema ? sp_grammar_of_schema(&g, text, size - 1, NULL)
-                   : sp_grammar_of_gbnf(&g, text, size - 1, NULL)) == SP_OK) {
+                   : sp_grammar_of_gbnf(&g, text, size - 1, NULL)) == SP_OK)
         walk(g, is_schema, (uint32_t)size * 2654435761u);
-    }
     sp_grammar_close(g);
     return 0;
 }

@@ -34,9 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (sp_jinja_compile(&jinja, (const char *)data, size, &err)) goto done;
     if (sp_json_parse(&json, variables, strlen(variables), SP_JSON_STRICT, &err)) abort();
     if (sp_value_from_json(&heap, &vars, json)) abort();
-    if (sp_jinja_render(&text, &len, jinja, vars, now, &heap, &err) == SP_OK && text[len] != '\0') {
+    if (sp_jinja_render(&text, &len, jinja, vars, now, &heap, &err) == SP_OK && text[len] != '\0')
         abort();
-    }
     if (err.status == SP_E_BUG) abort();
 done:
     free(text);

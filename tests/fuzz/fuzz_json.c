@@ -21,9 +21,8 @@ static void round_trip(const char *text, size_t size, enum sp_json_strictness st
     if (sp_json_print(&printed, root, NULL)) abort();
     if (sp_json_parse(&again, printed, strlen(printed), strictness, NULL)) abort();
     if (sp_json_print(&second, again, NULL) || strcmp(printed, second) != 0) abort();
-    for (struct sp_json_iter it = {0}; sp_json_next(root, &it);) {
+    for (struct sp_json_iter it = {0}; sp_json_next(root, &it);)
         if (!sp_json_has(root, it.key) || sp_json_get(root, it.key) != it.value) abort();
-    }
     sp_json_free(root);
     sp_json_free(again);
     free(printed);

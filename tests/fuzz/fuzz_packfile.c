@@ -33,9 +33,8 @@ static void parse_receipts(const uint8_t *data, size_t size)
     }
     if (sp_receipts_join(&text, &n, &n_dropped, receipts, NULL, &digests, NULL) != SP_OK ||
         n_dropped || sp_receipts_parse(&again, text, n, &digests, NULL) != SP_OK ||
-        sp_json_len(again) != sp_json_len(receipts)) {
+        sp_json_len(again) != sp_json_len(receipts))
         abort();
-    }
     sp_json_free(receipts);
     sp_json_free(again);
     free(text);

@@ -19,9 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (sp_pooling_print(&text, &n, &config, sp_json_get(root, "prompts"),
                          sp_json_get_text(root, "default_prompt"), &err) ||
         (config.max_tokens && sp_pooling_read(&again, NULL, text, n, 64, &err)) ||
-        (config.max_tokens && memcmp(&config, &again, sizeof config) != 0)) {
+        (config.max_tokens && memcmp(&config, &again, sizeof config) != 0))
         abort();
-    }
     free(text);
     sp_json_free(root);
     return 0;

@@ -107,9 +107,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     write_file(input, data, size);
     st = sp_saved_session_read(input, &generation, &model, &err);
     if (st != SP_OK && (err.text[0] == '\0' || strchr(err.text, '\n'))) abort();
-    for (size_t i = 0; i < c->n_turns; i++) {
+    for (size_t i = 0; i < c->n_turns; i++)
         if (c->turns[i].role == NULL || c->turns[i].content == NULL) abort();
-    }
     after = save();
     if (st != SP_OK && strcmp(before, after) != 0) abort();
     free(before);

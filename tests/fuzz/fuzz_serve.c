@@ -83,9 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     settings.seed = 1;
     if (size == 0) return 0;
     if (sp_template_compile(&g.conversation.template, text, strlen(text),
-                            jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err)) {
+                            jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err))
         abort();
-    }
     dialect = dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects];
     if (sp_serve_body_read(&body, &budget, dialect->members, (const char *)data + 1, size - 1,
                            &err)) {

@@ -89,9 +89,8 @@ static void begin(void)
 static void check_path(const char *path)
 {
     if (strstr(path, "/../") ||
-        (strncmp(path, hub, strlen(hub)) != 0 && strncmp(path, ollama, strlen(ollama)) != 0)) {
+        (strncmp(path, hub, strlen(hub)) != 0 && strncmp(path, ollama, strlen(ollama)) != 0))
         abort();
-    }
 }
 
 /* Checks that the records of whole texts are the blob. */
@@ -100,9 +99,8 @@ static void check_texts(const struct sp_modelfile *base, const uint8_t *blob, si
     for (size_t i = 0; i < base->n_records; i++) {
         const struct sp_modelfile_record *r = &base->records[i];
         if (r->command != SP_MODELFILE_SYSTEM && r->command != SP_MODELFILE_TEMPLATE &&
-            r->command != SP_MODELFILE_LICENSE) {
+            r->command != SP_MODELFILE_LICENSE)
             continue;
-        }
         if (r->value_size != size || memcmp(r->value, blob, size) != 0) abort();
     }
 }

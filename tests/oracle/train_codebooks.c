@@ -102,10 +102,9 @@ static float error_at(const float *w, const struct book *book, float scale)
 
     for (int k = 0; k < HALF; k++)
         near[k] = book->entry[0];
-    for (int i = 0; i < 15; i++) {
+    for (int i = 0; i < 15; i++)
         for (int k = 0; k < HALF; k++)
             near[k] = w[k] > book->middle[i] * scale ? book->entry[i + 1] : near[k];
-    }
     for (int k = 0; k < HALF; k++)
         error[k] = (w[k] - scale * near[k]) * (w[k] - scale * near[k]);
     for (int k = 0; k < HALF; k++)
@@ -127,10 +126,9 @@ static void least_errors(float *left, const struct rows *rows, const int *entrie
             max = fmaxf(max, fabsf(rows->w[i][k]));
         first = (int)(max / (1.45f * LIMIT)), last = (int)(max / (0.62f * LIMIT)) + 4;
         left[i] = INFINITY;
-        for (int b = first < 1 ? 1 : first; b <= last && b <= 255; b++) {
+        for (int b = first < 1 ? 1 : first; b <= last && b <= 255; b++)
             if ((b & 3) / 2 == pair)
                 left[i] = fminf(left[i], error_at(rows->w[i], &books[b & 1], (float)b));
-        }
     }
 }
 

@@ -231,10 +231,9 @@ static double *rounding_slack(const struct product *p)
             units[r * n_blocks + b] = 2 * row_scale * (bytes[lane] + bytes[SP_PANEL_ROWS + lane]);
         }
     }
-    for (size_t t = 0; t < p->n; t++) {
+    for (size_t t = 0; t < p->n; t++)
         for (size_t b = 0; b < n_blocks; b++)
             scales[t * n_blocks + b] = (double)p->acts.scale[t * p->acts.ld_block + b];
-    }
     multiply(slack, ROWS, scales, n_blocks, units, p->n, ROWS, n_blocks);
     free(units);
     free(scales);

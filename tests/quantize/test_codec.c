@@ -359,9 +359,8 @@ static void test_tile_kernels_agree(void **context)
     (void)context;
     for (unsigned seed = 0; seed < 200; seed++) {
         fill_tile(tile, seed);
-        for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++)
             if (sp_kernels_supported(*k)) check_tile((*k)->tile, tile);
-        }
     }
     tile[300] = NAN;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {

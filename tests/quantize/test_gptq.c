@@ -240,9 +240,8 @@ static void check_encoder(unsigned bits, const float *numbers, float scale, cons
     sp_gptq_ref.encode(block, rows, ROW + 1, 32, scales, numbers, workspace, &books);
     for (size_t half = 0; half < 2; half++) {
         assert_int_equal(scale_bytes[16 * half + ROW], expected[half]);
-        for (size_t row = 0; row < ROWS; row++) {
+        for (size_t row = 0; row < ROWS; row++)
             if (row != ROW) assert_int_equal(scale_bytes[16 * half + row], 0);
-        }
     }
     for (size_t k = 0; k < 32; k++)
         assert_int_equal(sp_microscale_code(block, bits, ROW, k), expected[2 + k]);
@@ -501,9 +500,8 @@ static void test_smoothing(void **state)
     uint64_t seed = 5;
 
     (void)state;
-    for (size_t i = 0; i < (size_t)N_INPUTS * COLS; i++) {
+    for (size_t i = 0; i < (size_t)N_INPUTS * COLS; i++)
         if (i % COLS % 7 == 3) x[i] /= 20;
-    }
     factors = collect_all(&sp_gptq_ref, x, N_INPUTS);
     for (size_t k = 0; k < COLS; k++)
         exponents[k] = (int8_t)((int)(next(&seed) % 3) - 1);

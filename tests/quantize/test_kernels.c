@@ -53,9 +53,8 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
         uint8_t *panel = panels + p * size;
         switch (dtype) {
         case SP_F32:
-            for (size_t i = 0; i < cols * 16; i++) {
+            for (size_t i = 0; i < cols * 16; i++)
                 sp_put32(panel + 4 * i, sp_bits_of_float(number(seed, mode)));
-            }
             break;
         case SP_F16: /* exponent 31 would encode an infinity or a NaN */
             for (size_t i = 0; i < cols * 16; i++) {
@@ -64,16 +63,14 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
             }
             break;
         case SP_BF16:
-            for (size_t i = 0; i < cols * 16; i++) {
+            for (size_t i = 0; i < cols * 16; i++)
                 sp_put16(panel + 2 * i, (uint16_t)(sp_bits_of_float(number(seed, mode)) >> 16));
-            }
             break;
         case SP_Q8:
             for (size_t b = 0; b < n_blocks; b++) {
                 uint8_t *block = panel + b * SP_Q8_BLOCK_SIZE;
-                for (size_t i = 0; mode == WILD && i < 512; i++) {
+                for (size_t i = 0; mode == WILD && i < 512; i++)
                     if (i % 3 == 0) block[i] = block[i] & 1 ? 255 : 1; /* +127 and -127 */
-                }
                 for (size_t r = 0; r < 16; r++) {
                     uint32_t bits = sp_bits_of_float(number(seed, mode));
                     sp_put16(block + 512 + 2 * r, (uint16_t)(bits >> 16));
@@ -81,17 +78,15 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
             }
             break;
         default:
-            for (size_t r = 0; r < 16; r++) {
+            for (size_t r = 0; r < 16; r++)
                 sp_put32(panel + 4 * r, sp_bits_of_float(number(seed, mode)));
-            }
             for (size_t b = 0; mode == WILD && b < n_blocks;
                  b++) { /* zero blocks, largest scales */
                 unsigned bits = sp_dtype_info(dtype)->code_bits;
                 uint8_t *bytes =
                     panel + SP_MICROSCALE_HEAD + b * sp_microscale_block_size(bits) + 64 * bits;
-                for (size_t i = 0; i < 32; i++) {
+                for (size_t i = 0; i < 32; i++)
                     if (next(seed) % 4 == 0) bytes[i] = next(seed) & 1 ? 0 : 255;
-                }
             }
             break;
         }
@@ -166,9 +161,8 @@ static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
         if (!sp_kernels_supported(kernels)) continue;
-        for (size_t n = 1; n <= SP_TILE_ROWS; n++) {
+        for (size_t n = 1; n <= SP_TILE_ROWS; n++)
             check_tile(kernels, dtype, expected, panels, &acts, n % 3, n);
-        }
     }
     sp_acts_release(&acts);
     free(panels);
@@ -284,17 +278,15 @@ static void test_one_column_is_selected(void **state)
         uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtypes[d], COLS));
         for (size_t p = 0; p < N_PANELS; p++) {
-            for (size_t r = 0; r < 16 && bits_of(dtypes[d]); r++) {
+            for (size_t r = 0; r < 16 && bits_of(dtypes[d]); r++)
                 sp_put32(panels + p * size + 4 * r, sp_bits_of_float(r % 2 ? 0.25f : -2.0f));
-            }
             for (size_t r = 0; r < 48 && dtypes[d] == SP_Q8;
                  r++) { /* three blocks with scales 1/4 and -2 */
                 uint8_t *block = panels + p * size + r / 16 * SP_Q8_BLOCK_SIZE;
                 sp_put16(block + 512 + 2 * (r % 16), r % 2 ? 0x3e80 : 0xc000);
             }
-            for (size_t i = 0; i < COLS * 16 && dtypes[d] == SP_F32; i++) { /* short mantissas */
+            for (size_t i = 0; i < COLS * 16 && dtypes[d] == SP_F32; i++) /* short mantissas */
                 sp_put16(panels + p * size + 4 * i, 0);
-            }
         }
         for (size_t k = 0; k < COLS; k++) {
             struct sp_acts a;

@@ -376,10 +376,9 @@ static void check_outlier(const struct goal *goal, float outlier)
 static void test_outlier(void **context)
 {
     (void)context;
-    for (size_t i = 0; i < N_TYPES; i++) {
+    for (size_t i = 0; i < N_TYPES; i++)
         for (float outlier = 8; outlier <= 64; outlier *= 2)
             check_outlier(goals + i, outlier);
-    }
 }
 
 int main(void)

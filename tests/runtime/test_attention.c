@@ -32,12 +32,10 @@ static struct sp_pool *pools[MAX_THREADS + 1];
 static int open_all(void **state)
 {
     (void)state;
-    for (const struct sp_kernels *const *all = sp_kernels_all(); *all; all++) {
+    for (const struct sp_kernels *const *all = sp_kernels_all(); *all; all++)
         if (sp_kernels_supported(*all)) tables[n_tables++] = sp_vector_find((*all)->name);
-    }
-    for (unsigned n = 1; n <= MAX_THREADS; n++) {
+    for (unsigned n = 1; n <= MAX_THREADS; n++)
         if (sp_pool_open(&pools[n], n, NULL)) return -1;
-    }
     return n_tables == 0;
 }
 
@@ -110,9 +108,8 @@ static void open_sequence(struct sequence *s, struct shape shape, enum sp_cache_
                                    .ld_out = s->ldq,
                                    .n_rows = n_rows,
                                    .ranges = s->ranges};
-    for (size_t t = 0; t < n_rows; t++) {
+    for (size_t t = 0; t < n_rows; t++)
         s->ranges[t] = (struct sp_key_range){0, n - n_rows + t + 1};
-    }
 }
 
 static void close_sequence(struct sequence *s)
@@ -396,10 +393,9 @@ static void test_window_holds_w_keys(void **state)
         SP_OK);
     assert_int_equal(sp_kv_grow(&s.kv, SIZE_MAX, NULL), SP_OK);
     memset(s.q, 0, MAX_ROWS * s.ldq * sizeof *s.q);
-    for (size_t p = 0; p < N; p++) {
+    for (size_t p = 0; p < N; p++)
         for (size_t i = 0; i < s.ld_kv; i++)
             s.v[p * s.ld_kv + i] = (float)(p * p % 4096);
-    }
     for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
         store(&s, pos, pos + ROWS, ROWS);
         for (size_t t = 0; t < ROWS; t++) {
@@ -409,9 +405,8 @@ static void test_window_holds_w_keys(void **state)
         float *out = attend(&s, &s.job, tables[pos / ROWS % n_tables], 1);
         for (size_t t = 0; t < ROWS; t++) {
             double sum = 0;
-            for (size_t p = s.ranges[t].first; p < s.ranges[t].last; p++) {
+            for (size_t p = s.ranges[t].first; p < s.ranges[t].last; p++)
                 sum += (double)(p * p % 4096);
-            }
             double mean = sum / (double)(s.ranges[t].last - s.ranges[t].first);
             assert_true(fabs((double)out[t * s.ldq] - mean) < 1e-2);
         }
@@ -463,9 +458,8 @@ static void test_overwritten_drafts_leave_no_trace(void **state)
         struct sequence plain, drafted;
         open_sequence(&plain, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
         open_sequence(&drafted, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
-        for (size_t pos = 500; pos < 512; pos++) {
+        for (size_t pos = 500; pos < 512; pos++)
             sp_kv_put(&drafted.kv, tables[0], pos, ROWS, plain.q, plain.q, plain.ldq);
-        }
         store(&drafted, 500, N, 3);
         assert_true(sp_kv_digest(&plain.kv, 0, N) == sp_kv_digest(&drafted.kv, 0, N));
         float *want = attend(&plain, &plain.job, tables[0], 1);

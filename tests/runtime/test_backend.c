@@ -234,10 +234,9 @@ static void check_groups(const struct sp_backend *backend, struct sp_acts *acts,
     struct sp_product products[3];
 
     for (size_t i = 0; i < 3; i++) {
-        for (size_t t = 0; t < PLACES; t++) {
+        for (size_t t = 0; t < PLACES; t++)
             for (size_t j = 0; j < GROUP_LD; j++)
                 stacks[i].y[t][j] = -1234;
-        }
         products[i] = (struct sp_product){
             .w = &stacks[i].w, .bias = stacks[i].bias, .y = stacks[i].y[0], .ldy = GROUP_LD};
     }
@@ -275,10 +274,9 @@ static void groups_of_rows(void **state)
         struct sp_acts acts = {0};
         if (sp_backend_init(&backend, NULL, n_threads, &err)) fail_msg("%s", err.text);
         if (sp_acts_init(&acts, PLACES, COLS, &err)) fail_msg("%s", err.text);
-        for (size_t t = 0; t < PLACES; t++) {
+        for (size_t t = 0; t < PLACES; t++)
             for (size_t k = 0; k < COLS; k++)
                 acts.x[t * acts.ld + k] = (float)((t * 5 + k * 3) % 7) - 3;
-        }
         check_groups(&backend, &acts, stacks, by_matrix, 4);
         check_groups(&backend, &acts, stacks, one_row, 3);
         check_groups(&backend, &acts, stacks, elsewhere, 2);

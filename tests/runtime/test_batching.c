@@ -497,9 +497,8 @@ static void draft_passes_run_first(void **state)
             .priority = i == 1 ? SP_PRIORITY_EXCLUSIVE : SP_PRIORITY_FIFO,
             .clock = &clock,
         };
-        if (i >= 2) {
+        if (i >= 2)
             rows[i].draft = open_decoder(&g, g.package->draft, i > 2 ? rows[2].draft : NULL);
-        }
         assert_int_equal(pthread_create(&threads[i], NULL, run_rows, &rows[i]), 0);
         while (sp_scheduler_n_active(scheduler) < i + 2)
             continue;

@@ -134,9 +134,8 @@ static void check_samples(const struct sample *samples, size_t n,
 
         options.format = samples[i].format;
         g = make(&options);
-        if (allows(g, samples[i].text) != samples[i].allowed) {
+        if (allows(g, samples[i].text) != samples[i].allowed)
             fail_msg("%s: %s", samples[i].allowed ? "not allowed" : "allowed", samples[i].text);
-        }
         sp_grammar_close(g);
     }
 }
@@ -328,9 +327,8 @@ static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
                                s->calls.open, s->calls.all_open,  s->calls.quote};
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (*all[i]) ends[n++] = all[i];
-    }
     return n;
 }
 
@@ -369,11 +367,10 @@ static bool write_text(char *text, size_t cap, struct sp_grammar_matcher *a,
             text[len] = '\0';
             return whole;
         }
-        if (n > 40 && next(seed) % 4 == 0) {
+        if (n > 40 && next(seed) % 4 == 0)
             assert_int_equal(sp_grammar_matcher_read(a, &to, more, strlen(more), NULL), SP_OK);
-        } else {
+        else
             to = SP_STATE_DEAD;
-        }
         if (to == SP_STATE_DEAD) more = one;
         if (len + strlen(more) >= cap) return false;
         assert_int_equal(sp_grammar_matcher_read(a, &state, more, strlen(more), NULL), SP_OK);
@@ -405,9 +402,8 @@ static const char *find_error(const char *name, const struct sp_json *arguments)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         if (!sp_json_has(arguments, wanted[i].key)) continue;
         n_known++;
-        if (!(wanted[i].kinds >> sp_json_kind(sp_json_get(arguments, wanted[i].key)) & 1)) {
+        if (!(wanted[i].kinds >> sp_json_kind(sp_json_get(arguments, wanted[i].key)) & 1))
             return wanted[i].key;
-        }
     }
     return n_known == sp_json_len(arguments) ? NULL : "an argument more";
 }
@@ -426,11 +422,10 @@ static void check_part(void *context, const struct sp_chat_part *part)
     if (part->kind == SP_CHAT_CONTENT) r->content = true;
     if (part->kind != SP_CHAT_TOOL_CALL) return;
     r->n_calls++;
-    if (sp_json_parse(&arguments, part->text, part->size, SP_JSON_STRICT, NULL)) {
+    if (sp_json_parse(&arguments, part->text, part->size, SP_JSON_STRICT, NULL))
         r->fault = "no JSON";
-    } else if (r->fault == NULL) {
+    else if (r->fault == NULL)
         r->fault = find_error(part->name, arguments);
-    }
     sp_json_free(arguments);
 }
 

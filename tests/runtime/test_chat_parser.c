@@ -127,9 +127,8 @@ static struct sp_chat_format learn(enum template_index template_index)
     struct sp_err err = {0};
 
     if (sp_template_compile(&t, templates[template_index].template,
-                            strlen(templates[template_index].template), SP_TEMPLATE_JINJA, &err)) {
+                            strlen(templates[template_index].template), SP_TEMPLATE_JINJA, &err))
         fail_msg("template %d: %s", (int)template_index, err.text);
-    }
     assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_OK);
     sp_template_free(t);
     return format;

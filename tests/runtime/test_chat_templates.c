@@ -83,11 +83,10 @@ static void count_call(void *context, const struct sp_chat_part *part)
     if (part->kind != SP_CHAT_TOOL_CALL) return;
     assert_int_equal(sp_json_parse(&got, part->text, part->size, SP_JSON_STRICT, NULL), SP_OK);
     assert_int_equal(sp_json_equal(&equal, got, c->wanted, NULL), SP_OK);
-    if (c->n == 0) {
+    if (c->n == 0)
         c->n_right += strcmp(part->name, "get_weather") == 0 && equal;
-    } else {
+    else
         c->n_right += strcmp(part->name, "now") == 0 && sp_json_len(got) == 0;
-    }
     c->n++;
     sp_json_free(got);
 }
@@ -138,9 +137,8 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
      */
     if (a->format->calls.style == SP_TOOL_CALL_HARMONY ||
         a->format->calls.style == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
-        strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/")) {
+        strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/"))
         return;
-    }
     if (sp_chat_grammar(&g, &options, &err)) fail_msg("%s: %s", path, err.text);
     assert_int_equal(sp_grammar_matcher_open(&matcher, g, NULL), SP_OK);
     longest.size = 0;
@@ -150,9 +148,8 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
             longest.size = i + 1;
     }
     calls = read_calls(&longest, longest.size);
-    if (calls.n != n_calls || calls.n_right != n_calls) {
+    if (calls.n != n_calls || calls.n_right != n_calls)
         fail_msg("%s: %u of %u calls are allowed: %s", path, calls.n_right, n_calls, a->text);
-    }
     sp_grammar_matcher_close(matcher);
     sp_grammar_close(g);
 }
@@ -172,10 +169,9 @@ static void round_trip(const char *path, const struct sp_template *t,
     if (prompt == NULL || text == NULL) fail_msg("%s does not render", path);
     while (prompt[same] && prompt[same] == text[same])
         same++;
-    if (prompt[same]) {
+    if (prompt[same])
         while (same > 0 && text[same] != '<')
             same--;
-    }
     const struct answer a = {s, false, sp_chat_format_opens_reasoning(s, text, same), text + same,
                              strlen(text + same)};
     check_grammar(path, &a, n_calls);
@@ -210,9 +206,8 @@ static bool check_template(const char *path)
     assert_int_equal(sp_chat_format_learn(&format, t, NULL, &err), SP_OK);
     known = format.calls.style != SP_TOOL_CALL_UNKNOWN;
     /* A known format that the template's text names, although no rendering shows it. */
-    if (known && strstr(path, "granite3_3.jinja") == NULL) {
+    if (known && strstr(path, "granite3_3.jinja") == NULL)
         round_trip(path, t, &format, format.calls.style == SP_TOOL_CALL_HARMONY ? 1 : 2);
-    }
     sp_template_free(t);
     free(text);
     return known;

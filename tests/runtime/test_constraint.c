@@ -69,17 +69,15 @@ enum { N_TEXTS = sizeof texts / sizeof *texts, END = 9, N_VOCAB = 70 };
 
 static bool is_prefix(const char *text, size_t len)
 {
-    for (size_t i = 0; i < N_TEXTS; i++) {
+    for (size_t i = 0; i < N_TEXTS; i++)
         if (strlen(texts[i]) >= len && memcmp(texts[i], text, len) == 0) return true;
-    }
     return false;
 }
 
 static bool is_text(const char *text)
 {
-    for (size_t i = 0; i < N_TEXTS; i++) {
+    for (size_t i = 0; i < N_TEXTS; i++)
         if (strcmp(texts[i], text) == 0) return true;
-    }
     return false;
 }
 
@@ -101,9 +99,8 @@ static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v,
             left[id] = is_prefix(longer, strlen(longer));
         }
         if (id == N_VOCAB - 1) left[id] = is_text(text); /* the end of the answer */
-        if (((mask.bits[id / 64] >> id % 64 & 1) != 0) != left[id]) {
+        if (((mask.bits[id / 64] >> id % 64 & 1) != 0) != left[id])
             fail_msg("\"%s\": token %u, expected %d", text, (unsigned)id, left[id]);
-        }
         n_left += left[id];
     }
     assert_int_equal(mask.n, n_left);
@@ -179,9 +176,8 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
         st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_DRAFT_TOKEN, NULL);
         assert_int_equal(st, SP_OK);
     }
-    if (has_cache && work) {
+    if (has_cache && work)
         (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
-    }
     if (proposes) {
         double confidence = 1;
         bool possible = true;
@@ -371,9 +367,8 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
     size_t n, n_compared = 0;
 
     if (kind[0] == 'g' ? sp_grammar_of_gbnf(&g, grammar, strlen(grammar), &err)
-                       : sp_grammar_of_schema(&g, grammar, strlen(grammar), &err)) {
+                       : sp_grammar_of_schema(&g, grammar, strlen(grammar), &err))
         fail_msg("%s: %s", grammar, err.text);
-    }
     struct sp_constraint_options options = {
         .grammar = g, .trie = trie, .n_vocab = GOLDEN_VOCAB, .ends = &end, .n_ends = 1};
     assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);

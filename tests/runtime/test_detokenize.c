@@ -56,9 +56,8 @@ static void expect_parts(const char *json, bool skip_special, const uint32_t *id
         for (size_t i = 0; i <= n; i++) {
             if (i < n) assert_int_equal(sp_detokenizer_feed(detok, ids[i], &text, &size, NULL), 0);
             if (i == n) assert_int_equal(sp_detokenizer_flush(detok, &text, &size, NULL), 0);
-            if (size != strlen(parts[i]) || memcmp(text, parts[i], size) != 0) {
+            if (size != strlen(parts[i]) || memcmp(text, parts[i], size) != 0)
                 fail_msg("part %zu is \"%.*s\", expected \"%s\"", i, (int)size, text, parts[i]);
-            }
         }
     }
     sp_detokenizer_close(detok);

@@ -171,10 +171,9 @@ static void near_best_when_batched(void **state)
     };
 
     (void)state;
-    for (n_others = 1; n_others <= 7; n_others += 3) {
+    for (n_others = 1; n_others <= 7; n_others += 3)
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             check(&all[i]);
-    }
     n_others = 0;
 }
 
@@ -202,16 +201,14 @@ static void share_costs(const struct regime *r, struct sp_round *rounds)
 
     for (size_t i = 0; i < N_SEQUENCES; i++)
         n_drafting += rounds[i].asked > 0;
-    for (size_t i = 0; i < N_SEQUENCES; i++) {
+    for (size_t i = 0; i < N_SEQUENCES; i++)
         if (rounds[i].asked) add_draft_cost(&rounds[i], r->draft, n_drafting);
-    }
     for (size_t step = 1; step <= MAX && r->per_draft_token > 0; step++) {
         size_t n_at_step = 0;
         for (size_t i = 0; i < N_SEQUENCES; i++)
             n_at_step += rounds[i].made >= step;
-        for (size_t i = 0; i < N_SEQUENCES; i++) {
+        for (size_t i = 0; i < N_SEQUENCES; i++)
             if (rounds[i].made >= step) add_draft_cost(&rounds[i], r->per_draft_token, n_at_step);
-        }
     }
 }
 
@@ -324,9 +321,8 @@ static void recovers_from_early_rejections(void **state)
         double best = INFINITY, chosen = seconds_per_token_of_short_responses(&all[i], FIXED);
         for (int n = 0; n <= MAX; n++)
             best = fmin(best, seconds_per_token_of_short_responses(&all[i], n));
-        if (best < .96 * chosen) {
+        if (best < .96 * chosen)
             fail_msg("%s: %.3f of the best fixed length", all[i].name, best / chosen);
-        }
     }
 }
 

@@ -250,9 +250,8 @@ static void rejection_sampling_keeps_the_distribution(void **state)
         double sum = 0;
         sampling.seed = 11 + draft_token;
         if (sp_sampling_chooser_new(&c, &sampling, N, SP_DRAFT_NGRAM_MAX, sp_vector_find("scalar"),
-                                    &err)) {
+                                    &err))
             fail_msg("%s", err.text);
-        }
         chooser = sp_sampling_chooser_of(c);
         for (size_t pos = 1; pos <= DRAWS; pos++) {
             uint32_t id = N;

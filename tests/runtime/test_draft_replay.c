@@ -284,10 +284,9 @@ static void propose(struct batch *b, const struct position *p, size_t i, int len
     round->asked =
         length == AUTO ? sp_draft_length_choose(&b->lengths[i], p->n, NULL) : (size_t)length;
     if (round->asked > p->n) round->asked = p->n;
-    for (; more && round->made < round->asked; round->made++) {
+    for (; more && round->made < round->asked; round->made++)
         if (length == AUTO)
             more = sp_draft_length_consider(&b->lengths[i], p->confidence[round->made]);
-    }
     round->drafted =
         length == AUTO && round->asked ? sp_draft_length_n_verify(&b->lengths[i]) : round->made;
     round->accepted = p->n_right < round->drafted ? p->n_right : round->drafted;

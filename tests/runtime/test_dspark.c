@@ -85,9 +85,8 @@ static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t
     struct sp_err err = {0};
     float *rows = NULL;
 
-    if (sp_session_draft_logits(session, ids, n, 0, keep_row, &rows, &err)) {
+    if (sp_session_draft_logits(session, ids, n, 0, keep_row, &rows, &err))
         fail_msg("%s", err.text);
-    }
     memcpy(chosen, session->speculator->ids + n, n_rows * sizeof *chosen);
     return rows;
 }
@@ -108,9 +107,8 @@ static void observed_confidences(struct sp_session *session, double *out, size_t
     sp_draft_length_init(&draft_len, &batch);
     draft_len.n_asked = n_rows;
     sp_scheduler_acquire(s->scheduler);
-    if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err)) {
+    if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err))
         fail_msg("%s", err.text);
-    }
     sp_scheduler_release(s->scheduler);
     assert_int_equal(n, n_rows);
     assert_int_equal(draft_len.n_made, n_rows);
@@ -214,9 +212,8 @@ static uint32_t largest(const float *row)
 {
     uint32_t best = 0;
 
-    for (uint32_t i = 1; i < V; i++) {
+    for (uint32_t i = 1; i < V; i++)
         if (row[i] > row[best]) best = i;
-    }
     return best;
 }
 
@@ -385,9 +382,8 @@ static void embedding_tap(void **state)
     float row[H];
 
     (void)state;
-    if (sp_decoder_open(&decoder, o.package->target, &o.package->backend, &options, &err)) {
+    if (sp_decoder_open(&decoder, o.package->target, &o.package->backend, &options, &err))
         fail_msg("%s", err.text);
-    }
     sp_decoder_embed(decoder, o.package->target, prompt, N_GIVEN);
     sp_decoder_run(decoder, N_GIVEN, 0, N_GIVEN);
     for (size_t t = 0; t < N_GIVEN; t++) {

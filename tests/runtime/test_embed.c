@@ -48,9 +48,8 @@ static void encode(struct golden *g, const struct sp_json *one, struct sp_err *e
     int64_t n = -1;
 
     if (sp_package_encode_for_embedding(g->package, sp_json_get_text(one, "prompt"), text, size,
-                                        g->n_max, &g->ids[i], &g->texts[i].n, err)) {
+                                        g->n_max, &g->ids[i], &g->texts[i].n, err))
         fail_msg("%s", err->text);
-    }
     assert_true(sp_json_to_i64(sp_json_get(one, "tokens"), &n));
     assert_int_equal(g->texts[i].n, n);
     g->texts[i].ids = g->ids[i];

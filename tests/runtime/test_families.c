@@ -52,9 +52,8 @@ static void check_pair(const char *path, enum sp_cache_type cache)
     static const int depths[] = {1, 2, 5, 9, SP_DRAFT_LENGTH_AUTO};
 
     assert_int_equal(plain.n_ids, N_TOKENS);
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
         assert_same_response(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
-    }
     sp_result_release(&plain);
 }
 
@@ -111,9 +110,8 @@ static void families(void **state)
         check_pair(path, SP_CACHE_F16);
         check_scalar(path, SP_CACHE_F16);
         single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
-        for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8) {
+        for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8)
             assert_same_response(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
-        }
         sp_result_release(&single);
     }
 }

@@ -24,9 +24,8 @@ static struct open_grammar gbnf(const char *text)
     struct sp_err err = {0};
 
     if (sp_grammar_of_gbnf(&o.g, text, strlen(text), &err) ||
-        sp_grammar_matcher_open(&o.a, o.g, &err)) {
+        sp_grammar_matcher_open(&o.a, o.g, &err))
         fail_msg("%s: %s", text, err.text);
-    }
     return o;
 }
 
@@ -50,9 +49,8 @@ static bool accepts(const struct open_grammar *o, const char *text, size_t len)
 
 static bool is_in(uint32_t c, const struct sp_char_range *ranges, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (c >= ranges[i].first && c <= ranges[i].last) return true;
-    }
     return false;
 }
 
@@ -155,9 +153,8 @@ static void notation(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct open_grammar o = gbnf(all[i].grammar);
-        if (accepts(&o, all[i].text, strlen(all[i].text)) != all[i].valid) {
+        if (accepts(&o, all[i].text, strlen(all[i].text)) != all[i].valid)
             fail_msg("%s: \"%s\"", all[i].grammar, all[i].text);
-        }
         close_grammar(&o);
     }
 }
@@ -200,9 +197,8 @@ static void invalid_grammars(void **state)
         struct sp_grammar *g = NULL;
         struct sp_err err = {0};
         enum sp_status st = sp_grammar_of_gbnf(&g, all[i].text, strlen(all[i].text), &err);
-        if (st != all[i].status || strcmp(err.text, all[i].sentence)) {
+        if (st != all[i].status || strcmp(err.text, all[i].sentence))
             fail_msg("%s: %d %s", all[i].text, st, err.text);
-        }
         assert_null(g);
     }
 }

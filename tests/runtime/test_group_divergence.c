@@ -72,9 +72,8 @@ static size_t find_group(const struct sp_group_divergence *d, struct sp_tensor_g
     size_t n;
     const struct sp_matrix_group *groups = sp_group_divergence_groups(d, &n);
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (sp_tensor_group_compare(groups[i].group, group) == 0) return i;
-    }
     fail_msg("no group %s of layer %d", sp_group_kind_name(group.kind), group.layer);
     return 0;
 }
@@ -175,9 +174,8 @@ static struct sp_sensitivities read_sensitivities(const char *path)
 
     if (sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &record, &size, &err) ||
         sp_json_parse(&json, record, size, SP_JSON_STRICT, &err) ||
-        sp_sensitivities_read(&s, json, &err)) {
+        sp_sensitivities_read(&s, json, &err))
         fail_msg("%s", err.text);
-    }
     sp_json_free(json);
     free(record);
     sp_pack_close(pack);

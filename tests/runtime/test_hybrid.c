@@ -94,9 +94,8 @@ static struct sp_decoder *open_decoder(const struct sp_package *package)
         .n_positions = 128, .max_rows = 64, .max_logit_rows = 16, .cache_type = SP_CACHE_F16};
     struct sp_err err = {0};
 
-    if (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err)) {
+    if (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err))
         fail_msg("%s", err.text);
-    }
     return decoder;
 }
 

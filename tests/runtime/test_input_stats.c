@@ -65,9 +65,8 @@ static const struct sp_matrix *matrix_of(const struct sp_package *package, const
 {
     const struct sp_model *model = package->target;
 
-    for (size_t i = 0; i < model->n_matrices; i++) {
+    for (size_t i = 0; i < model->n_matrices; i++)
         if (strcmp(model->matrices[i].tensor->name, name) == 0) return model->matrices[i].w;
-    }
     fail_msg("no matrix %s", name);
     return NULL;
 }

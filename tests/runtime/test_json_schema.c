@@ -129,14 +129,11 @@ static void bounds(void **state)
                 for (int tenths = -13000; tenths <= 13000; tenths += whole ? 10 : 1) {
                     bool above = open_low ? tenths > 10 * ends[i] : tenths >= 10 * ends[i];
                     bool below = open_high ? tenths < 10 * ends[k] : tenths <= 10 * ends[k];
-                    if (abs(tenths - 10 * ends[i]) > 300 && abs(tenths - 10 * ends[k]) > 300) {
+                    if (abs(tenths - 10 * ends[i]) > 300 && abs(tenths - 10 * ends[k]) > 300)
                         continue;
-                    }
                     snprintf(number, sizeof number, "%s%d", tenths < 0 ? "-" : "",
                              abs(tenths) / 10);
-                    if (tenths % 10) {
-                        snprintf(number + strlen(number), 8, ".%d", abs(tenths) % 10);
-                    }
+                    if (tenths % 10) snprintf(number + strlen(number), 8, ".%d", abs(tenths) % 10);
                     if (reads(a, number) != (above && below)) fail_msg("%s: %s", text, number);
                 }
                 sp_grammar_matcher_close(a);
@@ -419,9 +416,8 @@ static void refusals(void **state)
         struct sp_grammar *g = NULL;
         struct sp_err err = {0};
         enum sp_status st = sp_grammar_of_schema(&g, all[i].schema, strlen(all[i].schema), &err);
-        if (st != all[i].status || (all[i].sentence && strcmp(err.text, all[i].sentence))) {
+        if (st != all[i].status || (all[i].sentence && strcmp(err.text, all[i].sentence)))
             fail_msg("%s: %d %s", all[i].schema, st, err.text);
-        }
         assert_null(g);
     }
 }

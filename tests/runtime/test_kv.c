@@ -163,9 +163,8 @@ static void test_many_rows_at_once(void **state)
     init(&one, SP_CACHE_Q8, 512, 0, 20);
     init(&all, SP_CACHE_Q8, 512, 0, 20);
     sp_kv_put(&all, sp_vector_find("scalar"), 250, 20, k, v, LD);
-    for (size_t t = 0; t < 20; t++) {
+    for (size_t t = 0; t < 20; t++)
         sp_kv_put(&one, sp_vector_find("scalar"), 250 + t, 1, k + t * LD, v + t * LD, LD);
-    }
     assert_true(sp_kv_digest(&one, 250, 270) == sp_kv_digest(&all, 250, 270));
     sp_kv_release(&one);
     sp_kv_release(&all);

@@ -71,9 +71,8 @@ static struct opened open_file(const char *path)
 
     if (sp_package_open(&o.package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
                         &err) ||
-        sp_session_open(&o.session, o.package, &options, &err)) {
+        sp_session_open(&o.session, o.package, &options, &err))
         fail_msg("%s: %s", path, err.text);
-    }
     return o;
 }
 
@@ -203,9 +202,8 @@ static void check_rows_of_family(const char *path, const char *npy, const uint32
             struct sp_err err = {0};
             if (sp_package_open(&o.package, path, &how, &err) ||
                 sp_session_open(&o.session, o.package, &options, &err) ||
-                sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) {
+                sp_session_logits(o.session, ids, n, keep_row, &rows, &err))
                 fail_msg("%s: %s", path, err.text);
-            }
             close_file(&o);
             if (first.values == NULL) {
                 check_rows(&rows, npy, close_tolerance);
@@ -286,9 +284,8 @@ static void converted_gguf(void **state)
 
     snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", name);
     snprintf(folder, sizeof folder, TESTDATA "/families/%.*s", (int)family, name);
-    if (!golden_exists(folder)) {
+    if (!golden_exists(folder))
         snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
-    }
     snprintf(golden, sizeof golden, "%s/golden.json", folder);
     snprintf(npy, sizeof npy, "%s/logits", folder);
     if (!golden_exists(golden)) skip();
@@ -313,12 +310,10 @@ static void fill_unselected(struct rows *rows)
 {
     for (size_t t = 0; t < rows->n; t++) {
         float *row = rows->values + t * rows->width, lowest = INFINITY;
-        for (size_t i = 0; i < rows->width; i++) {
+        for (size_t i = 0; i < rows->width; i++)
             if (row[i] > -1e29f && row[i] < lowest) lowest = row[i];
-        }
-        for (size_t i = 0; i < rows->width; i++) {
+        for (size_t i = 0; i < rows->width; i++)
             if (row[i] <= -1e29f) row[i] = lowest - 1;
-        }
     }
 }
 
@@ -343,9 +338,8 @@ static void check_draft(const char *folder, const char *golden)
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
         snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
         free(golden_npy(path, &n_steps, &width));
-        if (sp_session_draft_logits(o.session, ids, n, n_steps, keep_row, &rows, &err)) {
+        if (sp_session_draft_logits(o.session, ids, n, n_steps, keep_row, &rows, &err))
             fail_msg("%s", err.text);
-        }
         fill_unselected(&rows);
         check_rows(&rows, path, tolerance);
         check_proposals(o.session, n, sp_json_at(sp_json_get(root, "greedy"), i));
@@ -410,9 +404,8 @@ static void tinystories(void **state)
             assert_true(sp_json_to_double(sp_json_at(first, j), &v));
             want[j] = (float)v;
         }
-        if (!(relative_error(rows.values + (n - 1) * rows.width, want, 16) < tolerance)) {
+        if (!(relative_error(rows.values + (n - 1) * rows.width, want, 16) < tolerance))
             fail_msg("case %zu: logits differ", i);
-        }
         check_greedy(o.session, ids, n, sp_json_get(c, "greedy"));
         free(rows.values);
         free(ids);

@@ -66,9 +66,8 @@ static void assert_plan(const char *folder, const struct kept *want)
 
     if (sp_source_open(&source, folder, SP_PART_TARGET, NULL, &err) ||
         sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, NULL, false,
-                    &err)) {
+                    &err))
         fail_msg("%s", err.text);
-    }
     for (size_t k = 0; k < plan.n_items; k++) {
         if (strcmp(plan.items[k].spec->name, want->tensor) != 0) continue;
         found = true;

@@ -341,9 +341,8 @@ static enum sp_status propose_by_rows(void *state, uint32_t *id, double *confide
     (void)err;
     assert_null(confidence);
     *id = 0;
-    for (uint32_t i = 0; i < logits->n; i++) {
+    for (uint32_t i = 0; i < logits->n; i++)
         if (row[i] > row[*id]) *id = i;
-    }
     assert_int_equal(*id, logits->best);
     p->rows = p->rows * 31 + sp_hash64(row, logits->n * sizeof *row);
     return SP_OK;

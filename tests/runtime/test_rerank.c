@@ -28,9 +28,8 @@ static struct sp_package *open_model(const char *from, const char *lines)
     fprintf(f, "FROM %s\n%s", from, lines);
     assert_int_equal(fclose(f), 0);
     if (sp_package_open(&package, packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), &options,
-                        &err)) {
+                        &err))
         fail_msg("%s", err.text);
-    }
     return package;
 }
 
@@ -85,9 +84,8 @@ static void check_cases(struct sp_package *package, const struct sp_json *cases,
     all.query = sp_json_get_text(sp_json_at(cases, 0), "query");
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         if (strcmp(sp_json_get_text(sp_json_at(cases, i), "query"), all.query) != 0 ||
-            sp_json_get_text(sp_json_at(cases, i), "instruction")) {
+            sp_json_get_text(sp_json_at(cases, i), "instruction"))
             continue;
-        }
         documents[all.n_documents] = documents[i];
         alone[all.n_documents++] = alone[i];
     }

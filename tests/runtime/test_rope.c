@@ -15,9 +15,8 @@ enum { MAX_PAIRS = 256 };
 /* Float arithmetic may be off by a few units in the last place. */
 static void assert_near(float got, double want)
 {
-    if (fabs((double)got - want) > 4e-7 * fabs(want)) {
+    if (fabs((double)got - want) > 4e-7 * fabs(want))
         fail_msg("%.9g instead of %.9g", (double)got, want);
-    }
 }
 
 static void test_default_and_linear(void **state)

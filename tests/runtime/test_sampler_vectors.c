@@ -90,9 +90,8 @@ static void check_case(const struct sp_json *c, const char *line)
     struct sp_err err = {0};
     struct sp_logits row;
 
-    for (size_t i = 0; i < N_VOCAB; i++) {
+    for (size_t i = 0; i < N_VOCAB; i++)
         logits[i] = (float)(i * (size_t)number(c, "step") % (size_t)number(c, "modulus")) / 64;
-    }
     /* The history in two spans, which a scheduler's draft tokens make of it. */
     h.n_newer = h.n_older / 3;
     h.n_older -= h.n_newer;
@@ -100,9 +99,8 @@ static void check_case(const struct sp_json *c, const char *line)
     row = sp_logits_of(vector, logits, N_VOCAB);
     if (sp_sampling_check(&s, N_VOCAB, &err) ||
         sp_dry_breakers_open(&breakers, &s, N_VOCAB, &err) ||
-        sp_sampler_scratch_new(&scratch, N_VOCAB, vector, &err)) {
+        sp_sampler_scratch_new(&scratch, N_VOCAB, vector, &err))
         fail_msg("%s", err.text);
-    }
     h.breakers = breakers;
     if (sp_sampler_distribution(&d, scratch, &s, &row, &h, 5, &err)) fail_msg("%s", err.text);
     if (d.n != (size_t)number(c, "kept")) fail_msg("%zu tokens are kept: %s", d.n, line);
@@ -113,9 +111,8 @@ static void check_case(const struct sp_json *c, const char *line)
         assert_true(sp_json_to_i64(sp_json_at(pair, 0), &id));
         assert_true(sp_json_to_double(sp_json_at(pair, 1), &want));
         got = sp_distribution_at(&d, (uint32_t)id);
-        if (!(fabs(got - want) <= 1e-6 * want + 1e-12)) {
+        if (!(fabs(got - want) <= 1e-6 * want + 1e-12))
             fail_msg("p(%d) = %.9g, expected %.9g: %s", (int)id, got, want, line);
-        }
     }
     sp_distribution_release(&d);
     sp_dry_breakers_close(breakers);

@@ -57,9 +57,8 @@ static void smooth(struct sp_smoothing *applied, struct sp_plan *plan,
         if (sp_role_is_matrix(item->spec->role) && item->layout == SP_PANEL) item->to = SP_Q8;
     }
     assert_int_equal(sp_plan_smooth(applied, plan, smoothing, source, NULL), SP_OK);
-    for (size_t i = 0; i < plan->n_items; i++) {
+    for (size_t i = 0; i < plan->n_items; i++)
         if (plan->items[i].to == SP_Q8) plan->items[i].to = types[i];
-    }
     free(types);
 }
 
@@ -157,9 +156,8 @@ static struct rows logits(const char *path, const struct sp_source *source)
         fail_msg("%s: %s", path, err.text);
     lora = add_adapter(package, source);
     if (sp_session_open(&session, package, &options, &err) ||
-        sp_session_logits(session, ids, N_IDS, keep, &rows, &err)) {
+        sp_session_logits(session, ids, N_IDS, keep, &rows, &err))
         fail_msg("%s: %s", path, err.text);
-    }
     if (lora) {
         assert_int_equal(sp_session_set_lora(session, lora, 1, NULL), SP_OK);
         if (sp_session_logits(session, ids, N_IDS, keep, &rows, &err)) fail_msg("%s", err.text);

@@ -231,11 +231,9 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                  draft_len += 8) { /* auto, 7, 15 */
                 bool scalar = *k == &sp_kernels_ref;
                 if (scalar && draft_len != (threads == 1 ? 7 : 15)) continue;
-                if (!scalar &&
-                    !is_thread_count_tested(
-                        threads, place + (size_t)(draft_len - SP_DRAFT_LENGTH_AUTO) / 8)) {
+                if (!scalar && !is_thread_count_tested(
+                                   threads, place + (size_t)(draft_len - SP_DRAFT_LENGTH_AUTO) / 8))
                     continue;
-                }
                 struct sp_result r = generate_run(o.session, prompt, 60, 50, draft_len, true);
                 generate_assert_same(&r, &plain);
                 assert_counts(&r);

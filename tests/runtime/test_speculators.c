@@ -260,9 +260,8 @@ static const char *copying_modelfile(const char *name, bool nearly)
     old = scratch_read(path, &size);
     n_header = (size_t)sp_get64((const uint8_t *)old);
     end = size - 8 - n_header;
-    if (sp_safetensors_open(&target, TESTDATA "/speculators/target", NULL, &err)) {
+    if (sp_safetensors_open(&target, TESTDATA "/speculators/target", NULL, &err))
         fail_msg("%s", err.text);
-    }
     t = sp_safetensors_find(target, "model.embed_tokens.weight");
     assert_non_null(t);
     n_entry = (size_t)snprintf(entry, sizeof entry,

@@ -86,9 +86,8 @@ static void small(void **state)
         tokenizer_case_open(&t, json, strlen(json), NULL);
         for (size_t i = 0; i < sp_json_len(cases); i++)
             encode_row(&t, name, sp_json_at(cases, i));
-        for (size_t i = 0; i < sp_json_len(decodes); i++) {
+        for (size_t i = 0; i < sp_json_len(decodes); i++)
             decode_row(&t, name, sp_json_at(decodes, i));
-        }
         n += sp_json_len(cases) + sp_json_len(decodes);
         tokenizer_case_close(&t);
         free(json);
@@ -395,9 +394,8 @@ static void *encode_often(void *context)
     for (int i = 0; i < 500; i++) {
         uint32_t *ids = NULL;
         size_t n = 0;
-        if (sp_tokenizer_encode(task->t->tok, prose, strlen(prose), PARSE, &ids, &n, NULL)) {
+        if (sp_tokenizer_encode(task->t->tok, prose, strlen(prose), PARSE, &ids, &n, NULL))
             task->failed = true;
-        }
         if (task->n && task->n != n) task->failed = true;
         task->n = n;
         free(ids);

@@ -53,10 +53,9 @@ static void sorted(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t j = 0; j < sizeof masks / sizeof *masks; j++)
             assert_sorted(sizes[i], masks[j]);
-    }
 }
 
 int main(void)

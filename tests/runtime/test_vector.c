@@ -192,11 +192,9 @@ static void test_row_functions_agree(void **state)
 
     (void)state;
     for (int mode = 0; mode < N_MODES; mode++) {
-        for (size_t n = 0; n <= 100; n++) {
-            for (size_t offset = 0; offset < 8; offset++) {
+        for (size_t n = 0; n <= 100; n++)
+            for (size_t offset = 0; offset < 8; offset++)
                 check_rows(n, offset, (enum mode)mode, &seed);
-            }
-        }
         check_rows(1024, 0, (enum mode)mode, &seed);
         check_rows(1087, 3, (enum mode)mode, &seed);
     }

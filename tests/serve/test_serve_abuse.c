@@ -43,9 +43,8 @@ static long memory_mb(const struct server *s, const char *key)
     snprintf(path, sizeof path, "/proc/%ld/status", (long)s->pid);
     f = fopen(path, "r");
     assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
+    while (fgets(line, sizeof line, f))
         if (strncmp(line, key, strlen(key)) == 0) kb = strtol(line + strlen(key) + 1, NULL, 10);
-    }
     fclose(f);
     assert_true(kb >= 0);
     return kb / 1024;

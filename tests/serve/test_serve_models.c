@@ -70,10 +70,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    for (size_t i = 0; i < N_MODELS; i++) {
+    for (size_t i = 0; i < N_MODELS; i++)
         for (size_t seed = 0; seed < N_SEEDS; seed++)
             free(answers[i][seed]);
-    }
     return served_teardown(state);
 }
 

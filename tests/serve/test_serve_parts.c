@@ -66,9 +66,8 @@ static void test_structured_output(void **state)
     struct sp_json *json;
 
     (void)state;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_structured(all[i].path, all[i].body, all[i].at, all[i].text);
-    }
     json = served_post("/v1/chat/completions",
                        "{" CHAT
                        "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");

@@ -205,9 +205,8 @@ static void test_refusals(void **state)
         if (q->status == 405) assert_non_null(strstr(r.head, "\r\nAllow: "));
         json = http_reply_json(r, q->status);
         says = json_text(json, ollama ? "error" : "error.message");
-        if (strstr(says, q->says) == NULL) {
+        if (strstr(says, q->says) == NULL)
             fail_msg("%s %s: \"%s\", expected \"%s\"", q->path, q->body, says, q->says);
-        }
         if (!ollama) {
             assert_string_equal(json_text(json, "error.type"),
                                 q->status < 500 ? "invalid_request_error" : "server_error");

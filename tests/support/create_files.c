@@ -51,9 +51,8 @@ size_t create_count_files(void)
     size_t n = 0;
 
     assert_non_null(dir);
-    while ((e = readdir(dir)) != NULL) {
+    while ((e = readdir(dir)) != NULL)
         n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    }
     closedir(dir);
     return n;
 }
@@ -136,12 +135,10 @@ struct sp_pack *create_open(const char *path)
     struct sp_err err = {0};
     enum sp_status st = sp_pack_open(&pack, path, &err);
 
-    for (size_t i = 0; !st && i < sp_pack_n_tensors(pack); i++) {
+    for (size_t i = 0; !st && i < sp_pack_n_tensors(pack); i++)
         st = sp_pack_check_tensor(pack, i, &err);
-    }
-    for (size_t i = 0; !st && i < sp_pack_n_sections(pack); i++) {
+    for (size_t i = 0; !st && i < sp_pack_n_sections(pack); i++)
         st = sp_pack_check_section(pack, i, &err);
-    }
     if (!st) st = sp_pairing_record_check(pack, &err);
     if (st) fail_msg("%s", err.text);
     return pack;

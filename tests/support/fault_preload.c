@@ -67,9 +67,8 @@ static bool counts(const char *name, const char *group)
     size_t len = strlen(name);
 
     if (strcmp(counted, group) == 0) return true;
-    for (const char *at = counted; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0)) {
+    for (const char *at = counted; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0))
         if (strcspn(at, ",") == len && strncmp(at, name, len) == 0) return true;
-    }
     return false;
 }
 

@@ -19,9 +19,8 @@ struct generate_fixture generate_open(const char *path, const char *kernels, uns
                                      .huge_pages = n_threads > 1};
 
     if (sp_package_open(&g.package, path, &how, &err) ||
-        sp_session_open(&g.session, g.package, options, &err)) {
+        sp_session_open(&g.session, g.package, options, &err))
         fail_msg("%s: %s", path, err.text);
-    }
     return g;
 }
 
@@ -83,9 +82,8 @@ void generate_assert_same_proposal(struct sp_session *used, struct sp_session *f
     struct sp_err err = {0};
 
     if (sp_session_draft_logits(used, ids, n + 1, n_steps, keep_row, &a, &err) ||
-        sp_session_draft_logits(fresh, ids, n + 1, n_steps, keep_row, &b, &err)) {
+        sp_session_draft_logits(fresh, ids, n + 1, n_steps, keep_row, &b, &err))
         fail_msg("%s", err.text);
-    }
     assert_memory_equal(a, b, n_steps * width * sizeof *a);
     free(a);
     free(b);

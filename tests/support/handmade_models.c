@@ -237,11 +237,10 @@ void handmade_qwen3_5(const char *folder, const struct handmade_options *how)
         char prefix[32];
         snprintf(prefix, sizeof prefix, "model.layers.%u.", i);
         vector(w, prefix, "input_layernorm.weight", H, norm, 0.25f);
-        if (i % 2) {
+        if (i % 2)
             attention(w, prefix, norm, how->mixing);
-        } else {
+        else
             delta(w, prefix, how);
-        }
         mlp(w, prefix, norm, how->mixing);
     }
     vector(w, "model.", "norm.weight", H, norm, 0.05f);

@@ -118,16 +118,14 @@ static size_t n_running;
 
 static void kill_running(void)
 {
-    for (size_t i = 0; i < n_running; i++) {
+    for (size_t i = 0; i < n_running; i++)
         if (running[i] > 0) kill(running[i], SIGKILL);
-    }
 }
 
 static void note_ended(pid_t pid)
 {
-    for (size_t i = 0; i < n_running; i++) {
+    for (size_t i = 0; i < n_running; i++)
         if (running[i] == pid) running[i] = 0;
-    }
 }
 
 struct server server_start(const char *packed, const char *const *options)
@@ -266,9 +264,8 @@ struct http_reply client_receive(int fd)
     end[2] = '\0';
     r.body = end + 4;
     r.size = size - (size_t)(r.body - r.head);
-    if (strstr(r.head, "\r\nTransfer-Encoding: chunked\r\n") != NULL) {
+    if (strstr(r.head, "\r\nTransfer-Encoding: chunked\r\n") != NULL)
         r.size = join_chunks(r.body, r.size, &r.chunked);
-    }
     return r;
 }
 
@@ -316,13 +313,11 @@ struct sp_json *http_reply_json(struct http_reply reply, int status)
     struct sp_json *json = NULL;
     struct sp_err err = {0};
 
-    if (reply.status != status) {
+    if (reply.status != status)
         fail_msg("status %d, expected %d: %s", reply.status, status, reply.body);
-    }
     assert_non_null(strstr(reply.head, "\r\nContent-Type: application/json\r\n"));
-    if (sp_json_parse(&json, reply.body, reply.size, SP_JSON_STRICT, &err)) {
+    if (sp_json_parse(&json, reply.body, reply.size, SP_JSON_STRICT, &err))
         fail_msg("%s in %s", err.text, reply.body);
-    }
     http_reply_release(&reply);
     return json;
 }

@@ -126,9 +126,8 @@ static size_t count_failures(size_t *n, const struct template_cases *what)
         if (end == at) continue;
         line = parse(at, (size_t)(end - at));
         ++*n;
-        if (!passes(what, vars, line) && failures++ < SHOWN) {
+        if (!passes(what, vars, line) && failures++ < SHOWN)
             printf("line %zu: %.*s\n", *n, (int)(end - at < 1500 ? end - at : 1500), at);
-        }
         sp_json_free(line);
     }
     sp_json_free(vars);

@@ -23,9 +23,8 @@ void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size
     memset(t, 0, sizeof *t);
     if (sp_vocab_compile(&t->blob, &t->blob_size, json, size, config, config ? strlen(config) : 0,
                          NULL, &err) ||
-        sp_tokenizer_open(&t->tok, t->blob, t->blob_size, &err)) {
+        sp_tokenizer_open(&t->tok, t->blob, t->blob_size, &err))
         fail_msg("%s", err.text);
-    }
 }
 
 void tokenizer_case_close(struct tokenizer_case *t)
@@ -68,9 +67,8 @@ void expect_ids(const struct tokenizer_case *t, const char *where, const char *t
     uint32_t *found = NULL;
     size_t n_found;
 
-    if (sp_tokenizer_encode(t->tok, text, size, flags, &found, &n_found, &err)) {
+    if (sp_tokenizer_encode(t->tok, text, size, flags, &found, &n_found, &err))
         fail_msg("%s: %s", where, err.text);
-    }
     compare_ids(where, found, n_found, ids, n);
     free(found);
 }
@@ -92,9 +90,8 @@ static char *stream(const struct tokenizer_case *t, const char *where, const uin
         enum sp_status st = i < n ? sp_detokenizer_feed(detok, ids[i], &part, &part_size, &err)
                                   : sp_detokenizer_flush(detok, &part, &part_size, &err);
         if (st) fail_msg("%s: %s", where, err.text);
-        if (sp_utf8_valid(part, part_size) != part_size) {
+        if (sp_utf8_valid(part, part_size) != part_size)
             fail_msg("%s: part %zu of the stream is not valid UTF-8", where, i);
-        }
         all = realloc(all, room += part_size);
         assert_non_null(all);
         memcpy(all + *size, part, part_size);
@@ -111,12 +108,10 @@ void expect_text(const struct tokenizer_case *t, const char *where, const uint32
     char *found = NULL, *streamed;
     size_t found_size, streamed_size;
 
-    if (sp_tokenizer_decode(t->tok, ids, n, skip_special, &found, &found_size, &err)) {
+    if (sp_tokenizer_decode(t->tok, ids, n, skip_special, &found, &found_size, &err))
         fail_msg("%s: %s", where, err.text);
-    }
-    if (found_size != size || memcmp(found, text, size) != 0) {
+    if (found_size != size || memcmp(found, text, size) != 0)
         fail_msg("%s: \"%s\", expected \"%s\"", where, found, text);
-    }
     streamed = stream(t, where, ids, n, skip_special, &streamed_size);
     if (same_stream && (streamed_size != size || memcmp(streamed, text, size) != 0)) {
         fail_msg("%s: streamed \"%.*s\", expected \"%s\"", where, (int)streamed_size, streamed,
@@ -156,9 +151,8 @@ char *read_zstd(const char *path, size_t size)
     if (frame == NULL) return NULL;
     content = malloc(size + 1);
     assert_non_null(content);
-    if (sp_decompress(content, size, (const uint8_t *)frame, frame_size, &err)) {
+    if (sp_decompress(content, size, (const uint8_t *)frame, frame_size, &err))
         fail_msg("%s: %s", path, err.text);
-    }
     content[size] = '\0';
     free(frame);
     return content;

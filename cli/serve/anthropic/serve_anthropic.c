@@ -60,9 +60,8 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
     enum sp_status st;
 
     if (budget == NULL) return check_reasons(request, err);
-    if (strcmp(type, "enabled") != 0) {
+    if (strcmp(type, "enabled") != 0)
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens requires \"type\": \"enabled\"");
-    }
     if (sp_json_to_i64(budget, &n) && n < 1) {
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens is %" PRId64 ", expected 1 or more",
                        n);
@@ -149,9 +148,8 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 
     if (st) return st;
     edits = sp_json_get(management, "edits");
-    if (edits != NULL && sp_json_kind(edits) != SP_JSON_ARRAY) {
+    if (edits != NULL && sp_json_kind(edits) != SP_JSON_ARRAY)
         return expected("context_management.edits", edits, "an array", err);
-    }
     for (size_t i = 0; i < sp_json_len(edits); i++) {
         const char *type = sp_json_get_text(sp_json_at(edits, i), "type");
         if (type && strncmp(type, "clear_thinking", strlen("clear_thinking")) == 0) continue;
@@ -180,9 +178,8 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
                        "tools of type %s are not supported, only those with an input_schema", type);
     }
     if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "missing name");
-    if (sp_json_kind(schema) != SP_JSON_OBJECT) {
+    if (sp_json_kind(schema) != SP_JSON_OBJECT)
         return expected("input_schema", schema, "an object", err);
-    }
     if ((st = sp_serve_refuse(tool, tool_refusals, err))) return st;
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "type", "function");
@@ -204,9 +201,8 @@ static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err
     struct sp_json_draft draft;
     enum sp_status st;
 
-    if (tools != NULL && sp_json_kind(tools) != SP_JSON_ARRAY) {
+    if (tools != NULL && sp_json_kind(tools) != SP_JSON_ARRAY)
         return expected("tools", tools, "an array", err);
-    }
     if (sp_json_len(tools) == 0) return SP_OK;
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');
@@ -262,9 +258,8 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, 
         (st = read_edits(request->body, err)) || (st = read_thinking(request, err)) ||
         (st = read_output(request, err)) || (st = read_tools(request, err)) ||
         (st = read_choice(request, err)) ||
-        (st = sp_serve_anthropic_read_messages(request, c, err))) {
+        (st = sp_serve_anthropic_read_messages(request, c, err)))
         return st;
-    }
     if (request->partial.len == 0) return SP_OK;
     if (request->think) {
         return sp_fail(err, SP_E_INPUT,
@@ -286,13 +281,11 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct 
     enum sp_status st;
 
     if (max == NULL) return expected("max_tokens", max, "a number", err);
-    if (sp_json_to_i64(max, &n) && n < 1) {
+    if (sp_json_to_i64(max, &n) && n < 1)
         return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
-    }
     if ((st = sp_request_settings_read(&request->settings, request->body, settings, err)) ||
-        (st = sp_json_get_bool(request->body, "stream", &request->stream, err))) {
+        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)))
         return st;
-    }
     if (stops != NULL && sp_json_kind(stops) != SP_JSON_ARRAY)
         return expected("stop_sequences", stops, "an array", err);
     if ((st = sp_request_settings_read_stops(&request->settings, stops, err))) {

@@ -26,9 +26,8 @@ static enum sp_status add_text(struct sp_strbuf *to, const struct sp_json *value
     enum sp_status st = SP_OK;
 
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "missing text");
-    if (!parts && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
+    if (!parts && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n')
         st = sp_strbuf_append(to, "\n", 1, err);
-    }
     return st ? st : sp_strbuf_append(to, text, size, err);
 }
 
@@ -78,13 +77,11 @@ static enum sp_status add_call(struct turn *turn, const struct sp_json *block, s
 
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const char *text = sp_json_to_string(sp_json_get(block, needed[i]), NULL);
-        if (text == NULL || *text == '\0') {
+        if (text == NULL || *text == '\0')
             return sp_fail(err, SP_E_INPUT, "tool_use has no %s", needed[i]);
-        }
     }
-    if (sp_json_kind(sp_json_get(block, "input")) != SP_JSON_OBJECT) {
+    if (sp_json_kind(sp_json_get(block, "input")) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "tool_use has no input object");
-    }
     st = sp_grow(&turn->calls, &turn->cap_calls, turn->n_calls + 1, sizeof *turn->calls, err);
     if (st == SP_OK) turn->calls[turn->n_calls++] = block;
     return st;
@@ -116,9 +113,8 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
     bool is_error = false;
     enum sp_status st;
 
-    if (sp_json_to_string(id, NULL) == NULL) {
+    if (sp_json_to_string(id, NULL) == NULL)
         return sp_fail(err, SP_E_INPUT, "tool_result has no tool_use_id");
-    }
     st = sp_json_get_bool(block, "is_error", &is_error, err);
     if (!st && content != NULL) st = join(&text, content, err);
     if (!st) {
@@ -145,9 +141,8 @@ static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, str
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "role", turn->role);
         sp_json_out_string(out, "content", turn->text.len ? turn->text.at : "", turn->text.len);
-        if (turn->reasoning.len > 0) {
+        if (turn->reasoning.len > 0)
             sp_json_out_string(out, "reasoning_content", turn->reasoning.at, turn->reasoning.len);
-        }
         if (turn->n_calls > 0) sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < turn->n_calls && !st; i++)
             st = write_call(out, turn->calls[i], err);
@@ -168,9 +163,8 @@ static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
     bool assistant = strcmp(turn->role, "assistant") == 0;
     const char *type = type_of(block);
 
-    if (type && strcmp(type, "text") == 0) {
+    if (type && strcmp(type, "text") == 0)
         return add_text(&turn->text, sp_json_get(block, "text"), assistant, err);
-    }
     if (type && strcmp(type, "tool_result") == 0 && strcmp(turn->role, "user") == 0) {
         turn->has_results = true;
         return write_result(out, block, err);
@@ -202,9 +196,8 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
     }
     if (turn->role && strcmp(turn->role, role) != 0 && (st = write_turn(out, turn, err))) return st;
     turn->role = role;
-    if (sp_json_kind(content) == SP_JSON_STRING) {
+    if (sp_json_kind(content) == SP_JSON_STRING)
         return add_text(&turn->text, content, strcmp(role, "assistant") == 0, err);
-    }
     if (sp_json_kind(content) != SP_JSON_ARRAY) return no_content(content, err);
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         st = add_block(out, turn, sp_json_at(content, i), err);
@@ -217,9 +210,8 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
 static enum sp_status begin_answer(struct sp_serve_request *request, struct turn *turn,
                                    struct sp_err *err)
 {
-    if (turn->n_calls > 0) {
+    if (turn->n_calls > 0)
         return sp_fail(err, SP_E_INPUT, "the last message has tool calls without results");
-    }
     if (turn->reasoning.len > 0) {
         return sp_fail(
             err, SP_E_UNSUPPORTED,

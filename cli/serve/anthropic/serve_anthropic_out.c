@@ -18,9 +18,8 @@ static void begin_error(struct sp_json_out *out, int status, const char *sentenc
     };
     const char *type = "api_error";
 
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].status == status) type = types[i].type;
-    }
     sp_json_out_begin(out, "error", '{');
     sp_json_out_text(out, "type", type);
     sp_json_out_text(out, "message", sentence);
@@ -81,9 +80,8 @@ static const char *stop_of(const struct sp_serve_response *r, const struct sp_re
     if (result->stop != SP_STOP_TEXT) return NULL;
     stop = r->request->settings.stops[result->stop_index];
     if (sp_json_kind(stops) == SP_JSON_STRING) return stop;
-    for (size_t i = 0; i < sp_json_len(stops); i++) {
+    for (size_t i = 0; i < sp_json_len(stops); i++)
         if (strcmp(sp_json_to_string(sp_json_at(stops, i), NULL), stop) == 0) return stop;
-    }
     return NULL;
 }
 
@@ -92,17 +90,16 @@ static void write_stop(struct sp_serve_response *r, const struct sp_result *resu
 {
     const char *stop = result ? stop_of(r, result) : NULL, *reason = "end_turn";
 
-    if (result == NULL) {
+    if (result == NULL)
         reason = NULL;
-    } else if (result->stop == SP_STOP_LENGTH) {
+    else if (result->stop == SP_STOP_LENGTH)
         reason = "max_tokens";
-    } else if (result->stop == SP_STOP_CONTEXT || result->stop == SP_STOP_MEMORY) {
+    else if (result->stop == SP_STOP_CONTEXT || result->stop == SP_STOP_MEMORY)
         reason = "model_context_window_exceeded";
-    } else if (stop != NULL) {
+    else if (stop != NULL)
         reason = "stop_sequence";
-    } else if (r->message->n_calls > 0) {
+    else if (r->message->n_calls > 0)
         reason = "tool_use";
-    }
     sp_json_out_text(&r->out, "stop_reason", reason);
     sp_json_out_text(&r->out, "stop_sequence", stop);
 }

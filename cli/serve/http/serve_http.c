@@ -224,9 +224,8 @@ static bool add_headers(struct MHD_Response *response, const struct sp_http_conn
         {MHD_HTTP_HEADER_VARY, shared ? "Origin" : NULL},
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!add_header(response, rows[i].name, rows[i].value)) return false;
-    }
     return true;
 }
 
@@ -464,9 +463,8 @@ static void *accept_connections(void *context)
     fds[l->n] = (struct pollfd){.fd = http->wake[0], .events = POLLIN};
     while (poll(fds, (nfds_t)l->n + 1, -1) >= 0 || errno == EINTR) {
         if (fds[l->n].revents) break;
-        for (size_t i = 0; i < l->n; i++) {
+        for (size_t i = 0; i < l->n; i++)
             if (fds[i].revents) accept_one(http, &l->at[i]);
-        }
     }
     return NULL;
 }
@@ -480,9 +478,8 @@ static enum sp_status start_accepting(struct sp_http *http, struct sp_err *err)
     if (pipe(http->wake)) return sp_fail(err, SP_E_IO, "cannot create a pipe: %s", strerror(errno));
     (void)fcntl(http->wake[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(http->wake[1], F_SETFD, FD_CLOEXEC);
-    if (pthread_create(&http->acceptor, NULL, accept_connections, http)) {
+    if (pthread_create(&http->acceptor, NULL, accept_connections, http))
         return sp_fail(err, SP_E_NOMEM, "cannot create the thread that accepts connections");
-    }
     http->accepts = true;
     return SP_OK;
 }

@@ -41,9 +41,8 @@ static enum sp_status add(struct sp_listeners *out, int fd, const char *host, st
     socklen_t len = sizeof address;
     char own[128], port[16] = "";
 
-    if (getsockname(fd, (struct sockaddr *)&address, &len)) {
+    if (getsockname(fd, (struct sockaddr *)&address, &len))
         return sp_fail(err, SP_E_IO, "cannot read the address of a socket: %s", strerror(errno));
-    }
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     *l = (struct sp_listener){.fd = fd, .local = address.ss_family == AF_UNIX};
     if (l->local) {
@@ -52,9 +51,8 @@ static enum sp_status add(struct sp_listeners *out, int fd, const char *host, st
     } else {
         bool bracket;
         if (getnameinfo((struct sockaddr *)&address, len, own, sizeof own, port, sizeof port,
-                        NI_NUMERICHOST | NI_NUMERICSERV)) {
+                        NI_NUMERICHOST | NI_NUMERICSERV))
             return sp_fail(err, SP_E_IO, "the address of a socket is not known");
-        }
         if (host == NULL) host = own;
         bracket = strchr(host, ':') != NULL;
         snprintf(l->url, sizeof l->url, "http://%s%.255s%s:%s", bracket ? "[" : "", host,
@@ -93,9 +91,8 @@ static enum sp_status listen_tcp(struct sp_listeners *out, const char *host, uns
     int code;
 
     snprintf(number, sizeof number, "%u", port);
-    if ((code = getaddrinfo(host, number, &hints, &found))) {
+    if ((code = getaddrinfo(host, number, &hints, &found)))
         return sp_fail(err, SP_E_USAGE, "--host %s: %s", host, gai_strerror(code));
-    }
     st = add_bound(out, found->ai_family, found->ai_addr, found->ai_addrlen, host, err);
     freeaddrinfo(found);
     if (st) sp_context(err, "--host %s --port %u", host, port);
@@ -108,9 +105,8 @@ static void remove_stale(const struct sockaddr_un *address)
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     if (fd < 0) return;
-    if (connect(fd, (const struct sockaddr *)address, sizeof *address) && errno == ECONNREFUSED) {
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) && errno == ECONNREFUSED)
         (void)unlink(address->sun_path);
-    }
     close(fd);
 }
 
@@ -161,9 +157,8 @@ enum sp_status sp_listen_activated(struct sp_listeners *out, struct sp_err *err)
     long n = n_passed();
     enum sp_status st;
 
-    if (n > SP_LISTEN_MAX) {
+    if (n > SP_LISTEN_MAX)
         return sp_fail(err, SP_E_USAGE, "LISTEN_FDS is %ld, expected at most %d", n, SP_LISTEN_MAX);
-    }
     for (int fd = FIRST_PASSED_FD; fd < FIRST_PASSED_FD + n; fd++) {
         int listens = 0;
         socklen_t len = sizeof listens;

@@ -10,9 +10,8 @@ static enum sp_status add(struct sp_serve_adapters *a, const char *value, struct
     const char *at = strchr(value, '=');
     enum sp_status st;
 
-    if (at == NULL || at == value || at[1] == '\0') {
+    if (at == NULL || at == value || at[1] == '\0')
         return sp_fail(err, SP_E_USAGE, "--adapter: \"%s\", expected NAME=PATH", value);
-    }
     if ((st = sp_copy_text(&a->names[a->n], value, (size_t)(at - value), err))) return st;
     a->paths[a->n++] = at + 1;
     for (size_t i = 0; i + 1 < a->n; i++) {

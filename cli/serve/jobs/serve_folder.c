@@ -59,9 +59,8 @@ static enum sp_status check(bool *is_packed, const char *path, struct sp_err *er
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return SP_OK;
     if ((st = sp_file_open(&file, path, err))) return st;
     if (sp_file_size(file) >= sizeof bytes &&
-        !(st = sp_file_read_at(file, 0, bytes, sizeof bytes, err))) {
+        !(st = sp_file_read_at(file, 0, bytes, sizeof bytes, err)))
         *is_packed = memcmp(bytes, sp_pack_magic, sizeof bytes) == 0;
-    }
     sp_file_close(file);
     return st;
 }

@@ -117,11 +117,10 @@ static void fail(struct answer_run *a, int status, const char *code, const char 
 
     if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, sentence, &started) || !open_out(a))
         return;
-    if (started) {
+    if (started)
         d->fail_stream(&a->response, &failure);
-    } else {
+    else
         d->fail(&a->response.out, &failure);
-    }
     if (close_out(a)) sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
     drop_out(a);
 }
@@ -173,12 +172,10 @@ static bool is_end(const struct answer_run *a, uint32_t id)
 {
     const struct sp_package_info *info = &a->job->request.model->generation->info;
 
-    for (size_t i = 0; i < a->request.n_end_ids; i++) {
+    for (size_t i = 0; i < a->request.n_end_ids; i++)
         if (a->request.end_ids[i] == id) return true;
-    }
-    for (size_t i = 0; i < info->n_eos; i++) {
+    for (size_t i = 0; i < info->n_eos; i++)
         if (info->eos[i] == id) return true;
-    }
     return false;
 }
 
@@ -203,11 +200,10 @@ static void count_token(struct answer_run *a)
     const size_t model = a->job->request.model->number;
     double now = sp_seconds();
 
-    if (a->token_at > 0) {
+    if (a->token_at > 0)
         sp_serve_metrics_next_token(a->serve->metrics, model, now - a->token_at);
-    } else {
+    else
         sp_serve_metrics_first_token(a->serve->metrics, model, now - a->job->arrived_at);
-    }
     a->token_at = now;
 }
 
@@ -217,9 +213,7 @@ static int on_token(void *context, const struct sp_token *token)
 
     count_token(a);
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
-    if (!is_end(a, token->id)) {
-        sp_chat_reader_count_token(a->reader);
-    }
+    if (!is_end(a, token->id)) sp_chat_reader_count_token(a->reader);
     /* With the prompt's tokens come all of the answer, as clients expect that split them by number.
      */
     if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
@@ -337,9 +331,8 @@ static void finish(struct answer_run *a)
     }
     a->sent = true;
     if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message, is_first(a),
-                            a->repetition.period)) {
+                            a->repetition.period))
         return;
-    }
     close_all(a);
     sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
 }
@@ -453,9 +446,8 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
     st = sp_session_generate(g->session, &a->request, &a->result, err);
     if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
-    if (!st && request->echo) {
+    if (!st && request->echo)
         st = sp_strbuf_append(&a->echo, a->result.text, a->result.text_size, err);
-    }
     sp_chat_reader_answer(a->reader, &a->message);
     return st;
 }

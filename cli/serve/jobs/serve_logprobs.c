@@ -55,9 +55,8 @@ enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size, const struct s
         *size = 1;
         return sp_copy_text(bytes, (const char *)&byte, 1, NULL);
     }
-    if (!info.added && sp_utf8_valid(info.bytes, info.len) == info.len) {
+    if (!info.added && sp_utf8_valid(info.bytes, info.len) == info.len)
         return decode_second(bytes, size, package, id);
-    }
     *size = info.len;
     return sp_copy_text(bytes, info.bytes, info.len, NULL);
 }

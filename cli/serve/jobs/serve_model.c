@@ -63,9 +63,8 @@ static enum sp_status read_settings(struct sp_serve_file *f, const struct sp_pac
     enum sp_status st;
 
     if ((st = sp_settings_complete(&settings, options->args, pack, err)) ||
-        (st = sp_conversation_open(&conversation, pack, false, options->system, &unused, err))) {
+        (st = sp_conversation_open(&conversation, pack, false, options->system, &unused, err)))
         goto done;
-    }
     f->max_context = max;
     if (settings.n_context > 0 && (size_t)settings.n_context < max)
         f->max_context = (size_t)settings.n_context;

@@ -94,9 +94,8 @@ static const char *main_type(const struct sp_part_facts *target)
 {
     uint32_t best = SP_F32;
 
-    for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
+    for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++)
         if (target->size_of_type[d] > target->size_of_type[best]) best = d;
-    }
     return sp_dtype_info((enum sp_dtype)best)->name;
 }
 
@@ -236,11 +235,10 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
     sp_json_out_begin(out, "capabilities", '[');
     if (!target->config.bidirectional && !target->config.headless)
         sp_json_out_text(out, NULL, "completion");
-    if (target->config.pooling.mode == SP_POOL_RANK) {
+    if (target->config.pooling.mode == SP_POOL_RANK)
         sp_json_out_text(out, NULL, "rerank");
-    } else if (target->config.pooling.mode) {
+    else if (target->config.pooling.mode)
         sp_json_out_text(out, NULL, "embedding");
-    }
     if (m->file.inserts) sp_json_out_text(out, NULL, "insert");
     if (m->file.facts.has_tool_calls) sp_json_out_text(out, NULL, "tools");
     if (m->file.facts.has_reasoning) sp_json_out_text(out, NULL, "thinking");

@@ -148,13 +148,11 @@ static void *run_closer(void *context)
     double seconds;
 
     lock(m);
-    while (!m->ends) {
-        if ((model = find_expired(m, &seconds)) != NULL) {
+    while (!m->ends)
+        if ((model = find_expired(m, &seconds)) != NULL)
             close_model(m, model);
-        } else {
+        else
             wait_for(m, seconds);
-        }
-    }
     pthread_mutex_unlock(&m->lock);
     return NULL;
 }
@@ -217,9 +215,8 @@ void sp_serve_models_unlock(struct sp_serve_models *m)
 
 struct sp_serve_model *sp_serve_models_find(const struct sp_serve_models *m, const char *name)
 {
-    for (size_t i = 0; i < m->options.n_models; i++) {
+    for (size_t i = 0; i < m->options.n_models; i++)
         if (sp_serve_model_find_name(&m->options.models[i], name)) return &m->options.models[i];
-    }
     return NULL;
 }
 
@@ -273,9 +270,8 @@ static bool is_next(const struct sp_serve_models *m, const struct waiter *waiter
  * model can neither be used nor opened now. */
 static bool make_place(struct sp_serve_models *m, const struct sp_serve_model *model)
 {
-    while (!model->use.is_open && !model->use.is_changing && m->n_open >= m->options.max_open) {
+    while (!model->use.is_open && !model->use.is_changing && m->n_open >= m->options.max_open)
         if (!close_oldest(m)) return false;
-    }
     return !model->use.is_changing;
 }
 

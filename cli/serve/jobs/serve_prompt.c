@@ -68,9 +68,8 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
     if ((st = print(&to->messages, r, request->messages, err)) ||
         (st = print(&to->tools, r, request->tools, err)) ||
         (st = print(&to->kwargs, r, request->kwargs, err)) ||
-        (st = print(&to->prompt, r, request->prompt, err))) {
+        (st = print(&to->prompt, r, request->prompt, err)))
         return st;
-    }
     return print(&to->suffix, r, request->suffix, err);
 }
 

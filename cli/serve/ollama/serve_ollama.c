@@ -24,9 +24,7 @@ static enum sp_status read_think(struct sp_serve_request *request, struct sp_err
 
     if (think == NULL) return SP_OK;
     request->is_think_set = true;
-    if (level != NULL) {
-        return sp_serve_set_think_level(request, "think", level, err);
-    }
+    if (level != NULL) return sp_serve_set_think_level(request, "think", level, err);
     if (!sp_json_to_bool(think, &request->think)) {
         return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false or a level",
                        sp_json_kind_name(sp_json_kind(think)));
@@ -40,9 +38,8 @@ static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_
     enum sp_status st;
 
     if ((st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
-        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n, err))) {
+        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n, err)))
         return st;
-    }
     request->n_top = request->logprobs ? (unsigned)n : 0;
     return SP_OK;
 }
@@ -68,9 +65,8 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
         (st = read_think(request, err)) || (st = read_logprobs(request, err)) ||
-        (st = sp_serve_ollama_read_response_format(request, err))) {
+        (st = sp_serve_ollama_read_response_format(request, err)))
         return st;
-    }
     /* Other options configure ollama's server and have no effect here. */
     if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
                                        err)) ||
@@ -98,9 +94,8 @@ static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err 
                        request->model->names[0]);
     }
     if ((st = check_reasons(request, err)) || (st = sp_serve_read_tools(request, err)) ||
-        (st = sp_serve_check_functions(request, err))) {
+        (st = sp_serve_check_functions(request, err)))
         return st;
-    }
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 
@@ -135,9 +130,8 @@ static enum sp_status read_gap(struct sp_serve_request *request, const struct sp
         return SP_OK;
     }
     if ((st = sp_serve_model_check_infill(request->model, "suffix", err)) ||
-        (st = sp_serve_request_take_prompts(request, 1, err))) {
+        (st = sp_serve_request_take_prompts(request, 1, err)))
         return st;
-    }
     request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
     return SP_OK;
 }
@@ -167,13 +161,11 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
         (st = read_text(&system, request->body, "system", err)) ||
         (st = read_text(&suffix, request->body, "suffix", err)) ||
         (st = read_text(&template, request->body, "template", err)) ||
-        (st = sp_json_get_bool(request->body, "raw", &raw, err))) {
+        (st = sp_json_get_bool(request->body, "raw", &raw, err)))
         return st;
-    }
     if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
-    if (raw && (system || suffix || template)) {
+    if (raw && (system || suffix || template))
         return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
-    }
     if ((st = read_template(request, template, err)) || (st = check_reasons(request, err)))
         return st;
     if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
@@ -222,9 +214,8 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     sp_json_out_begin(out, "function", '{');
     sp_json_out_u64(out, "index", index);
     sp_json_out_text(out, "name", call->name);
-    if (sp_json_out_value(out, "arguments", arguments, NULL)) {
+    if (sp_json_out_value(out, "arguments", arguments, NULL))
         sp_json_out_text(out, "arguments", call->arguments);
-    }
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
     sp_json_free(arguments);
@@ -246,9 +237,8 @@ static void write_text(struct sp_json_out *out, enum endpoint endpoint, const st
     }
     sp_json_out_string(out, endpoint == CHAT ? "content" : "response",
                        sent->n_content ? sent->content : "", sent->n_content);
-    if (sent->n_reasoning > 0) {
+    if (sent->n_reasoning > 0)
         sp_json_out_string(out, "thinking", sent->reasoning, sent->n_reasoning);
-    }
     if (endpoint == TEXT) return;
     if (sent->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');

@@ -35,9 +35,8 @@ static enum sp_status read_extra(struct sp_serve_request *request, struct sp_err
     }
     for (size_t i = 0; i < sp_json_len(extra); i++) {
         const struct sp_json *at = sp_json_at(extra, i);
-        if (sp_json_kind(at) != SP_JSON_OBJECT || sp_json_get(at, "text") == NULL) {
+        if (sp_json_kind(at) != SP_JSON_OBJECT || sp_json_get(at, "text") == NULL)
             return sp_fail(err, SP_E_INPUT, "input_extra[%zu]: expected an object with text", i);
-        }
         if ((st = read_string(&unused, at, "text", err)) ||
             (st = read_string(&unused, at, "filename", err))) {
             sp_context(err, "input_extra[%zu]", i);
@@ -72,9 +71,8 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
         (st = read_string(&prefix, request->body, "input_prefix", err)) ||
         (st = read_string(&request->suffix, request->body, "input_suffix", err)) ||
         (st = read_string(&request->begun, request->body, "prompt", err)) ||
-        (st = read_extra(request, err))) {
+        (st = read_extra(request, err)))
         return st;
-    }
     if (prefix == NULL || request->suffix == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s is missing",
                        prefix == NULL ? "input_prefix" : "input_suffix");

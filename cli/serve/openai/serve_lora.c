@@ -12,18 +12,16 @@ static enum sp_status read_entry(struct sp_serve_request *request, const struct 
     enum sp_status st;
 
     if (sp_json_kind(entry) != SP_JSON_OBJECT || sp_json_get(entry, "id") == NULL ||
-        sp_json_get(entry, "scale") == NULL) {
+        sp_json_get(entry, "scale") == NULL)
         return sp_fail(err, SP_E_INPUT, "expected an object with id and scale");
-    }
     if (model->n_adapters == 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s",
                        model->generation->lora ? "all requests use the adapter of --adapter"
                                                : "the server has no adapters (--adapter)");
     }
     if ((st = sp_json_get_i64(entry, "id", 0, (int64_t)model->n_adapters - 1, &id, err)) ||
-        (st = sp_json_get_double(entry, "scale", -MOST_SCALE, MOST_SCALE, &scale, err))) {
+        (st = sp_json_get_double(entry, "scale", -MOST_SCALE, MOST_SCALE, &scale, err)))
         return st;
-    }
     if ((float)scale == 0) return SP_OK;
     if (request->lora) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -51,9 +49,8 @@ enum sp_status sp_serve_openai_read_lora(struct sp_serve_request *request, struc
             return st;
         }
     }
-    if (sp_json_len(list) > 0 && sp_serve_model_lora(request->model, name)) {
+    if (sp_json_len(list) > 0 && sp_serve_model_lora(request->model, name))
         return sp_fail(err, SP_E_INPUT, "lora: the model %s is an adapter already", name);
-    }
     return SP_OK;
 }
 

@@ -35,9 +35,8 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
     enum sp_status st;
 
     if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
-        (st = sp_serve_read_object(&options, request->body, "stream_options", err))) {
+        (st = sp_serve_read_object(&options, request->body, "stream_options", err)))
         return st;
-    }
     if ((st = sp_json_get_bool(options, "include_usage", &request->include_usage, err))) return st;
     return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);
 }
@@ -69,9 +68,8 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
 
     if ((st = read_numbers(request, sp_request_sampling_settings, err)) ||
         (st = sp_request_settings_read_breakers(&request->settings, request->body, err)) ||
-        (st = read_numbers(request, limit, err))) {
+        (st = read_numbers(request, limit, err)))
         return st;
-    }
     for (; limit->key != NULL && !request->prompt_only; limit++) {
         if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {
             sp_serve_fault_set(&request->fault, "invalid_value", "%s", limit->key);
@@ -106,9 +104,8 @@ static enum sp_status read_common(struct sp_serve_request *request,
         (st = sp_request_settings_read_biases(&request->settings,
                                               sp_json_get(request->body, "logit_bias"), err)) ||
         (st = sp_serve_openai_read_response_format(request, err)) ||
-        (st = sp_serve_openai_read_lora(request, err))) {
+        (st = sp_serve_openai_read_lora(request, err)))
         return st;
-    }
     return read_stream(request, err);
 }
 
@@ -188,12 +185,10 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
         (st = sp_serve_openai_read_effort(request, request->body, "reasoning_effort", err)) ||
         (st = read_reasoning_budget(request, c, err)) ||
         (st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
-        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
         return st;
-    }
-    if (n_top > 0 && !request->logprobs) {
+    if (n_top > 0 && !request->logprobs)
         return sp_fail(err, SP_E_INPUT, "top_logprobs requires \"logprobs\": true");
-    }
     request->n_top = (unsigned)n_top;
     if ((st = read_n(request, err))) return st;
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
@@ -274,14 +269,12 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struc
     (void)sp_json_to_i64(sp_json_get(request->body, "max_tokens"), &n_tokens);
     request->prompt_only = request->echo && n_tokens == 0;
     if ((st = read_common(request, text_refusals, err)) ||
-        (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
         return st;
-    }
     request->logprobs = n_top >= 0;
     request->n_top = n_top > 0 ? (unsigned)n_top : 0;
     if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err)) ||
-        (st = read_suffix(request, err))) {
+        (st = read_suffix(request, err)))
         return st;
-    }
     return read_n(request, err);
 }

@@ -75,22 +75,18 @@ static void write_text_logprobs(struct sp_serve_response *r)
         sp_json_out_string(out, NULL, r->tokens[i].bytes, r->tokens[i].size);
     sp_json_out_end(out, ']');
     sp_json_out_begin(out, "token_logprobs", '[');
-    for (size_t i = 0; i < r->n_tokens; i++) {
-        if (isnan(r->tokens[i].chosen.logprob)) {
+    for (size_t i = 0; i < r->n_tokens; i++)
+        if (isnan(r->tokens[i].chosen.logprob))
             sp_json_out_text(out, NULL, NULL);
-        } else {
+        else
             sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
-        }
-    }
     sp_json_out_end(out, ']');
     sp_json_out_begin(out, "top_logprobs", '[');
-    for (size_t i = 0; i < r->n_tokens; i++) {
-        if (isnan(r->tokens[i].chosen.logprob)) {
+    for (size_t i = 0; i < r->n_tokens; i++)
+        if (isnan(r->tokens[i].chosen.logprob))
             sp_json_out_text(out, NULL, NULL);
-        } else {
+        else
             write_alternatives(r, &r->tokens[i]);
-        }
-    }
     sp_json_out_end(out, ']');
     sp_json_out_begin(out, "text_offset", '[');
     for (size_t i = 0; i < r->n_tokens; i++) {
@@ -103,13 +99,12 @@ static void write_text_logprobs(struct sp_serve_response *r)
 
 static void write_logprobs(struct sp_serve_response *r, enum endpoint endpoint)
 {
-    if (!r->request->logprobs || r->n_tokens == 0) {
+    if (!r->request->logprobs || r->n_tokens == 0)
         sp_json_out_text(&r->out, "logprobs", NULL);
-    } else if (endpoint == CHAT) {
+    else if (endpoint == CHAT)
         write_chat_logprobs(r);
-    } else {
+    else
         write_text_logprobs(r);
-    }
 }
 
 /* ---- figures ----------------------------------------------------------------------------------
@@ -226,11 +221,10 @@ static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
         const struct sp_chat_call *call = &r->message->calls[index];
 
         sp_json_out_begin(out, "tool_calls", '[');
-        if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments) {
+        if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments)
             write_call(out, index, NULL, NULL, p->text, p->size);
-        } else {
+        else
             write_call(out, index, call->id, call->name, "", 0);
-        }
         sp_json_out_end(out, ']');
     } else if (p != NULL) {
         sp_json_out_string(out, p->kind == SP_CHAT_REASONING ? "reasoning_content" : "content",
@@ -246,16 +240,14 @@ static void write_delta(struct sp_serve_response *r, enum endpoint endpoint, con
     sp_json_out_begin(out, "choices", '[');
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", r->answer);
-    if (endpoint == CHAT) {
+    if (endpoint == CHAT)
         write_chat_delta(r, d);
-    } else {
+    else
         sp_json_out_string(out, "text", d->part ? d->part->text : "", d->part ? d->part->size : 0);
-    }
-    if (d->arguments) { /* the tokens were sent in the chunk with the call's name */
+    if (d->arguments) /* the tokens were sent in the chunk with the call's name */
         sp_json_out_text(out, "logprobs", NULL);
-    } else {
+    else
         write_logprobs(r, endpoint);
-    }
     if (r->request->include_drafted && d->part) sp_json_out_bool(out, "drafted", r->is_drafted);
     sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
     sp_json_out_end(out, '}');
@@ -309,15 +301,13 @@ static void write_message(struct sp_serve_response *r)
 
     sp_json_out_begin(out, "message", '{');
     sp_json_out_text(out, "role", "assistant");
-    if (message->content.len == 0 && message->n_calls > 0) {
+    if (message->content.len == 0 && message->n_calls > 0)
         sp_json_out_text(out, "content", NULL);
-    } else {
+    else
         sp_json_out_string(out, "content", message->content.at, message->content.len);
-    }
     sp_json_out_text(out, "refusal", NULL);
-    if (message->reasoning.len > 0) {
+    if (message->reasoning.len > 0)
         sp_json_out_string(out, "reasoning_content", message->reasoning.at, message->reasoning.len);
-    }
     if (message->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < message->n_calls; i++) {
@@ -332,11 +322,10 @@ static void write_message(struct sp_serve_response *r)
 /* Writes the text of a completion, after that of its prompt if the request echoes it. */
 static void write_completion(struct sp_serve_response *r, const struct sp_result *result)
 {
-    if (r->echo == NULL) {
+    if (r->echo == NULL)
         sp_json_out_string(&r->out, "text", result->text, result->text_size);
-    } else {
+    else
         sp_json_out_string(&r->out, "text", r->echo->len ? r->echo->at : "", r->echo->len);
-    }
 }
 
 /* Writes the response to a request for one answer, or one choice of several. */
@@ -347,11 +336,10 @@ static void whole(struct sp_serve_response *r, enum endpoint endpoint,
 
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", r->answer);
-    if (endpoint == CHAT) {
+    if (endpoint == CHAT)
         write_message(r);
-    } else {
+    else
         write_completion(r, result);
-    }
     write_logprobs(r, endpoint);
     sp_json_out_text(out, "finish_reason", reason(r, result));
     sp_json_out_end(out, '}');
@@ -378,11 +366,10 @@ static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
 static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
                       const struct sp_result *last)
 {
-    if (r->request->stream) {
+    if (r->request->stream)
         close_stream(r, endpoint);
-    } else {
+    else
         close_whole(r, endpoint, last);
-    }
 }
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)

@@ -111,12 +111,10 @@ static enum sp_status read_include(struct sp_serve_request *request, struct sp_e
                        reasoning);
     }
     request->logprobs = sp_serve_responses_includes(request->body, logprobs);
-    if ((st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+    if ((st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
         return st;
-    }
-    if (n_top > 0 && !request->logprobs) {
+    if (n_top > 0 && !request->logprobs)
         return sp_fail(err, SP_E_INPUT, "top_logprobs requires %s in include", logprobs);
-    }
     request->n_top = (unsigned)n_top;
     return SP_OK;
 }
@@ -149,9 +147,8 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
         (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
         (st = read_text(request, err)) || (st = read_include(request, err)) ||
         (st = sp_serve_responses_read_tools(request, err)) ||
-        (st = sp_serve_responses_read_input(&messages, request->body, &request->fault, err))) {
+        (st = sp_serve_responses_read_input(&messages, request->body, &request->fault, err)))
         return st;
-    }
     st = sp_serve_read_messages(request, &request->model->generation->conversation, messages, err);
     sp_json_free(messages);
     return st;

@@ -144,9 +144,8 @@ static void end_part(struct sp_serve_response *r, const char *status)
     sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
     if (r->message->segments[part].kind == SP_CHAT_CONTENT)
         sp_serve_responses_write_logprobs(r, part);
-    if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL) {
+    if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL)
         sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
-    }
     end_event(r);
     if (names->part_done != NULL) write_content_event(r, names->part_done, part, false);
     write_item_event(r, "response.output_item.done", part, status, false);

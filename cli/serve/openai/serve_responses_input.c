@@ -79,9 +79,8 @@ static enum sp_status write_system(struct input *in, const struct sp_json *instr
     }
     if (instructions != NULL) st = append(&text, instructions, err);
     while (!st && (has_role(next(in), "system") || has_role(next(in), "developer"))) {
-        if ((st = append(&text, sp_json_get(next(in), "content"), err))) {
+        if ((st = append(&text, sp_json_get(next(in), "content"), err)))
             sp_context(err, "input[%zu]", in->at);
-        }
         in->at++;
     }
     if (!st && text.len > 0) write_message(in->out, "system", &text);
@@ -208,9 +207,8 @@ static enum sp_status write_item(struct input *in, struct sp_err *err)
 
     if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is not an object");
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither a type nor a role");
-    if (is_of(item, "reasoning") || is_of(item, "function_call") || has_role(item, "assistant")) {
+    if (is_of(item, "reasoning") || is_of(item, "function_call") || has_role(item, "assistant"))
         return write_answer(in, err);
-    }
     if (is_of(item, "message")) return write_input_message(in, err);
     if (is_of(item, "function_call_output")) return write_output(in, err);
     return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not supported", type);
@@ -239,9 +237,8 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
     enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
 
     if (st) return st;
-    if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0) {
+    if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0)
         return write_items(&in, err);
-    }
     if (sp_json_kind(input) != SP_JSON_STRING) {
         sp_serve_fault_set(fault, input ? "invalid_type" : "missing_required_parameter", "input");
         return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",

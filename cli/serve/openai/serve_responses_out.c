@@ -103,9 +103,8 @@ static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
     const char *text = sp_serve_responses_text(&size, r, part);
 
     if (!sp_strbuf_append(&marked, tag, sizeof tag - 1, NULL) &&
-        !sp_strbuf_append(&marked, text, size, NULL)) {
+        !sp_strbuf_append(&marked, text, size, NULL))
         sp_json_out_string(&r->out, "encrypted_content", marked.at, marked.len);
-    }
     sp_strbuf_release(&marked);
 }
 
@@ -115,9 +114,8 @@ static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool 
 
     write_contents(r, "summary", part, partial || !wants_summary);
     write_contents(r, "content", part, partial || wants_summary);
-    if (!partial && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content")) {
+    if (!partial && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content"))
         write_tagged_reasoning(r, part);
-    }
 }
 
 static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool partial)
@@ -186,9 +184,8 @@ static void echo(struct sp_serve_response *r, const char *key, const char *else_
 {
     const struct sp_json *value = sp_json_get(r->request->body, key);
 
-    if (value == NULL || sp_json_out_value(&r->out, key, value, NULL)) {
+    if (value == NULL || sp_json_out_value(&r->out, key, value, NULL))
         sp_json_out_text(&r->out, key, else_text);
-    }
 }
 
 /* Writes a member as it is in the request, or the empty value in `brackets` if it is absent. */
@@ -273,11 +270,10 @@ static void write_end(struct sp_json_out *out, const char *status)
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (strcmp(status, "completed") == 0) {
+    if (strcmp(status, "completed") == 0)
         sp_json_out_u64(out, "completed_at", (uint64_t)now.tv_sec);
-    } else {
+    else
         sp_json_out_text(out, "completed_at", NULL);
-    }
     if (strcmp(status, "incomplete") == 0) {
         sp_json_out_begin(out, "incomplete_details", '{');
         sp_json_out_text(out, "reason", "max_output_tokens");
@@ -307,10 +303,9 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
     write_end(out, status);
     write_output(r, whole ? "completed" : "incomplete");
     write_request(r);
-    if (result != NULL) {
+    if (result != NULL)
         write_usage(r, result);
-    } else {
+    else
         sp_json_out_text(out, "usage", NULL);
-    }
     sp_json_out_end(out, '}');
 }

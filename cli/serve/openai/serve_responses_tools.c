@@ -11,9 +11,8 @@ static enum sp_status read_name(const char **name, const struct sp_json *tool, s
     const char *type = sp_json_get_text(tool, "type");
 
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
-    if (strcmp(type, "function") != 0) {
+    if (strcmp(type, "function") != 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "type %s is not supported, only functions", type);
-    }
     if ((*name = sp_json_get_text(tool, "name")) == NULL)
         return sp_fail(err, SP_E_INPUT, "has no name");
     return SP_OK;
@@ -35,18 +34,16 @@ static enum sp_status check_allowed(const struct sp_json *allowed, const struct 
 {
     enum sp_status st;
 
-    if (sp_json_kind(allowed) != SP_JSON_ARRAY) {
+    if (sp_json_kind(allowed) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
-    }
     for (size_t i = 0; i < sp_json_len(allowed); i++) {
         const char *name;
         if ((st = read_name(&name, sp_json_at(allowed, i), err))) {
             sp_context(err, "tool_choice: tools[%zu]", i);
             return st;
         }
-        if (!is_among(tools, name)) {
+        if (!is_among(tools, name))
             return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);
-        }
     }
     return SP_OK;
 }
@@ -79,11 +76,10 @@ static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json 
     for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
         const struct sp_json *tool = sp_json_at(tools, i);
         const char *name = NULL;
-        if ((st = read_name(&name, tool, err))) {
+        if ((st = read_name(&name, tool, err)))
             sp_context(err, "tools[%zu]", i);
-        } else if (allowed == NULL || is_among(allowed, name)) {
+        else if (allowed == NULL || is_among(allowed, name))
             st = write_tool(out, tool, err);
-        }
     }
     sp_json_out_end(out, ']');
     return st;

@@ -109,9 +109,8 @@ static bool is_among(const char *words, const char *name)
 
 static bool is_sampling(const char *name)
 {
-    for (const struct sp_request_setting *s = sp_request_sampling_settings; s->key; s++) {
+    for (const struct sp_request_setting *s = sp_request_sampling_settings; s->key; s++)
         if (strcmp(s->key, name) == 0) return true;
-    }
     return false;
 }
 
@@ -142,10 +141,9 @@ static void check_options(struct check *c, const struct sp_json *object)
 {
     struct sp_json_iter it = {0};
 
-    while (sp_json_next(object, &it)) {
+    while (sp_json_next(object, &it))
         if (it.value && !is_among(options, it.key) && !is_sampling(it.key))
             report(c, "options.", it.key);
-    }
 }
 
 static bool keeps(void *context, const char *key, const struct sp_json *value)
@@ -155,9 +153,8 @@ static bool keeps(void *context, const char *key, const struct sp_json *value)
 
     if (m->has_options && strcmp(key, "options") == 0) check_options(c, value);
     if (is_among("model name keep_alive", key) || is_among(m->names, key) ||
-        (m->sampling && is_sampling(key))) {
+        (m->sampling && is_sampling(key)))
         return true;
-    }
     if (value != NULL && !is_among(m->hints, key)) report(c, "", key);
     return false;
 }
@@ -169,7 +166,6 @@ void sp_serve_members_keep(struct sp_json *body, const struct sp_serve_members *
 
     *ignored = '\0';
     sp_json_keep(body, keeps, &c);
-    for (; *ignored; ignored++) {
+    for (; *ignored; ignored++)
         if (*ignored < 0x20 || *ignored > 0x7E) *ignored = '?';
-    }
 }

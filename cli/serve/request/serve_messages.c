@@ -84,9 +84,8 @@ static const struct sp_json *reasoning_of(const struct sp_json *message)
 
 static bool is_one_of(const char *key, const char *const *names)
 {
-    for (; *names != NULL; names++) {
+    for (; *names != NULL; names++)
         if (strcmp(*names, key) == 0) return true;
-    }
     return false;
 }
 
@@ -152,9 +151,8 @@ static enum sp_status check_message(struct sp_serve_request *request, size_t i,
         return sp_fail(err, SP_E_INPUT, "role is %.40s, expected system, user, assistant or tool",
                        role);
     }
-    if (sp_json_len(sp_json_get(message, "images")) > 0) {
+    if (sp_json_len(sp_json_get(message, "images")) > 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "images: not supported");
-    }
     answers = strcmp(role, "assistant") == 0 &&
               (sp_json_get(message, "tool_calls") || reasoning_of(message));
     if (sp_json_get(message, "content") == NULL && !answers) {
@@ -183,15 +181,13 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     st = write_content_of(out, known->chat, message, err);
     if (!st && reasoning != NULL) st = sp_json_out_value(out, "reasoning_content", reasoning, err);
     if (!st && reasoning != NULL) st = sp_json_out_value(out, "thinking", reasoning, err);
-    if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
+    if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY))
         st = sp_serve_write_calls(out, known, calls, err);
-    }
     if (tool) sp_serve_write_call_reference(out, known, message);
     while (!st && sp_json_next(message, &it)) {
         if (it.value == NULL || is_one_of(it.key, handled) ||
-            (tool && is_one_of(it.key, call_reference))) {
+            (tool && is_one_of(it.key, call_reference)))
             continue;
-        }
         st = sp_json_out_value(out, it.key, it.value, err);
     }
     sp_json_out_end(out, '}');
@@ -222,9 +218,8 @@ static enum sp_status write_messages(struct sp_json_out *out, struct sp_serve_re
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
 
-    if (n_first == 0 && c->system != NULL && *c->system) {
+    if (n_first == 0 && c->system != NULL && *c->system)
         write_turn(out, "system", c->system, strlen(c->system));
-    }
     for (size_t i = 0; i < n && !st; i++) {
         if (i == n_first) write_file_messages(out, c);
         st = check_message(request, i, sp_json_at(from, i), c, err);
@@ -257,9 +252,8 @@ static enum sp_status read_continuation(bool *partial, const struct sp_json *bod
 
     *partial = wanted;
     if ((st = sp_json_get_bool(body, "continue_final_message", partial, err)) ||
-        (st = sp_json_get_bool(body, "add_generation_prompt", &prompt, err))) {
+        (st = sp_json_get_bool(body, "add_generation_prompt", &prompt, err)))
         return st;
-    }
     if (*partial && !wanted) {
         return sp_fail(err, SP_E_INPUT,
                        "continue_final_message: the last message is not text of the assistant");
@@ -296,9 +290,8 @@ static enum sp_status check_tools(struct sp_serve_request *request, const struct
 
     if (request->tools == NULL || t == NULL || c->chat_info.has_tool_calls) return SP_OK;
     if (strstr(sp_template_text(t, &size),
-               sp_template_language(t) == SP_TEMPLATE_GO ? ".Tools" : "tools")) {
+               sp_template_language(t) == SP_TEMPLATE_GO ? ".Tools" : "tools"))
         return SP_OK;
-    }
     sp_serve_fault_set(&request->fault, "unsupported_parameter", "tools");
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "tools: this model's chat template does not support them");
@@ -325,9 +318,8 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
     if ((st = check_tools(request, conversation, err)) ||
         (st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err)) ||
         (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) ||
-        (st = sp_json_draft_begin(&draft, err))) {
+        (st = sp_json_draft_begin(&draft, err)))
         return st;
-    }
     sp_json_out_begin(&draft.out, NULL, '[');
     st = write_messages(&draft.out, request, conversation, from, n - partial, err);
     sp_json_out_end(&draft.out, ']');

@@ -61,9 +61,8 @@ enum sp_status sp_serve_check_functions(const struct sp_serve_request *request, 
             return sp_fail(err, SP_E_UNSUPPORTED, "tools[%zu]: type is %.40s, expected function", i,
                            type);
         }
-        if (name == NULL || *name == '\0') {
+        if (name == NULL || *name == '\0')
             return sp_fail(err, SP_E_INPUT, "tools[%zu]: function.name is missing", i);
-        }
     }
     return SP_OK;
 }
@@ -107,9 +106,8 @@ enum sp_status sp_serve_read_object(const struct sp_json **out, const struct sp_
 {
     const struct sp_json *value = sp_json_get(body, key);
 
-    if (value != NULL && sp_json_kind(value) != SP_JSON_OBJECT) {
+    if (value != NULL && sp_json_kind(value) != SP_JSON_OBJECT)
         return wrong(key, value, "an object", err);
-    }
     *out = value;
     return SP_OK;
 }
@@ -140,9 +138,7 @@ enum sp_status sp_serve_read_tools(struct sp_serve_request *request, struct sp_e
 
     request->tools = NULL;
     if (tools == NULL) return SP_OK;
-    if (sp_json_kind(tools) != SP_JSON_ARRAY) {
-        return wrong("tools", tools, "an array", err);
-    }
+    if (sp_json_kind(tools) != SP_JSON_ARRAY) return wrong("tools", tools, "an array", err);
     for (size_t i = 0; i < sp_json_len(tools); i++) {
         enum sp_json_kind kind = sp_json_kind(sp_json_at(tools, i));
         if (kind == SP_JSON_OBJECT) continue;
@@ -164,8 +160,7 @@ enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
     if (sp_json_get(object, key) == NULL) return SP_OK;
     if ((st = sp_request_settings_read(&request->settings, object, rows, err))) return st;
     if (request->settings.reasoning_budget < 0 || conversation->chat_info.can_limit_reasoning ||
-        request->template) {
+        request->template)
         return SP_OK;
-    }
     return sp_fail(err, SP_E_UNSUPPORTED, "%s: the reasoning of this model cannot be limited", key);
 }

@@ -76,9 +76,8 @@ static enum sp_status read_format(struct sp_serve_request *request, const struct
         return sp_fail(err, SP_E_INPUT, "%s.type: expected text, json_object or json_schema",
                        keys->format);
     }
-    if (sp_json_get(inner, "schema") == NULL) {
+    if (sp_json_get(inner, "schema") == NULL)
         return sp_fail(err, SP_E_INPUT, "%s is missing", keys->wrapped);
-    }
     return set_schema(request, sp_json_get(inner, "schema"), keys->wrapped, err);
 }
 
@@ -103,9 +102,8 @@ enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *req
     enum sp_status st;
 
     if (format &&
-        (st = read_format(request, format, sp_json_get(format, "json_schema"), &keys, err))) {
+        (st = read_format(request, format, sp_json_get(format, "json_schema"), &keys, err)))
         return st;
-    }
     if (gbnf && (st = set_gbnf(request, gbnf, "grammar", err))) return st;
     if (schema == NULL) return SP_OK;
     if (sp_json_kind(schema) == SP_JSON_OBJECT && sp_json_len(schema) == 0) return SP_OK;

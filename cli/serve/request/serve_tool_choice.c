@@ -51,9 +51,8 @@ enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request *request,
     request->one_call = choice->one || choice->function;
     if (choice->none) request->tools = NULL;
     if (choice->function && (st = find_function(request, choice->function, err))) return st;
-    if (choice->must && request->tools == NULL) {
+    if (choice->must && request->tools == NULL)
         return sp_fail(err, SP_E_INPUT, "tool_choice: the request has no tools");
-    }
     request->constrain_calls = choice->must;
     return read_strict(request, err);
 }
@@ -133,9 +132,8 @@ static enum sp_status read_allowed(struct sp_serve_request *request, const struc
     choice = sp_json_get(*json, "allowed_tools");
     tools = sp_json_get(choice, "tools");
     mode = sp_json_get_text(choice, "mode");
-    if (sp_json_kind(tools) != SP_JSON_ARRAY) {
+    if (sp_json_kind(tools) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
-    }
     if (mode == NULL || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0)) {
         return sp_fail(err, SP_E_INPUT,
                        "tool_choice: the mode of allowed_tools is %.40s, expected auto or required",
@@ -153,9 +151,8 @@ enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request
     enum sp_status st;
 
     if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err)) ||
-        (st = read_allowed(request, &json, err)) || (st = read_choice(&choice, json, err))) {
+        (st = read_allowed(request, &json, err)) || (st = read_choice(&choice, json, err)))
         return st;
-    }
     choice.one = !parallel;
     return sp_serve_apply_tool_choice(request, &choice, err);
 }

@@ -138,9 +138,8 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
 static const struct sp_serve_call_id *find(struct sp_serve_call_ids *known, const char *id)
 {
     if (id == NULL) return known->n_matched < known->n ? &known->at[known->n_matched++] : NULL;
-    for (size_t i = known->n; i-- > 0;) {
+    for (size_t i = known->n; i-- > 0;)
         if (strcmp(id_of(&known->at[i]), id) == 0) return &known->at[i];
-    }
     return NULL;
 }
 

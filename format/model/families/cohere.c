@@ -65,9 +65,8 @@ static enum sp_status read_dense_layers(struct sp_config *c, const struct sp_con
                                err)) ||
         (st = sp_text_unsigned(t, "sliding_window_pattern", 1, SP_CAP_LAYERS, &rest, err)) ||
         (st = sp_text_unsigned(t, "first_k_dense_replace", 0, SP_CAP_LAYERS, &n_dense, err)) ||
-        (st = sp_json_get_i64(t->text, "sliding_window", 1, INT32_MAX, &window, err))) {
+        (st = sp_json_get_i64(t->text, "sliding_window", 1, INT32_MAX, &window, err)))
         return st;
-    }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         if (!listed) {
@@ -88,12 +87,10 @@ static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text 
     enum sp_status st;
 
     if ((st = read_selection(&c->routing, t, err)) || (st = read_norm(c, t, err)) ||
-        (st = read_dense_layers(c, t, sizes, err))) {
+        (st = read_dense_layers(c, t, sizes, err)))
         return st;
-    }
-    for (unsigned i = 0; i < c->n_layers; i++) {
+    for (unsigned i = 0; i < c->n_layers; i++)
         if (c->layers[i].n_shared_ffn) return read_combination(&c->routing, t, err);
-    }
     return SP_OK;
 }
 

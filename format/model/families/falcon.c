@@ -18,13 +18,11 @@ static enum sp_status read_multipliers(double *out, size_t n, const struct sp_co
     const struct sp_json *list = sp_text_get(t, key);
 
     if (list == NULL) return SP_OK;
-    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n)
         return sp_fail(err, SP_E_INPUT, "%s is not a list of %zu numbers", key, n);
-    }
     for (size_t i = 0; i < n; i++) {
-        if (sp_json_to_double(sp_json_at(list, i), &out[i]) && out[i] >= 1e-6 && out[i] <= 1e6) {
+        if (sp_json_to_double(sp_json_at(list, i), &out[i]) && out[i] >= 1e-6 && out[i] <= 1e6)
             continue;
-        }
         return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
     }
     return SP_OK;
@@ -55,9 +53,8 @@ static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_confi
     enum sp_status st;
 
     if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err)) ||
-        (st = sp_text_bool(t, order, &first, err))) {
+        (st = sp_text_bool(t, order, &first, err)))
         return st;
-    }
     m->norm = first ? SP_MAMBA_NORM_GATED : SP_MAMBA_GATED_NORM;
     if (!normed) m->norm = SP_MAMBA_GATED;
     return SP_OK;
@@ -90,9 +87,8 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
     }
     if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers", err)) ||
         (st = read_multipliers(mamba, 5, t, "ssm_multipliers", err)) ||
-        (st = refuse_biases(t, err)) || (st = read_norm(m, t, err))) {
+        (st = refuse_biases(t, err)) || (st = read_norm(m, t, err)))
         return st;
-    }
     out->attention_scale *= key * attention_in * attention_in;
     out->attention_out_scale = attention_in * attention_out;
     out->ffn_in_scale = mlp[0];

@@ -31,9 +31,8 @@ static const struct sp_json *layer_entry(const struct sp_json *layers, unsigned 
 
 static enum sp_status check_entry(const struct sp_json *entry, unsigned i, struct sp_err *err)
 {
-    if (sp_json_kind(entry) != SP_JSON_OBJECT) {
+    if (sp_json_kind(entry) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "%s: layer %u is not an object", per_layer_key, i);
-    }
     for (struct sp_json_iter it = {0}; sp_json_next(entry, &it);) {
         if (strcmp(it.key, "head_dim") == 0 || strcmp(it.key, "num_key_value_heads") == 0) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s of layer %u is not supported", per_layer_key,
@@ -49,9 +48,8 @@ static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_co
     size_t n_seen = 0;
     enum sp_status st;
 
-    if (layers == NULL) {
+    if (layers == NULL)
         return sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim, err);
-    }
     sizes->full_head_dim = sizes->head_dim;
     for (unsigned i = 0; i < sizes->n_layers; i++) {
         const struct sp_json *entry = layer_entry(layers, i);
@@ -59,9 +57,8 @@ static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_co
         n_seen++;
         if ((st = check_entry(entry, i, err)) ||
             (st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim,
-                                     err))) {
+                                     err)))
             return st;
-        }
     }
     if (sp_json_kind(layers) == SP_JSON_OBJECT && sp_json_len(layers) == n_seen) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%s names something other than layers 0 to %u", per_layer_key,
@@ -76,10 +73,8 @@ static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config
     if ((st = sp_text_bool(t, "enable_moe_block", &k->moe, err)) || !k->moe) return st;
     if ((st = sp_text_unsigned(t, "num_experts", 1, SP_CAP_EXPERTS, &k->n_experts, err)) ||
         (st = sp_text_unsigned(t, "top_k_experts", 1, SP_CAP_EXPERTS, &k->n_experts_used, err)) ||
-        (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn,
-                               err))) {
+        (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn, err)))
         return st;
-    }
     if (k->n_experts == 0 || k->n_experts_used == 0 || k->n_expert_ffn == 0) {
         return sp_fail(err, SP_E_INPUT,
                        "enable_moe_block needs num_experts, top_k_experts and "
@@ -108,9 +103,8 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
                                err)) ||
         (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB,
                                &c->n_per_layer_vocab, err)) ||
-        (st = read_experts(k, t, err))) {
+        (st = read_experts(k, t, err)))
         return st;
-    }
     if (c->n_per_layer && c->n_per_layer_vocab < c->n_vocab) {
         return sp_fail(err, SP_E_INPUT, "vocab_size_per_layer_input %u is below vocab_size %u",
                        c->n_per_layer_vocab, c->n_vocab);
@@ -152,9 +146,8 @@ static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
     }
     if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, err)) ||
         (st = sp_object_unsigned(entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads,
-                                 err))) {
+                                 err)))
         return st;
-    }
     if (l->head_dim == of_type) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
