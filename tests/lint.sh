@@ -19,13 +19,15 @@ done
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector, ranks <- backend <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
+#            template: value <- jinja, go <- template
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/model format/modelfile'
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector runtime/ranks runtime/backend'
 decoding='runtime runtime/vector runtime/ranks runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
-texts='runtime/template runtime/chat'
+templates='runtime/template/value runtime/template/jinja runtime/template/go'
+texts="$templates runtime/template runtime/chat"
 library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
 apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
@@ -44,7 +46,9 @@ below() {
     convert/export) below="$formats quantize $imports" ;;
     runtime) below=format/base ;;
     runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;
-    runtime/template) below='format/base runtime' ;;
+    runtime/template/value) below='format/base runtime' ;;
+    runtime/template/*) below='format/base runtime runtime/template/value' ;;
+    runtime/template) below="format/base runtime $templates" ;;
     runtime/ranks) below='format/base runtime' ;;
     runtime/backend) below="$formats quantize runtime runtime/vector runtime/ranks" ;;
     runtime/model) below="$formats quantize $numbers" ;;

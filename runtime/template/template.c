@@ -1,9 +1,9 @@
 /* The common interface of both template languages. */
 #include "runtime/template/template.h"
 #include "format/base/strbuf.h"
-#include "runtime/template/gotemplate_chat.h"
-#include "runtime/template/gotemplate_data.h"
-#include "runtime/template/jinja.h"
+#include "runtime/template/go/gotemplate_chat.h"
+#include "runtime/template/go/gotemplate_data.h"
+#include "runtime/template/jinja/jinja.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 #include "runtime/template/template_request.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
-#include "runtime/template/template_limits.h"
+#include "runtime/template/value/template_limits.h"
 
 #include <stdlib.h>
 #include <string.h>

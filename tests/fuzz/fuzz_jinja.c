@@ -1,6 +1,6 @@
 /* Fuzzes Jinja templates, rendered with a conversation. A template may be refused, but must not
  * crash, hang or exceed its heap. */
-#include "runtime/template/jinja.h"
+#include "runtime/template/jinja/jinja.h"
 
 #include <stdlib.h>
 #include <string.h>

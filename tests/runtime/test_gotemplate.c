@@ -1,6 +1,6 @@
 /* Tests Go templates against text/template, with the cases of testdata and those of ../shared if
  * they are available. */
-#include "runtime/template/gotemplate.h"
+#include "runtime/template/go/gotemplate.h"
 #include "tests/support/template_cases.h"
 
 #include <setjmp.h>

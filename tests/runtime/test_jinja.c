@@ -1,6 +1,6 @@
 /* Tests Jinja templates against Jinja2, with the cases of testdata and those of ../shared if they
  * are available. */
-#include "runtime/template/jinja.h"
+#include "runtime/template/jinja/jinja.h"
 #include "tests/support/template_cases.h"
 
 #include <setjmp.h>

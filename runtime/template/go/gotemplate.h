@@ -1,0 +1,34 @@
+/* Go's text/template language, as ollama's Modelfile TEMPLATE uses it.
+ *
+ * A template renders as in Go 1.19 with missingkey=zero and ollama's functions json, currentDate,
+ * yesterdayDate and toTypeScriptType. Data are values: dictionaries are map[string]interface{},
+ * those of SP_SHAPE_STRUCT have exactly their fields. */
+#ifndef SP_RUNTIME_TEMPLATE_GO_GOTEMPLATE_H
+#define SP_RUNTIME_TEMPLATE_GO_GOTEMPLATE_H
+
+#include "runtime/template/value/template_limits.h"
+#include "runtime/template/value/value.h"
+
+struct sp_gotemplate;
+
+/* Compiles `size` bytes of UTF-8, which are copied. Errors are "template:LINE: ...". */
+SP_MUST_CHECK enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *text,
+                                                   size_t size, struct sp_err *err);
+void sp_gotemplate_free(struct sp_gotemplate *t); /* NULL is fine */
+
+/* True if the template mentions a field of that name; the case of letters is ignored. `field` is
+ * in lower case. */
+bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field);
+
+/* How a template is executed. ALL: unchanged. TURN: for one turn of a chat, with {{ .Response }}
+ * appended if it mentions neither .Messages nor .Response. LAST_TURN: for the turn that the model
+ * continues, only the part up to the first .Response. The last two are ollama's rules. */
+enum sp_gotemplate_part { SP_GOTEMPLATE_ALL, SP_GOTEMPLATE_TURN, SP_GOTEMPLATE_LAST_TURN };
+
+/* Renders the template with `data` and appends the text to `out`, whose heap counts memory and
+ * work. */
+SP_MUST_CHECK enum sp_status
+sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t, struct sp_value data,
+                     enum sp_gotemplate_part part, struct sp_template_time now, struct sp_err *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* The Jinja template language, as chat templates use it.
+ *
+ * A template renders as in Jinja2 3.1 in the environment of Hugging Face transformers: sandboxed,
+ * trim_blocks, lstrip_blocks, loop controls, the generation tag, raise_exception, strftime_now,
+ * and tojson without HTML escapes. Values print as in Python. Unsupported constructs (inheritance,
+ * includes, a few filters) are refused by name, never skipped. */
+#ifndef SP_RUNTIME_TEMPLATE_JINJA_JINJA_H
+#define SP_RUNTIME_TEMPLATE_JINJA_JINJA_H
+
+#include "runtime/template/value/template_limits.h"
+#include "runtime/template/value/value.h"
+
+struct sp_jinja;
+
+/* Compiles `size` bytes of UTF-8. Errors are "template:LINE: ...". */
+SP_MUST_CHECK enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t size,
+                                              struct sp_err *err);
+void sp_jinja_free(struct sp_jinja *jinja); /* NULL is fine */
+
+/* Renders the template with the variables in the dictionary `vars`. *text has *len bytes and a
+ * NUL, owned by the caller. `heap` contains the variables and counts all memory and work. */
+SP_MUST_CHECK enum sp_status sp_jinja_render(char **text, size_t *len, const struct sp_jinja *jinja,
+                                             struct sp_value vars, struct sp_template_time now,
+                                             struct sp_heap *heap, struct sp_err *err);
+
+#endif

@@ -1,0 +1,531 @@
+/* Splits a Jinja template into tokens, as Jinja2 does with trim_blocks and lstrip_blocks on.
+ *
+ * Whitespace control happens here: a tag that begins with '-' removes all whitespace before it,
+ * and one that ends with '-' all whitespace after it. A block tag or comment alone on its line
+ * removes the spaces before it and the newline after it ('+' keeps them); `{{ }}` removes nothing
+ * by itself. Line ends become "\n" first, and one at the end of the template is dropped. */
+#include "runtime/template/jinja/jinja_lex.h"
+#include "runtime/template/value/template_limits.h"
+#include "format/base/unicode_case.h"
+#include "format/base/unicode.h"
+#include "runtime/template/value/value_text.h"
+
+#include <string.h>
+
+enum { MAX_TOKENS = 1 << 20 };
+
+struct lexer {
+    struct sp_heap *heap;
+    const char *text;
+    size_t size, pos;
+    uint32_t line;
+    struct sp_jinja_lexeme *tokens;
+    size_t n, cap;
+};
+
+static const struct {
+    const char *text;
+    uint8_t token;
+} operators[] = {
+    {"//", SP_T_FLOORDIV}, {"**", SP_T_POW},      {"==", SP_T_EQ},    {"!=", SP_T_NE},
+    {">=", SP_T_GE},       {"<=", SP_T_LE},       {"+", SP_T_ADD},    {"-", SP_T_SUB},
+    {"/", SP_T_DIV},       {"*", SP_T_MUL},       {"%", SP_T_MOD},    {"~", SP_T_TILDE},
+    {"[", SP_T_LBRACKET},  {"]", SP_T_RBRACKET},  {"(", SP_T_LPAREN}, {")", SP_T_RPAREN},
+    {"{", SP_T_LBRACE},    {"}", SP_T_RBRACE},    {">", SP_T_GT},     {"<", SP_T_LT},
+    {"=", SP_T_ASSIGN},    {".", SP_T_DOT},       {":", SP_T_COLON},  {"|", SP_T_PIPE},
+    {",", SP_T_COMMA},     {";", SP_T_SEMICOLON},
+};
+
+const char *sp_jinja_token_name(enum sp_jinja_token token)
+{
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+        if (operators[i].token == token) return operators[i].text;
+    switch (token) {
+    case SP_T_END:
+        return "the end of the template";
+    case SP_T_TEXT:
+        return "text";
+    case SP_T_BLOCK_BEGIN:
+        return "{%";
+    case SP_T_BLOCK_END:
+        return "%}";
+    case SP_T_VAR_BEGIN:
+        return "{{";
+    case SP_T_VAR_END:
+        return "}}";
+    case SP_T_NAME:
+        return "a name";
+    case SP_T_STRING:
+        return "a string";
+    case SP_T_IN:
+        return "in";
+    case SP_T_NOT_IN:
+        return "not in";
+    default:
+        return "a number";
+    }
+}
+
+static enum sp_status push(struct lexer *x, enum sp_jinja_token token, struct sp_value value)
+{
+    enum sp_status st;
+
+    if (x->n == x->cap) {
+        size_t cap = x->cap ? x->cap * 2 : 256;
+        struct sp_jinja_lexeme *tokens;
+
+        if (cap > MAX_TOKENS) {
+            return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: more than %d tokens", x->line,
+                           MAX_TOKENS);
+        }
+        if ((st = sp_heap_take(x->heap, &tokens, cap * sizeof *tokens))) return st;
+        if (x->n) memcpy(tokens, x->tokens, x->n * sizeof *tokens);
+        x->tokens = tokens;
+        x->cap = cap;
+    }
+    x->tokens[x->n++] =
+        (struct sp_jinja_lexeme){.token = (uint8_t)token, .line = x->line, .value = value};
+    return SP_OK;
+}
+
+static bool looking_at(const struct lexer *x, size_t pos, const char *what)
+{
+    size_t len = strlen(what);
+
+    return x->size - pos >= len && memcmp(x->text + pos, what, len) == 0;
+}
+
+static bool space_at(const struct lexer *x, size_t pos, size_t *next)
+{
+    if (pos >= x->size) return false;
+    *next = pos;
+    return sp_unicode_is_space(sp_utf8_next(x->text, x->size, next));
+}
+
+static bool name_at(const struct lexer *x, size_t pos)
+{
+    return sp_unicode_begins_name(sp_utf8_next(x->text, x->size, &pos));
+}
+
+static size_t skip_space(const struct lexer *x, size_t pos)
+{
+    size_t next;
+
+    while (space_at(x, pos, &next))
+        pos = next;
+    return pos;
+}
+
+static void move_to(struct lexer *x, size_t pos)
+{
+    for (size_t i = x->pos; i < pos; i++)
+        x->line += x->text[i] == '\n';
+    x->pos = pos;
+}
+
+/* The end of the text x->pos..end after whitespace control by the tag that follows, which has this
+ * sign. */
+static size_t strip_end(const struct lexer *x, size_t end, char sign, bool block)
+{
+    size_t begin = x->pos, line = end;
+
+    if (sign == '-') {
+        while (end > begin) {
+            size_t prev = sp_utf8_prev(x->text, end), next;
+
+            if (prev < begin || !space_at(x, prev, &next)) break;
+            end = prev;
+        }
+        return end;
+    }
+    if (sign == '+' || !block) return end;
+    while (line > begin && x->text[line - 1] != '\n') {
+        size_t prev = sp_utf8_prev(x->text, line), next;
+
+        if (!space_at(x, prev, &next)) return end;
+        line = prev;
+    }
+    return line > 0 && x->text[line - 1] != '\n' ? end : line;
+}
+
+static char sign_at(const struct lexer *x, size_t pos)
+{
+    return pos < x->size && (x->text[pos] == '-' || x->text[pos] == '+') ? x->text[pos] : '\0';
+}
+
+/* The position after a block tag's or comment's own whitespace control. */
+static size_t trim_after(const struct lexer *x, size_t pos, char sign)
+{
+    if (sign == '-') return skip_space(x, pos);
+    if (sign == '\0' && pos < x->size && x->text[pos] == '\n') return pos + 1;
+    return pos;
+}
+
+static enum sp_status push_text(struct lexer *x, size_t end)
+{
+    if (end <= x->pos) return SP_OK;
+    return push(x, SP_T_TEXT, sp_value_text(x->text + x->pos, end - x->pos));
+}
+
+static enum sp_status lex_comment(struct lexer *x)
+{
+    size_t begin = x->pos + 2 + (sign_at(x, x->pos + 2) != '\0');
+
+    for (size_t pos = begin; pos + 1 < x->size; pos++) {
+        char sign = '\0';
+
+        if (!looking_at(x, pos, "#}")) continue;
+        if (pos > begin) sign = x->text[pos - 1];
+        if (sign != '-' && sign != '+') sign = '\0';
+        move_to(x, trim_after(x, pos + 2, sign));
+        return SP_OK;
+    }
+    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: a comment {# without its #}", x->line);
+}
+
+/* True if `{% word %}` is at `pos`. *after: the position after it, before whitespace control;
+ * *sign: that of its end. */
+static bool word_tag(const struct lexer *x, size_t pos, const char *word, size_t *after, char *sign)
+{
+    if (!looking_at(x, pos, "{%")) return false;
+    pos += 2;
+    if (sign_at(x, pos)) pos++;
+    pos = skip_space(x, pos);
+    if (!looking_at(x, pos, word)) return false;
+    pos = skip_space(x, pos + strlen(word));
+    *sign = sign_at(x, pos);
+    if (*sign) pos++;
+    if (!looking_at(x, pos, "%}")) return false;
+    *after = pos + 2;
+    return true;
+}
+
+/* Reads the text up to {% endraw %}; x->pos is after {% raw %}. */
+static enum sp_status lex_raw(struct lexer *x)
+{
+    enum sp_status st;
+    size_t after;
+    char sign;
+
+    for (size_t pos = x->pos; pos + 1 < x->size; pos++) {
+        if (x->text[pos] != '{' || !word_tag(x, pos, "endraw", &after, &sign)) continue;
+        if ((st = push_text(x, strip_end(x, pos, sign_at(x, pos + 2), true)))) return st;
+        move_to(x, trim_after(x, after, sign));
+        return SP_OK;
+    }
+    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: {%% raw %%} without {%% endraw %%}",
+                   x->line);
+}
+
+static enum sp_status lex_name(struct lexer *x)
+{
+    size_t pos = x->pos, next = pos;
+
+    while (next < x->size && sp_unicode_continues_name(sp_utf8_next(x->text, x->size, &next)))
+        pos = next;
+    if (push(x, SP_T_NAME, sp_value_text(x->text + x->pos, pos - x->pos))) return SP_E_INPUT;
+    x->pos = pos;
+    return SP_OK;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* Reads the character of \x, \u or \U with `digits` digits at text[*pos]. */
+static enum sp_status escape_code(struct lexer *x, size_t *pos, int digits, uint32_t *out)
+{
+    uint32_t c = 0;
+
+    for (int i = 0; i < digits; i++) {
+        int d = *pos < x->size ? hex_digit(x->text[*pos]) : -1;
+
+        if (d < 0) {
+            return sp_fail(x->heap->err, SP_E_INPUT,
+                           "template:%u: an escape in a string needs %d hexadecimal digits",
+                           x->line, digits);
+        }
+        c = c << 4 | (uint32_t)d;
+        ++*pos;
+    }
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
+        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: no character has the number 0x%x",
+                       x->line, c);
+    }
+    *out = c;
+    return SP_OK;
+}
+
+static enum sp_status build_char(struct sp_builder *b, uint32_t c)
+{
+    char bytes[SP_UTF8_MAX];
+
+    return sp_build(b, bytes, sp_utf8_put(bytes, c));
+}
+
+/* Reads one escape; *pos is after the backslash. */
+static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos)
+{
+    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
+    enum sp_status st;
+    char c = x->text[*pos];
+    const char *found = strchr(from, c);
+    uint32_t code = 0;
+
+    if (c && found != NULL) {
+        ++*pos;
+        return sp_build(b, &to[found - from], 1);
+    }
+    if (c == '\n') {
+        ++*pos;
+        return SP_OK;
+    }
+    if (c == 'x' || c == 'u' || c == 'U') {
+        ++*pos;
+        if ((st = escape_code(x, pos, c == 'x' ? 2 : c == 'u' ? 4 : 8, &code))) return st;
+        return build_char(b, code);
+    }
+    if (c >= '0' && c <= '7') {
+        for (int i = 0; i < 3 && *pos < x->size && x->text[*pos] >= '0' && x->text[*pos] <= '7';
+             i++)
+            code = code * 8 + (uint32_t)(x->text[(*pos)++] - '0');
+        return build_char(b, code);
+    }
+    if (c == 'N') {
+        return sp_fail(x->heap->err, SP_E_UNSUPPORTED,
+                       "template:%u: \\N{...} in a string is not supported", x->line);
+    }
+    return sp_build(b, "\\", 1);
+}
+
+static enum sp_status lex_string(struct lexer *x)
+{
+    enum sp_status st;
+    struct sp_builder b = {.heap = x->heap};
+    char quote = x->text[x->pos];
+    size_t pos = x->pos + 1;
+
+    while (pos < x->size && x->text[pos] != quote) {
+        size_t begin = pos;
+
+        while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\\')
+            pos++;
+        if ((st = sp_build(&b, x->text + begin, pos - begin))) return st;
+        if (pos + 1 < x->size && x->text[pos] == '\\') {
+            pos++;
+            if ((st = unescape(x, &b, &pos))) return st;
+        } else if (pos < x->size && x->text[pos] == '\\') {
+            pos++;
+        }
+    }
+    if (pos >= x->size) {
+        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: a string without its closing %c",
+                       x->line, quote);
+    }
+    if ((st = push(x, SP_T_STRING, sp_builder_value(&b)))) return st;
+    move_to(x, pos + 1);
+    return SP_OK;
+}
+
+/* Skips digits of a base with single underscores between them; returns the end. */
+static size_t skip_digits(const struct lexer *x, size_t pos, int base)
+{
+    for (;; pos++) {
+        int d = pos < x->size ? hex_digit(x->text[pos]) : -1;
+
+        if (d >= 0 && d < base) continue;
+        if (pos + 1 >= x->size || x->text[pos] != '_') return pos;
+        d = hex_digit(x->text[pos + 1]);
+        if (d < 0 || d >= base) return pos;
+    }
+}
+
+static enum sp_status lex_number(struct lexer *x)
+{
+    enum sp_status st;
+    struct sp_builder b = {.heap = x->heap};
+    struct sp_value value;
+    size_t pos = x->pos, end, more;
+    bool real = false;
+    int base = 10;
+
+    if (x->text[pos] == '0' && pos + 1 < x->size) {
+        char c = (char)(x->text[pos + 1] | 0x20);
+
+        base = c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 10;
+    }
+    end = skip_digits(x, base == 10 ? pos : pos + 2, base);
+    if (base == 10) {
+        if (end + 1 < x->size && x->text[end] == '.' && x->text[end + 1] >= '0' &&
+            x->text[end + 1] <= '9') {
+            end = skip_digits(x, end + 1, 10);
+            real = true;
+        }
+        if (end < x->size && (x->text[end] | 0x20) == 'e') {
+            more = end + 1;
+            if (more < x->size && (x->text[more] == '+' || x->text[more] == '-')) more++;
+            if (more < x->size && x->text[more] >= '0' && x->text[more] <= '9') {
+                end = skip_digits(x, more, 10);
+                real = true;
+            }
+        }
+    }
+    for (size_t i = base == 10 ? pos : pos + 2; i < end; i++)
+        if (x->text[i] != '_' && (st = sp_build(&b, x->text + i, 1))) return st;
+    if ((st = sp_build(&b, "", 1))) return st;
+    if ((st = sp_number_parse(x->heap, &value, b.at, base, real))) {
+        sp_context(x->heap->err, "template:%u", x->line);
+        return st;
+    }
+    x->pos = end;
+    return push(x, real ? SP_T_FLOAT : SP_T_INT, value);
+}
+
+/* Reads the operator at x->pos; *open counts brackets. */
+static enum sp_status lex_operator(struct lexer *x, char *open, size_t *n_open, size_t max_open)
+{
+    static const char closing[] = "([{)]}";
+
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+        const char *text = operators[i].text;
+        const char *bracket;
+
+        if (!looking_at(x, x->pos, text)) continue;
+        bracket = text[1] ? NULL : strchr(closing, text[0]);
+        if (bracket != NULL && bracket - closing < 3) {
+            if (*n_open == max_open) {
+                return sp_fail(x->heap->err, SP_E_INPUT,
+                               "template:%u: brackets nested deeper than %zu", x->line, max_open);
+            }
+            open[(*n_open)++] = text[0];
+        } else if (bracket != NULL) {
+            if (*n_open == 0 || open[*n_open - 1] != closing[bracket - closing - 3]) {
+                return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected %c", x->line,
+                               text[0]);
+            }
+            --*n_open;
+        }
+        x->pos += strlen(text);
+        return push(x, operators[i].token, sp_value_none());
+    }
+    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected character %.*s", x->line,
+                   (int)(x->size - x->pos < 4 ? x->size - x->pos : 4), x->text + x->pos);
+}
+
+/* True if the tag ends at the current position, which then moves past the end. */
+static bool at_tag_end(struct lexer *x, bool block)
+{
+    char sign = sign_at(x, x->pos);
+    size_t pos = x->pos + (sign != '\0');
+
+    if (sign == '+' && !block) return false;
+    if (!looking_at(x, pos, block ? "%}" : "}}")) return false;
+    pos += 2;
+    if (block)
+        pos = trim_after(x, pos, sign);
+    else if (sign == '-')
+        pos = skip_space(x, pos);
+    move_to(x, pos);
+    return true;
+}
+
+/* Reads a tag from after `{%` or `{{` to after its end. */
+static enum sp_status lex_tag(struct lexer *x, bool block)
+{
+    enum sp_status st = SP_OK;
+    char open[SP_TEMPLATE_MAX_NESTING];
+    size_t n_open = 0, next;
+    uint32_t began = x->line;
+
+    if ((st = push(x, block ? SP_T_BLOCK_BEGIN : SP_T_VAR_BEGIN, sp_value_none()))) return st;
+    while (x->pos < x->size && !st) {
+        uint32_t line = x->line;
+        char c = x->text[x->pos];
+
+        if (n_open == 0 && at_tag_end(x, block)) {
+            st = push(x, block ? SP_T_BLOCK_END : SP_T_VAR_END, sp_value_none());
+            if (!st) x->tokens[x->n - 1].line = line;
+            return st;
+        }
+        if (space_at(x, x->pos, &next))
+            move_to(x, next);
+        else if (c >= '0' && c <= '9')
+            st = lex_number(x);
+        else if (c == '\'' || c == '"')
+            st = lex_string(x);
+        else if (name_at(x, x->pos))
+            st = lex_name(x);
+        else
+            st = lex_operator(x, open, &n_open, sizeof open);
+    }
+    if (st) return st;
+    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: %s without its %s", began,
+                   block ? "{%" : "{{", block ? "%}" : "}}");
+}
+
+static enum sp_status lex_all(struct lexer *x)
+{
+    enum sp_status st = SP_OK;
+
+    while (x->pos < x->size && !st) {
+        size_t tag = x->pos, after;
+        char kind, sign, raw_sign;
+
+        while (tag + 1 < x->size &&
+               !(x->text[tag] == '{' && strchr("{%#", x->text[tag + 1]) && x->text[tag + 1]))
+            tag++;
+        if (tag + 1 >= x->size) {
+            st = push_text(x, x->size);
+            x->pos = x->size;
+            break;
+        }
+        kind = x->text[tag + 1];
+        sign = sign_at(x, tag + 2);
+        if ((st = push_text(x, strip_end(x, tag, sign, kind != '{')))) break;
+        move_to(x, tag);
+        if (kind == '%' && word_tag(x, tag, "raw", &after, &raw_sign) && raw_sign != '+') {
+            move_to(x, raw_sign == '-' ? skip_space(x, after) : after);
+            st = lex_raw(x);
+        } else if (kind == '#') {
+            st = lex_comment(x);
+        } else {
+            x->pos = tag + 2 + (sign != '\0');
+            st = lex_tag(x, kind == '%');
+        }
+    }
+    if (st) return st;
+    return push(x, SP_T_END, sp_value_none());
+}
+
+enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char *text, size_t size,
+                            struct sp_heap *heap)
+{
+    enum sp_status st;
+    struct lexer x = {.heap = heap, .line = 1};
+    size_t valid = sp_utf8_valid(text, size);
+    char *copy;
+
+    if ((st = sp_heap_take(heap, &copy, size + 1))) return st;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '\r') {
+            copy[x.size++] = '\n';
+            if (i + 1 < size && text[i + 1] == '\n') i++;
+        } else {
+            copy[x.size++] = text[i];
+        }
+        if (i >= valid)
+            return sp_fail(heap->err, SP_E_INPUT, "template:%u: not valid UTF-8", x.line);
+        x.line += copy[x.size - 1] == '\n';
+    }
+    if (x.size > 0 && copy[x.size - 1] == '\n') x.size--;
+    x.text = copy;
+    x.line = 1;
+    if ((st = lex_all(&x))) return st;
+    *out = x.tokens;
+    *n = x.n;
+    return SP_OK;
+}

@@ -1,0 +1,388 @@
+/* Writes values as Python does: str, repr and json.dumps; and escapes HTML. */
+#include "runtime/template/jinja/jinja_text.h"
+#include "format/base/unicode_case.h"
+#include "format/base/unicode.h"
+#include "runtime/template/jinja/jinja_machine.h"
+#include "runtime/template/jinja/jinja_ops.h"
+#include "runtime/template/value/value_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum sp_status repr_at(struct sp_builder *b, struct sp_value v, int depth);
+
+static enum sp_status too_deep(struct sp_builder *b)
+{
+    return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+}
+
+/* Appends a quoted text, with double quotes if it contains single ones only. */
+static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
+{
+    enum sp_status st;
+    bool twice = v.len && memchr(v.text, '\'', v.len) && !memchr(v.text, '"', v.len);
+    char quote = twice ? '"' : '\'', escape[16];
+    size_t pos = 0;
+
+    if (v.shape == SP_SHAPE_MARKUP && (st = sp_build_text(b, "Markup("))) return st;
+    if ((st = sp_build(b, &quote, 1))) return st;
+    while (pos < v.len) {
+        size_t begin = pos;
+        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
+        const char *as = NULL;
+
+        if (c == '\n') as = "\\n";
+        if (c == '\r') as = "\\r";
+        if (c == '\t') as = "\\t";
+        if (c == '\\') as = "\\\\";
+        if (c == (unsigned char)quote) as = twice ? "\\\"" : "\\'";
+        if (as == NULL && !sp_unicode_is_printable(c)) {
+            if (c < 0x100)
+                snprintf(escape, sizeof escape, "\\x%02x", c);
+            else
+                snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+            as = escape;
+        }
+        st = as ? sp_build_text(b, as) : sp_build(b, v.text + begin, pos - begin);
+        if (st) return st;
+    }
+    if ((st = sp_build(b, &quote, 1))) return st;
+    return v.shape == SP_SHAPE_MARKUP ? sp_build(b, ")", 1) : SP_OK;
+}
+
+static enum sp_status repr_items(struct sp_builder *b, const struct sp_list *list, int depth)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < list->n && !st; i++) {
+        if (i && (st = sp_build(b, ", ", 2))) return st;
+        st = repr_at(b, list->at[i], depth + 1);
+    }
+    return st;
+}
+
+static enum sp_status repr_list(struct sp_builder *b, struct sp_value v, int depth)
+{
+    static const char *const open[] = {
+        [SP_SHAPE_PLAIN] = "[",
+        [SP_SHAPE_TUPLE] = "(",
+        [SP_SHAPE_KEYS] = "dict_keys([",
+        [SP_SHAPE_VALUES] = "dict_values([",
+        [SP_SHAPE_ITEMS] = "dict_items([",
+    };
+    enum sp_status st;
+    const char *close = "])";
+    char range[96];
+
+    if (v.shape == SP_SHAPE_ITERATOR) return sp_build_text(b, "<generator object>");
+    if (v.shape == SP_SHAPE_RANGE) {
+        const struct sp_value *at = v.list->at;
+        long long first = v.list->n ? (long long)at[0].integer : 0;
+        long long step = v.list->n > 1 ? (long long)(at[1].integer - at[0].integer) : 1;
+
+        snprintf(range, sizeof range, step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)",
+                 first, first + step * (long long)v.list->n, step);
+        return sp_build_text(b, range);
+    }
+    if ((st = sp_build_text(b, open[v.shape]))) return st;
+    if ((st = repr_items(b, v.list, depth))) return st;
+    if (v.shape == SP_SHAPE_PLAIN) close = "]";
+    if (v.shape == SP_SHAPE_TUPLE) close = v.list->n == 1 ? ",)" : ")";
+    return sp_build_text(b, close);
+}
+
+static enum sp_status repr_dict(struct sp_builder *b, const struct sp_dict *dict, int depth)
+{
+    enum sp_status st;
+
+    if ((st = sp_build(b, "{", 1))) return st;
+    for (size_t i = 0; i < dict->n; i++) {
+        if (i && (st = sp_build(b, ", ", 2))) return st;
+        if ((st = repr_at(b, dict->at[i].key, depth + 1))) return st;
+        if ((st = sp_build(b, ": ", 2))) return st;
+        if ((st = repr_at(b, dict->at[i].value, depth + 1))) return st;
+    }
+    return sp_build(b, "}", 1);
+}
+
+static enum sp_status repr_object(struct sp_builder *b, const struct sp_jinja_object *object,
+                                  int depth)
+{
+    enum sp_status st;
+    char text[80];
+
+    switch (object->kind) {
+    case SP_JINJA_NAMESPACE:
+        if ((st = sp_build_text(b, "<Namespace "))) return st;
+        if ((st = repr_dict(b, object->dict, depth + 1))) return st;
+        return sp_build(b, ">", 1);
+    case SP_JINJA_LOOP:
+        snprintf(text, sizeof text, "<LoopContext %zu/%zu>", object->position + 1,
+                 object->items->n);
+        return sp_build_text(b, text);
+    case SP_JINJA_MACRO:
+        if ((st = sp_build_text(b, "<Macro '"))) return st;
+        if ((st = sp_build(b, object->node->value.text, object->node->value.len))) return st;
+        return sp_build_text(b, "'>");
+    default:
+        snprintf(text, sizeof text, "<function %.60s>", object->name ? object->name : "?");
+        return sp_build_text(b, text);
+    }
+}
+
+static enum sp_status repr_at(struct sp_builder *b, struct sp_value v, int depth)
+{
+    if (depth > SP_VALUE_DEPTH) return too_deep(b);
+    switch (v.kind) {
+    case SP_V_ABSENT:
+    case SP_V_UNDEFINED:
+        return sp_build_text(b, "Undefined");
+    case SP_V_NONE:
+        return sp_build_text(b, "None");
+    case SP_V_BOOL:
+        return sp_build_text(b, v.truth ? "True" : "False");
+    case SP_V_INT:
+    case SP_V_BIG:
+        return sp_build_integer(b, v);
+    case SP_V_FLOAT:
+        return sp_build_python_float(b, v.real);
+    case SP_V_TEXT:
+        return repr_text(b, v);
+    case SP_V_LIST:
+        return repr_list(b, v, depth);
+    case SP_V_DICT:
+        return repr_dict(b, v.dict, depth);
+    default:
+        return repr_object(b, v.object, depth);
+    }
+}
+
+enum sp_status sp_jinja_build_repr(struct sp_builder *b, struct sp_value v)
+{
+    return repr_at(b, v, 0);
+}
+
+enum sp_status sp_jinja_build_str(struct sp_builder *b, struct sp_value v)
+{
+    if (v.kind == SP_V_UNDEFINED) return SP_OK;
+    if (v.kind == SP_V_TEXT) return sp_build(b, v.text, v.len);
+    return repr_at(b, v, 0);
+}
+
+enum sp_status sp_jinja_to_text(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v)
+{
+    enum sp_status st;
+    struct sp_builder b = {.heap = m->heap};
+
+    if (v.kind == SP_V_TEXT) {
+        *out = v;
+        return SP_OK;
+    }
+    if ((st = sp_jinja_build_str(&b, v))) return st;
+    *out = sp_builder_value(&b);
+    return SP_OK;
+}
+
+enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v)
+{
+    enum sp_status st;
+    struct sp_builder b = {.heap = m->heap};
+
+    if ((st = sp_jinja_to_text(m, &v, v))) return st;
+    if (v.shape == SP_SHAPE_MARKUP) {
+        *out = v;
+        return SP_OK;
+    }
+    for (size_t i = 0; i < v.len; i++) {
+        const char *as = NULL;
+
+        switch (v.text[i]) {
+        case '&':
+            as = "&amp;";
+            break;
+        case '<':
+            as = "&lt;";
+            break;
+        case '>':
+            as = "&gt;";
+            break;
+        case '\'':
+            as = "&#39;";
+            break;
+        case '"':
+            as = "&#34;";
+            break;
+        default:
+            break;
+        }
+        if ((st = as ? sp_build_text(&b, as) : sp_build(&b, v.text + i, 1))) return st;
+    }
+    *out = sp_builder_value(&b);
+    out->shape = SP_SHAPE_MARKUP;
+    return SP_OK;
+}
+
+static enum sp_status json_text(struct sp_builder *b, struct sp_value v, bool ascii)
+{
+    static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
+    enum sp_status st;
+    size_t pos = 0;
+    char escape[16];
+
+    if ((st = sp_build(b, "\"", 1))) return st;
+    while (pos < v.len) {
+        size_t begin = pos;
+        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
+        const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
+
+        if (found != NULL) {
+            escape[0] = '\\';
+            escape[1] = to[found - from];
+            st = sp_build(b, escape, 2);
+        } else if (c < 0x20 || (ascii && c >= 0x7f && c < 0x10000 && c != 0x7f)) {
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+            st = sp_build_text(b, escape);
+        } else if (ascii && c >= 0x10000) {
+            snprintf(escape, sizeof escape, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
+                     0xdc00 + (c & 0x3ff));
+            st = sp_build_text(b, escape);
+        } else {
+            st = sp_build(b, v.text + begin, pos - begin);
+        }
+        if (st) return st;
+    }
+    return sp_build(b, "\"", 1);
+}
+
+static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
+                              const struct sp_jinja_json_style *style, int depth);
+
+/* Appends the separator before an item, and a new line with its indentation. */
+static enum sp_status json_gap(struct sp_builder *b, const struct sp_jinja_json_style *style,
+                               bool first, int depth)
+{
+    enum sp_status st;
+
+    if (!first && (st = sp_build(b, style->item_separator.text, style->item_separator.len)))
+        return st;
+    if (style->indent == NULL) return SP_OK;
+    if ((st = sp_build(b, "\n", 1))) return st;
+    for (int i = 0; i < depth; i++)
+        if ((st = sp_build(b, style->indent, style->indent_len))) return st;
+    return SP_OK;
+}
+
+static enum sp_status json_list(struct sp_builder *b, const struct sp_list *list,
+                                const struct sp_jinja_json_style *style, int depth)
+{
+    enum sp_status st;
+
+    if (list->n == 0) return sp_build_text(b, "[]");
+    if ((st = sp_build(b, "[", 1))) return st;
+    for (size_t i = 0; i < list->n; i++) {
+        if ((st = json_gap(b, style, i == 0, depth + 1))) return st;
+        if ((st = json_at(b, list->at[i], style, depth + 1))) return st;
+    }
+    if (style->indent != NULL && (st = json_gap(b, style, true, depth))) return st;
+    return sp_build(b, "]", 1);
+}
+
+/* Appends a key as a text; numbers and truth values as JSON writes them. */
+static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
+                               const struct sp_jinja_json_style *style)
+{
+    enum sp_status st;
+
+    if (key.kind == SP_V_TEXT) return json_text(b, key, style->ascii);
+    if (!sp_value_is_number(key) && key.kind != SP_V_NONE) {
+        return sp_fail(b->heap->err, SP_E_INPUT,
+                       "keys must be str, int, float, bool or None, not %s",
+                       sp_jinja_type_name(key));
+    }
+    if ((st = sp_build(b, "\"", 1))) return st;
+    if ((st = json_at(b, key, style, 0))) return st;
+    return sp_build(b, "\"", 1);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return sp_text_order(((const struct sp_dict_entry *)a)->key,
+                         ((const struct sp_dict_entry *)b)->key);
+}
+
+/* Sets the order in which pairs are written. */
+static enum sp_status json_order(struct sp_builder *b, const struct sp_dict_entry **out,
+                                 const struct sp_dict *dict, bool sorted)
+{
+    enum sp_status st;
+    struct sp_dict_entry *pairs;
+
+    *out = dict->at;
+    if (!sorted) return SP_OK;
+    if ((st = sp_heap_take(b->heap, &pairs, dict->n * sizeof *pairs))) return st;
+    for (size_t i = 0; i < dict->n; i++) {
+        pairs[i] = dict->at[i];
+        if (pairs[i].key.kind == SP_V_TEXT) continue;
+        return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "sort_keys with a key that is no string");
+    }
+    qsort(pairs, dict->n, sizeof *pairs, by_key);
+    *out = pairs;
+    return sp_heap_charge(b->heap, 16 * dict->n);
+}
+
+static enum sp_status json_dict(struct sp_builder *b, const struct sp_dict *dict,
+                                const struct sp_jinja_json_style *style, int depth)
+{
+    enum sp_status st;
+    const struct sp_dict_entry *pairs;
+
+    if (dict->n == 0) return sp_build_text(b, "{}");
+    if ((st = sp_build(b, "{", 1)) || (st = json_order(b, &pairs, dict, style->sort_keys)))
+        return st;
+    for (size_t i = 0; i < dict->n; i++) {
+        if ((st = json_gap(b, style, i == 0, depth + 1))) return st;
+        if ((st = json_key(b, pairs[i].key, style))) return st;
+        if ((st = sp_build(b, style->key_separator.text, style->key_separator.len))) return st;
+        if ((st = json_at(b, pairs[i].value, style, depth + 1))) return st;
+    }
+    if (style->indent != NULL && (st = json_gap(b, style, true, depth))) return st;
+    return sp_build(b, "}", 1);
+}
+
+static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
+                              const struct sp_jinja_json_style *style, int depth)
+{
+    if (depth > SP_VALUE_DEPTH) return too_deep(b);
+    switch (v.kind) {
+    case SP_V_NONE:
+        return sp_build_text(b, "null");
+    case SP_V_BOOL:
+        return sp_build_text(b, v.truth ? "true" : "false");
+    case SP_V_INT:
+    case SP_V_BIG:
+        return sp_build_integer(b, v);
+    case SP_V_FLOAT:
+        if (isnan(v.real)) return sp_build_text(b, "NaN");
+        if (isinf(v.real)) return sp_build_text(b, v.real < 0 ? "-Infinity" : "Infinity");
+        return sp_build_python_float(b, v.real);
+    case SP_V_TEXT:
+        return json_text(b, v, style->ascii);
+    case SP_V_LIST:
+        if (v.shape != SP_SHAPE_PLAIN && v.shape != SP_SHAPE_TUPLE) break;
+        return json_list(b, v.list, style, depth);
+    case SP_V_DICT:
+        return json_dict(b, v.dict, style, depth);
+    default:
+        break;
+    }
+    return sp_fail(b->heap->err, SP_E_INPUT, "Object of type %s is not JSON serializable",
+                   sp_jinja_type_name(v));
+}
+
+enum sp_status sp_jinja_build_json(struct sp_builder *b, struct sp_value v,
+                                   const struct sp_jinja_json_style *style)
+{
+    return json_at(b, v, style, 0);
+}

@@ -1,0 +1,167 @@
+/* The values of the template languages, and their memory.
+ *
+ * Both languages compute with JSON-like values: none, truth values, numbers, texts, lists,
+ * dictionaries that keep their order, and objects of the interpreter (macros, loops). A value is
+ * small and passed by copy; the memory it points to belongs to a heap and never changes once
+ * another value refers to it. Nothing is freed one by one: a heap lasts for one compilation or one
+ * rendering and is released as a whole.
+ *
+ * The heap is also the budget of an untrusted template: it counts memory and work, and every loop
+ * over data must charge for its steps. */
+#ifndef SP_RUNTIME_TEMPLATE_VALUE_VALUE_H
+#define SP_RUNTIME_TEMPLATE_VALUE_VALUE_H
+
+#include "format/base/json.h"
+#include "format/base/mem.h"
+
+enum sp_value_kind {
+    SP_V_ABSENT, /* no value: an argument that is absent */
+    SP_V_UNDEFINED,
+    SP_V_NONE,
+    SP_V_BOOL,
+    SP_V_INT,
+    SP_V_BIG, /* an integer beyond 64 bits: its decimal digits, sign first, SP_BIG_DIGITS at most */
+    SP_V_FLOAT,
+    SP_V_TEXT,
+    SP_V_LIST,
+    SP_V_DICT,
+    SP_V_OBJECT, /* object of an interpreter; only its address is compared */
+};
+
+/* The shape of a text, list or dictionary, besides its content. Each language uses its own. */
+enum sp_value_shape {
+    SP_SHAPE_PLAIN,
+    SP_SHAPE_MARKUP,   /* text marked safe for HTML */
+    SP_SHAPE_TUPLE,    /* list */
+    SP_SHAPE_ITERATOR, /* list that can be walked once */
+    SP_SHAPE_RANGE,
+    SP_SHAPE_KEYS,
+    SP_SHAPE_VALUES,
+    SP_SHAPE_ITEMS,
+    SP_SHAPE_STRUCT,      /* dictionary with a fixed set of fields (Go) */
+    SP_SHAPE_JSON,        /* list or dictionary that prints as JSON (Go) */
+    SP_SHAPE_JSON_STRUCT, /* struct that prints as JSON (Go) */
+    SP_SHAPE_TYPE,        /* list of type names that prints as its only element (Go) */
+};
+
+enum {
+    SP_VALUE_DEPTH = 128, /* nested lists; deeper ones cannot be printed or compared */
+    SP_BIG_DIGITS = 400,  /* more than any double has */
+};
+
+struct sp_list {
+    struct sp_value *at;
+    size_t n, cap;
+    size_t used; /* SP_SHAPE_ITERATOR: n after it was walked */
+};
+
+struct sp_value {
+    uint8_t kind;  /* enum sp_value_kind */
+    uint8_t shape; /* enum sp_value_shape */
+    uint32_t len;  /* bytes of `text` */
+    union {
+        bool truth;
+        int64_t integer;
+        double real;
+        const char *text; /* UNDEFINED: the error message, as a sentence; BIG: digits */
+        struct sp_list *list;
+        struct sp_dict *dict;
+        void *object;
+    };
+};
+
+struct sp_dict_entry {
+    struct sp_value key, value;
+};
+
+struct sp_dict {
+    struct sp_dict_entry *at; /* in insertion order */
+    size_t n, cap;
+    uint32_t *slots; /* [n_slots], open addressing, entry + 1; NULL while small */
+    size_t n_slots;
+};
+
+struct sp_heap {
+    struct sp_heap_chunk *chunks;
+    size_t used, limit; /* bytes */
+    uint64_t work, work_limit;
+    bool exhausted;     /* a limit was exceeded */
+    struct sp_err *err; /* borrowed; receives failures */
+};
+
+void sp_heap_init(struct sp_heap *heap, size_t limit, uint64_t work_limit, struct sp_err *err);
+void sp_heap_release(struct sp_heap *heap);
+
+/* Allocates `size` zeroed bytes, aligned for any value. SP_E_INPUT beyond the limit. */
+SP_MUST_CHECK enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size);
+
+/* Counts `n` steps of work; SP_E_INPUT beyond the limit. */
+SP_MUST_CHECK enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n);
+
+/* A text inside a heap that is being built. */
+struct sp_builder {
+    struct sp_heap *heap;
+    char *at;
+    size_t len, cap;
+};
+
+SP_MUST_CHECK enum sp_status sp_build(struct sp_builder *b, const char *text, size_t len);
+SP_MUST_CHECK enum sp_status sp_build_text(struct sp_builder *b, const char *text);
+SP_MUST_CHECK enum sp_status sp_build_repeat(struct sp_builder *b, char c, size_t n);
+struct sp_value sp_builder_value(const struct sp_builder *b);
+
+/* Make plain values. The text is borrowed: static, or in the same heap. */
+struct sp_value sp_value_none(void);
+struct sp_value sp_value_bool(bool truth);
+struct sp_value sp_value_int(int64_t integer);
+struct sp_value sp_value_float(double real);
+struct sp_value sp_value_text(const char *text, size_t len);
+struct sp_value sp_value_name(const char *text); /* of a NUL-terminated text */
+struct sp_value sp_value_object(void *object);
+
+SP_MUST_CHECK enum sp_status sp_value_copy_text(struct sp_heap *heap, struct sp_value *out,
+                                                const char *text, size_t len);
+SP_MUST_CHECK enum sp_status sp_value_list(struct sp_heap *heap, struct sp_value *out,
+                                           enum sp_value_shape shape, size_t cap);
+SP_MUST_CHECK enum sp_status sp_list_push(struct sp_heap *heap, struct sp_list *list,
+                                          struct sp_value value);
+SP_MUST_CHECK enum sp_status sp_value_dict(struct sp_heap *heap, struct sp_value *out);
+/* Sets the value of a key, or appends the pair; an equal key keeps its place. */
+SP_MUST_CHECK enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict,
+                                         struct sp_value key, struct sp_value value);
+SP_MUST_CHECK enum sp_status sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict,
+                                              const char *key, struct sp_value value);
+/* *out = the value of a key, borrowed; NULL: there is none, or the value cannot be a key. Charges
+ * for the bytes of the key and for the keys that it is compared with. */
+SP_MUST_CHECK enum sp_status sp_dict_find(struct sp_heap *heap, const struct sp_value **out,
+                                          const struct sp_dict *dict, struct sp_value key);
+/* The same of one of our own names, without charging. */
+const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key);
+
+/* Charges for reading n values once: the bytes of their texts. */
+SP_MUST_CHECK enum sp_status sp_heap_charge_reading(struct sp_heap *heap,
+                                                    const struct sp_value *values, size_t n);
+
+/* True if a value can be the key of a dictionary; lists and dictionaries cannot. */
+bool sp_value_hashable(struct sp_value v);
+
+/* The truth of a value: empty values, zero, false and undefined are false. */
+bool sp_value_truth(struct sp_value v);
+bool sp_value_is_number(struct sp_value v); /* truth values count as numbers */
+double sp_value_to_double(struct sp_value number);
+int64_t sp_value_to_integer(struct sp_value v); /* of an INT or BOOL */
+bool sp_text_is(struct sp_value v, const char *text);
+int sp_text_order(struct sp_value a, struct sp_value b); /* by code points, as by bytes */
+
+/* Compares values as Python does: 1 == 1.0 == True, lists and dictionaries by content. */
+SP_MUST_CHECK enum sp_status sp_value_equal(struct sp_heap *heap, bool *out, struct sp_value a,
+                                            struct sp_value b);
+/* Returns a number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not
+ * NaN). */
+int sp_number_order(struct sp_value a, struct sp_value b);
+
+/* Copies a JSON value into a heap, with its texts. */
+SP_MUST_CHECK enum sp_status sp_value_from_json(struct sp_heap *heap, struct sp_value *out,
+                                                const struct sp_json *json);
+
+#endif
