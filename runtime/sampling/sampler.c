@@ -1,9 +1,10 @@
-/* Samples a batch of sequences; each has a slot with its options and recent tokens.
+/* Samples a batch of sequences; each has a slot with its options and, if its caller does not hold
+ * them, its recent tokens.
  *
  * The transforms are expensive, the draw is cheap. Slots with the same row (such as a prompt's
  * last row, from which many answers begin), equal options and, if penalties are set, equal recent
  * tokens share one pass of the transforms; each slot draws with its own seed. */
-#include "runtime/sampling/logit_transforms.h"
+#include "runtime/sampling/sampler.h"
 
 #include "format/base/mem.h"
 #include "quantize/kernels.h"
@@ -15,7 +16,7 @@ struct slot {
     bool used;
     struct sp_sampling options; /* biases owned; without the texts of DRY */
     struct sp_dry_breakers *breakers;
-    uint32_t *ring; /* [size] the last tokens; token i of the sequence is at i % size */
+    uint32_t *ring; /* [size] the last tokens; token i of the sequence is at i % size; NULL: none */
     size_t size;
     uint64_t count; /* number of tokens so far, which is the position of the next one */
 };
@@ -36,14 +37,21 @@ struct sp_sampler {
 enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
                                struct sp_err *err)
 {
+    return sp_sampler_open_for(out, n_vocab, n_context, sp_vector_find(sp_kernels_best()->name),
+                               err);
+}
+
+enum sp_status sp_sampler_open_for(struct sp_sampler **out, size_t n_vocab, size_t n_context,
+                                   const struct sp_vector *vector, struct sp_err *err)
+{
     struct sp_sampler *s = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->n_vocab = n_vocab;
     s->n_context = n_context;
-    s->vector = sp_vector_find(sp_kernels_best()->name);
-    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, s->vector, err))) goto done;
+    s->vector = vector;
+    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, vector, err))) goto done;
     *out = s;
     s = NULL;
 done:
@@ -76,13 +84,17 @@ void sp_sampler_close(struct sp_sampler *s)
     free(s);
 }
 
-static void push(struct slot *slot, const uint32_t *ids, size_t n)
+static enum sp_status push(struct slot *slot, const uint32_t *ids, size_t n, struct sp_err *err)
 {
     size_t skip = n > slot->size ? n - slot->size : 0;
+    enum sp_status st;
 
+    if (slot->ring == NULL && (st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err)))
+        return st;
     for (size_t i = skip; i < n; i++)
         slot->ring[(slot->count + i) % slot->size] = ids[i];
     slot->count += n;
+    return SP_OK;
 }
 
 /* The last tokens that the penalties of the options read; at least one. */
@@ -107,7 +119,6 @@ static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
     slot->options.dry_tokenizer = NULL;
     slot->size = window(sampling, s->n_context);
     if ((st = sp_dry_breakers_open(&slot->breakers, sampling, s->n_vocab, err))) return st;
-    if ((st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err))) return st;
     if ((st = sp_new(&biases, sampling->n_biases, sizeof *biases, err))) return st;
     if (sampling->n_biases) memcpy(biases, sampling->biases, sampling->n_biases * sizeof *biases);
     slot->options.biases = biases;
@@ -135,13 +146,13 @@ enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp
         s->slots = grown;
         s->n_slots = cap;
     }
-    if ((st = fill_slot(&s->slots[i], s, &o, err))) {
+    st = fill_slot(&s->slots[i], s, &o, err);
+    if (!st && n_prior) st = push(&s->slots[i], prior, n_prior, err);
+    if (st)
         release_slot(&s->slots[i]);
-        return st;
-    }
-    push(&s->slots[i], prior, n_prior);
-    *out = i;
-    return SP_OK;
+    else
+        *out = i;
+    return st;
 }
 
 static enum sp_status get_slot(struct slot **out, const struct sp_sampler *s, size_t i,
@@ -166,8 +177,7 @@ enum sp_status sp_sampler_reset(struct sp_sampler *s, size_t i, const uint32_t *
 
     if (st) return st;
     slot->count = 0;
-    push(slot, prior, n_prior);
-    return SP_OK;
+    return push(slot, prior, n_prior, err);
 }
 
 enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t *ids, size_t n,
@@ -177,8 +187,7 @@ enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t 
     enum sp_status st = get_slot(&slot, s, i, err);
 
     if (st) return st;
-    push(slot, ids, n);
-    return SP_OK;
+    return push(slot, ids, n, err);
 }
 
 /* The last `size` tokens of ring and drafts, as two spans. The ring's part is copied to `buffer`
@@ -200,6 +209,22 @@ static struct sp_history recent(const struct slot *slot, const struct sp_sampler
         .n_newer = drafts,
         .breakers = slot->breakers,
     };
+}
+
+enum sp_status sp_sampler_slot_distribution(struct sp_sampler *s, size_t i,
+                                            struct sp_distribution *out,
+                                            const struct sp_logits *logits, const uint32_t *ids,
+                                            size_t pos, struct sp_err *err)
+{
+    const struct slot *slot = &s->slots[i];
+    struct sp_history history = {.older = ids, .n_older = pos, .breakers = slot->breakers};
+
+    return sp_sampler_distribution(out, s->scratch, &slot->options, logits, &history, pos, err);
+}
+
+const struct sp_vector *sp_sampler_vector(const struct sp_sampler *s)
+{
+    return s->vector;
 }
 
 /* A row of the batch with everything that its distribution depends on. */

@@ -1,7 +1,7 @@
 /* Sampled choice in a drafted sequence, coupled or by rejection (runtime/sampling/chooser.h). */
 #include "runtime/sampling/sampling_chooser.h"
-#include "runtime/sampling/logit_transforms.h"
 #include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/sampler.h"
 
 #include "format/base/mem.h"
 
@@ -9,31 +9,29 @@
 
 struct sp_sampling_chooser {
     struct sp_sampling options;
+    struct sp_sampler *sampler; /* borrowed; NULL: the slot is not taken */
+    size_t slot;
     const struct sp_vector *vector;
-    struct sp_sampler_scratch *scratch;
-    struct sp_dry_breakers *breakers;
     struct sp_distribution p, rest;
     struct sp_distribution
         *q; /* [max_draft_len + 1] distributions of draft tokens; position pos is at pos % n_q */
     size_t n_q;
 };
 
-enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
-                                       const struct sp_sampling *sampling, size_t n_vocab,
-                                       size_t max_draft_len, const struct sp_vector *vector,
+enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out, struct sp_sampler *sampler,
+                                       const struct sp_sampling *sampling, size_t max_draft_len,
                                        struct sp_err *err)
 {
     struct sp_sampling_chooser *c = NULL;
     enum sp_status st;
 
-    if ((st = sp_sampling_check(sampling, n_vocab, err))) goto done;
     if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
     c->options = *sampling;
-    c->vector = vector;
+    c->vector = sp_sampler_vector(sampler);
     c->n_q = max_draft_len + 1;
     if ((st = sp_new(&c->q, c->n_q, sizeof *c->q, err))) goto done;
-    if ((st = sp_dry_breakers_open(&c->breakers, sampling, n_vocab, err))) goto done;
-    if ((st = sp_sampler_scratch_new(&c->scratch, n_vocab, vector, err))) goto done;
+    if ((st = sp_sampler_add(sampler, &c->slot, sampling, NULL, 0, err))) goto done;
+    c->sampler = sampler;
     *out = c;
     c = NULL;
 done:
@@ -49,18 +47,8 @@ void sp_sampling_chooser_free(struct sp_sampling_chooser *c)
     free(c->q);
     sp_distribution_release(&c->p);
     sp_distribution_release(&c->rest);
-    sp_sampler_scratch_free(c->scratch);
-    sp_dry_breakers_close(c->breakers);
+    if (c->sampler) sp_sampler_remove(c->sampler, c->slot);
     free(c);
-}
-
-static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_distribution *out,
-                                   const struct sp_logits *logits, const uint32_t *ids, size_t pos,
-                                   struct sp_err *err)
-{
-    struct sp_history history = {.older = ids, .n_older = pos, .breakers = c->breakers};
-
-    return sp_sampler_distribution(out, c->scratch, &c->options, logits, &history, pos, err);
 }
 
 /* The confidence at temperature 0 is that of a greedy choice. Otherwise, if coupled, the draft
@@ -73,7 +61,7 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     struct sp_sampling_chooser *c = state;
     struct sp_distribution *q = &c->q[pos % c->n_q];
     bool coupled = c->options.accept == SP_ACCEPT_COUPLED;
-    enum sp_status st = distribution(c, q, logits, ids, pos, err);
+    enum sp_status st = sp_sampler_slot_distribution(c->sampler, c->slot, q, logits, ids, pos, err);
 
     if (st) return st;
     *id = sp_distribution_draw(q, c->vector, c->options.seed, pos,
@@ -104,7 +92,8 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     struct sp_sampling_chooser *c = state;
     const struct sp_distribution *q = &c->q[pos % c->n_q], *from = &c->p;
     enum sp_purpose purpose = SP_PURPOSE_TOKEN;
-    enum sp_status st = distribution(c, &c->p, logits, ids, pos, err);
+    enum sp_status st =
+        sp_sampler_slot_distribution(c->sampler, c->slot, &c->p, logits, ids, pos, err);
 
     if (st) return st;
     if (c->options.accept == SP_ACCEPT_REJECTION && draft_token != SP_NO_DRAFT_TOKEN) {

@@ -4,15 +4,16 @@
 
 #include "runtime/sampling/chooser.h"
 #include "runtime/spectool.h"
-#include "runtime/vector/vector.h"
 
+struct sp_sampler;
 struct sp_sampling_chooser; /* the state of a struct sp_chooser, for one sequence */
 
+/* Takes a slot of `sampler`, which must outlive the chooser. max_draft_len: of a round. SP_E_USAGE
+ * names an option out of its range. */
 SP_MUST_CHECK enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
+                                                     struct sp_sampler *sampler,
                                                      const struct sp_sampling *sampling,
-                                                     size_t n_vocab, size_t max_draft_len,
-                                                     const struct sp_vector *vector,
-                                                     struct sp_err *err);
+                                                     size_t max_draft_len, struct sp_err *err);
 void sp_sampling_chooser_free(struct sp_sampling_chooser *state); /* NULL is fine */
 struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state);
 

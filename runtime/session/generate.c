@@ -4,6 +4,7 @@
  * Every token is handled in a fixed order: recorded, passed to `token`, then checked for end of
  * sequence, stop texts (stop_filter.h) and the budget. */
 #include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/session/logprobs.h"
 #include "runtime/session/reasoning_limit.h"
@@ -16,7 +17,6 @@
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/session/stop_filter.h"
-#include "runtime/sampling/logit_transforms.h"
 #include "runtime/sampling/simulated_chooser.h"
 
 #include <math.h>
@@ -437,6 +437,21 @@ static enum sp_status check_request(const struct run *run)
     return SP_OK;
 }
 
+/* Takes a slot of the package's sampler, which the first sampled answer opens. */
+static enum sp_status open_sampling(struct run *run, size_t max_draft_len)
+{
+    struct sp_package *package = run->session->package;
+    size_t n_vocab = package->target->config.n_vocab;
+    enum sp_status st;
+
+    if (package->sampler == NULL &&
+        (st = sp_sampler_open_for(&package->sampler, n_vocab, package->target->config.max_positions,
+                                  package->backend.vector, run->err)))
+        return st;
+    return sp_sampling_chooser_new(&run->sampling, package->sampler, run->request->sampling,
+                                   max_draft_len, run->err);
+}
+
 static enum sp_status open_run(struct run *run)
 {
     const struct sp_request *q = run->request;
@@ -451,10 +466,7 @@ static enum sp_status open_run(struct run *run)
     if (package->tokenizer &&
         (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err)))
         return st;
-    if (q->sampling &&
-        (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
-                                      max_draft_len, package->backend.vector, run->err)))
-        return st;
+    if (q->sampling && (st = open_sampling(run, max_draft_len))) return st;
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
     if ((st = sp_new(&run->result->draft_positions, max_draft_len,
                      sizeof *run->result->draft_positions, run->err)))
@@ -507,10 +519,10 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     sp_scheduler_acquire(session->package->scheduler);
     session->is_running = true;
     st = generate(&run);
+    sp_sampling_chooser_free(run.sampling);
     session->is_running = false;
     sp_scheduler_release(session->package->scheduler);
     sp_detokenizer_close(run.detokenizer);
-    sp_sampling_chooser_free(run.sampling);
     session->speculator->grammar_draft = NULL;
     if (run.grammar_draft) run.grammar_draft->ops->close(run.grammar_draft);
     sp_constraint_close(run.constraint);

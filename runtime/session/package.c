@@ -301,6 +301,7 @@ void sp_package_close(struct sp_package *package)
 {
     if (package == NULL) return;
     sp_token_trie_close(package->trie);
+    sp_sampler_close(package->sampler);
     sp_json_free(package->pooling);
     sp_tokenizer_close(package->tokenizer);
     sp_model_close(package->draft);

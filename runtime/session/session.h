@@ -34,6 +34,7 @@ struct sp_package {
     char both[32];                  /* name of "lookup and" the draft's kind */
     struct sp_tokenizer *tokenizer; /* NULL: none */
     struct sp_token_trie *trie;     /* of the tokenizer; NULL: not built yet */
+    struct sp_sampler *sampler;     /* of the target's tokens; NULL: nothing was sampled yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
     struct sp_json *pooling;         /* the pooling section; NULL: none */

@@ -235,6 +235,7 @@ static void rejection_sampling_keeps_the_distribution(void **state)
     enum { N = 5, DRAWS = 40000 };
     static const float row[16] = {1.5f, .2f, -1, .9f, 0};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
+    struct sp_sampler *sampler = NULL;
     struct sp_sampling_chooser *c = NULL;
     struct sp_chooser chooser;
     struct sp_logits logits = {.row = row, .n = N, .best = 0};
@@ -245,12 +246,12 @@ static void rejection_sampling_keeps_the_distribution(void **state)
     sampling.temperature = 1;
     sampling.repeat_last_n = 0;
     sampling.accept = SP_ACCEPT_REJECTION;
+    assert_int_equal(sp_sampler_open(&sampler, N, 0, &err), SP_OK);
     for (uint32_t draft_token = 0; draft_token < N; draft_token += 2) {
         size_t seen[N] = {0};
         double sum = 0;
         sampling.seed = 11 + draft_token;
-        if (sp_sampling_chooser_new(&c, &sampling, N, SP_DRAFT_NGRAM_MAX, sp_vector_find("scalar"),
-                                    &err))
+        if (sp_sampling_chooser_new(&c, sampler, &sampling, SP_DRAFT_NGRAM_MAX, &err))
             fail_msg("%s", err.text);
         chooser = sp_sampling_chooser_of(c);
         for (size_t pos = 1; pos <= DRAWS; pos++) {
@@ -273,6 +274,7 @@ static void rejection_sampling_keeps_the_distribution(void **state)
         }
         sp_sampling_chooser_free(c);
     }
+    sp_sampler_close(sampler);
 }
 
 int main(void)

@@ -440,10 +440,12 @@ static void confidence_at_temperature_0(void **state)
 {
     const struct sp_sampling sampling = {.size = sizeof sampling, .repeat_penalty = 1, .top_p = 1};
     struct sp_chooser greedy = sp_greedy_chooser(vector()), chooser;
+    struct sp_sampler *sampler = NULL;
     struct sp_sampling_chooser *sampled = NULL;
 
     (void)state;
-    assert_int_equal(sp_sampling_chooser_new(&sampled, &sampling, V, 2, vector(), NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
+    assert_int_equal(sp_sampling_chooser_new(&sampled, sampler, &sampling, 2, NULL), SP_OK);
     chooser = sp_sampling_chooser_of(sampled);
     for (uint32_t last = 0; last < 8; last++) {
         float logits[V];
@@ -460,6 +462,7 @@ static void confidence_at_temperature_0(void **state)
         assert_true(fabs(confidence - expected) < 1e-12);
     }
     sp_sampling_chooser_free(sampled);
+    sp_sampler_close(sampler);
 }
 
 enum method { PLAIN, COUPLED, REJECTION, BROKEN };
@@ -467,11 +470,13 @@ enum method { PLAIN, COUPLED, REJECTION, BROKEN };
 /* Generates LENGTH tokens after the token 0, with two draft tokens per round. */
 static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum method method)
 {
+    struct sp_sampler *sampler = NULL;
     struct sp_sampling_chooser *state = NULL;
     struct sp_chooser chooser;
     size_t n = 1;
 
-    assert_int_equal(sp_sampling_chooser_new(&state, s, V, 2, vector(), NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
+    assert_int_equal(sp_sampling_chooser_new(&state, sampler, s, 2, NULL), SP_OK);
     chooser = sp_sampling_chooser_of(state);
     ids[0] = 0;
     while (n <= LENGTH) {
@@ -499,6 +504,7 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
         }
     }
     sp_sampling_chooser_free(state);
+    sp_sampler_close(sampler);
 }
 
 static void exact_cells(double cells[CELLS], const struct sp_sampling *s)

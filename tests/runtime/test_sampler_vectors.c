@@ -173,12 +173,14 @@ static struct sp_sampling all_samplers(void)
 static void generate(uint32_t ids[], const struct sp_sampling *s, size_t draft_len)
 {
     const struct sp_vector *vector = sp_vector_find("scalar");
+    struct sp_sampler *sampler = NULL;
     struct sp_sampling_chooser *state = NULL;
     struct sp_chooser chooser;
     float logits[V];
     struct sp_logits row;
 
-    assert_int_equal(sp_sampling_chooser_new(&state, s, V, 4, vector, NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
+    assert_int_equal(sp_sampling_chooser_new(&state, sampler, s, 4, NULL), SP_OK);
     chooser = sp_sampling_chooser_of(state);
     for (size_t n = PROMPT; n < PROMPT + LENGTH;) {
         uint32_t drafted[4];
@@ -200,6 +202,7 @@ static void generate(uint32_t ids[], const struct sp_sampling *s, size_t draft_l
         }
     }
     sp_sampling_chooser_free(state);
+    sp_sampler_close(sampler);
 }
 
 static void drafted_equals_plain(void **state)
