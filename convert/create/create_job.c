@@ -34,7 +34,7 @@ void sp_create_job_release(struct sp_create_job *job)
 }
 
 /* Passes on the warnings collected so far, line by line. */
-static void tell_notes(struct sp_create_job *job)
+static void report_warnings(struct sp_create_job *job)
 {
     for (char *line = job->warnings; line && *line;) {
         char *end = strchr(line, '\n');
@@ -233,9 +233,9 @@ enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_rep
     if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
-    tell_notes(job);
+    report_warnings(job);
     if ((st = make_plan(job, err))) return st;
-    tell_notes(job);
+    report_warnings(job);
     if ((st = make_report(&done, job, err))) return st;
     if (job->dry_run) {
         st = show_plan(job, err);

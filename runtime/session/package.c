@@ -1,7 +1,7 @@
 /* Packages: a mapped file with its models bound, ready for sessions. */
 #include "format/pack_contents.h"
 #include "runtime/session/session.h"
-#include "runtime/speculate/draft_statistics.h"
+#include "runtime/speculate/drafting_controller_json.h"
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -204,7 +204,7 @@ static void open_drafting(struct sp_package *p)
 {
     const struct sp_drafter_ops *ops = sp_drafter_find(p->draft->config.draft.kind);
 
-    sp_draft_batch_init(&p->drafting, ops->max_draft_len(p->draft), ops->stepwise);
+    sp_drafting_controller_init(&p->drafting, ops->max_draft_len(p->draft), ops->stepwise);
 }
 
 /* Opens the budget of the caches, and adds the weights to it if they are mapped. */
@@ -264,8 +264,8 @@ enum sp_status sp_package_drafting_statistics(const struct sp_package *p, char *
     enum sp_status st;
 
     *json = NULL;
-    if (p->draft == NULL || !sp_draft_statistics_are_new(&p->drafting)) return SP_OK;
-    if ((st = sp_draft_statistics_write(&text, &p->drafting, err)) ||
+    if (p->draft == NULL || !sp_drafting_controller_json_is_new(&p->drafting)) return SP_OK;
+    if ((st = sp_drafting_controller_json_write(&text, &p->drafting, err)) ||
         (st = sp_strbuf_append(&text, "", 1, err))) {
         sp_strbuf_release(&text);
         return st;
@@ -283,7 +283,7 @@ enum sp_status sp_package_set_drafting_statistics(struct sp_package *p, const ch
     if (p->draft == NULL) return sp_fail(err, SP_E_INPUT, "statistics of drafting without a draft");
     if ((st = sp_json_parse_within(&statistics, json, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
         return st;
-    st = sp_draft_statistics_read(&p->drafting, statistics, retry, err);
+    st = sp_drafting_controller_json_read(&p->drafting, statistics, retry, err);
     sp_json_free(statistics);
     return st;
 }

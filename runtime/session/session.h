@@ -7,7 +7,7 @@
 #include "runtime/backend/cache_budget.h"
 #include "runtime/grammar/constraint.h"
 #include "runtime/spectool.h"
-#include "runtime/speculate/round.h"
+#include "runtime/speculate/draft_mix.h"
 #include "runtime/speculate/speculate.h"
 #include "runtime/tokenizer/tokenizer.h"
 
@@ -29,12 +29,12 @@ struct sp_package {
     struct sp_cache_budget *caches;    /* of all sessions; borrowed */
     size_t mapped;                     /* bytes of the weights that were added to caches->mapped */
     struct sp_model *target;
-    struct sp_model *draft;         /* NULL: none */
-    struct sp_draft_batch drafting; /* what its sessions learn of the draft */
-    char both[32];                  /* name of "lookup and" the draft's kind */
-    struct sp_tokenizer *tokenizer; /* NULL: none */
-    struct sp_token_trie *trie;     /* of the tokenizer; NULL: not built yet */
-    struct sp_sampler *sampler;     /* of the target's tokens; NULL: nothing was sampled yet */
+    struct sp_model *draft;                 /* NULL: none */
+    struct sp_drafting_controller drafting; /* what its sessions learn of the draft */
+    char both[32];                          /* name of "lookup and" the draft's kind */
+    struct sp_tokenizer *tokenizer;         /* NULL: none */
+    struct sp_token_trie *trie;             /* of the tokenizer; NULL: not built yet */
+    struct sp_sampler *sampler; /* of the target's tokens; NULL: nothing was sampled yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
     struct sp_json *pooling;         /* the pooling section; NULL: none */

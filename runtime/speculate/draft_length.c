@@ -9,9 +9,9 @@ static const double exploration = 0.75; /* part of its cost that one more draft 
 
 enum { FIRST_BLOCK = 8 /* draft length of the first round, if a pass drafts a block */ };
 
-void sp_draft_length_init(struct sp_draft_length *d, struct sp_draft_batch *batch)
+void sp_draft_length_init(struct sp_draft_length *d, struct sp_drafting_controller *controller)
 {
-    *d = (struct sp_draft_length){.batch = batch};
+    *d = (struct sp_draft_length){.controller = controller};
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------
@@ -19,26 +19,26 @@ void sp_draft_length_init(struct sp_draft_length *d, struct sp_draft_batch *batc
 
 /* Tokens that verifying n draft tokens brings beyond those that its time would bring elsewhere, if
  * `accepted` of them are accepted on average. */
-static double worth(const struct sp_draft_batch *b, size_t n, double accepted)
+static double worth(const struct sp_drafting_controller *c, size_t n, double accepted)
 {
-    return accepted - b->rate * (b->verify_seconds[n] - b->verify_seconds[0]);
+    return accepted - c->rate * (c->verify_seconds[n] - c->verify_seconds[0]);
 }
 
 /* Returns the draft length of a block. All tokens of a block are drafted before the first of them
  * is considered, so the length is the one that pays most if only tokens worth verifying are
  * verified. */
-static size_t block_length(const struct sp_draft_batch *b, size_t limit)
+static size_t block_length(const struct sp_drafting_controller *c, size_t limit)
 {
     double all_accepted = 1, accepted = 0, verified = 0, most = -1;
     size_t best = 1;
 
-    if (b->draft.n_timings == 0) return limit < FIRST_BLOCK ? limit : FIRST_BLOCK;
+    if (c->draft.n_timings == 0) return limit < FIRST_BLOCK ? limit : FIRST_BLOCK;
     for (size_t i = 1; i <= limit; i++) {
         double net;
-        all_accepted *= b->acceptance[i];
+        all_accepted *= c->acceptance[i];
         accepted += all_accepted;
-        verified = fmax(verified, worth(b, i, accepted));
-        net = verified - b->rate * (b->draft_seconds[i] - b->draft_seconds[1]);
+        verified = fmax(verified, worth(c, i, accepted));
+        net = verified - c->rate * (c->draft_seconds[i] - c->draft_seconds[1]);
         if (net <= most) continue;
         most = net;
         best = i;
@@ -49,21 +49,21 @@ static size_t block_length(const struct sp_draft_batch *b, size_t limit)
 size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
                               const struct sp_draft_outlook *outlook)
 {
-    struct sp_draft_batch *b = d->batch;
+    struct sp_drafting_controller *c = d->controller;
 
-    if (limit > b->max) limit = b->max;
+    if (limit > c->max) limit = c->max;
     if (limit == 0) return 0;
-    sp_draft_batch_plan(b, d->pass);
+    sp_drafting_controller_plan(c, d->pass);
     d->has_chosen = true;
-    d->reason = b->plan;
-    if (sp_draft_batch_is_plain(b)) return 0;
-    if (outlook && outlook->n_unread && !sp_draft_batch_pays_to_catch_up(b, outlook)) {
+    d->reason = c->plan;
+    if (sp_drafting_controller_is_plain(c)) return 0;
+    if (outlook && outlook->n_unread && !sp_drafting_controller_pays_to_catch_up(c, outlook)) {
         d->reason = SP_ROUND_CATCH_UP;
         return 0;
     }
-    if (d->cap == 0) d->cap = sp_draft_batch_first_steps(b);
-    if (!b->stepwise)
-        d->n_asked = block_length(b, limit);
+    if (d->cap == 0) d->cap = sp_drafting_controller_first_steps(c);
+    if (!c->stepwise)
+        d->n_asked = block_length(c, limit);
     else if (d->reason == SP_ROUND_PROBE)
         d->n_asked = 1;
     else
@@ -78,33 +78,34 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
  * p, the probability of the token before it, and the acceptance at its position. */
 static bool is_worth_drafting(const struct sp_draft_length *d, size_t i, double p)
 {
-    const struct sp_draft_batch *b = d->batch;
-    double cost = b->rate * (sp_draft_batch_verify_step(b, i) + sp_draft_batch_draft_step(b, i));
+    const struct sp_drafting_controller *c = d->controller;
+    double cost = c->rate * (sp_drafting_controller_verify_step(c, i) +
+                             sp_drafting_controller_draft_step(c, i));
 
-    if (b->n_drafting == 1) cost *= exploration;
-    return d->all_accepted * (p + b->acceptance[i]) / 2 > cost;
+    if (c->n_drafting == 1) cost *= exploration;
+    return d->all_accepted * (p + c->acceptance[i]) / 2 > cost;
 }
 
 /* A token of a block is drafted already, and costs only its row: an optimistic probability tries
  * tokens of the tail, whose acceptance would never be known otherwise. */
 bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
 {
-    const struct sp_draft_batch *b = d->batch;
+    const struct sp_drafting_controller *c = d->controller;
     size_t i = ++d->n_made;
-    double p = b->stepwise ? sp_calibrated_confidence_at(&b->confidence, confidence)
-                           : sp_calibrated_confidence_upper(&b->confidence, confidence);
+    double p = c->stepwise ? sp_calibrated_confidence_at(&c->confidence, confidence)
+                           : sp_calibrated_confidence_upper(&c->confidence, confidence);
     bool is_probe = d->reason == SP_ROUND_PROBE;
 
     d->confidences[i] = confidence;
     d->all_accepted *= p;
     d->sum_accepted += d->all_accepted;
-    if (worth(b, i, d->sum_accepted) > d->worth || (is_probe && i == 1)) {
+    if (worth(c, i, d->sum_accepted) > d->worth || (is_probe && i == 1)) {
         d->n_verify = i;
         d->gain = d->sum_accepted;
-        d->worth = worth(b, i, d->gain);
+        d->worth = worth(c, i, d->gain);
     }
     if (i >= d->n_asked) return false;
-    if (!b->stepwise || (d->n_verify == i && is_worth_drafting(d, i + 1, p))) return true;
+    if (!c->stepwise || (d->n_verify == i && is_worth_drafting(d, i + 1, p))) return true;
     if (!is_probe) d->reason = SP_ROUND_CONFIDENCE;
     return false;
 }
@@ -116,8 +117,8 @@ size_t sp_draft_length_n_verify(const struct sp_draft_length *d)
 
 double sp_draft_length_expected_rate(const struct sp_draft_length *d)
 {
-    return sp_draft_batch_tokens_each(d->batch, 1 + d->gain) /
-           d->batch->verify_seconds[d->n_verify];
+    return sp_drafting_controller_tokens_each(d->controller, 1 + d->gain) /
+           d->controller->verify_seconds[d->n_verify];
 }
 
 /* ---- learning ---------------------------------------------------------------------------------
@@ -129,16 +130,16 @@ double sp_draft_length_expected_rate(const struct sp_draft_length *d)
 static void count_tokens(struct sp_draft_length *d, size_t drafted, size_t accepted)
 {
     if (drafted == 0 && d->n_made > 0)
-        sp_draft_batch_count_unverified(d->batch, 1, d->confidences[1]);
+        sp_drafting_controller_count_unverified(d->controller, 1, d->confidences[1]);
     for (size_t i = 1; i <= drafted && i <= accepted + 1; i++) {
         double confidence = i <= d->n_made ? d->confidences[i] : -1;
-        sp_draft_batch_count(d->batch, i, confidence, i <= accepted);
+        sp_drafting_controller_count(d->controller, i, confidence, i <= accepted);
     }
 }
 
 static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
 {
-    size_t least = sp_draft_batch_first_steps(d->batch), max = d->batch->max;
+    size_t least = sp_drafting_controller_first_steps(d->controller), max = d->controller->max;
 
     if (d->reason == SP_ROUND_PROBE) {
         d->cap = least;
@@ -153,7 +154,7 @@ static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
 /* Ends the round. */
 static void end(struct sp_draft_length *d, const struct sp_round *r, bool chose)
 {
-    sp_draft_batch_record(d->batch, r, chose, chose && d->reason == SP_ROUND_PROBE);
+    sp_drafting_controller_record(d->controller, r, chose, chose && d->reason == SP_ROUND_PROBE);
     d->pass = r->pass;
     d->n_asked = d->n_made = 0;
     d->has_chosen = false;
@@ -169,7 +170,7 @@ void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *r
 
 void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
 {
-    if (r->made > d->batch->max || r->asked > d->batch->max) {
+    if (r->made > d->controller->max || r->asked > d->controller->max) {
         sp_draft_length_observe(d, r);
         return;
     }

@@ -7,7 +7,7 @@
  * the probability that all draft tokens so far and this one are accepted exceeds the tokens that
  * its time would bring at the mean rate. The estimates of cost, acceptance and rate, and pauses of
  * drafting, are those of all sequences that draft with one model
- * (runtime/speculate/draft_batch.h).
+ * (runtime/speculate/drafting_controller.h).
  *
  * A draft that makes its tokens one by one starts slowly, as TCP does (RFC 5681): a round may draft
  * for two plain steps at most, a third longer after each round whose tokens were all accepted, and
@@ -18,12 +18,13 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 #define SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 
-#include "runtime/speculate/draft_batch.h"
+#include "runtime/speculate/drafting_controller.h"
 
 struct sp_draft_length {
-    struct sp_draft_batch *batch; /* of all sequences that draft with the same model; borrowed */
-    size_t cap;  /* slow start: maximum of draft tokens in the next round; 0: not begun */
-    size_t pass; /* number of the last recorded pass */
+    struct sp_drafting_controller
+        *controller; /* of all sequences that draft with the same model; borrowed */
+    size_t cap;      /* slow start: maximum of draft tokens in the next round; 0: not begun */
+    size_t pass;     /* number of the last recorded pass */
 
     /* State of the current round. */
     bool has_chosen; /* its length was chosen here */
@@ -36,8 +37,8 @@ struct sp_draft_length {
     double worth; /* gain minus the tokens that the time of verifying would bring elsewhere */
 };
 
-/* `batch` must outlive the controller. */
-void sp_draft_length_init(struct sp_draft_length *d, struct sp_draft_batch *batch);
+/* `controller` must outlive *d. */
+void sp_draft_length_init(struct sp_draft_length *d, struct sp_drafting_controller *controller);
 
 /* Starts a round: returns the number of draft tokens to request, <= limit; 0: a plain step.
  * `outlook` may be NULL: the draft has read all tokens. */

@@ -40,52 +40,52 @@ struct sp_scheduler {
 
 enum sp_status sp_scheduler_open(struct sp_scheduler **out, struct sp_err *err)
 {
-    struct sp_scheduler *t = NULL;
+    struct sp_scheduler *s = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
-    t->last = &t->first;
-    t->last_ready = &t->ready;
-    pthread_mutex_init(&t->lock, NULL);
-    *out = t;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    s->last = &s->first;
+    s->last_ready = &s->ready;
+    pthread_mutex_init(&s->lock, NULL);
+    *out = s;
     return SP_OK;
 }
 
-void sp_scheduler_close(struct sp_scheduler *t)
+void sp_scheduler_close(struct sp_scheduler *s)
 {
-    if (t == NULL) return;
-    pthread_mutex_destroy(&t->lock);
-    free(t);
+    if (s == NULL) return;
+    pthread_mutex_destroy(&s->lock);
+    free(s);
 }
 
 /* The caller of each of the next functions holds the lock, up to sp_scheduler_acquire. */
-static void queue_up(struct sp_scheduler *t, struct waiter *w)
+static void queue_up(struct sp_scheduler *s, struct waiter *w)
 {
-    *t->last_ready = w;
-    t->last_ready = &w->next;
+    *s->last_ready = w;
+    s->last_ready = &w->next;
 }
 
-static void await_pass(struct sp_scheduler *t, struct waiter *w)
+static void await_pass(struct sp_scheduler *s, struct waiter *w)
 {
     while (!w->is_running)
-        pthread_cond_wait(&w->woken, &t->lock);
+        pthread_cond_wait(&w->woken, &s->lock);
 }
 
 /* True if all threads wait for a pass, which one of them is about to run. */
-static bool is_due(const struct sp_scheduler *t)
+static bool is_due(const struct sp_scheduler *s)
 {
-    return !t->taken && t->n_requests > 0 && t->n_requests + t->n_behind == t->n_in;
+    return !s->taken && s->n_requests > 0 && s->n_requests + s->n_behind == s->n_in;
 }
 
 /* Hands the scheduler over to the thread that waits longest. */
-static void hand_over(struct sp_scheduler *t)
+static void hand_over(struct sp_scheduler *s)
 {
-    struct waiter *w = t->ready;
+    struct waiter *w = s->ready;
 
-    t->taken = w != NULL;
+    s->taken = w != NULL;
     if (w == NULL) return;
-    t->ready = w->next;
-    if (t->ready == NULL) t->last_ready = &t->ready;
+    s->ready = w->next;
+    if (s->ready == NULL) s->last_ready = &s->ready;
     w->is_running = true;
     pthread_cond_signal(&w->woken);
 }
@@ -93,48 +93,48 @@ static void hand_over(struct sp_scheduler *t)
 /* A thread that comes while a pass is due lets it run first. Otherwise a thread that releases the
  * scheduler and acquires it again would be back before the thread that is woken to run the pass, so
  * that the pass might never run. */
-void sp_scheduler_acquire(struct sp_scheduler *t)
+void sp_scheduler_acquire(struct sp_scheduler *s)
 {
     struct waiter w = {.woken = PTHREAD_COND_INITIALIZER};
     bool due;
 
-    pthread_mutex_lock(&t->lock);
-    due = is_due(t);
-    t->n_behind += due;
-    t->n_in++;
-    if (t->taken || due) {
-        queue_up(t, &w);
-        await_pass(t, &w);
+    pthread_mutex_lock(&s->lock);
+    due = is_due(s);
+    s->n_behind += due;
+    s->n_in++;
+    if (s->taken || due) {
+        queue_up(s, &w);
+        await_pass(s, &w);
     }
-    t->taken = true;
-    pthread_mutex_unlock(&t->lock);
+    s->taken = true;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* If all other threads wait for a pass, one of them is woken to run it. */
-void sp_scheduler_release(struct sp_scheduler *t)
+void sp_scheduler_release(struct sp_scheduler *s)
 {
-    pthread_mutex_lock(&t->lock);
-    t->n_in--;
-    hand_over(t);
-    if (!t->taken && t->first) pthread_cond_signal(&t->first->waiter.woken);
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_lock(&s->lock);
+    s->n_in--;
+    hand_over(s);
+    if (!s->taken && s->first) pthread_cond_signal(&s->first->waiter.woken);
+    pthread_mutex_unlock(&s->lock);
 }
 
-size_t sp_scheduler_n_active(struct sp_scheduler *t)
+size_t sp_scheduler_n_active(struct sp_scheduler *s)
 {
     size_t n;
 
-    pthread_mutex_lock(&t->lock);
-    n = t->n_in;
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_lock(&s->lock);
+    n = s->n_in;
+    pthread_mutex_unlock(&s->lock);
     return n;
 }
 
-size_t sp_scheduler_prompt_rows(struct sp_scheduler *t, size_t most)
+size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
 {
     enum { BESIDE_OTHERS = 32 };
 
-    return most > BESIDE_OTHERS && sp_scheduler_n_active(t) > 1 ? BESIDE_OTHERS : most;
+    return most > BESIDE_OTHERS && sp_scheduler_n_active(s) > 1 ? BESIDE_OTHERS : most;
 }
 
 /* Removes an entry from the list. */
@@ -147,24 +147,24 @@ static struct request *take(struct request **at)
 }
 
 /* Removes the oldest draft entry or, if there is none, the oldest entry. */
-static struct request *take_next(struct sp_scheduler *t)
+static struct request *take_next(struct sp_scheduler *s)
 {
-    struct request **at = &t->first;
+    struct request **at = &s->first;
 
     while (*at && (*at)->priority != SP_PRIORITY_DRAFT)
         at = &(*at)->next;
-    return take(*at ? at : &t->first);
+    return take(*at ? at : &s->first);
 }
 
 /* Removes the next entry and those that fit in a batch with it. An entry that does not fit is
  * older in the next batch. */
-static size_t choose(struct sp_scheduler *t, struct request *chosen[MAX_SEQS],
+static size_t choose(struct sp_scheduler *s, struct request *chosen[MAX_SEQS],
                      struct sp_batch_seq seqs[MAX_SEQS])
 {
-    struct request **at = &t->first;
+    struct request **at = &s->first;
     size_t n = 1;
 
-    chosen[0] = take_next(t);
+    chosen[0] = take_next(s);
     seqs[0] = *chosen[0]->seq;
     while (*at && n < MAX_SEQS && chosen[0]->priority != SP_PRIORITY_EXCLUSIVE) {
         seqs[n] = *(*at)->seq;
@@ -176,22 +176,22 @@ static size_t choose(struct sp_scheduler *t, struct request *chosen[MAX_SEQS],
     }
     while (*at)
         at = &(*at)->next;
-    t->last = at;
-    t->n_requests -= n;
+    s->last = at;
+    s->n_requests -= n;
     return n;
 }
 
 /* Runs one batch, since all active threads wait for a pass. The caller holds the lock, which is
  * released during the pass. */
-static void run_pass(struct sp_scheduler *t)
+static void run_pass(struct sp_scheduler *s)
 {
     struct request *chosen[MAX_SEQS];
     struct sp_batch_seq seqs[MAX_SEQS];
-    struct sp_pass pass = {.n_seqs = choose(t, chosen, seqs), .number = ++t->n_passes};
+    struct sp_pass pass = {.n_seqs = choose(s, chosen, seqs), .number = ++s->n_passes};
 
-    t->taken = true;
-    t->n_behind = 0;
-    pthread_mutex_unlock(&t->lock);
+    s->taken = true;
+    s->n_behind = 0;
+    pthread_mutex_unlock(&s->lock);
     pass.seconds = sp_seconds();
     sp_batch_run(seqs, pass.n_seqs);
     pass.seconds = sp_seconds() - pass.seconds;
@@ -199,16 +199,16 @@ static void run_pass(struct sp_scheduler *t)
         pass.n_rows += seqs[i].n;
         pass.n_draft_rows += seqs[i].n - seqs[i].n_committed;
     }
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < pass.n_seqs; i++) {
         *chosen[i]->pass = pass;
         chosen[i]->done = true;
-        queue_up(t, &chosen[i]->waiter);
+        queue_up(s, &chosen[i]->waiter);
     }
-    hand_over(t);
+    hand_over(s);
 }
 
-void sp_scheduler_run(struct sp_scheduler *t, const struct sp_batch_seq *seq,
+void sp_scheduler_run(struct sp_scheduler *s, const struct sp_batch_seq *seq,
                       enum sp_priority priority, struct sp_pass *pass)
 {
     struct request own = {
@@ -218,17 +218,17 @@ void sp_scheduler_run(struct sp_scheduler *t, const struct sp_batch_seq *seq,
         .waiter.woken = PTHREAD_COND_INITIALIZER,
     };
 
-    pthread_mutex_lock(&t->lock);
-    assert(t->taken);
-    *t->last = &own;
-    t->last = &own.next;
-    t->n_requests++;
-    hand_over(t);
+    pthread_mutex_lock(&s->lock);
+    assert(s->taken);
+    *s->last = &own;
+    s->last = &own.next;
+    s->n_requests++;
+    hand_over(s);
     while (!own.done)
-        if (is_due(t))
-            run_pass(t);
+        if (is_due(s))
+            run_pass(s);
         else
-            pthread_cond_wait(&own.waiter.woken, &t->lock);
-    await_pass(t, &own.waiter);
-    pthread_mutex_unlock(&t->lock);
+            pthread_cond_wait(&own.waiter.woken, &s->lock);
+    await_pass(s, &own.waiter);
+    pthread_mutex_unlock(&s->lock);
 }

@@ -94,12 +94,12 @@ static struct sp_round play(struct sp_draft_length *d, const struct regime *r, d
 /* Returns the tokens per second of the simulated run, including those of other sequences. */
 static double simulate(const struct regime *r, int draft_len, int n_rounds)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_draft_batch_init(&batch, MAX, r->draft <= 0);
+    sp_drafting_controller_init(&batch, MAX, r->draft <= 0);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < n_rounds; i++) {
         double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
@@ -216,13 +216,13 @@ static void share_costs(const struct regime *r, struct sp_round *rounds)
  * choice. */
 static double simulate_batch(const struct regime *r, int draft_len)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d[N_SEQUENCES];
     struct sp_round rounds[N_SEQUENCES];
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_draft_batch_init(&batch, MAX, r->draft <= 0);
+    sp_drafting_controller_init(&batch, MAX, r->draft <= 0);
     for (size_t i = 0; i < N_SEQUENCES; i++)
         sp_draft_length_init(&d[i], &batch);
     for (int n = 0; n < BATCH_ROUNDS; n++) {
@@ -360,12 +360,12 @@ static struct sp_round play_ollama_case(struct sp_draft_length *d, const struct 
 /* Returns the mean draft length of the last 200 of 600 rounds. */
 static double settled_length(const struct ollama_case *c)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     size_t sum = 0;
 
-    sp_draft_batch_init(&batch, MAX, false);
+    sp_drafting_controller_init(&batch, MAX, false);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 600; i++) {
         struct sp_round round = play_ollama_case(&d, c, &random);
@@ -393,13 +393,13 @@ static void pauses_a_costly_draft(void **state)
 {
     static const struct ollama_case dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
                                     cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     size_t n_drafted = 0, n_rounds = 0;
 
     (void)state;
-    sp_draft_batch_init(&batch, MAX, false);
+    sp_drafting_controller_init(&batch, MAX, false);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 2000; i++)
         play_ollama_case(&d, &dear, &random);
@@ -457,13 +457,13 @@ static void cost_steps(void **state)
 static void expected_tokens_match_confidences(void **state)
 {
     static const double confidence[] = {.9, .8, .85, .1};
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     double chain = 1, tokens = 1;
     size_t n;
 
     (void)state;
-    sp_draft_batch_init(&batch, MAX, true);
+    sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, MAX, NULL), 4);
     for (size_t i = 0; i < 4; i++)
@@ -479,12 +479,12 @@ static void expected_tokens_match_confidences(void **state)
  * and the other rounds are plain steps. */
 static double simulate_rare_proposals(double chance, double accept)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_draft_batch_init(&batch, MAX, true);
+    sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < ROUNDS; i++) {
         struct sp_round round = {0};
@@ -509,7 +509,7 @@ static double simulate_rare_proposals(double chance, double accept)
             sp_draft_length_record(&d, &round);
         } else {
             sp_draft_length_observe(&d, &round);
-            sp_draft_batch_add_round(&batch, &round);
+            sp_drafting_controller_add_round(&batch, &round);
         }
     }
     return tokens / seconds;
@@ -529,12 +529,12 @@ static void rare_proposals_still_pay(void **state)
 static void probes_until_one_counts(void **state)
 {
     size_t n_probes = 0;
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_round round = {.emitted = 1, .verify_seconds = 1};
 
     (void)state;
-    sp_draft_batch_init(&batch, MAX, true);
+    sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     batch.paused = true;
     batch.wait = 3;
@@ -554,12 +554,12 @@ static void probes_until_one_counts(void **state)
 /* The time of a pass with more rows than the cost model has is not known. */
 static void huge_passes_do_not_count(void **state)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_round round = {.emitted = 1, .verify_seconds = 1, .other_rows = 10 * SP_COST_LENGTHS};
 
     (void)state;
-    sp_draft_batch_init(&batch, MAX, true);
+    sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 3; i++) {
         round.asked = round.made = sp_draft_length_choose(&d, MAX, NULL);
@@ -571,12 +571,12 @@ static void huge_passes_do_not_count(void **state)
 
 static void limits(void **state)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_round round = {.asked = 4, .made = 4, .drafted = 4, .accepted = 4};
 
     (void)state;
-    sp_draft_batch_init(&batch, 7, false);
+    sp_drafting_controller_init(&batch, 7, false);
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 0, NULL), 0);
     assert_int_equal(sp_draft_length_choose(&d, 3, NULL), 3); /* no timing is known yet */
@@ -587,7 +587,7 @@ static void limits(void **state)
     assert_true(sp_draft_length_choose(&d, 2, NULL) <= 2);
     sp_draft_length_consider(&d, 1);
     assert_true(sp_draft_length_n_verify(&d) <= 1);
-    sp_draft_batch_init(&batch, 0, false); /* no draft */
+    sp_drafting_controller_init(&batch, 0, false); /* no draft */
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 9, NULL), 0);
 }

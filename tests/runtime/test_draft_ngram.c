@@ -136,7 +136,7 @@ static void single_tokens(void **state)
             ids[i] = next(&random) % n_tokens;
         for (size_t n_cached = 1; n_cached + 1 < TEXT; n_cached++) {
             uint32_t kept = ids[n_cached + 1];
-            struct sp_draft_batch batch;
+            struct sp_drafting_controller batch;
             struct sp_draft_length draft_len;
             struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
             bool repeated;
@@ -150,7 +150,7 @@ static void single_tokens(void **state)
             if (search(ids, n_cached)) continue;
             assert_int_equal(l->ops->limit(l, ids, n_cached), at ? SP_DRAFT_NGRAM_MAX : 0);
             if (at == 0) continue;
-            sp_draft_batch_init(&batch, SP_DRAFT_NGRAM_MAX, true);
+            sp_drafting_controller_init(&batch, SP_DRAFT_NGRAM_MAX, true);
             sp_draft_length_init(&draft_len, &batch);
             assert_int_equal(sp_draft_length_choose(&draft_len, 1, NULL), 1);
             assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
@@ -205,7 +205,7 @@ static void confidence_grows_with_match_length(void **state)
     struct sp_drafter *l = open_ngram(TEXT);
     uint32_t ids[CAPACITY] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
     struct sp_chooser chooser = {0};
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length draft_len;
     struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
     size_t n[2];
@@ -217,7 +217,7 @@ static void confidence_grows_with_match_length(void **state)
             ids[k] = ids[k - 14];
         commit(l, ids, i ? 15 : 0, n_cached - (i ? 15 : 0));
         assert_int_equal(l->ops->limit(l, ids, n_cached), SP_DRAFT_NGRAM_MAX);
-        sp_draft_batch_init(&batch, SP_DRAFT_NGRAM_MAX, true);
+        sp_drafting_controller_init(&batch, SP_DRAFT_NGRAM_MAX, true);
         sp_draft_length_init(&draft_len, &batch);
         n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX, NULL);
         assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);

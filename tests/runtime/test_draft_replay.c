@@ -154,10 +154,10 @@ static double speed(const struct record *r, const struct answer *a, int length, 
 
     for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
         struct clock c = {.seed = seed, .plain = r->verify[0], .by = by};
-        struct sp_draft_batch batch;
+        struct sp_drafting_controller batch;
         struct sp_draft_length d;
         size_t pos = 0;
-        sp_draft_batch_init(&batch, r->stepwise ? 32 : LENGTH, r->stepwise);
+        sp_drafting_controller_init(&batch, r->stepwise ? 32 : LENGTH, r->stepwise);
         sp_draft_length_init(&d, &batch);
         while (pos < a->n)
             pos += play(&d, r, &a->at[pos], length, &c);
@@ -249,7 +249,7 @@ enum { MOST_SEQUENCES = 8, TOKENS_EACH = 300 };
 /* Sequences that are decoded in one batch, each with its own place in the recorded responses. */
 struct batch {
     size_t n, pass;
-    struct sp_draft_batch common;
+    struct sp_drafting_controller common;
     struct sp_draft_length lengths[MOST_SEQUENCES];
     size_t answer[MOST_SEQUENCES], pos[MOST_SEQUENCES];
     struct sp_round rounds[MOST_SEQUENCES];
@@ -347,7 +347,7 @@ static double batch_speed(const struct record *r, size_t n, int length)
         struct clock c = {.seed = seed, .plain = r->verify[0]};
         struct batch b = {.n = n};
         size_t emitted = 0;
-        sp_draft_batch_init(&b.common, 32, r->stepwise);
+        sp_drafting_controller_init(&b.common, 32, r->stepwise);
         for (size_t i = 0; i < n; i++) {
             sp_draft_length_init(&b.lengths[i], &b.common);
             b.answer[i] = 3 * i % r->n_answers;

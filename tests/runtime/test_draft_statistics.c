@@ -1,6 +1,6 @@
-/* runtime/speculate/draft_statistics: what one process writes, the next begins with. */
+/* runtime/speculate/drafting_controller_json: what one process writes, the next begins with. */
 #include "runtime/speculate/draft_length.h"
-#include "runtime/speculate/draft_statistics.h"
+#include "runtime/speculate/drafting_controller_json.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -13,11 +13,11 @@ enum { MAX = 8, N_ROUNDS = 60 };
 
 /* Plays rounds of two draft tokens, of which both or none are accepted: nine times in ten both. A
  * plain step takes a second, a row .05, a draft token `cost`. */
-static void play(struct sp_draft_batch *batch, double cost)
+static void play(struct sp_drafting_controller *batch, double cost)
 {
     struct sp_draft_length d;
 
-    sp_draft_batch_init(batch, MAX, true);
+    sp_drafting_controller_init(batch, MAX, true);
     sp_draft_length_init(&d, batch);
     for (size_t i = 0; i < N_ROUNDS; i++) {
         struct sp_round r = {.pass = i + 1, .verify_seconds = 1};
@@ -34,35 +34,36 @@ static void play(struct sp_draft_batch *batch, double cost)
     }
 }
 
-static struct sp_strbuf written(const struct sp_draft_batch *batch)
+static struct sp_strbuf written(const struct sp_drafting_controller *batch)
 {
     struct sp_strbuf text = {0};
     struct sp_err err = {0};
 
-    assert_int_equal(sp_draft_statistics_write(&text, batch, &err), SP_OK);
+    assert_int_equal(sp_drafting_controller_json_write(&text, batch, &err), SP_OK);
     assert_int_equal(sp_strbuf_append(&text, "", 1, &err), SP_OK);
     text.len--;
     return text;
 }
 
-static enum sp_status read_text(struct sp_draft_batch *batch, const char *text, size_t size,
+static enum sp_status read_text(struct sp_drafting_controller *batch, const char *text, size_t size,
                                 bool retry)
 {
     struct sp_json *json = NULL;
     struct sp_err err = {0};
     enum sp_status st = sp_json_parse(&json, text, size, SP_JSON_STRICT, &err);
 
-    if (!st) st = sp_draft_statistics_read(batch, json, retry, &err);
+    if (!st) st = sp_drafting_controller_json_read(batch, json, retry, &err);
     sp_json_free(json);
     return st;
 }
 
 /* Returns the draft length of the first round of a process that begins with the statistics. */
-static size_t first_length(struct sp_draft_batch *batch, const struct sp_strbuf *text, bool retry)
+static size_t first_length(struct sp_drafting_controller *batch, const struct sp_strbuf *text,
+                           bool retry)
 {
     struct sp_draft_length d;
 
-    sp_draft_batch_init(batch, MAX, true);
+    sp_drafting_controller_init(batch, MAX, true);
     assert_int_equal(read_text(batch, text->at, text->len, retry), SP_OK);
     sp_draft_length_init(&d, batch);
     return sp_draft_length_choose(&d, MAX, NULL);
@@ -70,7 +71,7 @@ static size_t first_length(struct sp_draft_batch *batch, const struct sp_strbuf 
 
 static void next_process_knows(void **state)
 {
-    struct sp_draft_batch first, next;
+    struct sp_drafting_controller first, next;
     struct sp_strbuf text;
 
     (void)state;
@@ -88,7 +89,7 @@ static void next_process_knows(void **state)
 
 static void costly_draft_begins_paused(void **state)
 {
-    struct sp_draft_batch first, next;
+    struct sp_drafting_controller first, next;
     struct sp_strbuf text;
 
     (void)state;
@@ -103,7 +104,7 @@ static void costly_draft_begins_paused(void **state)
 /* One text at which drafting lost a little does not keep the next from being drafted. */
 static void slight_loss_is_tried_again(void **state)
 {
-    struct sp_draft_batch first, next;
+    struct sp_drafting_controller first, next;
     struct sp_strbuf text;
 
     (void)state;
@@ -116,13 +117,13 @@ static void slight_loss_is_tried_again(void **state)
 
 static void few_rounds_are_not_kept(void **state)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
 
     (void)state;
     play(&batch, .2);
-    assert_true(sp_draft_statistics_are_new(&batch));
-    sp_draft_batch_init(&batch, MAX, true);
-    assert_false(sp_draft_statistics_are_new(&batch));
+    assert_true(sp_drafting_controller_json_is_new(&batch));
+    sp_drafting_controller_init(&batch, MAX, true);
+    assert_false(sp_drafting_controller_json_is_new(&batch));
 }
 
 /* Each member in turn gets a value that cannot be. */
@@ -142,14 +143,14 @@ static void damaged_statistics_are_refused(void **state)
         {"\"confidence\": [", "\"confidence\": [0, "},
         {"\"drafted\"", "\"draft\""},
     };
-    struct sp_draft_batch first, batch, fresh;
+    struct sp_drafting_controller first, batch, fresh;
     struct sp_strbuf text;
     char damaged[4096];
 
     (void)state;
     play(&first, .2);
     text = written(&first);
-    sp_draft_batch_init(&fresh, MAX, true);
+    sp_drafting_controller_init(&fresh, MAX, true);
     batch = fresh;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *at = strstr(text.at, parts[i][0]);
@@ -168,12 +169,12 @@ static void damaged_statistics_are_refused(void **state)
 /* A draft that has a prompt to read first must save that time in the answer. */
 static void long_prompt_must_pay(void **state)
 {
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_draft_outlook outlook = {.n_unread = 100, .n_expected = 128, .row_seconds = .05};
 
     (void)state;
-    sp_draft_batch_init(&batch, MAX, true);
+    sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, MAX, &outlook), 0); /* no plain step is timed */
     assert_int_equal(d.reason, SP_ROUND_CATCH_UP);

@@ -97,13 +97,13 @@ static void observed_confidences(struct sp_session *session, double *out, size_t
 {
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length draft_len;
     struct sp_proposal proposal = {.chooser = &greedy, .draft_len = &draft_len};
     struct sp_err err = {0};
     size_t n = n_rows;
 
-    sp_draft_batch_init(&batch, n_rows, false);
+    sp_drafting_controller_init(&batch, n_rows, false);
     sp_draft_length_init(&draft_len, &batch);
     draft_len.n_asked = n_rows;
     sp_scheduler_acquire(s->scheduler);

@@ -358,7 +358,7 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
     struct sp_session *session = open_session(package);
     struct sp_speculator *s = session->speculator;
     struct sp_chooser chooser = sp_greedy_chooser(package->backend.vector);
-    struct sp_draft_batch batch;
+    struct sp_drafting_controller batch;
     struct sp_draft_length length;
     struct sp_proposal proposal = {.chooser = &chooser, .draft_len = rates ? &length : NULL};
     struct proposed p = {.n = N_DRAFT};
@@ -370,7 +370,7 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
         chooser.propose = propose_by_rows;
         chooser.state = &p;
     }
-    sp_draft_batch_init(&batch, N_DRAFT, false);
+    sp_drafting_controller_init(&batch, N_DRAFT, false);
     sp_draft_length_init(&length, &batch);
     length.n_asked = N_DRAFT;
     sp_scheduler_acquire(s->scheduler);

@@ -6,8 +6,8 @@
  * a second than the draft model has brought so far, an n-gram's if it promises half as much again.
  * With a given draft length they are verified
  * wherever they propose anything, and the draft model proposes elsewhere. */
-#ifndef SP_RUNTIME_SPECULATE_ROUND_H
-#define SP_RUNTIME_SPECULATE_ROUND_H
+#ifndef SP_RUNTIME_SPECULATE_DRAFT_MIX_H
+#define SP_RUNTIME_SPECULATE_DRAFT_MIX_H
 
 #include "runtime/speculate/draft_grammar.h"
 #include "runtime/speculate/speculate.h"
@@ -15,7 +15,7 @@
 /* The controllers of a session. Looking up costs and accepts otherwise in every text, so what is
  * learned of it stays with the session; all sessions of a package draft with one model. */
 struct sp_draft_mix {
-    struct sp_draft_batch ngram_batch, grammar_batch;
+    struct sp_drafting_controller ngram_controller, grammar_controller;
     struct sp_draft_length draft, ngram, grammar_draft;
     bool ngram_if_automatic; /* no lookup with a given draft length */
 };
@@ -24,7 +24,7 @@ struct sp_draft_mix {
 enum sp_proposed_by { SP_PROPOSED_BY_DRAFT, SP_PROPOSED_BY_NGRAM, SP_PROPOSED_BY_GRAMMAR };
 
 /* `drafting`: of the draft model; must outlive *mix, which must stay where it is. */
-void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting,
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_drafting_controller *drafting,
                        bool ngram_if_automatic);
 
 /* Runs one round. most: the greatest number of draft tokens, 0 for a plain step; automatic: the

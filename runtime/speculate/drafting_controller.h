@@ -24,9 +24,9 @@
  * round drafts, probes or is a plain step. The first that chooses a length after a pass makes the
  * plan. A pass is counted once all its sequences have recorded it, or a later pass is planned.
  *
- * [held by one thread at a time: sequences that share a batch share a scheduler] */
-#ifndef SP_RUNTIME_SPECULATE_DRAFT_BATCH_H
-#define SP_RUNTIME_SPECULATE_DRAFT_BATCH_H
+ * [held by one thread at a time: sequences that share a controller share a scheduler] */
+#ifndef SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_H
+#define SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_H
 
 #include "runtime/speculate/calibrated_confidence.h"
 #include "runtime/speculate/cost_model.h"
@@ -69,7 +69,7 @@ struct sp_recorded_pass {
     bool is_probe, beside_prompt;
 };
 
-struct sp_draft_batch {
+struct sp_drafting_controller {
     size_t max;    /* longest proposal, <= SP_DRAFT_LENGTH_MAX */
     bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
 
@@ -103,55 +103,61 @@ struct sp_draft_batch {
                      worth its time */
 };
 
-void sp_draft_batch_init(struct sp_draft_batch *batch, size_t max, bool stepwise);
+void sp_drafting_controller_init(struct sp_drafting_controller *controller, size_t max,
+                                 bool stepwise);
 
 /* Begins with statistics of an earlier process, which are set already: paused if drafting was
  * clearly slower than plain steps by them, unless `retry`. */
-void sp_draft_batch_resume(struct sp_draft_batch *batch, bool retry);
+void sp_drafting_controller_resume(struct sp_drafting_controller *controller, bool retry);
 
 /* Plans the round that follows pass number `pass`, unless that is planned. Sets the members above.
  */
-void sp_draft_batch_plan(struct sp_draft_batch *batch, size_t pass);
+void sp_drafting_controller_plan(struct sp_drafting_controller *controller, size_t pass);
 
 /* Whether the planned round is a plain step of all sequences. */
-bool sp_draft_batch_is_plain(const struct sp_draft_batch *batch);
+bool sp_drafting_controller_is_plain(const struct sp_drafting_controller *controller);
 
 /* Whether drafting is expected to save the time that the draft needs first for the tokens that it
  * has not read: a prompt, or the text since the last proposal. */
-bool sp_draft_batch_pays_to_catch_up(const struct sp_draft_batch *batch,
-                                     const struct sp_draft_outlook *outlook);
+bool sp_drafting_controller_pays_to_catch_up(const struct sp_drafting_controller *controller,
+                                             const struct sp_draft_outlook *outlook);
 
 /* Seconds that draft token n of each drafting sequence adds to the target's pass. */
-double sp_draft_batch_verify_step(const struct sp_draft_batch *batch, size_t n);
+double sp_drafting_controller_verify_step(const struct sp_drafting_controller *controller,
+                                          size_t n);
 
 /* Seconds that drafting token n adds for one sequence: its part of a pass that all sequences which
  * draft that token share. */
-double sp_draft_batch_draft_step(const struct sp_draft_batch *batch, size_t n);
+double sp_drafting_controller_draft_step(const struct sp_drafting_controller *controller, size_t n);
 
 /* Draft tokens of a proposal that take two plain steps. */
-size_t sp_draft_batch_first_steps(const struct sp_draft_batch *batch);
+size_t sp_drafting_controller_first_steps(const struct sp_drafting_controller *controller);
 
 /* Mean number of tokens per sequence in a round in which each drafting sequence gets n. */
-double sp_draft_batch_tokens_each(const struct sp_draft_batch *batch, double n);
+double sp_drafting_controller_tokens_each(const struct sp_drafting_controller *controller,
+                                          double n);
 
 /* Returns the tokens per second and sequence with this drafter, or of plain steps while it is
  * paused.
  */
-double sp_draft_batch_rate(const struct sp_draft_batch *batch);
+double sp_drafting_controller_rate(const struct sp_drafting_controller *controller);
 
 /* Learns from a verified draft token i. `confidence`: of the draft in it; < 0: unknown. */
-void sp_draft_batch_count(struct sp_draft_batch *batch, size_t i, double confidence, bool accepted);
+void sp_drafting_controller_count(struct sp_drafting_controller *controller, size_t i,
+                                  double confidence, bool accepted);
 
 /* Counts draft token i, which was not worth verifying, by its expected outcome. */
-void sp_draft_batch_count_unverified(struct sp_draft_batch *batch, size_t i, double confidence);
+void sp_drafting_controller_count_unverified(struct sp_drafting_controller *controller, size_t i,
+                                             double confidence);
 
 /* Learns from a round of one sequence. `chose`: its length was chosen by the plan, which was a
  * probe or not. */
-void sp_draft_batch_record(struct sp_draft_batch *batch, const struct sp_round *round, bool chose,
-                           bool is_probe);
+void sp_drafting_controller_record(struct sp_drafting_controller *controller,
+                                   const struct sp_round *round, bool chose, bool is_probe);
 
 /* Counts a round in which the tokens of another drafter were verified towards the measured rate, so
  * that it can be compared with the rates of other drafters. */
-void sp_draft_batch_add_round(struct sp_draft_batch *batch, const struct sp_round *round);
+void sp_drafting_controller_add_round(struct sp_drafting_controller *controller,
+                                      const struct sp_round *round);
 
 #endif

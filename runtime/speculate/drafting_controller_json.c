@@ -1,4 +1,4 @@
-#include "runtime/speculate/draft_statistics.h"
+#include "runtime/speculate/drafting_controller_json.h"
 
 #include "format/base/json_write.h"
 
@@ -13,7 +13,7 @@ static const double most_tokens = 24; /* of drafted rounds */
 
 static const double greatest = 1e9; /* of any number in the text */
 
-bool sp_draft_statistics_are_new(const struct sp_draft_batch *b)
+bool sp_drafting_controller_json_is_new(const struct sp_drafting_controller *b)
 {
     return b->n_drafted >= LEAST_ROUNDS;
 }
@@ -35,7 +35,7 @@ static enum sp_status put_costs(struct sp_strbuf *out, const char *key,
     return st ? st : sp_json_put(out, err, "]");
 }
 
-static enum sp_status put_acceptances(struct sp_strbuf *out, const struct sp_draft_batch *b,
+static enum sp_status put_acceptances(struct sp_strbuf *out, const struct sp_drafting_controller *b,
                                       struct sp_err *err)
 {
     const char *comma = "";
@@ -49,8 +49,9 @@ static enum sp_status put_acceptances(struct sp_strbuf *out, const struct sp_dra
     return st ? st : sp_json_put(out, err, "]");
 }
 
-enum sp_status sp_draft_statistics_write(struct sp_strbuf *out, const struct sp_draft_batch *b,
-                                         struct sp_err *err)
+enum sp_status sp_drafting_controller_json_write(struct sp_strbuf *out,
+                                                 const struct sp_drafting_controller *b,
+                                                 struct sp_err *err)
 {
     const struct sp_calibrated_confidence *c = &b->confidence;
     enum sp_status st;
@@ -94,7 +95,7 @@ static bool read_costs(struct sp_cost_model *cost, const struct sp_json *rows, s
     return true;
 }
 
-static bool read_acceptances(struct sp_draft_batch *b, const struct sp_json *rows)
+static bool read_acceptances(struct sp_drafting_controller *b, const struct sp_json *rows)
 {
     double row[3];
 
@@ -122,7 +123,7 @@ static bool read_confidence(struct sp_calibrated_confidence *c, const struct sp_
     return c->b >= 0 && c->h_aa > 0 && c->h_bb > 0 && c->h_aa * c->h_bb > c->h_ab * c->h_ab;
 }
 
-static bool read_all(struct sp_draft_batch *b, const struct sp_json *o)
+static bool read_all(struct sp_drafting_controller *b, const struct sp_json *o)
 {
     double drafted[2], caught_up[2], scale;
     int64_t version;
@@ -142,15 +143,15 @@ static bool read_all(struct sp_draft_batch *b, const struct sp_json *o)
     return b->verify.n_timings > 0 && b->draft.n_timings > 0;
 }
 
-enum sp_status sp_draft_statistics_read(struct sp_draft_batch *batch,
-                                        const struct sp_json *statistics, bool retry,
-                                        struct sp_err *err)
+enum sp_status sp_drafting_controller_json_read(struct sp_drafting_controller *controller,
+                                                const struct sp_json *statistics, bool retry,
+                                                struct sp_err *err)
 {
-    struct sp_draft_batch b = *batch;
+    struct sp_drafting_controller b = *controller;
 
     if (!read_all(&b, statistics))
         return sp_fail(err, SP_E_INPUT, "not the statistics of drafting with this pair of models");
-    sp_draft_batch_resume(&b, retry);
-    *batch = b;
+    sp_drafting_controller_resume(&b, retry);
+    *controller = b;
     return SP_OK;
 }

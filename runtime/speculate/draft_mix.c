@@ -1,4 +1,4 @@
-#include "runtime/speculate/round.h"
+#include "runtime/speculate/draft_mix.h"
 
 #include <string.h>
 
@@ -6,15 +6,15 @@
  * is known only on average over texts, while the draft model's rate is measured in this one. */
 static const double ngram_margin = 1.5;
 
-void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting,
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_drafting_controller *drafting,
                        bool ngram_if_automatic)
 {
     mix->ngram_if_automatic = ngram_if_automatic;
-    sp_draft_batch_init(&mix->ngram_batch, SP_DRAFT_NGRAM_MAX, true);
-    sp_draft_batch_init(&mix->grammar_batch, SP_DRAFT_GRAMMAR_MAX, true);
+    sp_drafting_controller_init(&mix->ngram_controller, SP_DRAFT_NGRAM_MAX, true);
+    sp_drafting_controller_init(&mix->grammar_controller, SP_DRAFT_GRAMMAR_MAX, true);
     sp_draft_length_init(&mix->draft, drafting);
-    sp_draft_length_init(&mix->ngram, &mix->ngram_batch);
-    sp_draft_length_init(&mix->grammar_draft, &mix->grammar_batch);
+    sp_draft_length_init(&mix->ngram, &mix->ngram_controller);
+    sp_draft_length_init(&mix->grammar_draft, &mix->grammar_controller);
 }
 
 /* Lets one drafter propose; round->drafted is 0 if no draft token is worth verifying. */
@@ -43,7 +43,8 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
 static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length,
                           double margin)
 {
-    return sp_draft_length_expected_rate(length) > margin * sp_draft_batch_rate(d->draft.batch);
+    return sp_draft_length_expected_rate(length) >
+           margin * sp_drafting_controller_rate(d->draft.controller);
 }
 
 static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
@@ -87,7 +88,7 @@ static void learn(struct sp_draft_length *length, bool its_own, const struct sp_
         sp_draft_length_record(length, round);
     } else {
         sp_draft_length_observe(length, round);
-        sp_draft_batch_add_round(length->batch, round);
+        sp_drafting_controller_add_round(length->controller, round);
     }
 }
 
