@@ -3,7 +3,7 @@
 #include "quantize/gptq.h"
 
 #include "format/base/mem.h"
-#include "format/model/smoothing.h"
+#include "format/weights/smoothing.h"
 #include "quantize/float_cast.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #define SP_QUANTIZE_POLICY_H
 
 #include "format/dtype.h"
-#include "format/model/family.h"
+#include "format/family/family.h"
 
 /* The user's request for one part of the file (target or draft). Valid when zeroed: keep all
  * types. */

@@ -15,14 +15,14 @@ done
 
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
-#   format:  base <- tokenizer, modelfile, files <- model <- families
+#   format:  base <- tokenizer, modelfile, files <- config <- family <- families, weights
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector, ranks <- backend <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #            template: value <- jinja, go <- template
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
-formats='format/base format format/tokenizer format/model format/modelfile'
+formats='format/base format format/tokenizer format/config format/family format/weights format/modelfile'
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector runtime/ranks runtime/backend'
 decoding='runtime runtime/vector runtime/ranks runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
@@ -36,8 +36,9 @@ below() {
     case $1 in
     format/base) below= ;;
     format | format/tokenizer | format/modelfile) below=format/base ;;
-    format/model) below='format/base format' ;;
-    format/model/families) below='format/base format format/model' ;;
+    format/config) below='format/base format' ;;
+    format/family) below='format/base format format/config' ;;
+    format/family/families | format/weights) below='format/base format format/config format/family' ;;
     quantize) below=$formats ;;
     convert/gguf) below="$formats quantize" ;;
     convert/adapter) below="$formats quantize convert/gguf" ;;

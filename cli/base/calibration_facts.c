@@ -1,8 +1,8 @@
 #include "cli/base/calibration_facts.h"
 #include "cli/base/out.h"
 #include "format/base/json.h"
-#include "format/model/sensitivity.h"
-#include "format/model/smoothing.h"
+#include "format/weights/sensitivity.h"
+#include "format/weights/smoothing.h"
 
 #include <stdlib.h>
 

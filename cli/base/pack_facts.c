@@ -1,7 +1,7 @@
 #include "cli/base/pack_facts.h"
 #include "format/base/mem.h"
-#include "format/model/config_packed.h"
-#include "format/model/smoothing.h"
+#include "format/family/config_packed.h"
+#include "format/weights/smoothing.h"
 #include "format/pack_contents.h"
 
 #include <stdlib.h>

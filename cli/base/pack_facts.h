@@ -4,7 +4,7 @@
 
 #include "convert/adapter/merge_record.h"
 #include "format/modelfile/modelfile.h"
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "format/packfile.h"
 #include "format/receipts.h"
 #include "runtime/spectool.h"

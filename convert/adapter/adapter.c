@@ -1,6 +1,6 @@
 #include "convert/adapter/adapter.h"
 
-#include "format/model/family.h"
+#include "format/family/family.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"

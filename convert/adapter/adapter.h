@@ -9,7 +9,7 @@
 
 #include "convert/adapter/adapter_config.h"
 #include "convert/adapter/adapter_file.h"
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 /* A module's low-rank product; the tensors are borrowed from the adapter's file.
  *

@@ -13,7 +13,7 @@
 #define SP_CONVERT_ADAPTER_MERGE_H
 
 #include "convert/adapter/adapter.h"
-#include "format/model/family.h"
+#include "format/family/family.h"
 #include "quantize/kernels.h"
 
 /* The changes to the rows of a span, applied in this order; all borrowed from the adapter. */

@@ -4,7 +4,7 @@
 #include "convert/create/budget.h"
 
 #include "format/base/mem.h"
-#include "format/model/tensor_group.h"
+#include "format/weights/tensor_group.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The best types for a number of bytes: of all choices of one type for each group of matrices
- * (format/model/tensor_group.h) the one with the smallest sum of sensitivity times relative squared
- * error that fits.
+ * (format/weights/tensor_group.h) the one with the smallest sum of sensitivity times relative
+ * squared error that fits.
  *
  * The sum approximates the KL divergence of the output, because small errors of different groups
  * add up. It is only as good as the sensitivities: errors of equal size cost tens of times more in
@@ -12,7 +12,7 @@
 #define SP_CONVERT_CREATE_BUDGET_H
 
 #include "convert/create/plan.h"
-#include "format/model/sensitivity.h"
+#include "format/weights/sensitivity.h"
 
 struct sp_budget_request {
     const struct sp_plan *plan; /* begins with the target's tensors, in their stored types */

@@ -7,8 +7,8 @@
 #define SP_CONVERT_CREATE_CALIBRATION_H
 
 #include "convert/create/plan.h"
-#include "format/model/sensitivity.h"
-#include "format/model/smoothing.h"
+#include "format/weights/sensitivity.h"
+#include "format/weights/smoothing.h"
 
 struct sp_calibration_file; /* opaque */
 

@@ -4,7 +4,7 @@
  * nothing. */
 #include "convert/create/draft_compat.h"
 
-#include "format/model/family.h"
+#include "format/family/family.h"
 #include "format/base/warnings.h"
 #include "format/tokenizer/vocab.h"
 

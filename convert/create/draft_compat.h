@@ -8,7 +8,7 @@
 #define SP_CONVERT_CREATE_DRAFT_COMPAT_H
 
 #include "convert/create/vocab_match.h"
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 /* One side of the comparison, target or draft. All pointers are borrowed. */
 struct sp_draft_compat_side {

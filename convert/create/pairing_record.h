@@ -4,7 +4,7 @@
 #ifndef SP_CONVERT_CREATE_PAIRING_RECORD_H
 #define SP_CONVERT_CREATE_PAIRING_RECORD_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "format/packfile.h"
 
 /* Prints the record for a draft and the digests of the two parts. *text is owned by the caller. */

@@ -1,11 +1,11 @@
-/* The plan's tensors by group (format/model/tensor_group.h): types, bytes, and what rounding is
+/* The plan's tensors by group (format/weights/tensor_group.h): types, bytes, and what rounding is
  * predicted to cost. */
 #ifndef SP_CONVERT_CREATE_PLAN_GROUPS_H
 #define SP_CONVERT_CREATE_PLAN_GROUPS_H
 
 #include "convert/create/plan.h"
-#include "format/model/sensitivity.h"
-#include "format/model/tensor_group.h"
+#include "format/weights/sensitivity.h"
+#include "format/weights/tensor_group.h"
 
 struct sp_plan_group {
     enum sp_part part;

@@ -1,11 +1,11 @@
-/* Applies the smoothing that a calibration states (format/model/smoothing.h) to a plan: a norm is
+/* Applies the smoothing that a calibration states (format/weights/smoothing.h) to a plan: a norm is
  * smoothed if matrices of 5 to 8 bits read it, and all matrices that read it can be scaled exactly
  * and have no fewer bits. */
 #ifndef SP_CONVERT_CREATE_SMOOTH_H
 #define SP_CONVERT_CREATE_SMOOTH_H
 
 #include "convert/create/plan.h"
-#include "format/model/smoothing.h"
+#include "format/weights/smoothing.h"
 
 /* Sets the exponents of the items of the target, borrowed from `smoothing`, and the type of norms
  * that their stored type could not hold exactly. The norms that are smoothed are added to *applied,

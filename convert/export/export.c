@@ -3,7 +3,7 @@
 #include "convert/export/export_write.h"
 #include "format/base/atomic_file.h"
 #include "format/modelfile/modelfile.h"
-#include "format/model/config_publish.h"
+#include "format/family/config_publish.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/atomic_folder.h"

@@ -4,7 +4,7 @@
 #define SP_CONVERT_GGUF_GGUF_CONFIG_H
 
 #include "convert/gguf/gguf_model.h"
-#include "format/model/pooling.h"
+#include "format/config/pooling.h"
 
 /* *text = the JSON, owned by the caller. A key of the architecture that is not read is named in
  * *warnings; one whose value cannot be honoured is an error. */

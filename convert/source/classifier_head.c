@@ -7,7 +7,7 @@
 
 #include "convert/source/pooling_files.h"
 #include "format/base/json.h"
-#include "format/model/config_parts.h"
+#include "format/config/config_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

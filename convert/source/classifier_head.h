@@ -4,7 +4,7 @@
 #ifndef SP_CONVERT_SOURCE_CLASSIFIER_HEAD_H
 #define SP_CONVERT_SOURCE_CLASSIFIER_HEAD_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 /* Reads the head of a checkpoint in this folder, whose parsed config is `config` and whose
  * config.json has the text `json`. *record, owned by the caller, is the text of the pooling

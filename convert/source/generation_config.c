@@ -1,6 +1,6 @@
 #include "convert/source/generation_config.h"
 #include "format/modelfile/modelfile.h"
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/modelfile/modelfile_check.h"

@@ -10,7 +10,7 @@
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
-#include "format/model/config_parts.h"
+#include "format/config/config_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef SP_CONVERT_SOURCE_POOLING_FILES_H
 #define SP_CONVERT_SOURCE_POOLING_FILES_H
 
-#include "format/model/pooling.h"
+#include "format/config/pooling.h"
 #include "format/safetensors.h"
 
 /* Reads the pooling of a checkpoint in this folder. *record, owned by the caller, is the text of

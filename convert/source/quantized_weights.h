@@ -8,8 +8,8 @@
 #define SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
 
 #include "convert/source/code_matrix.h"
-#include "format/model/family.h"
-#include "format/model/prequantized.h"
+#include "format/family/family.h"
+#include "format/config/prequantized.h"
 #include "format/safetensors.h"
 #include "quantize/checkpoint_codes.h"
 

@@ -12,9 +12,9 @@
 #include "convert/adapter/merge_rows.h"
 #include "convert/gguf/gguf_model.h"
 #include "convert/source/quantized_weights.h"
-#include "format/model/config.h"
-#include "format/model/family.h"
-#include "format/model/smoothing.h"
+#include "format/config/config.h"
+#include "format/family/family.h"
+#include "format/weights/smoothing.h"
 #include "format/packfile.h"
 #include "quantize/tile.h"
 

@@ -4,7 +4,7 @@
 #ifndef SP_RUNTIME_BACKEND_ATTENTION_HEADS_H
 #define SP_RUNTIME_BACKEND_ATTENTION_HEADS_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "runtime/vector/vector.h"
 
 struct sp_attention_heads {

@@ -7,7 +7,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/pool.h"
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "quantize/kernels.h"
 #include "runtime/backend/logits.h"
 #include "runtime/vector/vector.h"

@@ -1,6 +1,6 @@
 #include "runtime/backend/lora_rows.h"
 
-#include "format/model/smoothing.h"
+#include "format/weights/smoothing.h"
 #include "format/base/mem.h"
 #include "runtime/backend/product_job.h"
 

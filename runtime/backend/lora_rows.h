@@ -23,8 +23,8 @@ struct sp_lora_products {
 void sp_lora_products_release(struct sp_lora_products *adapter);
 
 /* Adds a copy of the factors of a product that belongs to w, which is borrowed and has its shape.
- * exponents: [w->cols] those of its columns if w is smoothed (format/model/smoothing.h), else NULL.
- * SP_E_USAGE: w has one already; SP_E_INPUT: a number is not finite; SP_E_NOMEM. */
+ * exponents: [w->cols] those of its columns if w is smoothed (format/weights/smoothing.h), else
+ * NULL. SP_E_USAGE: w has one already; SP_E_INPUT: a number is not finite; SP_E_NOMEM. */
 SP_MUST_CHECK enum sp_status sp_lora_products_add(struct sp_lora_products *adapter,
                                                   const struct sp_matrix *w,
                                                   const struct sp_lora_product *product,

@@ -2,7 +2,7 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "format/model/smoothing.h"
+#include "format/weights/smoothing.h"
 #include "format/pack_contents.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* How to smooth a model's norms (format/model/smoothing.h), from the statistics of its inputs. */
+/* How to smooth a model's norms (format/weights/smoothing.h), from the statistics of its inputs. */
 #ifndef SP_RUNTIME_MODEL_MEASURE_SMOOTHING_H
 #define SP_RUNTIME_MODEL_MEASURE_SMOOTHING_H
 
-#include "format/model/smoothing.h"
+#include "format/weights/smoothing.h"
 #include "runtime/model/input_stats.h"
 
 /* Adds the norms of the pack's target, which has this config, whose inputs were observed. `stats`

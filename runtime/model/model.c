@@ -1,7 +1,7 @@
 #include "runtime/model/model.h"
 
-#include "format/model/config_packed.h"
-#include "format/model/family.h"
+#include "format/family/config_packed.h"
+#include "format/family/family.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "quantize/codec.h"

@@ -4,7 +4,7 @@
 #ifndef SP_RUNTIME_MODEL_MODEL_H
 #define SP_RUNTIME_MODEL_MODEL_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "format/packfile.h"
 #include "runtime/backend/backend.h"
 

@@ -4,7 +4,7 @@
 #ifndef SP_RUNTIME_MODEL_RECURRENT_H
 #define SP_RUNTIME_MODEL_RECURRENT_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 #include "runtime/model/conv_history.h"
 #include "runtime/model/head_state.h"
 

@@ -9,7 +9,7 @@
 #ifndef SP_RUNTIME_MODEL_ROPE_H
 #define SP_RUNTIME_MODEL_ROPE_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 /* freq[i], i < n_rot / 2: radians per position of pair (i, i + n_rot / 2). total_positions, the
  * planned length, selects longrope's factors and sets dynamic's base; queries and keys must use the

@@ -6,7 +6,7 @@
 #include "runtime/backend/attention.h"
 
 struct sp_batch_seq;    /* runtime/model/decoder.h */
-struct sp_layer_config; /* format/model/config.h */
+struct sp_layer_config; /* format/config/config.h */
 struct sp_workspace;    /* runtime/model/workspace.h */
 
 /* Stores the keys and values of the pass's n rows of ws->hidden and sets ws->y to the output of the

@@ -1,13 +1,13 @@
-/* The divergence of a model's output when the matrices of some groups (format/model/tensor_group.h)
- * are rounded: windows of texts run through the model as it is and then, from the first changed
- * layer on, through the changed model.
+/* The divergence of a model's output when the matrices of some groups
+ * (format/weights/tensor_group.h) are rounded: windows of texts run through the model as it is and
+ * then, from the first changed layer on, through the changed model.
  *
  * The residual stream that enters the current layer is kept for each window, so groups are measured
  * in ascending depth and the layers below are not run again. */
 #ifndef SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
 #define SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
 
-#include "format/model/tensor_group.h"
+#include "format/weights/tensor_group.h"
 #include "runtime/model/input_stats.h"
 #include "runtime/session/session.h"
 

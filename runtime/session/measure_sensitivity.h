@@ -1,4 +1,4 @@
-/* Measures the sensitivities of a target's groups of matrices (format/model/sensitivity.h).
+/* Measures the sensitivities of a target's groups of matrices (format/weights/sensitivity.h).
  *
  * In a layer each group is rounded to q2, and all groups together to q6. A group's divergence is
  *
@@ -11,7 +11,7 @@
 #ifndef SP_RUNTIME_SESSION_MEASURE_SENSITIVITY_H
 #define SP_RUNTIME_SESSION_MEASURE_SENSITIVITY_H
 
-#include "format/model/sensitivity.h"
+#include "format/weights/sensitivity.h"
 #include "runtime/model/input_stats.h"
 #include "runtime/session/session.h"
 

@@ -2,7 +2,7 @@
  * independence of threads, kernels and the division of the texts, the gain in quality, and what is
  * refused. Files of other contents: test_calibration_files.c. */
 #include "format/base/bytes.h"
-#include "format/model/smoothing.h"
+#include "format/weights/smoothing.h"
 #include "format/pack_contents.h"
 #include "quantize/codec.h"
 #include "quantize/float_cast.h"

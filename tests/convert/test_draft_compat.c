@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/family/config_parse.h"
+#include "format/family/config_settle.h"
 #include "tests/support/scratch.h"
 
 /* Vocabulary 8, hidden size 4, six layers. */

@@ -1,7 +1,7 @@
-/* format/model/config.h: models. Every expected number is read by hand from a config.json and the
+/* format/config/config.h: models. Every expected number is read by hand from a config.json and the
  * documented rules of its family, or computed by hand from a formula. None comes from the code
  * under test. */
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/model/family_table.h"
+#include "format/family/config_parse.h"
+#include "format/family/family_table.h"
 #include "tests/support/config_checks.h"
 #include "tests/support/scratch.h"
 

@@ -1,7 +1,7 @@
-/* format/model/config.h: the defaults of a family's configuration class for a config.json that
+/* format/config/config.h: the defaults of a family's configuration class for a config.json that
  * states nothing (testdata/config/class_defaults.txt, written by tests/oracle/class_defaults.py),
  * and the keys that distinguish a family, as its modeling file in transformers 5.23 reads them. */
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"
 
 static void parse(struct sp_config *c, const char *json)

@@ -1,6 +1,6 @@
-/* format/model/config.h: drafts, and values that follow from tensors. Expected numbers are read by
+/* format/config/config.h: drafts, and values that follow from tensors. Expected numbers are read by
  * hand from a config.json or computed by hand from a published formula. */
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/family/config_settle.h"
 #include "tests/support/config_checks.h"
 
 /* Tensors determine whether norms include the 1, as mlx stores them, and that a prediction head has

@@ -1,6 +1,6 @@
-/* format/model/config.h: families that test_config.c does not cover. Every expected number is read
+/* format/config/config.h: families that test_config.c does not cover. Every expected number is read
  * by hand from a config.json or from the family's configuration class in transformers 5.23. */
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

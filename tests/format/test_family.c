@@ -1,6 +1,7 @@
-/* format/model/family.h: models. Small ones are listed tensor by tensor. The golden checkpoints
+/* format/family/family.h: models. Small ones are listed tensor by tensor. The golden checkpoints
  * show that every row of every tensor is used exactly once. */
-#include "format/model/family.h"
+#include "format/family/config_parse.h"
+#include "format/family/family.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

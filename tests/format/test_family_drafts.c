@@ -1,5 +1,5 @@
-/* format/model/family.h: drafts in checkpoints of their own, listed tensor by tensor. */
-#include "format/model/family.h"
+/* format/family/family.h: drafts in checkpoints of their own, listed tensor by tensor. */
+#include "format/family/family.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

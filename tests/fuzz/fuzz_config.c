@@ -1,8 +1,10 @@
 /* Fuzzes config.json files: the text is refused with a message, or its tensors can be listed and a
  * checkpoint of exactly these tensors matches it. The exported config has the same meaning. */
-#include "format/model/config.h"
-#include "format/model/config_publish.h"
-#include "format/model/family.h"
+#include "format/config/config.h"
+#include "format/family/config_parse.h"
+#include "format/family/config_publish.h"
+#include "format/family/config_settle.h"
+#include "format/family/family.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Fuzzes the pooling section: a record that is read is printed and read again as the same. */
-#include "format/model/pooling.h"
+#include "format/config/pooling.h"
 
 #include <stdint.h>
 #include <stdlib.h>

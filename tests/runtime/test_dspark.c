@@ -1,5 +1,6 @@
 /* Tests DSpark drafts: the effect of their heads on the rows of a block, by DeepSpec's formulas in
  * double precision, their confidences, also against golden values, and lossless drafting. */
+#include "format/family/config_parse.h"
 #include "format/pack_contents.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "tests/support/handmade_models.h"

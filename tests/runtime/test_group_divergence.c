@@ -4,7 +4,7 @@
 #include "runtime/session/group_divergence.h"
 
 #include "convert/create/create.h"
-#include "format/model/sensitivity.h"
+#include "format/weights/sensitivity.h"
 #include "format/pack_contents.h"
 #include "quantize/kernels.h"
 #include "quantize/policy.h"

@@ -1,3 +1,4 @@
+#include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 #ifndef SP_TESTS_SUPPORT_CONFIG_CHECKS_H
 #define SP_TESTS_SUPPORT_CONFIG_CHECKS_H
 
-#include "format/model/config.h"
+#include "format/config/config.h"
 
 /* Parses the file; `warnings` is the parameter of sp_config_parse. */
 enum sp_status config_parse_file(struct sp_config *c, const char *path, char **warnings,

@@ -1,3 +1,4 @@
+#include "format/family/config_parse.h"
 #include "tests/support/tensor_match.h"
 
 #include <setjmp.h>

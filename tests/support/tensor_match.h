@@ -2,7 +2,7 @@
 #ifndef SP_TESTS_SUPPORT_TENSOR_MATCH_H
 #define SP_TESTS_SUPPORT_TENSOR_MATCH_H
 
-#include "format/model/family.h"
+#include "format/family/family.h"
 
 enum { MATCH_MAX_TENSORS = 64 };
 

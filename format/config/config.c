@@ -1,0 +1,73 @@
+#include "format/config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool sp_draft_is_eagle(enum sp_draft_kind kind)
+{
+    return kind == SP_DRAFT_EAGLE3 || kind == SP_DRAFT_PEAGLE;
+}
+
+const char *sp_draft_kind_name(enum sp_draft_kind kind)
+{
+    static const char *const names[] = {
+        [SP_DRAFT_NONE] = "autoregressive",
+        [SP_DRAFT_DFLASH] = "dflash",
+        [SP_DRAFT_MTP] = "mtp",
+        [SP_DRAFT_ASSISTANT] = "assistant",
+        [SP_DRAFT_DFLASH2] = "dflash2",
+        [SP_DRAFT_DSPARK] = "dspark",
+        [SP_DRAFT_EAGLE3] = "eagle3",
+        [SP_DRAFT_PEAGLE] = "peagle",
+    };
+
+    return names[kind];
+}
+
+const char *sp_draft_name(enum sp_draft_kind kind)
+{
+    if (kind == SP_DRAFT_ASSISTANT) return "assistant";
+    if (kind == SP_DRAFT_PEAGLE) return "peagle";
+    return kind == SP_DRAFT_EAGLE3 ? "eagle3" : "dflash";
+}
+
+unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer)
+{
+    return config->latent.kv_rank ? config->latent.kv_rank : layer->head_dim;
+}
+
+unsigned sp_config_last_keys(const struct sp_config *config, bool windowed)
+{
+    for (unsigned i = config->n_layers; i-- > 0;) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (!(l->mixers & SP_MIXER_ATTENTION) || l->kv_source != (int)i) continue;
+        if ((l->window != 0) == windowed) return i;
+    }
+    return config->n_layers;
+}
+
+unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer)
+{
+    unsigned i = 0;
+
+    while (i < config->n_layers && !(config->layers[i].mixers & mixer))
+        i++;
+    return i;
+}
+
+bool sp_config_is_recurrent(const struct sp_config *config)
+{
+    return sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers ||
+           sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers ||
+           sp_config_first_layer(config, SP_MIXER_MAMBA) < config->n_layers;
+}
+
+void sp_config_release(struct sp_config *config)
+{
+    free(config->layers);
+    for (size_t i = 0; i < sizeof config->ropes / sizeof config->ropes[0]; i++) {
+        free(config->ropes[i].short_factors);
+        free(config->ropes[i].long_factors);
+    }
+    memset(config, 0, sizeof *config);
+}

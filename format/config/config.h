@@ -1,0 +1,373 @@
+/* The description of a model, independent of its family and the same for targets and drafts.
+ *
+ * sp_config_parse (format/family/config_parse.h) makes it from config.json: every default is
+ * resolved and every number is checked.
+ * Differences between families are members of struct sp_config, so no other code asks which family
+ * a model belongs to. A key that changes the computation and is not implemented is refused by name.
+ * The meaning of a key is what the family's modeling file in transformers does with it. */
+#ifndef SP_FORMAT_CONFIG_CONFIG_H
+#define SP_FORMAT_CONFIG_CONFIG_H
+
+#include "format/base/err.h"
+#include "format/config/pooling.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sp_rope_kind {
+    SP_ROPE_DEFAULT,
+    SP_ROPE_LINEAR,
+    SP_ROPE_LLAMA3,
+    SP_ROPE_YARN,
+    SP_ROPE_LONGROPE,
+    SP_ROPE_PROPORTIONAL,
+    SP_ROPE_DYNAMIC,
+    SP_ROPE_STRETCHED, /* theta times factor^(n_rot / (n_rot - 2)) */
+};
+
+/* Rotary position embedding with all defaults resolved. Dims i and i + n_rot / 2 rotate together,
+ * i < n_rot / 2. */
+struct sp_rope {
+    enum sp_rope_kind kind;
+    double theta;
+    unsigned n_rot;              /* rotated dims of a head, at most head_dim; others stay as is */
+    unsigned n_rotated;          /* proportional: pairs with a frequency above 0 */
+    double factor;               /* scaling factor; 1 for kinds without one */
+    double low_freq_factor;      /* llama3 */
+    double high_freq_factor;     /* llama3 */
+    double original_positions;   /* llama3, yarn, longrope */
+    double beta_fast, beta_slow; /* yarn */
+    bool truncate;               /* yarn */
+    double amplitude;            /* factor of cos and sin */
+    double score_scale;          /* factor of the scores of latent attention */
+    float *short_factors;        /* longrope: [n_rot / 2], owned; else NULL */
+    float *long_factors;         /* longrope: [n_rot / 2], owned; else NULL */
+};
+
+enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_RELU2, SP_SWIGLU_CLAMPED, SP_XIELU };
+
+/* The token mixers of a layer, as bits: a layer may have several. */
+enum sp_mixer {
+    SP_MIXER_ATTENTION = 1,
+    SP_MIXER_DELTA_NET = 2,
+    SP_MIXER_SHORT_CONV = 4,
+    SP_MIXER_MAMBA = 8,
+};
+
+/* Where the norms of a layer are. */
+enum sp_norms {
+    SP_NORM_PRE,      /* on the inputs of attention and MLP */
+    SP_NORM_SANDWICH, /* on their inputs, and on their outputs before the residual add (Gemma) */
+    SP_NORM_POST,     /* on their outputs before the residual add (OLMo 2) */
+    SP_NORM_PARALLEL, /* attention and MLP run in parallel on one normed input (Cohere) */
+    SP_NORM_RESIDUAL, /* on the residual stream after each of their outputs is added (BERT) */
+};
+
+/* The norms of queries and keys. */
+enum sp_qk_norm {
+    SP_QK_PLAIN,   /* none */
+    SP_QK_HEADS,   /* per head, with weights that all heads share */
+    SP_QK_WHOLE,   /* over all heads of a token (OLMo 2) */
+    SP_QK_ROTATED, /* per head with shared weights, after the rotation (Hunyuan) */
+    SP_QK_OWN,     /* a LayerNorm per head with weights of its own (Cohere) */
+};
+
+/* One decoder layer. */
+struct sp_layer_config {
+    unsigned mixers; /* enum sp_mixer */
+    unsigned n_heads, n_kv_heads, head_dim;
+    unsigned window;         /* keys that a query sees, its own included; 0: all */
+    bool window_before;      /* the window counts keys before the forward pass only */
+    int rope;                /* index into sp_config.ropes; -1: no rotation */
+    int kv_source;           /* layer whose K/V this one reads, normally its own index; -1: the
+                                target's last layer of the same type (drafts) */
+    bool causal;             /* false: rows of a DFlash block see each other */
+    bool reads_pair;         /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
+    bool v_from_k;           /* v is the output of k_proj (Gemma 4 full layers) */
+    bool output_gate;        /* the attention output is multiplied by a sigmoid of its own width */
+    bool head_gate;          /* each head's output is multiplied by one sigmoid (LFM3) */
+    unsigned n_ffn;          /* width of the MLP; of one expert in a layer with experts */
+    unsigned n_shared_ffn;   /* width of the dense MLP in parallel to the experts; 0: none */
+    unsigned n_experts;      /* 0: the MLP is dense */
+    unsigned n_experts_used; /* experts per token */
+};
+
+/* Multi-head latent attention. For each token, a layer caches one vector from which the keys and
+ * values of all heads follow (the latent), and one rotated key that all heads share. A matrix
+ * per head projects a query to the dims of the latent, and another one projects the weighted
+ * mean of the latents to the dims of a value. So the layer has one key of kv_rank + rope_dim
+ * dims, and its value is the first kv_rank dims of the key. Source: DeepSeek-V2, arXiv
+ * 2405.04434, section 2.1. */
+struct sp_latent_config {
+    unsigned kv_rank;   /* dims of the latent; 0: no latent attention */
+    unsigned q_rank;    /* dims of the latent of queries; 0: queries come from the input */
+    unsigned nope_dim;  /* dims of a query head that do not rotate; they come first */
+    unsigned rope_dim;  /* dims of a query head that rotate */
+    unsigned value_dim; /* dims of a value head */
+    bool rows_paired;   /* in a checkpoint, neighboring rows rotate together */
+};
+
+/* The epsilon of the norms of latents. No config changes it, because the modeling files use the
+ * default of their norm. */
+#define SP_LATENT_EPS 1e-6
+
+/* Gated delta-rule layers (SP_MIXER_DELTA_NET). Value head h reads key head
+ * h / (n_value_heads / n_key_heads). */
+struct sp_delta_config {
+    unsigned n_key_heads, n_value_heads;
+    unsigned key_dim, value_dim; /* dims of one head */
+    unsigned kernel;             /* taps of the causal convolution */
+    bool converted;              /* stored as mlx does it: convolution [channels, kernel, 1] */
+};
+
+/* Gated short convolutions (SP_MIXER_SHORT_CONV): y = out(c * conv(b * x)), b, c, x = in(hidden).
+ */
+struct sp_short_conv_config {
+    unsigned kernel; /* taps; 0: no such layers */
+    bool bias;       /* both projections and the convolution have biases */
+};
+
+/* How a Mamba-2 layer applies its gate z to its output y. */
+enum sp_mamba_norm {
+    SP_MAMBA_GATED_NORM, /* norm(y * silu(z)), the norm per group */
+    SP_MAMBA_NORM_GATED, /* norm(y) * silu(z) */
+    SP_MAMBA_GATED,      /* y * silu(z) without a norm */
+};
+
+/* Mamba-2 layers (SP_MIXER_MAMBA). Head h reads the keys (B) and queries (C) of group
+ * h / (n_heads / n_groups). */
+struct sp_mamba_config {
+    unsigned n_heads, head_dim;
+    unsigned n_groups;
+    unsigned state_dim;        /* dims of a key */
+    unsigned kernel;           /* taps of the causal convolution; 0: no such layers */
+    bool conv_bias, proj_bias; /* of the convolution; of both projections */
+    double min_step, max_step; /* lower and upper limit of dt */
+    enum sp_mamba_norm norm;
+    double z_scale, x_scale, key_scale, query_scale, step_scale; /* multiply z, x, B, C and dt */
+};
+
+/* How the weights of experts follow from the logits of the router. */
+enum sp_routing_law {
+    SP_ROUTE_SOFTMAX,        /* softmax over all experts, then the best k are chosen */
+    SP_ROUTE_SOFTMAX_CHOSEN, /* the best k are chosen, then softmax over the chosen ones */
+    SP_ROUTE_SIGMOID,        /* sigmoid of each logit, then the best k are chosen */
+    SP_ROUTE_SIGMOID_CHOSEN, /* the best k are chosen, then sigmoid of the chosen ones */
+};
+
+/* How the experts of a token and their weights are chosen. */
+struct sp_routing {
+    enum sp_routing_law law;
+    bool biased;       /* the logits have a bias */
+    bool corrected;    /* a correction is added to the scores for the choice, not for the weights */
+    unsigned n_groups; /* groups of experts; 0 or 1: there are no groups */
+    unsigned n_groups_used; /* only experts of the n_groups_used best groups can be chosen; the
+                               score of a group is the sum of its two best scores */
+    bool groups_by_best;    /* the score of a group is its best score (DeepSeek-V2) */
+    bool norm;              /* weights are divided by (their sum + norm_eps) */
+    bool shared_half;       /* the MLP in parallel to the experts counts half (Cohere 2 MoE) */
+    double norm_eps;
+    double scale; /* the weights are multiplied by this, after `norm` */
+};
+
+enum sp_draft_kind {
+    SP_DRAFT_NONE,      /* a complete language model: a target or an autoregressive draft */
+    SP_DRAFT_DFLASH,    /* layers over a block of draft tokens that see the whole block */
+    SP_DRAFT_MTP,       /* the multi-token prediction head in its target's checkpoint */
+    SP_DRAFT_ASSISTANT, /* Gemma 4 assistant: attends to its target's keys */
+    SP_DRAFT_DFLASH2,   /* DFlash with convolutions over the block and a selector of candidates */
+    SP_DRAFT_DSPARK,    /* DFlash whose logits are corrected by the preceding token */
+    SP_DRAFT_EAGLE3,    /* one layer that reads the target's features and the next token */
+    SP_DRAFT_PEAGLE,    /* layers as in EAGLE-3 that make all draft tokens in one forward pass */
+};
+
+enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
+
+/* A tap that is not a layer but the embeddings before the first layer. Configs call it layer -1. */
+#define SP_TAP_EMBEDDING (UINT_MAX - 1)
+
+static inline int sp_tap_number(unsigned tap)
+{
+    return tap == SP_TAP_EMBEDDING ? -1 : (int)tap;
+}
+
+/* What the Markov head of a DSpark draft computes its correction of the logits from. */
+enum sp_markov {
+    SP_MARKOV_VANILLA, /* the embedding of the preceding token */
+    SP_MARKOV_GATED,   /* that embedding, gated by itself and the hidden state of the row */
+    SP_MARKOV_RNN,     /* a recurrent state that runs over the block */
+};
+
+struct sp_dspark_config {
+    unsigned rank; /* width of the Markov head's embedding; 0: there is no Markov head */
+    enum sp_markov markov;
+    bool confidence;        /* a head predicts the acceptance of each draft token */
+    bool confidence_markov; /* that head reads the Markov embedding and the hidden state */
+};
+
+/* "none", "vanilla", "gated" or "rnn". */
+const char *sp_markov_name(const struct sp_dspark_config *dspark);
+
+/* The part of a config that only drafts have; zero for a language model. */
+struct sp_draft_config {
+    enum sp_draft_kind kind;
+    unsigned block_size; /* rows of a block, with the row of the anchor */
+    uint32_t mask_token; /* the token in rows of a block whose token is not known yet */
+    unsigned n_taps;
+    unsigned taps[SP_MAX_TAPS]; /* target layers whose outputs fc reads, in order;
+                                   or SP_TAP_EMBEDDING */
+    unsigned n_target_layers;   /* 0: not stated */
+    unsigned target_hidden;     /* width of the target's hidden states */
+    bool borrows_tables;        /* uses the target's embedding, and its head unless owns_head */
+    bool owns_head;             /* has a head of its own, with or without an embedding */
+    bool midlayer;              /* its layer is called midlayer in a checkpoint (EAGLE-3) */
+    bool rows_paired;           /* in a checkpoint, neighboring rows of q and k rotate together */
+    bool raw_embeddings;        /* reads a borrowed embedding without the target's scale */
+    unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
+    unsigned selector_top_k;    /* DFlash2: candidates per row */
+    unsigned first_row;         /* first row of a block that gives a draft token: 0, or 1 after the
+                                   row of the anchor */
+    struct sp_dspark_config dspark;
+    unsigned n_head_rows;     /* rows of its own head; 0: n_vocab */
+    bool maps_tokens;         /* row i of the head is the target's token i + d2t[i] */
+    bool taps_stated;         /* EAGLE-3, P-EAGLE: false if sp_config_fit_target finds the taps */
+    bool features_normed;     /* EAGLE-3, P-EAGLE: one norm over all features before fc */
+    bool taps_normed;         /* EAGLE-3, P-EAGLE: one norm per tap before fc */
+    bool normed_residual;     /* EAGLE-3, P-EAGLE: the residual stream begins normed */
+    bool normed_output;       /* EAGLE-3, P-EAGLE, MTP: the next step reads the normed output */
+    unsigned n_clusters;      /* assistants: clusters of tokens, one centroid each; 0: none */
+    unsigned n_clusters_used; /* assistants: clusters whose tokens are scored */
+};
+
+struct sp_config {
+    char family[32];       /* row of the family table: "llama", "qwen3", ... */
+    char architecture[64]; /* architectures[0] as read */
+    unsigned n_vocab;      /* rows of the embedding */
+    unsigned n_hidden;
+    unsigned n_layers;
+    struct sp_layer_config *layers; /* [n_layers], owned */
+    struct sp_rope ropes[2];
+    unsigned n_ropes;
+    unsigned max_positions;
+    double norm_eps;
+    bool norm_shifted;     /* norms multiply by 1 + w (Gemma) */
+    bool norm_bias;        /* norms of the residual stream have biases */
+    bool norm_centered;    /* norms of the residual stream subtract the mean first (LayerNorm) */
+    bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
+    bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
+    unsigned n_positions_table; /* rows of a table of learned positions; 0: none (BERT) */
+    unsigned first_position;    /* row of the first token in it */
+    unsigned n_token_types; /* rows of a table of token types, of which every token has the first
+                             * (BERT); 0: none */
+    bool normed_input; /* the embedding passes a norm with weights, and the attention of layer 0 has
+                        * none (ModernBERT) */
+    bool head_bias;    /* logits have a bias (Phi) */
+    double qkv_limit;  /* q, k and v are clamped to this after their projection; 0: none */
+    enum sp_norms norms;
+    enum sp_qk_norm qk_norm;
+    bool qkv_bias, o_bias, mlp_bias;
+    bool gate_bias; /* the projection of the output gates has a bias */
+    bool plain_mlp; /* the MLP has no gate: down(act(up(x))) */
+    enum sp_activation activation;
+    double attention_scale;     /* factor of the scores q.k */
+    double attention_cap;       /* soft cap of scores; 0: none */
+    double logit_cap;           /* soft cap of logits; 0: none */
+    double logit_scale;         /* factor of the logits, before the cap */
+    double residual_scale;      /* factor of the output of a sublayer */
+    double attention_out_scale; /* factor of the attention output in a layer with Mamba-2 as well */
+    double mamba_out_scale;     /* factor of the Mamba-2 output in such a layer */
+    double ffn_in_scale;        /* factor of the input of an MLP */
+    double ffn_out_scale;       /* factor of the output of an MLP */
+    double embedding_scale;     /* factor of embeddings out of this model's table */
+    double input_scale;         /* factor of embeddings out of any table */
+    bool attention_sinks;       /* the softmax has one more learned logit per head (gpt-oss) */
+    double query_growth; /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
+    double query_growth_from;
+    struct sp_routing routing;
+    double swiglu_limit; /* of SP_SWIGLU_CLAMPED */
+    struct sp_latent_config latent;
+    struct sp_delta_config delta; /* zero: no such layers */
+    struct sp_short_conv_config short_conv;
+    struct sp_mamba_config mamba;
+    unsigned n_conv_taps; /* taps of the convolutions around sublayers (DFlash2); 0: none */
+    unsigned conv_group;  /* neighboring channels of them that share their dynamic taps */
+    bool shared_gate;     /* the dense MLP in parallel to the experts is gated (Qwen) */
+    bool expert_norms;    /* that MLP and the sum of the experts are each normed (Gemma 4) */
+    bool v_norm;          /* v is normed per head without weights (Gemma 4) */
+    bool layer_scalars;   /* each layer multiplies the residual stream by a scalar (Gemma 4) */
+    unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
+    unsigned n_per_layer_vocab; /* rows of their table */
+    unsigned n_mtp_layers;      /* layers of the built-in prediction head that the config states */
+    bool mtp_tables;            /* that head has an embedding and an output matrix of its own */
+    bool tied;                  /* the embedding matrix is the output matrix as well */
+    bool tied_stated;           /* the config has the key of `tied` */
+    struct sp_draft_config draft;
+    bool bidirectional; /* every token sees all tokens of the text, so the model cannot generate */
+    bool headless;      /* there is no output matrix, only pooling */
+    /* Zero after sp_config_parse: other files than config.json state it. */
+    struct sp_pooling_config pooling;
+};
+
+/* Completes a settled draft from its target: sets the default taps of EAGLE-3 and P-EAGLE. Must be
+ * called before the taps are used. */
+SP_MUST_CHECK enum sp_status
+sp_config_fit_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
+
+/* True for EAGLE-3 and P-EAGLE. */
+bool sp_draft_is_eagle(enum sp_draft_kind kind);
+
+/* The name of a draft kind in messages: "eagle3", "peagle", "assistant", or "dflash" for every
+ * kind that drafts a block. */
+const char *sp_draft_name(enum sp_draft_kind kind);
+
+/* The name of a kind of draft model for users: "dflash", "autoregressive", "mtp", ...; static. */
+const char *sp_draft_kind_name(enum sp_draft_kind kind);
+
+/* Checks that this EAGLE-3 or P-EAGLE draft, after sp_config_fit_target, can draft for the target.
+ * Returns SP_E_INPUT with the reason if it cannot. */
+SP_MUST_CHECK enum sp_status sp_config_check_eagle3(const struct sp_config *draft,
+                                                    const struct sp_config *target,
+                                                    struct sp_err *err);
+
+/* Checks that i + d2t[i], i < n, are ascending token ids below n_vocab. Returns SP_E_INPUT if they
+ * are not, with the kind of draft in the message. */
+SP_MUST_CHECK enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d2t,
+                                                       size_t n, size_t n_vocab,
+                                                       struct sp_err *err);
+
+/* Dims of the value that an attention layer caches for each of its n_kv_heads; a key has
+ * head_dim. */
+unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer);
+
+/* The last layer with keys of its own among the layers with a window, or among those without one;
+ * n_layers if there is none. */
+unsigned sp_config_last_keys(const struct sp_config *config, bool windowed);
+
+/* Checks that an assistant can attend to the keys of this target and read its hidden states.
+ * Returns SP_E_INPUT with the reason if it cannot. */
+SP_MUST_CHECK enum sp_status sp_config_check_assistant(const struct sp_config *assistant,
+                                                       const struct sp_config *target,
+                                                       struct sp_err *err);
+
+/* Checks that `order` is a permutation of the ids below n. Returns SP_E_INPUT if it is not. */
+SP_MUST_CHECK enum sp_status sp_config_check_token_order(const float *order, size_t n,
+                                                         struct sp_err *err);
+
+/* The first layer with this mixer; n_layers if there is none. */
+unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
+
+/* True if a layer has recurrent state, which cannot be rolled back position by position. */
+bool sp_config_is_recurrent(const struct sp_config *config);
+
+void sp_config_release(struct sp_config *config);
+
+/* End-of-sequence ids. The first source that states any counts: generation_config, the root of
+ * config, text_config. Both texts may be NULL. *n is 0 if no source states any; the caller then
+ * uses those of the tokenizer. */
+SP_MUST_CHECK enum sp_status sp_config_eos(uint32_t ids[SP_MAX_EOS], size_t *n, const char *config,
+                                           size_t config_size, const char *generation,
+                                           size_t generation_size, struct sp_err *err);
+
+#endif

@@ -1,0 +1,114 @@
+/* Gemma 4 assistants: small decoders that attend to their target's keys and values and have none of
+ * their own. This file reads their keys of config.json and checks a target against them. The config
+ * holds an ordinary Gemma 4 text_config. Source: Gemma4AssistantConfig in transformers. */
+#include "format/config/config_parts.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The keys of a head that scores only the tokens of the clusters nearest to the hidden state. */
+static enum sp_status read_clusters(struct sp_draft_config *d, unsigned n_vocab,
+                                    const struct sp_json *root, struct sp_err *err)
+{
+    bool ordered = false;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(root, "use_ordered_embeddings", &ordered, err)) || !ordered)
+        return st;
+    d->n_clusters = 2048;
+    d->n_clusters_used = 32;
+    if ((st = sp_object_unsigned(root, "num_centroids", 1, SP_CAP_VOCAB, &d->n_clusters, err)) ||
+        (st = sp_object_unsigned(root, "centroid_intermediate_top_k", 1, SP_CAP_VOCAB,
+                                 &d->n_clusters_used, err)))
+        return st;
+    if (n_vocab % d->n_clusters != 0) {
+        return sp_fail(err, SP_E_INPUT, "assistant: vocab %u not divisible by %u centroids",
+                       n_vocab, d->n_clusters);
+    }
+    if (d->n_clusters_used <= d->n_clusters) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "assistant: centroid_intermediate_top_k %u of %u centroids",
+                   d->n_clusters_used, d->n_clusters);
+}
+
+enum sp_status sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t,
+                                        struct sp_err *err)
+{
+    struct sp_draft_config *d = &out->draft;
+    enum sp_status st;
+
+    d->target_hidden = 1536;
+    st = sp_object_unsigned(t->root, "backbone_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
+                            err);
+    if (st) return st;
+    out->logit_cap = 0; /* a cap does not change the order of the logits */
+    return read_clusters(d, out->n_vocab, t->root, err);
+}
+
+static const char *type_name(const struct sp_layer_config *l)
+{
+    return l->window ? "sliding" : "full";
+}
+
+/* The target must have keys of the type of layer i that fit its queries, and a window that is not
+ * smaller. */
+static enum sp_status check_layer(const struct sp_config *assistant, unsigned i,
+                                  const struct sp_config *target, struct sp_err *err)
+{
+    const struct sp_layer_config *l = &assistant->layers[i], *keys;
+    unsigned source = sp_config_last_keys(target, l->window != 0);
+
+    if (source == target->n_layers)
+        return sp_fail(err, SP_E_INPUT, "target has no %s_attention cache to share", type_name(l));
+    keys = &target->layers[source];
+    if (l->head_dim != keys->head_dim) {
+        return sp_fail(err, SP_E_INPUT, "assistant layer %u (%s): head_dim %u, target K/V has %u",
+                       i, type_name(l), l->head_dim, keys->head_dim);
+    }
+    if (l->n_heads % keys->n_kv_heads != 0) {
+        return sp_fail(err, SP_E_INPUT, "assistant layer %u (%s): %u heads, target K/V has %u", i,
+                       type_name(l), l->n_heads, keys->n_kv_heads);
+    }
+    if (l->window <= keys->window && l->window != 1) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "assistant layer %u (%s): window %u, target K/V has %u", i,
+                   type_name(l), l->window, keys->window);
+}
+
+enum sp_status sp_config_check_assistant(const struct sp_config *assistant,
+                                         const struct sp_config *target, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (strcmp(target->family, assistant->family) != 0) {
+        return sp_fail(err, SP_E_INPUT, "gemma4 assistant requires a gemma4 target, got %s",
+                       target->family);
+    }
+    if (assistant->draft.target_hidden != target->n_hidden) {
+        return sp_fail(err, SP_E_INPUT,
+                       "assistant backbone hidden size %u does not match target hidden size %u",
+                       assistant->draft.target_hidden, target->n_hidden);
+    }
+    if (assistant->n_vocab != target->n_vocab) {
+        return sp_fail(err, SP_E_INPUT,
+                       "assistant vocab size %u does not match target vocab size %u",
+                       assistant->n_vocab, target->n_vocab);
+    }
+    for (unsigned i = 0; st == SP_OK && i < assistant->n_layers; i++)
+        st = check_layer(assistant, i, target, err);
+    return st;
+}
+
+enum sp_status sp_config_check_token_order(const float *order, size_t n, struct sp_err *err)
+{
+    bool *seen = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&seen, n, sizeof *seen, err))) return st;
+    for (size_t i = 0; st == SP_OK && i < n; i++)
+        if (order[i] >= 0 && order[i] < (float)n && !seen[(size_t)order[i]])
+            seen[(size_t)order[i]] = true;
+        else
+            st = sp_fail(err, SP_E_INPUT, "assistant: token_ordering is not a permutation");
+    free(seen);
+    return st;
+}

@@ -1,0 +1,492 @@
+/* Drafts that are not complete language models: the detection of their kind, and the keys of a
+ * DFlash draft (z-lab's DFlashDraftModel: layers of Qwen3's shape that see a whole block).
+ *
+ * Newer configs nest in dflash_config the keys that older ones have at the root. A nested value
+ * overrules one at the root, except that is_causal at the root overrules dflash_config.causal.
+ *
+ * The speculators library has a different format: the config of the layers is nested in
+ * transformer_layer_config, and the keys of the draft are at the root. In this format taps are
+ * numbers of layer inputs, a window counts the keys before the block, all layers have the same
+ * rotary embedding, and the target's embeddings are read without a scale, even Gemma's. */
+#include "format/config/config_parts.h"
+#include "format/base/warnings.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LFM2_DSPARK "Lfm2DSparkDraftModel"
+
+/* Draft kinds by the name of the architecture. The first pattern that matches counts. */
+static const struct {
+    const char *pattern; /* '*' matches any run of characters */
+    const char *refused; /* name of a kind that is not implemented, for the message; or NULL */
+    enum sp_draft_kind kind;
+} architectures[] = {
+    {"*Eagle3*", NULL, SP_DRAFT_EAGLE3},
+    {"DFlash2DraftModel", NULL, SP_DRAFT_DFLASH2},
+    {"Qwen3DSparkModel", NULL, SP_DRAFT_DSPARK},
+    {"DSparkDraftModel", NULL, SP_DRAFT_DSPARK},
+    {LFM2_DSPARK, NULL, SP_DRAFT_DSPARK}, /* its layers have Qwen3's shape as well */
+    {"*DSpark*", "DSpark variant", SP_DRAFT_NONE},
+    {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
+    {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
+    {"DFlash*", "DFlash variant", SP_DRAFT_NONE},
+    {"MuseGlimmerAssistantModel", "Glimmer", SP_DRAFT_NONE},
+    {"Gemma4*Assistant*", NULL, SP_DRAFT_ASSISTANT},
+};
+
+/* Draft kinds by model_type, for configs whose architecture names no draft. */
+static const struct {
+    const char *type;
+    enum sp_draft_kind kind; /* SP_DRAFT_NONE: refused */
+} assistant_types[] = {
+    {"gemma4_assistant", SP_DRAFT_ASSISTANT},
+    {"gemma4_unified_assistant", SP_DRAFT_ASSISTANT},
+    {"muse_glimmer_assistant", SP_DRAFT_NONE},
+};
+
+static bool matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *resume = NULL;
+
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+static enum sp_status refuse_kind(const char *kind, const char *name, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_UNSUPPORTED, "unsupported draft architecture: %s (%s)", name, kind);
+}
+
+/* The name of a draft kind as the beginning of a message. */
+static const char *message_prefix(enum sp_draft_kind kind)
+{
+    if (kind == SP_DRAFT_ASSISTANT) return "assistant ";
+    if (kind == SP_DRAFT_PEAGLE) return "peagle ";
+    return kind == SP_DRAFT_EAGLE3 ? "eagle3 " : "dflash ";
+}
+
+/* A config of the speculators library names the kind and nests the config of the layers. */
+static enum sp_status detect_speculator(struct sp_config_text *t, const char *type,
+                                        struct sp_err *err)
+{
+    static const struct {
+        const char *type;
+        enum sp_draft_kind kind;
+    } kinds[] = {
+        {"eagle3", SP_DRAFT_EAGLE3},   {"peagle", SP_DRAFT_PEAGLE}, {"dflash", SP_DRAFT_DFLASH},
+        {"dflash2", SP_DRAFT_DFLASH2}, {"dspark", SP_DRAFT_DSPARK},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].type, type) == 0) t->draft = kinds[i].kind;
+    if (t->draft == SP_DRAFT_NONE) return refuse_kind("speculators", type, err);
+    t->speculators = true;
+    t->what = message_prefix(t->draft);
+    t->text = sp_json_get(t->root, "transformer_layer_config");
+    if (sp_json_kind(t->text) == SP_JSON_OBJECT) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s: transformer_layer_config is missing", type);
+}
+
+static enum sp_status detect_by_name(struct sp_config_text *t, const char *name, struct sp_err *err)
+{
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+        if (!matches(architectures[i].pattern, name)) continue;
+        if (architectures[i].refused) return refuse_kind(architectures[i].refused, name, err);
+        t->draft = architectures[i].kind;
+        t->what = message_prefix(t->draft);
+        return SP_OK;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *speculator = NULL, *type = NULL, *name;
+    size_t len;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(t->root, "speculators_model_type", &speculator, err))) return st;
+    if (speculator) return detect_speculator(t, speculator, err);
+    name = sp_json_to_string(sp_json_at(sp_json_get(t->root, "architectures"), 0), &len);
+    if (name && (st = detect_by_name(t, name, err))) return st;
+    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    for (size_t i = 0; type && i < sizeof assistant_types / sizeof assistant_types[0]; i++) {
+        if (strcmp(assistant_types[i].type, type) != 0) continue;
+        if (assistant_types[i].kind == SP_DRAFT_NONE) return refuse_kind("assistant", type, err);
+        t->draft = assistant_types[i].kind;
+        t->what = message_prefix(t->draft);
+    }
+    t->dflash = sp_json_get(t->root, "dflash_config");
+    if (t->dflash == NULL) return SP_OK;
+    if (t->draft != SP_DRAFT_DFLASH && t->draft != SP_DRAFT_DFLASH2 &&
+        t->draft != SP_DRAFT_DSPARK) {
+        return sp_fail(err, SP_E_INPUT, "dflash_config contradicts architecture \"%s\"",
+                       name ? name : "none");
+    }
+    if (sp_json_kind(t->dflash) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "dflash_config is not an object");
+    return SP_OK;
+}
+
+static bool is_trivial(const struct sp_json *v, double neutral)
+{
+    double d;
+    bool b;
+
+    if (v == NULL) return true;
+    if (sp_json_to_bool(v, &b)) return !b;
+    return sp_json_to_double(v, &d) && d == neutral;
+}
+
+/* True for a key that only DFlash drafts of the speculators library have. */
+static bool is_of_speculators(const struct sp_config_text *t, const char *key)
+{
+    static const char *const keys[] = {"aux_hidden_state_layer_ids", "sample_from_anchor",
+                                       "sliding_window_non_causal"};
+    bool found = false;
+
+    for (size_t i = 0; t->speculators && !found && i < sizeof keys / sizeof keys[0]; i++)
+        found = strcmp(keys[i], key) == 0;
+    return found;
+}
+
+/* Refuses options of forks and of other kinds of drafts, unless their value has no effect.
+ * Options at the root that any model may have are refused in config_refuse.c. */
+static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const struct {
+        const char *key;
+        double neutral;            /* the number without effect; false and null have none either */
+        enum sp_draft_kind reader; /* the kind that reads the option */
+    } options[] = {
+        {"attention_sink_bias", 0, SP_DRAFT_NONE},
+        {"attention_value_scale", 1, SP_DRAFT_NONE},
+        {"backbone_rotary_base", 0, SP_DRAFT_NONE},
+        {"rope_interleaved", 0, SP_DRAFT_NONE},
+        {"logit_scale", 1, SP_DRAFT_NONE},
+        {"output_multiplier", 1, SP_DRAFT_DFLASH2},
+        {"input_embedding_scale", 1, SP_DRAFT_DFLASH2},
+        {"use_swa", 0, SP_DRAFT_NONE},
+        {"swa_window_size", 0, SP_DRAFT_NONE},
+        {"sliding_window_non_causal", 0, SP_DRAFT_NONE},
+        {"sliding_windows", 0, SP_DRAFT_NONE},
+        {"sample_from_anchor", 0, SP_DRAFT_DSPARK},
+        {"one_based_layer_ids", 0, SP_DRAFT_NONE},
+        {"eagle_aux_hidden_state_layer_ids", 0, SP_DRAFT_NONE},
+        {"aux_hidden_state_layer_ids", 0, SP_DRAFT_NONE},
+        {"gating", 0, SP_DRAFT_NONE},
+        {"conv_kernel_size", 0, SP_DRAFT_DFLASH2},
+        {"conv_group_size", 0, SP_DRAFT_DFLASH2},
+        {"selector_rank", 0, SP_DRAFT_DFLASH2},
+        {"selector_top_k", 0, SP_DRAFT_DFLASH2},
+        {"markov_rank", 0, SP_DRAFT_DSPARK},
+        {"enable_confidence_head", 0, SP_DRAFT_DSPARK},
+    };
+    const struct sp_json *aux;
+    bool use_aux = true;
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        const struct sp_json *holder = sp_dflash_holder(t, options[i].key);
+        if (options[i].reader == t->draft || is_of_speculators(t, options[i].key)) continue;
+        if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
+    }
+    /* A DFlash draft always reads the target's hidden states. */
+    aux = sp_json_get(sp_dflash_holder(t, "use_aux_hidden_state"), "use_aux_hidden_state");
+    if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux)
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option use_aux_hidden_state");
+    return SP_OK;
+}
+
+static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    static const char key[] = "draft_vocab_size";
+    struct sp_draft_config *d = &c->draft;
+    unsigned n_rows = c->n_vocab, mask = 0;
+    const struct sp_json *holder = sp_dflash_holder(t, "mask_token_id");
+    enum sp_status st;
+
+    if (t->speculators && sp_dflash_holder(t, key) == NULL)
+        return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
+    if ((st = sp_object_unsigned(sp_dflash_holder(t, key), key, 1, c->n_vocab, &n_rows, err)))
+        return st;
+    if (n_rows != c->n_vocab && d->kind != SP_DRAFT_DFLASH &&
+        !(t->speculators && d->kind == SP_DRAFT_DSPARK)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: unsupported option draft_vocab_size (%u, vocab_size is %u)",
+                       d->kind == SP_DRAFT_DSPARK ? "dspark" : "dflash2", n_rows, c->n_vocab);
+    }
+    if (n_rows != c->n_vocab) d->n_head_rows = n_rows;
+    if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing mask_token_id");
+    if ((st = sp_object_unsigned(holder, "mask_token_id", 0, INT32_MAX, &mask, err))) return st;
+    if (mask >= c->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %u-token vocabulary",
+                       mask, c->n_vocab);
+    }
+    d->mask_token = mask;
+    return SP_OK;
+}
+
+static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    const struct sp_json *holder = sp_dflash_holder(t, "block_size");
+    unsigned most = SP_MAX_BLOCK - 1 + d->first_row;
+    enum sp_status st;
+
+    if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing block_size");
+    st = sp_object_unsigned(holder, "block_size", 0, INT32_MAX, &d->block_size, err);
+    if (st) return st;
+    if (d->block_size < 1 + d->first_row) {
+        return sp_fail(err, SP_E_INPUT, "dflash block size %u must be at least %u", d->block_size,
+                       1 + d->first_row);
+    }
+    if (d->block_size > most) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash block size %u must be at most %u",
+                       d->block_size, most);
+    }
+    return SP_OK;
+}
+
+/* Taps are numbers of layer outputs. The speculators library numbers layer inputs: the input of a
+ * layer is the output of the layer before. */
+static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    const char *key = t->speculators ? "aux_hidden_state_layer_ids" : "target_layer_ids";
+    const struct sp_json *list = sp_json_get(sp_dflash_holder(t, key), key);
+    size_t n = sp_json_len(list);
+    int64_t lowest = d->kind == SP_DRAFT_DSPARK || t->speculators ? -1 : 0;
+
+    if (list == NULL && t->speculators)
+        return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
+    if (list == NULL) return SP_OK; /* sp_config_settle finds them by the width of fc */
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0)
+        return sp_fail(err, SP_E_INPUT, "dflash %s is not a list of layers", key);
+    if (n > SP_MAX_TAPS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash %s has %zu layers, at most %d", key, n,
+                       SP_MAX_TAPS);
+    }
+    for (size_t i = 0; i < n; i++) {
+        int64_t id, stated;
+        if (!sp_json_to_i64(sp_json_at(list, i), &stated))
+            return sp_fail(err, SP_E_INPUT, "dflash %s[%zu] is not an integer", key, i);
+        id = t->speculators && stated > INT64_MIN ? stated - 1 : stated;
+        if (id < lowest || id >= SP_CAP_LAYERS ||
+            (d->n_target_layers && id >= d->n_target_layers)) {
+            return sp_fail(
+                err, SP_E_INPUT, "dflash target layer %lld out of range for %u target layers",
+                (long long)stated, d->n_target_layers ? d->n_target_layers : SP_CAP_LAYERS);
+        }
+        if (i && id <= sp_tap_number(d->taps[i - 1]))
+            return sp_fail(err, SP_E_INPUT, "dflash %s must be ascending", key);
+        d->taps[i] = id < 0 ? SP_TAP_EMBEDDING : (unsigned)id;
+    }
+    d->n_taps = (unsigned)n;
+    return SP_OK;
+}
+
+/* The keys of DFlash2: convolutions over the rows of a block, and a selector of candidates. */
+static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    struct sp_draft_config *d = &c->draft;
+    const struct {
+        const char *key;
+        unsigned standard, max, *out;
+    } counts[] = {
+        {"conv_kernel_size", 2, SP_MAX_BLOCK, &c->n_conv_taps},
+        {"conv_group_size", 16, c->n_hidden, &c->conv_group},
+        {"selector_rank", 256, SP_CAP_WIDTH, &d->selector_rank},
+        {"selector_top_k", 16, c->n_vocab, &d->selector_top_k},
+    };
+    static const char scale_key[] = "output_multiplier", input_key[] = "input_embedding_scale";
+    enum sp_status st;
+
+    if (d->kind != SP_DRAFT_DFLASH2) return SP_OK;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        *counts[i].out = counts[i].standard;
+        st = sp_object_unsigned(sp_dflash_holder(t, counts[i].key), counts[i].key, 1, counts[i].max,
+                                counts[i].out, err);
+        if (st) {
+            sp_context(err, "dflash2");
+            return st;
+        }
+    }
+    if (c->n_hidden % c->conv_group != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash2: hidden_size %u is not a multiple of "
+                       "conv_group_size %u",
+                       c->n_hidden, c->conv_group);
+    }
+    if (d->selector_top_k > c->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "dflash2: selector_top_k %u of a %u-token vocabulary",
+                       d->selector_top_k, c->n_vocab);
+    }
+    st = sp_json_get_double(sp_dflash_holder(t, scale_key), scale_key, 1e-6, 1e6, &c->logit_scale,
+                            err);
+    if (st) return st;
+    return sp_json_get_double(sp_dflash_holder(t, input_key), input_key, 1e-6, 1e6, &c->input_scale,
+                              err);
+}
+
+/* Whether a row of a block sees the rows after it. is_causal decides, then dflash_config.causal. If
+ * neither is stated, layers without a window see the whole block and layers with one are causal.
+ * In the speculators library sliding_window_non_causal makes the latter see the whole block; it is
+ * true by default for DFlash2. */
+static enum sp_status read_direction(struct sp_config *c, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    const struct sp_json *stated = sp_json_get(t->root, "is_causal");
+    bool causal = false, windows_see_ahead = t->speculators && c->draft.kind == SP_DRAFT_DFLASH2;
+    enum sp_status st;
+
+    if (stated == NULL) stated = sp_json_get(t->dflash, "causal");
+    if ((st = sp_json_get_bool(t->dflash, "causal", &causal, err)) ||
+        (st = sp_json_get_bool(t->root, "is_causal", &causal, err)) ||
+        (st = sp_json_get_bool(t->root, "sliding_window_non_causal", &windows_see_ahead, err)))
+        return st;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        l->causal = stated ? causal : l->window != 0 && !windows_see_ahead;
+        l->window_before = t->speculators && l->window != 0;
+    }
+    return SP_OK;
+}
+
+/* Whether the row of the anchor gives a draft token as well. */
+static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    bool from_anchor = d->kind == SP_DRAFT_DSPARK;
+    enum sp_status st = SP_OK;
+
+    if (t->speculators) st = sp_json_get_bool(t->root, "sample_from_anchor", &from_anchor, err);
+    d->first_row = from_anchor ? 0 : 1;
+    return st;
+}
+
+/* Which rows of q and k rotate together. An LFM2 draft must state it, because implementations
+ * disagree about the default; all released drafts do. */
+static enum sp_status read_pairing(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    static const char *const keys[] = {"is_neox_style", "rope_is_neox_style"};
+    bool split = true, stated = false;
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if ((st = sp_text_bool(t, keys[i], &split, err))) return st;
+        stated = stated || sp_text_get(t, keys[i]) != NULL;
+    }
+    if (!stated && strcmp(c->architecture, LFM2_DSPARK) == 0)
+        return sp_fail(err, SP_E_INPUT, "dspark config missing rope_is_neox_style");
+    c->draft.rows_paired = !split;
+    return SP_OK;
+}
+
+/* Warns about keys of dflash_config that are not read, because the format is new and still
+ * grows. */
+static enum sp_status warn_unknown(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char *const known[] = {
+        "block_size",
+        "num_target_layers",
+        "mask_token_id",
+        "target_layer_ids",
+        "causal",
+        "target_hidden_size",
+        "final_logit_softcapping",
+        "draft_vocab_size",
+        "use_aux_hidden_state",
+        "attention_value_scale",
+        "logit_scale",
+        "output_multiplier",
+        "input_embedding_scale",
+        "conv_kernel_size",
+        "conv_group_size",
+        "selector_rank",
+        "selector_top_k",
+        "markov_rank",
+        "markov_head_type",
+        "enable_confidence_head",
+        "confidence_head_with_markov",
+        "confidence_head_alpha",
+        "sample_from_anchor",
+        "projector_type",
+    };
+    enum sp_status st = SP_OK;
+
+    for (struct sp_json_iter it = {0}; st == SP_OK && t->dflash && sp_json_next(t->dflash, &it);) {
+        bool skip = is_trivial(it.value, 0);
+        for (size_t i = 0; i < sizeof known / sizeof known[0] && !skip; i++)
+            skip = strcmp(known[i], it.key) == 0;
+        if (!skip) st = sp_warn(t->warnings, err, "dflash_config.%s has no effect", it.key);
+    }
+    return st;
+}
+
+enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t,
+                                    struct sp_err *err)
+{
+    static const char cap_key[] = "final_logit_softcapping";
+    struct sp_draft_config *d = &out->draft;
+    enum sp_status st;
+
+    d->kind = t->draft;
+    if (d->kind == SP_DRAFT_ASSISTANT) return sp_config_read_assistant(out, t, err);
+    d->borrows_tables = true;
+    if (sp_draft_is_eagle(d->kind)) return sp_config_read_eagle3(out, t, err);
+    d->target_hidden = out->n_hidden;
+    d->raw_embeddings = t->speculators;
+    if ((st = refuse_options(t, err)) || (st = read_first_row(d, t, err)) ||
+        (st = read_block_size(d, t, err)) ||
+        (st = sp_object_unsigned(sp_dflash_holder(t, "num_target_layers"), "num_target_layers", 1,
+                                 SP_CAP_LAYERS, &d->n_target_layers, err)) ||
+        (st = sp_object_unsigned(sp_dflash_holder(t, "target_hidden_size"), "target_hidden_size", 1,
+                                 SP_CAP_WIDTH, &d->target_hidden, err)) ||
+        (st = read_vocabulary(out, t, err)) || (st = read_taps(d, t, err)) ||
+        (st = sp_json_get_double(sp_dflash_holder(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap,
+                                 err)) ||
+        (st = read_dflash2(out, t, err)) || (st = sp_config_read_dspark(d, t, err)) ||
+        (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err)))
+        return st;
+    return warn_unknown(t, err);
+}
+
+enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d2t, size_t n,
+                                         size_t n_vocab, struct sp_err *err)
+{
+    const char *what = message_prefix(kind);
+    double last = -1;
+
+    for (size_t i = 0; i < n; i++) {
+        double id = (double)i + (double)d2t[i];
+        if (!(d2t[i] == floorf(d2t[i])))
+            return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] is not a whole number", what, i);
+        if (!(id >= 0) || !(id < (double)n_vocab)) {
+            return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] maps to %.0f outside target vocabulary",
+                           what, i, id);
+        }
+        if (id <= last) return sp_fail(err, SP_E_INPUT, "%sd2t is not ascending at %zu", what, i);
+        last = id;
+    }
+    return SP_OK;
+}

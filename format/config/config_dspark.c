@@ -1,0 +1,81 @@
+/* DSpark drafts (of DeepSpec, the successor of DFlash, and of SpecForge): the keys of the heads
+ * that they add to a DFlash block. The Markov head corrects the logits of a row by the preceding
+ * token. The confidence head predicts the acceptance of each draft token. Releases named
+ * dflash_*_block7 are DSpark drafts with neither head; they differ from DFlash in that the row of
+ * the anchor gives a draft token as well.
+ *
+ * DeepSpec cuts a proposal where the confidence falls below a threshold. The threshold is not part
+ * of the checkpoint but an argument of its evaluator (0: never cut); spectool chooses the draft
+ * length instead.
+ *
+ * In the speculators library a draft has both heads by default, the row of its anchor may give no
+ * draft token, and it may have a vocabulary of its own. */
+#include "format/config/config_parts.h"
+
+#include <string.h>
+
+static const char *const names[] = {
+    [SP_MARKOV_VANILLA] = "vanilla",
+    [SP_MARKOV_GATED] = "gated",
+    [SP_MARKOV_RNN] = "rnn",
+};
+
+const char *sp_markov_name(const struct sp_dspark_config *dspark)
+{
+    return dspark->rank ? names[dspark->markov] : "none";
+}
+
+static enum sp_status read_type(enum sp_markov *out, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    static const char key[] = "markov_head_type";
+    const char *name = names[SP_MARKOV_VANILLA];
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(sp_dflash_holder(t, key), key, &name, err))) return st;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = (enum sp_markov)i;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "dspark: unknown markov_head_type \"%s\"", name);
+}
+
+static enum sp_status read_confidence(struct sp_dspark_config *d, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    static const char key[] = "enable_confidence_head", with[] = "confidence_head_with_markov";
+    enum sp_status st;
+
+    st = sp_json_get_bool(sp_dflash_holder(t, key), key, &d->confidence, err);
+    if (st || !d->confidence) return st;
+    d->confidence_markov = d->rank != 0;
+    st = sp_json_get_bool(sp_dflash_holder(t, with), with, &d->confidence_markov, err);
+    if (st || !d->confidence_markov || d->rank != 0) return st;
+    return sp_fail(err, SP_E_INPUT, "dspark: %s needs a markov_rank", with);
+}
+
+enum sp_status sp_config_read_dspark(struct sp_draft_config *out, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    static const char rank[] = "markov_rank", anchor[] = "sample_from_anchor";
+    struct sp_dspark_config *d = &out->dspark;
+    bool from_anchor = true;
+    enum sp_status st;
+
+    if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
+    /* The default differs between versions of the speculators library. */
+    if (t->speculators && sp_dflash_holder(t, anchor) == NULL)
+        return sp_fail(err, SP_E_INPUT, "dspark config missing %s", anchor);
+    if (out->n_taps == 0) return sp_fail(err, SP_E_INPUT, "dspark config missing target_layer_ids");
+    st = sp_json_get_bool(sp_dflash_holder(t, anchor), anchor, &from_anchor, err);
+    if (st) return st;
+    if (!from_anchor && !t->speculators)
+        return sp_fail(err, SP_E_UNSUPPORTED, "dspark: %s false is not supported", anchor);
+    d->rank = t->speculators ? 256 : 0;
+    d->confidence = t->speculators;
+    st = sp_object_unsigned(sp_dflash_holder(t, rank), rank, 0, SP_CAP_WIDTH, &d->rank, err);
+    if (st) return st;
+    if (d->rank && (st = read_type(&d->markov, t, err))) return st;
+    return read_confidence(d, t, err);
+}

@@ -1,0 +1,222 @@
+/* EAGLE-3 drafts (Li et al. 2025): one decoder layer that reads the target's features and the next
+ * token, with a vocabulary of its own. Two formats of config.json are read: that of SafeAILab and
+ * SpecForge (keys at the root, taps in eagle_config), and that of the speculators library (the
+ * config of the layer in transformer_layer_config, the keys of the draft at the root). DeepSpec
+ * uses the first one with target_layer_ids.
+ *
+ * P-EAGLE drafts (arXiv 2602.01469) of the speculators library have the same keys and a mask token.
+ * They have any number of layers, the first of which reads pairs; the number of draft tokens that
+ * they are trained for is stated with the proposal methods. */
+#include "format/config/config_parts.h"
+
+#include <string.h>
+
+/* The keys that list taps; the first one that exists counts. Numbers are those of layer inputs,
+ * that is, j means the output of layer j - 1, unless `outputs` is set. */
+static const struct {
+    const char *key;
+    bool outputs;
+} tap_keys[] = {
+    {"eagle_aux_hidden_state_layer_ids", false},
+    {"aux_hidden_state_layer_ids", false},
+    {"target_layer_ids", true},
+};
+
+static enum sp_status read_tap(unsigned *out, const struct sp_json *v, bool outputs,
+                               const char *what, struct sp_err *err)
+{
+    int64_t id;
+
+    if (!sp_json_to_i64(v, &id) || id < 0 || id > SP_CAP_LAYERS)
+        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
+    *out = outputs ? (unsigned)id : id == 0 ? SP_TAP_EMBEDDING : (unsigned)id - 1;
+    return SP_OK;
+}
+
+static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    const struct sp_json *holders[] = {sp_json_get(t->root, "eagle_config"), t->root};
+    const char *what = sp_draft_name(d->kind);
+    const struct sp_json *list = NULL;
+    bool outputs = false;
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; list == NULL && i < 2 * (sizeof tap_keys / sizeof tap_keys[0]); i++) {
+        list = sp_json_get(holders[i % 2], tap_keys[i / 2].key);
+        outputs = tap_keys[i / 2].outputs;
+    }
+    if (list == NULL) return SP_OK; /* sp_config_fit_target finds them */
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0)
+        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
+    if (sp_json_len(list) > SP_MAX_TAPS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s reads %zu layers, at most %d", what,
+                       sp_json_len(list), SP_MAX_TAPS);
+    }
+    d->n_taps = (unsigned)sp_json_len(list);
+    d->taps_stated = true;
+    for (unsigned i = 0; st == SP_OK && i < d->n_taps; i++)
+        st = read_tap(&d->taps[i], sp_json_at(list, i), outputs, what, err);
+    return st;
+}
+
+/* True if layer_types, which this family ignores, state windows. */
+static bool lists_windows(const struct sp_config_text *t)
+{
+    const struct sp_json *types = sp_text_get(t, "layer_types");
+    bool found = false;
+
+    for (size_t i = 0; !t->family->reads.layer_types && !found && i < sp_json_len(types); i++) {
+        size_t len;
+        const char *type = sp_json_to_string(sp_json_at(types, i), &len);
+        found = type && strcmp(type, "sliding_attention") == 0;
+    }
+    return found;
+}
+
+static enum sp_status refuse_options(const struct sp_config *c, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    const char *what = sp_draft_name(c->draft.kind);
+    bool use_aux = true;
+    enum sp_status st = sp_json_get_bool(sp_json_get(t->root, "eagle_config"),
+                                         "use_aux_hidden_state", &use_aux, err);
+
+    if (st) return st;
+    if (!use_aux)
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: unsupported option use_aux_hidden_state", what);
+    if (lists_windows(t)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: sliding_attention in layers of model_type \"%s\" is not supported",
+                       what, t->family->name);
+    }
+    if (c->draft.kind == SP_DRAFT_PEAGLE) return SP_OK;
+    if (c->n_layers != 1)
+        return sp_fail(err, SP_E_UNSUPPORTED, "eagle3: %u layers, only 1 supported", c->n_layers);
+    if (c->layers[0].window == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "eagle3: unsupported option sliding_window");
+}
+
+/* The draft length of the first proposal method, which is the one that the draft is trained for. */
+static enum sp_status read_draft_length(struct sp_draft_config *d, const struct sp_config_text *t,
+                                        struct sp_err *err)
+{
+    static const char key[] = "speculative_tokens";
+    const struct sp_json *methods =
+        sp_json_get(sp_json_get(t->root, "speculators_config"), "proposal_methods");
+    const struct sp_json *method = sp_json_at(methods, 0);
+    enum sp_status st;
+
+    if (sp_json_get(method, key) == NULL)
+        return sp_fail(err, SP_E_INPUT, "peagle config missing %s of a proposal method", key);
+    if ((st = sp_object_unsigned(method, key, 1, INT32_MAX, &d->block_size, err))) return st;
+    if (d->block_size < SP_MAX_BLOCK) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "peagle %s %u must be at most %d", key, d->block_size,
+                   SP_MAX_BLOCK - 1);
+}
+
+/* Draft tokens see each other over any distance, so a window must hold all of them. */
+static enum sp_status check_windows(const struct sp_config *c, struct sp_err *err)
+{
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        if (c->layers[i].window == 0 || c->layers[i].window >= c->draft.block_size) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "peagle: a sliding_window of %u is shorter than its %u draft tokens",
+                       c->layers[i].window, c->draft.block_size);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_peagle(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    static const char key[] = "mask_token_id";
+    unsigned mask = 0;
+    enum sp_status st;
+
+    if (c->draft.kind != SP_DRAFT_PEAGLE) return SP_OK;
+    if (sp_json_get(t->root, key) == NULL)
+        return sp_fail(err, SP_E_INPUT, "peagle config missing %s", key);
+    if ((st = sp_object_unsigned(t->root, key, 0, INT32_MAX, &mask, err))) return st;
+    if (mask >= c->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "peagle mask token %u outside the %u-token vocabulary",
+                       mask, c->n_vocab);
+    }
+    c->draft.mask_token = mask;
+    if ((st = read_draft_length(&c->draft, t, err))) return st;
+    return check_windows(c, err);
+}
+
+enum sp_status sp_config_read_eagle3(struct sp_config *out, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    struct sp_draft_config *d = &out->draft;
+    const struct sp_json *root = t->root;
+    enum sp_status st;
+
+    d->target_hidden = out->n_hidden;
+    d->n_head_rows = out->n_vocab;
+    out->layers[0].reads_pair = true;
+    d->midlayer = d->kind == SP_DRAFT_EAGLE3 && !t->speculators;
+    if ((st = refuse_options(out, t, err)) || (st = read_taps(d, t, err)) ||
+        (st = sp_object_unsigned(root, "target_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
+                                 err)) ||
+        (st =
+             sp_object_unsigned(root, "draft_vocab_size", 1, out->n_vocab, &d->n_head_rows, err)) ||
+        (st = sp_json_get_bool(root, "norm_before_residual", &d->normed_residual, err)) ||
+        (st = sp_json_get_bool(root, "norm_before_fc", &d->features_normed, err)) ||
+        (st = sp_json_get_bool(root, "fc_norm", &d->taps_normed, err)) ||
+        (st = sp_json_get_bool(root, "norm_output", &d->normed_output, err)) ||
+        (st = read_peagle(out, t, err)))
+        return st;
+    if (!d->features_normed || !d->taps_normed) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s: both norm_before_fc and fc_norm", sp_draft_name(d->kind));
+}
+
+/* The default taps are the inputs of layer 2, of the middle layer, and of the third layer from the
+ * end. */
+enum sp_status sp_config_fit_target(struct sp_config *draft, const struct sp_config *target,
+                                    struct sp_err *err)
+{
+    struct sp_draft_config *d = &draft->draft;
+    unsigned n = target->n_layers;
+
+    if (!sp_draft_is_eagle(d->kind) || d->taps_stated) return SP_OK;
+    if (d->n_taps != 3 || n < 6) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s fc reads %u layers, which has no default for %u target layers",
+                       sp_draft_name(d->kind), d->n_taps, n);
+    }
+    d->taps[0] = 1;
+    d->taps[1] = n / 2 - 1;
+    d->taps[2] = n - 4;
+    d->taps_stated = true;
+    return SP_OK;
+}
+
+enum sp_status sp_config_check_eagle3(const struct sp_config *draft, const struct sp_config *target,
+                                      struct sp_err *err)
+{
+    const struct sp_draft_config *d = &draft->draft;
+    const char *what = sp_draft_name(d->kind);
+
+    if (draft->n_vocab != target->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "%s draft trained for a %u-token vocabulary, target has %u",
+                       what, draft->n_vocab, target->n_vocab);
+    }
+    if (d->target_hidden != target->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "%s draft trained for hidden size %u, target has %u", what,
+                       d->target_hidden, target->n_hidden);
+    }
+    if (d->borrows_tables && draft->n_hidden != target->n_hidden) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: no embed_tokens, and target embedding is [%u, %u], need width %u", what,
+                       target->n_vocab, target->n_hidden, draft->n_hidden);
+    }
+    for (unsigned i = 0; i < d->n_taps; i++) {
+        if (d->taps[i] == SP_TAP_EMBEDDING || d->taps[i] < target->n_layers) continue;
+        return sp_fail(err, SP_E_INPUT, "%s aux layer %u out of range for %u target layers", what,
+                       d->taps[i] + 1, target->n_layers);
+    }
+    return SP_OK;
+}

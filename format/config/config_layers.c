@@ -1,0 +1,475 @@
+/* The properties that differ from layer to layer: mixer, window, rotary embedding and experts. */
+#include "format/config/config_parts.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+
+#include <string.h>
+
+/* The rules that determine the properties of a layer. Lists are borrowed; without a list (NULL) the
+ * rule of the family applies. */
+struct layer_rules {
+    const struct sp_config_text *t;
+    const struct sp_sizes *sizes;
+    const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
+    unsigned full_interval; /* every full_interval-th layer is attention, the others delta */
+    unsigned window;        /* 0: none */
+    bool switched_off;      /* there is a window, but use_sliding_window is false */
+    unsigned max_window_layers, pattern, no_rope_interval;
+    unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
+    bool unrotated;       /* no layer has rotary embedding */
+    unsigned n_dense;     /* layers below this have no experts */
+    unsigned last_sparse; /* layers above this have no experts */
+};
+
+/* Reads a list of min to max elements; *out is NULL if the key is missing. */
+static enum sp_status read_list(const struct sp_json **out, const struct sp_config_text *t,
+                                const char *key, size_t min, size_t max, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(t, key);
+    size_t len = sp_json_len(list);
+
+    *out = list;
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY)
+        return sp_fail(err, SP_E_INPUT, "%s%s is not a list", t->what, key);
+    if (len < min || len > max)
+        return sp_fail(err, SP_E_INPUT, "%s%s length %zu != %zu", t->what, key, len, min);
+    return SP_OK;
+}
+
+static enum sp_status read_integers(const struct sp_json **out, const struct sp_config_text *t,
+                                    const char *key, size_t min, struct sp_err *err)
+{
+    int64_t v;
+    enum sp_status st = read_list(out, t, key, min, SP_CAP_LAYERS, err);
+
+    for (size_t i = 0; st == SP_OK && i < sp_json_len(*out); i++) {
+        if (sp_json_to_i64(sp_json_at(*out, i), &v)) continue;
+        st = sp_fail(err, SP_E_INPUT, "%s[%zu] is not an integer", key, i);
+    }
+    return st;
+}
+
+static bool has_type(const struct sp_json *layer_types, size_t i, const char *wanted)
+{
+    size_t len;
+    const char *type = sp_json_to_string(sp_json_at(layer_types, i), &len);
+
+    return type && strcmp(type, wanted) == 0;
+}
+
+static bool is_sliding_type(const struct sp_json *layer_types, size_t i)
+{
+    return has_type(layer_types, i, "sliding_attention");
+}
+
+static bool is_mamba_type(const struct sp_json *layer_types, size_t i)
+{
+    return has_type(layer_types, i, "mamba") || has_type(layer_types, i, "linear_attention");
+}
+
+static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_err *err)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < sp_json_len(r->layer_types); i++) {
+        size_t len;
+        const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), &len);
+        if (type == NULL)
+            return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is not a string", r->t->what, i);
+        if (is_sliding_type(r->layer_types, i)) {
+            any = true;
+        } else if (strcmp(type, "full_attention") != 0 &&
+                   !(r->t->family->rotation_stated && strcmp(type, "attention") == 0) &&
+                   !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
+                   !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
+                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
+                           r->t->what, i, type);
+        }
+    }
+    if (any && r->window == 0 && r->t->family->reads.layer_types) {
+        return sp_fail(err, SP_E_INPUT, "%ssliding_attention layers require sliding_window%s",
+                       r->t->what, r->switched_off ? ", which use_sliding_window turns off" : "");
+    }
+    return SP_OK;
+}
+
+/* The window in effect. null, 0 and use_sliding_window false all mean that no layer has one. */
+static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
+{
+    static const char key[] = "sliding_window";
+    const struct sp_config_text *t = r->t;
+    int64_t window = sp_text_holder(t, key) ? 0 : t->family->window;
+    /* A draft that lists sliding layers needs no use_sliding_window. */
+    bool on = !t->family->window_switch || (t->draft && r->layer_types);
+    enum sp_status st;
+
+    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on, err)))
+        return st;
+    st = sp_json_get_i64(sp_text_holder(t, key), key, INT32_MIN, INT32_MAX, &window, err);
+    if (st) return st;
+    if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "use_sliding_window is not supported for %s",
+                       t->family->name);
+    }
+    if (window <= 0 && sp_text_get(t, key)) {
+        st = sp_warn(t->warnings, err, "sliding_window %lld means no window", (long long)window);
+        if (st) return st;
+    }
+    if (t->family->windows == SP_WINDOWS_NONE && window > 0) {
+        st =
+            sp_warn(t->warnings, err, "sliding_window has no effect in family %s", t->family->name);
+        if (st) return st;
+    }
+    if (window <= 0 && t->family->needs_window) {
+        return sp_fail(err, SP_E_INPUT, "sliding_window is missing, which %s needs",
+                       t->family->name);
+    }
+    if (window <= 0 || t->family->windows == SP_WINDOWS_NONE) return SP_OK;
+    r->switched_off = !on;
+    r->window = on ? (unsigned)window : 0;
+    return SP_OK;
+}
+
+/* n shared experts are one dense MLP of n times their width. */
+static enum sp_status read_shared(struct layer_rules *r, const char *key, struct sp_err *err)
+{
+    unsigned n = r->t->family->n_shared;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n, err))) return st;
+    if (n && r->n_expert_ffn > SP_CAP_WIDTH / n) {
+        return sp_fail(err, SP_E_INPUT, "%s %u of %u are wider than %d", key, n, r->n_expert_ffn,
+                       SP_CAP_WIDTH);
+    }
+    r->n_shared_ffn = n * r->n_expert_ffn;
+    return SP_OK;
+}
+
+/* The name of a key: that of the family, or else the one of two common names that the config
+ * has. */
+static const char *key_name(const struct sp_config_text *t, const char *own, const char *first,
+                            const char *second)
+{
+    if (own) return own;
+    return sp_text_get(t, second) && !sp_text_get(t, first) ? second : first;
+}
+
+/* A list that states for each layer whether its MLP is "dense" or "sparse". */
+static enum sp_status read_mlp_types(struct layer_rules *r, const char *key, struct sp_err *err)
+{
+    unsigned n = r->sizes->n_layers;
+    enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n, err);
+
+    for (size_t i = 0; st == SP_OK && i < sp_json_len(r->mlp_types); i++) {
+        if (has_type(r->mlp_types, i, "dense") || has_type(r->mlp_types, i, "sparse")) continue;
+        st = sp_fail(err, SP_E_UNSUPPORTED, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
+    }
+    return st;
+}
+
+/* A number, or a list that has the same number for each layer. */
+static enum sp_status read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
+                                   unsigned max, unsigned *out, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(t, key);
+    int64_t first = *out, v;
+
+    if (sp_json_kind(list) != SP_JSON_ARRAY) return sp_text_unsigned(t, key, min, max, out, err);
+    for (size_t i = 0; i < sp_json_len(list); i++) {
+        if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max) {
+            return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number from %u to %u", key, i, min,
+                           max);
+        }
+        if (i == 0) first = v;
+        if (v == first) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s that differs from layer to layer is not supported", key);
+    }
+    *out = (unsigned)first;
+    return SP_OK;
+}
+
+/* Reads which layers have experts. */
+static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_config_text *t = r->t;
+    const struct sp_expert_keys *keys = &t->family->expert_keys;
+    int64_t last = -1;
+    enum sp_status st;
+
+    r->n_dense = t->family->n_dense;
+    r->last_sparse = SP_CAP_LAYERS;
+    if (keys->step) {
+        st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step, err);
+        if (st) return st;
+    }
+    if (keys->dense) {
+        st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense, err);
+        if (st) return st;
+    }
+    if (keys->last) {
+        st = sp_json_get_i64(sp_text_holder(t, keys->last), keys->last, -1, SP_CAP_LAYERS, &last,
+                             err);
+        if (st) return st;
+        if (last >= 0) r->last_sparse = (unsigned)last;
+    }
+    if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
+    return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0, err) : SP_OK;
+}
+
+static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_config_text *t = r->t;
+    const struct sp_family *f = t->family;
+    const struct sp_expert_keys *keys = &f->expert_keys;
+    const char *count = key_name(t, keys->count, "num_experts", "num_local_experts");
+    const char *used = key_name(t, keys->used, "num_experts_per_tok", "experts_per_token");
+    const char *width = keys->width ? keys->width : "moe_intermediate_size";
+    enum sp_status st;
+
+    if (!f->reads.experts) return SP_OK;
+    r->n_experts = f->n_experts;
+    r->n_experts_used = f->n_experts_used;
+    r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->sizes->n_ffn;
+    r->n_shared_ffn = f->n_shared_ffn;
+    r->sparse_step = 1;
+    r->last_sparse = SP_CAP_LAYERS;
+    st = read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
+    if (st ||
+        (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used, err)))
+        return st;
+    if (r->n_experts && r->n_experts_used == 0)
+        return sp_fail(err, SP_E_INPUT, "%s is missing, which %s needs", used, f->name);
+    if (r->n_experts && r->n_experts_used > r->n_experts) {
+        return sp_fail(err, SP_E_INPUT, "%s %u is more than %s %u", used, r->n_experts_used, count,
+                       r->n_experts);
+    }
+    if (f->clamped_swiglu) return SP_OK;
+    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err)) ||
+        (st = read_sparse_layers(r, err)))
+        return st;
+    if (f->parallel_ffn) r->n_shared_ffn = r->sizes->n_ffn;
+    if (keys->parallel_width)
+        return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);
+    return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
+}
+
+static enum sp_status read_rotation(struct layer_rules *r, struct sp_err *err)
+{
+    static const char key[] = "position_embedding_type";
+    const char *type = "nope"; /* the default */
+    enum sp_status st;
+
+    r->unrotated = r->t->family->unrotated;
+    if (!r->t->family->rotation_stated) return SP_OK;
+    if ((st = sp_text_string(r->t, key, &type, err))) return st;
+    r->unrotated = strcmp(type, "rope") != 0;
+    if (!r->unrotated || strcmp(type, "nope") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, type);
+}
+
+static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_config_text *t = r->t;
+    unsigned n = r->sizes->n_layers;
+    enum sp_status st;
+
+    r->max_window_layers = t->family->window_layers;
+    r->pattern = t->family->window_pattern;
+    r->no_rope_interval = 4;
+    if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
+        (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
+        (st = read_rotation(r, err)) || (st = read_experts(r, err)))
+        return st;
+    if (t->family->windows == SP_WINDOWS_FROM_LAYER ||
+        t->family->windows == SP_WINDOWS_BEFORE_LAYER)
+        st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
+    /* A layer_types list overrules the pattern, which EXAONE 4 writes as a text, "LLLG". */
+    if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
+        const char *key = t->family->pattern_key                     ? t->family->pattern_key
+                          : sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
+                                                                     : "_sliding_window_pattern";
+        st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
+    }
+    if (st == SP_OK && t->family->delta_layers) {
+        r->full_interval = 4;
+        st = sp_text_unsigned(t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval,
+                              err);
+    }
+    if (st == SP_OK && t->family->attention_list)
+        st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
+    if (st || !t->family->reads.no_rope_layers) return st;
+    st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
+    return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
+}
+
+/* In no_rope_layers, 1 marks a layer that has rotary embedding, contrary to the name. */
+static bool rotates(const struct layer_rules *r, unsigned i)
+{
+    int64_t v = 1;
+
+    if (r->unrotated) return false;
+    if (!r->t->family->reads.no_rope_layers) return true;
+    if (r->no_rope == NULL) return (i + 1) % r->no_rope_interval != 0;
+    (void)sp_json_to_i64(sp_json_at(r->no_rope, i), &v);
+    return v != 0;
+}
+
+static bool has_window(const struct layer_rules *r, unsigned i)
+{
+    if (r->layer_types && r->t->family->reads.layer_types)
+        return is_sliding_type(r->layer_types, i);
+    if (r->window == 0) return false;
+    switch (r->t->family->windows) {
+    case SP_WINDOWS_NONE:
+    case SP_WINDOWS_LISTED:
+        return false;
+    case SP_WINDOWS_ALL:
+        return true;
+    case SP_WINDOWS_FROM_LAYER:
+        return i >= r->max_window_layers;
+    case SP_WINDOWS_EVEN:
+        return i % 2 == 0;
+    case SP_WINDOWS_BEFORE_LAYER:
+        return i % 2 == 0 && i < r->max_window_layers;
+    case SP_WINDOWS_PATTERN:
+        return (i + 1) % r->pattern != 0;
+    case SP_WINDOWS_LFM3_PATTERN:
+        return i % 4 == 0;
+    case SP_WINDOWS_SKIP_FIRST_OF_4:
+        return i % 4 != 0;
+    case SP_WINDOWS_NOPE_LAYERS:
+        return !rotates(r, i);
+    }
+    return false;
+}
+
+static bool contains(const struct sp_json *integers, unsigned i)
+{
+    int64_t v;
+
+    for (size_t k = 0; k < sp_json_len(integers); k++)
+        if (sp_json_to_i64(sp_json_at(integers, k), &v) && v == i) return true;
+    return false;
+}
+
+static bool has_experts(const struct layer_rules *r, unsigned i)
+{
+    if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
+    if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
+    if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
+    return (i + 1) % r->sparse_step == 0 && !contains(r->mlp_only, i);
+}
+
+static bool is_delta(const struct layer_rules *r, unsigned i)
+{
+    if (!r->t->family->delta_layers) return false;
+    if (r->layer_types) return has_type(r->layer_types, i, "linear_attention");
+    return (i + 1) % r->full_interval != 0;
+}
+
+static bool is_conv(const struct layer_rules *r, unsigned i)
+{
+    if (!r->t->family->conv_layers) return false;
+    if (r->layer_types) return has_type(r->layer_types, i, "conv");
+    if (r->t->family->windows == SP_WINDOWS_LFM3_PATTERN) return i == 0 || i % 2 != 0;
+    return r->full_attention && !contains(r->full_attention, i);
+}
+
+static bool is_mamba(const struct layer_rules *r, unsigned i)
+{
+    if (r->t->family->mamba == NULL || r->t->family->mamba->parallel) return false;
+    return r->layer_types ? is_mamba_type(r->layer_types, i) : !contains(r->full_attention, i);
+}
+
+/* The rope of a layer by its theta in layer_rope_theta, which has been checked. */
+static int listed_rope(const struct layer_rules *r, const struct sp_config *c, unsigned i)
+{
+    const struct sp_json *list = sp_text_get(r->t, SP_THETAS_KEY);
+    double theta = c->ropes[0].theta;
+
+    if (list) (void)sp_json_to_double(sp_json_at(list, i), &theta);
+    if (theta == 0) return -1;
+    return theta == c->ropes[0].theta ? 0 : 1;
+}
+
+static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
+                           const struct sp_config *c, unsigned i)
+{
+    bool sliding = has_window(r, i);
+
+    l->mixers = SP_MIXER_ATTENTION;
+    l->n_heads = r->sizes->n_heads;
+    l->n_kv_heads = r->sizes->n_kv_heads;
+    l->head_dim = r->sizes->head_dim;
+    l->window = sliding ? r->window : 0;
+    l->rope = sliding && c->n_ropes == 2 ? 1 : 0;
+    if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
+    if (r->t->family->reads.layer_thetas) l->rope = listed_rope(r, c, i);
+    l->output_gate = r->t->family->output_gate;
+    l->head_gate = r->t->family->head_gate;
+}
+
+/* Fills a layer that is one sublayer: a mixer without an MLP, or an MLP without a mixer. */
+static void fill_sublayer(struct sp_layer_config *l, const struct layer_rules *r,
+                          const struct sp_config *c, unsigned i)
+{
+    l->rope = -1;
+    switch (sp_config_sublayer(r->t, i)) {
+    case SP_SUBLAYER_MAMBA:
+        l->mixers = SP_MIXER_MAMBA;
+        break;
+    case SP_SUBLAYER_ATTENTION:
+        fill_attention(l, r, c, i);
+        break;
+    case SP_SUBLAYER_MLP:
+    case SP_SUBLAYER_EXPERTS:
+        l->n_ffn = r->sizes->n_ffn;
+        break;
+    }
+}
+
+static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
+                       const struct sp_config *c, unsigned i)
+{
+    l->n_ffn = r->sizes->n_ffn;
+    if (r->t->family->sublayers) {
+        l->n_ffn = 0;
+        fill_sublayer(l, r, c, i);
+    } else if (is_delta(r, i)) {
+        l->mixers = SP_MIXER_DELTA_NET;
+        l->rope = -1;
+    } else if (is_conv(r, i)) {
+        l->mixers = SP_MIXER_SHORT_CONV;
+        l->rope = -1;
+    } else if (is_mamba(r, i)) {
+        l->mixers = SP_MIXER_MAMBA;
+        l->rope = -1;
+    } else {
+        fill_attention(l, r, c, i);
+        if (r->t->family->mamba && r->t->family->mamba->parallel) l->mixers |= SP_MIXER_MAMBA;
+    }
+    l->kv_source = (int)i;
+    l->causal = true;
+    if (!has_experts(r, i)) return;
+    l->n_ffn = r->n_expert_ffn;
+    l->n_experts = r->n_experts;
+    l->n_experts_used = r->n_experts_used;
+    l->n_shared_ffn = r->n_shared_ffn;
+}
+
+enum sp_status sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t,
+                                     const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct layer_rules r = {.t = t, .sizes = sizes};
+    enum sp_status st;
+
+    if ((st = read_rules(&r, err))) return st;
+    if ((st = sp_new(&out->layers, sizes->n_layers, sizeof *out->layers, err))) return st;
+    out->n_layers = sizes->n_layers;
+    for (unsigned i = 0; i < sizes->n_layers; i++)
+        fill_layer(&out->layers[i], &r, out, i);
+    return SP_OK;
+}

@@ -1,0 +1,515 @@
+/* Rotary embedding: the keys of all published formats -> struct sp_rope.
+ *
+ * transformers 4 writes rope_theta and rope_scaling, transformers 5 one dict rope_parameters, or
+ * one dict per layer type. A value in the dict overrules a key outside of it, and both overrule the
+ * class default. Formulas: YaRN (arXiv 2309.00071) for `yarn`, LongRoPE (arXiv 2402.13753) for
+ * `longrope`, both as implemented in transformers. */
+#include "format/config/config_parts.h"
+#include "format/base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys of a rope dict that are read below or that have no effect. */
+static const char *const known_keys[] = {
+    "rope_type",
+    "type",
+    "rope_theta",
+    "factor",
+    "low_freq_factor",
+    "high_freq_factor",
+    "original_max_position_embeddings",
+    "beta_fast",
+    "beta_slow",
+    "truncate",
+    "attention_factor",
+    "mscale",
+    "mscale_all_dim",
+    "short_factor",
+    "long_factor",
+    "partial_rotary_factor",
+    "llama_4_scaling_beta",
+    "max_position_embeddings",
+    "mrope_section",
+    "mrope_interleaved",
+    "finetuned",
+};
+
+/* One rope dict, which may be NULL, and the values outside of it that it depends on. */
+struct rope_source {
+    const struct sp_config_text *t;
+    const struct sp_json *dict;
+    double theta; /* used if the dict has no rope_theta */
+    unsigned head_dim, max_positions;
+};
+
+/* ln x for x > 0 by the atanh series. Unlike libm's log it gives the same bits on every machine. */
+static double natural_log(double x)
+{
+    static const double ln2 = 0.693147180559945309417;
+    int exponent;
+    double m = frexp(x, &exponent), sum = 0, s, square, power;
+
+    if (m < 0.70710678118654752440) {
+        m *= 2;
+        exponent--;
+    }
+    s = (m - 1) / (m + 1); /* |s| < 0.172: 13 terms reach the last bit */
+    square = s * s;
+    power = s;
+    for (int k = 1; k <= 25; k += 2) {
+        sum += power / k;
+        power *= square;
+    }
+    return 2 * sum + exponent * ln2;
+}
+
+static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source *s,
+                                struct sp_err *err)
+{
+    static const struct {
+        const char *name;
+        enum sp_rope_kind kind;
+    } types[] = {
+        {"default", SP_ROPE_DEFAULT}, {"mrope", SP_ROPE_DEFAULT}, /* equal for text */
+        {"linear", SP_ROPE_LINEAR},   {"llama3", SP_ROPE_LLAMA3},
+        {"yarn", SP_ROPE_YARN},       {"longrope", SP_ROPE_LONGROPE},
+        {"su", SP_ROPE_LONGROPE},     {"proportional", SP_ROPE_PROPORTIONAL},
+        {"dynamic", SP_ROPE_DYNAMIC},
+    };
+    bool longrope_only = s->t->family->longrope_only;
+    const char *name = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(s->dict, "rope_type", &name, err))) return st;
+    if (name == NULL && (st = sp_json_get_string(s->dict, "type", &name, err))) return st;
+    if (name == NULL) name = "default";
+    if (s->t->family->rope_alpha && strcmp(name, "dynamic") == 0 && sp_json_get(s->dict, "alpha")) {
+        *out = SP_ROPE_STRETCHED;
+        return SP_OK;
+    }
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(types[i].name, name) != 0) continue;
+        *out = types[i].kind;
+        if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->read_full_heads &&
+            !s->t->family->rope_by_type)
+            break;
+        if (!longrope_only) return SP_OK;
+        if (*out == SP_ROPE_YARN) *out = SP_ROPE_LONGROPE;
+        if (*out == SP_ROPE_DEFAULT || *out == SP_ROPE_LONGROPE) return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "rope type \"%s\" is not supported%s%s", name,
+                   longrope_only ? " for " : "", longrope_only ? s->t->family->name : "");
+}
+
+static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err)
+{
+    for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof known_keys / sizeof known_keys[0] && !known; i++)
+            known = strcmp(known_keys[i], it.key) == 0;
+        if (known || it.value == NULL) continue;
+        if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);
+    }
+    return SP_OK;
+}
+
+/* A key that this type requires. */
+static enum sp_status need(const struct rope_source *s, const char *type, const char *key,
+                           double min, double *out, struct sp_err *err)
+{
+    if (sp_json_get(s->dict, key) == NULL)
+        return sp_fail(err, SP_E_INPUT, "rope type \"%s\" needs %s", type, key);
+    return sp_json_get_double(s->dict, key, min, 1e9, out, err);
+}
+
+/* original_max_position_embeddings: outside of the dict (Phi-3), or else in it, or else the context
+ * length. */
+static enum sp_status read_original(double *out, bool *stated, const struct rope_source *s,
+                                    struct sp_err *err)
+{
+    static const char key[] = "original_max_position_embeddings";
+    unsigned class_default = s->t->family->original_positions;
+    bool outside = sp_text_get(s->t, key) != NULL || class_default;
+
+    *stated = outside || sp_json_get(s->dict, key) != NULL;
+    *out = class_default ? class_default : s->max_positions;
+    if (outside) return sp_text_double(s->t, key, 1, 1e9, out, err);
+    return sp_json_get_double(s->dict, key, 1, 1e9, out, err);
+}
+
+static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s,
+                                  struct sp_err *err)
+{
+    bool stated;
+    enum sp_status st;
+
+    if ((st = need(s, "llama3", "factor", 1, &r->factor, err)) ||
+        (st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor, err)) ||
+        (st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor, err)) ||
+        (st = read_original(&r->original_positions, &stated, s, err)))
+        return st;
+    if (!stated) {
+        return sp_fail(err, SP_E_INPUT,
+                       "rope type \"llama3\" needs original_max_position_embeddings");
+    }
+    if (r->high_freq_factor <= r->low_freq_factor) {
+        return sp_fail(err, SP_E_INPUT, "high_freq_factor %g is not above low_freq_factor %g",
+                       r->high_freq_factor, r->low_freq_factor);
+    }
+    return SP_OK;
+}
+
+static double yarn_mscale(double factor, double mscale)
+{
+    return factor <= 1 ? 1 : 0.1 * mscale * natural_log(factor) + 1;
+}
+
+/* The default of `factor` is the context length divided by the original one. */
+static enum sp_status read_factor(struct sp_rope *r, const struct rope_source *s,
+                                  struct sp_err *err)
+{
+    bool stated;
+    enum sp_status st;
+
+    if ((st = read_original(&r->original_positions, &stated, s, err))) return st;
+    r->factor = s->max_positions / r->original_positions;
+    return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, err);
+}
+
+static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
+{
+    double mscale = 0, mscale_all = 0;
+    enum sp_status st;
+
+    r->truncate = true;
+    if ((st = read_factor(r, s, err)) ||
+        (st = sp_json_get_double(s->dict, "beta_fast", 0, 1e6, &r->beta_fast, err)) ||
+        (st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, err)) ||
+        (st = sp_json_get_bool(s->dict, "truncate", &r->truncate, err)) ||
+        (st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, err)) ||
+        (st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, err)))
+        return st;
+    if (r->beta_fast == 0) r->beta_fast = 32;
+    if (r->beta_slow == 0) r->beta_slow = 1;
+    if (mscale != 0 && mscale_all != 0)
+        r->amplitude = yarn_mscale(r->factor, mscale) / yarn_mscale(r->factor, mscale_all);
+    else
+        r->amplitude = yarn_mscale(r->factor, 1);
+    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, err);
+}
+
+static enum sp_status read_factors(float **out, const struct rope_source *s, const char *key,
+                                   unsigned len, struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(s->dict, key);
+    double v;
+    enum sp_status st;
+
+    if (list == NULL) return sp_fail(err, SP_E_INPUT, "rope type \"longrope\" needs %s", key);
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != len) {
+        return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", key, sp_json_len(list),
+                       len);
+    }
+    if ((st = sp_new(out, len, sizeof **out, err))) return st;
+    for (unsigned i = 0; i < len; i++) {
+        if (!sp_json_to_double(sp_json_at(list, i), &v) || !(v >= 1e-6 && v <= 1e9))
+            return sp_fail(err, SP_E_INPUT, "%s[%u] is not a positive number", key, i);
+        (*out)[i] = (float)v;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source *s,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2, err)) ||
+        (st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2, err)) ||
+        (st = read_factor(r, s, err)))
+        return st;
+    if (r->factor > 1) {
+        if (r->original_positions < 2) {
+            return sp_fail(err, SP_E_INPUT,
+                           "original_max_position_embeddings is %g, expected 2 or "
+                           "more",
+                           r->original_positions);
+        }
+        r->amplitude = sqrt(1 + natural_log(r->factor) / natural_log(r->original_positions));
+    }
+    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, err);
+}
+
+static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *s,
+                                   struct sp_err *err)
+{
+    switch (r->kind) {
+    case SP_ROPE_LINEAR:
+        return need(s, "linear", "factor", 1e-6, &r->factor, err);
+    case SP_ROPE_DYNAMIC:
+        r->original_positions = s->max_positions;
+        return need(s, "dynamic", "factor", 1, &r->factor, err);
+    case SP_ROPE_LLAMA3:
+        return read_llama3(r, s, err);
+    case SP_ROPE_YARN:
+        return read_yarn(r, s, err);
+    case SP_ROPE_LONGROPE:
+        return read_longrope(r, s, err);
+    case SP_ROPE_STRETCHED: /* the key `factor` has no effect */
+        if (r->n_rot == 2) return sp_fail(err, SP_E_INPUT, "alpha needs a head_dim above 2");
+        return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, err);
+    case SP_ROPE_PROPORTIONAL:
+        return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, err);
+    default:
+        return SP_OK;
+    }
+}
+
+/* mrope_section divides the frequencies between time, height and width. The three positions of text
+ * are equal, so the division has no effect, interleaved or not. */
+static enum sp_status check_sections(const struct sp_rope *r, const struct rope_source *s,
+                                     struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(s->dict, "mrope_section");
+    int64_t n, sum = 0;
+
+    if (list == NULL) return SP_OK;
+    for (size_t i = 0; i < sp_json_len(list); i++) {
+        if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH)
+            return sp_fail(err, SP_E_INPUT, "mrope_section[%zu] is not a number of frequencies", i);
+        sum += n;
+    }
+    if (sum == r->n_rot / 2 || sp_json_len(list) > 8) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "mrope_section has %lld frequencies, rotation %u",
+                   (long long)sum, r->n_rot / 2);
+}
+
+/* True if no layer rotates; the dict then has no effect. */
+static bool is_unused(const struct rope_source *s)
+{
+    const struct sp_json *how = sp_text_get(s->t, "position_embedding_type");
+    const char *type = sp_json_to_string(how, NULL);
+
+    if (!s->t->family->rotation_stated) return s->t->family->unrotated;
+    return type == NULL || strcmp(type, "rope") != 0;
+}
+
+static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
+{
+    static const char partial_key[] = "partial_rotary_factor";
+    const struct sp_family *family = s->t->family;
+    double partial;
+    enum sp_status st;
+
+    r->factor = r->amplitude = r->score_scale = 1;
+    r->theta = s->theta;
+    if ((st = read_type(&r->kind, s, err)) || (st = check_keys(s, err)) ||
+        (st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err)))
+        return st;
+    if (r->theta == 0)
+        return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs", family->name);
+    partial =
+        family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
+    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial, err)))
+        return st;
+    if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
+    r->n_rot = (unsigned)(s->head_dim * partial);
+    if (r->kind == SP_ROPE_PROPORTIONAL) { /* the pairs span the whole head; only some rotate */
+        r->n_rotated = (unsigned)(partial * s->head_dim / 2);
+        r->n_rot = s->head_dim;
+    } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported for %s", partial_key, partial,
+                       family->name);
+    }
+    if (s->head_dim % 2 != 0 && is_unused(s)) {
+        r->n_rot = s->head_dim - 1;
+        return SP_OK;
+    }
+    if (r->n_rot % 2 != 0 && r->n_rot == s->head_dim) {
+        return sp_fail(err, SP_E_INPUT, "head_dim %u is not even, and all dimensions rotate",
+                       s->head_dim);
+    }
+    if (r->n_rot == 0 || r->n_rot % 2 != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s %g of head_dim %u rotates %u dimensions, expected an even number",
+                       partial_key, partial, s->head_dim, r->n_rot);
+    }
+    if ((st = check_sections(r, s, err))) return st;
+    return read_scaling(r, s, err);
+}
+
+/* True for {"full_attention": {...}, "sliding_attention": {...}}, one dict per layer type. */
+static bool is_nested(const struct sp_json *dict)
+{
+    bool nested = false;
+
+    for (struct sp_json_iter it = {0}; dict && sp_json_next(dict, &it);) {
+        nested = strcmp(it.key, "full_attention") == 0 || strcmp(it.key, "sliding_attention") == 0;
+        if (!nested) return false;
+    }
+    return nested;
+}
+
+/* *dict = the rope dict in effect, *other = the other one, which may have rope_theta. An empty
+ * rope_scaling has no effect, but empty rope_parameters replace those of the class. */
+static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_json **other,
+                                 const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
+    const struct sp_json *found[2];
+
+    for (int i = 0; i < 2; i++) {
+        found[i] = sp_text_get(t, keys[i]);
+        if (found[i] && sp_json_kind(found[i]) != SP_JSON_OBJECT)
+            return sp_fail(err, SP_E_INPUT, "%s is not an object", keys[i]);
+    }
+    *dict = sp_json_len(found[0]) ? found[0] : found[1];
+    *other = *dict == found[0] ? found[1] : found[0];
+    return SP_OK;
+}
+
+/* The theta outside of the dict in effect: of the config, of the other dict, or of the class. */
+static enum sp_status read_outer_theta(double *out, const struct sp_config_text *t,
+                                       const struct sp_json *other, struct sp_err *err)
+{
+    *out = t->family->theta;
+    if (sp_text_get(t, "rope_theta")) return sp_text_double(t, "rope_theta", 2, 1e15, out, err);
+    return is_nested(other) ? SP_OK : sp_json_get_double(other, "rope_theta", 2, 1e15, out, err);
+}
+
+/* llama_4_scaling_beta: queries are scaled by a factor that grows with their position (Ministral
+ * 3). */
+static enum sp_status read_growth(struct sp_config *c, const struct rope_source *s,
+                                  struct sp_err *err)
+{
+    static const char key[] = "llama_4_scaling_beta";
+    bool stated;
+    enum sp_status st;
+
+    if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth, err))) return st;
+    if (c->query_growth == 0) return SP_OK;
+    if (!s->t->family->reads.query_growth) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", key,
+                       s->t->family->name);
+    }
+    return read_original(&c->query_growth_from, &stated, s, err);
+}
+
+/* True if layer types may have different rotary embeddings. */
+static bool differs_by_layer_type(const struct sp_config_text *t)
+{
+    return t->draft != SP_DRAFT_NONE || t->family->rope_by_type || t->family->local_theta != 0 ||
+           t->family->local_unscaled;
+}
+
+/* mscale_all_dim scales the scores over all dims, while `amplitude` scales those over rotated dims
+ * only. Source: yarn_apply_mscale in transformers' DeepSeek files, which applies it for every rope
+ * type. */
+static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_source *s,
+                                       struct sp_err *err)
+{
+    double mscale = 0;
+    enum sp_status st;
+
+    if (s->t->family->latent == NULL || r->kind == SP_ROPE_DEFAULT) return SP_OK;
+    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale, err))) return st;
+    if (mscale == 0) return SP_OK;
+    r->score_scale = yarn_mscale(r->factor, mscale) * yarn_mscale(r->factor, mscale);
+    return SP_OK;
+}
+
+static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
+                                unsigned sliding_head_dim, const struct sp_json *other,
+                                struct sp_err *err)
+{
+    const struct sp_json *dict = s->dict;
+    bool nested = is_nested(dict);
+    double local_theta = s->t->family->local_theta;
+    enum sp_status st;
+
+    if (nested && !differs_by_layer_type(s->t)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "rotation by layer type is not supported for %s",
+                       s->t->family->name);
+    }
+    if ((st = read_outer_theta(&s->theta, s->t, other, err))) return st;
+    if (nested && s->t->speculators && sp_json_get(dict, "sliding_attention")) {
+        s->dict = sp_json_get(dict, "sliding_attention"); /* speculators: of all layers */
+        nested = false;
+    } else if (nested) {
+        s->dict = sp_json_get(dict, "full_attention");
+    }
+    c->n_ropes = 1;
+    if ((st = read_rope(&c->ropes[0], s, err)) || (st = read_growth(c, s, err)) ||
+        (st = read_score_scale(&c->ropes[0], s, err)))
+        return st;
+    if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
+    /* Sliding layers are not scaled unless a nested dict states it. */
+    s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;
+    s->head_dim = sliding_head_dim;
+    if (s->t->family->local_unscaled && !nested) s->theta = c->ropes[0].theta;
+    if (local_theta != 0) {
+        s->theta = local_theta;
+        st = sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta, err);
+        if (st) return st;
+    }
+    c->n_ropes = 2;
+    return read_rope(&c->ropes[1], s, err);
+}
+
+/* layer_rope_theta: the theta of each layer; 0: the layer does not rotate (Granite SWA). */
+static enum sp_status read_thetas(struct sp_config *c, const struct rope_source *s,
+                                  unsigned n_layers, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(s->t, SP_THETAS_KEY);
+    unsigned n = 0;
+    enum sp_status st;
+
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n_layers) {
+        return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", SP_THETAS_KEY,
+                       sp_json_len(list), n_layers);
+    }
+    for (unsigned i = 0; i < n_layers; i++) {
+        double theta;
+        if (!sp_json_to_double(sp_json_at(list, i), &theta) ||
+            (theta != 0 && !(theta >= 2 && theta <= 1e15)))
+            return sp_fail(err, SP_E_INPUT, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
+        if (theta == 0 || (n > 0 && c->ropes[0].theta == theta) ||
+            (n > 1 && c->ropes[1].theta == theta))
+            continue;
+        if (n == 2) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "more than two values in %s are not supported",
+                           SP_THETAS_KEY);
+        }
+        if (n == 1 && (st = read_rope(&c->ropes[1], s, err))) return st;
+        c->ropes[n++].theta = theta;
+    }
+    if (n == 2) c->n_ropes = 2;
+    return SP_OK;
+}
+
+enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct rope_source s = {
+        .t = t, .head_dim = sizes->full_head_dim, .max_positions = out->max_positions};
+    const char *standard = t->family->rope_default;
+    const struct sp_json *other = NULL;
+    struct sp_json *made = NULL;
+    enum sp_status st;
+
+    if ((st = find_dicts(&s.dict, &other, t, err))) goto done;
+    if (s.dict == NULL && standard) {
+        if ((st = sp_json_parse(&made, standard, strlen(standard), SP_JSON_LENIENT, err)))
+            goto done;
+        s.dict = made;
+    }
+    if ((st = read_both(out, &s, sizes->head_dim, other, err))) goto done;
+    if (t->family->reads.layer_thetas) st = read_thetas(out, &s, sizes->n_layers, err);
+done:
+    sp_json_free(made);
+    return st;
+}

@@ -1,0 +1,65 @@
+/* Lookup of keys in the config of a language model. The config of a multimodal checkpoint has the
+ * keys of its text model in text_config, and common keys at the root. */
+#include "format/config/config_parts.h"
+
+const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key)
+{
+    if (t->text && sp_json_has(t->text, key)) return t->text;
+    return sp_json_has(t->root, key) ? t->root : NULL;
+}
+
+const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key)
+{
+    return sp_json_get(sp_text_holder(t, key), key);
+}
+
+const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key)
+{
+    if (sp_json_get(t->dflash, key)) return t->dflash;
+    return sp_json_get(t->root, key) ? t->root : NULL;
+}
+
+enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key, unsigned min,
+                                  unsigned max, unsigned *out, struct sp_err *err)
+{
+    int64_t v = *out;
+    enum sp_status st;
+
+    if (sp_json_get(object, key) == NULL) return SP_OK;
+    if ((st = sp_json_get_i64(object, key, min, max, &v, err))) return st;
+    *out = (unsigned)v;
+    return SP_OK;
+}
+
+enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min,
+                                unsigned max, unsigned *out, struct sp_err *err)
+{
+    return sp_object_unsigned(sp_text_holder(t, key), key, min, max, out, err);
+}
+
+enum sp_status sp_text_double(const struct sp_config_text *t, const char *key, double min,
+                              double max, double *out, struct sp_err *err)
+{
+    return sp_json_get_double(sp_text_holder(t, key), key, min, max, out, err);
+}
+
+enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key, bool *out,
+                            struct sp_err *err)
+{
+    return sp_json_get_bool(sp_text_holder(t, key), key, out, err);
+}
+
+enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, bool *out,
+                            struct sp_err *err)
+{
+    const struct sp_json *holder = sp_text_holder(t, key);
+
+    if (sp_json_has(holder, key) && sp_json_get(holder, key) == NULL) *out = false;
+    return sp_json_get_bool(holder, key, out, err);
+}
+
+enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, const char **out,
+                              struct sp_err *err)
+{
+    return sp_json_get_string(sp_text_holder(t, key), key, out, err);
+}

@@ -1,0 +1,237 @@
+/* A row of the family table: by which names a config.json calls a family, the defaults of its
+ * transformers class, and what sets it apart from Llama.
+ *
+ * A family is a row in the file of its lineage (format/family/families/). A member that a row
+ * leaves out, and that is therefore zero, means Llama's way; sp_family_resolve lists these
+ * defaults. config*.c reads the keys and family*.c the tensors. All other code reads struct
+ * sp_config. */
+#ifndef SP_FORMAT_CONFIG_FAMILY_ROW_H
+#define SP_FORMAT_CONFIG_FAMILY_ROW_H
+
+#include "format/config/config.h"
+
+struct sp_alias; /* format/family/tensor_alias.h */
+struct sp_config_text;
+
+/* Sizes that config.json states as plain numbers. In a row: the class defaults. */
+struct sp_sizes {
+    unsigned n_vocab, n_hidden;
+    unsigned n_ffn; /* 0: the family has no MLPs */
+    unsigned n_layers;
+    unsigned n_heads;
+    unsigned n_kv_heads; /* 0: equal to n_heads */
+    unsigned head_dim;   /* 0: n_hidden / n_heads */
+    unsigned max_positions;
+    unsigned full_head_dim; /* of layers without a window; 0: head_dim */
+};
+
+/* Which layers have a sliding window when no layer_types list names them. */
+enum sp_windows {
+    SP_WINDOWS_NONE,            /* none: sliding_window has no effect */
+    SP_WINDOWS_ALL,             /* every layer */
+    SP_WINDOWS_FROM_LAYER,      /* layers from max_window_layers on */
+    SP_WINDOWS_EVEN,            /* layers 0, 2, 4, ... */
+    SP_WINDOWS_BEFORE_LAYER,    /* layers 0, 2, 4, ... below max_window_layers */
+    SP_WINDOWS_PATTERN,         /* all except every sliding_window_pattern-th layer */
+    SP_WINDOWS_SKIP_FIRST_OF_4, /* all except layers 0, 4, 8, ... */
+    SP_WINDOWS_LFM3_PATTERN,    /* layers 4, 8, ...; layers 0, 1, 3, 5, ... are convolutions */
+    SP_WINDOWS_LISTED,          /* none: only layer_types gives a layer a window */
+    SP_WINDOWS_NOPE_LAYERS,     /* the layers without rotary embedding */
+};
+
+/* Whether projections have biases. */
+enum sp_bias_rule {
+    SP_BIAS_BY_CONFIG, /* a key decides */
+    SP_BIAS_ALWAYS,
+    SP_BIAS_NEVER,
+    SP_BIAS_REFUSED, /* a key decides, and true is not supported */
+};
+
+/* Keys that a family reads and that would otherwise be ignored or refused (config_refuse.c). */
+struct sp_family_reads {
+    bool layer_types;    /* layer_types */
+    bool bidirectional;  /* use_bidirectional_attention */
+    bool attention_cap;  /* attn_logit_softcapping */
+    bool logit_cap;      /* final_logit_softcapping */
+    bool logit_scale;    /* logit_scale */
+    bool query_scalar;   /* query_pre_attn_scalar */
+    bool query_growth;   /* llama_4_scaling_beta */
+    bool qkv_limit;      /* clip_qkv */
+    bool multipliers;    /* attention_, embedding_, residual_multiplier, logits_scaling */
+    bool no_rope_layers; /* no_rope_layers, no_rope_layer_interval */
+    bool layer_thetas;   /* layer_rope_theta */
+    bool experts;        /* num_experts or num_local_experts, num_experts_per_tok */
+    bool expert_groups;  /* n_routed_experts, n_shared_experts, n_group, topk_group */
+    bool routed_scale;   /* routed_scaling_factor */
+};
+
+/* The names of the keys that describe experts. NULL: the usual key, or no key. */
+struct sp_expert_keys {
+    const char *count;          /* experts of a layer: num_experts or num_local_experts */
+    const char *used;           /* experts per token: num_experts_per_tok or experts_per_token */
+    const char *step;           /* every step-th layer has experts */
+    const char *only;           /* list of layers that have no experts */
+    const char *dense;          /* number of layers at the start that have no experts */
+    const char *last;           /* last layer with experts; -1: the last layer of the model */
+    const char *shared;         /* number of shared experts, which become one dense MLP */
+    const char *parallel_width; /* of a dense MLP in parallel to the experts; 0: none */
+    const char *types;          /* "dense" or "sparse" for each layer */
+    const char *scale;          /* factor of the expert weights: routed_scaling_factor */
+    const char *corrected;      /* whether the router's scores are corrected */
+    const char *width;          /* width of an expert: moe_intermediate_size */
+};
+
+/* The names of the keys that describe Mamba-2 layers, and their defaults. */
+struct sp_mamba_family {
+    const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *proj_bias;
+    const char *values;              /* width of all heads; NULL: expand * n_hidden */
+    const char *activation;          /* NULL: hidden_act */
+    unsigned n_values;               /* default of `values` */
+    struct sp_mamba_config defaults; /* head_dim 0: width of all heads / n_heads */
+    bool parallel;                   /* every layer has attention as well (Falcon-H1) */
+    bool one_limit; /* dt is limited by time_step_min; time_step_limit is not read */
+};
+
+/* Defaults of multi-head latent attention. Its rope_dim, qk_rope_head_dim, is sizes.head_dim. */
+struct sp_latent_family {
+    struct sp_latent_config defaults;
+    bool always_interleaved; /* rope_interleave may not be false */
+};
+
+/* A multimodal config that holds the config of a text model under text_config. */
+struct sp_wrapper {
+    const char *name; /* model_type */
+    const char *architecture;
+    const char *text_type; /* default of text_config.model_type */
+    bool text_tie_first;   /* tie_word_embeddings of text_config overrules the root's */
+};
+
+/* Reads keys that only this family has, after all others. The config is complete otherwise. */
+typedef enum sp_status sp_read_own_fn(struct sp_config *out, const struct sp_config_text *t,
+                                      const struct sp_sizes *sizes, struct sp_err *err);
+
+/* Reads sizes->full_head_dim, after all other sizes. */
+typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes, const struct sp_config_text *t,
+                                             struct sp_err *err);
+
+enum { SP_MAX_ALIASES = 4 };
+
+struct sp_family {
+    /* ---- names ---- */
+    const char *name;                 /* model_type of the text config */
+    const char *architecture;         /* architectures[0] */
+    const char *old_architecture;     /* another spelling of architectures[0], or NULL */
+    const char *run_as;               /* the class that transformers runs it as, or NULL */
+    const struct sp_wrapper *wrapper; /* the multimodal config that may hold it, or NULL */
+
+    /* ---- sizes ---- */
+    struct sp_sizes sizes;                  /* n_vocab 0: all of Llama's */
+    const char *ffn_key;                    /* of sizes.n_ffn; NULL: intermediate_size */
+    bool adjusted_ffn;                      /* intermediate_size is adjusted by default (LFM2) */
+    sp_read_full_heads_fn *read_full_heads; /* full layers have a head_dim of their own; or NULL */
+
+    /* ---- norms ---- */
+    double norm_eps;          /* 0: 1e-6 */
+    const char *norm_eps_key; /* NULL: rms_norm_eps; "": no key changes it */
+    enum sp_norms norms;
+    enum sp_qk_norm qk_norm;
+    const char *qk_norm_key; /* turns qk_norm on, false by default; NULL: qk_norm is always on */
+    bool norm_shifted, norm_centered, norm_bias, norm_weightless; /* as in struct sp_config */
+    bool embedding_normed;                                        /* as in struct sp_config */
+
+    /* ---- rotary embedding ---- */
+    double theta;             /* 0: 1e4 */
+    bool theta_required;      /* there is no default of theta */
+    double partial_rotary;    /* default of partial_rotary_factor; 0: it must be 1 */
+    bool partial_inside;      /* partial_rotary_factor counts inside a rope dict only (Bamba) */
+    double local_theta;       /* theta of sliding layers; 0: that of all layers */
+    bool local_unscaled;      /* sliding layers use the same theta without scaling (OLMo 3) */
+    bool rope_by_type;        /* rope_parameters may hold one dict per layer type */
+    bool rope_alpha;          /* type dynamic with alpha scales theta by a constant (Hunyuan) */
+    const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
+    bool longrope_only;       /* every scaled rope type means longrope (Phi-3) */
+    /* The class's original_max_position_embeddings, which overrules that of a dict; 0: none. */
+    unsigned original_positions;
+    bool unrotated;       /* no layer has rotary embedding */
+    bool rotation_stated; /* layers have it if position_embedding_type is rope (Granite 4) */
+    bool full_unrotated;  /* layers without a window have none if others have one (EXAONE 4) */
+
+    /* ---- layers ---- */
+    const char *sublayers;      /* default pattern of layers that are one sublayer each; or NULL */
+    const char *attention_list; /* key that lists the attention layers by number; or NULL */
+    bool delta_layers;          /* layer_types may be linear_attention: gated delta rule */
+    bool conv_layers;           /* layer_types may be conv: gated short convolution (LFM2) */
+    unsigned conv_kernel;       /* default of conv_L_cache */
+    const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
+    const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
+
+    /* ---- sliding windows ---- */
+    enum sp_windows windows;
+    unsigned window;         /* default of sliding_window */
+    unsigned window_pattern; /* default of sliding_window_pattern */
+    const char *pattern_key; /* NULL: sliding_window_pattern */
+    unsigned window_layers;  /* default of max_window_layers */
+    bool needs_window;       /* sliding_window may not be missing or null */
+    bool window_switch;      /* a window takes effect only with use_sliding_window */
+
+    /* ---- attention and MLP ---- */
+    enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
+    const char *bias_key;            /* one key for all biases; NULL: attention_bias, mlp_bias */
+    const char *other_bias_keys[2];  /* other spellings of attention_bias and mlp_bias */
+    const char *o_bias_key;          /* key of o_proj's bias, false by default; NULL: as q, k, v */
+    bool attention_bias;             /* default of the key for q, k and v */
+    bool mlp_biased;                 /* default of mlp_bias */
+    bool sinks;                      /* attention has sinks */
+    bool output_gate;                /* the attention output has a gate of its own width */
+    bool gate_in_query;              /* that gate is a part of q_proj, and of its bias */
+    bool head_gate;                  /* every attention head has a gate of one number */
+    const char *parallel_key;        /* key for attention and MLP in parallel; or NULL */
+    double attention_cap, logit_cap; /* defaults; 0: none */
+    double query_scalar;             /* default of query_pre_attn_scalar; 0: head_dim */
+    const char *activation_key;      /* NULL: hidden_act; "": no key changes it */
+    const char *activation;          /* default of the key; NULL: silu */
+    bool gelu_is_tanh;               /* activation "gelu" means its tanh approximation (Gemma) */
+    bool plain_mlp;                  /* the MLP has no gate_proj */
+
+    /* ---- embedding and head ---- */
+    bool tied;             /* default of tie_word_embeddings */
+    const char *tied_key;  /* overrules tie_word_embeddings; NULL: there is no such key */
+    bool scaled_embedding; /* embeddings are multiplied by sqrt(n_hidden), rounded (Gemma) */
+    const char *root_key;  /* key for embeddings times sqrt(n_hidden), unrounded; or NULL */
+    bool head_bias;        /* as in struct sp_config */
+    double logit_scale;    /* default of logit_scale */
+    /* logits_scaling multiplies, and the default of attention_multiplier is 1 / sqrt(head_dim)
+     * (muP) */
+    bool mup;
+
+    /* ---- experts ---- */
+    struct sp_expert_keys expert_keys;
+    unsigned n_experts, n_experts_used; /* defaults */
+    unsigned n_expert_ffn;              /* default; 0: n_ffn */
+    unsigned n_dense, n_shared;         /* defaults of expert_keys.dense and .shared */
+    unsigned n_shared_ffn;              /* default of expert_keys.parallel_width */
+    bool parallel_ffn;         /* an expert layer has the dense MLP of sizes.n_ffn as well */
+    bool shared_gate;          /* the dense MLP in parallel to the experts is gated (Qwen) */
+    bool clamped_swiglu;       /* every layer has experts with clamped SwiGLU (gpt-oss) */
+    struct sp_routing routing; /* class defaults; scale 0: 1 */
+    bool router_norm_fixed;    /* norm_topk_prob may not differ from routing.norm */
+
+    /* ---- reading config.json ---- */
+    struct sp_family_reads reads;
+    sp_read_own_fn *read_own;    /* reads keys that no shared reader reads; or NULL */
+    const char *const *own_keys; /* keys of read_own that config_refuse.c lists; NULL at the end */
+    bool assistants;             /* text_config of an assistant draft may name this family */
+
+    /* ---- tensors ---- */
+    /* Lists that may name the same tensor come in order of precedence; unused ones are NULL. */
+    const struct sp_alias *aliases[SP_MAX_ALIASES];
+    const char *layers;     /* beginning of the names of layers; NULL: "layers." */
+    const char *old_layers; /* the same in old checkpoints; NULL: no other */
+    const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
+    const char *unread;     /* tensors whose names begin so are ignored; or NULL */
+    bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */
+    bool prediction_layer;  /* it stores that draft as one more layer (GLM-4.5) */
+    bool unread_layers;     /* layers behind the last one are a prediction head that is ignored */
+};
+
+#endif

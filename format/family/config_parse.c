@@ -1,0 +1,204 @@
+/* sp_config_parse: finds the row of the family table, and calls the readers (config_parts.h) with
+ * it. Only config*.c and the family table know the names of keys. */
+#include "format/family/config_parse.h"
+
+#include "format/config/config_parts.h"
+#include "format/family/family_table.h"
+
+#include <string.h>
+
+/* *out = architectures[0], or NULL if there is none. */
+static enum sp_status read_architecture(const char **out, const struct sp_json *root,
+                                        struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(root, "architectures");
+    const struct sp_json *first = sp_json_at(list, 0);
+    size_t len;
+
+    *out = NULL;
+    if (first == NULL) return SP_OK;
+    *out = sp_json_to_string(first, &len);
+    if (*out == NULL || strlen(*out) != len || len >= sizeof((struct sp_config *)0)->architecture)
+        return sp_fail(err, SP_E_INPUT, "architectures[0] is not the name of an architecture");
+    return SP_OK;
+}
+
+/* The family of the text model in a multimodal config, by the model_type of text_config. */
+static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = t->wrapper->text_type;
+    enum sp_status st;
+
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "text_config is missing, which model_type \"%s\" needs",
+                       t->wrapper->name);
+    }
+    if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family == NULL || t->family->wrapper != t->wrapper) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "model_type \"%s\" in the text_config of \"%s\" is not supported", type,
+                       t->wrapper->name);
+    }
+    return SP_OK;
+}
+
+/* True if transformers has no class for this family and runs it as another architecture. */
+static bool runs_as(const struct sp_family *f, const char *architecture)
+{
+    return f && f->run_as && strcmp(f->run_as, architecture) == 0;
+}
+
+/* The end of the names of models with a classification head. */
+static const char classifier[] = "ForSequenceClassification";
+
+bool sp_config_is_classifier(const struct sp_config *config)
+{
+    size_t n = strlen(config->architecture), k = strlen(classifier);
+
+    return n > k && strcmp(config->architecture + n - k, classifier) == 0;
+}
+
+/* True if the architecture is the family's with a classification head. */
+static bool classifies_as(const struct sp_family *f, const char *architecture)
+{
+    const char *end = strstr(architecture, classifier), *own = f ? f->architecture : NULL;
+    size_t n;
+
+    if (own == NULL || end == NULL || end[strlen(classifier)]) return false;
+    n = (size_t)(end - architecture);
+    return strncmp(own, architecture, n) == 0 &&
+           (strcmp(own + n, "Model") == 0 || strcmp(own + n, "ForCausalLM") == 0);
+}
+
+/* model_type determines the family; an architecture of another family is an error. */
+static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
+                                  struct sp_err *err)
+{
+    const struct sp_wrapper *wrapper = sp_wrapper_by_architecture(architecture);
+    const struct sp_family *family = sp_family_by_architecture(architecture);
+    const char *type = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    if (type == NULL && architecture == NULL)
+        return sp_fail(err, SP_E_INPUT, "neither model_type nor architectures is given");
+    if (type) {
+        t->wrapper = sp_wrapper_by_type(type);
+        t->family = sp_family_by_type(type);
+        if (t->wrapper == NULL && t->family == NULL)
+            return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
+    }
+    if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;
+    if (architecture && wrapper == NULL && family == NULL)
+        return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
+    if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
+        !runs_as(t->family, architecture)) {
+        return sp_fail(err, SP_E_INPUT, "model_type \"%s\" contradicts architecture \"%s\"", type,
+                       architecture);
+    }
+    if (type == NULL) {
+        t->wrapper = wrapper;
+        t->family = family;
+    }
+    return t->wrapper ? find_wrapped(t, err) : SP_OK;
+}
+
+static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "gemma4_text";
+    enum sp_status st;
+
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "assistant: text_config is missing");
+    if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family && t->family->assistants) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "assistant: text_config of model_type \"%s\" is not supported", type);
+}
+
+/* The layers of EAGLE-3 drafts have Llama's or Qwen3's shape. */
+static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "llama";
+    enum sp_status st;
+
+    if ((st = sp_text_string(t, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family && (strcmp(type, "llama") == 0 || strcmp(type, "qwen3") == 0)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s drafts of model_type \"%s\" are not supported",
+                   sp_draft_name(t->draft), type);
+}
+
+/* The layers of DFlash drafts have Qwen3's shape for every target. */
+static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "qwen3";
+    enum sp_status st;
+
+    if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
+    if (sp_draft_is_eagle(t->draft)) return find_eagle3_family(t, err);
+    if ((st = sp_text_string(t, "model_type", &type, err))) return st;
+    if (strcmp(type, "qwen3") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "dflash drafts of model_type \"%s\" are not supported", type);
+    }
+    t->family = sp_family_by_type(type);
+    return SP_OK;
+}
+
+static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **warnings,
+                            struct sp_err *err)
+{
+    struct sp_config_text t = {.root = root, .what = "", .warnings = warnings};
+    struct sp_family family;
+    struct sp_sizes sizes;
+    const char *architecture;
+    enum sp_status st;
+
+    if (sp_json_kind(root) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "the configuration is %s, expected a JSON object",
+                       sp_json_kind_name(sp_json_kind(root)));
+    }
+    t.text = sp_json_get(root, "text_config");
+    if ((st = read_architecture(&architecture, root, err))) return st;
+    if ((st = sp_config_detect_draft(&t, err))) return st;
+    st = t.draft ? find_draft_family(&t, err) : find_family(&t, architecture, err);
+    if (st) return st;
+    sp_family_resolve(&family, t.family);
+    t.family = &family;
+    if ((st = sp_config_refuse(&t, err)) || (st = sp_config_read_sizes(&sizes, &t, err)) ||
+        (st = sp_config_read_traits(c, &t, &sizes, err)) ||
+        (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
+        (st = sp_config_read_layers(c, &t, &sizes, err)) ||
+        (st = sp_config_read_routing(c, &t, err)) ||
+        (st = sp_config_read_latent(c, &t, &sizes, err)) ||
+        (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
+        (st = sp_config_read_mamba(c, &t, err)) ||
+        (family.read_own && (st = family.read_own(c, &t, &sizes, err))))
+        return st;
+    memcpy(c->family, family.name, strlen(family.name) + 1);
+    if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
+    if (sp_config_is_classifier(c)) c->tied = false;
+    return t.draft ? sp_config_read_draft(c, &t, err) : sp_config_read_causal(c, &t, err);
+}
+
+enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
+                               char **warnings, struct sp_err *err)
+{
+    struct sp_config c = {0};
+    struct sp_json *root = NULL;
+    enum sp_status st;
+
+    memset(out, 0, sizeof *out);
+    if ((st = sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
+        goto done;
+    if ((st = parse(&c, root, warnings, err))) goto done;
+    *out = c;
+    memset(&c, 0, sizeof c);
+done:
+    sp_config_release(&c);
+    sp_json_free(root);
+    return st;
+}

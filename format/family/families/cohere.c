@@ -1,0 +1,179 @@
+/* Cohere's Command R, Command R7B and Command A+. */
+#include "format/config/config_parts.h"
+#include "format/family/families/families.h"
+
+#include <string.h>
+
+static enum sp_status read_combination(struct sp_routing *r, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    static const char key[] = "shared_expert_combination_strategy";
+    const char *name = "average";
+    enum sp_status st = sp_text_string(t, key, &name, err);
+
+    if (st || strcmp(name, "sum") == 0) return st;
+    if (strcmp(name, "average") != 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
+    r->scale = 0.5;
+    r->shared_half = true;
+    return SP_OK;
+}
+
+static enum sp_status read_selection(struct sp_routing *r, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    static const char key[] = "expert_selection_fn";
+    const char *name = "softmax";
+    enum sp_status st = sp_text_string(t, key, &name, err);
+
+    if (st) return st;
+    if (strcmp(name, "sigmoid") == 0) {
+        r->law = SP_ROUTE_SIGMOID_CHOSEN;
+        return SP_OK;
+    }
+    r->norm = false; /* norm_topk_prob counts for sigmoids alone */
+    if (strcmp(name, "softmax") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
+}
+
+/* Norms are LayerNorm, or RMSNorm if the config has its epsilon. */
+static enum sp_status read_norm(struct sp_config *c, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    double eps = 0;
+    enum sp_status st = sp_text_double(t, "rms_norm_eps", 1e-30, 1, &eps, err);
+
+    if (st || eps == 0) return st;
+    c->norm_centered = false;
+    c->norm_eps = eps;
+    return SP_OK;
+}
+
+/* The layers without experts at the start have a width of their own, a window pattern of their own,
+ * and rotary embedding even without a window if that pattern is 1. */
+static enum sp_status read_dense_layers(struct sp_config *c, const struct sp_config_text *t,
+                                        const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned n_ffn = sizes->n_ffn, pattern = 1, rest = t->family->window_pattern, n_dense = 0;
+    int64_t window = t->family->window;
+    bool listed = sp_text_get(t, "layer_types") != NULL;
+    enum sp_status st;
+
+    if ((st =
+             sp_text_unsigned(t, "prefix_dense_intermediate_size", 1, SP_CAP_WIDTH, &n_ffn, err)) ||
+        (st = sp_text_unsigned(t, "prefix_dense_sliding_window_pattern", 1, SP_CAP_LAYERS, &pattern,
+                               err)) ||
+        (st = sp_text_unsigned(t, "sliding_window_pattern", 1, SP_CAP_LAYERS, &rest, err)) ||
+        (st = sp_text_unsigned(t, "first_k_dense_replace", 0, SP_CAP_LAYERS, &n_dense, err)) ||
+        (st = sp_json_get_i64(t->text, "sliding_window", 1, INT32_MAX, &window, err)))
+        return st;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        if (!listed) {
+            unsigned k = i < n_dense ? i + 1 : i + 1 - n_dense;
+            l->window = k % (i < n_dense ? pattern : rest) ? (unsigned)window : 0;
+            l->rope = l->window ? 0 : -1;
+        }
+        if (l->n_experts) continue;
+        l->n_ffn = n_ffn;
+        if (pattern == 1) l->rope = 0;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = read_selection(&c->routing, t, err)) || (st = read_norm(c, t, err)) ||
+        (st = read_dense_layers(c, t, sizes, err)))
+        return st;
+    for (unsigned i = 0; i < c->n_layers; i++)
+        if (c->layers[i].n_shared_ffn) return read_combination(&c->routing, t, err);
+    return SP_OK;
+}
+
+const struct sp_family sp_families_cohere[] = {
+    {
+        .name = "cohere",
+        .architecture = "CohereForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 8192,
+                  .n_ffn = 22528,
+                  .n_layers = 40,
+                  .n_heads = 64,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_PARALLEL,
+        .qk_norm = SP_QK_OWN,
+        .qk_norm_key = "use_qk_norm",
+        .norm_centered = true,
+        .theta = 5e5,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .logit_scale = 0.0625,
+        .reads = {.logit_scale = true},
+        .aliases = {sp_aliases_interleaved_heads},
+    },
+    {
+        .name = "cohere2",
+        .architecture = "Cohere2ForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 8192,
+                  .n_ffn = 22528,
+                  .n_layers = 40,
+                  .n_heads = 64,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_PARALLEL,
+        .norm_centered = true,
+        .full_unrotated = true,
+        .windows = SP_WINDOWS_PATTERN,
+        .window = 4096,
+        .window_pattern = 4,
+        .needs_window = true,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .logit_scale = 0.0625,
+        .reads = {.layer_types = true, .logit_scale = true},
+        .aliases = {sp_aliases_interleaved_heads},
+    },
+    {
+        .name = "cohere2_moe",
+        .architecture = "Cohere2MoeForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 8192,
+                  .n_ffn = 22528,
+                  .n_layers = 40,
+                  .n_heads = 64,
+                  .head_dim = 128,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_PARALLEL,
+        .norm_centered = true,
+        .full_unrotated = true,
+        .windows = SP_WINDOWS_PATTERN,
+        .window = 4096,
+        .window_pattern = 4,
+        .needs_window = true,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .logit_scale = 0.0625,
+        .expert_keys = {.dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "num_shared_experts",
+                        .width = "intermediate_size"},
+        .n_experts = 8,
+        .n_experts_used = 2,
+        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN, .norm = true},
+        .reads = {.layer_types = true, .logit_scale = true, .experts = true},
+        .read_own = read_moe,
+        .aliases = {sp_aliases_interleaved_heads, sp_aliases_experts, sp_aliases_shared_experts},
+        .unread_layers = true,
+    },
+    {.name = NULL},
+};

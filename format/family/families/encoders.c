@@ -1,0 +1,309 @@
+/* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, XLM-RoBERTa, Nomic BERT,
+ * ModernBERT and EuroBERT. They have no output matrix that text generation could use;
+ * sentence-transformers makes embeddings of them. */
+#include "format/config/config_parts.h"
+#include "format/family/families/families.h"
+
+#include <string.h>
+
+static void see_all_tokens(struct sp_config *c)
+{
+    c->bidirectional = true;
+    for (unsigned i = 0; i < c->n_layers; i++)
+        c->layers[i].causal = false;
+}
+
+static enum sp_status read_eurobert(struct sp_config *c, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)t;
+    (void)sizes;
+    (void)err;
+    see_all_tokens(c);
+    return SP_OK;
+}
+
+/* local_attention is the width of the window with both sides. Without layer_types every
+ * global_attn_every_n_layers-th layer, the first included, has no window. The norm of the embedding
+ * is also that of the first layer's attention. */
+static enum sp_status read_modernbert(struct sp_config *c, const struct sp_config_text *t,
+                                      const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool listed = sp_text_get(t, "layer_types") != NULL;
+    unsigned every = 3, width = 128;
+    enum sp_status st;
+
+    (void)sizes;
+    if ((st = sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every, err)) ||
+        (st = sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width, err)) ||
+        (st = sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta, err)) ||
+        (st = sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta, err)) ||
+        (st = sp_text_bool(t, "norm_bias", &c->norm_bias, err)))
+        return st;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        bool local = listed ? l->window != 0 : i % every != 0;
+        l->window = local ? width / 2 + 1 : 0;
+        l->rope = local ? 1 : 0;
+    }
+    c->normed_input = true;
+    see_all_tokens(c);
+    return SP_OK;
+}
+
+/* Learned positions, of which RoBERTa's begin after the id of the padding. All tokens are of the
+ * first type. */
+static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_config_text *t,
+                                       unsigned first_position, struct sp_err *err)
+{
+    const char *kind = "absolute";
+    bool decoder = false;
+    enum sp_status st;
+
+    c->n_token_types = 2;
+    if ((st = sp_text_string(t, "position_embedding_type", &kind, err)) ||
+        (st = sp_text_bool(t, "is_decoder", &decoder, err)) ||
+        (st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err)))
+        return st;
+    if (strcmp(kind, "absolute") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "position_embedding_type \"%s\" is not supported",
+                       kind);
+    }
+    if (decoder) return sp_fail(err, SP_E_UNSUPPORTED, "is_decoder true is not supported");
+    if (first_position >= c->max_positions) {
+        return sp_fail(err, SP_E_INPUT,
+                       "max_position_embeddings %u, of which the first %u are unused",
+                       c->max_positions, first_position);
+    }
+    c->n_positions_table = c->max_positions;
+    c->first_position = first_position;
+    c->max_positions -= first_position;
+    c->normed_input = true;
+    see_all_tokens(c);
+    return SP_OK;
+}
+
+static enum sp_status read_bert(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)sizes;
+    return read_table_sizes(c, t, 0, err);
+}
+
+static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned padding = 1;
+    enum sp_status st = sp_text_unsigned(t, "pad_token_id", 0, SP_CAP_VOCAB, &padding, err);
+
+    (void)sizes;
+    return st ? st : read_table_sizes(c, t, padding + 1, err);
+}
+
+/* The keys of nomic's own code state a theta, and variants of the block that transformers' class
+ * does not have. */
+static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    static const char *const variants[] = {
+        "prenorm",      "qkv_proj_bias",          "mlp_fc1_bias", "mlp_fc2_bias",
+        "use_rms_norm", "rotary_emb_interleaved", "causal",
+    };
+    const struct {
+        const char *key;
+        unsigned value;
+    } own_sizes[] = {
+        {"n_embd", sizes->n_hidden},
+        {"n_head", sizes->n_heads},
+        {"n_layer", sizes->n_layers},
+        {"n_inner", sizes->n_ffn},
+    };
+    const char *activation = "swiglu";
+    double rotated = 1;
+    unsigned every = 0;
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++) {
+        unsigned n = own_sizes[i].value;
+        if ((st = sp_text_unsigned(t, own_sizes[i].key, 0, UINT_MAX, &n, err))) return st;
+        if (n == own_sizes[i].value) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s is %u, supported is %u", own_sizes[i].key, n,
+                       own_sizes[i].value);
+    }
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        bool on = false;
+        if ((st = sp_text_bool(t, variants[i], &on, err))) return st;
+        if (on) return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported", variants[i]);
+    }
+    if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every, err))) return st;
+    if (every) return sp_fail(err, SP_E_UNSUPPORTED, "moe_every_n_layers is not supported");
+    if ((st = sp_text_string(t, "activation_function", &activation, err)) ||
+        (st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated, err)) ||
+        (st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps, err)))
+        return st;
+    if (strcmp(activation, "swiglu") != 0 || rotated < 1) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "activation_function %s with rotary_emb_fraction %g is not supported",
+                       activation, rotated);
+    }
+    c->n_token_types = 2;
+    c->normed_input = true;
+    see_all_tokens(c);
+    st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err);
+    return st ? st : sp_text_double(t, "rotary_emb_base", 2, 1e15, &c->ropes[0].theta, err);
+}
+
+static const struct sp_alias bert_aliases[] = {
+    {"embed_tokens.weight", "embeddings.word_embeddings.weight", NULL, 0},
+    {"embed_positions.weight", "embeddings.position_embeddings.weight", NULL, 0},
+    {"embed_token_types.weight", "embeddings.token_type_embeddings.weight", NULL, 0},
+    {"embed_norm.*", "embeddings.LayerNorm.*", NULL, 0},
+    {"embed_norm.weight", "embeddings.LayerNorm.gamma", NULL, 0},
+    {"embed_norm.bias", "embeddings.LayerNorm.beta", NULL, 0},
+    {"self_attn.q_proj.*", "attention.self.query.*", NULL, 0},
+    {"self_attn.k_proj.*", "attention.self.key.*", NULL, 0},
+    {"self_attn.v_proj.*", "attention.self.value.*", NULL, 0},
+    {"self_attn.q_proj.*", "attention.self.qkv.*", sp_layout_qkv, 0}, /* of GGUF files */
+    {"self_attn.k_proj.*", "attention.self.qkv.*", sp_layout_qkv, 1},
+    {"self_attn.v_proj.*", "attention.self.qkv.*", sp_layout_qkv, 2},
+    {"self_attn.o_proj.*", "attention.output.dense.*", NULL, 0},
+    {"post_attention_layernorm.*", "attention.output.LayerNorm.*", NULL, 0},
+    {"post_attention_layernorm.weight", "attention.output.LayerNorm.gamma", NULL, 0},
+    {"post_attention_layernorm.bias", "attention.output.LayerNorm.beta", NULL, 0},
+    {"mlp.up_proj.*", "intermediate.dense.*", NULL, 0},
+    {"mlp.down_proj.*", "output.dense.*", NULL, 0},
+    {"post_feedforward_layernorm.*", "output.LayerNorm.*", NULL, 0},
+    {"post_feedforward_layernorm.weight", "output.LayerNorm.gamma", NULL, 0},
+    {"post_feedforward_layernorm.bias", "output.LayerNorm.beta", NULL, 0},
+    {0},
+};
+
+/* The names of transformers, or those of nomic's own code. */
+static const struct sp_alias nomic_aliases[] = {
+    {"embed_tokens.weight", "embeddings.word_embeddings.weight", NULL, 0},
+    {"embed_token_types.weight", "embeddings.token_type_embeddings.weight", NULL, 0},
+    {"embed_norm.*", "embeddings.LayerNorm.*", NULL, 0},
+    {"embed_norm.*", "emb_ln.*", NULL, 0},
+    {"self_attn.q_proj.*", NULL, NULL, 0},
+    {"self_attn.k_proj.*", NULL, NULL, 0},
+    {"self_attn.v_proj.*", NULL, NULL, 0},
+    {"self_attn.q_proj.*", "attn.Wqkv.*", sp_layout_qkv, 0},
+    {"self_attn.k_proj.*", "attn.Wqkv.*", sp_layout_qkv, 1},
+    {"self_attn.v_proj.*", "attn.Wqkv.*", sp_layout_qkv, 2},
+    {"self_attn.o_proj.*", NULL, NULL, 0},
+    {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
+    {"post_attention_layernorm.*", NULL, NULL, 0},
+    {"post_attention_layernorm.*", "norm1.*", NULL, 0},
+    {"mlp.gate_proj.*", NULL, NULL, 0},
+    {"mlp.gate_proj.*", "mlp.fc12.*", NULL, 0},
+    {"mlp.up_proj.*", NULL, NULL, 0},
+    {"mlp.up_proj.*", "mlp.fc11.*", NULL, 0},
+    {"mlp.down_proj.*", NULL, NULL, 0},
+    {"mlp.down_proj.*", "mlp.fc2.*", NULL, 0},
+    {"post_feedforward_layernorm.*", "post_mlp_layernorm.*", NULL, 0},
+    {"post_feedforward_layernorm.*", "norm2.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias modernbert_aliases[] = {
+    {"embed_tokens.weight", "embeddings.tok_embeddings.weight", NULL, 0},
+    {"embed_norm.*", "embeddings.norm.*", NULL, 0},
+    {"norm.*", "final_norm.*", NULL, 0},
+    {"input_layernorm.*", "attn_norm.*", NULL, 0},
+    {"self_attn.q_proj.*", "attn.Wqkv.*", sp_layout_qkv, 0},
+    {"self_attn.k_proj.*", "attn.Wqkv.*", sp_layout_qkv, 1},
+    {"self_attn.v_proj.*", "attn.Wqkv.*", sp_layout_qkv, 2},
+    {"self_attn.o_proj.*", "attn.Wo.*", NULL, 0},
+    {"post_attention_layernorm.*", "mlp_norm.*", NULL, 0},
+    {"mlp.gate_proj.*", "mlp.Wi.*", sp_layout_gate_up, 0},
+    {"mlp.up_proj.*", "mlp.Wi.*", sp_layout_gate_up, 1},
+    {"mlp.down_proj.*", "mlp.Wo.*", NULL, 0},
+    {0},
+};
+
+/* RoBERTa differs from BERT in its vocabulary and in where its table of positions begins, and
+ * XLM-RoBERTa from RoBERTa in its vocabulary alone. */
+#define BERT(family, class, vocabulary, read)                                                      \
+    {                                                                                              \
+        .name = (family), .architecture = (class),                                                 \
+        .sizes = {.n_vocab = (vocabulary),                                                         \
+                  .n_hidden = 768,                                                                 \
+                  .n_ffn = 3072,                                                                   \
+                  .n_layers = 12,                                                                  \
+                  .n_heads = 12,                                                                   \
+                  .max_positions = 512},                                                           \
+        .norm_eps = 1e-12, .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_RESIDUAL,            \
+        .norm_centered = true, .norm_bias = true, .unrotated = true, .qkv_bias = SP_BIAS_ALWAYS,   \
+        .o_bias = SP_BIAS_ALWAYS, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",                \
+        .plain_mlp = true, .tied = true, .read_own = (read), .aliases = {bert_aliases},            \
+        .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",                             \
+    }
+
+const struct sp_family sp_families_encoders[] = {
+    BERT("bert", "BertModel", 30522, read_bert),
+    BERT("roberta", "RobertaModel", 50265, read_roberta),
+    BERT("xlm-roberta", "XLMRobertaModel", 250002, read_roberta),
+    {
+        .name = "nomic_bert",
+        .architecture = "NomicBertModel",
+        .sizes = {.n_vocab = 30528,
+                  .n_hidden = 768,
+                  .n_ffn = 3072,
+                  .n_layers = 12,
+                  .n_heads = 12,
+                  .max_positions = 2048},
+        .norm_eps = 1e-12,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_RESIDUAL,
+        .norm_centered = true,
+        .norm_bias = true,
+        .theta = 1000,
+        .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .read_own = read_nomic,
+        .aliases = {nomic_aliases},
+        .old_layers = "encoder.layers.",
+        .prefix = "",
+        .unread = "pooler.",
+    },
+    {
+        .name = "modernbert",
+        .architecture = "ModernBertModel",
+        .sizes = {.n_vocab = 50368,
+                  .n_hidden = 768,
+                  .n_ffn = 1152,
+                  .n_layers = 22,
+                  .n_heads = 12,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "norm_eps",
+        .norm_centered = true,
+        .theta = 160000,
+        .local_theta = 1e4,
+        .windows = SP_WINDOWS_LISTED,
+        .window = 128,
+        .activation_key = "hidden_activation",
+        .activation = "gelu",
+        .tied = true,
+        .reads = {.layer_types = true},
+        .read_own = read_modernbert,
+        .aliases = {modernbert_aliases},
+        .prefix = "",
+    },
+    {
+        .name = "eurobert",
+        .architecture = "EuroBertModel",
+        .sizes = {.n_vocab = 128256,
+                  .n_hidden = 768,
+                  .n_ffn = 3072,
+                  .n_layers = 12,
+                  .n_heads = 12,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .read_own = read_eurobert,
+        .prefix = "",
+    },
+    {.name = NULL},
+};

@@ -1,0 +1,81 @@
+/* ERNIE 4.5, dense and with experts. */
+#include "format/config/config_parts.h"
+#include "format/family/families/families.h"
+
+/* moe_norm_min is a lower limit of the sum that weights are divided by. The largest of n experts
+ * has a weight of at least 1 / n, so a small limit never takes effect; another is refused. */
+static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_config_text *t,
+                                        const struct sp_sizes *sizes, struct sp_err *err)
+{
+    double least = 1e-12;
+    enum sp_status st;
+
+    (void)sizes;
+    st = sp_text_double(t, "moe_norm_min", 0, 1, &least, err);
+    for (unsigned i = 0; st == SP_OK && i < c->n_layers; i++) {
+        if (c->layers[i].n_experts * least < 0.5) continue;
+        st = sp_fail(err, SP_E_UNSUPPORTED, "moe_norm_min %g is not supported", least);
+    }
+    return st;
+}
+
+static const struct sp_alias moe_aliases[] = {
+    {"mlp.router.correction", "mlp.moe_statics.e_score_correction_bias", sp_layout_one_row, 0},
+    {"mlp.router.correction", "mlp.gate.moe_statics.e_score_correction_bias", sp_layout_one_row, 0},
+    {0},
+};
+
+const struct sp_family sp_families_ernie[] = {
+    {
+        .name = "ernie4_5",
+        .architecture = "Ernie4_5ForCausalLM",
+        .sizes = {.n_vocab = 103424,
+                  .n_hidden = 1024,
+                  .n_ffn = 3072,
+                  .n_layers = 18,
+                  .n_heads = 16,
+                  .n_kv_heads = 2,
+                  .head_dim = 128,
+                  .max_positions = 131072},
+        .norm_eps = 1e-5,
+        .theta = 5e5,
+        .bias_key = "use_bias",
+        .tied = true,
+        .aliases = {sp_aliases_interleaved_heads},
+    },
+    {
+        .name = "ernie4_5_moe",
+        .architecture = "Ernie4_5_MoeForCausalLM",
+        .sizes = {.n_vocab = 103424,
+                  .n_hidden = 2560,
+                  .n_ffn = 12288,
+                  .n_layers = 28,
+                  .n_heads = 20,
+                  .n_kv_heads = 4,
+                  .max_positions = 131072},
+        .norm_eps = 1e-5,
+        .theta = 5e5,
+        .mlp_bias = SP_BIAS_REFUSED,
+        .bias_key = "use_bias",
+        .tied = true,
+        .expert_keys = {.count = "moe_num_experts",
+                        .used = "moe_k",
+                        .step = "moe_layer_interval",
+                        .dense = "moe_layer_start_index",
+                        .last = "moe_layer_end_index",
+                        .shared = "moe_num_shared_experts"},
+        .n_experts = 64,
+        .n_experts_used = 6,
+        .n_expert_ffn = 1536,
+        .n_dense = 1,
+        .n_shared = 2,
+        .routing = {.corrected = true, .norm = true},
+        .router_norm_fixed = true,
+        .reads = {.experts = true},
+        .read_own = read_moe_norm_min,
+        .aliases = {moe_aliases, sp_aliases_interleaved_heads, sp_aliases_experts,
+                    sp_aliases_shared_experts},
+        .unread = "mtp_",
+    },
+    {.name = NULL},
+};

@@ -1,0 +1,146 @@
+/* Falcon-H1: attention and Mamba-2 in parallel in every layer, and a multiplier on nearly every
+ * path. Source: its configuration and modeling files in transformers 5.23.
+ *
+ * A path is linear up to the next activation, convolution or softmax, so a multiplier may be
+ * applied anywhere before that. The multipliers of keys and of the attention input become part of
+ * the score scale. The multiplier of the MLP's gate scales the input of the MLP and is divided out
+ * of its output. A bias in such a path would be multiplied as well, so biases are refused; no
+ * published model has them. */
+#include "format/config/config_parts.h"
+#include "format/family/families/families.h"
+
+#include <math.h>
+
+/* Reads a list of n positive numbers; out is unchanged if the key is missing. */
+static enum sp_status read_multipliers(double *out, size_t n, const struct sp_config_text *t,
+                                       const char *key, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(t, key);
+
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n)
+        return sp_fail(err, SP_E_INPUT, "%s is not a list of %zu numbers", key, n);
+    for (size_t i = 0; i < n; i++) {
+        if (sp_json_to_double(sp_json_at(list, i), &out[i]) && out[i] >= 1e-6 && out[i] <= 1e6)
+            continue;
+        return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
+    }
+    return SP_OK;
+}
+
+static enum sp_status refuse_biases(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char *const keys[] = {"attention_bias", "mlp_bias", "projectors_bias",
+                                       "mamba_proj_bias"};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        bool on = false;
+        if ((st = sp_text_bool(t, keys[i], &on, err))) return st;
+        if (!on) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", keys[i],
+                       t->family->name);
+    }
+    return SP_OK;
+}
+
+/* If mamba_norm_before_gate is missing, the norm comes before the gate; null means false. */
+static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    static const char order[] = "mamba_norm_before_gate";
+    bool normed = false, first = sp_text_holder(t, order) == NULL;
+    enum sp_status st;
+
+    if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err)) ||
+        (st = sp_text_bool(t, order, &first, err)))
+        return st;
+    m->norm = first ? SP_MAMBA_NORM_GATED : SP_MAMBA_GATED_NORM;
+    if (!normed) m->norm = SP_MAMBA_GATED;
+    return SP_OK;
+}
+
+static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct sp_mamba_config *m = &out->mamba;
+    double key = 1, attention_in = 1, attention_out = 1, mamba_in = 1;
+    double mlp[] = {1, 1}, mamba[] = {1, 1, 1, 1, 1};
+    struct {
+        const char *key;
+        double *value;
+    } numbers[] = {
+        {"embedding_multiplier", &out->embedding_scale},
+        {"lm_head_multiplier", &out->logit_scale},
+        {"key_multiplier", &key},
+        {"attention_in_multiplier", &attention_in},
+        {"attention_out_multiplier", &attention_out},
+        {"ssm_in_multiplier", &mamba_in},
+        {"ssm_out_multiplier", &out->mamba_out_scale},
+    };
+    enum sp_status st;
+
+    (void)sizes;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        st = sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value, err);
+        if (st) return st;
+    }
+    if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers", err)) ||
+        (st = read_multipliers(mamba, 5, t, "ssm_multipliers", err)) ||
+        (st = refuse_biases(t, err)) || (st = read_norm(m, t, err)))
+        return st;
+    out->attention_scale *= key * attention_in * attention_in;
+    out->attention_out_scale = attention_in * attention_out;
+    out->ffn_in_scale = mlp[0];
+    out->ffn_out_scale = mlp[1] / mlp[0];
+    m->z_scale = mamba_in * mamba[0];
+    m->x_scale = mamba_in * mamba[1];
+    m->key_scale = mamba_in * mamba[2];
+    m->query_scale = mamba_in * mamba[3];
+    m->step_scale = mamba_in * mamba[4];
+    return SP_OK;
+}
+
+static const char *const own_keys[] = {"embedding_multiplier", NULL};
+
+static const struct sp_mamba_family mamba_parallel = {
+    .heads = "mamba_n_heads",
+    .head_dim = "mamba_d_head",
+    .groups = "mamba_n_groups",
+    .state = "mamba_d_state",
+    .kernel = "mamba_d_conv",
+    .conv_bias = "mamba_conv_bias",
+    .proj_bias = "mamba_proj_bias",
+    .values = "mamba_d_ssm",
+    .n_values = 1024,
+    .defaults = {.n_heads = 128,
+                 .n_groups = 1,
+                 .state_dim = 256,
+                 .kernel = 4,
+                 .conv_bias = true,
+                 .max_step = INFINITY},
+    .parallel = true,
+};
+
+const struct sp_family sp_families_falcon[] = {
+    {
+        .name = "falcon_h1",
+        .architecture = "FalconH1ForCausalLM",
+        .sizes = {.n_vocab = 128000,
+                  .n_hidden = 4096,
+                  .n_ffn = 14336,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .n_kv_heads = 8,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .mamba = &mamba_parallel,
+        .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .read_own = read_own,
+        .own_keys = own_keys,
+        .aliases = {sp_aliases_mamba, sp_aliases_feed_forward},
+    },
+    {.name = NULL},
+};

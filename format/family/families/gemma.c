@@ -1,0 +1,108 @@
+/* Gemma 1 to 3. Gemma 4 is in gemma4.c. */
+#include "format/config/config_parts.h"
+#include "format/family/families/families.h"
+
+static const struct sp_wrapper wrapper_gemma3 = {
+    .name = "gemma3",
+    .architecture = "Gemma3ForConditionalGeneration",
+    .text_type = "gemma3_text",
+};
+
+/* EmbeddingGemma's tokens see those after them, and its window counts both sides. */
+static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_config_text *t,
+                                         const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *stated = sp_text_get(t, "use_bidirectional_attention");
+
+    (void)sizes;
+    if (stated && !sp_json_to_bool(stated, &c->bidirectional)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "use_bidirectional_attention is not supported for gemma3_text unless it is "
+                       "true or false");
+    }
+    for (unsigned i = 0; c->bidirectional && i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        l->causal = false;
+        if (l->window) l->window = l->window / 2 + 1;
+    }
+    return SP_OK;
+}
+
+const struct sp_family sp_families_gemma[] = {
+    {
+        .name = "gemma",
+        .architecture = "GemmaForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 3072,
+                  .n_ffn = 24576,
+                  .n_layers = 28,
+                  .n_heads = 16,
+                  .n_kv_heads = 16,
+                  .head_dim = 256,
+                  .max_positions = 8192},
+        .norm_shifted = true,
+        .mlp_bias = SP_BIAS_NEVER,
+        .activation = "gelu_pytorch_tanh",
+        .gelu_is_tanh = true,
+        .tied = true,
+        .scaled_embedding = true,
+    },
+    {
+        .name = "gemma2",
+        .architecture = "Gemma2ForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 2304,
+                  .n_ffn = 9216,
+                  .n_layers = 26,
+                  .n_heads = 8,
+                  .n_kv_heads = 4,
+                  .head_dim = 256,
+                  .max_positions = 8192},
+        .norms = SP_NORM_SANDWICH,
+        .norm_shifted = true,
+        .windows = SP_WINDOWS_EVEN,
+        .window = 4096,
+        .mlp_bias = SP_BIAS_NEVER,
+        .attention_cap = 50,
+        .logit_cap = 30,
+        .query_scalar = 256,
+        .activation_key = "hidden_activation",
+        .activation = "gelu_pytorch_tanh",
+        .tied = true,
+        .scaled_embedding = true,
+        .reads =
+            {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true},
+    },
+    {
+        .name = "gemma3_text",
+        .architecture = "Gemma3ForCausalLM",
+        .old_architecture = "Gemma3TextModel",
+        .wrapper = &wrapper_gemma3,
+        .sizes = {.n_vocab = 262208,
+                  .n_hidden = 2304,
+                  .n_ffn = 9216,
+                  .n_layers = 26,
+                  .n_heads = 8,
+                  .n_kv_heads = 4,
+                  .head_dim = 256,
+                  .max_positions = 131072},
+        .norms = SP_NORM_SANDWICH,
+        .qk_norm = SP_QK_HEADS,
+        .norm_shifted = true,
+        .theta = 1e6,
+        .local_theta = 1e4,
+        .windows = SP_WINDOWS_PATTERN,
+        .window = 4096,
+        .window_pattern = 6,
+        .mlp_bias = SP_BIAS_NEVER,
+        .query_scalar = 256,
+        .activation_key = "hidden_activation",
+        .activation = "gelu_pytorch_tanh",
+        .tied = true,
+        .scaled_embedding = true,
+        .reads =
+            {.layer_types = true, .logit_cap = true, .query_scalar = true, .bidirectional = true},
+        .read_own = read_bidirectional,
+    },
+    {.name = NULL},
+};

@@ -1,0 +1,75 @@
+/* gpt-oss: experts with a clamped SwiGLU and biases, attention with sinks. */
+#include "format/config/config_parts.h"
+#include "format/family/families/families.h"
+
+static const char *const own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
+
+/* The kernel has alpha, the constant inside the gate, built in; the limit is part of the config. */
+static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    double alpha = 1.702;
+    enum sp_status st;
+
+    (void)sizes;
+    c->swiglu_limit = 7.0;
+    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &c->swiglu_limit, err))) return st;
+    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha, err))) return st;
+    if (alpha != 1.702) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "swiglu_alpha %g is not supported, only 1.702",
+                       alpha);
+    }
+    return SP_OK;
+}
+
+/* Plain checkpoints interleave the columns of gate and up; MXFP4 ones (*_blocks), the rows. GGUF
+ * files have the canonical tensors. */
+static const struct sp_alias expert_aliases[] = {
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_alternating_cols, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_alternating_cols, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", sp_layout_transposed, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj_blocks", sp_layout_alternating_rows,
+     0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj_blocks", sp_layout_alternating_rows,
+     1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj_blocks", NULL, 0},
+    {"mlp.experts.gate_proj.bias", "mlp.experts.gate_up_proj_bias", sp_layout_alternating_biases,
+     0},
+    {"mlp.experts.up_proj.bias", "mlp.experts.gate_up_proj_bias", sp_layout_alternating_biases, 1},
+    {"mlp.experts.down_proj.bias", "mlp.experts.down_proj_bias", NULL, 0},
+    {"mlp.experts.*", NULL, NULL, 0},
+    {0},
+};
+
+const struct sp_family sp_families_gpt_oss[] = {
+    {
+        .name = "gpt_oss",
+        .architecture = "GptOssForCausalLM",
+        .sizes = {.n_vocab = 201088,
+                  .n_hidden = 2880,
+                  .n_ffn = 2880,
+                  .n_layers = 36,
+                  .n_heads = 64,
+                  .n_kv_heads = 8,
+                  .head_dim = 64,
+                  .max_positions = 131072},
+        .norm_eps = 1e-5,
+        .theta = 150000,
+        .rope_default = "{\"rope_type\":\"yarn\",\"factor\":32,\"beta_fast\":32,\"beta_slow\":1,"
+                        "\"truncate\":false,\"original_max_position_embeddings\":4096}",
+        .windows = SP_WINDOWS_EVEN,
+        .window = 128,
+        .mlp_bias = SP_BIAS_ALWAYS,
+        .attention_bias = true,
+        .sinks = true,
+        .n_experts = 128,
+        .n_experts_used = 4,
+        .clamped_swiglu = true,
+        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN, .biased = true},
+        .reads = {.layer_types = true, .experts = true},
+        .read_own = read_swiglu,
+        .own_keys = own_keys,
+        .aliases = {expert_aliases},
+    },
+    {.name = NULL},
+};

@@ -1,0 +1,44 @@
+/* Mamba-2 alone: no layer has attention or an MLP. max_positions is not a limit of the model. */
+#include "format/family/families/families.h"
+
+#include <math.h>
+
+static const struct sp_mamba_family mamba_alone = {
+    .heads = "num_heads",
+    .head_dim = "head_dim",
+    .groups = "n_groups",
+    .state = "state_size",
+    .kernel = "conv_kernel",
+    .conv_bias = "use_conv_bias",
+    .proj_bias = "use_bias",
+    .defaults = {.n_heads = 128,
+                 .head_dim = 64,
+                 .n_groups = 8,
+                 .state_dim = 128,
+                 .kernel = 4,
+                 .conv_bias = true,
+                 .max_step = INFINITY},
+};
+
+const struct sp_family sp_families_mamba2[] = {
+    {
+        .name = "mamba2",
+        .architecture = "Mamba2ForCausalLM",
+        .sizes = {.n_vocab = 32768,
+                  .n_hidden = 4096,
+                  .n_layers = 64,
+                  .n_heads = 1,
+                  .n_kv_heads = 1,
+                  .head_dim = 64,
+                  .max_positions = 1 << 20},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_epsilon",
+        .mamba = &mamba_alone,
+        .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .aliases = {sp_aliases_mixer},
+        .prefix = "backbone.",
+    },
+    {.name = NULL},
+};

@@ -1,0 +1,61 @@
+/* Phi-1 to Phi-2, Phi-3 and Phi-4. */
+#include "format/family/families/families.h"
+
+static const struct sp_alias phi_aliases[] = {
+    {"norm.*", "final_layernorm.*", NULL, 0},
+    {"self_attn.o_proj.*", "self_attn.dense.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias phi3_aliases[] = {
+    {"self_attn.q_proj.weight", "self_attn.qkv_proj.weight", sp_layout_qkv, 0},
+    {"self_attn.k_proj.weight", "self_attn.qkv_proj.weight", sp_layout_qkv, 1},
+    {"self_attn.v_proj.weight", "self_attn.qkv_proj.weight", sp_layout_qkv, 2},
+    {0},
+};
+
+const struct sp_family sp_families_phi[] = {
+    {
+        .name = "phi",
+        .architecture = "PhiForCausalLM",
+        .sizes = {.n_vocab = 51200,
+                  .n_hidden = 2048,
+                  .n_ffn = 8192,
+                  .n_layers = 24,
+                  .n_heads = 32,
+                  .max_positions = 2048},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_PARALLEL,
+        .norm_centered = true,
+        .norm_bias = true,
+        .partial_rotary = 0.5,
+        .qkv_bias = SP_BIAS_ALWAYS,
+        .o_bias = SP_BIAS_ALWAYS,
+        .mlp_bias = SP_BIAS_ALWAYS,
+        .activation = "gelu_new",
+        .plain_mlp = true,
+        .head_bias = true,
+        .aliases = {phi_aliases, sp_aliases_fc},
+    },
+    {
+        .name = "phi3",
+        .architecture = "Phi3ForCausalLM",
+        .sizes = {.n_vocab = 32064,
+                  .n_hidden = 3072,
+                  .n_ffn = 8192,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .max_positions = 4096},
+        .norm_eps = 1e-5,
+        .partial_rotary = 1,
+        .longrope_only = true,
+        .original_positions = 4096,
+        .windows = SP_WINDOWS_ALL,
+        .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .aliases = {phi3_aliases, sp_aliases_gate_up},
+    },
+    {.name = NULL},
+};

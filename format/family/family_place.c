@@ -1,0 +1,184 @@
+/* Finds the source of each canonical tensor in a checkpoint by the aliases of its family
+ * (format/family/tensor_alias.h), and takes its rows by the layout of the alias. */
+#include "format/family/family_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* True if there is a source of this name. One expert or head stands for all. When names are
+ * published instead of looked up, every source exists, so the first alias is taken. */
+static bool exists(const struct sp_tensor_match *m, const char *name)
+{
+    char first[SP_SOURCE_NAME];
+
+    if (m->published) return true;
+    if (strstr(name, "%u") == NULL) return sp_tensor_match_has(m, "", name);
+    sp_layout_numbered_name(first, sizeof first, name, 0);
+    return sp_tensor_match_has(m, "", first);
+}
+
+static bool matches(const struct sp_alias *alias, const char *canonical)
+{
+    size_t n = strlen(alias->canonical);
+
+    if (alias->canonical[n - 1] != '*') return strcmp(alias->canonical, canonical) == 0;
+    return strncmp(alias->canonical, canonical, n - 1) == 0;
+}
+
+/* `prefix` and the source of the alias, whose '*' becomes what the alias's canonical '*' matches.
+ */
+static void name_source(char out[SP_SOURCE_NAME], const char *prefix, const struct sp_alias *alias,
+                        const char *canonical)
+{
+    size_t n = strlen(alias->canonical), k = alias->source ? strlen(alias->source) : 0;
+
+    if (alias->source == NULL) {
+        snprintf(out, SP_SOURCE_NAME, "%s%s", prefix, canonical);
+    } else if (alias->source[k - 1] != '*') {
+        snprintf(out, SP_SOURCE_NAME, "%s%s", prefix, alias->source);
+    } else {
+        snprintf(out, SP_SOURCE_NAME, "%s%.*s%s", prefix, (int)(k - 1), alias->source,
+                 canonical + n - 1);
+    }
+}
+
+/* The alias of a canonical name, and in `name` its source; NULL when there is no alias, and then
+ * `name` is the canonical name with the prefix. */
+static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct sp_tensor_match *m,
+                                         const char *prefix, const char *canonical)
+{
+    const struct sp_alias *first = NULL;
+
+    for (size_t i = 0; i < m->n_aliases; i++) {
+        for (const struct sp_alias *a = m->aliases[i]; a->canonical; a++) {
+            if (!matches(a, canonical)) continue;
+            name_source(name, prefix, a, canonical);
+            if (exists(m, name)) return a;
+            if (first == NULL) first = a;
+        }
+    }
+    if (first)
+        name_source(name, prefix, first, canonical);
+    else
+        snprintf(name, SP_SOURCE_NAME, "%s%s", prefix, canonical);
+    return first;
+}
+
+void sp_tensor_match_name(char name[SP_SOURCE_NAME], const struct sp_tensor_match *m,
+                          const char *prefix, const char *canonical)
+{
+    (void)find_alias(name, m, prefix, canonical);
+}
+
+static enum sp_status place_unchanged(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                      const char *name)
+{
+    return sp_layout_whole(m, spec, &(struct sp_alias_source){.name = name});
+}
+
+static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
+{
+    unsigned layer = (unsigned)strtoul(spec->name + strlen("layers."), NULL, 10);
+    const char *canonical = strchr(spec->name + strlen("layers."), '.') + 1;
+    char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
+    struct sp_alias_source source = {.name = name, .layer = &m->config->layers[layer]};
+    const struct sp_alias *alias = NULL;
+    const struct sp_family *family = sp_family_by_type(m->config->family);
+    const char *const begins[] = {m->published ? NULL : family->old_layers,
+                                  family->layers ? family->layers : "layers."};
+
+    for (unsigned i = begins[0] == NULL; i < 2; i++) {
+        if (m->only_layer)
+            snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
+        else
+            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], layer);
+        alias = find_alias(name, m, prefix, canonical);
+        if (exists(m, name)) break;
+    }
+    if (alias == NULL || alias->layout == NULL) return sp_layout_whole(m, spec, &source);
+    source.part = alias->part;
+    return alias->layout(m, spec, &source);
+}
+
+/* The norms of all taps, one after another. */
+static enum sp_status place_tap_norms(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
+{
+    uint64_t width = m->config->draft.target_hidden;
+    char name[SP_SOURCE_NAME];
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; st == SP_OK && i < m->config->draft.n_taps; i++) {
+        bool found;
+        snprintf(name, sizeof name, "%sfc_norm.%u.weight", m->prefix, i);
+        if ((st = sp_tensor_match_claim(&found, m, name, &width, 1)) || !found) continue;
+        st = sp_tensor_match_add(m, spec, name,
+                                 (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = width});
+    }
+    return st;
+}
+
+/* True if this tensor of a draft is outside the prefix of its text model, like the projections of
+ * an assistant. */
+static bool is_unprefixed(const struct sp_tensor_match *m, const char *name, const char *prefixed)
+{
+    static const char *const begins[] = {"pre_projection.", "post_projection.",
+                                         "masked_embedding."};
+
+    if (m->config->draft.kind == SP_DRAFT_NONE) return false;
+    if (!m->published) return !exists(m, prefixed) && exists(m, name);
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0) return true;
+    return false;
+}
+
+/* The layers of classification heads: of BERT, RoBERTa, ModernBERT, and decoders. */
+static const struct sp_alias classifier_layers[] = {
+    {"dense.0.*", "bert.pooler.dense.*", NULL, 0},
+    {"dense.1.*", "classifier.out_proj.*", NULL, 0},
+    {"dense.0.*", "classifier.dense.*", NULL, 0},
+    {"dense.1.*", "classifier.*", NULL, 0},
+    {"dense.0.*", "model.classifier.dense.*", NULL, 0}, /* of GGUF files */
+    {"dense.1.*", "model.classifier.out_proj.*", NULL, 0},
+    {"dense.0.norm.*", "model.head.norm.*", NULL, 0},
+    {"dense.0.*", "model.head.dense.*", NULL, 0},
+    {"dense.0.norm.*", "head.norm.*", NULL, 0},
+    {"dense.0.*", "head.dense.*", NULL, 0},
+    {"dense.0.*", "score.*", NULL, 0},
+    {0},
+};
+
+/* A tensor of a dense layer of the pooling, "dense.0.weight". */
+static enum sp_status place_dense(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
+{
+    int n = (int)(strrchr(spec->name, '.') - spec->name);
+    char name[SP_SOURCE_NAME];
+
+    for (const struct sp_alias *a = classifier_layers;
+         m->config->pooling.classifies && a->canonical; a++) {
+        if (!matches(a, spec->name)) continue;
+        name_source(name, "", a, spec->name);
+        if (exists(m, name)) return place_unchanged(m, spec, name);
+    }
+    snprintf(name, sizeof name, "%.*s.linear%s", n, spec->name, spec->name + n);
+    return place_unchanged(m, spec, name);
+}
+
+enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
+{
+    char name[SP_SOURCE_NAME];
+
+    if (strncmp(spec->name, SP_DENSE_PREFIX, strlen(SP_DENSE_PREFIX)) == 0)
+        return place_dense(m, spec);
+    if (strcmp(spec->name, SP_TAP_NORMS) == 0) return place_tap_norms(m, spec);
+    if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return place_in_layer(m, spec);
+    if (strcmp(spec->name, "lm_head.weight") == 0 ||
+        (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head))
+        return place_unchanged(m, spec, m->head_name);
+    if (strcmp(spec->name, "lm_head.bias") == 0) return place_unchanged(m, spec, spec->name);
+    if (find_alias(name, m, m->prefix, spec->name)) return place_unchanged(m, spec, name);
+    if (is_unprefixed(m, spec->name, name)) return place_unchanged(m, spec, spec->name);
+    if (strstr(spec->name, "_codebook") && !exists(m, name))
+        snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);
+    return place_unchanged(m, spec, name);
+}
