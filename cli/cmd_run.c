@@ -3,7 +3,7 @@
 #include "cli/chat/batch.h"
 #include "cli/commands.h"
 #include "cli/chat/response_format.h"
-#include "cli/chat/generation.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/chat/repl.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
@@ -147,22 +147,22 @@ static enum sp_status request(struct sp_conversation *c, double *reading, const 
 }
 
 /* Says that the context or the memory ended an answer. */
-static void report_limit(const struct sp_generation *g, enum sp_stop stop)
+static void report_limit(const struct sp_loaded_model *m, enum sp_stop stop)
 {
-    size_t n = sp_session_n_context(g->session);
+    size_t n = sp_session_n_context(m->session);
 
     if (stop == SP_STOP_CONTEXT) {
         fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n", n,
-                n < g->info.max_positions ? "; --num-ctx N enlarges it" : "");
+                n < m->info.max_positions ? "; --num-ctx N enlarges it" : "");
     } else if (stop == SP_STOP_MEMORY) {
         fprintf(stderr,
                 "the memory for KV caches is used up after %zu tokens, so the answer ends "
                 "here; --kv-type q8 needs less, --memory sets the limit\n",
-                sp_session_n_cached(g->session));
+                sp_session_n_cached(m->session));
     }
 }
 
-static enum sp_status run_once(struct sp_generation *g, const struct options *o,
+static enum sp_status run_once(struct sp_loaded_model *m, const struct options *o,
                                const struct sp_args *args, struct sp_err *err)
 {
     enum sp_status st;
@@ -172,19 +172,19 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     double reading = 0;
 
     st = o->ids ? sp_ids_parse(&ids, o->ids, err)
-                : request(&g->conversation, &reading, o, args, err);
+                : request(&m->conversation, &reading, o, args, err);
     if (st) goto done;
-    g->style.started += reading;
-    if ((o->ids ? ids.n : g->conversation.prompt.n) == 0) {
+    m->style.started += reading;
+    if ((o->ids ? ids.n : m->conversation.prompt.n) == 0) {
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
         goto done;
     }
-    st = sp_generation_check_context(g, o->ids ? ids.n : g->conversation.prompt.n, err);
+    st = sp_loaded_model_check_context(m, o->ids ? ids.n : m->conversation.prompt.n, err);
     if (st) goto done;
-    st = sp_generation_answer(&result, &reader, g, o->ids ? &ids : &g->conversation.prompt,
-                              g->conversation.rendered, err);
+    st = sp_loaded_model_answer(&result, &reader, m, o->ids ? &ids : &m->conversation.prompt,
+                                m->conversation.rendered, err);
     if (st) goto done;
-    if (!o->json && !o->quiet) report_limit(g, result.stop);
+    if (!o->json && !o->quiet) report_limit(m, result.stop);
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
     sp_chat_reader_close(reader);
@@ -193,14 +193,14 @@ done:
     return st;
 }
 
-static void note_draft_len(const struct sp_generation *g)
+static void note_draft_len(const struct sp_loaded_model *m)
 {
-    int64_t draft_len = g->settings->draft_len;
+    int64_t draft_len = m->settings->draft_len;
 
-    if (!g->style.verbose || g->no_draft || g->info.draft == NULL) return;
-    if (draft_len <= (int64_t)g->info.max_draft_len) return;
+    if (!m->style.verbose || m->no_draft || m->info.draft == NULL) return;
+    if (draft_len <= (int64_t)m->info.max_draft_len) return;
     fprintf(stderr, "draft depth %lld: the draft proposes at most %zu tokens\n",
-            (long long)draft_len, g->info.max_draft_len);
+            (long long)draft_len, m->info.max_draft_len);
 }
 
 /* Reads "2/8"; NULL: all lines, which is part 0. */
@@ -284,7 +284,7 @@ static const char *option_of_prompts(const struct options *o)
                            : NULL;
 }
 
-static enum sp_status run_batch(struct sp_generation *g, const struct options *o,
+static enum sp_status run_batch(struct sp_loaded_model *m, const struct options *o,
                                 struct sp_err *err)
 {
     struct sp_batch_options batch = {.n_sessions = (size_t)o->sessions,
@@ -295,11 +295,11 @@ static enum sp_status run_batch(struct sp_generation *g, const struct options *o
     enum sp_status st;
 
     if ((st = read_part(&batch.part, &batch.n_parts, o->part, err))) return st;
-    if ((st = sp_session_pool_new(&batch.sessions, g->session, batch.n_sessions, err))) return st;
-    st = sp_serve_batch_open(&requests, g, batch.sessions, batch.n_sessions, option_of_prompts(o),
+    if ((st = sp_session_pool_new(&batch.sessions, m->session, batch.n_sessions, err))) return st;
+    st = sp_serve_batch_open(&requests, m, batch.sessions, batch.n_sessions, option_of_prompts(o),
                              err);
     batch.api.context = requests;
-    if (!st) st = sp_batch(g, &batch, err);
+    if (!st) st = sp_batch(m, &batch, err);
     sp_serve_batch_close(requests);
     sp_session_pool_free(batch.sessions);
     return st;
@@ -313,14 +313,14 @@ static bool hides_reasoning(const struct options *o)
 }
 
 /* True if this run begins with what earlier runs learned of drafting, and adds to it. */
-static bool caches_drafting(const struct sp_generation *g, const struct options *o)
+static bool caches_drafting(const struct sp_loaded_model *m, const struct options *o)
 {
-    return g->package && g->info.draft && !g->no_draft && !o->no_cache;
+    return m->package && m->info.draft && !m->no_draft && !o->no_cache;
 }
 
 /* Opens the file, whose path becomes *path, owned by the caller. session: an interactive one, which
  * may still set another draft length. */
-static enum sp_status open_file(struct sp_generation *g, char **path, const struct sp_args *args,
+static enum sp_status open_file(struct sp_loaded_model *m, char **path, const struct sp_args *args,
                                 bool session, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -328,25 +328,25 @@ static enum sp_status open_file(struct sp_generation *g, char **path, const stru
     enum sp_status st;
 
     if (!o->no_cache) {
-        if ((st = sp_packed_checkpoint_find(path, g->name, args->command->name, err))) return st;
-        g->path = *path;
-        g->style.started = sp_seconds();
+        if ((st = sp_packed_checkpoint_find(path, m->name, args->command->name, err))) return st;
+        m->path = *path;
+        m->style.started = sp_seconds();
     }
-    if ((st = sp_generation_read(g, args, o->raw || o->ids, o->system, err))) return st;
-    if (!session && g->settings->draft_len == 0) g->no_draft = g->style.plain = true;
+    if ((st = sp_loaded_model_read(m, args, o->raw || o->ids, o->system, err))) return st;
+    if (!session && m->settings->draft_len == 0) m->no_draft = m->style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
-    if ((st = sp_generation_open(g, args, &backend, err))) return st;
-    if (g->n_adapters) g->lora = g->loras[0];
-    if ((st = sp_session_set_lora(g->session, g->lora, 1, err))) return st;
-    if (caches_drafting(g, o)) sp_drafting_cache_load(g->package);
-    if (o->think && (st = sp_conversation_set_thinking(&g->conversation, o->think, err))) return st;
-    if ((st = sp_generation_check_reasoning_budget(g, args, err))) return st;
+    if ((st = sp_loaded_model_open(m, args, &backend, err))) return st;
+    if (m->n_adapters) m->lora = m->loras[0];
+    if ((st = sp_session_set_lora(m->session, m->lora, 1, err))) return st;
+    if (caches_drafting(m, o)) sp_drafting_cache_load(m->package);
+    if (o->think && (st = sp_conversation_set_thinking(&m->conversation, o->think, err))) return st;
+    if ((st = sp_loaded_model_check_reasoning_budget(m, args, err))) return st;
     if (o->settings.draft_len != 0)
-        sp_generation_note_no_effect(g, args, o->no_draft, draft_options);
-    g->style.ids = !g->info.has_tokenizer;
-    if (o->ids || o->batch || g->info.has_tokenizer) return SP_OK;
+        sp_loaded_model_note_no_effect(m, args, o->no_draft, draft_options);
+    m->style.ids = !m->info.has_tokenizer;
+    if (o->ids || o->batch || m->info.has_tokenizer) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give the prompt as --ids ID,ID,...",
-                   g->name);
+                   m->name);
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -355,7 +355,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_settings settings = o->settings;
     bool session = !o->batch && o->ids == NULL && args->n_operands == 1 &&
                    sp_out_is_terminal(stdin) && sp_out_is_terminal(stdout);
-    struct sp_generation g = {
+    struct sp_loaded_model m = {
         .name = args->operands[0],
         .path = args->operands[0],
         .adapters = &o->adapter,
@@ -385,19 +385,19 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = check_options(o, args, err)) ||
         (st = sp_response_format_read(&grammar, o->format, err)))
         goto done;
-    g.grammar = grammar;
-    if ((st = open_file(&g, &path, args, session, err))) goto done;
-    if (!session && g.conversation.template == NULL) g.style.wrap = false;
-    if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
-    note_draft_len(&g);
-    if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
+    m.grammar = grammar;
+    if ((st = open_file(&m, &path, args, session, err))) goto done;
+    if (!session && m.conversation.template == NULL) m.style.wrap = false;
+    if (o->verbose && !m.style.json) sp_settings_print(stderr, &settings);
+    note_draft_len(&m);
+    if (o->prompt_cache && (st = sp_prompt_cache_load(m.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
-    st = session    ? sp_repl_run(&g, err)
-         : o->batch ? run_batch(&g, o, err)
-                    : run_once(&g, o, args, err);
+    st = session    ? sp_repl_run(&m, err)
+         : o->batch ? run_batch(&m, o, err)
+                    : run_once(&m, o, args, err);
 done:
-    if (caches_drafting(&g, o)) sp_drafting_cache_save(g.package);
-    sp_generation_close(&g);
+    if (caches_drafting(&m, o)) sp_drafting_cache_save(m.package);
+    sp_loaded_model_close(&m);
     sp_grammar_close(grammar);
     free(path);
     return st;

@@ -192,7 +192,7 @@ static void check_ranks(const struct guard *g)
 {
     struct sp_err err = {0};
 
-    if (g->has_ranks && sp_package_check_ranks(g->serve->all->generation->package, &err))
+    if (g->has_ranks && sp_package_check_ranks(g->serve->all->loaded->package, &err))
         fprintf(stderr, "spectool: %s\n", err.text);
 }
 
@@ -445,9 +445,9 @@ static enum sp_status open_first(struct sp_serve *s, const struct sp_args *args,
     enum sp_status st;
 
     if (sp_serve_models_acquire(s->models, s->all, s->keep_alive, NULL, err)) return err->status;
-    st = sp_generation_check_reasoning_budget(s->all->generation, args, err);
+    st = sp_loaded_model_check_reasoning_budget(s->all->loaded, args, err);
     if (!st && o->settings.draft_len != 0)
-        sp_generation_note_no_effect(s->all->generation, args, o->no_draft, drafting);
+        sp_loaded_model_note_no_effect(s->all->loaded, args, o->no_draft, drafting);
     return st;
 }
 

@@ -33,8 +33,8 @@ struct line {
 
 struct batch {
     const struct sp_batch_options *options;
-    pthread_mutex_t prompt_lock; /* held while a prompt is read by `generation` */
-    struct sp_generation *generation;
+    pthread_mutex_t prompt_lock; /* held while a prompt is read by `model` */
+    struct sp_loaded_model *model;
     /* The following fields are protected by the lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -61,19 +61,19 @@ struct batch {
 static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line *line,
                                struct sp_err *err)
 {
-    struct sp_generation g;
+    struct sp_loaded_model m;
     struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
 
     pthread_mutex_lock(&b->prompt_lock);
-    st = sp_batch_line_request(&g, line, b->generation, err);
+    st = sp_batch_line_request(&m, line, b->model, err);
     pthread_mutex_unlock(&b->prompt_lock);
     if (st) return st;
-    g.style.last_object_file = out;
-    g.session = sp_session_pool_take(b->options->sessions, g.lora, 1, line->ids.at, line->ids.n);
-    st = sp_generation_answer(&result, &reader, &g, &line->ids, line->rendered, err);
-    sp_session_pool_give(b->options->sessions, g.session);
+    m.style.last_object_file = out;
+    m.session = sp_session_pool_take(b->options->sessions, m.lora, 1, line->ids.at, line->ids.n);
+    st = sp_loaded_model_answer(&result, &reader, &m, &line->ids, line->rendered, err);
+    sp_session_pool_give(b->options->sessions, m.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED)
         st = sp_fail(err, SP_E_CHECK, "interrupted");
     sp_chat_reader_close(reader);
@@ -121,7 +121,7 @@ static enum sp_status answer_prompt(FILE *out, struct batch *b, const struct lin
 {
     enum sp_status st = parsed;
 
-    if (!st) st = sp_batch_line_read(request, b->generation, err);
+    if (!st) st = sp_batch_line_read(request, b->model, err);
     if (!st) st = generate(out, b, request, err);
     if (!is_line_error(st)) return st;
     sp_context(err, "line %zu", line->number);
@@ -384,11 +384,11 @@ static void note_kept(const struct batch *b)
     sp_note("run", sentence);
 }
 
-enum sp_status sp_batch(struct sp_generation *generation, const struct sp_batch_options *options,
+enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_options *options,
                         struct sp_err *err)
 {
     struct batch b = {.options = options,
-                      .generation = generation,
+                      .model = model,
                       .prompt_lock = PTHREAD_MUTEX_INITIALIZER,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER,

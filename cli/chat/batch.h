@@ -4,7 +4,7 @@
 #ifndef SP_CLI_CHAT_BATCH_H
 #define SP_CLI_CHAT_BATCH_H
 
-#include "cli/chat/generation.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/chat/session_pool.h"
 
 /* Answers the lines that are requests of an API. */
@@ -31,7 +31,7 @@ struct sp_batch_options {
 /* Runs the batch. A line that cannot be answered gets an error in its place. SP_E_NOMEM: at least
  * one line failed for lack of memory; SP_E_CHECK: some lines failed, or a signal was caught, and
  * the completed answers were written. */
-SP_MUST_CHECK enum sp_status sp_batch(struct sp_generation *generation,
+SP_MUST_CHECK enum sp_status sp_batch(struct sp_loaded_model *model,
                                       const struct sp_batch_options *options, struct sp_err *err);
 
 #endif

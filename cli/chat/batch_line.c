@@ -47,13 +47,13 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
     return SP_OK;
 }
 
-static enum sp_status read_format(struct sp_batch_line *line, const struct sp_generation *g,
+static enum sp_status read_format(struct sp_batch_line *line, const struct sp_loaded_model *m,
                                   struct sp_err *err)
 {
     const struct sp_json *format = sp_json_get(line->json, "format");
 
     if (format == NULL) return SP_OK;
-    if (g->ignore_eos)
+    if (m->ignore_eos)
         return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
     return sp_response_format_of_json(&line->grammar, format, err);
 }
@@ -87,13 +87,13 @@ bool sp_batch_line_is_request(const struct sp_batch_line *line)
            sp_json_has(line->json, "method") || sp_json_has(line->json, "params");
 }
 
-enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_generation *g,
+enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_loaded_model *m,
                                   struct sp_err *err)
 {
     enum sp_status st;
 
     if ((st = check_members(out->json, err)) ||
-        (st = sp_settings_copy(&out->settings, g->settings, err)) ||
+        (st = sp_settings_copy(&out->settings, m->settings, err)) ||
         (st = sp_request_settings_read(&out->settings, out->json, sp_request_sampling_settings,
                                        err)) ||
         (st = sp_request_settings_read(&out->settings, out->json, sp_request_length_settings,
@@ -101,7 +101,7 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_gen
         (st = sp_request_settings_read_breakers(&out->settings, out->json, err)) ||
         (st = sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err)))
         return st;
-    return read_format(out, g, err);
+    return read_format(out, m, err);
 }
 
 static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_json *think,
@@ -155,10 +155,10 @@ static void take_prompt(struct sp_batch_line *line, struct sp_conversation *c)
     c->rendered = NULL;
 }
 
-enum sp_status sp_batch_line_request(struct sp_generation *out, struct sp_batch_line *line,
-                                     struct sp_generation *g, struct sp_err *err)
+enum sp_status sp_batch_line_request(struct sp_loaded_model *out, struct sp_batch_line *line,
+                                     struct sp_loaded_model *m, struct sp_err *err)
 {
-    struct sp_conversation *c = &g->conversation;
+    struct sp_conversation *c = &m->conversation;
     const struct sp_json *think = sp_json_get(line->json, "think");
     enum sp_thinking thinking = c->thinking;
     char level[SP_THINK_LEVEL_SIZE];
@@ -172,16 +172,16 @@ enum sp_status sp_batch_line_request(struct sp_generation *out, struct sp_batch_
         st = sp_fail(err, SP_E_UNSUPPORTED, "reasoning_budget requires a chat template");
     if (st == SP_OK) st = request(c, line->json, err);
     if (st == SP_OK) take_prompt(line, c);
-    *out = *g;
+    *out = *m;
     out->settings = &line->settings;
     out->style.custom_id = line->custom_id;
     out->style.started = 0;
     if (line->grammar) out->grammar = line->grammar;
-    c->settings = g->settings;
-    c->response_format = g->grammar;
+    c->settings = m->settings;
+    c->response_format = m->grammar;
     c->thinking = thinking;
     memcpy(c->think_level, level, sizeof level);
     sp_conversation_clear(c);
     if (st == SP_OK && line->ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
-    return st ? st : sp_generation_check_context(g, line->ids.n, err);
+    return st ? st : sp_loaded_model_check_context(m, line->ids.n, err);
 }

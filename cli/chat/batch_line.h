@@ -2,7 +2,7 @@
 #ifndef SP_CLI_CHAT_BATCH_LINE_H
 #define SP_CLI_CHAT_BATCH_LINE_H
 
-#include "cli/chat/generation.h"
+#include "cli/chat/loaded_model.h"
 #include "format/base/json.h"
 
 struct sp_batch_line {
@@ -23,15 +23,15 @@ SP_MUST_CHECK enum sp_status sp_batch_line_parse(struct sp_batch_line *out, cons
 bool sp_batch_line_is_request(const struct sp_batch_line *line);
 /* Reads everything of a parsed line except the prompt. */
 SP_MUST_CHECK enum sp_status sp_batch_line_read(struct sp_batch_line *line,
-                                                const struct sp_generation *generation,
+                                                const struct sp_loaded_model *model,
                                                 struct sp_err *err);
 
-/* Renders the line's prompt with the conversation of `generation`, which stays unchanged; only one
- * thread may call it at a time. *out = the generation that answers the line, with the line's
- * settings; it borrows from both. */
-SP_MUST_CHECK enum sp_status sp_batch_line_request(struct sp_generation *out,
+/* Renders the line's prompt with the conversation of `model`, which stays unchanged; only one
+ * thread may call it at a time. *out = `model` with the line's settings, for its answer; it
+ * borrows from both. */
+SP_MUST_CHECK enum sp_status sp_batch_line_request(struct sp_loaded_model *out,
                                                    struct sp_batch_line *line,
-                                                   struct sp_generation *generation,
+                                                   struct sp_loaded_model *model,
                                                    struct sp_err *err);
 
 #endif

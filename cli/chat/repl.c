@@ -55,16 +55,16 @@ static char *history_path(void)
     return path;
 }
 
-enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
+enum sp_status sp_repl_run(struct sp_loaded_model *model, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_repl repl = {.generation = generation, .err = err};
+    struct sp_repl repl = {.model = model, .err = err};
     char *history = history_path();
 
     if ((st = sp_line_edit_open(&repl.edit, history, err)) == SP_OK) {
         sp_repl_list_completions(&repl);
         sp_repl_reply("/? for help, /bye to end.");
-        if (generation->conversation.template == NULL)
+        if (model->conversation.template == NULL)
             sp_repl_reply(
                 "Without a chat template the model continues the text instead of answering it.");
         while (turn(&repl))

@@ -28,8 +28,8 @@ static bool bye(struct sp_repl *repl, char *words)
 static bool clear(struct sp_repl *repl, char *words)
 {
     (void)words;
-    sp_conversation_clear(&repl->generation->conversation);
-    repl->generation->n_used = 0;
+    sp_conversation_clear(&repl->model->conversation);
+    repl->model->n_used = 0;
     sp_repl_reply("The conversation is cleared.");
     return true;
 }
@@ -97,7 +97,7 @@ static void set_thinking(struct sp_conversation *c, const char *word)
 }
 
 /* Handles the words of /set that are on or off. Returns false for other words. */
-static bool set_switch(struct sp_generation *g, const char *name, const char *value)
+static bool set_switch(struct sp_loaded_model *m, const char *name, const char *value)
 {
     enum { VERBOSE, QUIET, WRAP, NO_WRAP, THINK, NO_THINK, N_NAMES };
     static const char *const names[N_NAMES] = {"verbose",    "quiet", "wordwrap",
@@ -114,51 +114,51 @@ static bool set_switch(struct sp_generation *g, const char *name, const char *va
     }
     on = on == (i == VERBOSE || i == WRAP || i == THINK);
     if (i <= QUIET) {
-        g->style.verbose = on;
+        m->style.verbose = on;
         sp_repl_reply("%s", on ? "All statistics are shown." : "One line of statistics is shown.");
     } else if (i <= NO_WRAP) {
-        g->style.wrap = on;
+        m->style.wrap = on;
         sp_repl_reply("%s", on ? "Lines are broken between words." : "Lines are not broken.");
     } else {
-        set_thinking(&g->conversation, on ? "true" : "false");
+        set_thinking(&m->conversation, on ? "true" : "false");
     }
     return true;
 }
 
-static void set_parameter(struct sp_generation *g, const char *name, const char *value)
+static void set_parameter(struct sp_loaded_model *m, const char *name, const char *value)
 {
-    bool drafts = g->info.draft != NULL && !g->no_draft;
-    struct sp_settings before = *g->settings; /* of which a number at most is restored */
+    bool drafts = m->info.draft != NULL && !m->no_draft;
+    struct sp_settings before = *m->settings; /* of which a number at most is restored */
     struct sp_err err = {0};
 
     if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
         sp_repl_reply("This session does not draft.");
-    } else if (sp_settings_set(g->settings, name, value, &err)) {
+    } else if (sp_settings_set(m->settings, name, value, &err)) {
         sp_repl_reply("%s%s", err.text, err.text[strlen(err.text) - 1] == '?' ? "" : ".");
-    } else if (g->settings->n_context != before.n_context &&
-               sp_generation_set_context(g, g->settings->n_context, &err)) {
-        *g->settings = before;
+    } else if (m->settings->n_context != before.n_context &&
+               sp_loaded_model_set_context(m, m->settings->n_context, &err)) {
+        *m->settings = before;
         sp_repl_reply("%s.", err.text);
     } else if (strcasecmp(name, "stop") == 0) {
         sp_repl_reply("Answers end before \"%s\".", value);
     } else if (strcasecmp(name, "dry_sequence_breakers") == 0) {
-        sp_repl_reply("DRY has %zu sequence breakers.", g->settings->breakers.n);
+        sp_repl_reply("DRY has %zu sequence breakers.", m->settings->breakers.n);
     } else {
-        sp_settings_print_one(stdout, g->settings, name);
+        sp_settings_print_one(stdout, m->settings, name);
     }
 }
 
-static void set_value(struct sp_generation *g, const char *name, const char *value)
+static void set_value(struct sp_loaded_model *m, const char *name, const char *value)
 {
     if (strcmp(name, "system") == 0) {
-        set_system(&g->conversation, value);
+        set_system(&m->conversation, value);
     } else if (strcmp(name, "think") == 0 && *value != '\0') {
-        set_thinking(&g->conversation, value);
-    } else if (set_switch(g, name, value)) {
+        set_thinking(&m->conversation, value);
+    } else if (set_switch(m, name, value)) {
         return;
     } else if (*value != '\0') {
-        set_parameter(g, name, value);
-    } else if (!sp_settings_print_one(stdout, g->settings, name)) {
+        set_parameter(m, name, value);
+    } else if (!sp_settings_print_one(stdout, m->settings, name)) {
         sp_repl_reply(
             "/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
             "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
@@ -172,7 +172,7 @@ static void set_quoted(struct sp_repl *repl, const char *name, const char *words
 
     if (sp_repl_read_message(repl, words, &value)) {
         repl->status = sp_strbuf_append(&value, "", 1, repl->err);
-        if (repl->status == SP_OK) set_value(repl->generation, name, value.at);
+        if (repl->status == SP_OK) set_value(repl->model, name, value.at);
     }
     sp_strbuf_release(&value);
 }
@@ -185,19 +185,19 @@ static bool set(struct sp_repl *repl, char *words)
     if (strncmp(words, "\"\"\"", 3) == 0)
         set_quoted(repl, name, words);
     else if (strcmp(name, "system") == 0 && *words == '\0')
-        show_system(&repl->generation->conversation);
+        show_system(&repl->model->conversation);
     else
-        set_value(repl->generation, name, value_of(words));
+        set_value(repl->model, name, value_of(words));
     return true;
 }
 
-static void show_info(const struct sp_generation *g)
+static void show_info(const struct sp_loaded_model *m)
 {
     sp_repl_reply("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s",
-                  g->name, g->info.n_threads, g->info.kernels,
-                  g->info.draft ? g->info.draft : "none", sp_session_n_context(g->session),
-                  g->n_used,
-                  g->conversation.template ? "with the chat template" : "raw, no chat template");
+                  m->name, m->info.n_threads, m->info.kernels,
+                  m->info.draft ? m->info.draft : "none", sp_session_n_context(m->session),
+                  m->n_used,
+                  m->conversation.template ? "with the chat template" : "raw, no chat template");
 }
 
 static void show_template(const struct sp_conversation *c)
@@ -210,10 +210,10 @@ static void show_template(const struct sp_conversation *c)
 }
 
 /* Shows the messages, broken between words if answers are. */
-static void show_messages(const struct sp_generation *g)
+static void show_messages(const struct sp_loaded_model *m)
 {
-    const struct sp_conversation *c = &g->conversation;
-    bool wraps = g->style.wrap && sp_out_is_screen(stdout);
+    const struct sp_conversation *c = &m->conversation;
+    bool wraps = m->style.wrap && sp_out_is_screen(stdout);
     struct sp_word_wrap wrap;
 
     if (c->n_turns == 0) puts("none");
@@ -231,8 +231,8 @@ static void show_messages(const struct sp_generation *g)
 
 static bool show(struct sp_repl *repl, char *words)
 {
-    const struct sp_generation *g = repl->generation;
-    const struct sp_conversation *c = &g->conversation;
+    const struct sp_loaded_model *m = repl->model;
+    const struct sp_conversation *c = &m->conversation;
     const char *what = next_word(&words);
 
     if (strcmp(what, "system") == 0) {
@@ -240,12 +240,12 @@ static bool show(struct sp_repl *repl, char *words)
     } else if (strcmp(what, "template") == 0) {
         show_template(c);
     } else if (strcmp(what, "messages") == 0) {
-        show_messages(g);
+        show_messages(m);
     } else if (strcmp(what, "parameters") == 0) {
-        sp_settings_print(stdout, g->settings);
+        sp_settings_print(stdout, m->settings);
     } else if (*what == '\0') {
-        show_info(g);
-        sp_settings_print(stdout, g->settings);
+        show_info(m);
+        sp_settings_print(stdout, m->settings);
     } else {
         sp_repl_reply("/show, /show parameters, /show system, /show template, /show messages.");
     }
@@ -257,7 +257,7 @@ static bool undo(struct sp_repl *repl, char *words)
     char *text = NULL;
 
     (void)words;
-    sp_conversation_undo(&repl->generation->conversation, &text);
+    sp_conversation_undo(&repl->model->conversation, &text);
     sp_repl_reply("%s", text ? "The last message and its answer are removed."
                              : "There is no message to remove.");
     free(text);
@@ -267,18 +267,18 @@ static bool undo(struct sp_repl *repl, char *words)
 /* Answers the last message again, with another seed if the seed was drawn. */
 static bool retry(struct sp_repl *repl, char *words)
 {
-    struct sp_generation *g = repl->generation;
+    struct sp_loaded_model *m = repl->model;
     char *text = NULL;
     bool drawn;
 
     (void)words;
-    sp_conversation_undo(&g->conversation, &text);
+    sp_conversation_undo(&m->conversation, &text);
     if (text == NULL) {
         sp_repl_reply("There is no message to answer again.");
         return true;
     }
-    repl->status = sp_settings_redraw(g->settings, &drawn, repl->err);
-    if (g->settings->temperature <= 0)
+    repl->status = sp_settings_redraw(m->settings, &drawn, repl->err);
+    if (m->settings->temperature <= 0)
         sp_repl_reply(
             "Decoding is greedy, so the answer is the same; /set temperature 0.8 varies it.");
     else if (!drawn)
@@ -324,9 +324,9 @@ static char *path_of(char *words, const char *command)
     return path;
 }
 
-static void print_counts(const char *verb, const char *path, const struct sp_generation *g)
+static void print_counts(const char *verb, const char *path, const struct sp_loaded_model *m)
 {
-    size_t n = g->conversation.n_turns - g->conversation.n_given;
+    size_t n = m->conversation.n_turns - m->conversation.n_given;
 
     sp_repl_reply("%s %s: %zu message%s, the system message and the settings.", verb, path, n,
                   n == 1 ? "" : "s");
@@ -338,10 +338,10 @@ static bool save(struct sp_repl *repl, char *words)
     struct sp_err err = {0};
 
     if (path == NULL) return true;
-    if (sp_saved_session_write(path, repl->generation, &err))
+    if (sp_saved_session_write(path, repl->model, &err))
         sp_repl_reply("%s.", err.text);
     else
-        print_counts("Saved as", path, repl->generation);
+        print_counts("Saved as", path, repl->model);
     free(path);
     sp_repl_list_completions(repl);
     return true;
@@ -355,10 +355,10 @@ static bool load(struct sp_repl *repl, char *words)
     if (path == NULL || !sp_file_exists(path)) {
         if (path) sp_repl_reply("There is no such session.");
         print_saved();
-    } else if (sp_saved_session_read(path, repl->generation, &model, &err)) {
+    } else if (sp_saved_session_read(path, repl->model, &model, &err)) {
         sp_repl_reply("%s.", err.text);
     } else {
-        print_counts("Loaded", path, repl->generation);
+        print_counts("Loaded", path, repl->model);
         if (model) sp_repl_reply("It was saved with another model: %s.", model);
     }
     free(model);

@@ -50,69 +50,69 @@ bool sp_repl_read_message(struct sp_repl *repl, const char *line, struct sp_strb
 }
 
 /* Says how a full context can be enlarged, if it can. */
-static const char *ways_on(const struct sp_generation *g)
+static const char *ways_on(const struct sp_loaded_model *m)
 {
-    return sp_session_n_context(g->session) < g->info.max_positions
+    return sp_session_n_context(m->session) < m->info.max_positions
                ? "/set num_ctx enlarges it, /clear starts over"
                : "/clear starts over";
 }
 
 /* Drops old messages from a full context if the user chose so. */
-static enum sp_status shift(struct sp_generation *g, struct sp_err *err)
+static enum sp_status shift(struct sp_loaded_model *m, struct sp_err *err)
 {
-    size_t before = g->conversation.prompt.n, n = 0;
-    enum sp_status st = g->shift ? sp_generation_shift(g, &n, err) : SP_OK;
+    size_t before = m->conversation.prompt.n, n = 0;
+    enum sp_status st = m->shift ? sp_loaded_model_shift(m, &n, err) : SP_OK;
 
     if (n > 0) {
         sp_repl_reply(
             "The context of %zu tokens is full: the %zu oldest messages are dropped, %zu of %zu "
             "tokens remain.",
-            sp_session_n_context(g->session), n, g->conversation.prompt.n, before);
+            sp_session_n_context(m->session), n, m->conversation.prompt.n, before);
     }
     return st;
 }
 
 /* True if the context has space for an answer after the prompt. */
-static bool fits(const struct sp_generation *g)
+static bool fits(const struct sp_loaded_model *m)
 {
-    size_t n = g->conversation.prompt.n, context = sp_session_n_context(g->session);
+    size_t n = m->conversation.prompt.n, context = sp_session_n_context(m->session);
 
     if (n < context) return true;
     sp_repl_reply(
         "With this message the conversation has %zu tokens and leaves no space for an answer in "
         "the context of %zu; the message is removed. %s.",
-        n, context, ways_on(g));
+        n, context, ways_on(m));
     return false;
 }
 
 /* Generates an answer and adds it to the conversation. If there is none, because of a failure or
  * an interrupt, the message is dropped. */
-static enum sp_status request(struct sp_generation *g, const char *text, size_t size,
+static enum sp_status request(struct sp_loaded_model *m, const char *text, size_t size,
                               struct sp_err *err)
 {
-    struct sp_conversation *c = &g->conversation;
+    struct sp_conversation *c = &m->conversation;
     struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
     bool answered = false;
 
-    g->style.started = sp_seconds();
+    m->style.started = sp_seconds();
     if ((st = sp_conversation_add_user(c, text, size, err))) return st;
-    if ((st = shift(g, err))) goto done;
-    if (fits(g)) {
-        if ((st = sp_generation_answer(&result, &reader, g, &c->prompt, c->rendered, err)))
+    if ((st = shift(m, err))) goto done;
+    if (fits(m)) {
+        if ((st = sp_loaded_model_answer(&result, &reader, m, &c->prompt, c->rendered, err)))
             goto done;
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
-        if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
+        if (answered) m->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
             sp_repl_reply("The context of %zu tokens is full, so the answer ends here; %s.",
-                          sp_session_n_context(g->session),
-                          g->shift ? "the next message drops the oldest ones" : ways_on(g));
+                          sp_session_n_context(m->session),
+                          m->shift ? "the next message drops the oldest ones" : ways_on(m));
         } else if (result.stop == SP_STOP_MEMORY) {
             sp_repl_reply(
                 "The memory for KV caches is used up after %zu tokens, so the answer ends here; "
                 "/clear starts over.",
-                g->n_used);
+                m->n_used);
         }
     }
     if (answered) st = sp_conversation_add_answer(c, &result, reader, err);
@@ -126,7 +126,7 @@ done:
 enum sp_status sp_repl_answer(struct sp_repl *repl, const char *text, size_t size)
 {
     struct sp_err err = {0};
-    enum sp_status st = request(repl->generation, text, size, &err);
+    enum sp_status st = request(repl->model, text, size, &err);
     bool interrupted = sp_signals_caught();
 
     sp_signals_clear();

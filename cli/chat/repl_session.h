@@ -3,7 +3,7 @@
 #ifndef SP_CLI_CHAT_REPL_SESSION_H
 #define SP_CLI_CHAT_REPL_SESSION_H
 
-#include "cli/chat/generation.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/chat/line_edit.h"
 #include "format/base/strbuf.h"
 
@@ -14,7 +14,7 @@ struct sp_repl_completions {
 };
 
 struct sp_repl {
-    struct sp_generation *generation;
+    struct sp_loaded_model *model;
     struct sp_line_edit *edit;
     struct sp_repl_completions completions;
     bool ended;            /* the input ended within a message of several lines */

@@ -80,14 +80,14 @@ static void write_messages(struct sp_json_out *out, const struct sp_conversation
     sp_json_out_end(out, ']');
 }
 
-static void write_session(FILE *file, const struct sp_generation *g)
+static void write_session(FILE *file, const struct sp_loaded_model *m)
 {
-    const struct sp_conversation *c = &g->conversation;
+    const struct sp_conversation *c = &m->conversation;
     struct sp_json_out out = {.file = file};
 
     fputs(beginning, file);
     next_line(&out, "  ");
-    sp_json_out_text(&out, "model", g->name);
+    sp_json_out_text(&out, "model", m->name);
     if (c->system && *c->system) {
         next_line(&out, "  ");
         sp_json_out_text(&out, "system", c->system);
@@ -101,14 +101,14 @@ static void write_session(FILE *file, const struct sp_generation *g)
     }
     next_line(&out, "  ");
     sp_json_out_begin(&out, "settings", '{');
-    sp_settings_to_json(&out, g->settings);
+    sp_settings_to_json(&out, m->settings);
     sp_json_out_end(&out, '}');
     next_line(&out, "  ");
     write_messages(&out, c);
     fputs("\n}\n", file);
 }
 
-enum sp_status sp_saved_session_write(const char *path, const struct sp_generation *g,
+enum sp_status sp_saved_session_write(const char *path, const struct sp_loaded_model *m,
                                       struct sp_err *err)
 {
     char *text = NULL;
@@ -116,13 +116,13 @@ enum sp_status sp_saved_session_write(const char *path, const struct sp_generati
     FILE *file;
     enum sp_status st;
 
-    if (g->conversation.template == NULL)
+    if (m->conversation.template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "saving a session requires a chat template");
     st = sp_atomic_file_check_replaced(path, beginning, strlen(beginning), "saved session", err);
     if (st) return st;
     if ((file = open_memstream(&text, &size)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory for the session");
-    write_session(file, g);
+    write_session(file, m);
     if ((st = sp_close_text(file, &text, err)) == SP_OK)
         st = sp_atomic_file_write_file(path, true, text, size, err);
     free(text);
@@ -152,7 +152,7 @@ static enum sp_status read_thinking(struct saved *s, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status read_saved(struct saved *s, const char *path, const struct sp_generation *g,
+static enum sp_status read_saved(struct saved *s, const char *path, const struct sp_loaded_model *m,
                                  struct sp_err *err)
 {
     int64_t version = 0;
@@ -171,15 +171,15 @@ static enum sp_status read_saved(struct saved *s, const char *path, const struct
                        (long long)version);
     }
     if ((st = read_thinking(s, err))) return st;
-    if ((st = sp_settings_copy(&s->settings, g->settings, err))) return st;
+    if ((st = sp_settings_copy(&s->settings, m->settings, err))) return st;
     return sp_settings_of_json(&s->settings, sp_json_get(s->json, "settings"), err);
 }
 
 /* Puts the saved session in the place of the present one. */
-static enum sp_status apply(struct saved *s, struct sp_generation *g, struct sp_err *err)
+static enum sp_status apply(struct saved *s, struct sp_loaded_model *m, struct sp_err *err)
 {
-    struct sp_conversation *c = &g->conversation;
-    struct sp_settings before = *g->settings;
+    struct sp_conversation *c = &m->conversation;
+    struct sp_settings before = *m->settings;
     bool resized = s->settings.n_context != before.n_context;
     enum sp_thinking thinking = c->thinking;
     char level[SP_THINK_LEVEL_SIZE];
@@ -187,12 +187,12 @@ static enum sp_status apply(struct saved *s, struct sp_generation *g, struct sp_
 
     memcpy(level, c->think_level, sizeof level);
     if (*s->think && (st = sp_conversation_set_thinking(c, s->think, err))) return st;
-    st = resized ? sp_generation_set_context(g, s->settings.n_context, err) : SP_OK;
+    st = resized ? sp_loaded_model_set_context(m, s->settings.n_context, err) : SP_OK;
     if (st) goto done;
     st = sp_conversation_restore(c, sp_json_get_text(s->json, "system"),
                                  sp_json_get(s->json, "messages"), err);
-    if (st && resized && sp_generation_set_context(g, before.n_context, NULL))
-        g->settings->n_context = s->settings.n_context; /* memory does not suffice to go back */
+    if (st && resized && sp_loaded_model_set_context(m, before.n_context, NULL))
+        m->settings->n_context = s->settings.n_context; /* memory does not suffice to go back */
 done:
     if (st) {
         c->thinking = thinking;
@@ -203,34 +203,34 @@ done:
         c->thinking = SP_THINK_DEFAULT;
         c->think_level[0] = '\0';
     }
-    *g->settings = s->settings;
+    *m->settings = s->settings;
     s->settings = before;
-    g->n_used = 0;
+    m->n_used = 0;
     return SP_OK;
 }
 
-/* *out = the name of the packed file in the session if it is another than that of `g`. */
-static enum sp_status other_model(char **out, const struct saved *s, const struct sp_generation *g,
-                                  struct sp_err *err)
+/* *out = the name of the packed file in the session if it is another than that of `m`. */
+static enum sp_status other_model(char **out, const struct saved *s,
+                                  const struct sp_loaded_model *m, struct sp_err *err)
 {
     const char *model = sp_json_get_text(s->json, "model");
 
     *out = NULL;
-    if (model == NULL || strcmp(model, g->name) == 0 || sp_file_same(model, g->path)) return SP_OK;
+    if (model == NULL || strcmp(model, m->name) == 0 || sp_file_same(model, m->path)) return SP_OK;
     return sp_copy_text(out, model, strlen(model), err);
 }
 
-enum sp_status sp_saved_session_read(const char *path, struct sp_generation *g, char **model,
+enum sp_status sp_saved_session_read(const char *path, struct sp_loaded_model *m, char **model,
                                      struct sp_err *err)
 {
     struct saved s = {.json = NULL};
     char *other = NULL;
     enum sp_status st;
 
-    if (g->conversation.template == NULL)
+    if (m->conversation.template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "loading a session requires a chat template");
-    if ((st = read_saved(&s, path, g, err)) == SP_OK) st = other_model(&other, &s, g, err);
-    if (st == SP_OK) st = apply(&s, g, err);
+    if ((st = read_saved(&s, path, m, err)) == SP_OK) st = other_model(&other, &s, m, err);
+    if (st == SP_OK) st = apply(&s, m, err);
     if (st) {
         sp_context(err, "%s", path);
         free(other);

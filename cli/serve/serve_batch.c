@@ -38,7 +38,7 @@ static void close_model(void *context, struct sp_serve_model *model)
     (void)model;
 }
 
-enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_generation *g,
+enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_loaded_model *m,
                                    struct sp_session_pool *pool, size_t n_sessions,
                                    const char *refused, struct sp_err *err)
 {
@@ -66,7 +66,7 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_genera
     b->serve.keys = &b->keys;
     b->serve.template_lock = &b->template_lock;
     b->serve.json_lock = &b->json_lock;
-    if ((st = sp_serve_model_attach(&b->model, g, pool, err)) ||
+    if ((st = sp_serve_model_attach(&b->model, m, pool, err)) ||
         (st = sp_serve_models_new(&b->serve.models, &models, err)) ||
         (st = sp_serve_metrics_new(&b->serve.metrics, 1, err)) ||
         (st = sp_serve_queue_new(&b->serve.queue, n_sessions, n_sessions, err)) ||
@@ -133,7 +133,7 @@ static enum sp_status read_line(const struct sp_json **body, const struct sp_ser
         return sp_fail(err, SP_E_INPUT, "%s: expected an object", key);
     if (sp_json_to_bool(sp_json_get(*body, "stream"), &stream) && stream)
         return sp_fail(err, SP_E_INPUT, "stream: a batch cannot be streamed");
-    if (!b->model.generation->info.has_tokenizer)
+    if (!b->model.loaded->info.has_tokenizer)
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer", b->model.given);
     if (b->refused == NULL) return SP_OK;
     return sp_fail(err, SP_E_USAGE, "%s has no effect on requests of this API", b->refused);

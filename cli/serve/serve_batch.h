@@ -16,7 +16,7 @@ struct sp_serve_batch; /* opaque */
  * until sp_serve_batch_close. refused: an option of the command that the APIs do not have, so that
  * every request is refused; NULL: none. */
 SP_MUST_CHECK enum sp_status sp_serve_batch_open(struct sp_serve_batch **out,
-                                                 struct sp_generation *generation,
+                                                 struct sp_loaded_model *loaded,
                                                  struct sp_session_pool *pool, size_t n_sessions,
                                                  const char *refused, struct sp_err *err);
 void sp_serve_batch_close(struct sp_serve_batch *batch); /* accepts NULL */

@@ -32,7 +32,7 @@ static enum sp_status read_options(struct job *job, const struct sp_serve_embed 
     const struct sp_json *body = embed->request->body;
     enum sp_status st;
 
-    job->inputs.package = embed->request->model->generation->package;
+    job->inputs.package = embed->request->model->loaded->package;
     if ((st = sp_json_get_string(body, "prompt_name", &job->inputs.prompt, err))) return st;
     return sp_json_get_i64(body, "dimensions", 1, INT32_MAX, &job->n_dimensions, err);
 }
@@ -96,8 +96,8 @@ static enum sp_status compute(struct job *job, struct sp_serve_embed *embed, str
 
     st = sp_serve_model_check_base(embed->request->model, sp_serve_embed_model(embed), err);
     if (st) return st;
-    st = sp_package_embed(embed->request->model->generation->package, &request, &job->rows,
-                          &job->width, err);
+    st = sp_package_embed(embed->request->model->loaded->package, &request, &job->rows, &job->width,
+                          err);
     if (!st)
         sp_serve_metrics_embeddings(embed->serve->metrics, embed->request->model->number,
                                     job->inputs.n, job->inputs.n_tokens);

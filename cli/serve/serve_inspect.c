@@ -18,7 +18,7 @@ static void write_piece(struct sp_json_out *out, const struct sp_tokenizer *toke
 enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve *serve,
                                  struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_package *package = request->model->generation->package;
+    const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *body = request->body;
     bool special = false, parse = true, pieces = false;
     size_t size = 0, n = 0;
@@ -50,7 +50,7 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
 enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serve *serve,
                                    struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_package *package = request->model->generation->package;
+    const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *tokens = sp_json_get(request->body, "tokens");
     struct sp_ids ids = {0};
     char *text = NULL;
@@ -76,7 +76,7 @@ enum sp_status sp_serve_apply_template(struct sp_json_out *out, const struct sp_
 {
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct sp_serve_prompt prompt = {.n_ids = 0};
-    const struct sp_settings *settings = request->model->generation->settings;
+    const struct sp_settings *settings = request->model->loaded->settings;
     enum sp_status st = sp_settings_copy(&request->settings, settings, err);
 
     if (!st) st = sp_serve_openai_read_chat(request, err);
@@ -121,7 +121,7 @@ void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
 {
     sp_json_out_begin(out, "default_generation_settings", '{');
     sp_json_out_u64(out, "n_ctx", m->n_context);
-    write_settings(out, m->generation->settings);
+    write_settings(out, m->loaded->settings);
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "total_slots", serve->n_sessions);
     sp_json_out_text(out, "model_alias", m->names[0]);

@@ -134,13 +134,14 @@ static void print_example(const struct sp_serve *s, const char *url)
 void sp_serve_announce(const struct sp_serve *s, const char *url)
 {
     const struct sp_serve_model *m = s->all;
-    const struct sp_generation *g = m->generation;
+    const struct sp_loaded_model *loaded = m->loaded;
     const char *what = strncmp(url, "http", 4) == 0 ? "APIs and a page for browsers " : "";
 
     if (s->n_models == 1) {
         sp_word_wrap_print(stderr, LOG_INDENT, "%s: %s, draft %s, %zu tokens of context, %sat %s",
                            m->names[0], m->file.facts.parts[SP_PART_TARGET].config.family,
-                           g->no_draft || g->info.draft == NULL ? "none" : g->info.draft,
+                           loaded->no_draft || loaded->info.draft == NULL ? "none"
+                                                                          : loaded->info.draft,
                            m->n_context, what, url);
     } else {
         fprintf(stderr, "%zu models:", s->n_models);

@@ -17,7 +17,7 @@ static enum sp_status update(const struct sp_serve_opener *o, struct sp_serve_mo
     char digest[17];
     enum sp_status st;
 
-    snprintf(digest, sizeof digest, "%016" PRIx64, m->generation->info.identity);
+    snprintf(digest, sizeof digest, "%016" PRIx64, m->loaded->info.identity);
     if (strcmp(digest, m->file.digest) == 0) return SP_OK;
     if ((st = sp_serve_file_read(&fresh, m->path, m->names[0], &o->options, err))) return st;
     sp_serve_models_lock(o->serve->models);
@@ -38,7 +38,7 @@ static void print_tags(const struct sp_chat_info *chat)
 /* True if the statistics of drafting with the open model are kept. */
 static bool caches_drafting(const struct sp_serve_opener *o, const struct sp_serve_model *m)
 {
-    return !o->no_cache && m->generation->info.draft && !m->generation->no_draft;
+    return !o->no_cache && m->loaded->info.draft && !m->loaded->no_draft;
 }
 
 static enum sp_status open_model(void *context, struct sp_serve_model *m, struct sp_err *err)
@@ -52,10 +52,10 @@ static enum sp_status open_model(void *context, struct sp_serve_model *m, struct
         sp_serve_model_close(m);
         return st;
     }
-    if (caches_drafting(o, m)) sp_drafting_cache_load(m->generation->package);
+    if (caches_drafting(o, m)) sp_drafting_cache_load(m->loaded->package);
     if (o->verbose) {
-        sp_settings_print(stderr, m->generation->settings);
-        print_tags(&m->generation->conversation.chat_info);
+        sp_settings_print(stderr, m->loaded->settings);
+        print_tags(&m->loaded->conversation.chat_info);
     }
     sp_serve_log_model(o->serve, m, "opened", sp_seconds() - began);
     return SP_OK;
@@ -66,7 +66,7 @@ static void close_model(void *context, struct sp_serve_model *m)
     const struct sp_serve_opener *o = context;
     double began = sp_seconds();
 
-    if (caches_drafting(o, m)) sp_drafting_cache_save(m->generation->package);
+    if (caches_drafting(o, m)) sp_drafting_cache_save(m->loaded->package);
     sp_serve_model_close(m);
     sp_serve_log_model(o->serve, m, "closed", sp_seconds() - began);
 }

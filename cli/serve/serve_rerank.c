@@ -91,7 +91,7 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
     st = sp_serve_model_check_base(embed->request->model, sp_serve_embed_model(embed), err);
     if (st) return st;
-    st = sp_package_rerank(embed->request->model->generation->package, &request, &job->scores,
+    st = sp_package_rerank(embed->request->model->loaded->package, &request, &job->scores,
                            &job->n_tokens, err);
     if (st == SP_E_USAGE) embed->code = "context_length_exceeded";
     if (!st)

@@ -117,7 +117,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     c->job.arrived_at = c->job.polled_at = x->arrived_at;
     c->job.request.model = c->job.model = x->model;
     x->is_acquired = false;
-    st = sp_settings_copy(&c->job.request.settings, x->model->generation->settings, &err);
+    st = sp_settings_copy(&c->job.request.settings, x->model->loaded->settings, &err);
     if (!st) st = api->read(&c->job.request, &err);
     if (!st) st = allocate_answers(&c->job, &err);
     if (st) {

@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct sp_settings settings;
-static struct sp_generation generation = {.settings = &settings};
+static struct sp_loaded_model loaded = {.settings = &settings};
 static const char *input, *saved;
 
 static void check(enum sp_status st, const struct sp_err *err)
@@ -35,7 +35,7 @@ static char *save(void)
     FILE *f;
     long size;
 
-    check(sp_saved_session_write(saved, &generation, &err), &err);
+    check(sp_saved_session_write(saved, &loaded, &err), &err);
     f = fopen(saved, "rb");
     if (f == NULL || fseek(f, 0, SEEK_END) || (size = ftell(f)) < 0) abort();
     rewind(f);
@@ -47,13 +47,13 @@ static char *save(void)
 
 static void end(void)
 {
-    sp_generation_close(&generation);
+    sp_loaded_model_close(&loaded);
     packed_teardown(NULL);
 }
 
 static void begin(void)
 {
-    struct sp_conversation *c = &generation.conversation;
+    struct sp_conversation *c = &loaded.conversation;
     struct sp_pack *pack = NULL;
     struct sp_err err = {0};
     bool unused;
@@ -61,23 +61,22 @@ static void begin(void)
     if (packed_setup(NULL) || atexit(end)) abort();
     input = packed_path("input");
     saved = packed_path("saved");
-    generation.name = generation.path =
+    loaded.name = loaded.path =
         packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
-    generation.backend = (struct sp_backend_opts){.n_threads = 1, .n_context = 64};
-    generation.no_draft = true;
-    check(sp_pack_open(&pack, generation.path, &err), &err);
+    loaded.backend = (struct sp_backend_opts){.n_threads = 1, .n_context = 64};
+    loaded.no_draft = true;
+    check(sp_pack_open(&pack, loaded.path, &err), &err);
     check(sp_conversation_open(c, pack, false, "Be brief.", &unused, &err), &err);
     sp_pack_close(pack);
-    check(sp_backend_open_package(&generation.package, generation.path, &generation.backend, &err),
-          &err);
-    check(sp_conversation_attach(c, generation.package, &err), &err);
+    check(sp_backend_open_package(&loaded.package, loaded.path, &loaded.backend, &err), &err);
+    check(sp_conversation_attach(c, loaded.package, &err), &err);
     c->settings = &settings;
 }
 
 /* Restores the session that every input finds. */
 static void reset(void)
 {
-    struct sp_conversation *c = &generation.conversation;
+    struct sp_conversation *c = &loaded.conversation;
     struct sp_err err = {0};
 
     sp_settings_release(&settings);
@@ -86,8 +85,8 @@ static void reset(void)
     settings.n_context = 64;
     check(sp_settings_set(&settings, "stop", "owl", &err), &err);
     check(sp_settings_set(&settings, "dry_sequence_breakers", ".", &err), &err);
-    if (generation.session == NULL || generation.backend.n_context != 64)
-        check(sp_generation_set_context(&generation, 64, &err), &err);
+    if (loaded.session == NULL || loaded.backend.n_context != 64)
+        check(sp_loaded_model_set_context(&loaded, 64, &err), &err);
     c->thinking = SP_THINK_DEFAULT;
     sp_conversation_clear(c);
     check(sp_conversation_set_system(c, "Be brief.", &err), &err);
@@ -96,16 +95,16 @@ static void reset(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct sp_conversation *c = &generation.conversation;
+    const struct sp_conversation *c = &loaded.conversation;
     struct sp_err err = {0};
     char *before, *after, *model = NULL;
     enum sp_status st;
 
-    if (generation.package == NULL) begin();
+    if (loaded.package == NULL) begin();
     reset();
     before = save();
     write_file(input, data, size);
-    st = sp_saved_session_read(input, &generation, &model, &err);
+    st = sp_saved_session_read(input, &loaded, &model, &err);
     if (st != SP_OK && (err.text[0] == '\0' || strchr(err.text, '\n'))) abort();
     for (size_t i = 0; i < c->n_turns; i++)
         if (c->turns[i].role == NULL || c->turns[i].content == NULL) abort();
@@ -118,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reset();
     err = (struct sp_err){0};
     write_file(input, before, strlen(before));
-    check(sp_saved_session_read(input, &generation, &model, &err), &err);
+    check(sp_saved_session_read(input, &loaded, &model, &err), &err);
     after = save();
     if (strcmp(before, after) != 0) abort();
     free(before);

@@ -69,9 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         &sp_serve_responses,   &sp_serve_anthropic,   &sp_serve_infill};
     static const size_t n_dialects = sizeof dialects / sizeof *dialects;
     struct sp_settings settings = SP_SETTINGS_DEFAULTS;
-    struct sp_generation g = {.settings = &settings, .infill = {.found = true}};
+    struct sp_loaded_model loaded = {.settings = &settings, .infill = {.found = true}};
     const char *name = "fuzz";
-    const struct sp_serve_model model = {.names = &name, .n_names = 1, .generation = &g};
+    const struct sp_serve_model model = {.names = &name, .n_names = 1, .loaded = &loaded};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(1 << 26);
     struct sp_serve_body body = {.json = NULL};
     struct sp_serve_request request = {0};
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     settings.seed = 1;
     if (size == 0) return 0;
-    if (sp_template_compile(&g.conversation.template, text, strlen(text),
+    if (sp_template_compile(&loaded.conversation.template, text, strlen(text),
                             jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err))
         abort();
     dialect = dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects];
@@ -101,12 +101,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
         check_settings(&request.settings);
-        check_prompt(&request, g.conversation.template);
+        check_prompt(&request, loaded.conversation.template);
     }
 done:
     sp_serve_request_release(&request);
     sp_serve_body_release(&body);
     if (budget.used) abort();
-    sp_template_free(g.conversation.template);
+    sp_template_free(loaded.conversation.template);
     return 0;
 }

@@ -46,7 +46,7 @@ static const char budget_key[] = "budget_tokens";
 /* A request for reasoning of a model without it is refused, as Anthropic does. */
 static enum sp_status check_reasons(const struct sp_serve_request *request, struct sp_err *err)
 {
-    if (!sp_serve_lacks_reasoning(request, &request->model->generation->conversation)) return SP_OK;
+    if (!sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "'%s' does not support thinking",
                    request->model->names[0]);
 }
@@ -67,8 +67,8 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
                        n);
     }
     if ((st = check_reasons(request, err))) return st;
-    st = sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
-                                        thinking, budget_key, err);
+    st = sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation, thinking,
+                                        budget_key, err);
     if (st) sp_context(err, "thinking");
     return st;
 }
@@ -120,7 +120,7 @@ static enum sp_status read_effort(struct sp_serve_request *request, const struct
                        "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
                        level ? level : sp_json_kind_name(sp_json_kind(effort)));
     }
-    if (!request->model->generation->conversation.chat_info.has_reasoning &&
+    if (!request->model->loaded->conversation.chat_info.has_reasoning &&
         strcmp(level, "high") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "output_config.effort: '%s' does not support the effort parameter",
@@ -246,7 +246,7 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
 
 enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->generation->conversation;
+    const struct sp_conversation *c = &request->model->loaded->conversation;
     enum sp_status st;
 
     if (c->template == NULL) {

@@ -170,7 +170,7 @@ static int on_prompt(void *context, size_t done, size_t total)
 /* True for a token that ends the answer, which is not part of it. */
 static bool is_end(const struct answer_run *a, uint32_t id)
 {
-    const struct sp_package_info *info = &a->job->request.model->generation->info;
+    const struct sp_package_info *info = &a->job->request.model->loaded->info;
 
     for (size_t i = 0; i < a->request.n_end_ids; i++)
         if (a->request.end_ids[i] == id) return true;
@@ -181,7 +181,7 @@ static bool is_end(const struct answer_run *a, uint32_t id)
 
 static enum sp_status keep_token(struct answer_run *a, const struct sp_token *token)
 {
-    const struct sp_package *package = a->job->request.model->generation->package;
+    const struct sp_package *package = a->job->request.model->loaded->package;
     struct sp_serve_logprob *t;
     enum sp_status st = sp_grow(&a->tokens, &a->cap_tokens, a->n_tokens + 1, sizeof *t, NULL);
 
@@ -378,7 +378,7 @@ static enum sp_status read_echo(struct answer_run *a, const struct sp_serve_prom
     enum sp_status st;
 
     if (from->text) return sp_strbuf_append(&a->echo, from->text, from->size, err);
-    st = sp_package_decode(request->model->generation->package, prompt->ids, prompt->n_ids, false,
+    st = sp_package_decode(request->model->loaded->package, prompt->ids, prompt->n_ids, false,
                            &text, &size, err);
     if (!st) st = sp_strbuf_append(&a->echo, text, size, err);
     free(text);
@@ -409,7 +409,7 @@ static enum sp_status echo_prompt(struct answer_run *a, struct sp_session *sessi
     return SP_OK;
 }
 
-static enum sp_status generate(struct answer_run *a, const struct sp_generation *g,
+static enum sp_status generate(struct answer_run *a, const struct sp_loaded_model *loaded,
                                const struct sp_serve_prompt *prompt, struct sp_err *err)
 {
     const struct sp_serve_request *request = &a->job->request;
@@ -418,11 +418,12 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
     enum sp_status st;
 
     if ((st = open_reader(a, prompt->rendered, err))) return st;
-    sp_generation_request(&a->request, &sampling, end_ids, g, &request->settings, &prompt->raw);
+    sp_loaded_model_request(&a->request, &sampling, end_ids, loaded, &request->settings,
+                            &prompt->raw);
     if (request->suffix && request->n_prompts) {
-        memcpy(end_ids + a->request.n_end_ids, g->infill.ends,
-               g->infill.n_ends * sizeof *g->infill.ends);
-        a->request.n_end_ids += g->infill.n_ends;
+        memcpy(end_ids + a->request.n_end_ids, loaded->infill.ends,
+               loaded->infill.n_ends * sizeof *loaded->infill.ends);
+        a->request.n_end_ids += loaded->infill.n_ends;
     }
     if (request->prompt_only) a->request.max_tokens = 1;
     a->request.grammar = request->grammar;
@@ -436,14 +437,14 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
     a->request.text = on_text;
     a->request.special = on_special;
     a->response.n_prompt = prompt->n_ids;
-    a->response.n_reused = sp_session_match_prefix(g->session, prompt->ids, prompt->n_ids);
-    if (request->echo && (st = echo_prompt(a, g->session, prompt, err))) return st;
+    a->response.n_reused = sp_session_match_prefix(loaded->session, prompt->ids, prompt->n_ids);
+    if (request->echo && (st = echo_prompt(a, loaded->session, prompt, err))) return st;
     if (request->echo && request->prompt_only) {
         a->result.stop = SP_STOP_LENGTH;
         a->result.n_prompt = prompt->n_ids;
         return SP_OK;
     }
-    st = sp_session_generate(g->session, &a->request, &a->result, err);
+    st = sp_session_generate(loaded->session, &a->request, &a->result, err);
     if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
     if (!st && request->echo)
@@ -465,10 +466,11 @@ static void report_failure(struct answer_run *a, const struct sp_err *err)
 }
 
 /* A prompt that --memory cannot hold even alone is refused for good. */
-static enum sp_status check_memory(const struct sp_serve *serve, const struct sp_generation *g,
-                                   size_t n, struct sp_err *err)
+static enum sp_status check_memory(const struct sp_serve *serve,
+                                   const struct sp_loaded_model *loaded, size_t n,
+                                   struct sp_err *err)
 {
-    size_t want = sp_session_cache_memory_for(g->session, n);
+    size_t want = sp_session_cache_memory_for(loaded->session, n);
 
     if (serve->cache_limit == 0 || want <= serve->cache_limit) return SP_OK;
     return sp_fail(err, SP_E_USAGE,
@@ -501,7 +503,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
                                         .answer = answer,
                                         .began = job->began}};
     const struct sp_serve_model *model = job->request.model;
-    struct sp_generation g = *model->generation; /* the session is replaced below */
+    struct sp_loaded_model loaded = *model->loaded; /* the session is replaced below */
     struct sp_serve_prompt prompt = {.n_ids = 0};
     size_t which = answer / sp_serve_request_n_each(&job->request);
     struct sp_err err = {0};
@@ -511,16 +513,16 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     a.response.message = &a.message;
     if (is_abandoned(&a)) goto done;
     st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err);
-    if (!st) st = sp_generation_check_context(&g, prompt.n_ids, &err);
-    if (!st) st = check_memory(serve, &g, prompt.n_ids, &err);
+    if (!st) st = sp_loaded_model_check_context(&loaded, prompt.n_ids, &err);
+    if (!st) st = check_memory(serve, &loaded, prompt.n_ids, &err);
     if (st) {
         a.too_long = st == SP_E_USAGE;
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
-    g.session = take_session(&job->request, &prompt);
-    st = generate(&a, &g, &prompt, &err);
-    sp_session_pool_give(model->sessions, g.session);
+    loaded.session = take_session(&job->request, &prompt);
+    st = generate(&a, &loaded, &prompt, &err);
+    sp_session_pool_give(model->sessions, loaded.session);
     if (st) goto done;
     sp_serve_metrics_answer(serve->metrics, model->number, &a.result,
                             sp_seconds() - job->arrived_at);

@@ -120,7 +120,7 @@ static void write_alternative(struct sp_json_out *out, const struct sp_package *
 void sp_serve_logprobs_write(struct sp_serve_response *r, const struct sp_serve_logprob *tokens,
                              size_t n)
 {
-    const struct sp_package *package = r->request->model->generation->package;
+    const struct sp_package *package = r->request->model->loaded->package;
     struct sp_json_out *out = &r->out;
 
     for (size_t i = 0; i < n; i++) {

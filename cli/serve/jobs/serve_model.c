@@ -144,17 +144,17 @@ enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const struct 
     return st;
 }
 
-enum sp_status sp_serve_model_attach(struct sp_serve_model *out, struct sp_generation *g,
+enum sp_status sp_serve_model_attach(struct sp_serve_model *out, struct sp_loaded_model *loaded,
                                      struct sp_session_pool *sessions, struct sp_err *err)
 {
-    struct sp_serve_model m = {.given = g->name,
-                               .path = g->path,
-                               .generation = g,
+    struct sp_serve_model m = {.given = loaded->name,
+                               .path = loaded->path,
+                               .loaded = loaded,
                                .sessions = sessions,
-                               .n_context = sp_session_n_context(g->session)};
+                               .n_context = sp_session_n_context(loaded->session)};
     enum sp_status st;
 
-    snprintf(m.file.digest, sizeof m.file.digest, "%016" PRIx64, g->info.identity);
+    snprintf(m.file.digest, sizeof m.file.digest, "%016" PRIx64, loaded->info.identity);
     if (!(st = sp_serve_name_of(&m.file_name, m.given, err)))
         st = read_names(&m, &(struct sp_opt_list){0}, &(struct sp_serve_adapters){0}, err);
     if (st) sp_serve_model_release(&m);
@@ -173,24 +173,24 @@ void sp_serve_model_release(struct sp_serve_model *m)
 enum sp_status sp_serve_model_open(struct sp_serve_model *m, const struct sp_serve_model_options *o,
                                    struct sp_err *err)
 {
-    struct sp_generation *g = NULL;
+    struct sp_loaded_model *loaded = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&g, 1, sizeof *g, err))) return st;
-    m->generation = g;
-    if ((st = sp_new(&g->settings, 1, sizeof *g->settings, err))) goto done;
-    *g->settings = *o->settings;
-    g->name = m->given;
-    g->path = m->path;
-    g->adapters = o->adapters.paths;
-    g->n_adapters = o->adapters.n;
-    g->no_draft = o->no_draft;
-    if ((st = sp_generation_read(g, o->args, false, o->system, err))) goto done;
-    if (g->settings->draft_len == 0) g->no_draft = true;
-    if ((st = sp_generation_open(g, o->args, &o->backend, err))) goto done;
-    if (o->prompt_cache && (st = sp_session_load(g->session, o->prompt_cache, err))) goto done;
-    m->n_context = sp_session_n_context(g->session);
-    st = sp_session_pool_new(&m->sessions, g->session, o->n_sessions, err);
+    if ((st = sp_new(&loaded, 1, sizeof *loaded, err))) return st;
+    m->loaded = loaded;
+    if ((st = sp_new(&loaded->settings, 1, sizeof *loaded->settings, err))) goto done;
+    *loaded->settings = *o->settings;
+    loaded->name = m->given;
+    loaded->path = m->path;
+    loaded->adapters = o->adapters.paths;
+    loaded->n_adapters = o->adapters.n;
+    loaded->no_draft = o->no_draft;
+    if ((st = sp_loaded_model_read(loaded, o->args, false, o->system, err))) goto done;
+    if (loaded->settings->draft_len == 0) loaded->no_draft = true;
+    if ((st = sp_loaded_model_open(loaded, o->args, &o->backend, err))) goto done;
+    if (o->prompt_cache && (st = sp_session_load(loaded->session, o->prompt_cache, err))) goto done;
+    m->n_context = sp_session_n_context(loaded->session);
+    st = sp_session_pool_new(&m->sessions, loaded->session, o->n_sessions, err);
 done:
     if (st) sp_serve_model_close(m);
     return st;
@@ -198,15 +198,15 @@ done:
 
 void sp_serve_model_close(struct sp_serve_model *m)
 {
-    struct sp_generation *g = m->generation;
+    struct sp_loaded_model *loaded = m->loaded;
 
-    if (g == NULL) return;
+    if (loaded == NULL) return;
     sp_session_pool_free(m->sessions);
     m->sessions = NULL;
-    if (g->settings != NULL) sp_generation_close(g);
-    free(g->settings);
-    free(g);
-    m->generation = NULL;
+    if (loaded->settings != NULL) sp_loaded_model_close(loaded);
+    free(loaded->settings);
+    free(loaded);
+    m->loaded = NULL;
 }
 
 bool sp_serve_model_inserts_by(const struct sp_template *t)
@@ -220,7 +220,7 @@ bool sp_serve_model_inserts_by(const struct sp_template *t)
 enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *m, const char *key,
                                            struct sp_err *err)
 {
-    if (m->generation->infill.found) return SP_OK;
+    if (m->loaded->infill.found) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s: the tokenizer of %s has no tokens for filling a gap (fill-in-the-middle)",
                    key, m->names[0]);
@@ -252,7 +252,7 @@ const struct sp_lora *sp_serve_model_lora(const struct sp_serve_model *m, const 
 {
     size_t i = name ? find_name(m, name) : SIZE_MAX, n_own = m->n_names - m->n_adapters;
 
-    return i == SIZE_MAX || i < n_own ? m->generation->lora : m->generation->loras[i - n_own];
+    return i == SIZE_MAX || i < n_own ? m->loaded->lora : m->loaded->loras[i - n_own];
 }
 
 enum sp_status sp_serve_model_check_base(const struct sp_serve_model *m, const char *name,

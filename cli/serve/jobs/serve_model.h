@@ -3,7 +3,7 @@
 #define SP_CLI_SERVE_JOBS_SERVE_MODEL_H
 
 #include "cli/base/pack_facts.h"
-#include "cli/chat/generation.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/chat/session_pool.h"
 #include "cli/serve/jobs/serve_adapters.h"
 #include "cli/serve/jobs/serve_folder.h"
@@ -13,7 +13,7 @@
 /* The use of a model, which belongs to sp_serve_models. */
 struct sp_serve_use {
     size_t n_users;    /* requests that keep the model open */
-    bool is_open;      /* `generation` and `sessions` are set */
+    bool is_open;      /* `loaded` and `sessions` are set */
     bool is_changing;  /* a thread opens or closes the model */
     double keep_alive; /* seconds that it stays open without users; negative: no limit */
     double expires_at; /* when it is closed if it has no users, seconds of sp_seconds */
@@ -45,7 +45,7 @@ struct sp_serve_model {
     struct sp_serve_file file;        /* as it was when the model was opened last */
     struct sp_serve_use use;
     /* The following fields are set while the model is open. */
-    struct sp_generation *generation; /* owned, with its settings */
+    struct sp_loaded_model *loaded;   /* owned, with its settings */
     struct sp_session_pool *sessions; /* owned */
     size_t n_context;                 /* context length of a session */
 };
@@ -79,9 +79,9 @@ SP_MUST_CHECK enum sp_status sp_serve_model_describe(struct sp_serve_model *out,
                                                      const struct sp_serve_model_options *options,
                                                      struct sp_err *err);
 /* Describes the model of an open package by its name and digest alone; it is not closed by
- * sp_serve_model_close. generation, sessions: borrowed. */
+ * sp_serve_model_close. loaded, sessions: borrowed. */
 SP_MUST_CHECK enum sp_status sp_serve_model_attach(struct sp_serve_model *out,
-                                                   struct sp_generation *generation,
+                                                   struct sp_loaded_model *loaded,
                                                    struct sp_session_pool *sessions,
                                                    struct sp_err *err);
 /* Releases a closed model. */

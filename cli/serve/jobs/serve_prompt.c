@@ -40,7 +40,7 @@ static enum sp_status print(const char **out, struct chat_request *r, const stru
 }
 
 static enum sp_status fill(struct chat_request *r, const struct sp_serve_request *request,
-                           const struct sp_generation *g, struct sp_err *err)
+                           const struct sp_loaded_model *loaded, struct sp_err *err)
 {
     struct sp_chat_request *to = &r->request;
     enum sp_status st;
@@ -59,11 +59,11 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .function = request->function,
         .one_call = request->one_call,
         .end_ids = r->stop_ids,
-        .n_end_ids = sp_prompt_stop_ids(r->stop_ids, g->package, &request->settings),
-        .ignore_eos = g->ignore_eos,
-        .max_tokens = g->info.max_positions,
+        .n_end_ids = sp_prompt_stop_ids(r->stop_ids, loaded->package, &request->settings),
+        .ignore_eos = loaded->ignore_eos,
+        .max_tokens = loaded->info.max_positions,
     };
-    if (request->template || g->conversation.chat_info.can_limit_reasoning)
+    if (request->template || loaded->conversation.chat_info.can_limit_reasoning)
         sp_prompt_limit_reasoning(to, &request->settings);
     if ((st = print(&to->messages, r, request->messages, err)) ||
         (st = print(&to->tools, r, request->tools, err)) ||
@@ -81,7 +81,7 @@ static enum sp_status fill_alone(struct chat_request *r, const struct sp_serve *
     enum sp_status st;
 
     pthread_mutex_lock(serve->json_lock);
-    st = fill(r, request, request->model->generation, err);
+    st = fill(r, request, request->model->loaded, err);
     pthread_mutex_unlock(serve->json_lock);
     return st;
 }
@@ -90,14 +90,14 @@ static enum sp_status fill_alone(struct chat_request *r, const struct sp_serve *
 static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
                                 const struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_generation *g = request->model->generation;
+    const struct sp_loaded_model *loaded = request->model->loaded;
     const struct sp_chat_options options = {.size = sizeof options,
                                             .chat_template = request->template};
     enum sp_status st;
 
-    *out = g->conversation.chat;
+    *out = loaded->conversation.chat;
     if (request->template == NULL) return SP_OK;
-    if ((st = sp_chat_open(&p->chat, g->package, &options, err))) return st;
+    if ((st = sp_chat_open(&p->chat, loaded->package, &options, err))) return st;
     *out = p->chat;
     return SP_OK;
 }
@@ -140,15 +140,15 @@ static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
  */
 
 static enum sp_status read_raw(struct sp_serve_prompt *p, const struct sp_serve_raw_prompt *from,
-                               const struct sp_generation *g, struct sp_err *err)
+                               const struct sp_loaded_model *loaded, struct sp_err *err)
 {
-    const struct sp_tokenizer *tokenizer = sp_package_tokenizer(g->package);
+    const struct sp_tokenizer *tokenizer = sp_package_tokenizer(loaded->package);
     enum sp_status st;
 
     if (from->text != NULL) {
         size_t n = tokenizer ? sp_tokenizer_min_tokens(tokenizer, from->size) : 0;
-        if (n > g->info.max_positions) return sp_generation_check_context(g, n, err);
-        st = sp_prompt_raw(&p->raw, g->package, from->text, from->size, true, err);
+        if (n > loaded->info.max_positions) return sp_loaded_model_check_context(loaded, n, err);
+        st = sp_prompt_raw(&p->raw, loaded->package, from->text, from->size, true, err);
         if (st) return st;
     } else {
         if ((st = sp_new(&p->raw.at, from->ids.n, sizeof *p->raw.at, err))) return st;
@@ -183,7 +183,7 @@ static size_t most_tokens(const struct sp_serve_request *request)
 static enum sp_status read_gap(struct sp_serve_prompt *p, const struct sp_serve_request *request,
                                size_t which, struct sp_err *err)
 {
-    const struct sp_generation *g = request->model->generation;
+    const struct sp_loaded_model *loaded = request->model->loaded;
     const struct sp_serve_raw_prompt *before = &request->prompts[which];
     struct sp_infill_gap gap = {
         .prefix = {before->text, before->size},
@@ -202,7 +202,8 @@ static enum sp_status read_gap(struct sp_serve_prompt *p, const struct sp_serve_
         extra[i].text = text_of(sp_json_get(at, "text"));
     }
     gap.extra = extra;
-    st = sp_infill_prompt(&p->raw, &g->infill, sp_package_tokenizer(g->package), &gap, err);
+    st = sp_infill_prompt(&p->raw, &loaded->infill, sp_package_tokenizer(loaded->package), &gap,
+                          err);
     free(extra);
     p->ids = p->raw.at;
     p->n_ids = p->raw.n;
@@ -231,7 +232,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
                                     const struct sp_serve_request *request, size_t which,
                                     struct sp_err *err)
 {
-    const struct sp_generation *g = request->model->generation;
+    const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
@@ -242,7 +243,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
     } else if (request->suffix) {
         st = read_gap(&p, request, which, err);
     } else {
-        st = read_raw(&p, &request->prompts[which], g, err);
+        st = read_raw(&p, &request->prompts[which], loaded, err);
     }
     if (st) {
         sp_serve_prompt_release(&p);
@@ -255,7 +256,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                      const struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_generation *g = request->model->generation;
+    const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
@@ -264,7 +265,7 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
         st = count(n_tokens, &p, serve, request, err);
         unlock_own_template(serve, request);
     } else {
-        st = read_raw(&p, &request->prompts[0], g, err);
+        st = read_raw(&p, &request->prompts[0], loaded, err);
         *n_tokens = p.n_ids;
     }
     sp_serve_prompt_release(&p);

@@ -47,7 +47,7 @@ static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_
 /* A request for reasoning of a model without it is refused, as ollama does. */
 static enum sp_status check_reasons(const struct sp_serve_request *request, struct sp_err *err)
 {
-    if (!sp_serve_lacks_reasoning(request, &request->model->generation->conversation)) return SP_OK;
+    if (!sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "\"%s\" does not support thinking",
                    request->model->names[0]);
 }
@@ -72,7 +72,7 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
                                        err)) ||
         (st = sp_request_settings_read(&request->settings, options, sp_request_length_settings,
                                        err)) ||
-        (st = sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
+        (st = sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation,
                                              options, "reasoning_budget", err)) ||
         (st = sp_request_settings_read_breakers(&request->settings, options, err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(options, "stop"),
@@ -85,7 +85,7 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
 
 static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->generation->conversation;
+    const struct sp_conversation *c = &request->model->loaded->conversation;
     enum sp_status st;
 
     if ((st = read_common(request, err))) return st;
@@ -151,7 +151,7 @@ static enum sp_status read_template(struct sp_serve_request *request, const stru
 
 static enum sp_status read_generate(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->generation->conversation;
+    const struct sp_conversation *c = &request->model->loaded->conversation;
     const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
     bool raw = false;
     enum sp_status st;

@@ -16,8 +16,8 @@ static enum sp_status read_entry(struct sp_serve_request *request, const struct 
         return sp_fail(err, SP_E_INPUT, "expected an object with id and scale");
     if (model->n_adapters == 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s",
-                       model->generation->lora ? "all requests use the adapter of --adapter"
-                                               : "the server has no adapters (--adapter)");
+                       model->loaded->lora ? "all requests use the adapter of --adapter"
+                                           : "the server has no adapters (--adapter)");
     }
     if ((st = sp_json_get_i64(entry, "id", 0, (int64_t)model->n_adapters - 1, &id, err)) ||
         (st = sp_json_get_double(entry, "scale", -MOST_SCALE, MOST_SCALE, &scale, err)))
@@ -27,7 +27,7 @@ static enum sp_status read_entry(struct sp_serve_request *request, const struct 
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "adapters are not added to each other, expected one scale other than 0");
     }
-    request->lora = model->generation->loras[id];
+    request->lora = model->loaded->loras[id];
     request->lora_scale = (float)scale;
     return SP_OK;
 }

@@ -118,7 +118,7 @@ enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request, str
 static enum sp_status check_reasons(struct sp_serve_request *request, const char *key,
                                     struct sp_err *err)
 {
-    if (!sp_serve_lacks_reasoning(request, &request->model->generation->conversation)) return SP_OK;
+    if (!sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) return SP_OK;
     sp_serve_fault_set(&request->fault, "unsupported_parameter", "%s", key);
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s is not supported with %s, whose chat template has no reasoning", key,
@@ -145,8 +145,8 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     }
     request->is_think_set = true;
     request->think = n > 0;
-    return sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
-                                          object, key, err);
+    return sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation, object,
+                                          key, err);
 }
 
 /* Reads the most tokens of reasoning by the names that llama-server and vLLM have for it. */
@@ -164,7 +164,7 @@ static enum sp_status read_reasoning_budget(struct sp_serve_request *request,
 enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
                                               struct sp_err *err)
 {
-    if (request->model->generation->conversation.template != NULL) return SP_OK;
+    if (request->model->loaded->conversation.template != NULL) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s has no chat template: use /v1/completions, which needs none",
                    request->model->names[0]);
@@ -172,7 +172,7 @@ enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *req
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->generation->conversation;
+    const struct sp_conversation *c = &request->model->loaded->conversation;
     int64_t n_top = 0;
     enum sp_status st;
 

@@ -45,7 +45,7 @@ static void write_alternatives(struct sp_serve_response *r, const struct sp_serv
 
     sp_json_out_begin(&r->out, NULL, '{');
     for (size_t k = 0; k < t->n_top; k++) {
-        const struct sp_package *package = r->request->model->generation->package;
+        const struct sp_package *package = r->request->model->loaded->package;
         bool sent = sp_serve_logprob_bytes(&texts[k], &size, package, t->top[k].id) != SP_OK;
         for (size_t i = 0; i < k && !sent; i++)
             sent = texts[i] && strcmp(texts[i], texts[k]) == 0;

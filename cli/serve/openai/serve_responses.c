@@ -149,7 +149,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
         (st = sp_serve_responses_read_tools(request, err)) ||
         (st = sp_serve_responses_read_input(&messages, request->body, &request->fault, err)))
         return st;
-    st = sp_serve_read_messages(request, &request->model->generation->conversation, messages, err);
+    st = sp_serve_read_messages(request, &request->model->loaded->conversation, messages, err);
     sp_json_free(messages);
     return st;
 }

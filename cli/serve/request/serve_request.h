@@ -5,7 +5,7 @@
 #ifndef SP_CLI_SERVE_REQUEST_SERVE_REQUEST_H
 #define SP_CLI_SERVE_REQUEST_SERVE_REQUEST_H
 
-#include "cli/chat/generation.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/chat/request_settings.h"
 #include "format/base/strbuf.h"
 
