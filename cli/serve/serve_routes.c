@@ -1,9 +1,9 @@
 /* Maps the paths of the APIs to the functions that handle their requests. */
 #include "cli/serve/serve_routes.h"
-#include "cli/serve/serve_direct.h"
+#include "cli/serve/handlers.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_page.h"
-#include "cli/serve/serve_text.h"
+#include "cli/serve/handlers_generate.h"
 #include "format/base/clock.h"
 #include "format/base/spelling.h"
 
@@ -15,56 +15,56 @@ static const struct route {
     const char *path;   /* a path; with a slash at its end: the prefix of longer paths */
     void (*answer)(struct sp_exchange *x);
 } routes[] = {
-    {"GET", "/", sp_serve_answer_root},
-    {"GET", "/page.css", sp_serve_answer_page},
-    {"GET", "/elements.js", sp_serve_answer_page},
-    {"GET", "/markdown_inline.js", sp_serve_answer_page},
-    {"GET", "/markdown.js", sp_serve_answer_page},
-    {"GET", "/page.js", sp_serve_answer_page},
-    {"GET", "/health", sp_serve_answer_health},
-    {"GET", "/ready", sp_serve_answer_ready},
-    {"GET", "/metrics", sp_serve_answer_metrics},
-    {"GET", "/props", sp_serve_answer_props},
-    {"GET", "/slots", sp_serve_answer_slots},
-    {"GET", "/lora-adapters", sp_serve_answer_lora_adapters},
-    {"POST", "/lora-adapters", sp_serve_answer_lora_scales},
-    {"POST", "/tokenize", sp_serve_answer_tokenize},
-    {"POST", "/detokenize", sp_serve_answer_detokenize},
-    {"POST", "/apply-template", sp_serve_answer_apply_template},
-    {"POST", "/infill", sp_serve_answer_infill},
-    {"GET", "/v1/models", sp_serve_answer_models},
-    {"GET", "/v1/models/", sp_serve_answer_model},
-    {"POST", "/v1/messages", sp_serve_answer_anthropic},
-    {"POST", "/v1/messages/count_tokens", sp_serve_answer_count_tokens},
-    {NULL, "/v1/messages/batches", sp_serve_answer_missing},
-    {NULL, "/v1/messages/batches/", sp_serve_answer_missing},
-    {NULL, "/v1/complete", sp_serve_answer_missing},
-    {"POST", "/v1/chat/completions", sp_serve_answer_openai_chat},
-    {"POST", "/v1/completions", sp_serve_answer_openai_text},
-    {"POST", "/v1/responses", sp_serve_answer_openai_responses},
-    {NULL, "/v1/responses/", sp_serve_answer_missing},
-    {"POST", "/v1/embeddings", sp_serve_answer_openai_embeddings},
-    {"POST", "/v1/rerank", sp_serve_answer_rerank},
-    {"POST", "/v1/reranking", sp_serve_answer_rerank},
-    {"POST", "/v2/rerank", sp_serve_answer_rerank},
-    {NULL, "/v1/images/", sp_serve_answer_missing},
-    {NULL, "/v1/audio/", sp_serve_answer_missing},
-    {NULL, "/v1/moderations", sp_serve_answer_missing},
-    {NULL, "/v1/files", sp_serve_answer_missing},
-    {"GET", "/api/version", sp_serve_answer_version},
-    {"GET", "/api/tags", sp_serve_answer_tags},
-    {"GET", "/api/ps", sp_serve_answer_open_models},
-    {"POST", "/api/show", sp_serve_answer_show},
-    {"POST", "/api/chat", sp_serve_answer_ollama_chat},
-    {"POST", "/api/generate", sp_serve_answer_ollama_text},
-    {"POST", "/api/embed", sp_serve_answer_ollama_embed},
-    {"POST", "/api/embeddings", sp_serve_answer_ollama_embeddings},
-    {NULL, "/api/pull", sp_serve_answer_missing},
-    {NULL, "/api/push", sp_serve_answer_missing},
-    {NULL, "/api/create", sp_serve_answer_missing},
-    {NULL, "/api/copy", sp_serve_answer_missing},
-    {NULL, "/api/delete", sp_serve_answer_missing},
-    {NULL, "/api/blobs/", sp_serve_answer_missing},
+    {"GET", "/", sp_handle_root},
+    {"GET", "/page.css", sp_handle_page},
+    {"GET", "/elements.js", sp_handle_page},
+    {"GET", "/markdown_inline.js", sp_handle_page},
+    {"GET", "/markdown.js", sp_handle_page},
+    {"GET", "/page.js", sp_handle_page},
+    {"GET", "/health", sp_handle_health},
+    {"GET", "/ready", sp_handle_ready},
+    {"GET", "/metrics", sp_handle_metrics},
+    {"GET", "/props", sp_handle_props},
+    {"GET", "/slots", sp_handle_slots},
+    {"GET", "/lora-adapters", sp_handle_lora_adapters},
+    {"POST", "/lora-adapters", sp_handle_lora_scales},
+    {"POST", "/tokenize", sp_handle_tokenize},
+    {"POST", "/detokenize", sp_handle_detokenize},
+    {"POST", "/apply-template", sp_handle_apply_template},
+    {"POST", "/infill", sp_handle_infill},
+    {"GET", "/v1/models", sp_handle_models},
+    {"GET", "/v1/models/", sp_handle_model},
+    {"POST", "/v1/messages", sp_handle_anthropic},
+    {"POST", "/v1/messages/count_tokens", sp_handle_count_tokens},
+    {NULL, "/v1/messages/batches", sp_handle_missing},
+    {NULL, "/v1/messages/batches/", sp_handle_missing},
+    {NULL, "/v1/complete", sp_handle_missing},
+    {"POST", "/v1/chat/completions", sp_handle_openai_chat},
+    {"POST", "/v1/completions", sp_handle_openai_text},
+    {"POST", "/v1/responses", sp_handle_openai_responses},
+    {NULL, "/v1/responses/", sp_handle_missing},
+    {"POST", "/v1/embeddings", sp_handle_openai_embeddings},
+    {"POST", "/v1/rerank", sp_handle_rerank},
+    {"POST", "/v1/reranking", sp_handle_rerank},
+    {"POST", "/v2/rerank", sp_handle_rerank},
+    {NULL, "/v1/images/", sp_handle_missing},
+    {NULL, "/v1/audio/", sp_handle_missing},
+    {NULL, "/v1/moderations", sp_handle_missing},
+    {NULL, "/v1/files", sp_handle_missing},
+    {"GET", "/api/version", sp_handle_version},
+    {"GET", "/api/tags", sp_handle_tags},
+    {"GET", "/api/ps", sp_handle_open_models},
+    {"POST", "/api/show", sp_handle_show},
+    {"POST", "/api/chat", sp_handle_ollama_chat},
+    {"POST", "/api/generate", sp_handle_ollama_text},
+    {"POST", "/api/embed", sp_handle_ollama_embed},
+    {"POST", "/api/embeddings", sp_handle_ollama_embeddings},
+    {NULL, "/api/pull", sp_handle_missing},
+    {NULL, "/api/push", sp_handle_missing},
+    {NULL, "/api/create", sp_handle_missing},
+    {NULL, "/api/copy", sp_handle_missing},
+    {NULL, "/api/delete", sp_handle_missing},
+    {NULL, "/api/blobs/", sp_handle_missing},
 };
 
 static bool matches(const struct route *route, const char *path)
@@ -110,7 +110,7 @@ static const char *nearest(const char *path)
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const struct route *route = &routes[i];
         bool is_prefix = route->path[strlen(route->path) - 1] == '/';
-        if (!is_prefix && route->answer != sp_serve_answer_missing)
+        if (!is_prefix && route->answer != sp_handle_missing)
             near = sp_nearer(near, route->path, path);
     }
     return near;

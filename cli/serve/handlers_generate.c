@@ -1,4 +1,4 @@
-#include "cli/serve/serve_text.h"
+#include "cli/serve/handlers_generate.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/anthropic/serve_anthropic_out.h"
 #include "cli/serve/jobs/serve_job.h"
@@ -150,7 +150,7 @@ static void answer(struct sp_exchange *x, const struct sp_serve_api *api)
     if (read_job(x, api) && sp_exchange_open_model(x)) generate(x, api);
 }
 
-void sp_serve_answer_anthropic(struct sp_exchange *x)
+void sp_handle_anthropic(struct sp_exchange *x)
 {
     static const char sentence[] = "thread: conversations are not stored";
     const struct sp_json *body = read_job(x, &sp_serve_anthropic);
@@ -166,22 +166,22 @@ void sp_serve_answer_anthropic(struct sp_exchange *x)
     sp_exchange_note(x, sentence);
 }
 
-void sp_serve_answer_openai_chat(struct sp_exchange *x)
+void sp_handle_openai_chat(struct sp_exchange *x)
 {
     answer(x, &sp_serve_openai_chat);
 }
 
-void sp_serve_answer_openai_text(struct sp_exchange *x)
+void sp_handle_openai_text(struct sp_exchange *x)
 {
     answer(x, &sp_serve_openai_text);
 }
 
-void sp_serve_answer_infill(struct sp_exchange *x)
+void sp_handle_infill(struct sp_exchange *x)
 {
     answer(x, &sp_serve_infill);
 }
 
-void sp_serve_answer_openai_responses(struct sp_exchange *x)
+void sp_handle_openai_responses(struct sp_exchange *x)
 {
     answer(x, &sp_serve_responses);
 }
@@ -213,12 +213,12 @@ static void ollama(struct sp_exchange *x, bool chat)
         generate(x, api);
 }
 
-void sp_serve_answer_ollama_chat(struct sp_exchange *x)
+void sp_handle_ollama_chat(struct sp_exchange *x)
 {
     ollama(x, true);
 }
 
-void sp_serve_answer_ollama_text(struct sp_exchange *x)
+void sp_handle_ollama_text(struct sp_exchange *x)
 {
     ollama(x, false);
 }

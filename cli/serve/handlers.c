@@ -1,4 +1,4 @@
-#include "cli/serve/serve_direct.h"
+#include "cli/serve/handlers.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_prompt.h"
@@ -19,7 +19,7 @@ static void write_plain_text(struct sp_exchange *x, const char *text)
 }
 
 /* Answers with the file of the page that the path names. */
-void sp_serve_answer_page(struct sp_exchange *x)
+void sp_handle_page(struct sp_exchange *x)
 {
     const struct sp_page_file *file = sp_page_files;
 
@@ -32,12 +32,12 @@ void sp_serve_answer_page(struct sp_exchange *x)
 
 /* Answers a browser with the page, and other clients, which ask whether the server is alive, with a
  * sentence. */
-void sp_serve_answer_root(struct sp_exchange *x)
+void sp_handle_root(struct sp_exchange *x)
 {
     const char *accept = sp_http_header(x->request->connection, "Accept");
 
     if (accept && strstr(accept, "text/html"))
-        sp_serve_answer_page(x);
+        sp_handle_page(x);
     else
         write_plain_text(x, "spectool is running");
 }
@@ -55,7 +55,7 @@ static void close_object(struct sp_exchange *x)
     sp_exchange_close_body(x, 200);
 }
 
-void sp_serve_answer_health(struct sp_exchange *x)
+void sp_handle_health(struct sp_exchange *x)
 {
     if (!open_object(x)) return;
     sp_json_out_text(&x->out, "status", "ok");
@@ -63,7 +63,7 @@ void sp_serve_answer_health(struct sp_exchange *x)
 }
 
 /* Readiness: whether the server would accept a request for text now. */
-void sp_serve_answer_ready(struct sp_exchange *x)
+void sp_handle_ready(struct sp_exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
@@ -75,7 +75,7 @@ void sp_serve_answer_ready(struct sp_exchange *x)
     sp_exchange_close_body(x, load.full ? 503 : 200);
 }
 
-void sp_serve_answer_metrics(struct sp_exchange *x)
+void sp_handle_metrics(struct sp_exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
     const struct sp_serve_state state = {
@@ -102,7 +102,7 @@ static bool find_model_argument(struct sp_exchange *x)
     return sp_exchange_find_model(x, sp_http_argument(x->request->connection, "model"));
 }
 
-void sp_serve_answer_props(struct sp_exchange *x)
+void sp_handle_props(struct sp_exchange *x)
 {
     if (!find_model_argument(x) || !sp_exchange_acquire_model(x, x->serve->keep_alive) ||
         !open_object(x))
@@ -112,7 +112,7 @@ void sp_serve_answer_props(struct sp_exchange *x)
 }
 
 /* With fail_on_no_slot the status says whether a session is free. */
-void sp_serve_answer_slots(struct sp_exchange *x)
+void sp_handle_slots(struct sp_exchange *x)
 {
     const char *fail = sp_http_argument(x->request->connection, "fail_on_no_slot");
     size_t n_free;
@@ -122,7 +122,7 @@ void sp_serve_answer_slots(struct sp_exchange *x)
     sp_exchange_close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
 }
 
-void sp_serve_answer_lora_adapters(struct sp_exchange *x)
+void sp_handle_lora_adapters(struct sp_exchange *x)
 {
     if (!find_model_argument(x) || !sp_exchange_open_body(x)) return;
     sp_serve_lora_list(&x->out, x->model);
@@ -130,7 +130,7 @@ void sp_serve_answer_lora_adapters(struct sp_exchange *x)
 }
 
 /* Scales that hold for all later requests would make their answers depend on other clients. */
-void sp_serve_answer_lora_scales(struct sp_exchange *x)
+void sp_handle_lora_scales(struct sp_exchange *x)
 {
     sp_exchange_refuse(x, 501,
                        "scales of adapters are set by each request: by its member lora, or by the "
@@ -202,37 +202,37 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn,
     sp_serve_request_release(&request);
 }
 
-void sp_serve_answer_openai_embeddings(struct sp_exchange *x)
+void sp_handle_openai_embeddings(struct sp_exchange *x)
 {
     embed_with(x, sp_serve_openai_embeddings, &sp_serve_embeddings_members);
 }
 
-void sp_serve_answer_ollama_embed(struct sp_exchange *x)
+void sp_handle_ollama_embed(struct sp_exchange *x)
 {
     embed_with(x, sp_serve_ollama_embed, &sp_serve_ollama_embed_members);
 }
 
-void sp_serve_answer_ollama_embeddings(struct sp_exchange *x)
+void sp_handle_ollama_embeddings(struct sp_exchange *x)
 {
     embed_with(x, sp_serve_ollama_embeddings, &sp_serve_ollama_embed_members);
 }
 
-void sp_serve_answer_rerank(struct sp_exchange *x)
+void sp_handle_rerank(struct sp_exchange *x)
 {
     embed_with(x, sp_serve_rerank, &sp_serve_rerank_members);
 }
 
-void sp_serve_answer_tokenize(struct sp_exchange *x)
+void sp_handle_tokenize(struct sp_exchange *x)
 {
     write_members(x, &sp_serve_tokenize_members, sp_serve_tokenize);
 }
 
-void sp_serve_answer_detokenize(struct sp_exchange *x)
+void sp_handle_detokenize(struct sp_exchange *x)
 {
     write_members(x, &sp_serve_detokenize_members, sp_serve_detokenize);
 }
 
-void sp_serve_answer_apply_template(struct sp_exchange *x)
+void sp_handle_apply_template(struct sp_exchange *x)
 {
     write_members(x, &sp_serve_chat_members, sp_serve_apply_template);
 }
@@ -241,7 +241,7 @@ void sp_serve_answer_apply_template(struct sp_exchange *x)
  * calls in streams (0.8) and structured output (0.5). */
 static const char ollama_version[] = "0.9.0";
 
-void sp_serve_answer_version(struct sp_exchange *x)
+void sp_handle_version(struct sp_exchange *x)
 {
     if (!open_object(x)) return;
     sp_json_out_text(&x->out, "version", ollama_version);
@@ -261,17 +261,17 @@ static void write_list(struct sp_exchange *x,
     close_object(x);
 }
 
-void sp_serve_answer_tags(struct sp_exchange *x)
+void sp_handle_tags(struct sp_exchange *x)
 {
     write_list(x, sp_serve_model_tags);
 }
 
-void sp_serve_answer_open_models(struct sp_exchange *x)
+void sp_handle_open_models(struct sp_exchange *x)
 {
     write_list(x, sp_serve_model_open_list);
 }
 
-void sp_serve_answer_show(struct sp_exchange *x)
+void sp_handle_show(struct sp_exchange *x)
 {
     if (!sp_exchange_read_body(x, &sp_serve_ollama_show_members) || !open_object(x)) return;
     sp_serve_models_lock(x->serve->models);
@@ -280,14 +280,14 @@ void sp_serve_answer_show(struct sp_exchange *x)
     close_object(x);
 }
 
-void sp_serve_answer_models(struct sp_exchange *x)
+void sp_handle_models(struct sp_exchange *x)
 {
     write_list(x,
                sp_exchange_is_anthropic(x) ? sp_serve_model_anthropic_list : sp_serve_model_list);
 }
 
 /* Handles GET /v1/models/NAME. */
-void sp_serve_answer_model(struct sp_exchange *x)
+void sp_handle_model(struct sp_exchange *x)
 {
     const char *name = x->path + strlen("/v1/models/");
 
@@ -303,7 +303,7 @@ void sp_serve_answer_model(struct sp_exchange *x)
 }
 
 /* Handles the request for the number of tokens of a conversation's prompt. */
-void sp_serve_answer_count_tokens(struct sp_exchange *x)
+void sp_handle_count_tokens(struct sp_exchange *x)
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_err err = {0};
@@ -325,7 +325,7 @@ void sp_serve_answer_count_tokens(struct sp_exchange *x)
 }
 
 /* Handles paths of the APIs that one packed file cannot serve. */
-void sp_serve_answer_missing(struct sp_exchange *x)
+void sp_handle_missing(struct sp_exchange *x)
 {
     char sentence[160];
 
