@@ -8,6 +8,7 @@
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/temp_file.h"
+#include "cli/base/signals.h"
 #include "convert/create/synthetic.h"
 #include "convert/create/synthetic_shapes.h"
 

@@ -7,6 +7,7 @@
 #include "cli/base/input_text.h"
 #include "cli/base/note.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/chat/prompt.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"

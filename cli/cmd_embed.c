@@ -9,6 +9,7 @@
 #include "cli/base/lines.h"
 #include "cli/base/npy.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "format/base/atomic_file.h"
 #include "format/base/mem.h"
 

@@ -8,6 +8,7 @@
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/base/word_wrap.h"
 #include "cli/chat/prompt.h"
 #include "cli/base/temp_file.h"

@@ -5,7 +5,7 @@
 #include "cli/base/ids.h"
 #include "cli/base/lora_file.h"
 #include "cli/base/npy.h"
-#include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "format/base/atomic_file.h"
 #include "format/base/mem.h"
 

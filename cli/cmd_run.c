@@ -7,6 +7,7 @@
 #include "cli/chat/repl.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/chat/prompt_cache.h"
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"

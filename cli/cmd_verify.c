@@ -6,6 +6,7 @@
 #include "cli/lossless.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "convert/create/pairing_record.h"
 #include "format/packfile.h"
 #include "format/receipts.h"

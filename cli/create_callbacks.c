@@ -1,6 +1,7 @@
 #include "cli/base/note.h"
 #include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
+#include "cli/base/signals.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 

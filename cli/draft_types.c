@@ -3,6 +3,7 @@
 #include "cli/base/temp_file.h"
 #include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
+#include "cli/base/signals.h"
 #include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"

@@ -3,6 +3,7 @@
 #include "cli/chat/response_format.h"
 #include "cli/base/note.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/base/word_wrap.h"
 
 #include "format/base/mem.h"

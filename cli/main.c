@@ -2,6 +2,7 @@
  * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
 #include "cli/mpi_job.h"

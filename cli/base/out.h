@@ -1,4 +1,4 @@
-/* Output for the user: progress, tables and sizes; and the signals that end long work cleanly.
+/* Output for the user: progress, tables and sizes.
  *
  * Results go to stdout, everything else to stderr; progress is shown on terminals only. */
 #ifndef SP_CLI_BASE_OUT_H
@@ -61,22 +61,5 @@ SP_MUST_CHECK enum sp_status sp_table_add(struct sp_table *table, struct sp_err 
 /* Prints the rows that were added since the last call. */
 void sp_table_print(FILE *out, struct sp_table *table, int indent);
 void sp_table_release(struct sp_table *table);
-
-/* Makes SIGINT, SIGTERM and SIGHUP set a flag; a second one ends the program at once. A signal
- * that the caller ignores (nohup) stays ignored. */
-void sp_signals_catch(void);
-/* Makes these signals end the program at once again, for work that leaves nothing to clean up. One
- * that was caught before ends it here. */
-void sp_signals_release(void);
-bool sp_signals_caught(void);
-/* Clears a caught interrupt so that the next one is caught again; a signal that ends the program
- * (SIGTERM, SIGHUP) stays caught. */
-void sp_signals_clear(void);
-/* Makes a write beyond the file size limit fail instead of ending the program, and makes a failed
- * read of a mapped file, which was truncated or whose disk fails, end the program with an error
- * message and the exit code of SP_E_IO. */
-void sp_signals_guard_files(void);
-/* Ends the program by the caught signal, so that a shell sees it; returns if none was caught. */
-void sp_signals_resume(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli/base/lines.h"
 #include "cli/base/note.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "format/base/mem.h"
 
 #include <errno.h>

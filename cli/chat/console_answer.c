@@ -2,6 +2,7 @@
 #include "cli/base/ids.h"
 #include "cli/base/note.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/chat/repetition.h"
 #include "cli/chat/prompt_cache.h"
 #include "cli/base/word_wrap.h"

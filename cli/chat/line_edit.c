@@ -1,5 +1,6 @@
 #include "cli/chat/line_edit.h"
 #include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "format/base/mem.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * and keeps the text generated so far. A full context is reported; only with --context-full shift
  * are the oldest messages dropped. */
 #include "cli/chat/repl.h"
-#include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/base/user_folder.h"
 #include "cli/chat/repl_commands.h"
 #include "format/base/file.h"

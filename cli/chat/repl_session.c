@@ -1,5 +1,5 @@
 #include "cli/chat/repl_session.h"
-#include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/base/word_wrap.h"
 #include "format/base/clock.h"
 

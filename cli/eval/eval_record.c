@@ -2,6 +2,7 @@
 
 #include "cli/base/receipt_words.h"
 #include "cli/eval/eval_stats.h"
+#include "cli/base/signals.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
 #include "format/packfile_copy.h"

@@ -2,7 +2,7 @@
 #include "cli/serve/serve_batch.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_routes.h"
-#include "cli/base/out.h"
+#include "cli/base/signals.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * unread. */
 #define _GNU_SOURCE
 #include "cli/serve/http/serve_http.h"
-#include "cli/base/out.h"
+#include "cli/base/signals.h"
 #include "cli/serve/http/serve_connections.h"
 
 #include <errno.h>
