@@ -17,7 +17,7 @@ done
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  base <- tokenizer, modelfile, files <- config <- family <- families, weights
 #   convert: gguf <- adapter <- source <- create <- export
-#   runtime: vector, ranks <- backend <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
+#   runtime: vector, ranks <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #            template: value <- jinja, go <- template
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
@@ -28,7 +28,7 @@ numbers='runtime runtime/vector runtime/ranks runtime/backend'
 decoding='runtime runtime/vector runtime/ranks runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 templates='runtime/template/value runtime/template/jinja runtime/template/go'
 texts="$templates runtime/template runtime/chat"
-library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
+library="$formats quantize $imports $decoding runtime/speculate runtime/session runtime/measure $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
 apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
 front_ends="cli/base cli/chat cli/bench cli/eval $answering $apis cli/serve"
@@ -58,6 +58,7 @@ below() {
     runtime/speculate) below="$formats quantize $decoding" ;;
     runtime/chat) below="$formats runtime runtime/tokenizer runtime/grammar runtime/template" ;;
     runtime/session) below="$formats quantize $decoding runtime/speculate $texts" ;;
+    runtime/measure) below="$formats quantize $decoding runtime/speculate runtime/session $texts" ;;
     cli/base) below=$library ;;
     cli/chat | cli/bench | cli/eval) below="$library cli/base" ;;
     cli/serve/http) below="$library cli/base" ;;

@@ -1,4 +1,4 @@
-/* The structs behind the public handles, for the files of this folder. */
+/* The structs behind the public handles, for this folder and runtime/measure. */
 #ifndef SP_RUNTIME_SESSION_SESSION_H
 #define SP_RUNTIME_SESSION_SESSION_H
 

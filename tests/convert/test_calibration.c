@@ -8,7 +8,7 @@
 #include "quantize/float_cast.h"
 #include "quantize/gptq.h"
 #include "quantize/kernels.h"
-#include "runtime/model/rounded_matrix.h"
+#include "runtime/measure/rounded_matrix.h"
 #include "runtime/spectool.h"
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"

@@ -2,7 +2,7 @@
  * windows against the definition, and draft evaluation against rounds of generation. */
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
-#include "runtime/session/logit_score.h"
+#include "runtime/measure/logit_score.h"
 #include "runtime/session/session.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"

@@ -1,7 +1,7 @@
 /* Tests the measurement of sensitivities: divergences of rounded groups against transformers and
  * against evaluation, groups of every family, sensitivities of a record, and continuing after an
  * interruption. */
-#include "runtime/session/group_divergence.h"
+#include "runtime/measure/group_divergence.h"
 
 #include "convert/create/create.h"
 #include "format/weights/sensitivity.h"

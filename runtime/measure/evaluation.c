@@ -7,8 +7,8 @@
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"
-#include "runtime/session/logit_score.h"
-#include "runtime/session/running_stats.h"
+#include "runtime/measure/logit_score.h"
+#include "runtime/measure/running_stats.h"
 
 #include <math.h>
 #include <stdlib.h>

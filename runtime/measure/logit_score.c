@@ -1,4 +1,4 @@
-#include "runtime/session/logit_score.h"
+#include "runtime/measure/logit_score.h"
 
 #include "runtime/vector/fmath.h"
 

@@ -3,8 +3,8 @@
  *
  * A distribution p is kept as bf16, and the kept numbers, which add up to nearly 1, are what is
  * compared with. That changes a divergence by less than 1e-6. */
-#ifndef SP_RUNTIME_SESSION_OUTPUT_REFERENCE_H
-#define SP_RUNTIME_SESSION_OUTPUT_REFERENCE_H
+#ifndef SP_RUNTIME_MEASURE_OUTPUT_REFERENCE_H
+#define SP_RUNTIME_MEASURE_OUTPUT_REFERENCE_H
 
 #include "runtime/vector/vector.h"
 

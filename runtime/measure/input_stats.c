@@ -1,6 +1,6 @@
 /* Sums by input. Where they are shared, the first matrix of a set of products owns the sums of
  * their input, and the others refer to it. A matrix is identified by the address of its panels. */
-#include "runtime/model/input_stats.h"
+#include "runtime/measure/input_stats.h"
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"

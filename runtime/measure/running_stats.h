@@ -1,6 +1,6 @@
 /* Mean and variance of a stream of numbers (Welford 1962), in the order in which they come. */
-#ifndef SP_RUNTIME_SESSION_RUNNING_STATS_H
-#define SP_RUNTIME_SESSION_RUNNING_STATS_H
+#ifndef SP_RUNTIME_MEASURE_RUNNING_STATS_H
+#define SP_RUNTIME_MEASURE_RUNNING_STATS_H
 
 #include "runtime/spectool.h"
 

@@ -2,7 +2,7 @@
  * all matrices that read the norm: inputs and weights of the column are brought to the same size,
  * 2^e = sqrt(x / w), relative to the mean of all columns (the migration strength of SmoothQuant is
  * 1/2). The rows of a tensor are alike, so that a sample of them suffices. */
-#include "runtime/model/measure_smoothing.h"
+#include "runtime/measure/measure_smoothing.h"
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"

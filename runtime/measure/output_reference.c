@@ -1,4 +1,4 @@
-#include "runtime/session/output_reference.h"
+#include "runtime/measure/output_reference.h"
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"

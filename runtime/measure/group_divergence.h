@@ -4,11 +4,11 @@
  *
  * The residual stream that enters the current layer is kept for each window, so groups are measured
  * in ascending depth and the layers below are not run again. */
-#ifndef SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
-#define SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
+#ifndef SP_RUNTIME_MEASURE_GROUP_DIVERGENCE_H
+#define SP_RUNTIME_MEASURE_GROUP_DIVERGENCE_H
 
 #include "format/weights/tensor_group.h"
-#include "runtime/model/input_stats.h"
+#include "runtime/measure/input_stats.h"
 #include "runtime/session/session.h"
 
 struct sp_group_divergence; /* opaque */

@@ -1,4 +1,4 @@
-#include "runtime/model/rounded_matrix.h"
+#include "runtime/measure/rounded_matrix.h"
 
 #include "format/base/mem.h"
 

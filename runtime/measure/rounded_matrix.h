@@ -1,6 +1,6 @@
 /* Copies of matrices in a type of few bits, to measure what rounding a model's weights costs. */
-#ifndef SP_RUNTIME_MODEL_ROUNDED_MATRIX_H
-#define SP_RUNTIME_MODEL_ROUNDED_MATRIX_H
+#ifndef SP_RUNTIME_MEASURE_ROUNDED_MATRIX_H
+#define SP_RUNTIME_MEASURE_ROUNDED_MATRIX_H
 
 #include "format/base/pool.h"
 #include "quantize/codec.h"

@@ -6,7 +6,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
-#include "runtime/session/running_stats.h"
+#include "runtime/measure/running_stats.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * Everything is in double for any vocabulary: ln of the sum of e^logit is max + ln S, where S is
  * the sum of e^(logit - max) over ascending ids, with exp and log of runtime/vector/fmath.h. With
  * one order of additions and no libm, the numbers are the same on any machine. */
-#ifndef SP_RUNTIME_SESSION_LOGIT_SCORE_H
-#define SP_RUNTIME_SESSION_LOGIT_SCORE_H
+#ifndef SP_RUNTIME_MEASURE_LOGIT_SCORE_H
+#define SP_RUNTIME_MEASURE_LOGIT_SCORE_H
 
 #include "runtime/vector/vector.h"
 

@@ -8,11 +8,11 @@
  * where activations are rounded to 8 bits: the roundings of the layers above come out differently,
  * by about as much for a small change as for a large one. The two equations give s and f. Matrices
  * outside of the layers, which matter more, are rounded to q3 instead of q2. */
-#ifndef SP_RUNTIME_SESSION_MEASURE_SENSITIVITY_H
-#define SP_RUNTIME_SESSION_MEASURE_SENSITIVITY_H
+#ifndef SP_RUNTIME_MEASURE_MEASURE_SENSITIVITY_H
+#define SP_RUNTIME_MEASURE_MEASURE_SENSITIVITY_H
 
 #include "format/weights/sensitivity.h"
-#include "runtime/model/input_stats.h"
+#include "runtime/measure/input_stats.h"
 #include "runtime/session/session.h"
 
 /* Measures with the texts, callback and output path of `request`. Matrices are rounded with the

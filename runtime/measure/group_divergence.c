@@ -1,8 +1,8 @@
-#include "runtime/session/group_divergence.h"
+#include "runtime/measure/group_divergence.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/rounded_matrix.h"
-#include "runtime/session/output_reference.h"
+#include "runtime/measure/rounded_matrix.h"
+#include "runtime/measure/output_reference.h"
 
 #include <assert.h>
 #include <stdlib.h>

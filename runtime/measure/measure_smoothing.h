@@ -1,9 +1,9 @@
 /* How to smooth a model's norms (format/weights/smoothing.h), from the statistics of its inputs. */
-#ifndef SP_RUNTIME_MODEL_MEASURE_SMOOTHING_H
-#define SP_RUNTIME_MODEL_MEASURE_SMOOTHING_H
+#ifndef SP_RUNTIME_MEASURE_MEASURE_SMOOTHING_H
+#define SP_RUNTIME_MEASURE_MEASURE_SMOOTHING_H
 
 #include "format/weights/smoothing.h"
-#include "runtime/model/input_stats.h"
+#include "runtime/measure/input_stats.h"
 
 /* Adds the norms of the pack's target, which has this config, whose inputs were observed. `stats`
  * are not solved. *out is released by the caller, on failure too. */

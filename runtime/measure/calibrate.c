@@ -10,10 +10,10 @@
 #include "format/base/mem.h"
 #include "format/packfile_write.h"
 #include "quantize/gptq.h"
-#include "runtime/model/input_stats.h"
-#include "runtime/model/measure_smoothing.h"
-#include "runtime/session/group_divergence.h"
-#include "runtime/session/measure_sensitivity.h"
+#include "runtime/measure/input_stats.h"
+#include "runtime/measure/measure_smoothing.h"
+#include "runtime/measure/group_divergence.h"
+#include "runtime/measure/measure_sensitivity.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-#include "runtime/session/measure_sensitivity.h"
+#include "runtime/measure/measure_sensitivity.h"
 
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/json_write.h"
 #include "quantize/policy.h"
-#include "runtime/session/group_divergence.h"
+#include "runtime/measure/group_divergence.h"
 
 #include <stdlib.h>
 #include <string.h>

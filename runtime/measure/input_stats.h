@@ -9,8 +9,8 @@
  *
  * In a draft that predicts from the target's features a matrix may read several inputs; there every
  * matrix has sums of its own. */
-#ifndef SP_RUNTIME_MODEL_INPUT_STATS_H
-#define SP_RUNTIME_MODEL_INPUT_STATS_H
+#ifndef SP_RUNTIME_MEASURE_INPUT_STATS_H
+#define SP_RUNTIME_MEASURE_INPUT_STATS_H
 
 #include "format/packfile.h"
 #include "runtime/backend/backend.h"
