@@ -13,7 +13,6 @@
 #include "cli/chat/prompt.h"
 #include "cli/base/temp_file.h"
 #include "cli/eval/eval_print.h"
-#include "cli/eval/eval_record.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -26,7 +25,7 @@ struct options {
     struct sp_opt_list texts;
     const char *ids, *against, *draft_types;
     int64_t stride, n_windows, n_places, n_predict;
-    bool json, record;
+    bool json;
     struct sp_backend_opts backend;
 };
 
@@ -46,8 +45,6 @@ static const struct sp_opt opts[] = {
     {SP_OPT_INT, 0, "windows", NULL, "N", AT(n_windows), .min = 1, .max = 1 << 30, .shown = "all",
      .help = "Evaluate only the first N windows of each text"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the results as JSON"},
-    {SP_OPT_FLAG, 0, "record", NULL, NULL, AT(record),
-     .help = "Store the results in FILE, with the texts' names and digests; show prints them"},
     {SP_OPT_HEADING, .help = "Draft"},
     {SP_OPT_INT, 0, "places", NULL, "N", AT(n_places), .min = 0, .max = 1 << 20, .shown = "16",
      .help = "Measure drafting at N positions of each text; 0: skip"},
@@ -77,7 +74,6 @@ struct job {
     struct sp_eval eval;                           /* owned */
     enum sp_dtype draft_types[SP_DRAFT_TYPES_MAX]; /* [n_draft_types] of --draft-types */
     size_t n_draft_types;
-    struct sp_eval_record record;
     struct sp_progress progress;
     struct sp_eval_result *result; /* of the text that is being read */
     struct sp_err *err;
@@ -223,19 +219,6 @@ static bool is_checkpoint(const char *path)
     return sp_file_is_folder(path) || (len > n && strcmp(path + len - n, suffix) == 0);
 }
 
-/* Finds the digest of the reference's target, which a receipt names. */
-static enum sp_status digest_reference(struct job *job, const char *path)
-{
-    struct sp_pack *pack = NULL;
-    enum sp_status st;
-
-    if (!job->options->record) return SP_OK;
-    if ((st = sp_pack_open(&pack, path, job->err))) return st;
-    st = sp_pack_part_digest(&job->record.reference_digest, pack, SP_PART_TARGET, job->err);
-    sp_pack_close(pack);
-    return st;
-}
-
 /* Packs a checkpoint without quantization into a temporary file that stays mapped. */
 static enum sp_status open_checkpoint(struct job *job, const char *path)
 {
@@ -250,7 +233,7 @@ static enum sp_status open_checkpoint(struct job *job, const char *path)
     sp_create_attach(&create.callbacks, &listener);
     st = sp_create(NULL, &create, job->err);
     sp_progress_end(&listener.progress);
-    if (st || (st = digest_reference(job, temporary.path))) goto done;
+    if (st) goto done;
     st = sp_backend_open_package(&job->reference, temporary.path, &job->options->backend, job->err);
 done:
     sp_temp_file_remove(&temporary);
@@ -266,8 +249,7 @@ static enum sp_status open_reference(struct job *job)
     if (name == NULL) return SP_OK;
     if (is_checkpoint(name)) return open_checkpoint(job, name);
     if ((st = sp_packed_checkpoint_find(&path, name, job->command, job->err))) return st;
-    if (!(st = digest_reference(job, path)))
-        st = sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
+    st = sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
     free(path);
     return st;
 }
@@ -403,8 +385,8 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
 
 static enum sp_status check_draft_types(struct job *job, const struct sp_args *args)
 {
-    static const char *const others[] = {"against", "stride",      "windows", "num-ctx",
-                                         "record",  "draft-depth", NULL};
+    static const char *const others[] = {"against", "stride",      "windows",
+                                         "num-ctx", "draft-depth", NULL};
     const struct options *o = args->options;
 
     for (const char *const *name = others; *name; name++) {
@@ -489,7 +471,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         st = try_types(&job);
         goto done;
     }
-    if (o->record && (st = sp_eval_record_check(&job.eval, err))) goto done;
     if ((st = open_reference(&job))) goto done;
     for (size_t i = 0; i < job.eval.n_files; i++)
         if ((st = measure_file(&job, i))) goto done;
@@ -497,11 +478,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         sp_eval_print_json(&job.eval);
     else
         st = sp_eval_print(&job.eval, err);
-    job.record.n_places = (size_t)o->n_places;
-    job.record.n_predict = (size_t)o->n_predict;
-    if (o->record && !st) st = sp_eval_record_write(&job.eval, &job.record, err);
-    if (o->record && !st)
-        fprintf(stderr, "%s: recorded, spectool show prints it\n", args->operands[0]);
 done:
     release_eval(&job.eval);
     sp_package_close(job.reference);

@@ -9,7 +9,6 @@
 #include "cli/base/signals.h"
 #include "convert/create/pairing_record.h"
 #include "format/packfile.h"
-#include "format/receipts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,7 +49,6 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
     struct sp_progress progress;
     struct sp_json_out out = {.file = stdout};
     char size[SP_AMOUNT_TEXT];
-    struct sp_json *receipts = NULL;
     uint64_t done = 0;
     enum sp_status st;
 
@@ -86,9 +84,6 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
                        n_tensors + n_sections);
     }
     if ((st = sp_pairing_record_check(pack, err))) return st;
-    st = sp_receipts_read(&receipts, pack, err);
-    sp_json_free(receipts);
-    if (st) return st;
     if (!o->json && !o->lossless) {
         printf("%s: %zu tensors and %zu section%s, %s: every digest matches\n", name, n_tensors,
                n_sections, n_sections == 1 ? "" : "s", sp_out_size(size, sp_pack_size(pack)));

@@ -4,7 +4,6 @@
 
 #include "cli/base/input_text.h"
 #include "cli/base/note.h"
-#include "cli/base/receipt_words.h"
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"
@@ -143,6 +142,17 @@ static enum sp_status measure(struct job *job, const struct sp_backend_opts *bac
     return st;
 }
 
+/* Writes a valid name as a JSON string. */
+static void print_name(FILE *out, const char *name)
+{
+    fputc('"', out);
+    for (; *name; name++) {
+        if (*name == '"' || *name == '\\') fputc('\\', out);
+        fputc(*name, out);
+    }
+    fputc('"', out);
+}
+
 /* The members of the receipt after its digests. */
 static enum sp_status receipt_members(char **members, const struct job *job, size_t chosen)
 {
@@ -156,7 +166,7 @@ static enum sp_status receipt_members(char **members, const struct job *job, siz
     for (size_t i = 0; i < job->n_texts; i++) {
         const struct sp_eval_text *t = &job->texts[i];
         fprintf(out, "%s{\"name\":", i ? "," : "");
-        sp_receipt_print_text(out, t->name);
+        print_name(out, t->name);
         fprintf(out, ",\"digest\":\"%s\",\"positions\":%zu}", t->digest, t->n_ids);
     }
     fputs("],\"results\":[", out);

@@ -34,7 +34,7 @@ enum sp_section {
     SP_SECTION_CALIBRATION = 9,      /* FILE: JSON; makes the file a calibration, no model */
     SP_SECTION_ADAPTERS = 10,        /* TARGET: JSON; what was merged into its weights */
     SP_SECTION_POOLING = 11,         /* TARGET: JSON; how embeddings are made (pooling.h) */
-    SP_SECTION_RECEIPTS = 12,        /* FILE: JSON; what was measured (receipts.h) */
+    SP_SECTION_RECEIPTS = 12,        /* FILE: JSON; why its types (receipts.h) */
     SP_SECTION_SMOOTHING = 13,       /* TARGET: JSON; how its matrices were scaled (smoothing.h) */
     SP_N_SECTIONS = 14,
 };

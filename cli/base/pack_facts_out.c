@@ -1,6 +1,5 @@
 #include "cli/base/pack_facts_out.h"
 #include "cli/base/out.h"
-#include "cli/base/receipt_words.h"
 #include "format/pack_contents.h"
 
 #include <inttypes.h>
@@ -29,7 +28,7 @@ struct rows {
 
 SP_PRINTF(3, 4) static void add_row(struct rows *r, const char *what, const char *format, ...)
 {
-    char text[SP_RECEIPT_WORDS];
+    char text[640]; /* the longest is the list of a draft's layers or types */
     va_list args;
 
     va_start(args, format);
@@ -179,16 +178,70 @@ static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
     }
 }
 
+/* The budget that the target's types were chosen for. */
+static void add_types_row(struct rows *r, const struct sp_json *receipt)
+{
+    double bits = 0, kl = 0;
+    uint64_t bytes = 0;
+    char size[SP_AMOUNT_TEXT], predicted[80] = "";
+
+    if (sp_json_to_double(sp_json_get(receipt, "predicted_kl"), &kl))
+        snprintf(predicted, sizeof predicted, ", predicted KL divergence %.4g nats per token", kl);
+    if (sp_json_to_double(sp_json_get(receipt, "bits"), &bits)) {
+        add_row(r, sp_receipt_types, "chosen for %g bits per weight%s", bits, predicted);
+    } else {
+        (void)sp_json_to_u64(sp_json_get(receipt, "size"), &bytes);
+        add_row(r, sp_receipt_types, "chosen for a file of at most %s%s", sp_out_size(size, bytes),
+                predicted);
+    }
+}
+
+static const char *type_of(const struct sp_json *object)
+{
+    const char *type = sp_json_get_text(object, "type");
+
+    return type ? type : "";
+}
+
+/* Why the draft has its type, and what the other types would gain. */
+static void add_draft_type_rows(struct rows *r, const struct sp_json *receipt)
+{
+    const struct sp_json *results = sp_json_get(receipt, "results");
+    const char *chosen = type_of(receipt), *before = "";
+    char others[512] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < sp_json_len(results) && len < sizeof others; i++) {
+        const struct sp_json *result = sp_json_at(results, i);
+        double speed_up = 0, tokens = 0;
+        uint64_t draft_len = 0;
+
+        (void)sp_json_to_double(sp_json_get(result, "speed_up"), &speed_up);
+        if (strcmp(type_of(result), chosen) == 0) {
+            (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
+            (void)sp_json_to_u64(sp_json_get(result, "draft_length"), &draft_len);
+            add_row(r, sp_receipt_draft_type,
+                    "chosen %s by the bytes read: %.3f tokens per round at draft depth %" PRIu64
+                    ", speed-up %.2f",
+                    chosen, tokens, draft_len, speed_up);
+        } else {
+            len += (size_t)snprintf(others + len, sizeof others - len, "%s %s %.2f", before,
+                                    type_of(result), speed_up);
+            before = ",";
+        }
+    }
+    if (*others) add_row(r, "", "speed-up of the others:%s", others);
+}
+
 static void add_receipt_rows(struct rows *r, const struct sp_json *receipts)
 {
     for (size_t i = 0; i < sp_json_len(receipts); i++) {
         const struct sp_json *receipt = sp_json_at(receipts, i);
-        char words[SP_RECEIPT_WORDS];
 
-        for (size_t line = 0; line < sp_receipt_n_lines(receipt); line++) {
-            sp_receipt_words(words, receipt, line);
-            add_row(r, line ? "" : sp_json_get_text(receipt, "kind"), "%s", words);
-        }
+        if (strcmp(sp_json_get_text(receipt, "kind"), sp_receipt_types) == 0)
+            add_types_row(r, receipt);
+        else
+            add_draft_type_rows(r, receipt);
     }
 }
 

@@ -130,29 +130,25 @@ static enum sp_status note_dropped(size_t n, const struct sp_create_callbacks *c
     enum sp_status st;
 
     if (n == 0 || callbacks->note == NULL) return SP_OK;
-    st = sp_warn(&warning, err,
-                 "%zu receipt%s of other weights %s left out; spectool eval --record measures the "
-                 "new ones",
-                 n, n == 1 ? "" : "s", n == 1 ? "is" : "are");
+    st = sp_warn(&warning, err, "%zu receipt%s that no longer appl%s left out", n,
+                 n == 1 ? "" : "s", n == 1 ? "ies is" : "y are");
     if (!st) callbacks->note(callbacks->context, warning);
     free(warning);
     return st;
 }
 
-static enum sp_status add_draft_choice(char **text, size_t *size, const char *members,
-                                       const struct sp_part_digests *digests, struct sp_err *err)
+/* *out = the receipt of the draft's type that was chosen. */
+static enum sp_status print_draft_choice(char **out, const char *members,
+                                         const struct sp_part_digests *digests, struct sp_err *err)
 {
-    size_t receipt_size = strlen(members) + RECEIPT_SIZE;
-    char *receipt = NULL;
-    enum sp_status st = sp_new(&receipt, receipt_size, 1, err);
+    size_t size = strlen(members) + RECEIPT_SIZE;
+    enum sp_status st = sp_new(out, size, 1, err);
 
     if (st) return st;
-    snprintf(receipt, receipt_size,
+    snprintf(*out, size,
              "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\",%s}",
              sp_receipt_draft_type, digests->target, digests->draft, members);
-    st = sp_receipts_add(text, size, receipt, digests, err);
-    free(receipt);
-    return st;
+    return SP_OK;
 }
 
 /* The receipts of a packed source that are about the weights as they were written, and those of the
@@ -161,25 +157,35 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
                                      const struct sp_create_callbacks *callbacks,
                                      struct sp_err *err)
 {
+    const struct sp_pack *pack = input->target->pack;
     struct sp_part_digests digests = {0};
-    struct sp_json *receipts = NULL;
-    char added[RECEIPT_SIZE], *text = NULL;
-    size_t size = 0, n_dropped;
+    char types[RECEIPT_SIZE], *draft_type = NULL, *before = NULL, *text = NULL;
+    const char *added[2];
+    size_t size = 0, before_size = 0, n_added = 0, n_dropped;
     enum sp_status st;
 
     if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err)) ||
         (st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err)))
         return st;
-    if (input->target->pack && (st = sp_receipts_read(&receipts, input->target->pack, err)))
-        return st;
-    print_types(added, input, digests.target);
-    st = sp_receipts_join(&text, &size, &n_dropped, receipts, *added ? added : NULL, &digests, err);
-    if (!st && input->draft_choice)
-        st = add_draft_choice(&text, &size, input->draft_choice, &digests, err);
+    print_types(types, input, digests.target);
+    if (*types) added[n_added++] = types;
+    if (input->draft_choice) {
+        st = print_draft_choice(&draft_type, input->draft_choice, &digests, err);
+        added[n_added++] = draft_type;
+    }
+    if (!st && pack) {
+        st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &before, &before_size,
+                                  err);
+    }
+    if (!st) {
+        st = sp_receipts_join(&text, &size, &n_dropped, before, before_size, added, n_added,
+                              &digests, err);
+    }
     if (!st && text)
         st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, text, size, err);
     if (!st) st = note_dropped(n_dropped, callbacks, err);
-    sp_json_free(receipts);
+    free(draft_type);
+    free(before);
     free(text);
     return st;
 }

@@ -62,24 +62,6 @@ spectool eval packed.bin ar.bin --text text --draft-types q4; echo "exit $?"
 spectool eval packed.bin --text text --draft-types q4 --places 0; echo "exit $?"
 spectool eval ar.bin --text text --draft-types q4; echo "exit $?"
 spectool eval packed.bin --text - --draft-types q4 </dev/null; echo "exit $?"
-echo '# recorded: shown, the same bytes each time, kept with the weights that it is about'
-cp packed.bin once.bin
-spectool eval packed.bin --text story --against ar.bin --kv-type f32 --places 2 --num-predict 16 --record | wc -l
-spectool show packed.bin | sed -n '/^Receipts/,/^$/p'
-spectool verify packed.bin | sed 's/: .*every/: every/'
-cp packed.bin recorded.bin
-spectool eval packed.bin --text story --against ar.bin --kv-type f32 --places 2 --num-predict 16 --record >/dev/null && cmp packed.bin recorded.bin
-spectool eval once.bin --text story --against ar.bin --kv-type f32 --places 2 --num-predict 16 --record >/dev/null && cmp once.bin recorded.bin
-spectool eval packed.bin --text text --kv-type f32 --places 0 --record >/dev/null
-spectool show packed.bin --json | grep -o '"kind": *"[a-z]*"\|"positions": *[0-9]*'
-spectool quantize --draft f16 packed.bin draft.bin 2>&1 | grep receipt
-spectool show draft.bin | sed -n '/^Receipts/,/^$/p'
-spectool quantize --target f16 packed.bin target.bin 2>&1 | grep receipt
-spectool show target.bin | grep -c Receipts
-echo "FROM packed.bin" >Modelfile && spectool create -o from.bin 2>&1 | grep receipt
-spectool eval packed.bin ar.bin --text text --record; echo "exit $?"
-mv text "$(printf 'te\txt')" && spectool eval packed.bin --text te*xt --record; echo "exit $?"
-mv te*xt text
 echo '# refusals'
 sed 's/<|im_start|>/<|im_begin|>/' "$TESTDATA/tiny/target/tokenizer.json" >tokenizer.json
 mkdir other && ln -s "$TESTDATA"/tiny/target/*config.json "$TESTDATA/tiny/target/model.safetensors" other && mv tokenizer.json other

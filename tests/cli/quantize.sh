@@ -59,3 +59,13 @@ for model in "$TESTDATA/tiny/target" "$TESTDATA/gguf/olmo2.gguf" "$TESTDATA/tiny
     spectool quantize -q q4 "$model"
     echo "exit $?"
 done
+echo '# an older file: what eval --record stored in it is ignored, and left out of a new file'
+cp "$TESTDATA/pack/recorded.bin" .
+spectool verify recorded.bin
+spectool show recorded.bin | sed -n '/^Receipts/,$p'
+spectool run recorded.bin --ids 2,3,4 --num-predict 2 --json --no-draft | grep -o '"ids": \[[0-9, ]*\]'
+echo 'FROM recorded.bin' >Modelfile
+spectool create -o same.bin 2>&1 | grep receipt
+spectool show same.bin --json | grep -o '"receipts".*'
+spectool quantize --target f32 recorded.bin f32.bin 2>&1 | grep receipt
+spectool show f32.bin | sed -n "/^Receipts/,\$p"
