@@ -1,12 +1,8 @@
 /* Tests the intervals of eval against scipy: Student's quantiles, and strata of blocks whose
  * variances and degrees of freedom are combined. */
 #include "cli/eval/eval_stats.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 
 static void assert_near(double a, double b, double tolerance)
@@ -15,7 +11,7 @@ static void assert_near(double a, double b, double tolerance)
 }
 
 /* scipy.stats.t.ppf(0.975, freedom). */
-static void quantiles(void **state)
+TEST(quantiles)
 {
     static const struct {
         double freedom, quantile, tolerance;
@@ -27,7 +23,6 @@ static void quantiles(void **state)
         {123.4, 1.9793749463174197, 1e-9}, {1e6, 1.959966356814107, 1e-9},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_near(sp_eval_quantile(cases[i].freedom), cases[i].quantile, cases[i].tolerance);
 }
@@ -50,7 +45,7 @@ static struct sp_eval_result result_of(size_t n_scored, double mean, struct sp_e
 
 /* Two texts of two files: means, standard errors and intervals by numpy and scipy, from the blocks'
  * variances (n - 1), weights of 1/3 and 2/3, and the formula of Welch and Satterthwaite. */
-static void strata(void **state)
+TEST(strata)
 {
     struct sp_eval_block a1[] = {BLOCK(1), BLOCK(2), BLOCK(4), BLOCK(3)};
     struct sp_eval_block a2[] = {BLOCK(2), BLOCK(5), BLOCK(5)};
@@ -61,7 +56,6 @@ static void strata(void **state)
     const struct sp_eval_file first = {.results = a}, second = {.results = b};
     struct sp_eval_estimate e = sp_eval_mean(&first, SP_EVAL_DIVERGENCE, 0, 2);
 
-    (void)state;
     assert_near(e.mean, 3.6, 1e-12);
     assert_near(e.error, 0.7005289007176939, 1e-12);
     /* 2.42 degrees of freedom count as 2: 4.302652729911275 standard errors. */
@@ -83,27 +77,15 @@ static void strata(void **state)
     assert_near(e.error, 0.5 * 5 / 7, 1e-12);
 }
 
-static void an_interval_without_blocks_is_unknown(void **state)
+TEST(an_interval_without_blocks_is_unknown)
 {
     struct sp_eval_block one[] = {BLOCK(1)}, even[] = {BLOCK(1), BLOCK(1)};
     struct sp_eval_result results[] = {result_of(3, 1, one, 1), result_of(5, 1, even, 2)};
     const struct sp_eval_file file = {.results = results};
     struct sp_eval_estimate e = sp_eval_mean(&file, SP_EVAL_DIVERGENCE, 0, 2);
 
-    (void)state;
     assert_near(e.mean, 1, 1e-12);
     assert_true(isnan(e.error) && isnan(e.half));
     e = sp_eval_mean(&file, SP_EVAL_DIVERGENCE, 1, 1);
     assert_true(e.mean == 1 && e.error == 0 && e.half == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantiles),
-        cmocka_unit_test(strata),
-        cmocka_unit_test(an_interval_without_blocks_is_unknown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,8 @@
  * families' publications give (tests/oracle/infill_cases.py). */
 #include "cli/chat/infill.h"
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,12 +73,11 @@ static void check_line(const struct sp_json *line)
     free(ends);
 }
 
-static void test_families(void **state)
+TEST(test_families)
 {
     size_t size, n = 0;
     char *text = read_file(TESTDATA "/tokenizer/infill.jsonl", &size), *rest = text, *line;
 
-    (void)state;
     assert_non_null(text);
     while ((line = next_line(&rest)) != NULL) {
         struct sp_json *json = NULL;
@@ -91,11 +88,4 @@ static void test_families(void **state)
     }
     assert_int_equal(n, 9);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,8 @@
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,11 +104,10 @@ static double distance(struct sp_session *session, const char *name)
     return c.worst / c.largest;
 }
 
-static void test_logits_match_the_reference(void **state)
+TEST(test_logits_match_the_reference)
 {
     static const char *const names[] = {"patterns", "phi3", "rslora", "mlx_lora", "gguf_q8_0"};
     const struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
-    (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct sp_err err = {0};
@@ -130,7 +127,7 @@ static void test_logits_match_the_reference(void **state)
 
 /* ---- refusals ---- */
 
-static void test_other_changes_are_refused(void **state)
+TEST(test_other_changes_are_refused)
 {
     static const struct {
         const char *name, *sentence;
@@ -143,7 +140,6 @@ static void test_other_changes_are_refused(void **state)
         {"tied_head", "changes the embedding or the output matrix"},
         {"mlx_experts", "down_proj.lora_a\" changes experts or other stacks of matrices"},
     };
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_err err = {0};
@@ -155,13 +151,12 @@ static void test_other_changes_are_refused(void **state)
     }
 }
 
-static void test_products_are_checked(void **state)
+TEST(test_products_are_checked)
 {
     static const float numbers[4096], infinite[32] = {[31] = INFINITY};
     struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
     struct sp_err err = {0};
     struct opened o;
-    (void)state;
 
     assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
     p.left = p.right = numbers;
@@ -282,7 +277,7 @@ static void check_batches(uint64_t *digests, enum sp_dtype type,
 
 /* A scale of 2 doubles sums without rounding, so it must have the bits of an adapter with doubled
  * factors, and rows of one adapter with two scales must not share one. */
-static void test_scales(void **state)
+TEST(test_scales)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = 64, .max_batch = N_SEQS};
@@ -292,7 +287,6 @@ static void test_scales(void **state)
     uint64_t digests[3], alone;
     struct sp_err err = {0};
     struct opened o;
-    (void)state;
 
     if (open_adapter(&o, "patterns", SP_Q4, NULL, 2, &err)) fail_msg("%s", err.text);
     for (size_t i = 0; i < 2; i++)
@@ -319,11 +313,10 @@ static void test_scales(void **state)
     close_all(&o);
 }
 
-static void test_a_batch_has_the_bits_of_its_sequences(void **state)
+TEST(test_a_batch_has_the_bits_of_its_sequences)
 {
     static const enum sp_dtype types[] = {SP_F32, SP_Q8, SP_Q4};
     const struct sp_kernels *const *sets = sp_kernels_all();
-    (void)state;
 
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
@@ -373,11 +366,10 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
     return digest;
 }
 
-static void test_ranks_give_the_bits_of_one_process(void **state)
+TEST(test_ranks_give_the_bits_of_one_process)
 {
     static const char *const names[] = {"patterns", "phi3", "rslora", "mlx_lora"};
     static const enum sp_dtype types[] = {SP_F32, SP_Q4};
-    (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
@@ -392,7 +384,7 @@ static void test_ranks_give_the_bits_of_one_process(void **state)
 
 /* ---- sessions ---- */
 
-static void test_caches_belong_to_an_adapter(void **state)
+TEST(test_caches_belong_to_an_adapter)
 {
     const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     const char *saved = create_keep_path(create_path("saved"));
@@ -401,7 +393,6 @@ static void test_caches_belong_to_an_adapter(void **state)
     struct sp_err err = {0};
     struct sp_lora *late, *similar[2];
     struct opened o;
-    (void)state;
 
     assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
     assert_int_equal(sp_session_open(&o.session, o.package, &options, &err), SP_OK);
@@ -445,17 +436,4 @@ static void test_caches_belong_to_an_adapter(void **state)
     close_all(&o);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_logits_match_the_reference),
-        cmocka_unit_test(test_other_changes_are_refused),
-        cmocka_unit_test(test_products_are_checked),
-        cmocka_unit_test(test_a_batch_has_the_bits_of_its_sequences),
-        cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_ranks_give_the_bits_of_one_process),
-        cmocka_unit_test(test_caches_belong_to_an_adapter),
-    };
-
-    return cmocka_run_group_tests(tests, create_setup, create_teardown);
-}
+GROUP_FIXTURE(create_setup, create_teardown);

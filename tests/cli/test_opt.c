@@ -1,9 +1,4 @@
 /* cli/base/opt.h: how command lines are read; and every command's table, walked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +8,7 @@
 #include "format/base/spelling.h"
 #include "cli/base/backend_opts.h"
 #include "quantize/kernels.h"
+#include "tests/support/unit_test.h"
 
 struct options {
     bool flag;
@@ -87,7 +83,7 @@ static enum sp_status parse(struct sp_args *args, struct sp_err *err, const char
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void sizes(void **state)
+TEST(sizes)
 {
     static const struct {
         const char *text;
@@ -129,7 +125,6 @@ static void sizes(void **state)
     struct sp_args args;
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum sp_status st = parse(&args, &err, WORDS("a", "--size", cases[i].text));
         assert_int_equal(st, cases[i].want ? SP_OK : SP_E_USAGE);
@@ -139,7 +134,7 @@ static void sizes(void **state)
     }
 }
 
-static void durations(void **state)
+TEST(durations)
 {
     static const struct {
         const char *text;
@@ -154,7 +149,6 @@ static void durations(void **state)
     struct sp_args args;
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char word[64];
         enum sp_status st;
@@ -170,13 +164,12 @@ static void durations(void **state)
     }
 }
 
-static void values_are_stored(void **state)
+TEST(values_are_stored)
 {
     struct sp_args args;
     struct sp_err err;
     const struct options *o;
 
-    (void)state;
     assert_int_equal(parse(&args, &err,
                            WORDS("a", "--flag", "--number", "-5", "--real=0.5", "--text=",
                                  "--choice", "TWO", "--list", "1", "--list=2", "--", "--b")),
@@ -197,13 +190,12 @@ static void values_are_stored(void **state)
     sp_args_release(&args);
 }
 
-static void omitted_options_keep_their_defaults(void **state)
+TEST(omitted_options_keep_their_defaults)
 {
     struct sp_args args;
     struct sp_err err;
     const struct options *o;
 
-    (void)state;
     assert_int_equal(parse(&args, &err, WORDS("-f", "-", "-x", "1")), SP_OK);
     o = args.options;
     assert_true(o->flag);
@@ -221,7 +213,7 @@ static void omitted_options_keep_their_defaults(void **state)
     sp_args_release(&args);
 }
 
-static void a_value_may_be_left_out(void **state)
+TEST(a_value_may_be_left_out)
 {
     static const struct {
         const char *words[4], *level, *second;
@@ -234,7 +226,6 @@ static void a_value_may_be_left_out(void **state)
     struct sp_args args;
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(parse(&args, &err, cases[i].words), SP_OK);
         assert_string_equal(((const struct options *)args.options)->level, cases[i].level);
@@ -245,12 +236,11 @@ static void a_value_may_be_left_out(void **state)
     }
 }
 
-static void help_stops_parsing(void **state)
+TEST(help_stops_parsing)
 {
     struct sp_args args;
     struct sp_err err;
 
-    (void)state;
     assert_int_equal(parse(&args, &err, WORDS("--help", "--nonsense")), SP_OK);
     assert_true(args.help);
     sp_args_release(&args);
@@ -260,7 +250,7 @@ static void help_stops_parsing(void **state)
     sp_args_release(&args);
 }
 
-static void misuse_is_one_sentence(void **state)
+TEST(misuse_is_one_sentence)
 {
     static const struct {
         const char *words[4];
@@ -287,7 +277,6 @@ static void misuse_is_one_sentence(void **state)
     struct sp_args args;
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *words[5] = {cases[i].words[0], cases[i].words[1], cases[i].words[2], NULL,
                                 NULL};
@@ -297,9 +286,8 @@ static void misuse_is_one_sentence(void **state)
     }
 }
 
-static void distances(void **state)
+TEST(distances)
 {
-    (void)state;
     assert_int_equal(sp_edit_distance("", ""), 0);
     assert_int_equal(sp_edit_distance("abc", "abc"), 0);
     assert_int_equal(sp_edit_distance("abc", "acb"), 1);
@@ -332,9 +320,8 @@ static void check_option(const struct sp_command *c, const struct sp_opt *o)
     }
 }
 
-static void every_command_is_well_formed(void **state)
+TEST(every_command_is_well_formed)
 {
-    (void)state;
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
         size_t n = 0;
         assert_non_null((*c)->run);
@@ -349,12 +336,11 @@ static void every_command_is_well_formed(void **state)
     }
 }
 
-static void kernels_are_those_of_the_machine(void **state)
+TEST(kernels_are_those_of_the_machine)
 {
     const struct sp_kernels *const *all = sp_kernels_all();
     size_t i = 0;
 
-    (void)state;
     assert_string_equal(sp_backend_kernels[0], "auto");
     for (; all[i] != NULL; i++)
         assert_string_equal(sp_backend_kernels[i + 1], all[i]->name);
@@ -377,7 +363,7 @@ static enum sp_status parse_with(struct sp_args *args, struct sp_err *err, const
     return st;
 }
 
-static void the_environment_gives_options(void **state)
+TEST(the_environment_gives_options)
 {
     static const struct {
         const char *variable, *value, *sentence;
@@ -391,7 +377,6 @@ static void the_environment_gives_options(void **state)
     struct sp_err err;
     const struct options *o;
 
-    (void)state;
     assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "auto", NULL), SP_OK);
     o = args.options;
     assert_true(o->n == 99 && sp_args_given(&args, "number"));
@@ -432,22 +417,4 @@ static void the_environment_gives_options(void **state)
     assert_int_equal(parse(&args, &err, WORDS("a")), SP_OK);
     sp_args_release(&args);
     assert_int_equal(unsetenv("SPECTOOL_TEST_NUMBER"), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations),
-        cmocka_unit_test(values_are_stored),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(omitted_options_keep_their_defaults),
-        cmocka_unit_test(a_value_may_be_left_out),
-        cmocka_unit_test(help_stops_parsing),
-        cmocka_unit_test(misuse_is_one_sentence),
-        cmocka_unit_test(the_environment_gives_options),
-        cmocka_unit_test(distances),
-        cmocka_unit_test(every_command_is_well_formed),
-        cmocka_unit_test(kernels_are_those_of_the_machine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

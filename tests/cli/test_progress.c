@@ -2,12 +2,8 @@
 #include "cli/base/out.h"
 
 #include "format/base/clock.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,18 +34,10 @@ static const char *shown(uint64_t before, uint64_t done, uint64_t total)
     return text;
 }
 
-static void rates(void **state)
+TEST(rates)
 {
-    (void)state;
     assert_non_null(strstr(shown(0, 50, 100), "50 of 100 lines  5.0/s  0:10 left"));
     /* 10 lines in 10 seconds, after 40 that were there before */
     assert_non_null(strstr(shown(40, 50, 100), "50 of 100 lines  1.0/s  0:50 left"));
     assert_null(strstr(shown(50, 50, 100), "left"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rates)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* Tests that a growing text is broken between words: what a terminal shows in the end does not
  * depend on the pieces in which the text came. */
 #include "cli/base/word_wrap.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +65,7 @@ static char *wrap_text(const char *text, int width, size_t n)
     return screen;
 }
 
-static void texts(void **state)
+TEST(texts)
 {
     static const struct {
         int width;
@@ -112,7 +108,6 @@ static void texts(void **state)
         {12, "a\tbcd efg", "a\tbcd \nefg"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t n = 1; n < 30; n++) {
             char *shown = wrap_text(cases[i].text, cases[i].width, n);
@@ -123,11 +118,10 @@ static void texts(void **state)
 }
 
 /* Texts of random words, whose lines are filled word by word. */
-static void random_words(void **state)
+TEST(random_words)
 {
     unsigned random = 1;
 
-    (void)state;
     for (int run = 0; run < 500; run++) {
         char text[1024] = "", expected[2048] = "";
         int width = 12 + run % 60, column = 0;
@@ -161,11 +155,10 @@ static void random_words(void **state)
 }
 
 /* A word longer than the buffer is left to the terminal. */
-static void long_word(void **state)
+TEST(long_word)
 {
     char text[4000], *shown;
 
-    (void)state;
     memset(text, 'x', sizeof text);
     memcpy(text + sizeof text - 7, " a bcd", 7);
     shown = wrap_text(text, 2000, 100);
@@ -174,7 +167,7 @@ static void long_word(void **state)
 }
 
 /* Words that are moved to the next line begin after the indent, in each line of the text. */
-static void indent(void **state)
+TEST(indent)
 {
     static const char text[] = "  /set  one two three four\n  /x    five six";
     struct sp_word_wrap wrap;
@@ -182,7 +175,6 @@ static void indent(void **state)
     FILE *f = tmpfile();
     size_t size;
 
-    (void)state;
     assert_non_null(f);
     sp_word_wrap_begin(&wrap, f);
     wrap.width = 18;
@@ -196,11 +188,10 @@ static void indent(void **state)
     free(shown);
 }
 
-int main(void)
+static int use_utf8(void **state)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(random_words),
-                                       cmocka_unit_test(long_word), cmocka_unit_test(indent)};
-
-    setlocale(LC_CTYPE, "C.UTF-8");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    return setlocale(LC_CTYPE, "C.UTF-8") == NULL;
 }
+
+GROUP_FIXTURE(use_utf8, NULL);

@@ -9,12 +9,10 @@
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
+#include "tests/support/unit_test.h"
 
 #include "quantize/codec.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,10 +99,9 @@ static double distance(const char *path, const char *name)
     return c.worst / c.largest;
 }
 
-static void test_logits_match_the_reference(void **state)
+TEST(test_logits_match_the_reference)
 {
     const char *path = create_keep_path(create_path("p.bin"));
-    (void)state;
 
     for (size_t i = 0; i < N_NAMES; i++) {
         double d;
@@ -119,11 +116,10 @@ static void test_logits_match_the_reference(void **state)
 
 /* ---- bytes ---- */
 
-static void test_threads_do_not_change_the_file(void **state)
+TEST(test_threads_do_not_change_the_file)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
-    (void)state;
 
     for (size_t i = 0; i < N_NAMES; i++) {
         create_pack(modelfile_of(names[i], NULL, true), a, SP_Q8, SP_DTYPE_NONE, 1);
@@ -134,12 +130,11 @@ static void test_threads_do_not_change_the_file(void **state)
 
 /* Merging an adapter into a packed file gives the same weights as merging it into the checkpoint.
  */
-static void test_packed_files_give_equal_weights(void **state)
+TEST(test_packed_files_give_equal_weights)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
     const char *plain = create_keep_path(create_path("plain.bin"));
-    (void)state;
 
     for (size_t i = 0; i < N_NAMES; i++) {
         if (strncmp(names[i], "tied", 4) == 0) continue;
@@ -151,12 +146,11 @@ static void test_packed_files_give_equal_weights(void **state)
 }
 
 /* A merged tensor in its stored type equals the f32 result rounded once. */
-static void test_stored_types_are_kept(void **state)
+TEST(test_stored_types_are_kept)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
     struct sp_source exact, rounded;
-    (void)state;
 
     create_pack(modelfile_of("patterns", NULL, true), a, SP_F32, SP_DTYPE_NONE, 1);
     create_pack(modelfile_of("patterns", NULL, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
@@ -198,12 +192,11 @@ static char *read_adapters(const char *path)
 
 /* The record lists both adapters of a file that was merged twice, survives quantization, and
  * contains no path. */
-static void test_record_lists_adapters(void **state)
+TEST(test_record_lists_adapters)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
     char *once, *twice, *again, want[600];
-    (void)state;
 
     create_pack(modelfile_of("dora", NULL, false), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     assert_null(read_adapters(a));
@@ -266,10 +259,9 @@ static bool draft_has_embedding(const char *lines)
 }
 
 /* The embedding of a draft is not stored again if it equals the merged embedding of the target. */
-static void test_drafts_use_the_merged_target(void **state)
+TEST(test_drafts_use_the_merged_target)
 {
 #define PAIR "FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n"
-    (void)state;
     write_adapter_with_embedding_of(TESTDATA "/speculators/peagle");
     assert_true(draft_has_embedding(PAIR));
     assert_false(draft_has_embedding(PAIR "ADAPTER adapter.safetensors"));
@@ -290,10 +282,9 @@ static void add_warning(void *context, const char *sentence)
 
 /* The unmerged model can draft for the merged one; create reports that they are equal only without
  * an adapter. */
-static void test_unmerged_model_as_draft(void **state)
+TEST(test_unmerged_model_as_draft)
 {
     static const char *const adapters[] = {"", "ADAPTER " ADAPTERS "/patterns\n"};
-    (void)state;
 
     for (size_t i = 0; i < 2; i++) {
         char lines[900];
@@ -311,22 +302,4 @@ static void test_unmerged_model_as_draft(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_logits_match_the_reference, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_threads_do_not_change_the_file, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_packed_files_give_equal_weights, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_stored_types_are_kept, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_record_lists_adapters, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_drafts_use_the_merged_target, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_unmerged_model_as_draft, create_setup,
-                                        create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

@@ -5,10 +5,8 @@
 #include "tests/support/create_files.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,11 +166,10 @@ static void assert_outcome(const char *lines, enum sp_status status, const char 
     assert_outcome_of(&o, status, message);
 }
 
-static void test_refusals_name_the_cause(void **state)
+TEST(test_refusals_name_the_cause)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/target\nADAPTER a.safetensors"), create_path("out.bin"));
-    (void)state;
 
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *r = &refusals[i];
@@ -185,11 +182,10 @@ static void test_refusals_name_the_cause(void **state)
 
 /* Latent attention uses half of the rows of each head as columns, so its transposed matrices cannot
  * be merged. */
-static void test_transposed_matrices_are_not_changed(void **state)
+TEST(test_transposed_matrices_are_not_changed)
 {
     char lines[600];
 
-    (void)state;
     snprintf(lines, sizeof lines, "FROM %s\nADAPTER a.safetensors", TESTDATA "/families/youtu");
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors",
@@ -201,9 +197,8 @@ static void test_transposed_matrices_are_not_changed(void **state)
 
 /* The same tensors with a valid config are merged, which proves that the refusals above have the
  * intended cause. Tensors of parts that are not packed are ignored. */
-static void test_a_valid_adapter_is_accepted(void **state)
+TEST(test_a_valid_adapter_is_accepted)
 {
-    (void)state;
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors",
                   GOOD "base_model.model.model.visual.blocks.0.attn.qkv.lora_A.weight F32 2,8\n");
@@ -211,10 +206,9 @@ static void test_a_valid_adapter_is_accepted(void **state)
                 SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
 }
 
-static void test_files_of_other_kinds(void **state)
+TEST(test_files_of_other_kinds)
 {
     char lines[600], folder[500];
-    (void)state;
 
     assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
     assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere does not exist");
@@ -299,7 +293,7 @@ static void begin_adapter(struct made_gguf *m, const char *type, const char *ada
     gguf_value_string(m, "general.architecture", arch);
 }
 
-static void test_gguf_adapters(void **state)
+TEST(test_gguf_adapters)
 {
     static const struct {
         const char *type, *adapter, *arch, *message;
@@ -311,7 +305,6 @@ static void test_gguf_adapters(void **state)
          "general.architecture is \"gemma2\", but the model it is merged into is Qwen3ForCausalLM"},
     };
     struct made_gguf m;
-    (void)state;
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         begin_adapter(&m, kinds[i].type, kinds[i].adapter, kinds[i].arch);
@@ -340,10 +333,9 @@ static void test_gguf_adapters(void **state)
 
 /* Weights that were rounded to blocks are not rounded again, and tables that a packed file shares
  * stay shared, so both are refused. */
-static void test_packed_files(void **state)
+TEST(test_packed_files)
 {
     const char *packed = create_keep_path(create_path("packed.bin"));
-    (void)state;
 
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors", GOOD);
@@ -356,19 +348,4 @@ static void test_packed_files(void **state)
                    "merge it into the checkpoint");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_refusals_name_the_cause, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_transposed_matrices_are_not_changed, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_a_valid_adapter_is_accepted, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_files_of_other_kinds, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_gguf_adapters, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_packed_files, create_setup, create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

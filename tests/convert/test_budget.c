@@ -1,13 +1,11 @@
 /* Tests the choice of types for a number of bytes against every possible choice, and what it leaves
  * alone. */
 #include "convert/create/budget.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6, SP_Q8};
 enum { N_TYPES = 6, N_TENSORS = 7, N_GROUPS = 4 };
@@ -108,14 +106,13 @@ static struct sp_budget_request request_for(const struct sp_plan *plan, uint64_t
         .plan = plan, .n_target = N_TENSORS, .most = most, .sensitivities = &measured};
 }
 
-static void test_no_choice_is_better(void **state)
+TEST(test_no_choice_is_better)
 {
     struct sp_plan plan = make_plan(SP_BF16);
     struct sp_budget_request request = request_for(&plan, 0);
     struct sp_budget_result result;
     struct sp_plan_choice none[N_TENSORS] = {{0}};
     bool fits;
-    (void)state;
 
     assert_int_equal(sp_budget_choose(none, &fits, &result, &request, NULL), SP_OK);
     assert_false(fits);
@@ -140,14 +137,13 @@ static void test_no_choice_is_better(void **state)
     assert_true(least_cost(result.least - 1) == 1e9);
 }
 
-static void test_what_is_chosen_already_stays(void **state)
+TEST(test_what_is_chosen_already_stays)
 {
     struct sp_plan plan = make_plan(SP_Q4);
     struct sp_budget_request request = request_for(&plan, UINT64_MAX);
     struct sp_plan_choice choices[N_TENSORS] = {[GATE] = {.type = SP_F16, .rule = "rule"}};
     struct sp_budget_result result;
     bool fits;
-    (void)state;
 
     request.keep_output = true;
     assert_int_equal(sp_budget_choose(choices, &fits, &result, &request, NULL), SP_OK);
@@ -165,7 +161,7 @@ static void test_what_is_chosen_already_stays(void **state)
 }
 
 /* Without measurements all kinds have typical sensitivities; with some, these set the scale. */
-static void test_tables(void **state)
+TEST(test_tables)
 {
     struct sp_plan plan = make_plan(SP_BF16);
     struct sp_sensitivity large = {{SP_GROUP_DOWN, 1}, 1e6}, small = {{SP_GROUP_DOWN, 1}, 1e-6};
@@ -174,7 +170,6 @@ static void test_tables(void **state)
     struct sp_plan_choice a[N_TENSORS] = {{0}}, b[N_TENSORS] = {{0}}, c[N_TENSORS] = {{0}};
     struct sp_budget_result result;
     bool fits;
-    (void)state;
 
     request.sensitivities = &one;
     assert_int_equal(sp_budget_choose(a, &fits, &result, &request, NULL), SP_OK);
@@ -192,15 +187,4 @@ static void test_tables(void **state)
         assert_int_equal(a[i].type, b[i].type);
         assert_int_equal(a[i].type, c[i].type);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_choice_is_better),
-        cmocka_unit_test(test_what_is_chosen_already_stays),
-        cmocka_unit_test(test_tables),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,14 +15,12 @@
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum {
     HIDDEN = 192,
@@ -133,7 +131,7 @@ static double squares_of_group(double (*h)[HIDDEN], size_t first)
     return sum;
 }
 
-static void test_statistics_equal_the_definition(void **state)
+TEST(test_statistics_equal_the_definition)
 {
     static double h[HIDDEN][HIDDEN], ordered[HIDDEN][HIDDEN], x[HIDDEN];
     static float numbers[N_NUMBERS];
@@ -142,7 +140,6 @@ static void test_statistics_equal_the_definition(void **state)
     const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, qkv);
     const float *at;
 
-    (void)state;
     memset(h, 0, sizeof h);
     for (size_t n = 0; n < N_IDS; n++) {
         first_input(x, model, ids[n]);
@@ -174,13 +171,12 @@ static void test_statistics_equal_the_definition(void **state)
     sp_pack_close(model);
 }
 
-static void test_threads_and_kernels_do_not_change_the_file(void **state)
+TEST(test_threads_and_kernels_do_not_change_the_file)
 {
     const char *file = calibration_target(), *first = create_path("first.bin");
     const char *other = create_path("other.bin");
     const struct sp_calibration_text text = {ids, 140};
 
-    (void)state;
     calibrate_with(file, first, &text, 1, NULL, 2);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
@@ -190,14 +186,13 @@ static void test_threads_and_kernels_do_not_change_the_file(void **state)
 }
 
 /* A text longer than a window is read like two texts. */
-static void test_windows(void **state)
+TEST(test_windows)
 {
     const char *file = calibration_target(), *first = create_path("first.bin");
     const char *other = create_path("other.bin");
     const struct sp_calibration_text halves[] = {{ids, 1024}, {ids + 1024, N_IDS - 1024}};
     struct sp_calibration made = SP_CALIBRATION_INIT;
 
-    (void)state;
     made = calibrate_with(file, first, &(struct sp_calibration_text){ids, N_IDS}, 1, NULL, 2);
     assert_int_equal(made.n_tokens, N_IDS);
     assert_int_equal(made.n_inputs, 6 * 4 + 1);
@@ -213,7 +208,7 @@ static int stop(void *context, size_t done, size_t total)
     return done >= 1000;
 }
 
-static void test_cancelling_leaves_nothing(void **state)
+TEST(test_cancelling_leaves_nothing)
 {
     struct sp_calibration_text text = {ids, N_IDS};
     struct sp_calibration_request request = {.size = sizeof request,
@@ -227,7 +222,6 @@ static void test_cancelling_leaves_nothing(void **state)
     const char *file = calibration_target();
     size_t n_files = create_count_files();
 
-    (void)state;
     assert_int_equal(
         sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
         SP_OK);
@@ -263,7 +257,7 @@ static double divergence(const char *file, const char *reference)
     return out.divergence.mean;
 }
 
-static void test_divergence_decreases(void **state)
+TEST(test_divergence_decreases)
 {
     const char *file = calibration_target(), *calibration = calibrate(file);
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
@@ -272,7 +266,6 @@ static void test_divergence_decreases(void **state)
     struct sp_err err = {0};
     double before, after;
 
-    (void)state;
     assert_int_equal(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
     assert_int_equal(calibration_requantize(file, better, calibration, SP_Q4, 1, &err), SP_OK);
     create.target_type = SP_Q4;
@@ -297,7 +290,7 @@ static const struct sp_pack_tensor *tensor_of(const struct sp_pack *pack, const 
 
 /* The gate and up projections of the experts of a layer share the statistics of one input; the down
  * projections are calibrated by expert. */
-static void test_experts(void **state)
+TEST(test_experts)
 {
     static const struct {
         const char *name;
@@ -312,7 +305,6 @@ static void test_experts(void **state)
     struct sp_pack *a, *b, *pack;
     struct sp_err err = {0};
 
-    (void)state;
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     create_pack(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
@@ -366,7 +358,7 @@ static void round_panel(uint8_t *out, const struct sp_encoder *encoder, const st
 }
 
 /* Each expert's down projection is rounded by its own squares, by create and for sensitivities. */
-static void test_experts_are_rounded_by_their_own_inputs(void **state)
+TEST(test_experts_are_rounded_by_their_own_inputs)
 {
     static const char name[] = "layers.1.mlp.experts.down_proj.weight";
     const char *file = create_path("moe.bin"), *calibration = create_path("moe.calibration");
@@ -380,7 +372,6 @@ static void test_experts_are_rounded_by_their_own_inputs(void **state)
     uint8_t panel[4096];
     struct sp_matrix w;
 
-    (void)state;
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
@@ -457,7 +448,7 @@ static void check_covered(const char *lines)
     sp_pack_close(model);
 }
 
-static void test_families(void **state)
+TEST(test_families)
 {
     fill_ids(3);
     for (size_t i = 0; i < N_IDS; i++)
@@ -472,7 +463,7 @@ static void test_families(void **state)
     }
 }
 
-static void test_drafts(void **state)
+TEST(test_drafts)
 {
     static const char *const pairs[] = {
         "FROM @/target\nDRAFT @/ar\n",
@@ -523,7 +514,7 @@ static void add_column_squares(double *w, const struct sp_pack *pack, const char
 
 /* The exponents of the first norm are log2 of sqrt(x / w), relative to their mean, rounded, where x
  * and w are the root mean squares of the column's inputs and weights. */
-static void test_smoothing_equals_the_definition(void **state)
+TEST(test_smoothing_equals_the_definition)
 {
     const char *file = calibration_target();
     struct sp_pack *pack = open_pack(file), *made = open_pack(calibrate(file));
@@ -534,7 +525,6 @@ static void test_smoothing_equals_the_definition(void **state)
     char *text = NULL;
     size_t size, n_other = 0;
 
-    (void)state;
     assert_int_equal(
         sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, NULL),
         SP_OK);
@@ -570,14 +560,13 @@ static void test_smoothing_equals_the_definition(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     const char *file = calibration_target(), *calibration = calibrate(file);
     const char *other = create_path("ar.bin");
     size_t size;
     char *bytes = scratch_read(calibration, &size);
 
-    (void)state;
     create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     calibration_assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
     calibration_assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
@@ -606,7 +595,7 @@ static void overwrite(char *bytes, const char *name, uint16_t value)
 }
 
 /* A model whose activations overflow is refused by calibrate, before the statistics are used. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
     const char *file = create_path("model.bin"), *modelfile;
     char *bytes, *config, lines[512];
@@ -618,7 +607,6 @@ static void test_overflow(void **state)
     struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
 
-    (void)state;
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     config = scratch_read(TESTDATA "/families/granite/config.json", &config_size);
@@ -642,26 +630,4 @@ static void test_overflow(void **state)
     free(bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_statistics_equal_the_definition, begin,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_threads_and_kernels_do_not_change_the_file, begin,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_windows, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_cancelling_leaves_nothing, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_divergence_decreases, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_experts, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_experts_are_rounded_by_their_own_inputs, begin,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_smoothing_equals_the_definition, begin,
-                                        create_teardown),
-        cmocka_unit_test(test_families),
-        cmocka_unit_test(test_drafts),
-        cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(begin, create_teardown);

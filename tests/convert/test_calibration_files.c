@@ -6,14 +6,12 @@
 #include "quantize/gptq.h"
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* The factors of an input of 192 columns. */
 enum { N_NUMBERS = 12 + 16 * (192 + 176 + 160 + 144 + 128 + 112 + 96 + 80 + 64 + 48 + 32 + 16) };
@@ -73,7 +71,7 @@ static const char *write_squares(const char *record, const char *names, size_t n
     return path;
 }
 
-static void test_malformed_squares_are_refused(void **state)
+TEST(test_malformed_squares_are_refused)
 {
     static const char record[] = "{\"block\":1024}",
                       name[] = "layers.0.mlp.experts.down_proj.weight";
@@ -83,7 +81,6 @@ static void test_malformed_squares_are_refused(void **state)
     const char *file = create_path("experts.bin");
     struct sp_err err = {0};
 
-    (void)state;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
     write_squares(record, name, 4, 64, 1);
     assert_int_equal(calibration_requantize(file, create_path("out.bin"),
@@ -105,7 +102,7 @@ static void test_malformed_squares_are_refused(void **state)
         SP_E_INPUT, "so that squares do not suffice");
 }
 
-static void test_malformed_smoothing_is_refused(void **state)
+TEST(test_malformed_smoothing_is_refused)
 {
     static const struct {
         const char *smoothing, *part;
@@ -119,7 +116,6 @@ static void test_malformed_smoothing_is_refused(void **state)
     };
     const char *file = calibration_target();
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char record[200];
 
@@ -131,14 +127,13 @@ static void test_malformed_smoothing_is_refused(void **state)
     }
 }
 
-static void test_malformed_files_are_refused(void **state)
+TEST(test_malformed_files_are_refused)
 {
     static const char record[] = "{\"block\":1024,\"tokens\":1}",
                       name[] = "layers.0.self_attn.q_proj.weight";
     const char *file = calibration_target();
     struct sp_err err = {0};
 
-    (void)state;
     write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS);
     assert_int_equal(calibration_requantize(file, create_path("out.bin"),
                                             create_path("handmade.bin"), SP_Q4, 1, &err),
@@ -174,16 +169,4 @@ static void test_malformed_files_are_refused(void **state)
                                SP_Q4, SP_E_INPUT, "section calibration");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_malformed_squares_are_refused, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_malformed_files_are_refused, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_malformed_smoothing_is_refused, create_setup,
-                                        create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

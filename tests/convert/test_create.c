@@ -8,10 +8,9 @@
 #include "format/safetensors.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- contents ---- */
 
@@ -92,10 +90,9 @@ static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
     free(text);
 }
 
-static void test_weights_and_sections_are_kept(void **state)
+TEST(test_weights_and_sections_are_kept)
 {
     static const char *const drafts[] = {"dflash", "ar"};
-    (void)state;
 
     for (size_t d = 0; d < 2; d++) {
         char lines[64], path[256];
@@ -120,13 +117,12 @@ static void test_weights_and_sections_are_kept(void **state)
     }
 }
 
-static void test_records_are_kept(void **state)
+TEST(test_records_are_kept)
 {
     const char *out = create_path("p.bin");
     struct sp_pack *pack;
     char *text = NULL;
     size_t size;
-    (void)state;
 
     create_pack(create_modelfile(
                     "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
@@ -140,7 +136,7 @@ static void test_records_are_kept(void **state)
     sp_pack_close(pack);
 }
 
-static void test_pairing_is_recorded(void **state)
+TEST(test_pairing_is_recorded)
 {
     static const char want[] =
         "{\"kind\":\"dflash\",\"block_size\":16,\"mask_token_id\":1599,\"target_hidden_size\":192,"
@@ -150,7 +146,6 @@ static void test_pairing_is_recorded(void **state)
     struct sp_pack *pack;
     char *text = NULL;
     size_t size;
-    (void)state;
 
     create_pack(create_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
@@ -162,14 +157,13 @@ static void test_pairing_is_recorded(void **state)
     sp_pack_close(pack);
 }
 
-static void test_threads_change_no_byte(void **state)
+TEST(test_threads_change_no_byte)
 {
     static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_F32, SP_Q8, SP_Q4,
                                           SP_Q2,         SP_Q3,  SP_Q5, SP_Q6};
     const size_t n = sizeof types / sizeof *types;
     const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash");
     const char *one = create_path("1.bin"), *many = create_path("n.bin");
-    (void)state;
 
     for (size_t i = 0; i < n; i++) {
         create_pack(path, one, types[i], types[n - 1 - i], 1);
@@ -203,10 +197,9 @@ static const char *recreate(const char *pack_path, const char *name)
     return path;
 }
 
-static void test_a_packed_file_recreates_itself(void **state)
+TEST(test_a_packed_file_recreates_itself)
 {
     const char *first = create_path("first.bin"), *again = create_path("again.bin");
-    (void)state;
 
     create_pack(create_modelfile("FROM @/target\nDRAFT @/ar\nPARAMETER stop \"x \"\nSYSTEM hi"),
                 first, SP_Q4, SP_Q8, 2);
@@ -214,12 +207,11 @@ static void test_a_packed_file_recreates_itself(void **state)
     create_assert_same_file(first, again);
 }
 
-static void test_quantizing_later_gives_the_same_file(void **state)
+TEST(test_quantizing_later_gives_the_same_file)
 {
     const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash\nPARAMETER seed 1");
     const char *plain = create_path("plain.bin"), *direct = create_path("direct.bin");
     const char *later = create_path("later.bin");
-    (void)state;
 
     create_pack(path, plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     create_pack(path, direct, SP_Q4, SP_DTYPE_NONE, 2);
@@ -233,11 +225,10 @@ static void test_quantizing_later_gives_the_same_file(void **state)
     create_assert_same_file(direct, later);
 }
 
-static void test_parts_of_packed_files(void **state)
+TEST(test_parts_of_packed_files)
 {
     const char *ar = create_path("ar.bin"), *alone = create_path("alone.bin");
     const char *out = create_path("out.bin"), *want = create_path("want.bin");
-    (void)state;
 
     create_pack(create_modelfile("FROM @/target\nDRAFT @/ar"), ar, SP_Q8, SP_Q8, 2);
     create_pack(create_modelfile("FROM @/ar"), alone, SP_Q8, SP_DTYPE_NONE, 2);
@@ -255,11 +246,10 @@ static void test_parts_of_packed_files(void **state)
     create_assert_same_file(out, want);
 }
 
-static void test_a_single_file_serves_as_checkpoint(void **state)
+TEST(test_a_single_file_serves_as_checkpoint)
 {
     const char *a = create_path("a.bin"), *b = create_path("b.bin");
     struct sp_create_options o = create_options(NULL, b);
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), a, SP_Q8, SP_DTYPE_NONE, 2);
     create_pack(create_modelfile("FROM @/ar/model.safetensors"), b, SP_Q8, SP_DTYPE_NONE, 2);
@@ -308,7 +298,7 @@ static int record_progress(void *context, uint64_t done, uint64_t total)
     return 0;
 }
 
-static void test_dry_run_shows_the_plan(void **state)
+TEST(test_dry_run_shows_the_plan)
 {
     struct sp_create_options o =
         create_options(create_modelfile("FROM @/target\nDRAFT @/dflash"), create_path("p.bin"));
@@ -317,7 +307,6 @@ static void test_dry_run_shows_the_plan(void **state)
     struct report *h = calloc(1, sizeof *h);
     const char *groups;
 
-    (void)state;
     o.target_type = SP_Q4;
     o.dry_run = true;
     o.callbacks = (struct sp_create_callbacks){.context = h, .plan = add_text};
@@ -350,12 +339,11 @@ static void test_dry_run_shows_the_plan(void **state)
     free(h);
 }
 
-static void test_warnings_are_reported(void **state)
+TEST(test_warnings_are_reported)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/target\nPARAMETER num_gpu 1\nRENDERER x"), create_path("p.bin"));
     struct report *h = calloc(1, sizeof *h);
-    (void)state;
 
     o.callbacks = (struct sp_create_callbacks){.context = h, .note = add_text};
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
@@ -443,13 +431,12 @@ static long peak_kib(void)
 /* The memory of create does not depend on the size of a tensor or of the mapped source, which is a
  * checkpoint or a packed file. The chunks of a large tensor are written in order, whichever thread
  * converts them. */
-static void test_memory_is_bounded(void **state)
+TEST(test_memory_is_bounded)
 {
     const char *packed = create_path("packed.bin"), *one = create_path("one.bin"),
                *two = create_path("two.bin"), *path;
     int status;
     pid_t child;
-    (void)state;
 
     make_large_checkpoint();
     path = create_modelfile("FROM ./large");
@@ -506,7 +493,7 @@ static void exchange_rows(char *file, const char *tensor, size_t a, size_t b, si
 
 /* A draft whose first and last added token have each other's ids gives the same file, after the
  * rows of its tables have been moved; packed alone, it cannot be moved. */
-static void test_moved_tokens_are_mapped(void **state)
+TEST(test_moved_tokens_are_mapped)
 {
     static const char *const files[] = {"config.json", "generation_config.json",
                                         "model.safetensors", "tokenizer.json",
@@ -515,7 +502,6 @@ static void test_moved_tokens_are_mapped(void **state)
     struct sp_create_options options;
     struct sp_err err = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[512];
         size_t size;
@@ -539,23 +525,4 @@ static void test_moved_tokens_are_mapped(void **state)
     assert_non_null(strstr(err.text, "give the checkpoint that it was packed from"));
 }
 
-int main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, create_setup, create_teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_weights_and_sections_are_kept),
-        T(test_records_are_kept),
-        T(test_pairing_is_recorded),
-        T(test_threads_change_no_byte),
-        T(test_a_packed_file_recreates_itself),
-        T(test_quantizing_later_gives_the_same_file),
-        T(test_parts_of_packed_files),
-        T(test_a_single_file_serves_as_checkpoint),
-        T(test_dry_run_shows_the_plan),
-        T(test_warnings_are_reported),
-        T(test_moved_tokens_are_mapped),
-        T(test_memory_is_bounded),
-    };
-#undef T
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

@@ -7,10 +7,9 @@
 #include "format/safetensors.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- refusals ---- */
 
@@ -44,12 +42,11 @@ static const struct refusal refusals[] = {
     {"FROM q4.bin", SP_Q8, 0, SP_E_INPUT, "would be rounded twice"},
 };
 
-static void test_refusals_leave_nothing(void **state)
+TEST(test_refusals_leave_nothing)
 {
     const char *old = create_keep_path(create_path("out.bin"));
     size_t n, old_size;
     char *old_bytes;
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), old, SP_Q8, SP_DTYPE_NONE, 1);
     old_bytes = scratch_read(old, &old_size);
@@ -83,24 +80,22 @@ static enum sp_status refuse_template(const char *text, size_t size, struct sp_e
     return sp_fail(err, SP_E_INPUT, "template error");
 }
 
-static void test_templates_are_checked(void **state)
+TEST(test_templates_are_checked)
 {
     struct sp_create_options o =
         create_options(create_modelfile("FROM @/ar\nTEMPLATE {{"), create_path("p.bin"));
     struct sp_err err = {0};
-    (void)state;
 
     o.check_template = refuse_template;
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "Modelfile:2:10: TEMPLATE: template error"));
 }
 
-static void test_existing_output_needs_force(void **state)
+TEST(test_existing_output_needs_force)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "old", 3)));
     struct sp_requantize_options q = {.input = create_path("in.bin"), .target_type = SP_Q8};
-    (void)state;
 
     assert_int_equal(sp_create(NULL, &o, NULL), SP_E_USAGE);
     create_pack(o.modelfile, q.input, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
@@ -111,14 +106,13 @@ static void test_existing_output_needs_force(void **state)
 
 /* --force does not overwrite a file of another kind, such as a Modelfile or the checkpoint itself.
  */
-static void test_force_replaces_packed_files_only(void **state)
+TEST(test_force_replaces_packed_files_only)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "my thesis", 9)));
     struct sp_err err = {0};
     char *text;
     size_t size;
-    (void)state;
 
     o.force = true;
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
@@ -134,11 +128,10 @@ static void test_force_replaces_packed_files_only(void **state)
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
 }
 
-static void test_requantize_refusals(void **state)
+TEST(test_requantize_refusals)
 {
     struct sp_requantize_options q = {.input = create_path("q4.bin"), .n_threads = 1};
     struct sp_err err = {0};
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), q.input, SP_Q4, SP_DTYPE_NONE, 1);
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
@@ -210,10 +203,9 @@ static const struct bad_weight bad_weights[] = {
     {"model.layers.0.mlp.up_proj.weight", 128 * 20 + 3, 0x7149, SP_BF16, NULL},
 };
 
-static void test_bad_weights_are_named(void **state)
+TEST(test_bad_weights_are_named)
 {
     struct sp_create_options o = create_options(create_modelfile("FROM bad"), create_path("p.bin"));
-    (void)state;
 
     o.force = true;
     for (size_t i = 0; i < sizeof bad_weights / sizeof bad_weights[0]; i++) {
@@ -235,7 +227,7 @@ static void test_bad_weights_are_named(void **state)
     }
 }
 
-static void test_damaged_input_is_refused(void **state)
+TEST(test_damaged_input_is_refused)
 {
     const char *in = create_path("in.bin");
     struct sp_requantize_options q = {
@@ -244,7 +236,6 @@ static void test_damaged_input_is_refused(void **state)
     static const char *const damage[] = {
         "abcd", "\xff\x7f\xff\x7f"}; /* the second value would be a NaN, which must not be reported
                                         instead */
-    (void)state;
 
     for (size_t i = 0; i < 4; i++) {
         struct sp_err err = {0};
@@ -267,13 +258,12 @@ static int cancel(void *context, uint64_t done, uint64_t total)
     return ++*(int *)context;
 }
 
-static void test_cancelling_leaves_nothing(void **state)
+TEST(test_cancelling_leaves_nothing)
 {
     struct sp_create_options o =
         create_options(create_modelfile("FROM @/target"), create_path("p.bin"));
     int calls = 0;
     struct sp_err err = {0};
-    (void)state;
 
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_CHECK);
@@ -306,12 +296,11 @@ static int create_within(const char *path, const char *output, rlim_t limit)
     return WEXITSTATUS(status);
 }
 
-static void test_a_full_disk_leaves_the_old_file(void **state)
+TEST(test_a_full_disk_leaves_the_old_file)
 {
     const char *path = create_modelfile("FROM @/ar"), *out = create_path("out.bin");
     const char *want = create_path("want.bin"), *old = create_path("old.bin");
     size_t size;
-    (void)state;
 
     create_pack(path, want, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     free(scratch_read(want, &size));
@@ -328,7 +317,7 @@ static void test_a_full_disk_leaves_the_old_file(void **state)
     create_assert_same_file(out, want);
 }
 
-static void test_a_kill_leaves_old_or_new(void **state)
+TEST(test_a_kill_leaves_old_or_new)
 {
     const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash"),
                *out = create_path("out.bin");
@@ -336,7 +325,6 @@ static void test_a_kill_leaves_old_or_new(void **state)
     unsigned n_new = 0;
     struct timespec begin, end;
     long step;
-    (void)state;
 
     create_pack(path, a, SP_Q8, SP_Q8, 2);
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -373,21 +361,4 @@ static void test_a_kill_leaves_old_or_new(void **state)
     print_message("%u of 24 children finished\n", n_new);
 }
 
-int main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, create_setup, create_teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_refusals_leave_nothing),
-        T(test_templates_are_checked),
-        T(test_existing_output_needs_force),
-        T(test_force_replaces_packed_files_only),
-        T(test_requantize_refusals),
-        T(test_bad_weights_are_named),
-        T(test_damaged_input_is_refused),
-        T(test_cancelling_leaves_nothing),
-        T(test_a_full_disk_leaves_the_old_file),
-        T(test_a_kill_leaves_old_or_new),
-    };
-#undef T
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

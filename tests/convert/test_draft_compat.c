@@ -2,11 +2,6 @@
  * message. */
 #include "convert/create/draft_compat.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +10,7 @@
 #include "format/family/config_parse.h"
 #include "format/family/config_settle.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 /* Vocabulary 8, hidden size 4, six layers. */
 #define TARGET                                                                                     \
@@ -89,7 +85,7 @@ static void check(const struct sp_draft_compat_side *target,
     "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 2, "                    \
     "\"intermediate_size\": 6}}"
 
-static void block_drafts(void **state)
+TEST(block_drafts)
 {
     static const struct {
         const char *draft;
@@ -112,7 +108,6 @@ static void block_drafts(void **state)
     };
     struct sp_config t, d;
 
-    (void)state;
     parse(&t, TARGET, 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_draft_compat_side a = side(&t, TOKENIZER, NULL), b;
@@ -125,12 +120,11 @@ static void block_drafts(void **state)
 }
 
 /* A mask token that the target's vocabulary lacks, and a draft as the target. */
-static void wrong_mask_tokens_and_targets(void **state)
+TEST(wrong_mask_tokens_and_targets)
 {
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
 
-    (void)state;
     parse(&t, TARGET, 0);
     parse(&d, DRAFT("8", "4", "[1, 3]", ""), 8);
     a = side(&t, NULL, NULL);
@@ -147,7 +141,7 @@ static void wrong_mask_tokens_and_targets(void **state)
     "\"hidden_size\": " hidden ", \"num_hidden_layers\": 1, \"layer_types\": [\"" layer "\"], "    \
     "\"num_attention_heads\": " heads ", \"num_key_value_heads\": 1, \"head_dim\": 8}"
 
-static void built_in_heads(void **state)
+TEST(built_in_heads)
 {
     static const struct {
         const char *target, *error;
@@ -163,7 +157,6 @@ static void built_in_heads(void **state)
     struct sp_err err = {0};
     struct sp_draft_compat_side a, b;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *text = cases[0].target;
         parse(&t, cases[i].target, 0);
@@ -190,7 +183,7 @@ static void built_in_heads(void **state)
     "{\"architectures\": [\"Gemma4AssistantForCausalLM\"], \"backbone_hidden_size\": " hidden      \
     ", \"text_config\": {" text "}}"
 
-static void assistants(void **state)
+TEST(assistants)
 {
     static const char plain[] = ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH, "5"));
     static const char target[] = "{" GEMMA4("16", "4", "2", "4", "8", BOTH, "5") "}";
@@ -222,7 +215,6 @@ static void assistants(void **state)
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         parse(&t, cases[i].target, 0);
         parse(&d, cases[i].draft, 0);
@@ -250,7 +242,7 @@ static void assistants(void **state)
     ", \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "         \
     "\"head_dim\": 8, \"intermediate_size\": 6}}"
 
-static void eagle3_drafts(void **state)
+TEST(eagle3_drafts)
 {
     static const struct {
         const char *draft, *error;
@@ -271,7 +263,6 @@ static void eagle3_drafts(void **state)
     struct sp_err err = {0};
     struct sp_draft_compat_side a, b;
 
-    (void)state;
     parse(&t, HYBRID("full_attention", "4", "2"), 0);
     a = side(&t, TOKENIZER, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -286,7 +277,7 @@ static void eagle3_drafts(void **state)
 }
 
 /* Row i of a draft's own output matrix belongs to token i + d2t[i]. */
-static void token_maps(void **state)
+TEST(token_maps)
 {
     static const struct {
         float d2t[3];
@@ -301,7 +292,6 @@ static void token_maps(void **state)
         {{0, NAN, 0}, "eagle3 d2t[1] is not a whole number"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_err err = {0};
         enum sp_status st = sp_config_check_token_map(SP_DRAFT_EAGLE3, cases[i].d2t, 3, 8, &err);
@@ -312,12 +302,11 @@ static void token_maps(void **state)
 
 /* The token order of a clustered output matrix must be a permutation. Each kind of error is
  * refused. */
-static void token_orders(void **state)
+TEST(token_orders)
 {
     static const float orders[][4] = {{2, 0, 3, 1}, {2, 0, 2, 1}, {2, 0, 4, 1}, {2, 0, -1, 1}};
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_config_check_token_order(orders[0], 4, &err), SP_OK);
     for (size_t i = 1; i < 4; i++) {
         assert_int_equal(sp_config_check_token_order(orders[i], 4, &err), SP_E_INPUT);
@@ -325,7 +314,7 @@ static void token_orders(void **state)
     }
 }
 
-static void tokenizers(void **state)
+TEST(tokenizers)
 {
     static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
     static const struct {
@@ -357,7 +346,6 @@ static void tokenizers(void **state)
     };
     struct sp_config t, d;
 
-    (void)state;
     parse(&t, TARGET, 0);
     parse(&d, SMALL("8", "64", "4"), 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -371,7 +359,7 @@ static void tokenizers(void **state)
 
 /* Added tokens and an entry that no merge produces have other ids in the draft, whose rows are
  * moved. A row without a match keeps its place if that is free. */
-static void moved_tokens(void **state)
+TEST(moved_tokens)
 {
     static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
     static const struct {
@@ -396,7 +384,6 @@ static void moved_tokens(void **state)
          1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_config t, d;
         struct sp_draft_compat_side a, b;
@@ -420,14 +407,13 @@ static void moved_tokens(void **state)
     }
 }
 
-static void damaged_tokenizer(void **state)
+TEST(damaged_tokenizer)
 {
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
     struct sp_vocab_order order;
     struct sp_err err = {0};
 
-    (void)state;
     parse(&t, TARGET, 0);
     parse(&d, SMALL("8", "64", "4"), 0);
     a = side(&t, TOKENIZER, NULL);
@@ -438,12 +424,11 @@ static void damaged_tokenizer(void **state)
     sp_config_release(&d);
 }
 
-static void warnings_of_valid_pairs(void **state)
+TEST(warnings_of_valid_pairs)
 {
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
 
-    (void)state;
     parse(&t, TARGET, 0);
     a = side(&t, TOKENIZER, NULL);
     check(&a, &a, true, NULL, "draft equals target");
@@ -472,14 +457,13 @@ static char *read_tiny(const char *name, size_t *size)
     return scratch_read(path, size);
 }
 
-static void trained_models(void **state)
+TEST(trained_models)
 {
     struct sp_config t, d, f;
     struct sp_draft_compat_side a, b;
     size_t size;
     char *tokenizer, *config, *text;
 
-    (void)state;
     text = read_tiny("target/config.json", &size);
     parse(&t, text, 0);
     free(text);
@@ -501,24 +485,4 @@ static void trained_models(void **state)
     sp_config_release(&t);
     sp_config_release(&d);
     sp_config_release(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_drafts),
-        cmocka_unit_test(wrong_mask_tokens_and_targets),
-        cmocka_unit_test(built_in_heads),
-        cmocka_unit_test(tokenizers),
-        cmocka_unit_test(moved_tokens),
-        cmocka_unit_test(damaged_tokenizer),
-        cmocka_unit_test(warnings_of_valid_pairs),
-        cmocka_unit_test(trained_models),
-        cmocka_unit_test(assistants),
-        cmocka_unit_test(token_orders),
-        cmocka_unit_test(eagle3_drafts),
-        cmocka_unit_test(token_maps),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,10 +155,9 @@ static void round_trip(const char *target, const char *draft, const char *lines)
     create_setup(NULL);
 }
 
-static void families(void **state)
+TEST(families)
 {
     char folder[400], lines[450];
-    (void)state;
 
     for (const char *const *name = golden_families(); *name; name++) {
         print_message("%s\n", *name);
@@ -178,13 +175,12 @@ static void pair(const char *target, const char *draft)
     round_trip(target, draft, lines);
 }
 
-static void pairs(void **state)
+TEST(pairs)
 {
     static const char *const drafts[] = {"anchored", "dflash2",       "dflash2_anchored",
                                          "dspark",   "pruned",        "dspark_anchored",
                                          "peagle",   "peagle_sliding"};
     char draft[400];
-    (void)state;
 
     pair(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash");
     pair(TESTDATA "/tiny/target", TESTDATA "/tiny/ar");
@@ -244,11 +240,10 @@ static void copy_text(const char *from, const char *to)
 }
 
 /* A tied model whose config says that it is not tied, and one whose config does not say it. */
-static void tied_embeddings_are_stated(void **state)
+TEST(tied_embeddings_are_stated)
 {
     static const char *const stated[] = {"\"tie_word_embeddings\": false,", ""};
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    (void)state;
 
     for (size_t i = 0; i < 2; i++) {
         size_t size;
@@ -273,12 +268,11 @@ static void tied_embeddings_are_stated(void **state)
     }
 }
 
-static void multimodal_wrapper_is_omitted(void **state)
+TEST(multimodal_wrapper_is_omitted)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     char lines[450];
     struct sp_json *json;
-    (void)state;
 
     if (!golden_exists(SHARED "/oracle/targets/qwen3_5_moe")) skip();
     snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/targets/qwen3_5_moe");
@@ -398,11 +392,10 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
     sp_pack_close(pack);
 }
 
-static void quantized_tensors_are_decoded(void **state)
+TEST(quantized_tensors_are_decoded)
 {
     static const enum sp_dtype types[] = {SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    (void)state;
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         create_pack(create_modelfile("FROM @/ar"), packed, types[i], SP_DTYPE_NONE, 2);
@@ -415,12 +408,11 @@ static void quantized_tensors_are_decoded(void **state)
 }
 
 /* The export of a dequantized checkpoint has no quantization config. */
-static void dequantized(void **state)
+TEST(dequantized)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     char lines[450];
     struct sp_json *json;
-    (void)state;
 
     if (!golden_exists(SHARED "/oracle/prequantized/fp8_blocks")) skip();
     snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
@@ -437,14 +429,13 @@ static void dequantized(void **state)
 
 /* ---- files ---- */
 
-static void shards(void **state)
+TEST(shards)
 {
     const char *packed = create_path("packed.bin"), *whole = create_path("whole");
     const char *cut = create_path("cut");
     struct sp_export_options o = options_of(packed, cut);
     struct sp_safetensors *c;
     size_t n;
-    (void)state;
 
     create_pack(create_modelfile("FROM @/target"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     export_to(packed, whole, SP_DTYPE_NONE);
@@ -485,11 +476,10 @@ static void assert_refused(const struct sp_export_options *o, enum sp_status sta
     assert_int_equal(create_count_files(), n);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     struct sp_export_options o = options_of(packed, export);
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
@@ -518,7 +508,7 @@ static void refusals(void **state)
     assert_refused(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
 }
 
-static void damage(void **state)
+TEST(damage)
 {
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
     static const char *const damaged_bytes[] = {
@@ -526,7 +516,6 @@ static void damage(void **state)
                                         instead */
     const char *packed = create_path("packed.bin");
     struct sp_export_options o = options_of(packed, create_path("export"));
-    (void)state;
 
     for (size_t i = 0; i < 4; i++) {
         create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
@@ -542,12 +531,11 @@ static int cancel(void *context, uint64_t done, uint64_t total)
     return ++*(int *)context;
 }
 
-static void cancelled(void **state)
+TEST(cancelled)
 {
     const char *packed = create_path("packed.bin");
     struct sp_export_options o = options_of(packed, create_path("export"));
     int calls = 0;
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.n_threads = 1;
@@ -599,11 +587,10 @@ static void export_killed(struct sp_export_options o)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void killed(void **state)
+TEST(killed)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     struct sp_export_options o = options_of(packed, export);
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.force = true;
@@ -618,13 +605,12 @@ static void killed(void **state)
     assert_same_weights(TINY "/ar", join(export, "target"));
 }
 
-static void full_disk(void **state)
+TEST(full_disk)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     const char *want = create_path("want"), *weights = "target/model.safetensors";
     struct sp_export_options o = options_of(packed, export);
     size_t size;
-    (void)state;
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, want, SP_DTYPE_NONE);
@@ -638,53 +624,13 @@ static void full_disk(void **state)
     }
 }
 
-#define TARGET(name) GOLDEN_CASE(oracle_target, name)
-#define PAIR(target, draft) GOLDEN_CASE(oracle_pair, target "\0" draft)
-
-int main(void)
-{
-#define FILES(fn) cmocka_unit_test_setup_teardown(fn, create_setup, create_teardown)
-    const struct CMUnitTest tests[] = {
-        FILES(families),
-        FILES(pairs),
-        FILES(tied_embeddings_are_stated),
-        FILES(multimodal_wrapper_is_omitted),
-        FILES(quantized_tensors_are_decoded),
-        FILES(dequantized),
-        FILES(shards),
-        FILES(refusals),
-        FILES(damage),
-        FILES(cancelled),
-        FILES(full_disk),
-        FILES(killed),
-        TARGET("targets/gemma2"),
-        TARGET("targets/gemma3"),
-        TARGET("targets/gemma3_wrapped"),
-        TARGET("targets/gemma4_31b"),
-        TARGET("targets/gemma4_e2b"),
-        TARGET("targets/gemma4_moe"),
-        TARGET("targets/gpt_oss"),
-        TARGET("targets/llama_gqa_tied"),
-        TARGET("targets/llama_mha_bias"),
-        TARGET("targets/ministral3"),
-        TARGET("targets/mistral_full"),
-        TARGET("targets/phi3"),
-        TARGET("targets/qwen2"),
-        TARGET("targets/qwen3"),
-        TARGET("targets/qwen3_5"),
-        TARGET("targets/qwen3_5_moe"),
-        TARGET("targets/qwen3_moe_sparse"),
-        TARGET("targets/smollm3"),
-        TARGET("drafts/mtp_qwen3_5"),
-        TARGET("drafts/mtp_qwen3_5_moe"),
-        TARGET("drafts/mtp_qwen3_5_wrapped"),
-        PAIR("gemma4_moe", "assistant_centroids"),
-        PAIR("gemma4_31b", "assistant_dense"),
-        PAIR("llama_mha_bias", "dspark_rnn"),
-        PAIR("qwen3", "dspark_gated"),
-        PAIR("llama_mha_bias", "eagle3_llama"),
-        PAIR("llama_linear_rope", "eagle3_midlayer"),
-    };
-
-    return cmocka_run_group_tests(tests, create_setup, create_teardown);
-}
+CASES(oracle_target, "targets/gemma2", "targets/gemma3", "targets/gemma3_wrapped",
+      "targets/gemma4_31b", "targets/gemma4_e2b", "targets/gemma4_moe", "targets/gpt_oss",
+      "targets/llama_gqa_tied", "targets/llama_mha_bias", "targets/ministral3",
+      "targets/mistral_full", "targets/phi3", "targets/qwen2", "targets/qwen3", "targets/qwen3_5",
+      "targets/qwen3_5_moe", "targets/qwen3_moe_sparse", "targets/smollm3", "drafts/mtp_qwen3_5",
+      "drafts/mtp_qwen3_5_moe", "drafts/mtp_qwen3_5_wrapped");
+CASES(oracle_pair, "gemma4_moe\0assistant_centroids", "gemma4_31b\0assistant_dense",
+      "llama_mha_bias\0dspark_rnn", "qwen3\0dspark_gated", "llama_mha_bias\0eagle3_llama",
+      "llama_linear_rope\0eagle3_midlayer");
+TEST_FIXTURE(create_setup, create_teardown);

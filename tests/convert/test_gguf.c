@@ -8,10 +8,8 @@
 #include "format/ggml_type.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,13 +77,12 @@ static void add_llama_tensors(struct made_gguf *m)
 enum { LLAMA_DATA = 1088 + 7 * 576 + 3 * 128 };
 
 /* Without --quantize, blocks of codes become q8, MXFP4 without a loss, and plain floats stay. */
-static void default_types(void **state)
+TEST(default_types)
 {
     struct made_gguf m;
     struct sp_source source;
     struct sp_plan plan = {0};
     struct sp_policy_request request = {0};
-    (void)state;
 
     gguf_begin(&m);
     add_llama(&m);
@@ -111,11 +108,10 @@ static void default_types(void **state)
     sp_source_release(&source);
 }
 
-static void refused_headers(void **state)
+TEST(refused_headers)
 {
     struct made_gguf m;
     const char *path;
-    (void)state;
 
     gguf_begin(&m);
     path = gguf_write(&m, "made.gguf", 0);
@@ -155,7 +151,7 @@ static void refused_headers(void **state)
                    "general.alignment is not a power of two");
 }
 
-static void refused_tensors(void **state)
+TEST(refused_tensors)
 {
     static const struct {
         const char *name;
@@ -178,7 +174,6 @@ static void refused_tensors(void **state)
          "tensor blk.0.wrong.weight is not a tensor of llama models"},
     };
     struct made_gguf m;
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gguf_begin(&m);
@@ -194,7 +189,7 @@ static void refused_tensors(void **state)
     assert_refused(gguf_write(&m, "made.gguf", 128), SP_E_INPUT, "tensors a and b overlap");
 }
 
-static void refused_models(void **state)
+TEST(refused_models)
 {
     static const struct {
         const char *key, *text;
@@ -210,7 +205,6 @@ static void refused_models(void **state)
          "llama.attention.key_length is not an integer"},
     };
     struct made_gguf m;
-    (void)state;
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "rwkv7");
@@ -235,7 +229,7 @@ static void refused_models(void **state)
 }
 
 /* Values that the class of the architecture does not have. */
-static void refused_values(void **state)
+TEST(refused_values)
 {
     static const struct {
         const char *arch, *key;
@@ -255,7 +249,6 @@ static void refused_values(void **state)
          "gemma4.rope.dimension_count_swa differs from the size of a head"},
     };
     struct made_gguf m;
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char key[80];
@@ -278,7 +271,7 @@ static void refused_values(void **state)
 
 /* Apertus has the numbers of its activation in the metadata: one for all layers, or one for each.
  */
-static void values_of_layers(void **state)
+TEST(values_of_layers)
 {
     static const struct {
         uint64_t n; /* numbers of xielu.eps; 0: the key is missing */
@@ -292,7 +285,6 @@ static void values_of_layers(void **state)
     };
     static const char *const others[] = {"xielu.alpha_n", "xielu.alpha_p", "xielu.beta"};
     struct made_gguf m;
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_gguf_model model;
@@ -339,7 +331,7 @@ static void values_of_layers(void **state)
 }
 
 /* Sizes of the gated delta rule that contradict each other. */
-static void refused_delta(void **state)
+TEST(refused_delta)
 {
     static const struct {
         const char *tensor;
@@ -359,7 +351,6 @@ static void refused_delta(void **state)
     const struct sp_gguf_weight *decay;
     uint8_t bytes[64];
     float out[4];
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gguf_begin(&m);
@@ -385,7 +376,7 @@ static void refused_delta(void **state)
 
 /* Of a product in place of a tensor, the factor with its rows or columns has the value heads in the
  * stored order: heads 0, 2, 1, 3 of two key heads. */
-static void adapter_of_delta(void **state)
+TEST(adapter_of_delta)
 {
     static const struct sp_gguf_heads heads = {
         .head_dim = 8, .keys = 2, .values = 4, .key_dim = 1, .value_dim = 2};
@@ -403,7 +394,6 @@ static void adapter_of_delta(void **state)
          {0, 1, 4, 5, 2, 3, 6, 7}},
         {"blk.0.ssm_out.weight.lora_a", "out_proj.weight.lora_a", 8, 1, {0, 1, 4, 5, 2, 3, 6, 7}},
     };
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_gguf_model model;
@@ -438,7 +428,7 @@ static void adapter_of_delta(void **state)
 }
 
 /* X.scale multiplies X.weight, one number for each matrix; X.input_scale is of activations. */
-static void scaled_tensors(void **state)
+TEST(scaled_tensors)
 {
     static const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8}, scales[] = {0.5f, -3};
     struct sp_gguf_model model;
@@ -447,7 +437,6 @@ static void scaled_tensors(void **state)
     const struct sp_gguf_weight *w;
     uint8_t file[9000] = {0}, bytes[64];
     float out[8];
-    (void)state;
 
     gguf_begin(&m);
     add_model(&m, "qwen3moe");
@@ -480,7 +469,7 @@ static void scaled_tensors(void **state)
 }
 
 /* Gemma 4's converter states some control tokens as others, which end answers all the same. */
-static void gemma4_tokens(void **state)
+TEST(gemma4_tokens)
 {
     static const char *const tokens[] = {"<eos>", "<turn|>", "<|tool_response>", "a", "<mine>"};
     static const uint32_t types[] = {3, 3, 4, 1, 4};
@@ -489,7 +478,6 @@ static void gemma4_tokens(void **state)
     struct made_gguf m;
     char *text;
     size_t size;
-    (void)state;
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "gemma4");
@@ -530,13 +518,12 @@ static void gemma4_tokens(void **state)
 }
 
 /* The layer of a prediction head that no reader of the family knows is left out with a note. */
-static void unread_head(void **state)
+TEST(unread_head)
 {
     struct sp_gguf_model model;
     struct sp_err err = {0};
     struct made_gguf m;
     char *warnings = NULL;
-    (void)state;
 
     gguf_begin(&m);
     add_llama(&m);
@@ -562,7 +549,7 @@ static void unread_head(void **state)
 }
 
 /* Layers whose kind nothing states, and a window that LFM2 does not have. */
-static void refused_hybrids(void **state)
+TEST(refused_hybrids)
 {
     static const struct {
         const char *arch, *key;
@@ -577,7 +564,6 @@ static void refused_hybrids(void **state)
          "mamba2.ssm.inner_size 40 does not fit 5 heads and an embedding_length of 32"},
     };
     struct made_gguf m;
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const struct {
@@ -602,10 +588,9 @@ static void refused_hybrids(void **state)
     }
 }
 
-static void unknown_pooling(void **state)
+TEST(unknown_pooling)
 {
     struct made_gguf m;
-    (void)state;
 
     gguf_begin(&m);
     add_llama(&m);
@@ -635,10 +620,8 @@ static const char *edit_gguf(const char *name, const char *from, const char *to,
 }
 
 /* A reranker's head that is not whole, or contradicts the pooling, is refused. */
-static void classification_heads(void **state)
+TEST(classification_heads)
 {
-    (void)state;
-
     assert_refused(TESTDATA "/gguf/bert_reranker.gguf", SP_E_UNSUPPORTED,
                    "tensor cls.weight is missing: a reranker's head has two layers");
     assert_refused(edit_gguf("xlm_roberta_reranker", "cls.output.weight", "cls.outpux.weight", 17),
@@ -654,7 +637,7 @@ static void classification_heads(void **state)
 }
 
 /* A tensor with another shape than its model needs is named once, with both shapes. */
-static void wrong_shapes(void **state)
+TEST(wrong_shapes)
 {
     static const struct {
         const char *file, *tensor;
@@ -699,7 +682,6 @@ static void wrong_shapes(void **state)
          SP_E_UNSUPPORTED,
          "has 2 labels"},
     };
-    (void)state;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t n = strlen(rows[i].tensor), rank = 1u + (rows[i].have[1] > 0);
@@ -724,11 +706,10 @@ static void wrong_shapes(void **state)
 }
 
 /* Cut off anywhere, a file is refused and nothing is read behind its end. */
-static void every_length(void **state)
+TEST(every_length)
 {
     struct made_gguf m;
     size_t size;
-    (void)state;
 
     gguf_begin(&m);
     add_llama(&m);
@@ -743,10 +724,9 @@ static void every_length(void **state)
     }
 }
 
-static void refused_parts(void **state)
+TEST(refused_parts)
 {
     struct made_gguf m;
-    (void)state;
 
     gguf_begin(&m);
     gguf_value_u32(&m, "split.no", 1);
@@ -763,19 +743,4 @@ static void refused_parts(void **state)
                    "65535 parts, at most 4096 are supported");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(default_types),    cmocka_unit_test(refused_headers),
-        cmocka_unit_test(refused_tensors),  cmocka_unit_test(refused_models),
-        cmocka_unit_test(refused_values),   cmocka_unit_test(values_of_layers),
-        cmocka_unit_test(adapter_of_delta), cmocka_unit_test(refused_delta),
-        cmocka_unit_test(scaled_tensors),   cmocka_unit_test(gemma4_tokens),
-        cmocka_unit_test(unread_head),      cmocka_unit_test(refused_hybrids),
-        cmocka_unit_test(unknown_pooling),  cmocka_unit_test(classification_heads),
-        cmocka_unit_test(wrong_shapes),     cmocka_unit_test(every_length),
-        cmocka_unit_test(refused_parts),
-    };
-
-    return cmocka_run_group_tests(tests, setup, scratch_teardown);
-}
+GROUP_FIXTURE(setup, scratch_teardown);

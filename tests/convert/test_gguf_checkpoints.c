@@ -5,10 +5,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +80,7 @@ static void same_as_checkpoint(const char *name, const char *folder)
     sp_source_release(&b);
 }
 
-static void families(void **state)
+TEST(families)
 {
     static const char *const names[] = {"mixtral",
                                         "olmo2",
@@ -134,7 +132,6 @@ static void families(void **state)
                                         "mellum_sparse",
                                         "granite_swa_nope",
                                         "granitemoe_swa"};
-    (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char folder[512];
@@ -144,16 +141,15 @@ static void families(void **state)
 }
 
 /* Files of converters that did not split attn_kv_b, one half of which is read transposed. */
-static void joined_latent(void **state)
+TEST(joined_latent)
 {
-    (void)state;
     same_as_checkpoint("deepseek_v2_joined", TESTDATA "/families/deepseek_v2");
     same_as_checkpoint("deepseek_v2_lite_joined", TESTDATA "/families/deepseek_v2_lite");
 }
 
 /* cohere2moe's weights of the chosen experts are normalized only if the file says so, as in
  * llama.cpp. */
-static void absent_norm(void **state)
+TEST(absent_norm)
 {
     static const char path[] = TESTDATA "/gguf/cohere2_moe.gguf",
                       key[] = "cohere2moe.expert_weights_norm",
@@ -161,7 +157,6 @@ static void absent_norm(void **state)
     size_t size, at = 0;
     char *bytes = scratch_read(path, &size);
     struct sp_source source = open_source(path);
-    (void)state;
 
     assert_true(source.config.routing.norm);
     sp_source_release(&source);
@@ -184,11 +179,10 @@ static void oracle_target(void **state)
 }
 
 /* A file of an embedding model has the pooling that sentence-transformers' files state. */
-static void pooling(void **state)
+TEST(pooling)
 {
     struct sp_source a = open_source(TESTDATA "/gguf/qwen3.gguf");
     struct sp_source b = open_source(TESTDATA "/embeddings/qwen3");
-    (void)state;
 
     assert_int_equal(a.config.pooling.mode, SP_POOL_LAST);
     assert_int_equal(a.config.pooling.mode, b.config.pooling.mode);
@@ -200,11 +194,10 @@ static void pooling(void **state)
 }
 
 /* The head of ModernBERT: a layer with a norm, and the output. */
-static void modernbert_head(void **state)
+TEST(modernbert_head)
 {
     struct sp_source a = open_source(TESTDATA "/gguf/modernbert_reranker.gguf");
     struct sp_source b = open_source(TESTDATA "/classifiers/modernbert");
-    (void)state;
 
     assert_string_equal(a.config.architecture, b.config.architecture);
     assert_non_null(sp_specs_find(&a.specs, "dense.0.norm.weight"));
@@ -219,31 +212,15 @@ static void modernbert_head(void **state)
 }
 
 /* BERT with queries, keys and values in one matrix. */
-static void fused_attention(void **state)
+TEST(fused_attention)
 {
     struct sp_source a = open_source(TESTDATA "/gguf/bert_fused.gguf");
     struct sp_source b = open_source(TESTDATA "/embeddings/bert");
-    (void)state;
 
     assert_same_tensors(&a, &b);
     sp_source_release(&a);
     sp_source_release(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(families),
-        cmocka_unit_test(joined_latent),
-        cmocka_unit_test(absent_norm),
-        GOLDEN_CASE(oracle_target, "gemma2"),
-        GOLDEN_CASE(oracle_target, "gpt_oss"),
-        GOLDEN_CASE(oracle_target, "phi3_partial"),
-        GOLDEN_CASE(oracle_target, "smollm3"),
-        cmocka_unit_test(pooling),
-        cmocka_unit_test(modernbert_head),
-        cmocka_unit_test(fused_attention),
-    };
-
-    return cmocka_run_group_tests(tests, setup, scratch_teardown);
-}
+CASES(oracle_target, "gemma2", "gpt_oss", "phi3_partial", "smollm3");
+GROUP_FIXTURE(setup, scratch_teardown);

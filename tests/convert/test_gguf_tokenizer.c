@@ -3,10 +3,8 @@
 #include "convert/gguf/gguf_tokenizer.h"
 
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +48,7 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
     sp_json_free(row);
 }
 
-static void ids_equal(void **state)
+TEST(ids_equal)
 {
     static const char *const names[] = {"gpt-2",
                                         "smollm",
@@ -81,7 +79,6 @@ static void ids_equal(void **state)
                                         "chameleon",
                                         "superbpe",
                                         "granite-embed-multi-311m"};
-    (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct tokenizer_case t;
@@ -100,11 +97,4 @@ static void ids_equal(void **state)
         free(text);
         tokenizer_case_close(&t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_equal)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,11 @@
 #include "format/safetensors.h"
 #include "quantize/float_cast.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define TINY TESTDATA "/tiny"
 
@@ -120,11 +118,10 @@ static const struct expected matrices[] = {
 
 /* Reads every range of rows with scratch buffers of several sizes, down to one row of the widest
  * type. */
-static void test_rows_of_every_kind_of_span(void **state)
+TEST(test_rows_of_every_kind_of_span)
 {
     static const size_t sizes[] = {40, 41, 64, 96, 1 << 16};
     struct sp_source source = handmade_source();
-    (void)state;
 
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         struct sp_scratch scratch = {0};
@@ -151,11 +148,10 @@ static void test_rows_of_every_kind_of_span(void **state)
     sp_source_release(&source);
 }
 
-static void test_elements_of_a_vector(void **state)
+TEST(test_elements_of_a_vector)
 {
     static const float want[] = {0, 2, 4, 6, 8, 10};
     struct sp_source source = handmade_source();
-    (void)state;
 
     for (size_t size = 2; size < 64; size += 3) {
         struct sp_scratch scratch = {0};
@@ -170,7 +166,7 @@ static void test_elements_of_a_vector(void **state)
     sp_source_release(&source);
 }
 
-static void test_stored_types(void **state)
+TEST(test_stored_types)
 {
     static const enum sp_dtype types[] = {SP_BF16, SP_F32, SP_F16, SP_F64, SP_F32, SP_BF16, SP_I8};
     static const uint64_t bytes[] = {16, 96, 12, 120, 48, 24, 8};
@@ -178,7 +174,6 @@ static void test_stored_types(void **state)
     struct sp_policy_request keep = {0};
     struct sp_plan plan = {0};
     struct sp_err err = {0};
-    (void)state;
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct sp_stored stored;
@@ -217,10 +212,9 @@ static const struct expected_plan expected_plan[] = {
     {SP_F32, 0, "layers.0.mlp.up_proj.weight", SP_F32, SP_PANEL},
 };
 
-static void test_plans(void **state)
+TEST(test_plans)
 {
     struct sp_source source;
-    (void)state;
 
     assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_TARGET, NULL, NULL), SP_OK);
     for (size_t i = 0; i < sizeof expected_plan / sizeof expected_plan[0]; i++) {
@@ -253,7 +247,7 @@ static void test_plans(void **state)
     sp_source_release(&source);
 }
 
-static void test_printed_lines(void **state)
+TEST(test_printed_lines)
 {
     struct sp_policy_request request = {.type = SP_Q8};
     struct sp_source source;
@@ -264,7 +258,6 @@ static void test_printed_lines(void **state)
         "bytes  rule\n"
         "draft   embed_tokens.weight                       [1600, 128]        bf16  q8          "
         "217600  requested\n";
-    (void)state;
 
     assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_DRAFT, NULL, NULL), SP_OK);
     assert_int_equal(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, NULL, false, NULL),
@@ -276,11 +269,10 @@ static void test_printed_lines(void **state)
     sp_source_release(&source);
 }
 
-static void test_non_sources_are_refused(void **state)
+TEST(test_non_sources_are_refused)
 {
     struct sp_source source;
     struct sp_err err = {0};
-    (void)state;
 
     assert_int_equal(
         sp_source_open(&source, scratch_write("x.safetensors", "", 0), SP_PART_TARGET, NULL, &err),
@@ -294,17 +286,4 @@ static void test_non_sources_are_refused(void **state)
     assert_non_null(strstr(err.text, "shorter than a packed file's first page"));
 }
 
-int main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, scratch_teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_rows_of_every_kind_of_span),
-        T(test_elements_of_a_vector),
-        T(test_stored_types),
-        T(test_plans),
-        T(test_printed_lines),
-        T(test_non_sources_are_refused),
-    };
-#undef T
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(setup, scratch_teardown);

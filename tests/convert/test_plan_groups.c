@@ -1,18 +1,16 @@
 /* Tests groups of tensors: the group of a name, the table of a plan, and the sensitivities of a
  * calibration's record. */
 #include "convert/create/plan_groups.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define TINY TESTDATA "/tiny"
 
-static void test_groups_of_names(void **state)
+TEST(test_groups_of_names)
 {
     static const struct {
         const char *name;
@@ -35,7 +33,6 @@ static void test_groups_of_names(void **state)
     };
     enum sp_group_kind kind;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_tensor_group g = sp_tensor_group_of(cases[i].name, cases[i].role);
 
@@ -59,7 +56,7 @@ static enum sp_status read_record(struct sp_sensitivities *out, const char *text
     return st;
 }
 
-static void test_malformed_sensitivities(void **state)
+TEST(test_malformed_sensitivities)
 {
     static const char *const cases[][2] = {
         {"{\"sensitivity\":{}}", "sensitivity is not an array"},
@@ -76,7 +73,6 @@ static void test_malformed_sensitivities(void **state)
     };
     struct sp_sensitivities s;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_err err = {0};
 
@@ -111,7 +107,7 @@ static char *print_table(const char *record, double *kl)
 }
 
 /* Layers 0 to 5 have equal sizes and types; 2.5 times 0.06 squared is 0.009. */
-static void test_table(void **state)
+TEST(test_table)
 {
     double kl;
     char *text = print_table("{\"sensitivity\":["
@@ -123,7 +119,6 @@ static void test_table(void **state)
                              "{\"group\":\"down\",\"layer\":5,\"kl_per_error\":0}]}",
                              &kl);
 
-    (void)state;
     assert_string_equal(
         text, "part    group         layers   types                      bytes   bits         KL\n"
               "target  embedding     -        q8                        326400   8.50    unknown\n"
@@ -138,12 +133,11 @@ static void test_table(void **state)
 }
 
 /* All groups: 0.5 a layer, and 1 for the embedding, which is q8 as keys and values are. */
-static void test_prediction(void **state)
+TEST(test_prediction)
 {
     static const char *const kinds[] = {"attention", "key-value", "feed-forward", "down"};
     char record[4096] = "{\"sensitivity\":[{\"group\":\"embedding\",\"kl_per_error\":1}";
     double kl, expected = 0.0054 * 0.0054 + 6 * 0.5 * (3 * 0.06 * 0.06 + 0.0054 * 0.0054);
-    (void)state;
 
     for (int layer = 0; layer < 6; layer++) {
         for (int k = 0; k < 4; k++) {
@@ -154,16 +148,4 @@ static void test_prediction(void **state)
     strcat(record, "]}");
     free(print_table(record, &kl));
     assert_true(fabs(kl - expected) < 1e-9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_of_names),
-        cmocka_unit_test(test_malformed_sensitivities),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_prediction),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

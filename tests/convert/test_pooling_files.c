@@ -4,10 +4,8 @@
 #include "format/base/mem.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,12 +138,11 @@ static void check_case(const char *folder, const struct case_ *c)
     free(record);
 }
 
-static void files(void **state)
+TEST(files)
 {
     const char *folder = create_path("st");
     char path[512];
 
-    (void)state;
     assert_int_equal(mkdir(folder, 0777), 0);
     snprintf(path, sizeof path, "%s/p", folder);
     assert_int_equal(mkdir(path, 0777), 0);
@@ -168,7 +165,7 @@ static void files(void **state)
 }
 
 /* Records that no `create` writes. */
-static void records(void **state)
+TEST(records)
 {
     static const struct {
         const char *text, *message;
@@ -215,7 +212,6 @@ static void records(void **state)
     struct sp_pooling_config config;
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err = (struct sp_err){0};
         assert_int_equal(sp_pooling_read(&config, NULL, bad[i].text, strlen(bad[i].text), 8, &err),
@@ -225,14 +221,13 @@ static void records(void **state)
 }
 
 /* A packed file keeps the section when it is quantized or packed again, and a draft has none. */
-static void kept(void **state)
+TEST(kept)
 {
     const char *first = create_path("first.bin"), *second = create_path("second.bin");
     struct sp_pack *packs[2];
     char *texts[2];
     size_t sizes[2];
 
-    (void)state;
     create_pack(create_modelfile("FROM " TESTDATA "/embeddings/gemma3\n"), first, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
     create_requantize(first, second, SP_Q8, SP_DTYPE_NONE);
@@ -256,13 +251,4 @@ static void kept(void **state)
     sp_pack_close(packs[0]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(files, create_setup, create_teardown),
-        cmocka_unit_test(records),
-        cmocka_unit_test_setup_teardown(kept, create_setup, create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

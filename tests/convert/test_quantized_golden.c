@@ -7,10 +7,8 @@
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,12 +86,11 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
     close_case(&o);
 }
 
-static void golden(void **state)
+TEST(golden)
 {
     size_t size, n = 0;
     char *text = scratch_read(FOLDER "golden.txt", &size), *line, *rest;
 
-    (void)state;
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
         char name[64], weight[128];
         unsigned long long want;
@@ -162,9 +159,8 @@ static void spoil(uint8_t *file, size_t size, size_t i)
     free(text);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof spoiled / sizeof spoiled[0]; i++) {
         char path[512];
         size_t size;
@@ -185,7 +181,7 @@ static void refusals(void **state)
 }
 
 /* Scales that are no numbers are found when they are read. */
-static void scales_that_are_no_numbers(void **state)
+TEST(scales_that_are_no_numbers)
 {
     static const struct {
         const char *name, *tensor, *sentence;
@@ -195,7 +191,6 @@ static void scales_that_are_no_numbers(void **state)
         {"bnb_nf4", ".absmax", "the scale of row 0, column 0 is not a finite number"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_weight_workspace ws = {0};
         char path[512], *at;
@@ -230,13 +225,4 @@ static int begin_all(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(scales_that_are_no_numbers),
-    };
-
-    return cmocka_run_group_tests(tests, begin_all, scratch_teardown);
-}
+GROUP_FIXTURE(begin_all, scratch_teardown);

@@ -5,10 +5,8 @@
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +116,7 @@ static const uint8_t counting[] = {0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e, 0x5
                                    0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58};
 
 /* Tiles of 2 x 2 over a matrix of 3 x 5, so the tiles at both edges are partial. */
-static void fp8_blocks(void **state)
+TEST(fp8_blocks)
 {
     static const float scales[] = {1, 10, 100, -1, 2, 0.5f};
     static const float want[] = {1, 2, 30, 40, 500, 6, 7, 80, 90, 1000, -11, -12, 26, 28, 7.5f};
@@ -126,7 +124,6 @@ static void fp8_blocks(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     add(&m, "a.weight", "F8_E4M3", "3, 5", counting, 15);
     add_floats(&m, "a.weight_scale_inv", "2, 3", scales, 6);
     add(&m, "b.weight", "BF16", "2", NULL, 4);
@@ -142,7 +139,7 @@ static void fp8_blocks(void **state)
 }
 
 /* One scale for the tensor, for each row (in two notations), and for the rows of each expert. */
-static void fp8_scales(void **state)
+TEST(fp8_scales)
 {
     static const float two[] = {2}, rows[] = {1, -1}, experts[] = {1, 2, 3, 4};
     static const float scalar[] = {2, 4, 6, 8}, channel[] = {1, 2, -3, -4};
@@ -150,7 +147,6 @@ static void fp8_scales(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     add(&m, "a.weight", "F8_E4M3", "2, 2", counting, 4);
     add_floats(&m, "a.weight_scale", "", two, 1);
     add(&m, "b.weight", "F8_E4M3", "2, 2", counting, 4);
@@ -171,7 +167,7 @@ static void fp8_scales(void **state)
 }
 
 /* Groups of 2 over 4 columns, with zero points as bytes. */
-static void int8_groups(void **state)
+TEST(int8_groups)
 {
     static const uint8_t codes[] = {1, 2, 0xff, 0xfe, 127, 0x80, 5, 6};
     static const uint8_t zeros[] = {1, 0xff, 0, 5};
@@ -181,7 +177,6 @@ static void int8_groups(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     add(&m, "a.weight", "I8", "2, 4", codes, 8);
     add_floats(&m, "a.weight_scale", "2, 2", scales, 4);
     add(&m, "a.weight_zero_point", "I8", "2, 2", zeros, 4);
@@ -192,7 +187,7 @@ static void int8_groups(void **state)
 
 /* Nine columns of 4 bits: the second word of a row holds one. Nine rows: so does the second word of
  * the zero points. */
-static void packed_words(void **state)
+TEST(packed_words)
 {
     static const float scales[] = {1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, -1, 3};
     uint8_t words[9 * 8] = {0}, zeros[2 * 8] = {0}, shape[16] = {9, 0, 0, 0, 0, 0, 0, 0, 9};
@@ -201,7 +196,6 @@ static void packed_words(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     for (unsigned r = 0; r < 9; r++) {
         for (unsigned k = 0; k < 9; k++) {
             unsigned code = (3 * r + k) % 16;
@@ -226,7 +220,7 @@ static void packed_words(void **state)
 }
 
 /* The same bytes as words of four 8-bit codes. */
-static void packed_bytes(void **state)
+TEST(packed_bytes)
 {
     static const uint8_t words[] = {0x80, 0x81, 0x7f, 0x00, 0xff, 0, 0, 0};
     static const uint8_t zeros[] = {0x82, 0, 0, 0}, shape[16] = {1, 0, 0, 0, 0, 0, 0, 0, 5};
@@ -235,7 +229,6 @@ static void packed_bytes(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     add(&m, "a.weight_packed", "I32", "1, 2", words, 8);
     add_floats(&m, "a.weight_scale", "1, 1", scale, 1);
     add(&m, "a.weight_shape", "I64", "2", shape, 16);
@@ -248,7 +241,7 @@ static void packed_bytes(void **state)
 
 /* Two groups of 16 with block scales 2 and 256 and a global scale of 1/4 or 4. The product 3 * 5 /
  * 3 is rounded to bf16. */
-static void nvfp4(void **state)
+TEST(nvfp4)
 {
     static const float four[] = {4}, third[] = {3};
     static const uint8_t scales[] = {0x40, 0x78}, odd[] = {0x4a, 0x38};
@@ -257,7 +250,6 @@ static void nvfp4(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     memset(codes, 0xd2, sizeof codes); /* 1, -3 */
     for (size_t k = 0; k < 32; k++) {
         divided[k] = (k % 2 ? -3.0f : 1) * (k < 16 ? 0.5f : 64);
@@ -282,7 +274,7 @@ static void nvfp4(void **state)
 }
 
 /* Two experts of one row of two blocks, as tensors of both ranks. */
-static void mxfp4(void **state)
+TEST(mxfp4)
 {
     static const uint8_t scales[] = {127, 128, 126, 0};
     static const float factors[] = {1, 2, 0.5f, 0x1p-127f};
@@ -291,7 +283,6 @@ static void mxfp4(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     for (size_t i = 0; i < 64; i++)
         blocks[i] = i % 2 ? 0xf7 : 0x10; /* 6, -6; 0, .5 */
     for (size_t k = 0; k < 128; k++)
@@ -310,7 +301,7 @@ static void mxfp4(void **state)
 }
 
 /* FP8 with the exponents of powers of two as scales, one for 32 columns. */
-static void mxfp8(void **state)
+TEST(mxfp8)
 {
     static const uint8_t scales[] = {127, 130};
     uint8_t codes[64];
@@ -318,7 +309,6 @@ static void mxfp8(void **state)
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     for (unsigned k = 0; k < 64; k++) {
         unsigned exponent = k / 8;
         float fraction = (float)(k % 8) / 8 + (exponent > 0);
@@ -334,7 +324,7 @@ static void mxfp8(void **state)
 }
 
 /* A scale that is not a number, and one whose product with the global scale is not a number. */
-static void scales_that_are_not_numbers(void **state)
+TEST(scales_that_are_not_numbers)
 {
     static const uint8_t scales[] = {127, 255};
     static const float bad[] = {1, NAN};
@@ -345,7 +335,6 @@ static void scales_that_are_not_numbers(void **state)
     struct quantized_checkpoint o;
     struct sp_err err = {0};
 
-    (void)state;
     add(&m, "a.weight", "F8_E4M3", "2, 1", counting, 2);
     add_floats(&m, "a.weight_scale", "2, 1", bad, 2);
     add(&m, "e.up_proj_blocks", "U8", "1, 1, 2, 16", blocks, 32);
@@ -443,12 +432,11 @@ static const struct refusal refused[] = {
      "tensor \"e.up_proj_blocks\": numbers of type i8, scales of u8"},
 };
 
-static void refusals(void **state)
+TEST(refusals)
 {
     /* Groups of 3, 4 and 5 all divide six columns into two groups. */
     struct sp_prequantized stated = {.tiles = {{1, 3}, {1, 4}, {40, 40}}, .n_tiles = 3};
 
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct file_builder m = {0};
         struct quantized_checkpoint o;
@@ -469,12 +457,11 @@ static void refusals(void **state)
 }
 
 /* Tensors that a text model does not use may be stored in any format. */
-static void unused_tensors_are_ignored(void **state)
+TEST(unused_tensors_are_ignored)
 {
     struct file_builder m = {0};
     struct quantized_checkpoint o;
 
-    (void)state;
     add(&m, "vision_tower.a.weight", "F8_E4M3", "2, 2", NULL, 4);
     add(&m, "vision_tower.b.weight_scale", "F32", "1", NULL, 4);
     add(&m, "model.layers.0.self_attn.k_scale", "F32", "1", NULL, 4);
@@ -495,12 +482,11 @@ static int begin(void **state)
 
 /* With 16 rows, zero points of 3 and of 4 bits fill two words; the index tells how many columns
  * there are. */
-static void bits_by_index(void **state)
+TEST(bits_by_index)
 {
     static const struct sp_prequantized stated = {.layout = SP_QUANT_GPTQ, .bits = 4};
     static const uint8_t zeros[4 * 3 * 16];
     static const float scales[16] = {1};
-    (void)state;
 
     for (unsigned with = 0; with < 2; with++) {
         struct file_builder m = {.size = 0};
@@ -520,16 +506,4 @@ static void bits_by_index(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp8_blocks),    cmocka_unit_test(fp8_scales),
-        cmocka_unit_test(int8_groups),   cmocka_unit_test(packed_words),
-        cmocka_unit_test(packed_bytes),  cmocka_unit_test(nvfp4),
-        cmocka_unit_test(bits_by_index), cmocka_unit_test(mxfp4),
-        cmocka_unit_test(mxfp8),         cmocka_unit_test(scales_that_are_not_numbers),
-        cmocka_unit_test(refusals),      cmocka_unit_test(unused_tensors_are_ignored),
-    };
-
-    return cmocka_run_group_tests(tests, begin, scratch_teardown);
-}
+GROUP_FIXTURE(begin, scratch_teardown);

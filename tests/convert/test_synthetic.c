@@ -10,10 +10,8 @@
 #include "format/pack_contents.h"
 #include "runtime/sampling/simulated_chooser.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +51,10 @@ static struct sp_pack *open_pack(const char *path)
     return pack;
 }
 
-static void test_shape(void **state)
+TEST(test_shape)
 {
     const char *paths[2] = {packed_path("a.bin"), packed_path("b.bin")};
     uint64_t identities[2], n_weights = 0, size = 0;
-    (void)state;
 
     for (int i = 0; i < 2; i++) {
         struct sp_err err = {0};
@@ -120,7 +117,7 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
     return accepted_fraction;
 }
 
-static void test_generation(void **state)
+TEST(test_generation)
 {
     const char *path = packed_path("pair.bin");
     struct sp_session_options options = {.size = sizeof options, .n_context = 64};
@@ -130,7 +127,6 @@ static void test_generation(void **state)
     struct sp_pack *pack;
     size_t n_ids;
     uint64_t n_cached = UINT64_C(64) * 30 * 2 * 192; /* elements of 64 positions, keys and values */
-    (void)state;
 
     if (write(path, shape, shape, &err)) fail_msg("%s", err.text);
     pack = open_pack(path);
@@ -149,11 +145,10 @@ static void test_generation(void **state)
     sp_package_close(package);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     const char *path = packed_path("refused.bin");
     struct sp_err unknown = {0}, no_draft = {0}, vocabulary = {0};
-    (void)state;
 
     assert_int_equal(write(path, "gpt", NULL, &unknown), SP_E_USAGE);
     assert_string_equal(unknown.text, "there is no synthetic model gpt");
@@ -173,7 +168,7 @@ static int stop(void *context, uint64_t done, uint64_t total)
     return 1;
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     static const struct {
         const char *target, *draft;
@@ -194,7 +189,6 @@ static void test_names(void **state)
              5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
              UINT64_C(5) * 1024 * 1024 + 2 * 1024 + 2 * UINT64_C(151936) * 256},
     };
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t total = 0;
@@ -240,11 +234,10 @@ static uint64_t count_weights(const char *name, unsigned n_layers)
 
 /* The number of parameters of transformers' models of these shapes, which for Gemma 4 does not
  * include the scalar of each layer. Of 12 layers of Gemma 4, 5 use the keys of others. */
-static void test_layers(void **state)
+TEST(test_layers)
 {
     struct sp_err err = {0};
     char *text;
-    (void)state;
 
     assert_int_equal(count_weights("qwen3-30b-a3b", 0), UINT64_C(30532122624));
     assert_int_equal(count_weights("gpt-oss-20b", 0), UINT64_C(20914757184));
@@ -261,14 +254,13 @@ static void test_layers(void **state)
 }
 
 /* A mixture of experts and a hybrid of both kinds of layers generate, in each of the types. */
-static void test_mixtures(void **state)
+TEST(test_mixtures)
 {
     static const struct {
         const char *shape;
         unsigned n_layers;
         enum sp_dtype type;
     } cases[] = {{"qwen3-30b-a3b", 1, SP_Q2}, {"qwen3.5-4b", 4, SP_Q3}};
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_synthetic_options write_options = {.shape = cases[i].shape,
@@ -305,7 +297,7 @@ static void test_mixtures(void **state)
 
 /* Simulated acceptance has the requested probability, and a rejected draft token is not emitted,
  * whatever the logits are. */
-static void test_simulated_acceptance(void **state)
+TEST(test_simulated_acceptance)
 {
     enum { N = 20000, VOCABULARY = 32 };
     float logits[VOCABULARY] = {0};
@@ -315,7 +307,6 @@ static void test_simulated_acceptance(void **state)
     size_t accepted = 0, again = 0;
     struct sp_logits row;
     uint32_t id;
-    (void)state;
 
     choice.vector = vector;
     logits[9] = 1;
@@ -340,17 +331,4 @@ static void test_simulated_acceptance(void **state)
     assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, 9, NULL), SP_E_INPUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape),
-        cmocka_unit_test(test_generation),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_mixtures),
-        cmocka_unit_test(test_simulated_acceptance),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

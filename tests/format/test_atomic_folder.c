@@ -5,12 +5,8 @@
 #include "format/base/file.h"
 #include "format/base/atomic_folder.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -97,11 +93,10 @@ static void replace(unsigned call, enum sp_status status, const char *expected)
     assert_int_equal(n_entries(), 1);
 }
 
-static void folders_are_replaced(void **state)
+TEST(folders_are_replaced)
 {
     char out[512];
 
-    (void)state;
     for (int supported = 0; supported < 2; supported++) {
         supports_flags = supported;
         snprintf(out, sizeof out, "%s", scratch_path("out"));
@@ -115,11 +110,10 @@ static void folders_are_replaced(void **state)
 
 /* renameat is called for the new name (which exists), to move the old folder aside, to move the new
  * one into place, and to move the old one back. */
-static void failed_renames_restore_the_folder(void **state)
+TEST(failed_renames_restore_the_folder)
 {
     char out[512];
 
-    (void)state;
     supports_flags = false;
     snprintf(out, sizeof out, "%s", scratch_path("out"));
     assert_int_equal(mkdir(out, 0777), 0);
@@ -128,14 +122,4 @@ static void failed_renames_restore_the_folder(void **state)
         replace(call, SP_E_IO, "old");
     replace(0, SP_OK, "new");
     scratch_remove();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_are_replaced),
-        cmocka_unit_test(failed_renames_restore_the_folder),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,6 @@
  * under test. */
 #include "format/config/config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +12,7 @@
 #include "format/family/family_table.h"
 #include "tests/support/config_checks.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 static void assert_ropes(const struct sp_config *c, const char *expected)
 {
@@ -102,12 +98,11 @@ static void check_golden(const struct golden *g)
     sp_config_release(&c);
 }
 
-static void golden_checkpoints(void **state)
+TEST(golden_checkpoints)
 {
     char *text, *line, *rest;
     size_t size, n = 0;
 
-    (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
     text = scratch_read(TESTDATA "/config/goldens.txt", &size);
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -122,11 +117,10 @@ static void golden_checkpoints(void **state)
 }
 
 /* Numbers that only one family's golden config has. */
-static void golden_special_values(void **state)
+TEST(golden_special_values)
 {
     struct sp_config c;
 
-    (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
     config_read(&c, SHARED "/oracle/targets/gemma2/config.json", NULL);
     config_assert_near(c.attention_cap, 50);
@@ -167,11 +161,10 @@ static void golden_special_values(void **state)
 }
 
 /* The expected numbers are read by hand from the config.json files. */
-static void golden_gemma4(void **state)
+TEST(golden_gemma4)
 {
     struct sp_config c;
 
-    (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
     config_read(&c, SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
     assert_int_equal(c.n_per_layer, 32);
@@ -205,12 +198,11 @@ static void golden_gemma4(void **state)
     sp_config_release(&c);
 }
 
-static void llama(void **state)
+TEST(llama)
 {
     struct sp_config c;
     char *warnings = NULL;
 
-    (void)state;
     config_read_testdata(&c, "llama_bias", NULL);
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && !c.tied && c.tied_stated);
     assert_int_equal(c.activation, SP_SILU); /* "swish" */
@@ -253,11 +245,10 @@ static void llama(void **state)
     sp_config_release(&c);
 }
 
-static void mistral(void **state)
+TEST(mistral)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "mistral_nemo", NULL);
     assert_shape(&c, 4, 1, 16, 56);
     assert_int_equal(c.n_hidden, 40);
@@ -306,11 +297,10 @@ static void mistral(void **state)
 }
 
 /* Every layer has experts, whose width is intermediate_size. */
-static void mixtral(void **state)
+TEST(mixtral)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "mixtral", NULL);
     config_assert_windows(&c, "0,0");
     assert_shape(&c, 5, 1, 8, 56);
@@ -321,11 +311,10 @@ static void mixtral(void **state)
     sp_config_release(&c);
 }
 
-static void qwen(void **state)
+TEST(qwen)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "qwen2_swa", NULL);
     config_assert_windows(&c, "0,0,4,4");
     assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_norm && c.tied);
@@ -393,11 +382,10 @@ static void assert_mixers(const struct sp_config *c, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void lfm2(void **state)
+TEST(lfm2)
 {
     struct sp_config c;
 
-    (void)state;
     /* The released spelling: block_ff_dim and tie_embedding are used. */
     config_read_testdata(&c, "lfm2_released", NULL);
     assert_mixers(&c, "CCACAC");
@@ -426,11 +414,10 @@ static void lfm2(void **state)
     sp_config_release(&c);
 }
 
-static void qwen3_5(void **state)
+TEST(qwen3_5)
 {
     struct sp_config c;
 
-    (void)state;
     /* A text model at the root: layers are listed, and all sizes are given. */
     config_read_testdata(&c, "qwen3_5_text", NULL);
     assert_mixers(&c, "DDAD");
@@ -463,11 +450,10 @@ static void qwen3_5(void **state)
     sp_config_release(&c);
 }
 
-static void qwen3_next(void **state)
+TEST(qwen3_next)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "qwen3_next", NULL);
     assert_mixers(&c, "DDADDA");
     assert_int_equal(c.delta.n_key_heads, 3);
@@ -487,11 +473,10 @@ static void qwen3_next(void **state)
 }
 
 /* Experts in some layers, and their routing. */
-static void routing(void **state)
+TEST(routing)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "lfm2_moe", NULL);
     assert_mixers(&c, "CCAC");
     assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
@@ -534,11 +519,10 @@ static void routing(void **state)
     sp_config_release(&c);
 }
 
-static void routing_of_other_families(void **state)
+TEST(routing_of_other_families)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "granitemoe", NULL);
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     assert_true(!c.routing.biased && !c.routing.corrected && !c.routing.norm && c.tied);
@@ -561,11 +545,10 @@ static void routing_of_other_families(void **state)
     sp_config_release(&c);
 }
 
-static void gemma(void **state)
+TEST(gemma)
 {
     struct sp_config c, d;
 
-    (void)state;
     config_read_testdata(&c, "gemma2_caps", NULL);
     config_assert_near(c.attention_cap, 2);
     config_assert_near(c.logit_cap, 3);
@@ -606,11 +589,10 @@ static void gemma(void **state)
     sp_config_release(&c);
 }
 
-static void gemma4(void **state)
+TEST(gemma4)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "gemma4_sparse", NULL);
     config_assert_windows(
         &c, "4,0,4,0"); /* the last layer has full attention, whatever the list states */
@@ -638,12 +620,11 @@ static void gemma4(void **state)
     sp_config_release(&c);
 }
 
-static void smollm_phi_oss(void **state)
+TEST(smollm_phi_oss)
 {
     struct sp_config c;
     char *warnings = NULL;
 
-    (void)state;
     config_read_testdata(&c, "smollm3", NULL);
     assert_ropes(&c, "0,0,0,-1,0");
     config_assert_windows(&c, "0,0,0,0,0");
@@ -705,13 +686,12 @@ static void smollm_phi_oss(void **state)
     sp_config_release(&c);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const char folder[] = TESTDATA "/corrupt/config/";
     char path[512], *cases, *line, *rest;
     size_t size, n = 0;
 
-    (void)state;
     snprintf(path, sizeof path, "%scases.txt", folder);
     cases = scratch_read(path, &size);
     for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
@@ -731,7 +711,7 @@ static void refusals(void **state)
     free(cases);
 }
 
-static void end_ids(void **state)
+TEST(end_ids)
 {
     static const struct {
         const char *config, *generation, *ids, *error;
@@ -756,7 +736,6 @@ static void end_ids(void **state)
          "config.json: eos_token_id has more than 16 ids"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *g = cases[i].generation;
         uint32_t ids[SP_MAX_EOS];
@@ -779,9 +758,8 @@ static void end_ids(void **state)
 
 /* Every row of the family table yields a valid model from its defaults and its required keys, and
  * is found by both of its names. */
-static void family_table(void **state)
+TEST(family_table)
 {
-    (void)state;
     for (size_t i = 0; sp_family_at(i); i++) {
         const struct sp_family *row = sp_family_at(i), *f;
         struct sp_family family;
@@ -809,30 +787,4 @@ static void family_table(void **state)
         assert_int_equal(c.tied, f->tied);
         sp_config_release(&c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_checkpoints),
-        cmocka_unit_test(golden_special_values),
-        cmocka_unit_test(golden_gemma4),
-        cmocka_unit_test(llama),
-        cmocka_unit_test(mistral),
-        cmocka_unit_test(mixtral),
-        cmocka_unit_test(lfm2),
-        cmocka_unit_test(qwen),
-        cmocka_unit_test(gemma),
-        cmocka_unit_test(gemma4),
-        cmocka_unit_test(qwen3_5),
-        cmocka_unit_test(qwen3_next),
-        cmocka_unit_test(routing),
-        cmocka_unit_test(routing_of_other_families),
-        cmocka_unit_test(smollm_phi_oss),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(end_ids),
-        cmocka_unit_test(family_table),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

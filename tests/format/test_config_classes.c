@@ -3,17 +3,13 @@
  * and the keys that distinguish a family, as its modeling file in transformers 5.23 reads them. */
 #include "format/config/config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"
+#include "tests/support/unit_test.h"
 
 static void parse(struct sp_config *c, const char *json)
 {
@@ -55,13 +51,12 @@ static void check_class(const char *line)
     sp_config_release(&c);
 }
 
-static void class_defaults(void **state)
+TEST(class_defaults)
 {
     FILE *f = fopen(TESTDATA "/config/class_defaults.txt", "r");
     char line[256];
     unsigned n = 0;
 
-    (void)state;
     assert_non_null(f);
     for (; fgets(line, sizeof line, f); n++)
         check_class(line);
@@ -74,11 +69,10 @@ static void class_defaults(void **state)
     "\"num_attention_heads\": "                                                                    \
     "4, \"num_key_value_heads\": 2, "
 
-static void windows(void **state)
+TEST(windows)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c,
           "{\"model_type\": \"cwm\", " SMALL "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
     config_assert_windows(&c, "0,7,7,7,0,7");
@@ -126,11 +120,10 @@ static void assert_refused(const char *json, const char *message)
     "\"prefix_dense_intermediate_size\": 96, \"sliding_window_pattern\": 3, "                      \
     "\"num_shared_experts\": 3, \"intermediate_size\": 64, "
 
-static void cohere2_moe(void **state)
+TEST(cohere2_moe)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, COHERE2_MOE "\"prefix_dense_sliding_window_pattern\": 2}");
     config_assert_windows(&c, "4096,0,4096,4096,0,4096");
     for (unsigned i = 0; i < 6; i++)
@@ -163,11 +156,10 @@ static void cohere2_moe(void **state)
 }
 
 /* Nomic's own configurations state variants of the block that no class of transformers has. */
-static void nomic_bert(void **state)
+TEST(nomic_bert)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, "{\"model_type\": \"nomic_bert\", \"prenorm\": false, \"rotary_emb_base\": 5000}");
     assert_true(c.bidirectional && c.normed_input && c.norm_bias && !c.plain_mlp && !c.qkv_bias);
     assert_int_equal(c.n_token_types, 2);
@@ -183,11 +175,10 @@ static void nomic_bert(void **state)
                    "activation_function geglu with rotary_emb_fraction 1 is not supported");
 }
 
-static void alternative_spellings(void **state)
+TEST(alternative_spellings)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, "{\"model_type\": \"gemma\", " SMALL "\"hidden_act\": \"gelu\"}");
     assert_int_equal(c.activation, SP_GELU_TANH);
     assert_true(c.norm_shifted && c.tied);
@@ -233,11 +224,10 @@ static void alternative_spellings(void **state)
     sp_config_release(&c);
 }
 
-static void norms(void **state)
+TEST(norms)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, "{\"model_type\": \"olmo\", " SMALL "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
     assert_true(c.norm_weightless && c.norm_centered && !c.norm_bias);
     config_assert_near(c.qkv_limit, 8);
@@ -264,11 +254,10 @@ static void norms(void **state)
 }
 
 /* A layer_rope_theta of 0 disables the rotation of the layer. */
-static void thetas(void **state)
+TEST(thetas)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 5, "
               "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
     config_assert_windows(&c, "0,128,128,128,0");
@@ -291,11 +280,10 @@ static void thetas(void **state)
 }
 
 /* Convolutions, windows and rotations of LFM3 by class default: C C F C S C F C. */
-static void lfm3(void **state)
+TEST(lfm3)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, "{\"model_type\": \"lfm3\", \"num_hidden_layers\": 8}");
     config_assert_windows(&c, "0,0,0,0,256,0,0,0");
     for (unsigned i = 0; i < 8; i++) {
@@ -312,7 +300,7 @@ static void lfm3(void **state)
     sp_config_release(&c);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const struct {
         const char *json, *text;
@@ -355,7 +343,6 @@ static void refusals(void **state)
          "sliding_window is missing, which afmoe needs"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_config c;
         struct sp_err err = {0};
@@ -366,11 +353,10 @@ static void refusals(void **state)
 }
 
 /* Keys that some classes read and others ignore, and null where it means false. */
-static void keys_of_some_classes(void **state)
+TEST(keys_of_some_classes)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c,
           "{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
     assert_int_equal(c.layers[0].n_experts, 0);
@@ -393,11 +379,10 @@ static void keys_of_some_classes(void **state)
 }
 
 /* Heads of an odd size whose rotating part is even, or that do not rotate. */
-static void odd_heads(void **state)
+TEST(odd_heads)
 {
     struct sp_config c;
 
-    (void)state;
     parse(&c, "{\"model_type\": \"phi\", \"hidden_size\": 36, \"num_attention_heads\": 4, "
               "\"num_key_value_heads\": 4}");
     assert_int_equal(c.layers[0].head_dim, 9);
@@ -408,23 +393,4 @@ static void odd_heads(void **state)
     parse(&c, "{\"model_type\": \"granitemoehybrid\", \"hidden_size\": 36, "
               "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"mamba_n_heads\": 4}");
     sp_config_release(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(class_defaults),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(cohere2_moe),
-        cmocka_unit_test(nomic_bert),
-        cmocka_unit_test(alternative_spellings),
-        cmocka_unit_test(norms),
-        cmocka_unit_test(thetas),
-        cmocka_unit_test(lfm3),
-        cmocka_unit_test(keys_of_some_classes),
-        cmocka_unit_test(odd_heads),
-        cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

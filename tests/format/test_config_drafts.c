@@ -2,27 +2,22 @@
  * hand from a config.json or computed by hand from a published formula. */
 #include "format/config/config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/family/config_settle.h"
 #include "tests/support/config_checks.h"
+#include "tests/support/unit_test.h"
 
 /* Tensors determine whether norms include the 1, as mlx stores them, and that a prediction head has
  * one more attention layer. */
-static void qwen3_5_values_from_tensors(void **state)
+TEST(qwen3_5_values_from_tensors)
 {
     struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
     struct sp_config c;
     struct sp_err err = {0};
 
-    (void)state;
     config_read_testdata(&c, "qwen3_5_text", NULL);
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
     assert_true(c.norm_shifted && !c.delta.converted);
@@ -67,12 +62,11 @@ static void qwen3_5_values_from_tensors(void **state)
     sp_config_release(&c);
 }
 
-static void dflash(void **state)
+TEST(dflash)
 {
     struct sp_config c;
     char *warnings = NULL;
 
-    (void)state;
     config_read_testdata(&c, "dflash_root", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
     assert_int_equal(c.draft.block_size, 8);
@@ -107,11 +101,10 @@ static void dflash(void **state)
 
 /* In the speculators library taps are inputs of layers, windows end at the block, and members that
  * its classes omit have Qwen3's values. */
-static void dflash_of_speculators(void **state)
+TEST(dflash_of_speculators)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "dflash_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
     assert_string_equal(c.family, "qwen3");
@@ -157,11 +150,10 @@ static void dflash_of_speculators(void **state)
 
 /* The defaults of the speculators library's DFlash2 class, followed by a config that states other
  * values. */
-static void dflash2_of_speculators(void **state)
+TEST(dflash2_of_speculators)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "dflash2_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH2);
     assert_int_equal(c.draft.block_size, 8);
@@ -189,12 +181,11 @@ static void dflash2_of_speculators(void **state)
 }
 
 /* A block whose anchor row drafts too, with both heads. */
-static void dspark(void **state)
+TEST(dspark)
 {
     struct sp_config c;
     char *warnings = NULL;
 
-    (void)state;
     config_read_testdata(&c, "dspark_gated", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.block_size, 7);
@@ -248,11 +239,10 @@ static void dspark(void **state)
 }
 
 /* In the speculators library both heads exist unless the config states otherwise. */
-static void dspark_of_speculators(void **state)
+TEST(dspark_of_speculators)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "dspark_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.n_head_rows, 40);
@@ -273,7 +263,7 @@ static void dspark_of_speculators(void **state)
     sp_config_release(&c);
 }
 
-static void default_taps(void **state)
+TEST(default_taps)
 {
     static const struct {
         unsigned n_layers, n;
@@ -295,7 +285,6 @@ static void default_taps(void **state)
     struct sp_err err = {0};
     struct sp_config c;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[64] = "";
         config_read_testdata(&c, "dflash_default_taps", NULL);
@@ -321,11 +310,10 @@ static void default_taps(void **state)
     sp_config_release(&c);
 }
 
-static void eagle3(void **state)
+TEST(eagle3)
 {
     struct sp_config c;
 
-    (void)state;
     /* Tap 0 is the input of layer 0, the embeddings; tap j is the output of layer j - 1. */
     config_read_testdata(&c, "eagle3_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_EAGLE3);
@@ -350,11 +338,10 @@ static void eagle3(void **state)
 }
 
 /* The first of any number of layers reads pairs. Windows are those of a language model. */
-static void peagle(void **state)
+TEST(peagle)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "peagle_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_PEAGLE);
     assert_string_equal(c.family, "qwen3");
@@ -375,7 +362,7 @@ static void peagle(void **state)
 }
 
 /* EAGLE-3's default taps are the inputs of layers 2, N / 2 and N - 3. */
-static void eagle3_default_taps(void **state)
+TEST(eagle3_default_taps)
 {
     static const struct {
         unsigned n_layers, taps[3];
@@ -384,7 +371,6 @@ static void eagle3_default_taps(void **state)
     struct sp_err err = {0};
     struct sp_config c, target = {.n_layers = 5};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         config_read_testdata(&c, "eagle3_root", NULL);
         assert_int_equal(c.draft.n_taps, 0);
@@ -414,22 +400,4 @@ static void eagle3_default_taps(void **state)
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
     assert_string_equal(err.text, "eagle3 fc input 40 != 1 ids * target hidden 32");
     sp_config_release(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen3_5_values_from_tensors),
-        cmocka_unit_test(dflash),
-        cmocka_unit_test(dflash_of_speculators),
-        cmocka_unit_test(dflash2_of_speculators),
-        cmocka_unit_test(dspark),
-        cmocka_unit_test(dspark_of_speculators),
-        cmocka_unit_test(default_taps),
-        cmocka_unit_test(eagle3),
-        cmocka_unit_test(peagle),
-        cmocka_unit_test(eagle3_default_taps),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,17 @@
  * by hand from a config.json or from the family's configuration class in transformers 5.23. */
 #include "format/config/config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/config_checks.h"
+#include "tests/support/unit_test.h"
 
-static void granite(void **state)
+TEST(granite)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "granite_3_1", NULL);
     config_assert_near(c.attention_scale, 0.015625); /* replaces 16^-1/2 */
     config_assert_near(c.embedding_scale, 12);
@@ -41,11 +36,10 @@ static void granite(void **state)
 }
 
 /* A config of the first releases, without layer_types and rope_parameters. */
-static void modernbert(void **state)
+TEST(modernbert)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "modernbert_old", NULL);
     assert_true(c.bidirectional && c.normed_input && c.norm_centered && !c.norm_bias && c.tied);
     assert_int_equal(c.n_ropes, 2);
@@ -72,11 +66,10 @@ static void assert_rotations(const struct sp_config *c, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void olmo(void **state)
+TEST(olmo)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "olmo2_sparse", NULL);
     assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
@@ -117,11 +110,10 @@ static void olmo(void **state)
     sp_config_release(&c);
 }
 
-static void exaone4(void **state)
+TEST(exaone4)
 {
     struct sp_config c;
 
-    (void)state;
     /* Full layers do not rotate. The pattern beside layer_types is text. */
     config_read_testdata(&c, "exaone4_32b", NULL);
     config_assert_windows(&c, "4096,4096,4096,0");
@@ -148,11 +140,10 @@ static void exaone4(void **state)
     sp_config_release(&c);
 }
 
-static void glm(void **state)
+TEST(glm)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "glm4_0414", NULL);
     assert_int_equal(c.norms, SP_NORM_SANDWICH);
     assert_int_equal(c.ropes[0].n_rot, 64);
@@ -169,11 +160,10 @@ static void glm(void **state)
     sp_config_release(&c);
 }
 
-static void helium(void **state)
+TEST(helium)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "helium_sparse", NULL);
     config_assert_near(c.ropes[0].theta, 1e5);
     config_assert_near(c.norm_eps, 1e-8);
@@ -184,11 +174,10 @@ static void helium(void **state)
 }
 
 /* Which projections have biases, by the keys of each family. */
-static void biases(void **state)
+TEST(biases)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "ernie4_5_0_3b", NULL);
     assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias && c.tied);
     config_assert_near(c.ropes[0].theta, 5e5);
@@ -214,11 +203,10 @@ static void biases(void **state)
     sp_config_release(&c);
 }
 
-static void cohere(void **state)
+TEST(cohere)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "cohere2_7b", NULL);
     assert_int_equal(c.norms, SP_NORM_PARALLEL);
     assert_true(c.norm_centered && c.tied && !c.qkv_bias && !c.o_bias);
@@ -252,11 +240,10 @@ static void cohere(void **state)
     sp_config_release(&c);
 }
 
-static void hunyuan(void **state)
+TEST(hunyuan)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "hunyuan_7b", NULL);
     assert_int_equal(c.qk_norm, SP_QK_ROTATED);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_STRETCHED);
@@ -273,11 +260,10 @@ static void hunyuan(void **state)
     sp_config_release(&c);
 }
 
-static void starcoder2(void **state)
+TEST(starcoder2)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "starcoder2_3b", NULL);
     config_assert_windows(&c, "4096,4096");
     config_assert_near(c.norm_eps, 1e-5);
@@ -295,11 +281,10 @@ static void starcoder2(void **state)
     sp_config_release(&c);
 }
 
-static void granite4(void **state)
+TEST(granite4)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "granite4_micro", NULL);
     assert_int_equal(c.layers[0].n_ffn, 1024); /* width of the MLP; there are no experts */
     assert_int_equal(c.layers[0].n_experts, 0);
@@ -352,11 +337,10 @@ static void granite4(void **state)
     sp_config_release(&c);
 }
 
-static void bamba(void **state)
+TEST(bamba)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "bamba_released", NULL);
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(c.layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
@@ -378,11 +362,10 @@ static void bamba(void **state)
     sp_config_release(&c);
 }
 
-static void falcon_h1(void **state)
+TEST(falcon_h1)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "falcon_h1_released", NULL);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(c.layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA);
@@ -427,11 +410,10 @@ static void falcon_h1(void **state)
     sp_config_release(&c);
 }
 
-static void mamba2(void **state)
+TEST(mamba2)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "mamba2_sparse", NULL);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(c.layers[i].mixers, SP_MIXER_MAMBA);
@@ -449,12 +431,11 @@ static void mamba2(void **state)
     sp_config_release(&c);
 }
 
-static void nemotron_h(void **state)
+TEST(nemotron_h)
 {
     static const unsigned mixers[] = {SP_MIXER_MAMBA, 0, SP_MIXER_MAMBA, SP_MIXER_ATTENTION, 0};
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "nemotron_3_nano", NULL);
     assert_int_equal(c.n_layers, 5);
     for (unsigned i = 0; i < 5; i++) {
@@ -489,11 +470,10 @@ static void nemotron_h(void **state)
     sp_config_release(&c);
 }
 
-static void latent(void **state)
+TEST(latent)
 {
     struct sp_config c;
 
-    (void)state;
     config_read_testdata(&c, "glm_4_7_flash", NULL);
     assert_int_equal(c.latent.kv_rank, 512);
     assert_int_equal(c.latent.q_rank, 768);
@@ -552,18 +532,4 @@ static void latent(void **state)
     assert_int_equal(c.layers[3].n_experts, 256);
     assert_int_equal(c.layers[3].n_experts_used, 8);
     sp_config_release(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modernbert), cmocka_unit_test(granite),  cmocka_unit_test(olmo),
-        cmocka_unit_test(exaone4),    cmocka_unit_test(glm),      cmocka_unit_test(helium),
-        cmocka_unit_test(biases),     cmocka_unit_test(granite4), cmocka_unit_test(starcoder2),
-        cmocka_unit_test(hunyuan),    cmocka_unit_test(cohere),   cmocka_unit_test(bamba),
-        cmocka_unit_test(falcon_h1),  cmocka_unit_test(mamba2),   cmocka_unit_test(nemotron_h),
-        cmocka_unit_test(latent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* format/base/cpus.h: quotas of control groups, read from folders laid out as in cgroups(7). */
 #define _GNU_SOURCE /* sched_setaffinity */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +7,7 @@
 #include "format/base/cpus.h"
 
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 static void write_quota(const char *name, const char *text)
 {
@@ -25,12 +21,11 @@ static void make_folders(const char *const *names)
 }
 
 /* The smallest quota of a group and its ancestors counts, rounded up. */
-static void version_2(void **state)
+TEST(version_2)
 {
     static const char *const folders[] = {"a", "a/b", "a/b/c", NULL};
     const char *root = scratch_folder();
 
-    (void)state;
     make_folders(folders);
     write_quota("a/cpu.max", "250000 100000\n");
     write_quota("a/b/cpu.max", "max 100000\n");
@@ -46,22 +41,20 @@ static void version_2(void **state)
 }
 
 /* A container sees its own group as the root, whatever its path is outside. */
-static void container(void **state)
+TEST(container)
 {
     const char *root = scratch_folder();
 
-    (void)state;
     write_quota("cpu.max", "150000 100000\n");
     assert_int_equal(sp_quota_cpus("0::/\n", root), 2);
     assert_int_equal(sp_quota_cpus("0::/docker/0123456789abcdef\n", root), 2);
 }
 
-static void version_1(void **state)
+TEST(version_1)
 {
     static const char *const folders[] = {"cpu", "cpu/a", "memory", NULL};
     const char *root = scratch_folder();
 
-    (void)state;
     make_folders(folders);
     write_quota("cpu/a/cpu.cfs_quota_us", "400000\n");
     write_quota("cpu/a/cpu.cfs_period_us", "100000\n");
@@ -75,7 +68,7 @@ static void version_1(void **state)
 }
 
 /* An invalid quota is ignored. */
-static void invalid_quotas_are_ignored(void **state)
+TEST(invalid_quotas_are_ignored)
 {
     const char *root = scratch_folder();
     static const char *const texts[] = {"",
@@ -90,7 +83,6 @@ static void invalid_quotas_are_ignored(void **state)
                                         "max 100000",
                                         "99999999999999999999999 1"};
 
-    (void)state;
     assert_int_equal(sp_quota_cpus("", root), 0);
     assert_int_equal(sp_quota_cpus("0::/no/such/group\n", root), 0);
     assert_int_equal(sp_quota_cpus("nonsense\n:\n::\n0:\n", root), 0);
@@ -101,12 +93,11 @@ static void invalid_quotas_are_ignored(void **state)
 }
 
 /* A process whose affinity mask holds one CPU, the last of those that it had. */
-static void affinity_of_one_cpu(void **state)
+TEST(affinity_of_one_cpu)
 {
     cpu_set_t had, one;
     size_t last = CPU_SETSIZE - 1;
 
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof had, &had), 0);
     while (!CPU_ISSET(last, &had))
         last--;
@@ -118,15 +109,4 @@ static void affinity_of_one_cpu(void **state)
     assert_in_range(sp_usable_cpus(), 1, (unsigned)CPU_COUNT(&had));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(version_2, scratch_teardown),
-        cmocka_unit_test_teardown(container, scratch_teardown),
-        cmocka_unit_test_teardown(version_1, scratch_teardown),
-        cmocka_unit_test_teardown(invalid_quotas_are_ignored, scratch_teardown),
-        cmocka_unit_test(affinity_of_one_cpu),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(NULL, scratch_teardown);

@@ -1,12 +1,8 @@
 /* format/dtype.h: the table, and sizes computed by hand from the layouts that the header states. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 #include "format/dtype.h"
+#include "tests/support/unit_test.h"
 
 /* Every type name of the safetensors format (its README, "Format") with its number of bits. */
 static const struct {
@@ -20,11 +16,10 @@ static const struct {
     {"I64", 64},        {"U64", 64},
 };
 
-static void table(void **state)
+TEST(table)
 {
     unsigned n_packed = 0, n_source = 0;
 
-    (void)state;
     for (uint32_t d = 0; d <= SP_C64; d++) {
         const struct sp_dtype_info *info;
         if (d == SP_DTYPE_NONE || d == 5 || (d >= SP_N_PACKED_DTYPES && d < SP_F64)) continue;
@@ -50,9 +45,8 @@ static void table(void **state)
     assert_int_equal(SP_Q6, 10);
 }
 
-static void names(void **state)
+TEST(names)
 {
-    (void)state;
     assert_int_equal(sp_dtype_find("Q4"), SP_Q4);
     assert_int_equal(sp_dtype_find("int4"), SP_Q4);
     assert_int_equal(sp_dtype_find("INT8"), SP_Q8);
@@ -74,7 +68,7 @@ static void names(void **state)
     assert_false(sp_dtype_is_packed(UINT32_MAX));
 }
 
-static void panels(void **state)
+TEST(panels)
 {
     static const struct {
         enum sp_dtype dtype;
@@ -91,7 +85,6 @@ static void panels(void **state)
         {SP_F64, 32, false, 0}, {SP_I8, 32, false, 0},   {SP_F32, SIZE_MAX / 64 + 1, false, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t size = 1;
         assert_int_equal(sp_panel_size(&size, cases[i].dtype, cases[i].cols), cases[i].possible);
@@ -99,7 +92,7 @@ static void panels(void **state)
     }
 }
 
-static void tensors(void **state)
+TEST(tensors)
 {
     static const struct {
         enum sp_dtype dtype;
@@ -136,7 +129,6 @@ static void tensors(void **state)
         {SP_F32, SP_PANEL, 3, {UINT64_MAX, 16, 1}, false, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t size = 1;
         bool ok =
@@ -146,14 +138,13 @@ static void tensors(void **state)
     }
 }
 
-static void shapes(void **state)
+TEST(shapes)
 {
     const uint64_t most[SP_MAX_RANK] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                         UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     const uint64_t some[] = {3, 16, 0};
     char text[SP_SHAPE_TEXT];
 
-    (void)state;
     assert_string_equal(sp_shape_text(text, some, 0), "[]");
     assert_string_equal(sp_shape_text(text, some, 1), "[3]");
     assert_string_equal(sp_shape_text(text, some, 3), "[3, 16, 0]");
@@ -161,13 +152,4 @@ static void shapes(void **state)
                         "[18446744073709551615, 18446744073709551615, 18446744073709551615, "
                         "18446744073709551615, 18446744073709551615, 18446744073709551615, "
                         "18446744073709551615, 18446744073709551615]");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),   cmocka_unit_test(names),  cmocka_unit_test(panels),
-        cmocka_unit_test(tensors), cmocka_unit_test(shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* format/base/err.h: the first failure wins, context is put in front, and foreign bytes cannot
  * control a terminal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 #include "format/base/err.h"
+#include "tests/support/unit_test.h"
 
-static void first_failure_wins(void **state)
+TEST(first_failure_wins)
 {
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_fail(&err, SP_E_IO, "disk %d", 7), SP_E_IO);
     assert_int_equal(sp_fail(&err, SP_E_INPUT, "later"), SP_E_INPUT);
     assert_int_equal(err.status, SP_E_IO);
@@ -21,11 +16,10 @@ static void first_failure_wins(void **state)
     assert_int_equal(sp_fail(NULL, SP_E_NOMEM, "nobody listens"), SP_E_NOMEM);
 }
 
-static void context_goes_in_front(void **state)
+TEST(context_goes_in_front)
 {
     struct sp_err err = {0};
 
-    (void)state;
     sp_context(&err, "nothing recorded");
     assert_string_equal(err.text, "");
     (void)sp_fail(&err, SP_E_INPUT, "too short");
@@ -35,12 +29,11 @@ static void context_goes_in_front(void **state)
     assert_string_equal(err.text, "file: tensor x: too short");
 }
 
-static void long_text_is_cut(void **state)
+TEST(long_text_is_cut)
 {
     struct sp_err err = {0};
     char text[3 * SP_ERR_TEXT];
 
-    (void)state;
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     (void)sp_fail(&err, SP_E_INPUT, "%s", text);
@@ -49,22 +42,10 @@ static void long_text_is_cut(void **state)
     assert_int_equal(strlen(err.text), SP_ERR_TEXT - 1);
 }
 
-static void foreign_bytes_are_shown_as_question_marks(void **state)
+TEST(foreign_bytes_are_shown_as_question_marks)
 {
     struct sp_err err = {0};
 
-    (void)state;
     (void)sp_fail(&err, SP_E_INPUT, "%s", "a\x1b[31m\nb\x7f \xff\xc3\xa9 \xc3");
     assert_string_equal(err.text, "a?[31m?b? ?\xc3\xa9 ?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_failure_wins),
-        cmocka_unit_test(context_goes_in_front),
-        cmocka_unit_test(long_text_is_cut),
-        cmocka_unit_test(foreign_bytes_are_shown_as_question_marks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

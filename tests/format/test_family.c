@@ -3,11 +3,6 @@
 #include "format/family/config_parse.h"
 #include "format/family/family.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +11,16 @@
 #include "format/safetensors.h"
 #include "tests/support/tensor_match.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #define BIASED "{\"model_type\": \"llama\", \"attention_bias\": true, " SIZES "}"
 #define WHOLE EMBED ", " HEAD ", " BODY("model.")
 
-static void plain_model(void **state)
+TEST(plain_model)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, LLAMA, WHOLE);
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -48,12 +43,11 @@ static void plain_model(void **state)
 
 /* Names that transformers writes with save_original_format=False, or mlx-lm; and the prediction
  * head of a family that does not read it, which is counted. */
-static void other_names(void **state)
+TEST(other_names)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(
         &c,
         "{\"model_type\": \"granitemoe\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, "
@@ -83,7 +77,7 @@ static void other_names(void **state)
     match_close(&o, &c);
 }
 
-static void prefixes(void **state)
+TEST(prefixes)
 {
     static const char *const lists[] = {
         "embed_tokens.weight 8 4, " HEAD ", " BODY(""),
@@ -96,7 +90,6 @@ static void prefixes(void **state)
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         match_open(&c, LLAMA, lists[i]);
         match_add_tensors(
@@ -118,7 +111,7 @@ static void prefixes(void **state)
 }
 
 /* Combinations of the output matrix and the embedding in the file with the config's flag. */
-static void tied_embeddings(void **state)
+TEST(tied_embeddings)
 {
     static const char *const flags[] = {"", ", \"tie_word_embeddings\": false",
                                         ", \"tie_word_embeddings\": true"};
@@ -128,7 +121,6 @@ static void tied_embeddings(void **state)
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     for (int flag = 0; flag < 3; flag++) {
         for (int what = 0; what < 3; what++) {
             char config[512], wanted = expected[flag][what];
@@ -162,9 +154,8 @@ static void tied_embeddings(void **state)
     }
 }
 
-static void mismatches_are_reported(void **state)
+TEST(mismatches_are_reported)
 {
-    (void)state;
     match_assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."),
                          SP_E_INPUT, "tensor \"model.norm.weight\" has shape [5], expected [4]");
     match_assert_refused(LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."),
@@ -197,12 +188,11 @@ static void mismatches_are_reported(void **state)
 }
 
 /* The first mismatches are named, and the others are counted. */
-static void many_findings(void **state)
+TEST(many_findings)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
     match_run(&o, &c);
     assert_int_equal(o.status, SP_E_INPUT);
@@ -222,7 +212,7 @@ static void many_findings(void **state)
     match_close(&o, &c);
 }
 
-static void scalar(void **state)
+TEST(scalar)
 {
     static const char config[] =
         "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
@@ -231,7 +221,6 @@ static void scalar(void **state)
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, config,
                "model.embed_tokens.weight 3 1, model.norm.weight, "
                "model.layers.0.input_layernorm.weight 1, "
@@ -254,12 +243,11 @@ static void scalar(void **state)
       "self_attn.k_proj.weight 2 4, " p "self_attn.v_proj.weight 2 4, " p                          \
       "self_attn.o_proj.weight 4 4, " p "post_attention_layernorm.weight 4"
 
-static void fused_rows(void **state)
+TEST(fused_rows)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, "{\"model_type\": \"phi3\", " SIZES "}",
                EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
                      "model.layers.0.post_attention_layernorm.weight 4, "
@@ -289,12 +277,11 @@ static void fused_rows(void **state)
     "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8, "                    \
     "\"intermediate_size\": 6}"
 
-static void paired_rows(void **state)
+TEST(paired_rows)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, PAIRED,
                EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
                      "model.layers.0.post_attention_layernorm.weight 4, "
@@ -335,12 +322,11 @@ static void paired_rows(void **state)
                            "model.layers.0.self_attn.k_norm.weight 2, "                            \
                            "model.layers.0.mlp.gate.weight 2 4, "
 
-static void experts_stored_separately(void **state)
+TEST(experts_stored_separately)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, MOE,
                MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
                         "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
@@ -371,12 +357,11 @@ static void experts_stored_separately(void **state)
         "expected [3, 4]");
 }
 
-static void experts_fused(void **state)
+TEST(experts_fused)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, MOE,
                MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
                         "model.layers.0.mlp.experts.down_proj 2 4 3");
@@ -438,12 +423,11 @@ static void experts_fused(void **state)
 #define MTP "mtp.fc.weight 4 8, " MTP_REST MTP_MLP
 
 /* Queries and gates alternate head by head. The tensors of the prediction head are ignored here. */
-static void hybrid(void **state)
+TEST(hybrid)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -480,7 +464,7 @@ static void hybrid(void **state)
 
 /* Rows grouped by key head: 2 key heads with 2 value heads of 3 each have 2 2 6 6 rows of q k v z,
  * and 2 2 rows of b a. */
-static void grouped_by_key_head(void **state)
+TEST(grouped_by_key_head)
 {
     static const char config[] =
         "{\"model_type\": \"qwen3_next\", \"vocab_size\": 8, \"hidden_size\": 4, "
@@ -502,7 +486,6 @@ static void grouped_by_key_head(void **state)
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, config, GROUPED("32"));
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -530,7 +513,7 @@ static void grouped_by_key_head(void **state)
 }
 
 /* Tensors of prediction heads outside of mtp. are accepted, other extra tensors are not. */
-static void unused_prediction_heads(void **state)
+TEST(unused_prediction_heads)
 {
 #define GLM(more)                                                                                  \
     "{\"model_type\": \"glm4_moe\", \"partial_rotary_factor\": 1, "                                \
@@ -540,7 +523,6 @@ static void unused_prediction_heads(void **state)
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, GLM(""), WHOLE);
     match_add_tensors(&c, "model.layers.1.eh_proj.weight 4 8, "
                           "model.layers.1.self_attn.q_proj.weight 9 9");
@@ -569,7 +551,7 @@ static void unused_prediction_heads(void **state)
                          "unexpected tensor \"model.mtp_linear_proj.0.weight\"");
 }
 
-static void prediction_head(void **state)
+TEST(prediction_head)
 {
     static const struct {
         const char *tensors, *error;
@@ -594,7 +576,6 @@ static void prediction_head(void **state)
          0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct match_checkpoint c;
         struct match_outcome o = {0};
@@ -613,12 +594,11 @@ static void prediction_head(void **state)
     }
 }
 
-static void experts_interleaved(void **state)
+TEST(experts_interleaved)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, OSS,
                OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
                         "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
@@ -675,13 +655,12 @@ static void experts_interleaved(void **state)
           "model.layers.0.self_attn.o_proj.weight 4 10, model.layers.0.self_attn.o_proj.bias 4"
 
 /* Two heads of 2 nope dims and 4 rope dims with values of 5, from a latent of 3. */
-static void latents(void **state)
+TEST(latents)
 {
     static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, LATENT(""), all);
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -794,7 +773,7 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
     sp_safetensors_close(file);
 }
 
-static void golden_checkpoints(void **state)
+TEST(golden_checkpoints)
 {
     /* Tensors per layer as documented for the family, and embedding, norm and head. */
     static const struct {
@@ -831,13 +810,12 @@ static void golden_checkpoints(void **state)
         {"drafts/dspark_rnn", 2 * 11 + 5 + 6, 0},
     };
 
-    (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_checkpoint(SHARED "/oracle", cases[i].name, cases[i].n_specs, cases[i].n_skipped);
 }
 
-static void families(void **state)
+TEST(families)
 {
     static const struct {
         const char *name;
@@ -882,43 +860,13 @@ static void families(void **state)
         {"exaone4_full", 2 * 11 + 2},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_checkpoint(TESTDATA "/families", cases[i].name, cases[i].n_specs, 0);
 }
 
-static void roles_have_names(void **state)
+TEST(roles_have_names)
 {
-    (void)state;
     for (int i = SP_ROLE_NORM; i <= SP_ROLE_CODEBOOK; i++)
         assert_non_null(sp_role_name((enum sp_role)i));
     assert_string_equal(sp_role_name(SP_ROLE_ROUTER), "router");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),
-        cmocka_unit_test(other_names),
-        cmocka_unit_test(prefixes),
-        cmocka_unit_test(tied_embeddings),
-        cmocka_unit_test(mismatches_are_reported),
-        cmocka_unit_test(many_findings),
-        cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),
-        cmocka_unit_test(paired_rows),
-        cmocka_unit_test(experts_stored_separately),
-        cmocka_unit_test(experts_fused),
-        cmocka_unit_test(experts_interleaved),
-        cmocka_unit_test(hybrid),
-        cmocka_unit_test(unused_prediction_heads),
-        cmocka_unit_test(latents),
-        cmocka_unit_test(grouped_by_key_head),
-        cmocka_unit_test(prediction_head),
-        cmocka_unit_test(golden_checkpoints),
-        cmocka_unit_test(families),
-        cmocka_unit_test(roles_have_names),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* format/family/family.h: drafts in checkpoints of their own, listed tensor by tensor. */
 #include "format/family/family.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/tensor_match.h"
+#include "tests/support/unit_test.h"
 
 #define DFLASH(more)                                                                               \
     "{\"architectures\": [\"DFlashDraftModel\"], \"block_size\": 4, \"mask_token_id\": 7, "        \
@@ -21,13 +16,12 @@
     "{\"architectures\": [\"DFlash2DraftModel\"], \"block_size\": 4, \"mask_token_id\": 7, "       \
     "\"target_layer_ids\": [1, 3], \"conv_group_size\": 2, \"selector_top_k\": 4, " SIZES "}"
 
-static void dflash(void **state)
+TEST(dflash)
 {
     static const char *const lists[] = {DFLASH_BODY(""), DFLASH_BODY("model.")};
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         match_open(&c, DFLASH(""), lists[i]);
         match_run(&o, &c);
@@ -59,12 +53,11 @@ static void dflash(void **state)
     "\"draft_vocab_size\": 5, \"transformer_layer_config\": {" SIZES "}}"
 
 /* A vocabulary of its own, without and with an embedding of its own. */
-static void dflash_of_speculators(void **state)
+TEST(dflash_of_speculators)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8");
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -94,9 +87,8 @@ static void dflash_of_speculators(void **state)
                          "unexpected tensor \"verifier\"");
 }
 
-static void dflash_refusals(void **state)
+TEST(dflash_refusals)
 {
-    (void)state;
     match_assert_refused(DFLASH(""), BODY(""), SP_E_INPUT, "missing tensor \"fc.weight\"");
     match_assert_refused(DFLASH(""), BODY("") ", fc.weight 4 12", SP_E_INPUT,
                          "dflash fc input 12 != 2 ids * target hidden 4");
@@ -132,7 +124,7 @@ static void assert_shape_of(const struct sp_specs *specs, const char *name, enum
 }
 
 /* Exactly the heads that the config states. */
-static void dspark(void **state)
+TEST(dspark)
 {
     static const struct {
         const char *config, *tensors;
@@ -157,7 +149,6 @@ static void dspark(void **state)
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         match_open(&c, cases[i].config, cases[i].tensors);
         match_run(&o, &c);
@@ -182,12 +173,11 @@ static void dspark(void **state)
     "\"transformer_layer_config\": {" SIZES "}}"
 
 /* The Markov head reads the target's vocabulary and writes the draft's. */
-static void dspark_of_speculators(void **state)
+TEST(dspark_of_speculators)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, SPECULATORS_DSPARK,
                DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
                                "markov_head.markov_w1.weight 8 3, "
@@ -206,9 +196,8 @@ static void dspark_of_speculators(void **state)
                          "expected [5, 3]");
 }
 
-static void dspark_refusals(void **state)
+TEST(dspark_refusals)
 {
-    (void)state;
     match_assert_refused(DSPARK("\"markov_rank\": 3, "), DSPARK_BODY(""), SP_E_INPUT,
                          "missing tensor \"markov_head.markov_w1.weight\" [8, 3]; missing tensor "
                          "\"markov_head.markov_w2.weight\" [8, 3]");
@@ -237,12 +226,11 @@ static void dspark_refusals(void **state)
       "mlp.up_proj.weight 6 4, " l "mlp.down_proj.weight 4 6"
 #define EAGLE3_REST "fc.weight 4 8, norm.weight 4, lm_head.weight 5 4"
 
-static void eagle3(void **state)
+TEST(eagle3)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     /* A layer with its older name, a draft vocabulary, and separate norms of the taps. */
     match_open(&c, EAGLE3(", \"fc_norm\": true"),
                EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST ", d2t 5, t2d 8, fc_norm.0.weight 4, "
@@ -298,12 +286,11 @@ static void eagle3(void **state)
 #define PEAGLE_BODY                                                                                \
     EAGLE3_LAYER("layers.0.") ", " PLAIN_LAYER("layers.1.") ", " EAGLE3_REST ", d2t 5"
 
-static void peagle(void **state)
+TEST(peagle)
 {
     struct match_checkpoint c;
     struct match_outcome o;
 
-    (void)state;
     match_open(&c, PEAGLE, PEAGLE_BODY ", t2d 8, mask_hidden 1 1 8, embed_tokens.weight 8 4");
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -323,20 +310,4 @@ static void peagle(void **state)
                          SP_E_INPUT,
                          "tensor \"mask_hidden\" belongs to a P-EAGLE draft, but architecture is "
                          "\"LlamaForCausalLMEagle3\"");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dflash),
-        cmocka_unit_test(dflash_refusals),
-        cmocka_unit_test(dflash_of_speculators),
-        cmocka_unit_test(dspark),
-        cmocka_unit_test(dspark_of_speculators),
-        cmocka_unit_test(dspark_refusals),
-        cmocka_unit_test(eagle3),
-        cmocka_unit_test(peagle),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

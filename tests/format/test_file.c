@@ -1,11 +1,6 @@
 /* format/base/file.h: only regular files are read, ranges are checked, and an output file is
  * complete or absent. */
 #define _GNU_SOURCE /* O_TMPFILE */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,6 +16,7 @@
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 static unsigned n_entries(void)
 {
@@ -44,11 +40,10 @@ static void assert_content(const char *path, const char *expected)
     free(bytes);
 }
 
-static void existence_and_joined_paths(void **state)
+TEST(existence_and_joined_paths)
 {
     char *path = NULL;
 
-    (void)state;
     scratch_write("a", "x", 1);
     assert_true(sp_file_exists(scratch_path("a")));
     assert_true(sp_file_exists(scratch_folder()));
@@ -67,11 +62,10 @@ static void existence_and_joined_paths(void **state)
     free(path);
 }
 
-static void files_are_mapped(void **state)
+TEST(files_are_mapped)
 {
     struct sp_mapping m = {0};
 
-    (void)state;
     assert_int_equal(sp_file_map(&m, scratch_write("a", "hello", 5), NULL), SP_OK);
     assert_int_equal(m.size, 5);
     assert_memory_equal(m.data, "hello", 5);
@@ -84,7 +78,7 @@ static void files_are_mapped(void **state)
     sp_file_unmap(&m);
 }
 
-static void mapping_without_addresses(void **state)
+TEST(mapping_without_addresses)
 {
     const char *path = scratch_write("a", "hello", 5);
     struct sp_mapping m = {0};
@@ -92,7 +86,6 @@ static void mapping_without_addresses(void **state)
     struct rlimit limit, none;
     enum sp_status st;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
     none = (struct rlimit){1, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
@@ -103,7 +96,7 @@ static void mapping_without_addresses(void **state)
     assert_null(m.data);
 }
 
-static void non_files_are_refused(void **state)
+TEST(non_files_are_refused)
 {
     struct sp_mapping m = {0};
     struct sp_file *f = NULL;
@@ -112,7 +105,6 @@ static void non_files_are_refused(void **state)
     char *text;
     size_t size;
 
-    (void)state;
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_int_equal(sp_file_map(&m, fifo, &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "fifo is a FIFO, expected a file"));
@@ -126,14 +118,13 @@ static void non_files_are_refused(void **state)
     assert_null(f);
 }
 
-static void reading_ranges(void **state)
+TEST(reading_ranges)
 {
     struct sp_file *f = NULL;
     struct sp_err err = {0};
     const char *path = scratch_write("a", "0123456789", 10);
     char buffer[16] = {0};
 
-    (void)state;
     assert_int_equal(sp_file_open(&f, path, NULL), SP_OK);
     assert_string_equal(sp_file_path(f), path);
     assert_int_equal(sp_file_size(f), 10);
@@ -152,14 +143,13 @@ static void reading_ranges(void **state)
     sp_file_close(NULL);
 }
 
-static void small_files_as_text(void **state)
+TEST(small_files_as_text)
 {
     struct sp_err err = {0};
     const char *path = scratch_write("a", "a\0b", 3);
     char *text = NULL;
     size_t size = 0;
 
-    (void)state;
     assert_int_equal(sp_file_read_text(&text, &size, path, 3, NULL), SP_OK);
     assert_int_equal(size, 3);
     assert_memory_equal(text, "a\0b", 4);
@@ -177,14 +167,13 @@ static bool supports_unnamed_files(void)
 }
 
 /* The output may be written at any position. It appears under its name when it is committed. */
-static void outputs_appear_when_committed(void **state)
+TEST(outputs_appear_when_committed)
 {
     struct sp_atomic_file *o = NULL;
     const char *path = scratch_path("out");
     struct stat info;
     mode_t mask = umask(027);
 
-    (void)state;
     assert_int_equal(sp_atomic_file_open(&o, path, false, 6, NULL), SP_OK);
     assert_int_equal(sp_atomic_file_write_at(o, 3, "def", 3, NULL), SP_OK);
     assert_int_equal(sp_atomic_file_write_at(o, 0, "abc", 3, NULL), SP_OK);
@@ -199,12 +188,11 @@ static void outputs_appear_when_committed(void **state)
     assert_int_equal(info.st_mode & 0777, 0640);
 }
 
-static void abandoned_outputs_leave_nothing(void **state)
+TEST(abandoned_outputs_leave_nothing)
 {
     struct sp_atomic_file *o = NULL;
     const char *path = scratch_write("out", "old", 3);
 
-    (void)state;
     assert_int_equal(sp_atomic_file_open(&o, path, true, 1 << 20, NULL), SP_OK);
     assert_int_equal(sp_atomic_file_write_at(o, 0, "new", 3, NULL), SP_OK);
     sp_atomic_file_close(o);
@@ -213,14 +201,13 @@ static void abandoned_outputs_leave_nothing(void **state)
     assert_int_equal(n_entries(), 1);
 }
 
-static void killed_writers_leave_nothing(void **state)
+TEST(killed_writers_leave_nothing)
 {
     const char *path = scratch_write("out", "old", 3);
     int ready[2];
     char byte;
     pid_t child;
 
-    (void)state;
     if (!supports_unnamed_files()) skip();
     assert_int_equal(pipe(ready), 0);
     child = fork();
@@ -242,13 +229,12 @@ static void killed_writers_leave_nothing(void **state)
     assert_int_equal(n_entries(), 1);
 }
 
-static void existing_files_are_kept_without_force(void **state)
+TEST(existing_files_are_kept_without_force)
 {
     struct sp_atomic_file *o = NULL;
     struct sp_err err = {0};
     const char *path = scratch_write("out", "old", 3);
 
-    (void)state;
     assert_int_equal(sp_atomic_file_open(&o, path, false, 3, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "out exists already, --force replaces it"));
     assert_null(o);
@@ -268,12 +254,11 @@ static void existing_files_are_kept_without_force(void **state)
     assert_int_equal(n_entries(), 1);
 }
 
-static void impossible_targets_are_refused(void **state)
+TEST(impossible_targets_are_refused)
 {
     struct sp_atomic_file *o = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_atomic_file_open(&o, scratch_folder(), true, 0, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "is a folder"));
     assert_int_equal(sp_atomic_file_open(&o, scratch_path("none/out"), false, 0, NULL), SP_E_IO);
@@ -287,13 +272,12 @@ static void impossible_targets_are_refused(void **state)
     assert_int_equal(n_entries(), 0);
 }
 
-static void symbolic_links_are_followed(void **state)
+TEST(symbolic_links_are_followed)
 {
     struct sp_atomic_file *o = NULL;
     const char *path = scratch_write("real", "old", 3), *link = scratch_path("link");
     struct stat info;
 
-    (void)state;
     assert_int_equal(symlink("real", link), 0);
     assert_int_equal(sp_atomic_file_open(&o, link, true, 3, NULL), SP_OK);
     assert_int_equal(sp_atomic_file_write_at(o, 0, "new", 3, NULL), SP_OK);
@@ -305,12 +289,11 @@ static void symbolic_links_are_followed(void **state)
 }
 
 /* A replaced file keeps its permissions, whatever the umask is. */
-static void replaced_files_keep_their_permissions(void **state)
+TEST(replaced_files_keep_their_permissions)
 {
     const mode_t modes[] = {0600, 0444, 0666};
     struct stat info;
 
-    (void)state;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         struct sp_atomic_file *o = NULL;
         const char *path = scratch_write("out", "old", 3);
@@ -327,22 +310,4 @@ static void replaced_files_keep_their_permissions(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(existence_and_joined_paths, scratch_teardown),
-        cmocka_unit_test_teardown(files_are_mapped, scratch_teardown),
-        cmocka_unit_test_teardown(mapping_without_addresses, scratch_teardown),
-        cmocka_unit_test_teardown(non_files_are_refused, scratch_teardown),
-        cmocka_unit_test_teardown(reading_ranges, scratch_teardown),
-        cmocka_unit_test_teardown(small_files_as_text, scratch_teardown),
-        cmocka_unit_test_teardown(outputs_appear_when_committed, scratch_teardown),
-        cmocka_unit_test_teardown(abandoned_outputs_leave_nothing, scratch_teardown),
-        cmocka_unit_test_teardown(killed_writers_leave_nothing, scratch_teardown),
-        cmocka_unit_test_teardown(existing_files_are_kept_without_force, scratch_teardown),
-        cmocka_unit_test_teardown(impossible_targets_are_refused, scratch_teardown),
-        cmocka_unit_test_teardown(symbolic_links_are_followed, scratch_teardown),
-        cmocka_unit_test_teardown(replaced_files_keep_their_permissions, scratch_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(NULL, scratch_teardown);

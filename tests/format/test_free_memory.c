@@ -1,10 +1,5 @@
 /* format/base/free_memory.h: limits of control groups, in folders laid out as cgroups(7) says; and
  * format/base/region.h: memory that is committed and returned. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,6 +7,7 @@
 #include "format/base/region.h"
 
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 static void write_entry(const char *name, const char *text)
 {
@@ -19,11 +15,10 @@ static void write_entry(const char *name, const char *text)
 }
 
 /* The least that a group or one around it has left counts; pages of files count as free. */
-static void version_2(void **state)
+TEST(version_2)
 {
     const char *root = scratch_folder();
 
-    (void)state;
     assert_int_equal(mkdir(scratch_path("a"), 0700), 0);
     assert_int_equal(mkdir(scratch_path("a/b"), 0700), 0);
     write_entry("a/memory.max", "1000000\n");
@@ -38,11 +33,10 @@ static void version_2(void **state)
     assert_true(sp_free_group_memory("0::/a\n", root) == 500000);
 }
 
-static void version_1(void **state)
+TEST(version_1)
 {
     const char *root = scratch_folder();
 
-    (void)state;
     assert_int_equal(mkdir(scratch_path("memory"), 0700), 0);
     assert_int_equal(mkdir(scratch_path("memory/a"), 0700), 0);
     write_entry("memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -53,20 +47,18 @@ static void version_1(void **state)
     assert_true(sp_free_group_memory("4:cpu:/a\n", root) == UINT64_MAX);
 }
 
-static void this_machine(void **state)
+TEST(this_machine)
 {
-    (void)state;
     assert_in_range(sp_free_memory(), 1 << 20, UINT64_MAX - 1);
 }
 
 /* A region larger than any memory costs nothing; bytes are zero when they are committed, also after
  * they were returned; pointers stay. */
-static void regions(void **state)
+TEST(regions)
 {
     struct sp_region region = {0};
     uint8_t *at;
 
-    (void)state;
     assert_int_equal(sp_region_open(&region, (size_t)1 << 40, NULL), SP_OK);
     at = region.at;
     assert_int_equal((uintptr_t)at % 64, 0);
@@ -89,14 +81,4 @@ static void regions(void **state)
     assert_int_equal(sp_region_open(&region, SIZE_MAX, NULL), SP_E_NOMEM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(version_2, scratch_teardown),
-        cmocka_unit_test_teardown(version_1, scratch_teardown),
-        cmocka_unit_test(this_machine),
-        cmocka_unit_test(regions),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(NULL, scratch_teardown);

@@ -1,20 +1,16 @@
 /* format/base/hash.h and format/base/compress.h. Digests equal published test values of XXH3.
  * Frames decompress to their content, and anything other than one whole frame of the stated size is
  * refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/base/compress.h"
 #include "format/base/hash.h"
+#include "tests/support/unit_test.h"
 
 /* Values written by the Python package xxhash: xxh3_64_hexdigest(bytes(i * 31 % 251 for i in
  * range(n))). */
-static void digests(void **state)
+TEST(digests)
 {
     static const struct {
         size_t size;
@@ -31,7 +27,6 @@ static void digests(void **state)
     uint8_t bytes[5000];
     struct sp_hash *hash = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 31 % 251);
     assert_int_equal(sp_hash_new(&hash, NULL), SP_OK);
@@ -51,12 +46,11 @@ static void digests(void **state)
 }
 
 /* Values printed by `xxhsum -H2` for the same bytes. */
-static void long_digests(void **state)
+TEST(long_digests)
 {
     uint8_t bytes[5000];
     char text[SP_HASH128_TEXT];
 
-    (void)state;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 31 % 251);
     sp_hash128_text(text, NULL, 0);
@@ -67,13 +61,12 @@ static void long_digests(void **state)
     assert_string_equal(text, "5f50ca3aad5b935da092d73116291201");
 }
 
-static void content_comes_back(void **state)
+TEST(content_comes_back)
 {
     size_t sizes[] = {0, 1, 100, 300000};
     uint8_t *content = malloc(300000), *back = malloc(300000), *frame, *again;
     size_t n, n_again;
 
-    (void)state;
     for (size_t i = 0; i < 300000; i++)
         content[i] = (uint8_t)(i / 3 % 200);
     for (size_t i = 0; i < 4; i++) {
@@ -91,7 +84,7 @@ static void content_comes_back(void **state)
     free(back);
 }
 
-static void wrong_frames_are_refused(void **state)
+TEST(wrong_frames_are_refused)
 {
     /* A skippable frame of no bytes has no content, but it is not a frame of empty content. */
     static const uint8_t skippable[] = {0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0};
@@ -99,7 +92,6 @@ static void wrong_frames_are_refused(void **state)
     struct sp_err err = {0};
     size_t n;
 
-    (void)state;
     memset(content, 'x', sizeof content);
     back[1000] = 77;
     assert_int_equal(sp_compress(&frame, &n, content, sizeof content, NULL), SP_OK);
@@ -121,15 +113,4 @@ static void wrong_frames_are_refused(void **state)
     assert_int_equal(sp_decompress(back, 1000, frame, n, NULL), SP_E_INPUT);
     assert_int_equal(back[1000], 77);
     free(frame);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digests),
-        cmocka_unit_test(long_digests),
-        cmocka_unit_test(content_comes_back),
-        cmocka_unit_test(wrong_frames_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

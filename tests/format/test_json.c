@@ -1,10 +1,5 @@
 /* format/base/json.h: documents that RFC 8259 allows and forbids, the additions of lenient parsing,
  * and the typed getters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +7,7 @@
 
 #include "format/base/json.h"
 #include "format/base/json_equal.h"
+#include "tests/support/unit_test.h"
 
 static struct sp_json *parse(const char *text, enum sp_json_strictness strictness)
 {
@@ -37,7 +33,7 @@ static void assert_refused(const char *text, size_t size, enum sp_json_strictnes
 }
 
 /* A document and how it is printed after strict and after lenient parsing; NULL: refused. */
-static void documents(void **state)
+TEST(documents)
 {
     static const struct {
         const char *text, *strict, *lenient;
@@ -118,7 +114,6 @@ static void documents(void **state)
         {"\xef\xbb\xbf{}", NULL, NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int lenient = 0; lenient < 2; lenient++) {
             const char *expected = lenient ? cases[i].lenient : cases[i].strict;
@@ -138,9 +133,8 @@ static void documents(void **state)
     }
 }
 
-static void errors_name_the_byte(void **state)
+TEST(errors_name_the_byte)
 {
-    (void)state;
     assert_refused("{\"a\": tru}", 10, SP_JSON_STRICT, "at byte 9: boolean expected");
     assert_refused("[1, 2", 5, SP_JSON_STRICT, "at byte 5: the text ends too early");
     assert_refused("{} x", 4, SP_JSON_STRICT, "at byte 3: unexpected character");
@@ -153,12 +147,11 @@ static void errors_name_the_byte(void **state)
     assert_refused("\xef\xbb\xbf{}", 5, SP_JSON_LENIENT, "at byte 0: a byte order mark");
 }
 
-static void depth_is_bounded(void **state)
+TEST(depth_is_bounded)
 {
     char text[2 * 257], *printed = NULL;
     struct sp_json *root = NULL;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         enum sp_json_strictness strictness = i ? SP_JSON_LENIENT : SP_JSON_STRICT;
         size_t n = 256;
@@ -176,12 +169,11 @@ static void depth_is_bounded(void **state)
 }
 
 /* Six million objects in 18 MB of text. */
-static void memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
     enum { N = 6000000 };
     char *text = malloc(3 * N + 1);
 
-    (void)state;
     assert_non_null(text);
     for (size_t i = 0; i < N; i++)
         memcpy(text + 3 * i, i ? ",{}" : "[{}", 3);
@@ -190,7 +182,7 @@ static void memory_is_bounded(void **state)
     free(text);
 }
 
-static void members_and_elements(void **state)
+TEST(members_and_elements)
 {
     struct sp_json *root =
         parse("{\"a\":1,\"n\":null,\"list\":[5,null,\"x\"],\"s\":\"a\\u0000b\"}", SP_JSON_STRICT);
@@ -198,7 +190,6 @@ static void members_and_elements(void **state)
     const char *keys[4];
     size_t n = 0, len;
 
-    (void)state;
     assert_int_equal(sp_json_len(root), 4);
     assert_int_equal(sp_json_kind(sp_json_get(root, "a")), SP_JSON_INT);
     assert_null(sp_json_get(root, "n"));
@@ -227,7 +218,7 @@ static void members_and_elements(void **state)
 }
 
 /* Large objects are searched with an index. Their keys share the first eight bytes. */
-static void large_objects(void **state)
+TEST(large_objects)
 {
     enum { N = 5000 };
     char *text = malloc(N * 64), key[40];
@@ -236,7 +227,6 @@ static void large_objects(void **state)
     int64_t v;
     int i = 0;
 
-    (void)state;
     assert_non_null(text);
     text[len++] = '{';
     for (int k = 0; k < N; k++) {
@@ -270,7 +260,7 @@ static void large_objects(void **state)
     free(text);
 }
 
-static void numbers(void **state)
+TEST(numbers)
 {
     static const struct {
         const char *text;
@@ -293,7 +283,6 @@ static void numbers(void **state)
         {"true", false, false, false, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_json *strict = parse(cases[i].text, SP_JSON_STRICT);
         struct sp_json *lenient = parse(cases[i].text, SP_JSON_LENIENT);
@@ -308,7 +297,7 @@ static void numbers(void **state)
     }
 }
 
-static void getters(void **state)
+TEST(getters)
 {
     struct sp_json *root =
         parse("{\"n\":64,\"big\":1e30,\"s\":\"text\",\"nul\":\"a\\u0000\",\"b\":true,\"x\":null,"
@@ -320,7 +309,6 @@ static void getters(void **state)
     bool b = false;
     const char *s = "unchanged";
 
-    (void)state;
     assert_int_equal(sp_json_get_i64(root, "absent", 0, 1, &n, &err), SP_OK);
     assert_int_equal(sp_json_get_i64(root, "x", 0, 1, &n, &err), SP_OK);
     assert_int_equal(n, -7);
@@ -353,7 +341,7 @@ static void getters(void **state)
 }
 
 /* Equality as in section 4.2.2 of JSON Schema's core, with the numbers of RFC 8259. */
-static void values_are_equal(void **state)
+TEST(values_are_equal)
 {
     static const struct {
         const char *a, *b;
@@ -396,7 +384,6 @@ static void values_are_equal(void **state)
         {"{\"a\":1}", "{\"a\":1,\"b\":1}", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_json *a = parse(cases[i].a, SP_JSON_LENIENT);
         struct sp_json *b = parse(cases[i].b, SP_JSON_LENIENT);
@@ -409,20 +396,4 @@ static void values_are_equal(void **state)
         sp_json_free(a);
         sp_json_free(b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(documents),
-        cmocka_unit_test(errors_name_the_byte),
-        cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(members_and_elements),
-        cmocka_unit_test(large_objects),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(getters),
-        cmocka_unit_test(values_are_equal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,8 @@
 #include "format/base/json_edit.h"
 
 #include "format/base/json.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 
 static struct sp_strbuf text_of(const char *s)
@@ -53,9 +50,8 @@ static const struct edit edits[] = {
     {"{\"a\": NaN, \"b\": -Infinity}", "a", "1", "{\"a\": 1, \"b\": -Infinity}"},
 };
 
-static void members(void **state)
+TEST(members)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         const struct edit *e = &edits[i];
         struct sp_strbuf text = text_of(e->from);
@@ -70,14 +66,13 @@ static void members(void **state)
     }
 }
 
-static void nested_object_is_lifted(void **state)
+TEST(nested_object_is_lifted)
 {
     static const char from[] = "{\n  \"a\": 1,\n  \"inner\": {\n    \"x\": [\n      1\n    ],\n"
                                "    \"s\": \"\\n  y\"\n  }\n}\n";
     struct sp_strbuf text = text_of(from), flat = text_of("{\"inner\": {\"x\":\n  1}}");
     struct sp_json_member m;
     bool found;
-    (void)state;
 
     assert_int_equal(sp_json_find_member(&found, &m, &text, "inner", NULL), SP_OK);
     assert_true(found);
@@ -94,11 +89,10 @@ static bool is_short(const char *key, size_t len)
     return len == 1;
 }
 
-static void objects_are_merged(void **state)
+TEST(objects_are_merged)
 {
     struct sp_strbuf text = text_of("{\n  \"b\": 1\n}"), empty = text_of("{ }");
     struct sp_strbuf from = text_of("{\"a\": {\"y\": 2}, \"b\": 3, \"long\": 4, \"c\": 5}");
-    (void)state;
 
     assert_int_equal(sp_json_merge(&text, &from, is_short, NULL), SP_OK);
     assert_text(&text, "{\n  \"a\": {\"y\": 2},\n  \"c\": 5,\n  \"b\": 1\n}");
@@ -107,13 +101,12 @@ static void objects_are_merged(void **state)
     sp_strbuf_release(&from);
 }
 
-static void invalid_edits_are_refused(void **state)
+TEST(invalid_edits_are_refused)
 {
     struct sp_strbuf list = text_of("[1]"), many = text_of("{\"a\": 0");
     struct sp_json_member *members;
     struct sp_err err = {0};
     size_t n;
-    (void)state;
 
     assert_int_equal(sp_json_set(&list, "a", "1", 1, &err), SP_E_INPUT);
     assert_string_equal(err.text, "no JSON object at byte 0");
@@ -123,16 +116,4 @@ static void invalid_edits_are_refused(void **state)
     assert_int_equal(sp_strbuf_append(&many, "}", 1, NULL), SP_OK);
     assert_int_equal(sp_json_members(&members, &n, &many, 0, NULL), SP_E_UNSUPPORTED);
     sp_strbuf_release(&many);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members),
-        cmocka_unit_test(nested_object_is_lifted),
-        cmocka_unit_test(objects_are_merged),
-        cmocka_unit_test(invalid_edits_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /* format/base/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed or printed
  * completely, or refused with SP_E_NOMEM. Small allocations never fail, because json-c cannot
  * handle the failed copy of a key. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/base/json.h"
+#include "tests/support/unit_test.h"
 
 #if defined(__GLIBC__) && !defined(SP_SANITIZED)
 
@@ -86,21 +82,19 @@ static size_t n_needed(const char *json, enum sp_json_strictness strictness, enu
     return k;
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     assert_in_range(n_needed(text, SP_JSON_STRICT, SP_OK), 20, 100);
     assert_in_range(n_needed(text, SP_JSON_LENIENT, SP_OK), 20, 100);
     assert_in_range(n_needed(repeated, SP_JSON_STRICT, SP_E_INPUT), 15, 100);
 }
 
-static void printed_texts_are_whole(void **state)
+TEST(printed_texts_are_whole)
 {
     enum sp_status st = SP_E_NOMEM;
     char *whole = NULL;
     size_t k;
 
-    (void)state;
     for (k = 0; st && k < 100; k++) {
         struct sp_json *root = NULL;
         char *printed = NULL;
@@ -123,19 +117,11 @@ static void printed_texts_are_whole(void **state)
     assert_in_range(k, 3, 99);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(failed_allocations_are_reported),
-                                       cmocka_unit_test(printed_texts_are_whole)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #else
 
-int main(void)
+TEST(needs_the_allocator_of_glibc)
 {
-    return 0;
+    skip();
 }
 
 #endif

@@ -1,15 +1,11 @@
 /* format/base/json.h against JSONTestSuite: what RFC 8259 allows is taken, what it forbids is
  * refused, and what it leaves open is decided as recorded here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/base/json.h"
+#include "tests/support/unit_test.h"
 
 enum { LINE = 1 << 15 };
 
@@ -79,13 +75,12 @@ static size_t read_hex(char *hex)
     return n;
 }
 
-static void suite(void **state)
+TEST(suite)
 {
     FILE *file = fopen(TESTDATA "/json/suite.txt", "r");
     static char line[LINE];
     size_t n_cases = 0;
 
-    (void)state;
     assert_non_null(file);
     for (; fgets(line, sizeof line, file); n_cases++) {
         char *hex = strchr(line, ' ');
@@ -98,12 +93,11 @@ static void suite(void **state)
     assert_int_equal(n_cases, 316);
 }
 
-static void brackets_without_end_are_refused(void **state)
+TEST(brackets_without_end_are_refused)
 {
     enum { N = 100000 };
     char *text = malloc(5 * N);
 
-    (void)state;
     assert_non_null(text);
     memset(text, '[', N);
     assert_false(takes(text, N, SP_JSON_STRICT));
@@ -111,13 +105,4 @@ static void brackets_without_end_are_refused(void **state)
         memcpy(text + 5 * i, "[{\"\":", 5);
     assert_false(takes(text, 5 * N, SP_JSON_LENIENT));
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(suite),
-        cmocka_unit_test(brackets_without_end_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

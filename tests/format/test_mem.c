@@ -1,21 +1,16 @@
 /* format/base/mem.h and format/base/bytes.h: sizes that overflow are failures, and numbers are
  * little-endian. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
+#include "tests/support/unit_test.h"
 
-static void sums_and_products_are_checked(void **state)
+TEST(sums_and_products_are_checked)
 {
     size_t r = 5;
 
-    (void)state;
     assert_true(sp_mul(&r, 6, 7));
     assert_int_equal(r, 42);
     assert_true(sp_mul(&r, SIZE_MAX, 0));
@@ -32,13 +27,12 @@ static void sums_and_products_are_checked(void **state)
     assert_int_equal(sp_round_up(65, 64), 128);
 }
 
-static void new_memory(void **state)
+TEST(new_memory)
 {
     struct sp_err err = {0};
     unsigned char *p = NULL;
     float *row = NULL;
 
-    (void)state;
     assert_int_equal(sp_new(&p, 3, 5, &err), SP_OK);
     for (int i = 0; i < 15; i++)
         assert_int_equal(p[i], 0);
@@ -66,12 +60,11 @@ static void new_memory(void **state)
     assert_null(p);
 }
 
-static void arrays_grow(void **state)
+TEST(arrays_grow)
 {
     uint32_t *array = NULL;
     size_t cap = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < 1000; i++) {
         assert_int_equal(sp_grow(&array, &cap, i + 1, sizeof *array, NULL), SP_OK);
         assert_true(cap > i);
@@ -84,11 +77,10 @@ static void arrays_grow(void **state)
     free(array);
 }
 
-static void text_is_copied_with_its_end(void **state)
+TEST(text_is_copied_with_its_end)
 {
     char *copy = NULL;
 
-    (void)state;
     assert_int_equal(sp_copy_text(&copy, "abcdef", 3, NULL), SP_OK);
     assert_string_equal(copy, "abc");
     free(copy);
@@ -98,12 +90,11 @@ static void text_is_copied_with_its_end(void **state)
     assert_int_equal(sp_copy_text(&copy, "x", SIZE_MAX, NULL), SP_E_NOMEM);
 }
 
-static void numbers_are_little_endian(void **state)
+TEST(numbers_are_little_endian)
 {
     static const uint8_t bytes[] = {0xFF, 0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x07, 0x88};
     uint8_t out[9] = {0xFF};
 
-    (void)state;
     assert_int_equal(sp_get16(bytes + 1), 0x0201);
     assert_int_equal(sp_get32(bytes + 1), 0x04830201);
     assert_true(sp_get64(bytes + 1) == UINT64_C(0x8807060504830201));
@@ -111,16 +102,4 @@ static void numbers_are_little_endian(void **state)
     assert_memory_equal(out, bytes, sizeof out);
     assert_true(sp_float_of_bits(0x3FC00000) == 1.5f);
     assert_int_equal(sp_bits_of_float(-2.0f), 0xC0000000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_products_are_checked),
-        cmocka_unit_test(new_memory),
-        cmocka_unit_test(arrays_grow),
-        cmocka_unit_test(text_is_copied_with_its_end),
-        cmocka_unit_test(numbers_are_little_endian),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

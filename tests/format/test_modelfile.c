@@ -2,14 +2,11 @@
  * Where ollama drops bytes or lines, the expected records keep them. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* The records of a text as "command|name|value", joined by U+241E, or the error. */
 struct parse_case {
@@ -156,9 +153,8 @@ static char *records_as_text(const struct sp_modelfile *file)
     return out;
 }
 
-static void test_grammar(void **state)
+TEST(test_grammar)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof parse_cases / sizeof parse_cases[0]; i++) {
         const struct parse_case *c = &parse_cases[i];
         struct sp_modelfile file;
@@ -180,24 +176,22 @@ static void test_grammar(void **state)
     }
 }
 
-static void test_nul_is_refused(void **state)
+TEST(test_nul_is_refused)
 {
     struct sp_modelfile file;
     struct sp_err err = {0};
-    (void)state;
 
     assert_int_equal(sp_modelfile_parse(&file, "m", "FROM a\0b", 8, &err), SP_E_INPUT);
     assert_string_equal(err.text, "m:1:7: not UTF-8 text");
 }
 
 /* "FROM b\nSYSTEM <U+4F60><U+1F44B>" in both byte orders. */
-static void test_utf16(void **state)
+TEST(test_utf16)
 {
     static const uint16_t units[] = {0xFEFF, 'F', 'R', 'O', 'M', ' ', 'b',    '\n',   'S',
                                      'Y',    'S', 'T', 'E', 'M', ' ', 0x4F60, 0xD83D, 0xDC4B};
     enum { N = sizeof units / sizeof units[0] };
     struct sp_err err = {0};
-    (void)state;
 
     for (int big = 0; big < 2; big++) {
         struct sp_modelfile file;
@@ -220,7 +214,7 @@ static void test_utf16(void **state)
     }
 }
 
-static void test_records_are_kept_byte_for_byte(void **state)
+TEST(test_records_are_kept_byte_for_byte)
 {
     static const char text[] = "# about\nfrom  ./a \r\n  System  \"\"\"x\r\n  y\"\"\"  \r\n\n"
                                "DRAFT ./b\nPARAMETER stop \"a \"\nLICENSE  z  ";
@@ -230,7 +224,6 @@ static void test_records_are_kept_byte_for_byte(void **state)
     struct sp_err err = {0};
     char *out, *whole, *twice, *got, *want;
     size_t size, whole_size, twice_size;
-    (void)state;
 
     assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
     assert_int_equal(sp_modelfile_print(&out, &size, &file, &err), SP_OK);
@@ -263,10 +256,9 @@ static void test_records_are_kept_byte_for_byte(void **state)
     sp_modelfile_release(&again);
 }
 
-static void test_odd_names_survive(void **state)
+TEST(test_odd_names_survive)
 {
     static const char *const names[] = {"a b.bin", " lead", "trail ", "\"q\".bin", "\"q", "a\tb"};
-    (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct sp_modelfile file;
@@ -345,9 +337,8 @@ static void add_warning(void *context, const char *sentence)
     strcat(warnings, "\n");
 }
 
-static void test_checks(void **state)
+TEST(test_checks)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof check_cases / sizeof check_cases[0]; i++) {
         const struct check_case *c = &check_cases[i];
         struct sp_modelfile file;
@@ -367,13 +358,12 @@ static void test_checks(void **state)
 }
 
 /* 64 stop texts are accepted. The 65th is refused with its location. */
-static void test_number_of_stops(void **state)
+TEST(test_number_of_stops)
 {
     char text[2048] = "FROM a\n";
     struct sp_modelfile file;
     struct sp_err err = {0};
 
-    (void)state;
     for (int i = 0; i < 64; i++)
         strcat(text, "PARAMETER stop a\n");
     assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
@@ -386,11 +376,10 @@ static void test_number_of_stops(void **state)
     sp_modelfile_release(&file);
 }
 
-static void test_every_parameter_has_values(void **state)
+TEST(test_every_parameter_has_values)
 {
     size_t n;
     const struct sp_parameter *all = sp_parameters(&n);
-    (void)state;
 
     assert_int_equal(n, 40);
     for (size_t i = 0; i < n; i++) {
@@ -429,11 +418,10 @@ static void test_every_parameter_has_values(void **state)
     assert_null(sp_parameter_find("penalty"));
 }
 
-static void test_the_last_record_counts(void **state)
+TEST(test_the_last_record_counts)
 {
     static const char text[] = "FROM a\nPARAMETER seed 1\nPARAMETER top_k 2\nPARAMETER seed 3";
     struct sp_modelfile file;
-    (void)state;
 
     assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), NULL), SP_OK);
     assert_string_equal(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "seed")->value, "3");
@@ -441,20 +429,4 @@ static void test_the_last_record_counts(void **state)
     assert_null(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "top_p"));
     assert_null(sp_modelfile_find(&file, SP_MODELFILE_SYSTEM, NULL));
     sp_modelfile_release(&file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grammar),
-        cmocka_unit_test(test_nul_is_refused),
-        cmocka_unit_test(test_utf16),
-        cmocka_unit_test(test_records_are_kept_byte_for_byte),
-        cmocka_unit_test(test_odd_names_survive),
-        cmocka_unit_test(test_checks),
-        cmocka_unit_test(test_number_of_stops),
-        cmocka_unit_test(test_every_parameter_has_values),
-        cmocka_unit_test(test_the_last_record_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

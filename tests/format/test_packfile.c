@@ -9,13 +9,11 @@
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"
 #include "format/packfile_write.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { MINIMAL_SIZE = 12811, MINIMAL_DIRECTORY = 12480 };
 
@@ -90,7 +88,7 @@ static void assert_tensor(const struct sp_pack_tensor *t, const char *name, enum
     assert_int_equal(t->rank, rank);
 }
 
-static void test_hand_made_file_is_read(void **state)
+TEST(test_hand_made_file_is_read)
 {
     uint8_t *bytes = minimal();
     struct sp_pack *pack = NULL;
@@ -98,7 +96,6 @@ static void test_hand_made_file_is_read(void **state)
     char *text = NULL;
     size_t size;
     uint64_t digest;
-    (void)state;
 
     assert_int_equal(sp_pack_open_bytes(&pack, bytes, MINIMAL_SIZE, "minimal", &err), SP_OK);
     assert_int_equal(sp_pack_n_tensors(pack), 3);
@@ -138,10 +135,9 @@ static void test_hand_made_file_is_read(void **state)
     free(bytes);
 }
 
-static void test_every_flipped_byte_is_detected(void **state)
+TEST(test_every_flipped_byte_is_detected)
 {
     uint8_t *bytes = minimal();
-    (void)state;
 
     for (size_t i = 0; i < MINIMAL_SIZE; i++) {
         static const uint8_t flips[] = {0x01, 0x80, 0xFF};
@@ -156,10 +152,9 @@ static void test_every_flipped_byte_is_detected(void **state)
     free(bytes);
 }
 
-static void test_every_other_length_is_refused(void **state)
+TEST(test_every_other_length_is_refused)
 {
     uint8_t *bytes = minimal();
-    (void)state;
 
     for (size_t n = 0; n <= MINIMAL_SIZE + 64; n++) {
         uint8_t *copy = calloc(n ? n : 1, 1);
@@ -274,10 +269,8 @@ static void apply(uint8_t *bytes, const struct inconsistency *inconsistency)
     correct_digests(bytes, MINIMAL_DIRECTORY, MINIMAL_SIZE);
 }
 
-static void test_inconsistent_fields_are_named(void **state)
+TEST(test_inconsistent_fields_are_named)
 {
-    (void)state;
-
     for (size_t i = 0; i < sizeof inconsistencies / sizeof inconsistencies[0]; i++) {
         struct sp_err err = {0};
         uint8_t *bytes = minimal();
@@ -293,9 +286,8 @@ static void test_inconsistent_fields_are_named(void **state)
 }
 
 /* Content of up to 1 MiB may shrink to a thousandth, larger content to a 64th. */
-static void test_content_is_bounded(void **state)
+TEST(test_content_is_bounded)
 {
-    (void)state;
     assert_int_equal(sp_pack_content_limit(1), 2047);
     assert_int_equal(sp_pack_content_limit(11), 12287);
     assert_int_equal(sp_pack_content_limit(1024), 1 << 20);
@@ -306,7 +298,7 @@ static void test_content_is_bounded(void **state)
         assert_in_range(sp_pack_section_limit((enum sp_section)kind), 1 << 20, 1 << 30);
 }
 
-static void test_names_are_utf8(void **state)
+TEST(test_names_are_utf8)
 {
     static const char *const good[] = {"a", "layers.0.x_y-z", "\xC3\xA4", "\xE4\xBD\xA0",
                                        "\xF0\x9F\x91\x8B"};
@@ -322,7 +314,6 @@ static void test_names_are_utf8(void **state)
                                       "\xF4\x90\x80\x80",
                                       "\xF8\x88\x80\x80\x80"};
     char longest[257];
-    (void)state;
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_true(sp_pack_name_valid(good[i], strlen(good[i])));
@@ -419,7 +410,7 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
     sp_pack_writer_close(w);
 }
 
-static void test_writer_makes_the_hand_made_file(void **state)
+TEST(test_writer_makes_the_hand_made_file)
 {
     struct folder *f = *state;
     static const size_t orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 2, 0}};
@@ -459,7 +450,7 @@ static void test_writer_makes_the_hand_made_file(void **state)
 
 /* Writes tensors smaller and larger than the writer's buffer, in several orders and in pieces of
  * several sizes. */
-static void test_writer_buffers_pieces(void **state)
+TEST(test_writer_buffers_pieces)
 {
     enum { N = 5 };
     static const uint64_t lens[N] = {1, 1300000, 7, 3200000, 1048576};
@@ -507,7 +498,7 @@ static void test_writer_buffers_pieces(void **state)
     free(numbers);
 }
 
-static void test_writer_of_no_tensors(void **state)
+TEST(test_writer_of_no_tensors)
 {
     struct folder *f = *state;
     struct sp_pack_writer *w = NULL;
@@ -522,7 +513,7 @@ static void test_writer_of_no_tensors(void **state)
     sp_pack_close(pack);
 }
 
-static void test_writer_leaves_nothing_unfinished(void **state)
+TEST(test_writer_leaves_nothing_unfinished)
 {
     struct folder *f = *state;
     struct sp_pack_writer *w = NULL;
@@ -536,7 +527,7 @@ static void test_writer_leaves_nothing_unfinished(void **state)
     assert_false(sp_file_exists(f->file));
 }
 
-static void test_writer_refuses(void **state)
+TEST(test_writer_refuses)
 {
     struct folder *f = *state;
     struct sp_pack_tensor t[2] = {three[1], three[1]};
@@ -589,7 +580,7 @@ static uint8_t *write_matrix(const char *path, enum sp_dtype dtype, size_t *size
 
 /* A file has minor version 1 if it holds q2, q3, q5 or q6. The reader refuses these types in a file
  * of minor version 0, and names the version if a newer one has a type that it does not know. */
-static void test_minor_version(void **state)
+TEST(test_minor_version)
 {
     static const enum sp_dtype types[] = {SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
     struct folder *f = *state;
@@ -619,7 +610,7 @@ static void test_minor_version(void **state)
     }
 }
 
-static void test_extreme_sections_are_stored(void **state)
+TEST(test_extreme_sections_are_stored)
 {
     struct folder *f = *state;
     struct sp_pack_writer *w = NULL;
@@ -652,25 +643,4 @@ static void test_extreme_sections_are_stored(void **state)
     free(zeros);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hand_made_file_is_read),
-        cmocka_unit_test(test_every_flipped_byte_is_detected),
-        cmocka_unit_test(test_every_other_length_is_refused),
-        cmocka_unit_test(test_inconsistent_fields_are_named),
-        cmocka_unit_test(test_content_is_bounded),
-        cmocka_unit_test(test_names_are_utf8),
-        cmocka_unit_test_setup_teardown(test_writer_makes_the_hand_made_file, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(test_writer_buffers_pieces, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_writer_of_no_tensors, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_writer_leaves_nothing_unfinished, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(test_writer_refuses, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_minor_version, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_extreme_sections_are_stored, make_folder,
-                                        remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(make_folder, remove_folder);

@@ -1,11 +1,5 @@
 /* format/base/pool.h: every item runs exactly once, on any number of threads, also when workers
- * sleep between runs and when there are many more threads than cores. `test_pool time` prints the
- * cost of a run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+ * sleep between runs and when there are many more threads than cores. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +8,7 @@
 #include <time.h>
 
 #include "format/base/pool.h"
+#include "tests/support/unit_test.h"
 
 enum { MAX_ITEMS = 1000 };
 
@@ -37,12 +32,11 @@ static void pause_ns(long ns)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-static void every_item_runs_once(void **state)
+TEST(every_item_runs_once)
 {
     static const unsigned threads[] = {1, 2, 3, 8, 32};
     static const size_t items[] = {0, 1, 2, 3, 7, MAX_ITEMS};
 
-    (void)state;
     for (size_t t = 0; t < 5; t++) {
         struct job job = {.n_threads = threads[t]};
         struct sp_pool *pool = NULL;
@@ -81,12 +75,11 @@ static void count_range(void *context, size_t first, size_t n, unsigned worker)
         count(&job->items, i, worker);
 }
 
-static void ranges_cover_every_item_once(void **state)
+TEST(ranges_cover_every_item_once)
 {
     static const unsigned threads[] = {1, 2, 5};
     static const size_t items[] = {0, 1, 5, 64, MAX_ITEMS};
 
-    (void)state;
     for (size_t t = 0; t < 3; t++) {
         struct sp_pool *pool = NULL;
         assert_int_equal(sp_pool_open(&pool, threads[t], NULL), SP_OK);
@@ -114,12 +107,11 @@ static void slow_item(void *context, size_t item, unsigned worker)
     ((unsigned *)context)[item]++;
 }
 
-static void the_caller_sleeps_for_a_slow_item(void **state)
+TEST(the_caller_sleeps_for_a_slow_item)
 {
     struct sp_pool *pool = NULL;
     unsigned counts[4] = {0};
 
-    (void)state;
     assert_int_equal(sp_pool_open(&pool, 4, NULL), SP_OK);
     for (int i = 0; i < 20; i++)
         sp_pool_run(pool, 4, slow_item, counts);
@@ -128,12 +120,11 @@ static void the_caller_sleeps_for_a_slow_item(void **state)
     sp_pool_close(pool);
 }
 
-static void opening_and_closing(void **state)
+TEST(opening_and_closing)
 {
     struct sp_pool *pool = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     sp_pool_close(NULL);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(sp_pool_open(&pool, 4, NULL), SP_OK);
@@ -144,65 +135,4 @@ static void opening_and_closing(void **state)
     sp_pool_close(pool);
     assert_int_equal(sp_pool_open(&pool, SP_POOL_MAX + 1, &err), SP_E_USAGE);
     assert_string_equal(err.text, "257 threads, expected at most 256");
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void spin_10_us(void *context, size_t item, unsigned worker)
-{
-    double end = seconds() + 10e-6;
-
-    (void)context;
-    (void)item;
-    (void)worker;
-    while (seconds() < end)
-        continue;
-}
-
-static int compare_doubles(const void *left, const void *right)
-{
-    const double *a = left, *b = right;
-
-    return (*a > *b) - (*a < *b);
-}
-
-/* Prints the overhead of a run with one item of 10 us per thread. */
-static int print_times(void)
-{
-    enum { RUNS = 20000 };
-    static double times[RUNS];
-
-    for (unsigned n = 1; n <= 4; n++) {
-        struct sp_pool *pool = NULL;
-        if (sp_pool_open(&pool, n, NULL)) return 1;
-        for (int i = 0; i < RUNS; i++) {
-            double start = seconds();
-            sp_pool_run(pool, n, spin_10_us, NULL);
-            times[i] = (seconds() - start) * 1e6 - 10;
-        }
-        qsort(times, RUNS, sizeof *times, compare_doubles);
-        printf("%u threads: beyond its item a run takes %.2f us, 9 of 10 at most %.2f us\n", n,
-               times[RUNS / 2], times[RUNS / 10 * 9]);
-        sp_pool_close(pool);
-    }
-    return 0;
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_item_runs_once),
-        cmocka_unit_test(ranges_cover_every_item_once),
-        cmocka_unit_test(the_caller_sleeps_for_a_slow_item),
-        cmocka_unit_test(opening_and_closing),
-    };
-
-    if (argc > 1 && strcmp(argv[1], "time") == 0) return print_times();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

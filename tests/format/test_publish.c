@@ -5,10 +5,8 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/golden.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,18 +143,17 @@ static void check_folder(const char *path)
     free(warnings);
 }
 
-static void families(void **state)
+TEST(families)
 {
     char path[400];
 
-    (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
         snprintf(path, sizeof path, TESTDATA "/families/%s", *name);
         check_folder(path);
     }
 }
 
-static void drafts(void **state)
+TEST(drafts)
 {
     static const char *const names[] = {
         "families/lfm2/dspark", "speculators/anchored",
@@ -167,7 +164,6 @@ static void drafts(void **state)
     };
     char path[400];
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, TESTDATA "/%s", names[i]);
         check_folder(path);
@@ -183,64 +179,18 @@ static void oracle(void **state)
     check_folder(path);
 }
 
-#define TARGET(name) GOLDEN_CASE(oracle, "targets/" name)
-#define DRAFT(name) GOLDEN_CASE(oracle, "drafts/" name)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(families),
-        cmocka_unit_test(drafts),
-        TARGET("gemma2"),
-        TARGET("gemma3"),
-        TARGET("gemma3_wrapped"),
-        TARGET("gemma4_31b"),
-        TARGET("gemma4_e2b"),
-        TARGET("gemma4_moe"),
-        TARGET("gpt_oss"),
-        TARGET("llama_gqa_tied"),
-        TARGET("llama_linear_rope"),
-        TARGET("llama_mha_bias"),
-        TARGET("ministral3"),
-        TARGET("mistral_full"),
-        TARGET("mistral_window"),
-        TARGET("phi3"),
-        TARGET("phi3_partial"),
-        TARGET("qwen2"),
-        TARGET("qwen2_window"),
-        TARGET("qwen3"),
-        TARGET("qwen3_5"),
-        TARGET("qwen3_5_moe"),
-        TARGET("qwen3_5_tied"),
-        TARGET("qwen3_moe"),
-        TARGET("qwen3_moe_sparse"),
-        TARGET("qwen3_yarn"),
-        TARGET("smollm3"),
-        DRAFT("assistant_centroids"),
-        DRAFT("assistant_dense"),
-        DRAFT("assistant_shared"),
-        DRAFT("dflash2_qwen3"),
-        DRAFT("dflash2_scaled"),
-        DRAFT("dflash_default_taps"),
-        DRAFT("dflash_gemma4"),
-        DRAFT("dflash_gpt_oss"),
-        DRAFT("dflash_llama_bias"),
-        DRAFT("dflash_qwen3"),
-        DRAFT("dflash_qwen3_5"),
-        DRAFT("dflash_qwen3_moe"),
-        DRAFT("dflash_sliding"),
-        DRAFT("dflash_sliding_bidirectional"),
-        DRAFT("dspark_gated"),
-        DRAFT("dspark_rnn"),
-        DRAFT("dspark_vanilla"),
-        DRAFT("eagle3_full_vocab"),
-        DRAFT("eagle3_llama"),
-        DRAFT("eagle3_midlayer"),
-        DRAFT("eagle3_qwen3_before"),
-        DRAFT("mtp_qwen3_5"),
-        DRAFT("mtp_qwen3_5_moe"),
-        DRAFT("mtp_qwen3_5_wrapped"),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CASES(oracle, "targets/gemma2", "targets/gemma3", "targets/gemma3_wrapped", "targets/gemma4_31b",
+      "targets/gemma4_e2b", "targets/gemma4_moe", "targets/gpt_oss", "targets/llama_gqa_tied",
+      "targets/llama_linear_rope", "targets/llama_mha_bias", "targets/ministral3",
+      "targets/mistral_full", "targets/mistral_window", "targets/phi3", "targets/phi3_partial",
+      "targets/qwen2", "targets/qwen2_window", "targets/qwen3", "targets/qwen3_5",
+      "targets/qwen3_5_moe", "targets/qwen3_5_tied", "targets/qwen3_moe",
+      "targets/qwen3_moe_sparse", "targets/qwen3_yarn", "targets/smollm3",
+      "drafts/assistant_centroids", "drafts/assistant_dense", "drafts/assistant_shared",
+      "drafts/dflash2_qwen3", "drafts/dflash2_scaled", "drafts/dflash_default_taps",
+      "drafts/dflash_gemma4", "drafts/dflash_gpt_oss", "drafts/dflash_llama_bias",
+      "drafts/dflash_qwen3", "drafts/dflash_qwen3_5", "drafts/dflash_qwen3_moe",
+      "drafts/dflash_sliding", "drafts/dflash_sliding_bidirectional", "drafts/dspark_gated",
+      "drafts/dspark_rnn", "drafts/dspark_vanilla", "drafts/eagle3_full_vocab",
+      "drafts/eagle3_llama", "drafts/eagle3_midlayer", "drafts/eagle3_qwen3_before",
+      "drafts/mtp_qwen3_5", "drafts/mtp_qwen3_5_moe", "drafts/mtp_qwen3_5_wrapped");

@@ -2,11 +2,8 @@
 #include "format/receipts.h"
 #include "format/packfile_write.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +20,7 @@
 
 static const struct sp_part_digests digests = {0xaa, 0xbb};
 
-static void receipts_are_joined(void **state)
+TEST(receipts_are_joined)
 {
     static const char both[] = "[" DRAFT_TYPE("[]") "," TYPES "]";
     static const struct sp_part_digests other_draft = {0xaa, 0xcc}, other_target = {0xab, 0xbb};
@@ -50,7 +47,6 @@ static void receipts_are_joined(void **state)
         {"[]", NULL, NULL, &digests, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *before = cases[i].before;
         size_t n_dropped = 9, size = 9;
@@ -98,14 +94,13 @@ static struct sp_pack *open_file(const char *section)
     return pack;
 }
 
-static void receipts_of_a_file_are_read(void **state)
+TEST(receipts_of_a_file_are_read)
 {
     struct sp_pack *pack = open_file(NULL);
     struct sp_json *receipts = NULL;
     uint64_t target;
     char section[200];
 
-    (void)state;
     assert_int_equal(sp_pack_part_digest(&target, pack, SP_PART_TARGET, NULL), SP_OK);
     assert_int_equal(sp_receipts_read(&receipts, pack, NULL), SP_OK);
     assert_null(receipts);
@@ -126,26 +121,16 @@ static void receipts_of_a_file_are_read(void **state)
     sp_pack_close(pack);
 }
 
-static void a_damaged_section_is_refused(void **state)
+TEST(a_damaged_section_is_refused)
 {
     struct sp_pack *pack = open_file("[{\"kind\":");
     struct sp_json *receipts = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_receipts_read(&receipts, pack, &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "receipts.bin: receipts: "));
     assert_null(receipts);
     sp_pack_close(pack);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(receipts_are_joined),
-        cmocka_unit_test(receipts_of_a_file_are_read),
-        cmocka_unit_test(a_damaged_section_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, scratch_teardown);
-}
+GROUP_FIXTURE(NULL, scratch_teardown);

@@ -1,11 +1,6 @@
 /* format/safetensors.h. The files in testdata/corrupt/safetensors and the expected outcomes come
  * from tests/oracle/corrupt_safetensors.py, which also runs the safetensors package. Indexes and
  * large files are written here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +11,7 @@
 #include "format/base/bytes.h"
 #include "format/safetensors.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 /* Writes a file with this header and `size` data bytes 0, 1, 2, ... */
 static void write_shard(const char *name, const char *header, size_t size)
@@ -37,14 +33,13 @@ static void write_text(const char *name, const char *text)
     scratch_write(name, text, strlen(text));
 }
 
-static void corrupt_files_are_refused(void **state)
+TEST(corrupt_files_are_refused)
 {
     static const char folder[] = TESTDATA "/corrupt/safetensors/";
     char path[512], expected[700], *line, *rest;
     size_t size, n = 0;
     char *cases;
 
-    (void)state;
     snprintf(path, sizeof path, "%scases.txt", folder);
     cases = scratch_read(path, &size);
     for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
@@ -70,7 +65,7 @@ static void corrupt_files_are_refused(void **state)
     free(cases);
 }
 
-static void tensors_are_found_and_read(void **state)
+TEST(tensors_are_found_and_read)
 {
     struct sp_safetensors *c = NULL;
     const struct sp_safetensor *all, *t;
@@ -80,7 +75,6 @@ static void tensors_are_found_and_read(void **state)
     uint8_t buffer[12] = {0};
     size_t n;
 
-    (void)state;
     write_shard("x.safetensors", header, 16);
     assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
     all = sp_safetensors_tensors(c, &n);
@@ -123,14 +117,13 @@ static void write_index(const char *map)
     write_text("model.safetensors.index.json", text);
 }
 
-static void shards_and_their_index(void **state)
+TEST(shards_and_their_index)
 {
     struct sp_safetensors *c = NULL;
     char *warnings = NULL;
     uint8_t byte = 77;
     size_t n;
 
-    (void)state;
     write_two_shards();
     write_index("{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
     assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
@@ -161,7 +154,7 @@ static void shards_and_their_index(void **state)
     free(warnings);
 }
 
-static void wrong_indexes_are_refused(void **state)
+TEST(wrong_indexes_are_refused)
 {
     static const struct {
         const char *map, *sentence;
@@ -190,7 +183,6 @@ static void wrong_indexes_are_refused(void **state)
         {"{}", "weight_map is missing, empty or no object", SP_E_INPUT},
     };
 
-    (void)state;
     write_two_shards();
     write_shard("same.safetensors", "{" ENTRY("a", 0, 1) "," ENTRY("b", 1, 2) "}", 2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -203,12 +195,11 @@ static void wrong_indexes_are_refused(void **state)
     }
 }
 
-static void non_checkpoints_are_refused(void **state)
+TEST(non_checkpoints_are_refused)
 {
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
     assert_non_null(
         strstr(err.text, "neither model.safetensors nor model.safetensors.index.json exists"));
@@ -224,13 +215,12 @@ static void non_checkpoints_are_refused(void **state)
     assert_null(c);
 }
 
-static void a_file_that_shrinks_is_an_error(void **state)
+TEST(a_file_that_shrinks_is_an_error)
 {
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
     uint8_t byte;
 
-    (void)state;
     write_shard("x.safetensors", "{" ENTRY("t", 0, 1) "}", 1);
     assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
     assert_int_equal(truncate(scratch_path("x.safetensors"), 20), 0);
@@ -243,14 +233,13 @@ static void a_file_that_shrinks_is_an_error(void **state)
 
 /* Two hundred thousand entries that all begin at 0, and as many in reverse order. A quadratic
  * algorithm would take minutes, and a tree of the whole JSON 340 MB. */
-static void many_entries(void **state)
+TEST(many_entries)
 {
     enum { N = 200000 };
     char *header = malloc(N * 80);
     struct sp_safetensors *c = NULL;
     struct rusage used;
 
-    (void)state;
     assert_non_null(header);
     for (int full = 0; full < 2; full++) {
         size_t len = 0, n;
@@ -280,7 +269,7 @@ static void many_entries(void **state)
 
 /* A header with one entry more than a checkpoint may have tensors is refused before its tables are
  * allocated, and so is an index whose tree would take 500 MB. */
-static void too_many_entries(void **state)
+TEST(too_many_entries)
 {
     enum { N = SP_SAFETENSORS_MAX_TENSORS + 1 };
     char *text = malloc(N * 30);
@@ -288,7 +277,6 @@ static void too_many_entries(void **state)
     struct sp_err err = {0};
     size_t len = 0;
 
-    (void)state;
     assert_non_null(text);
     for (int i = 0; i < N; i++)
         len += (size_t)sprintf(text + len, "%s\"%d\":0", i ? "," : "{", i);
@@ -308,17 +296,4 @@ static void too_many_entries(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corrupt_files_are_refused),
-        cmocka_unit_test_teardown(tensors_are_found_and_read, scratch_teardown),
-        cmocka_unit_test_teardown(shards_and_their_index, scratch_teardown),
-        cmocka_unit_test_teardown(wrong_indexes_are_refused, scratch_teardown),
-        cmocka_unit_test_teardown(non_checkpoints_are_refused, scratch_teardown),
-        cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, scratch_teardown),
-        cmocka_unit_test_teardown(many_entries, scratch_teardown),
-        cmocka_unit_test_teardown(too_many_entries, scratch_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(NULL, scratch_teardown);

@@ -2,12 +2,8 @@
 #include "format/base/file.h"
 #include "format/safetensors_write.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,14 +73,13 @@ static void read_back(const struct sp_safetensors *c)
     }
 }
 
-static void many_shards(void **state)
+TEST(many_shards)
 {
     struct sp_safetensors_writer *w = write_shards(N);
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
     char *warnings = NULL;
 
-    (void)state;
     assert_int_equal(sp_safetensors_writer_finish(w, NULL), SP_OK);
     sp_safetensors_writer_close(w);
     if (sp_safetensors_open(&c, scratch_folder(), &warnings, &err)) fail_msg("%s", err.text);
@@ -96,9 +91,8 @@ static void many_shards(void **state)
 }
 
 /* An abandoned checkpoint leaves no files, not even complete shards. */
-static void abandoned_checkpoint_leaves_nothing(void **state)
+TEST(abandoned_checkpoint_leaves_nothing)
 {
-    (void)state;
     sp_safetensors_writer_close(write_shards(N / 2));
     assert_false(sp_file_exists(scratch_path("model-00001-of-00169.safetensors")));
     assert_int_equal(remove(scratch_folder()), 0);
@@ -107,13 +101,12 @@ static void abandoned_checkpoint_leaves_nothing(void **state)
 
 /* A file whose descriptor sp_file_rest closed is reopened. Another file that replaced it is
  * refused. */
-static void replaced_file_is_refused(void **state)
+TEST(replaced_file_is_refused)
 {
     struct sp_file *file = NULL;
     struct sp_err err = {0};
     char bytes[4] = "", path[512];
 
-    (void)state;
     snprintf(path, sizeof path, "%s", scratch_write("a", "abc", 3));
     assert_int_equal(sp_file_open(&file, path, NULL), SP_OK);
     sp_file_rest(file);
@@ -126,13 +119,4 @@ static void replaced_file_is_refused(void **state)
     scratch_remove();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_shards),
-        cmocka_unit_test(abandoned_checkpoint_leaves_nothing),
-        cmocka_unit_test(replaced_file_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, begin, NULL);
-}
+GROUP_FIXTURE(begin, NULL);

@@ -1,13 +1,9 @@
 /* format/base/unicode.h: every well-formed sequence is a character, every ill-formed one is found
  * where Unicode says it is, and control characters are hidden. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 #include "format/base/unicode.h"
+#include "tests/support/unit_test.h"
 
 /* An ill-formed text: its valid prefix, and the lengths of the errors and characters after it that
  * the Unicode Standard's "maximal subparts" give (section 3.9, tables 3-8 to 3-11). */
@@ -57,9 +53,8 @@ static const struct bad bads[] = {
      0, "11111c11c"}, /* table 3-10 */
 };
 
-static void ill_formed_sequences_are_found(void **state)
+TEST(ill_formed_sequences_are_found)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof bads / sizeof *bads; k++) {
         const char *text = bads[k].text, *want = bads[k].lengths;
         size_t len = strlen(text), at = bads[k].valid, n;
@@ -75,12 +70,11 @@ static void ill_formed_sequences_are_found(void **state)
 }
 
 /* Prefixes of characters are not errors yet. */
-static void prefixes_wait_for_more(void **state)
+TEST(prefixes_wait_for_more)
 {
     static const char *const whole[] = {"\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x91\x8B"};
     size_t n;
 
-    (void)state;
     for (size_t k = 0; k < sizeof whole / sizeof *whole; k++) {
         for (size_t len = 1; len < strlen(whole[k]); len++) {
             assert_int_equal(sp_utf8_scan(whole[k], len, &n), SP_UTF8_PARTIAL);
@@ -90,9 +84,8 @@ static void prefixes_wait_for_more(void **state)
     }
 }
 
-static void every_character_is_read_back(void **state)
+TEST(every_character_is_read_back)
 {
-    (void)state;
     for (uint32_t c = 1; c <= 0x10FFFF; c++) {
         char text[SP_UTF8_MAX];
         size_t at = 0, n;
@@ -106,12 +99,11 @@ static void every_character_is_read_back(void **state)
 
 /* All sequences of three bytes against the bounds of table 3-7, written another way: the number of
  * valid ones is that of the characters, alone and side by side. */
-static void no_other_sequence_is_valid(void **state)
+TEST(no_other_sequence_is_valid)
 {
     size_t n_valid = 0;
     const size_t one = 128, two = 0x800 - 128, three = 0x10000 - 0x800 - 2048;
 
-    (void)state;
     for (uint32_t v = 0; v < 1 << 24; v++) {
         const char text[3] = {(char)(v >> 16), (char)(v >> 8), (char)v};
         n_valid += sp_utf8_valid(text, 3) == 3;
@@ -119,26 +111,13 @@ static void no_other_sequence_is_valid(void **state)
     assert_int_equal(n_valid, one * one * one + 2 * one * two + three);
 }
 
-static void controls_are_hidden(void **state)
+TEST(controls_are_hidden)
 {
     char text[] = "a\x1b[31m\nb\t\x7f\xC2\x9B"
                   "c\xC2\xA0\xFF\xE2\x82\xAC\xE2\x82";
 
-    (void)state;
     sp_utf8_hide_controls(text, sizeof text - 1, "\n\t");
     assert_string_equal(text, "a?[31m\nb\t???c\xC2\xA0?\xE2\x82\xAC??");
     sp_utf8_hide_controls(text, sizeof text - 1, "");
     assert_string_equal(text, "a?[31m?b????c\xC2\xA0?\xE2\x82\xAC??");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ill_formed_sequences_are_found),
-        cmocka_unit_test(prefixes_wait_for_more),
-        cmocka_unit_test(every_character_is_read_back),
-        cmocka_unit_test(no_other_sequence_is_valid),
-        cmocka_unit_test(controls_are_hidden),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

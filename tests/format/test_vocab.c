@@ -1,16 +1,12 @@
 /* format/tokenizer/vocab.h: the contents read from tokenizer.json, refusals with their messages,
  * and that compiling depends on the input alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
+#include "tests/support/unit_test.h"
 
 #define WORDS "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3}"
 #define MODEL "\"model\":{\"type\":\"BPE\"," WORDS ",\"merges\":[\"a b\"]}"
@@ -128,9 +124,8 @@ static const struct {
      "post_processor: id 77 names no token"},
 };
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         const char *json = refused[i].json;
         struct sp_err err = {0};
@@ -155,7 +150,7 @@ static struct sp_vocab *open_vocab(const char *json, const char *config)
     return vocab;
 }
 
-static void contents(void **state)
+TEST(contents)
 {
     static const char json[] =
         "{\"added_tokens\":[{\"id\":6,\"content\":\"<e>\",\"special\":true,\"lstrip\":true},"
@@ -166,7 +161,6 @@ static void contents(void **state)
     static const char config[] = "{\"bos_token\":{\"content\":\"<e>\"},\"eos_token\":\"b\"}";
     struct sp_vocab *vocab = open_vocab(json, config);
 
-    (void)state;
     assert_int_equal(vocab->n_ids, 8);
     assert_int_equal(vocab->n_model, 5);
     assert_int_equal(vocab->n_merges, 2);
@@ -192,12 +186,11 @@ static void contents(void **state)
 }
 
 /* The vocabulary's id precedes a different one in the list of added tokens. */
-static void contradictory_ids(void **state)
+TEST(contradictory_ids)
 {
     static const char json[] = ADDED("\"id\":9,\"content\":\"ab\"");
     struct sp_vocab *vocab = open_vocab(json, NULL);
 
-    (void)state;
     assert_int_equal(vocab->tokens[2].flags, SP_TOKEN_MODEL | SP_TOKEN_ADDED);
     assert_string_equal(vocab->warning,
                         "added token \"ab\" has id 9, but 2 in the vocabulary, which is used");
@@ -216,7 +209,7 @@ static void expect_step(const struct sp_step *step, enum sp_step_kind kind, uint
 }
 
 /* Components become primitive steps, and nested Sequences one list. */
-static void steps(void **state)
+TEST(steps)
 {
     struct sp_vocab *vocab = open_vocab(
         WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Sequence\","
@@ -228,7 +221,6 @@ static void steps(void **state)
         NULL);
     const struct sp_step *at = vocab->splitter.at;
 
-    (void)state;
     assert_int_equal(vocab->splitter.n, 4);
     expect_step(&at[0], SP_STEP_REPLACE, 0, " ", "_");
     expect_step(&at[1], SP_STEP_PREFIX, SP_PREFIX_AT_START, "", "_");
@@ -239,7 +231,7 @@ static void steps(void **state)
     sp_vocab_close(vocab);
 }
 
-static void equal_data_gives_equal_bytes(void **state)
+TEST(equal_data_gives_equal_bytes)
 {
     /* The same data in another order, with both notations of merges. */
     static const char *const json[] = {
@@ -250,7 +242,6 @@ static void equal_data_gives_equal_bytes(void **state)
     uint8_t *blob[2] = {NULL, NULL};
     size_t size[2];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(
             sp_vocab_compile(&blob[i], &size[i], json[i], strlen(json[i]), NULL, 0, NULL, NULL),
@@ -260,17 +251,4 @@ static void equal_data_gives_equal_bytes(void **state)
     assert_memory_equal(blob[0], blob[1], size[0]);
     free(blob[0]);
     free(blob[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(contents),
-        cmocka_unit_test(contradictory_ids),
-        cmocka_unit_test(steps),
-        cmocka_unit_test(equal_data_gives_equal_bytes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

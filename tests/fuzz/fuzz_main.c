@@ -1,6 +1,5 @@
-/* Runs a fuzz target without a fuzzer over the files on the command line and all files of the
- * folders there. Options such as -runs=0 are for libFuzzer's own driver and are ignored. Any
- * compiler can build it, so ctest replays the corpus everywhere. */
+/* Runs a fuzz target without a fuzzer: `fuzz_replay json FILE...` over these files and all files of
+ * the folders there. Any compiler can build it, so ctest replays the corpus everywhere. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,9 +7,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+typedef int fuzz_target(const uint8_t *data, size_t size);
 
-static int replay_file(const char *path)
+/* CMake lists the targets in FUZZ_TARGETS, and renames LLVMFuzzerTestOneInput in each file. */
+#define TARGET(name) fuzz_target fuzz_##name;
+FUZZ_TARGETS
+#undef TARGET
+
+#define TARGET(name) {#name, fuzz_##name},
+static const struct {
+    const char *name;
+    fuzz_target *run;
+} targets[] = {FUZZ_TARGETS};
+#undef TARGET
+
+static int replay_file(fuzz_target *run, const char *path)
 {
     FILE *f = fopen(path, "rb");
     uint8_t *bytes = NULL;
@@ -23,13 +34,13 @@ static int replay_file(const char *path)
         fprintf(stderr, "%s: not readable\n", path);
         exit(2);
     }
-    LLVMFuzzerTestOneInput(bytes, (size_t)size);
+    run(bytes, (size_t)size);
     free(bytes);
     fclose(f);
     return 1;
 }
 
-static int replay(const char *path)
+static int replay(fuzz_target *run, const char *path)
 {
     struct stat info;
     struct dirent *e;
@@ -37,12 +48,12 @@ static int replay(const char *path)
     int n = 0;
     DIR *dir;
 
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return replay_file(path);
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return replay_file(run, path);
     if ((dir = opendir(path)) == NULL) return 0;
     while ((e = readdir(dir)) != NULL) {
         if (e->d_name[0] == '.') continue;
         snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-        n += replay_file(inner);
+        n += replay_file(run, inner);
     }
     closedir(dir);
     return n;
@@ -50,10 +61,17 @@ static int replay(const char *path)
 
 int main(int argc, char **argv)
 {
+    fuzz_target *run = NULL;
     int n = 0;
 
-    for (int i = 1; i < argc; i++)
-        n += argv[i][0] == '-' ? 0 : replay(argv[i]);
+    for (size_t i = 0; argc > 1 && i < sizeof targets / sizeof *targets; i++)
+        if (strcmp(targets[i].name, argv[1]) == 0) run = targets[i].run;
+    if (run == NULL) {
+        fprintf(stderr, "usage: %s TARGET FILE...\n", argv[0]);
+        return 2;
+    }
+    for (int i = 2; i < argc; i++)
+        n += replay(run, argv[i]);
     printf("%d inputs\n", n);
     return n > 0 ? 0 : 1;
 }

@@ -9,13 +9,11 @@
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
 #include <cblas.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_X_ROWS = 67 };
 
@@ -178,14 +176,13 @@ static double largest_relative_error(const struct product *p, size_t roundings, 
 
 /* Each term is one fused multiply-add, so there are cols roundings. BLAS in float has one more
  * rounding for each product that it does not fuse. */
-static void float_weights(void **state)
+TEST(float_weights)
 {
     static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16};
     static const size_t cols[] = {7, 64, 1088};
     uint64_t seed = 1;
     double largest = 0;
 
-    (void)state;
     for (size_t i = 0; i < 3 * 3 * N_X_ROWS; i++) {
         struct product p;
         open_product(&p, dtypes[i / N_X_ROWS % 3], x_rows[i % N_X_ROWS], cols[i / N_X_ROWS / 3],
@@ -242,13 +239,12 @@ static double *rounding_slack(const struct product *p)
 
 /* Each block contributes an exact integer and one fused multiply-add. Its scale, the decoded weight
  * and the row's scale are rounded too. */
-static void block_weights(void **state)
+TEST(block_weights)
 {
     static const enum sp_dtype dtypes[] = {SP_Q8, SP_Q4};
     static const size_t cols[] = {32, 1056};
     uint64_t seed = 2;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         double largest = 0;
         for (size_t j = 0; j < 2 * N_X_ROWS; j++) {
@@ -323,7 +319,7 @@ static double attend_by_blas(double *out, const double *q, const double *k, cons
     return 2 * (error + gamma_of(POSITIONS));
 }
 
-static void attention(void **state)
+TEST(attention)
 {
     static const size_t rows[] = {1, 5, 48};
     const double scale =
@@ -336,7 +332,6 @@ static void attention(void **state)
     struct sp_kv kv;
     double largest = 0;
 
-    (void)state;
     assert_int_equal(sp_pool_open(&pool, 2, NULL), SP_OK);
     assert_int_equal(sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){KV_HEADS, DIM, 0},
                                 POSITIONS, 0, 1, NULL),
@@ -386,14 +381,4 @@ static void attention(void **state)
     free(v);
     free(k64);
     free(v64);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_weights),
-        cmocka_unit_test(block_weights),
-        cmocka_unit_test(attention),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,8 @@
 #include "quantize/checkpoint_codes.h"
 
 #include "quantize/affine.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 
 static void assert_same(float got, double expected, unsigned code)
@@ -29,9 +27,8 @@ static double definition(unsigned code, int exponent_bits, int mantissa_bits)
     return code >> (exponent_bits + mantissa_bits) & 1 ? -v : v;
 }
 
-static void every_e4m3(void **state)
+TEST(every_e4m3)
 {
-    (void)state;
     for (unsigned c = 0; c < 256; c++) {
         double expected = (c & 127) == 127 ? (double)NAN : definition(c, 4, 3);
         assert_same(sp_f32_of_e4m3((uint8_t)c), expected, c);
@@ -40,9 +37,8 @@ static void every_e4m3(void **state)
     assert_same(sp_f32_of_e4m3(0x01), 0.001953125, 0x01);
 }
 
-static void every_e5m2(void **state)
+TEST(every_e5m2)
 {
-    (void)state;
     for (unsigned c = 0; c < 256; c++) {
         double expected = definition(c, 5, 2);
         if ((c & 0x7c) == 0x7c) expected = c & 3 ? (double)NAN : c & 128 ? -INFINITY : INFINITY;
@@ -51,17 +47,15 @@ static void every_e5m2(void **state)
     assert_same(sp_f32_of_e5m2(0x7b), 57344, 0x7b);
 }
 
-static void every_e8m0(void **state)
+TEST(every_e8m0)
 {
-    (void)state;
     for (unsigned c = 0; c < 255; c++)
         assert_same(sp_f32_of_e8m0((uint8_t)c), ldexp(1, (int)c - 127), c);
     assert_same(sp_f32_of_e8m0(255), (double)NAN, 255);
 }
 
-static void every_e2m1(void **state)
+TEST(every_e2m1)
 {
-    (void)state;
     for (unsigned c = 0; c < 16; c++)
         assert_same(sp_f32_of_e2m1(c), definition(c, 2, 1), c);
     assert_same(sp_f32_of_e2m1(7), 6, 7);
@@ -88,9 +82,8 @@ static float decode_one(enum sp_code code, unsigned bits, uint8_t byte)
     return out;
 }
 
-static void every_code_in_a_row(void **state)
+TEST(every_code_in_a_row)
 {
-    (void)state;
     for (unsigned c = 0; c < 256; c++) {
         uint8_t byte = (uint8_t)c;
         assert_same(decode_one(SP_CODE_SIGNED, 8, byte), c < 128 ? c : c - 256.0, c);
@@ -105,7 +98,7 @@ static void every_code_in_a_row(void **state)
 }
 
 /* The low half of a byte comes first. The last group is shorter. */
-static void rows(void **state)
+TEST(rows)
 {
     static const uint8_t nibbles[] = {0x1f, 0x80, 0x07};
     static const uint8_t bytes[] = {0xff, 0x80, 0x7f};
@@ -119,7 +112,6 @@ static void rows(void **state)
     struct sp_code_groups groups = {.scales = scales, .size = 2};
     float out[5];
 
-    (void)state;
     decode(out, SP_CODE_CENTERED, 4, nibbles, 5, groups);
     assert_memory_equal(out, four, sizeof four);
     groups.zeros = zeros;
@@ -148,12 +140,11 @@ static void rows(void **state)
 
 /* Every width, from every bit of a byte on, against single bits. No byte beyond the last code is
  * read. */
-static void unpacking(void **state)
+TEST(unpacking)
 {
     static const uint8_t bytes[] = {0x1b, 0xc5, 0x72, 0x9e, 0x03, 0xf8, 0x64, 0xad, 0x31, 0x5c};
     uint8_t codes[64];
 
-    (void)state;
     for (unsigned bits = 2; bits <= 8; bits++) {
         for (unsigned first = 0; first < 2; first++) {
             size_t bit = first * bits, n = (8 * sizeof bytes - bit) / bits;
@@ -175,7 +166,7 @@ static void unpacking(void **state)
 }
 
 /* 1, -1.5 or the nearest representable number in every type. */
-static void numbers(void **state)
+TEST(numbers)
 {
     static const struct {
         enum sp_dtype dtype;
@@ -191,7 +182,6 @@ static void numbers(void **state)
         {SP_I8, {1, 0xfe}, {1, -2}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         float out[2];
         assert_int_equal(sp_checkpoint_codes_can_read(cases[i].dtype, false),
@@ -208,12 +198,11 @@ static void numbers(void **state)
 /* 4-bit codes with a bf16 scale, with and without zero points, are stored exactly in q8, also where
  * the largest weight divided by 127 is not the right scale, such as 3/256. Rows of other numbers
  * are rounded as usual. */
-static void small_codes_fit_q8(void **state)
+TEST(small_codes_fit_q8)
 {
     float tile[16 * 32], out[32];
     uint8_t block[544], plain[544];
 
-    (void)state;
     for (size_t row = 0; row < 16; row++) {
         for (size_t k = 0; k < 32; k++) {
             int code = (int)((7 * k + row) % 16) - (int)(row % 8); /* within -7..15 */
@@ -233,17 +222,4 @@ static void small_codes_fit_q8(void **state)
     for (size_t k = 0; k < 32; k++)
         assert_int_equal(block[64 * (k / 4) + 4 * 15 + k % 4],
                          plain[64 * (k / 4) + 4 * 15 + k % 4]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_e4m3),          cmocka_unit_test(every_e5m2),
-        cmocka_unit_test(every_e8m0),          cmocka_unit_test(every_e2m1),
-        cmocka_unit_test(every_code_in_a_row), cmocka_unit_test(rows),
-        cmocka_unit_test(unpacking),           cmocka_unit_test(numbers),
-        cmocka_unit_test(small_codes_fit_q8),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,37 +8,34 @@
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
 #include "tests/support/microscale_bytes.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static const enum sp_dtype types[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4,
                                       SP_Q2,  SP_Q3,  SP_Q5,   SP_Q6};
 
 enum { N_TYPES = sizeof types / sizeof *types };
 
-static uint32_t state = 1;
+static uint32_t random_state = 1;
 
 /* Returns a number between -1 and 1. */
 static float noise(void)
 {
-    state = state * 1664525u + 1013904223u;
-    return (float)(int32_t)state * 0x1p-31f;
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(int32_t)random_state * 0x1p-31f;
 }
 
-static void test_casts(void **context)
+TEST(test_casts)
 {
     size_t n;
     uint64_t *lines = vector_file_read("casts.txt", 3, &n);
 
-    (void)context;
     for (size_t i = 0; i < n; i++) {
         float f = sp_float_of_bits((uint32_t)lines[3 * i]);
 
@@ -53,9 +50,8 @@ static void test_casts(void **context)
 }
 
 /* Decodes every f16 and bf16 by its formula, and encodes it back to the same bits. */
-static void test_all_halves(void **context)
+TEST(test_all_halves)
 {
-    (void)context;
     for (uint32_t h = 0; h < 65536; h++) {
         int exponent = (int)(h >> 10 & 31), fraction = (int)(h & 1023);
         float sign = h & 0x8000 ? -1.0f : 1.0f, f = sp_f32_of_f16((uint16_t)h);
@@ -74,7 +70,7 @@ static void test_all_halves(void **context)
     }
 }
 
-static void test_unaligned_sources(void **context)
+TEST(test_unaligned_sources)
 {
     static const double want[] = {1, -2.5, 0, 0.25, 1024, -3, 7};
     static const uint8_t integers[3][8] = {
@@ -82,7 +78,6 @@ static void test_unaligned_sources(void **context)
     uint8_t bytes[8 * 7 + 8];
     float out[7], x[7];
 
-    (void)context;
     for (size_t i = 0; i < 7; i++)
         x[i] = (float)want[i];
     for (size_t shift = 0; shift < 8; shift++) {
@@ -109,12 +104,11 @@ static void test_unaligned_sources(void **context)
     assert_false(sp_codec_can_read(SP_Q4) || sp_codec_can_read(SP_I8));
 }
 
-static void test_q8(void **context)
+TEST(test_q8)
 {
     size_t n;
     uint64_t *lines = vector_file_read("q8.txt", 65, &n);
 
-    (void)context;
     for (size_t i = 0; i < n; i++) {
         const uint64_t *line = lines + 65 * i;
         size_t row = i % 16;
@@ -190,11 +184,10 @@ static void check_panel(enum sp_dtype dtype, const struct sp_encoder *encoder, s
     }
 }
 
-static void test_panels(void **context)
+TEST(test_panels)
 {
     struct sp_encoder encoder;
 
-    (void)context;
     sp_encoder_init(&encoder);
     for (size_t t = 0; t < N_TYPES; t++) {
         bool blocks = !sp_dtype_is_float(types[t]);
@@ -206,14 +199,13 @@ static void test_panels(void **context)
 }
 
 /* The bytes between the last column and the panel's end are zero. */
-static void test_padding(void **context)
+TEST(test_padding)
 {
     struct sp_encoder encoder;
     float rows[16 * 3];
     uint8_t panel[128];
     size_t size = 0;
 
-    (void)context;
     sp_encoder_init(&encoder);
     for (size_t i = 0; i < 16 * 3; i++)
         rows[i] = 1 + noise();
@@ -225,14 +217,13 @@ static void test_padding(void **context)
 }
 
 /* bf16 and f16 weights keep their bits in a panel. */
-static void test_lossless(void **context)
+TEST(test_lossless)
 {
     static const enum sp_dtype halves[] = {SP_F16, SP_BF16};
     struct sp_encoder encoder;
     uint8_t source[16 * 32 * 2], panel[16 * 32 * 2];
     float rows[16 * 32];
 
-    (void)context;
     sp_encoder_init(&encoder);
     for (size_t t = 0; t < 2; t++) {
         uint32_t infinity = halves[t] == SP_F16 ? 0x7c00 : 0x7f80;
@@ -263,13 +254,12 @@ static void check_refusal(enum sp_dtype dtype, float value, const char *message)
     assert_string_equal(err.text, message);
 }
 
-static void test_refusals(void **context)
+TEST(test_refusals)
 {
     struct sp_err err = {0};
     float x[] = {1, 65519.996f, 65520, 1};
     uint8_t out[16];
 
-    (void)context;
     for (size_t t = 0; t < N_TYPES; t++) {
         check_refusal(types[t], NAN, "row 162, column 300: NaN where a number is expected");
         check_refusal(types[t], -INFINITY,
@@ -284,13 +274,12 @@ static void test_refusals(void **context)
 }
 
 /* Encoding decoded q8 weights gives the same codes and scales. */
-static void test_q8_is_stable(void **context)
+TEST(test_q8_is_stable)
 {
     struct sp_encoder encoder;
     float rows[16 * 64];
     uint8_t first[2 * SP_Q8_BLOCK_SIZE], second[2 * SP_Q8_BLOCK_SIZE];
 
-    (void)context;
     sp_encoder_init(&encoder);
     for (size_t i = 0; i < 16 * 64; i++)
         rows[i] = noise() * noise();
@@ -352,11 +341,10 @@ static void check_tile(const struct sp_tile_kernels *kernels, const float *tile)
     assert_memory_equal(rope, tile, sizeof rope);
 }
 
-static void test_tile_kernels_agree(void **context)
+TEST(test_tile_kernels_agree)
 {
     float tile[512];
 
-    (void)context;
     for (unsigned seed = 0; seed < 200; seed++) {
         fill_tile(tile, seed);
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++)
@@ -367,22 +355,4 @@ static void test_tile_kernels_agree(void **context)
         if (!sp_kernels_supported(*k)) continue;
         assert_true((*k)->tile->max_bits(tile, 512) > 0x7f800000u);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_all_halves),
-        cmocka_unit_test(test_unaligned_sources),
-        cmocka_unit_test(test_q8),
-        cmocka_unit_test(test_tile_kernels_agree),
-        cmocka_unit_test(test_panels),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_lossless),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_q8_is_stable),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

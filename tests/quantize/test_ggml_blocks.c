@@ -3,11 +3,9 @@
 
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,35 +40,30 @@ static void check_file(const char *name, size_t n_bytes, size_t n_weights, unsig
     free(numbers);
 }
 
-static void blocks_of_32(void **state)
+TEST(blocks_of_32)
 {
-    (void)state;
     check_file("ggml_32.txt", 34, 32, 7);
 }
 
-static void blocks_of_64(void **state)
+TEST(blocks_of_64)
 {
-    (void)state;
     check_file("ggml_64.txt", 36, 64, 2);
 }
 
-static void blocks_of_128(void **state)
+TEST(blocks_of_128)
 {
-    (void)state;
     check_file("ggml_128.txt", 18, 128, 1);
 }
 
-static void blocks_of_256(void **state)
+TEST(blocks_of_256)
 {
-    (void)state;
     check_file("ggml_256.txt", 210, 256, 8);
 }
 
 /* ---- grids ---- */
 
-static void grid_blocks(void **state)
+TEST(grid_blocks)
 {
-    (void)state;
     check_file("ggml_grids.txt", 110, 256, 7);
 }
 
@@ -96,11 +89,10 @@ static uint64_t digest_of(uint32_t type)
     return digest;
 }
 
-static void every_point(void **state)
+TEST(every_point)
 {
     size_t n_lines;
     uint64_t *numbers = vector_file_read("ggml_grid_digests.txt", 2, &n_lines);
-    (void)state;
 
     assert_int_equal(n_lines, 7);
     for (size_t i = 0; i < n_lines; i++)
@@ -109,7 +101,7 @@ static void every_point(void **state)
 }
 
 /* Plain floats are blocks of one. */
-static void floats(void **state)
+TEST(floats)
 {
     static const uint8_t f32[8] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0};
     static const uint8_t f16[4] = {0, 0x3c, 0, 0xc0}, bf16[4] = {0x80, 0x3f, 0, 0xc0};
@@ -117,7 +109,6 @@ static void floats(void **state)
         uint32_t type;
         const uint8_t *bytes;
     } cases[] = {{SP_GGML_F32, f32}, {SP_GGML_F16, f16}, {SP_GGML_BF16, bf16}};
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float out[2];
@@ -127,10 +118,9 @@ static void floats(void **state)
     }
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
     uint64_t size;
-    (void)state;
 
     assert_true(sp_ggml_size(&size, SP_GGML_Q4_K, 3, 512));
     assert_int_equal(size, 3 * 2 * 144);
@@ -140,16 +130,4 @@ static void sizes(void **state)
     assert_false(sp_ggml_size(&size, SP_GGML_F32, UINT64_MAX / 2, 4));
     assert_string_equal(sp_ggml_type_info(15)->name, "q8_k");
     assert_null(sp_ggml_type_info(1000)->name);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_32),  cmocka_unit_test(blocks_of_64),
-        cmocka_unit_test(blocks_of_128), cmocka_unit_test(blocks_of_256),
-        cmocka_unit_test(grid_blocks),   cmocka_unit_test(every_point),
-        cmocka_unit_test(floats),        cmocka_unit_test(sizes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,15 +8,13 @@
 #include "quantize/gptq.h"
 #include "quantize/kernels.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* A whole block of columns, and a short one. */
 enum { COLS = 1120, ROWS = 16, N_INPUTS = 300, BLOCK = SP_GPTQ_BLOCK };
@@ -70,12 +68,11 @@ static double sum_of(const float *x, size_t i, size_t j)
 }
 
 /* Every pair of columns of a block has exactly one sum, which equals the plain loop's. */
-static void test_sums(void **context)
+TEST(test_sums)
 {
     float *x = random_inputs(1), *sums = collect_all(&sp_gptq_ref, x, N_INPUTS);
     size_t n = 0, n_pairs = 0;
 
-    (void)context;
     assert_true(sp_gptq_size(&n, COLS));
     n_pairs = sp_gptq_n_groups(COLS); /* the numbers of the orders */
     for (size_t i = 0; i < COLS; i++)
@@ -103,7 +100,7 @@ static float *floats_of(const uint64_t *line, size_t n)
     return x;
 }
 
-static void test_solve(void **context)
+TEST(test_solve)
 {
     enum { N = 770 };
     static double room[BLOCK * BLOCK];
@@ -111,7 +108,6 @@ static void test_solve(void **context)
     size_t n_lines;
     uint64_t *lines = vector_file_read("gptq_solve.txt", 2 * N, &n_lines);
 
-    (void)context;
     for (size_t i = 0; i < n_lines; i++) {
         float *sums = floats_of(lines + 2 * N * i, N), *want = floats_of(lines + 2 * N * i + N, N);
 
@@ -201,13 +197,12 @@ static void check_column(const struct ordered *b, const double *d, size_t j, dou
 
 /* The factors of each block multiply out to its sums, also in the shorter last block; the groups
  * with the largest inputs come first. */
-static void test_blocks(void **context)
+TEST(test_blocks)
 {
     static double room[BLOCK * BLOCK], d[BLOCK];
     float *x = random_inputs(2), *sums = collect_all(&sp_gptq_ref, x, N_INPUTS);
     float *numbers = collect_all(&sp_gptq_ref, x, N_INPUTS);
 
-    (void)context;
     sp_gptq_solve(numbers, COLS, room, &sp_gptq_ref);
     for (size_t first = 0; first < COLS; first += BLOCK) {
         struct ordered b = {sums, numbers, first, sp_gptq_block_end(COLS, first) - first};
@@ -268,9 +263,8 @@ static void check_encoded(const char *file, size_t n_factors)
     free(lines);
 }
 
-static void test_encode(void **context)
+TEST(test_encode)
 {
-    (void)context;
     check_encoded("gptq_encode.txt", 770);
     check_encoded("microscale_encode.txt", 0);
 }
@@ -351,12 +345,11 @@ static void check_encoders(const float *w, size_t n_rows, const float *numbers)
     }
 }
 
-static void test_instruction_sets_agree(void **context)
+TEST(test_instruction_sets_agree)
 {
     static double room[BLOCK * BLOCK];
     size_t n = 0;
 
-    (void)context;
     assert_true(sp_gptq_size(&n, COLS));
     for (uint64_t seed = 3; seed < 9; seed++) {
         float *x = random_inputs(seed), *w = random_rows(seed + 100);
@@ -402,7 +395,7 @@ static double error_of(enum sp_dtype dtype, const float *x, const float *w, cons
     return error;
 }
 
-static void test_quality(void **context)
+TEST(test_quality)
 {
     float *x = random_inputs(20), *w = random_rows(21);
     float *numbers = solve_all(collect_all(&sp_gptq_ref, x, N_INPUTS));
@@ -410,7 +403,6 @@ static void test_quality(void **context)
     uint8_t *plain, *calibrated;
     double before, after;
 
-    (void)context;
     for (size_t i = 0; i < (size_t)ROWS * COLS;
          i++) /* all rows have the same magnitude, so that all count equally */
         w[i] = i / COLS == 5 ? 0 : w[i] / (fabsf(w[i / COLS * COLS]) + 1e-9f);
@@ -455,7 +447,7 @@ static void check_second_block(void)
 }
 
 /* Factors that the encoder could not use: their numbers, or an order that is none. */
-static void test_unsound_factors(void **context)
+TEST(test_unsound_factors)
 {
     enum { N = 770 };
     static const float bad[] = {NAN, INFINITY, -INFINITY, 2e6f};
@@ -463,7 +455,6 @@ static void test_unsound_factors(void **context)
     float numbers[N] = {1, 0};
     uint8_t bytes[2 * N];
 
-    (void)context;
     sp_write_bf16(bytes, numbers, N);
     assert_true(sp_gptq_is_sound(bytes, 32));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -478,9 +469,8 @@ static void test_unsound_factors(void **context)
     check_second_block();
 }
 
-static void test_sizes(void **context)
+TEST(test_sizes)
 {
-    (void)context;
     for (size_t cols = 16; cols < 3 * BLOCK; cols += 16) {
         size_t n = 0;
 
@@ -492,14 +482,13 @@ static void test_sizes(void **context)
 
 /* Smoothed factors multiply out to the sums of inputs that were divided by powers of two, but for
  * the damping by the mean of the diagonal, which is small where all inputs have one magnitude. */
-static void test_smoothing(void **state)
+TEST(test_smoothing)
 {
     static double room[BLOCK * BLOCK], d[BLOCK];
     float *x = random_inputs(11), *factors, *scaled;
     int8_t exponents[COLS];
     uint64_t seed = 5;
 
-    (void)state;
     for (size_t i = 0; i < (size_t)N_INPUTS * COLS; i++)
         if (i % COLS % 7 == 3) x[i] /= 20;
     factors = collect_all(&sp_gptq_ref, x, N_INPUTS);
@@ -524,7 +513,7 @@ static void test_smoothing(void **state)
 
 /* Factors of squares: no error is carried over, and a column weighs its square plus a tenth of the
  * mean, relative to the largest of its group. */
-static void test_squares(void **state)
+TEST(test_squares)
 {
     float squares[COLS] = {0}, *factors;
     struct sp_gptq_weights weights = {.squares = squares};
@@ -532,7 +521,6 @@ static void test_squares(void **state)
     uint64_t seed = 9;
     size_t n = 0;
 
-    (void)state;
     assert_true(sp_gptq_size(&n, COLS));
     factors = calloc(n, sizeof *factors);
     sp_gptq_factors(factors, weights, 0, COLS, NULL);
@@ -557,17 +545,4 @@ static void test_squares(void **state)
         }
     }
     free(factors);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_squares),         cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_solve),           cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_encode),          cmocka_unit_test(test_smoothing),
-        cmocka_unit_test(test_quality),         cmocka_unit_test(test_instruction_sets_agree),
-        cmocka_unit_test(test_unsound_factors), cmocka_unit_test(test_sizes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,11 @@
 #include "quantize/codec.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088 };
 
@@ -168,13 +166,12 @@ static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64
     free(panels);
 }
 
-static void test_all_tables_give_the_same_bits(void **state)
+TEST(test_all_tables_give_the_same_bits)
 {
     static const size_t block_cols[] = {32, 64, 96, 160, 1024, 1056};
     static const size_t float_cols[] = {1, 7, 32, 40, 250, 1056};
     uint64_t seed = 1;
 
-    (void)state;
     for (size_t d = 0; d < N_DTYPES; d++) {
         const size_t *cols = sp_kernels_want_codes(dtypes[d]) ? block_cols : float_cols;
         for (size_t c = 0; c < 6; c++) {
@@ -184,12 +181,11 @@ static void test_all_tables_give_the_same_bits(void **state)
     }
 }
 
-static void test_all_tables_quantize_alike(void **state)
+TEST(test_all_tables_quantize_alike)
 {
     struct sp_acts a, b;
     uint64_t seed = 2;
 
-    (void)state;
     for (size_t cols = 32; cols <= MAX_COLS; cols += 352) {
         for (int mode = PLAIN; mode < N_MODES; mode++) {
             random_acts(&a, 50, cols, (enum mode)mode, &seed);
@@ -211,7 +207,7 @@ static void test_all_tables_quantize_alike(void **state)
     }
 }
 
-static void test_quantize_by_hand(void **state)
+TEST(test_quantize_by_hand)
 {
     static const float x[32] = {127,   0.5f,    1.5f, 2.5f, -0.5f, -1.5f, -2.5f, 125.5f, 126.5f,
                                 0.49f, -126.5f, 3,    0,    0,     0,     0,     -127,   64.5f};
@@ -220,7 +216,6 @@ static void test_quantize_by_hand(void **state)
     const float smallest = sp_float_of_bits(1);
     struct sp_acts a;
 
-    (void)state;
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
         if (!sp_kernels_supported(kernels)) continue;
@@ -266,14 +261,13 @@ static double q8_weight(const uint8_t *panel, size_t r, size_t k)
 /* A row that is 127 at column k and otherwise 0 selects column k of the matrix exactly, because all
  * factors are small integers times powers of two: 127 * w, for q2 to q6 after their rounding to
  * quarters. */
-static void test_one_column_is_selected(void **state)
+TEST(test_one_column_is_selected)
 {
     enum { COLS = 96 };
     uint64_t seed = 3;
     float row[COLS], y[SP_PANEL_ROWS * N_PANELS];
     size_t size;
 
-    (void)state;
     for (size_t d = 0; d < N_DTYPES; d++) {
         uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtypes[d], COLS));
@@ -333,7 +327,7 @@ static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *p
 /* Bound: every rounding of the sum (one per column for float weights, otherwise at most two per
  * block and two per result) is at most 2^-24 of the sum of magnitudes to first order; a factor of
  * two covers the higher orders. The rounding of q2 to q6 to quarters is added. */
-static void test_scalar_is_close_to_double_precision(void **state)
+TEST(test_scalar_is_close_to_double_precision)
 {
     enum { COLS = 1056, N_ROWS = 3 };
     struct sp_acts a;
@@ -341,7 +335,6 @@ static void test_scalar_is_close_to_double_precision(void **state)
     uint64_t seed = 4;
     size_t size;
 
-    (void)state;
     for (size_t d = 0; d < N_DTYPES; d++) {
         const enum sp_dtype dtype = dtypes[d];
         const double roundings = sp_kernels_want_codes(dtype) ? COLS / 32 * 2 + 2 : COLS;
@@ -368,14 +361,13 @@ static void test_scalar_is_close_to_double_precision(void **state)
     }
 }
 
-static void test_any_number_of_rows(void **state)
+TEST(test_any_number_of_rows)
 {
     enum { COLS = 1056, N_ROWS = 37 };
     static float y[N_ROWS * ROWS], expected[ROWS];
     struct sp_acts a;
     uint64_t seed = 5;
 
-    (void)state;
     for (size_t d = 0; d < N_DTYPES; d++) {
         uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         random_acts(&a, N_ROWS + 1, COLS, PLAIN, &seed);
@@ -391,14 +383,13 @@ static void test_any_number_of_rows(void **state)
     }
 }
 
-static void test_non_finite_activations_show(void **state)
+TEST(test_non_finite_activations_show)
 {
     static const enum sp_dtype types[] = {SP_BF16, SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
     float y[ROWS];
     struct sp_acts a;
     uint64_t seed = 6;
 
-    (void)state;
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
         if (!sp_kernels_supported(kernels)) continue;
@@ -417,12 +408,11 @@ static void test_non_finite_activations_show(void **state)
     }
 }
 
-static void test_tables(void **state)
+TEST(test_tables)
 {
     const struct sp_kernels *found = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
         enum sp_status st = sp_kernels_find(&found, kernels->name, &(struct sp_err){0});
@@ -440,13 +430,12 @@ static void test_tables(void **state)
 }
 
 /* The message lists the tables of this machine's architecture, with the scalar one last. */
-static void test_unknown_name(void **state)
+TEST(test_unknown_name)
 {
     char want[200] = "kernels \"mmx\": expected auto";
     const struct sp_kernels *found = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         strcat(want, sp_kernels_all()[i] == &sp_kernels_ref ? " or " : ", ");
         strcat(want, sp_kernels_all()[i]->name);
@@ -456,11 +445,10 @@ static void test_unknown_name(void **state)
     assert_null(found);
 }
 
-static void test_acts_memory(void **state)
+TEST(test_acts_memory)
 {
     struct sp_acts a = {0};
 
-    (void)state;
     for (size_t cols = 1; cols < 5000; cols = cols * 3 + 1) {
         assert_int_equal(sp_acts_init(&a, 3, cols, NULL), SP_OK);
         assert_true(a.cols == cols && a.ld >= cols && a.ld % 64 == 0 && a.ld % 4096 != 0);
@@ -481,22 +469,4 @@ static void test_acts_memory(void **state)
     assert_int_equal(sp_acts_init(&a, SIZE_MAX / 4, 64, NULL), SP_E_NOMEM);
     assert_int_equal(sp_acts_init(&a, 1, SIZE_MAX, NULL), SP_E_NOMEM);
     assert_null(a.x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_unknown_name),
-        cmocka_unit_test(test_acts_memory),
-        cmocka_unit_test(test_quantize_by_hand),
-        cmocka_unit_test(test_all_tables_quantize_alike),
-        cmocka_unit_test(test_one_column_is_selected),
-        cmocka_unit_test(test_scalar_is_close_to_double_precision),
-        cmocka_unit_test(test_all_tables_give_the_same_bits),
-        cmocka_unit_test(test_any_number_of_rows),
-        cmocka_unit_test(test_non_finite_activations_show),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,15 +7,13 @@
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
 #include "quantize/policy.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { COLS = 1024, N_ROWS = 64 };
 
@@ -30,14 +28,14 @@ static const struct goal {
 };
 enum { N_TYPES = sizeof goals / sizeof *goals };
 
-static uint64_t state = 20240901;
+static uint64_t seed = 20240901;
 
 static double uniform(void)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return ((double)(state >> 11) + 0.5) / 9007199254740992.0;
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return ((double)(seed >> 11) + 0.5) / 9007199254740992.0;
 }
 
 static float gaussian(void)
@@ -61,9 +59,8 @@ static void check_codebook(const struct sp_microscale *type, uint8_t t)
     }
 }
 
-static void test_codebooks(void **context)
+TEST(test_codebooks)
 {
-    (void)context;
     for (size_t i = 0; i < N_TYPES; i++) {
         const struct sp_microscale *type = sp_microscale_of(goals[i].dtype);
 
@@ -83,14 +80,13 @@ static void put_half(uint8_t *block, size_t h, size_t row, uint8_t byte, const u
 }
 
 /* A case: bits of a code, row, row scale, the bytes of a block as words, the row's weights. */
-static void test_decode(void **context)
+TEST(test_decode)
 {
     enum { WORDS = 104, PER_LINE = 3 + WORDS + 32 };
     static const enum sp_dtype of_bits[] = {[2] = SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6};
     size_t n_lines;
     uint64_t *lines = vector_file_read("microscale_decode.txt", PER_LINE, &n_lines);
 
-    (void)context;
     for (size_t i = 0; i < n_lines; i++) {
         const uint64_t *line = lines + PER_LINE * i, *weights = line + 3 + WORDS;
         const struct sp_microscale *type = sp_microscale_of(of_bits[line[0]]);
@@ -107,13 +103,12 @@ static void test_decode(void **context)
     free(lines);
 }
 
-static void test_fit(void **context)
+TEST(test_fit)
 {
     size_t n_lines;
     uint64_t *lines = vector_file_read("q4_fit.txt", 33, &n_lines);
     struct sp_q4_tables tables;
 
-    (void)context;
     sp_q4_tables_init(&tables);
     for (size_t i = 0; i < n_lines; i++) {
         const uint64_t *line = lines + 33 * i;
@@ -146,11 +141,10 @@ static void random_weights(int16_t *v)
     }
 }
 
-static void test_instruction_sets_agree(void **context)
+TEST(test_instruction_sets_agree)
 {
     struct sp_q4_tables tables;
 
-    (void)context;
     sp_q4_tables_init(&tables);
     for (size_t i = 0; i < 300; i++) {
         _Alignas(64) int16_t v[512];
@@ -259,9 +253,8 @@ static void check_quality(const struct goal *goal)
     assert_true(fabs(sqrt(sp_policy_error(goal->dtype)) / error - 1) < 0.02);
 }
 
-static void test_quality(void **context)
+TEST(test_quality)
 {
-    (void)context;
     for (size_t i = 0; i < N_TYPES; i++)
         check_quality(goals + i);
 }
@@ -285,9 +278,8 @@ static void check_zero_rows(enum sp_dtype dtype)
     free(panel);
 }
 
-static void test_zero_rows(void **context)
+TEST(test_zero_rows)
 {
-    (void)context;
     for (size_t i = 0; i < N_TYPES; i++)
         check_zero_rows(goals[i].dtype);
 }
@@ -327,20 +319,18 @@ static void check_magnitudes(const struct goal *goal)
     assert_true(error_of_row(goal->dtype, row, 256) < (goal->dtype == SP_Q4 ? 0.2 : 0.6));
 }
 
-static void test_magnitudes(void **context)
+TEST(test_magnitudes)
 {
-    (void)context;
     for (size_t i = 0; i < N_TYPES; i++)
         check_magnitudes(goals + i);
 }
 
 /* Rows of 96 uniform weights, whose largest weights have both signs in one half block: the row
  * scale must let a codebook reach them. */
-static void test_uniform_rows(void **context)
+TEST(test_uniform_rows)
 {
     float row[96];
 
-    (void)context;
     for (size_t i = 0; i < N_TYPES; i++) {
         for (size_t n = 0; n < 100; n++) {
             for (size_t k = 0; k < 96; k++)
@@ -373,23 +363,9 @@ static void check_outlier(const struct goal *goal, float outlier)
     free(panel);
 }
 
-static void test_outlier(void **context)
+TEST(test_outlier)
 {
-    (void)context;
     for (size_t i = 0; i < N_TYPES; i++)
         for (float outlier = 8; outlier <= 64; outlier *= 2)
             check_outlier(goals + i, outlier);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codebooks),  cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_fit),        cmocka_unit_test(test_instruction_sets_agree),
-        cmocka_unit_test(test_quality),    cmocka_unit_test(test_zero_rows),
-        cmocka_unit_test(test_magnitudes), cmocka_unit_test(test_uniform_rows),
-        cmocka_unit_test(test_outlier),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,9 @@
 /* Tests every rule of the type policy, with one line of the table each, and refusals. */
 #include "quantize/policy.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 struct policy_case {
     enum sp_role role;
@@ -157,9 +155,8 @@ static const struct policy_case cases[] = {
      "width is not a multiple of 32"},
 };
 
-static void test_rules(void **context)
+TEST(test_rules)
 {
-    (void)context;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct policy_case *c = cases + i;
         struct sp_policy_request request = {.type = c->type, .output_type = c->output_type};
@@ -176,7 +173,7 @@ static void test_rules(void **context)
 }
 
 /* The key and value projections of a draft follow the same rules as other matrices. */
-static void test_draft(void **context)
+TEST(test_draft)
 {
     struct sp_policy_request request = {.type = SP_Q4, .draft = true};
     const uint64_t shape[] = {32, 64};
@@ -184,7 +181,6 @@ static void test_draft(void **context)
         .name = "x", .role = SP_ROLE_KEY_VALUE, .rank = 2, .shape = shape, .stored = SP_BF16};
     struct sp_policy_choice choice;
 
-    (void)context;
     assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
     assert_int_equal(choice.dtype, SP_Q4);
 }
@@ -203,9 +199,8 @@ static void check_refusal(enum sp_role role, enum sp_dtype stored, enum sp_dtype
     assert_string_equal(err.text, message);
 }
 
-static void test_refusals(void **context)
+TEST(test_refusals)
 {
-    (void)context;
     check_refusal(SP_ROLE_MLP, SP_I32, SP_Q4, SP_E_UNSUPPORTED,
                   "tensor a.b: numbers of type i32 cannot be converted, expected f32, f16, bf16 or "
                   "f64");
@@ -216,9 +211,8 @@ static void test_refusals(void **context)
         "tensor a.b: the requested type cannot be written, expected f32, f16, bf16 or q2 to q8");
 }
 
-static void test_requantizing(void **context)
+TEST(test_requantizing)
 {
-    (void)context;
     assert_true(sp_policy_rounds_twice(SP_Q8, SP_Q4));
     assert_true(sp_policy_rounds_twice(SP_Q4, SP_Q8));
     assert_true(sp_policy_rounds_twice(SP_Q8, SP_BF16));
@@ -231,7 +225,7 @@ static void test_requantizing(void **context)
 }
 
 /* An output matrix whose errors are weighed needs fewer bits with q4 and q5. */
-static void test_calibrated_output(void **state)
+TEST(test_calibrated_output)
 {
     static const struct {
         enum sp_dtype type, want;
@@ -245,7 +239,6 @@ static void test_calibrated_output(void **state)
                                       .stored = SP_F32,
                                       .calibrated = true};
 
-    (void)state;
     for (size_t i = 0; i < sizeof calibrated / sizeof *calibrated; i++) {
         struct sp_policy_request request = {.type = calibrated[i].type};
         struct sp_policy_choice choice;
@@ -256,17 +249,4 @@ static void test_calibrated_output(void **state)
         assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
         assert_int_equal(choice.dtype, SP_Q4);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calibrated_output),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_requantizing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,11 @@
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { MAX_ROWS = 48, MAX_TABLES = 8, MAX_THREADS = 3 };
 
@@ -201,12 +199,11 @@ static void vary_ranges(struct sequence *s, uint64_t *seed)
 /* ---- tests ------------------------------------------------------------------------------------
  */
 
-static void test_near_the_definition(void **state)
+TEST(test_near_the_definition)
 {
     uint64_t seed = 1;
     double worst = 0;
 
-    (void)state;
     for (size_t i = 0; i < 2 * N_SHAPES; i++) {
         struct sequence s;
         open_sequence(&s, shapes[i / 2], SP_CACHE_F32, 300 + next(&seed) % 500,
@@ -226,12 +223,11 @@ static void test_near_the_definition(void **state)
 
 /* Bounds the error of narrow caches. An f16 key is off by at most 2^-11 of itself, a q8 key by
  * 1/254 of its group's largest. Keys and values here are below 2, and queries have 64 dims. */
-static void test_error_of_narrow_caches(void **state)
+TEST(test_error_of_narrow_caches)
 {
     static const double limits[] = {
         [SP_CACHE_F16] = 1e-3, [SP_CACHE_F32] = 1e-5, [SP_CACHE_Q8] = 2e-2};
 
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;
         open_sequence(&s, shapes[0], (enum sp_cache_type)type, 700, 8, 5);
@@ -245,11 +241,10 @@ static void test_error_of_narrow_caches(void **state)
     }
 }
 
-static void test_cap_and_sinks(void **state)
+TEST(test_cap_and_sinks)
 {
     float sinks[16];
 
-    (void)state;
     for (size_t i = 0; i < 16; i++)
         sinks[i] = (float)i / 2 - 3;
     for (unsigned i = 0; i < 4; i++) {
@@ -266,12 +261,11 @@ static void test_cap_and_sinks(void **state)
 }
 
 /* gpt-oss, by hand: scores 1 and 2, sink 0.5. */
-static void test_sink_example(void **state)
+TEST(test_sink_example)
 {
     const float sink = 0.5f;
     struct sequence s;
 
-    (void)state;
     open_sequence(&s, (struct shape){1, 1, 2}, SP_CACHE_F32, 2, 1, 7);
     memcpy(s.k, (float[]){1, 0}, 2 * sizeof(float));
     memcpy(s.k + s.ld_kv, (float[]){2, 0}, 2 * sizeof(float));
@@ -289,11 +283,10 @@ static void test_sink_example(void **state)
 }
 
 /* The bits are the same for every table, every number of threads, and every row computed alone. */
-static void test_bits_do_not_depend_on_other_rows(void **state)
+TEST(test_bits_do_not_depend_on_other_rows)
 {
     uint64_t seed = 8;
 
-    (void)state;
     for (size_t i = 0; i < N_SHAPES * SP_N_CACHE_TYPES; i++) {
         struct shape shape = shapes[i / SP_N_CACHE_TYPES];
         enum sp_cache_type type = (enum sp_cache_type)(i % SP_N_CACHE_TYPES);
@@ -326,13 +319,12 @@ static void test_bits_do_not_depend_on_other_rows(void **state)
 
 /* Values may be narrower than keys, and the heads of a row may lie apart. The bits equal those of
  * values padded with zeros and of adjacent heads. */
-static void test_narrow_values_and_heads_apart(void **state)
+TEST(test_narrow_values_and_heads_apart)
 {
     enum { N_ROWS = 5, HEADS = 6, KEY = 96, VALUE = 64, N = 700 };
     float *parted = malloc(HEADS * N_ROWS * KEY * sizeof *parted);
     float *out = malloc(HEADS * N_ROWS * KEY * sizeof *out);
 
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;
         open_sequence(&s, (struct shape){HEADS, 1, KEY}, (enum sp_cache_type)type, N, N_ROWS, 9);
@@ -380,12 +372,11 @@ static void test_narrow_values_and_heads_apart(void **state)
 
 /* A query of zeros weighs all keys equally, so the mean of the values identifies the keys that were
  * seen. */
-static void test_window_holds_w_keys(void **state)
+TEST(test_window_holds_w_keys)
 {
     enum { N = 1500, WINDOW = 130, ROWS = 16 };
     struct sequence s;
 
-    (void)state;
     open_sequence(&s, shapes[0], SP_CACHE_F32, N, ROWS, 9);
     sp_kv_release(&s.kv);
     assert_int_equal(
@@ -416,11 +407,10 @@ static void test_window_holds_w_keys(void **state)
 }
 
 /* A ring buffer gives the bits of a cache that keeps all positions. */
-static void test_ring_gives_the_same_bits(void **state)
+TEST(test_ring_gives_the_same_bits)
 {
     enum { N = 1100, WINDOW = 200, ROWS = 40 };
 
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence full, ring;
         open_sequence(&full, shapes[1], (enum sp_cache_type)type, N, ROWS, 10);
@@ -449,11 +439,10 @@ static void test_ring_gives_the_same_bits(void **state)
 }
 
 /* Draft tokens that are stored and then overwritten change neither results nor the digest. */
-static void test_overwritten_drafts_leave_no_trace(void **state)
+TEST(test_overwritten_drafts_leave_no_trace)
 {
     enum { N = 520, ROWS = 8 };
 
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence plain, drafted;
         open_sequence(&plain, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
@@ -473,9 +462,8 @@ static void test_overwritten_drafts_leave_no_trace(void **state)
 }
 
 /* A NaN that a query sees reaches the result, where it is refused. */
-static void test_nan_reaches_the_result(void **state)
+TEST(test_nan_reaches_the_result)
 {
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         for (int where = 0; where < 3; where++) {
             struct sequence s;
@@ -493,20 +481,4 @@ static void test_nan_reaches_the_result(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_near_the_definition),
-        cmocka_unit_test(test_error_of_narrow_caches),
-        cmocka_unit_test(test_cap_and_sinks),
-        cmocka_unit_test(test_sink_example),
-        cmocka_unit_test(test_bits_do_not_depend_on_other_rows),
-        cmocka_unit_test(test_narrow_values_and_heads_apart),
-        cmocka_unit_test(test_window_holds_w_keys),
-        cmocka_unit_test(test_ring_gives_the_same_bits),
-        cmocka_unit_test(test_overwritten_drafts_leave_no_trace),
-        cmocka_unit_test(test_nan_reaches_the_result),
-    };
-
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP_FIXTURE(open_all, close_all);

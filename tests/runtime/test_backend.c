@@ -3,13 +3,11 @@
  * product of one column of weights with activations of 1 allows free choice of the result's
  * elements. */
 #include "runtime/backend/backend.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { ROWS = 40003, LD = (ROWS + 63) / 64 * 64, N = 5 };
 
@@ -102,9 +100,8 @@ static void fill(struct fixture *f, unsigned seed)
 }
 
 /* If several elements equal the largest, the lowest index wins, whichever thread finds it. */
-static void lowest_index_wins(void **state)
+TEST(lowest_index_wins)
 {
-    (void)state;
     for (unsigned n_threads = 1; n_threads <= 4; n_threads++) {
         struct fixture f;
         open_fixture(&f, n_threads);
@@ -125,11 +122,10 @@ static void lowest_index_wins(void **state)
 }
 
 /* Elements scaled to zeros of both signs are equal. */
-static void zeros_of_both_signs_are_equal(void **state)
+TEST(zeros_of_both_signs_are_equal)
 {
     struct fixture f;
 
-    (void)state;
     open_fixture(&f, 2);
     for (size_t i = 0; i < ROWS; i++)
         f.weights[i] = -1e30f;
@@ -142,11 +138,10 @@ static void zeros_of_both_signs_are_equal(void **state)
 }
 
 /* A soft cap makes different large elements equal. */
-static void capped_elements_are_equal(void **state)
+TEST(capped_elements_are_equal)
 {
     struct fixture f;
 
-    (void)state;
     open_fixture(&f, 3);
     fill(&f, 1);
     f.weights[30000] = 3000;
@@ -157,12 +152,11 @@ static void capped_elements_are_equal(void **state)
     close_fixture(&f);
 }
 
-static void non_finite_elements(void **state)
+TEST(non_finite_elements)
 {
     const float bad[] = {NAN, INFINITY, -INFINITY};
     const size_t places[] = {0, 17, 25000, ROWS - 1};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         for (size_t k = 0; k < 4; k++) {
             struct fixture f;
@@ -257,7 +251,7 @@ static void check_groups(const struct sp_backend *backend, struct sp_acts *acts,
     }
 }
 
-static void groups_of_rows(void **state)
+TEST(groups_of_rows)
 {
     static const struct sp_row_group by_matrix[] = {
         {0, 0, 0, 1}, {2, 1, 1, 3}, {3, 4, 4, 2}, {4, 6, 6, 3}};
@@ -266,7 +260,6 @@ static void groups_of_rows(void **state)
     static struct stack stacks[3];
     struct sp_err err = {0};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         open_stack(&stacks[i], i);
     for (unsigned n_threads = 1; n_threads <= 3; n_threads++) {
@@ -284,17 +277,4 @@ static void groups_of_rows(void **state)
         sp_acts_release(&acts);
         sp_backend_release(&backend);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lowest_index_wins),
-        cmocka_unit_test(zeros_of_both_signs_are_equal),
-        cmocka_unit_test(capped_elements_are_equal),
-        cmocka_unit_test(non_finite_elements),
-        cmocka_unit_test(groups_of_rows),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

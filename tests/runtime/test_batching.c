@@ -5,14 +5,10 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -213,41 +209,36 @@ static const char *family(const char *name)
     return packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
 }
 
-static void attention(void **state)
+TEST(attention)
 {
-    (void)state;
     check(family("olmo2"), NULL, 2, SP_CACHE_F16);
     check(family("cohere2"), NULL, 1, SP_CACHE_F32);
     check(family("gemma4_silu"), "scalar", 2, SP_CACHE_F32);
 }
 
-static void queries_scaled_by_position(void **state)
+TEST(queries_scaled_by_position)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = N_CLIENTS};
 
-    (void)state;
     check_with(family("olmo2"), NULL, 1, &options, true);
 }
 
-static void experts(void **state)
+TEST(experts)
 {
-    (void)state;
     check(family("mixtral"), NULL, 2, SP_CACHE_F16);
     check(family("glm4_moe"), NULL, 1, SP_CACHE_F16);
 }
 
-static void latents(void **state)
+TEST(latents)
 {
-    (void)state;
     check(family("glm4_moe_lite"), NULL, 2, SP_CACHE_Q8);
     check(family("deepseek_v2"), NULL, 1, SP_CACHE_F16);
     check(family("youtu"), "scalar", 2, SP_CACHE_F32);
 }
 
-static void states(void **state)
+TEST(states)
 {
-    (void)state;
     check(family("qwen3_next"), NULL, 2, SP_CACHE_F16);
     check(family("falcon_h1"), NULL, 2, SP_CACHE_F16);
     check(family("granite4_h_moe"), NULL, 1, SP_CACHE_F16);
@@ -255,12 +246,11 @@ static void states(void **state)
     check(family("mamba2"), "scalar", 1, SP_CACHE_F16);
 }
 
-static void drafts(void **state)
+TEST(drafts)
 {
     static const char *const names[] = {"dflash2", "dspark", "peagle_sliding"};
     char folder[400];
 
-    (void)state;
     check(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_Q8);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", names[i]);
@@ -279,9 +269,8 @@ static const char *self_drafted_family(const char *name)
 
 /* An autoregressive draft needs one pass per draft token. A recurrent draft also repeats the tokens
  * of its last proposal in every pass. */
-static void autoregressive_drafts(void **state)
+TEST(autoregressive_drafts)
 {
-    (void)state;
     check(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_F16);
     check(self_drafted_family("olmo3"), NULL, 1, SP_CACHE_F32);
     check(self_drafted_family("falcon_h1"), NULL, 2, SP_CACHE_F16);
@@ -305,19 +294,17 @@ static const char *eagle3(float mixing, bool copies)
 
 /* Drafts that read pairs of a token and a hidden state: EAGLE-3 heads. The families glm4_moe and
  * qwen3_next have built-in heads of this kind. */
-static void eagle3_drafts(void **state)
+TEST(eagle3_drafts)
 {
-    (void)state;
     check(eagle3(0.4f, false), NULL, 2, SP_CACHE_F16);
     check(eagle3(0.01f, true), NULL, 1, SP_CACHE_F32);
 }
 
-static void assistants(void **state)
+TEST(assistants)
 {
     static const char *const names[] = {"assistant_dense", "assistant_centroids"};
     char modelfile[400];
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile", names[i]);
         if (!golden_exists(modelfile)) skip();
@@ -327,7 +314,7 @@ static void assistants(void **state)
 
 /* Two sessions with equal prompts draft in the same passes, and each is charged half of their cost.
  */
-static void equal_prompts_share_draft_passes(void **state)
+TEST(equal_prompts_share_draft_passes)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
@@ -336,7 +323,6 @@ static void equal_prompts_share_draft_passes(void **state)
     struct sp_session *shared;
     struct client clients[2];
 
-    (void)state;
     assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
     begin(&clients[0], 1, g.session);
     begin(&clients[1], 1, shared);
@@ -372,7 +358,7 @@ static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, si
 
 /* When the proposal of one session fails during the rounds of the others, only its response ends,
  * and its next response is complete. */
-static void failing_draft(void **state)
+TEST(failing_draft)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
@@ -384,7 +370,6 @@ static void failing_draft(void **state)
     struct sp_drafter_ops failing;
     struct sp_drafter *drafter;
 
-    (void)state;
     assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
     begin(&clients[0], 0, g.session);
     begin(&clients[1], 1, shared);
@@ -477,7 +462,7 @@ static struct sp_decoder *open_decoder(const struct generate_fixture *g,
 
 /* The two oldest threads request passes of the target first, one of them exclusively. The passes of
  * the draft still run before these, so that the drafting threads join the pass of the target. */
-static void draft_passes_run_first(void **state)
+TEST(draft_passes_run_first)
 {
     struct generate_fixture g =
         generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
@@ -488,7 +473,6 @@ static void draft_passes_run_first(void **state)
     pthread_t threads[N_THREADS];
     size_t clock = 0;
 
-    (void)state;
     sp_scheduler_acquire(scheduler);
     for (size_t i = 0; i < N_THREADS; i++) {
         rows[i] = (struct row_request){
@@ -539,7 +523,7 @@ static void *run_passes(void *context)
 
 /* A thread that acquires the scheduler again as soon as it has released it lets the passes of
  * another thread run in between. */
-static void passes_run_between_holders(void **state)
+TEST(passes_run_between_holders)
 {
     struct generate_fixture g =
         generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
@@ -551,7 +535,6 @@ static void passes_run_between_holders(void **state)
     size_t clock = 0, n_held = 0;
     pthread_t thread;
 
-    (void)state;
     p.row.clock = &clock;
     sp_scheduler_acquire(g.package->scheduler);
     assert_int_equal(pthread_create(&thread, NULL, run_passes, &p), 0);
@@ -573,12 +556,11 @@ static void passes_run_between_holders(void **state)
 
 /* With max_batch 1 the logits of all sessions do not fit in one pass. With rows_per_pass 16 their
  * rows do not fit either. */
-static void small_batches_change_nothing(void **state)
+TEST(small_batches_change_nothing)
 {
     struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 1};
 
-    (void)state;
     check_with(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, &options, false);
     options.rows_per_pass = 16;
     check_with(family("qwen3_next"), NULL, 1, &options, false);
@@ -615,7 +597,7 @@ static void *request_logits(void *context)
     return NULL;
 }
 
-static void logits_between_shared_passes(void **state)
+TEST(logits_between_shared_passes)
 {
     struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
@@ -625,7 +607,6 @@ static void logits_between_shared_passes(void **state)
     struct client client, expected;
     pthread_t thread;
 
-    (void)state;
     request_logits(&alone);
     assert_int_equal(sp_session_open_shared(&concurrent.session, g.session, NULL), SP_OK);
     begin(&client, 0, g.session);
@@ -696,7 +677,7 @@ static int note_row(void *context, size_t row, const float *logits, size_t n_voc
 }
 
 /* An answer goes on between the passes that compute the logits of a long text. */
-static void answers_beside_logits(void **state)
+TEST(answers_beside_logits)
 {
     enum { N = 320, LEAST = 5 };
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
@@ -707,7 +688,6 @@ static void answers_beside_logits(void **state)
     uint32_t ids[N];
     pthread_t thread;
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         ids[i] = (uint32_t)(i * 7 % 500);
     assert_int_equal(sp_session_open(&answer.session, g.package, &options, NULL), SP_OK);
@@ -722,26 +702,4 @@ static void answers_beside_logits(void **state)
     generate_close(&g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),
-        cmocka_unit_test(queries_scaled_by_position),
-        cmocka_unit_test(experts),
-        cmocka_unit_test(latents),
-        cmocka_unit_test(states),
-        cmocka_unit_test(drafts),
-        cmocka_unit_test(autoregressive_drafts),
-        cmocka_unit_test(eagle3_drafts),
-        cmocka_unit_test(assistants),
-        cmocka_unit_test(equal_prompts_share_draft_passes),
-        cmocka_unit_test(failing_draft),
-        cmocka_unit_test(draft_passes_run_first),
-        cmocka_unit_test(passes_run_between_holders),
-        cmocka_unit_test(small_batches_change_nothing),
-        cmocka_unit_test(logits_between_shared_passes),
-        cmocka_unit_test(answers_beside_logits),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -1,15 +1,11 @@
 /* Tests the public chat functions on a template and a tokenizer without a model: prompts, their
  * grammars, and responses parsed into reasoning, content and tool calls. */
 #include "runtime/spectool.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char hermes[] =
     "{% if tools %}<tools>{{ tools | tojson }}</tools>\n{% endif %}"
@@ -79,12 +75,11 @@ static void assert_refused(const struct sp_chat_request *request, enum sp_status
     if (strstr(err.text, text) == NULL) fail_msg("%s", err.text);
 }
 
-static void describes_the_template(void **state)
+TEST(describes_the_template)
 {
     struct sp_chat_info info = {.size = sizeof info};
     struct sp_chat *none = NULL;
 
-    (void)state;
     sp_chat_describe(chat, &info);
     assert_true(info.has_reasoning);
     assert_true(info.has_tool_calls);
@@ -95,14 +90,13 @@ static void describes_the_template(void **state)
     assert_null(none);
 }
 
-static void builds_prompts(void **state)
+TEST(builds_prompts)
 {
     struct sp_chat_request request = {.size = sizeof request, .messages = question};
     struct sp_chat_prompt_info a = {.size = sizeof a}, b = {.size = sizeof b};
     struct sp_chat_prompt *json = prompt_of(&request), *texts;
     size_t n = 0;
 
-    (void)state;
     sp_chat_prompt_describe(json, &a);
     assert_string_equal(a.text, "<|im_start|>user\nIs it raining in Oslo?<|im_end|>\n"
                                 "<|im_start|>assistant\n");
@@ -125,11 +119,10 @@ static void builds_prompts(void **state)
     sp_chat_prompt_close(json);
 }
 
-static void refuses_requests(void **state)
+TEST(refuses_requests)
 {
     struct sp_chat_request request = {.messages = question};
 
-    (void)state;
     assert_refused(&request, SP_E_USAGE, "sp_chat_request");
     request.size = sizeof request;
     request.messages = "[{]";
@@ -142,7 +135,7 @@ static void refuses_requests(void **state)
     assert_refused(&request, SP_E_INPUT, "tool_choice: ");
 }
 
-static void constrains(void **state)
+TEST(constrains)
 {
     struct sp_chat_request request = {.size = sizeof request, .messages = question};
     struct sp_chat_prompt_info info = {.size = sizeof info};
@@ -150,7 +143,6 @@ static void constrains(void **state)
     struct sp_grammar *object = NULL;
     struct sp_chat_prompt *prompt;
 
-    (void)state;
     assert_int_equal(sp_grammar_of_json(&object, NULL), SP_OK);
     request.response_format = object;
     prompt = prompt_of(&request);
@@ -216,7 +208,7 @@ static enum sp_status feed(struct sp_chat_reader *reader, struct sp_err *err)
     return st ? st : sp_chat_reader_finish(reader, err);
 }
 
-static void separates_parts(void **state)
+TEST(separates_parts)
 {
     const struct sp_chat_request request = {
         .size = sizeof request, .messages = question, .tools = tools};
@@ -225,7 +217,6 @@ static void separates_parts(void **state)
     struct sp_chat_reader *reader = NULL;
     size_t n_tokens = 0;
 
-    (void)state;
     assert_int_equal(sp_chat_reader_open(&reader, prompt, NULL, NULL), SP_OK);
     sp_chat_reader_answer(reader, &answer);
     assert_string_equal(answer.content.at, "");
@@ -250,7 +241,7 @@ static void separates_parts(void **state)
     sp_chat_prompt_close(prompt);
 }
 
-static void streams_calls(void **state)
+TEST(streams_calls)
 {
     const struct sp_chat_request request = {
         .size = sizeof request, .messages = question, .tools = tools, .strict_calls = true};
@@ -261,7 +252,6 @@ static void streams_calls(void **state)
     struct sp_chat_answer answer = {.size = sizeof answer};
     struct sp_chat_reader *reader = NULL;
 
-    (void)state;
     assert_int_equal(sp_chat_reader_open(&reader, prompt, &options, NULL), SP_OK);
     assert_int_equal(feed(reader, NULL), SP_OK);
     assert_non_null(strstr(log.text, "start weather[] "));
@@ -274,7 +264,7 @@ static void streams_calls(void **state)
     sp_chat_prompt_close(prompt);
 }
 
-static void callback_cancels(void **state)
+TEST(callback_cancels)
 {
     struct log log = {.stop_at = 2};
     const struct sp_chat_reader_options options = {
@@ -282,7 +272,6 @@ static void callback_cancels(void **state)
     struct sp_chat_reader *reader = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_chat_reader_open(&reader, NULL, &options, NULL), SP_OK);
     assert_int_equal(feed(reader, &err), SP_E_CHECK);
     assert_string_equal(err.text, "interrupted");
@@ -291,14 +280,4 @@ static void callback_cancels(void **state)
     sp_chat_reader_close(reader);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(describes_the_template), cmocka_unit_test(builds_prompts),
-        cmocka_unit_test(refuses_requests),       cmocka_unit_test(constrains),
-        cmocka_unit_test(separates_parts),        cmocka_unit_test(streams_calls),
-        cmocka_unit_test(callback_cancels),
-    };
-
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP_FIXTURE(open_all, close_all);

@@ -5,12 +5,8 @@
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,12 +116,11 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
     return n_right;
 }
 
-static void calls_between_special_tokens(void **state)
+TEST(calls_between_special_tokens)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_sampling sampled = SP_SAMPLING_INIT;
 
-    (void)state;
     sampled.temperature = 1.2f;
     sampled.seed = 5;
     assert_in_range(check_call(path, NULL), 20, 500);
@@ -134,7 +129,7 @@ static void calls_between_special_tokens(void **state)
 
 /* Reasoning may contain any token except the end of the response and other special tokens. Its end
  * tag may follow anywhere and is followed by a call. */
-static void reasoning_ends_at_a_special_token(void **state)
+TEST(reasoning_ends_at_a_special_token)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
@@ -147,7 +142,6 @@ static void reasoning_ends_at_a_special_token(void **state)
     size_t n_vocab = o.package->target->config.n_vocab, n_spelled = 0;
     struct sp_token_mask mask;
 
-    (void)state;
     assert_int_equal(sp_token_trie_open(&trie, o.package->tokenizer, NULL), SP_OK);
     const struct sp_constraint_options all = {
         .grammar = g, .trie = trie, .n_vocab = n_vocab, .ends = ends, .n_ends = 1};
@@ -174,12 +168,4 @@ static void reasoning_ends_at_a_special_token(void **state)
     generate_close(&o);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_between_special_tokens),
-        cmocka_unit_test(reasoning_ends_at_a_special_token),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -5,16 +5,11 @@
 #include "runtime/chat/chat_grammar.h"
 #include "tests/support/chat_transcript.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---- chat formats, as the templates of these models define them -------------------------------
  */
@@ -141,7 +136,7 @@ static void check_samples(const struct sample *samples, size_t n,
 }
 
 /* Calls of get_weather, whose city is required, and of now, which has no parameters. */
-static void calls_follow_schemas(void **state)
+TEST(calls_follow_schemas)
 {
     static const struct sample samples[] = {
         {&hermes, true,
@@ -202,11 +197,10 @@ static void calls_follow_schemas(void **state)
     };
     const struct sp_chat_grammar_options options = {.tools = transcript_tools, .must_call = true};
 
-    (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, options);
 }
 
-static void one_call_of_one_function(void **state)
+TEST(one_call_of_one_function)
 {
     static const struct sample samples[] = {
         {&hermes, true, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
@@ -225,12 +219,11 @@ static void one_call_of_one_function(void **state)
     const struct sp_chat_grammar_options options = {
         .tools = transcript_tools, .must_call = true, .one_call = true, .function = "now"};
 
-    (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, options);
 }
 
 /* Content is unconstrained. Text that is parsed as a call must follow a schema. */
-static void content_or_calls(void **state)
+TEST(content_or_calls)
 {
     static const struct sample samples[] = {
         {&hermes, true, ""},
@@ -253,11 +246,10 @@ static void content_or_calls(void **state)
     };
     const struct sp_chat_grammar_options options = {.tools = transcript_tools};
 
-    (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, options);
 }
 
-static void schemas_follow_reasoning(void **state)
+TEST(schemas_follow_reasoning)
 {
     static const char gbnf[] = "root ::= \"yes\" | \"no\"";
     static const struct sample opened[] =
@@ -283,7 +275,6 @@ static void schemas_follow_reasoning(void **state)
     struct sp_grammar *content = NULL;
     struct sp_chat_grammar_options options = {.thinking = SP_REASONING_OPEN};
 
-    (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
     options.content = content;
     check_samples(opened, sizeof opened / sizeof *opened, options);
@@ -295,7 +286,7 @@ static void schemas_follow_reasoning(void **state)
 }
 
 /* The response is a text of the schema, or tool calls. */
-static void schema_or_calls(void **state)
+TEST(schema_or_calls)
 {
     static const char gbnf[] = "root ::= \"yes\" | \"no\"";
     static const struct sample samples[] = {
@@ -309,7 +300,6 @@ static void schema_or_calls(void **state)
     struct sp_grammar *content = NULL;
     struct sp_chat_grammar_options options = {.tools = transcript_tools};
 
-    (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
     options.content = content;
     check_samples(samples, 1, options);
@@ -472,11 +462,10 @@ static unsigned check_texts(const struct sp_chat_grammar_options *options, unsig
     return n_whole;
 }
 
-static void allowed_outputs_are_parsed(void **state)
+TEST(allowed_outputs_are_parsed)
 {
     enum { N = 60 };
 
-    (void)state;
     for (size_t i = 0; i < N_FORMATS; i++) {
         struct sp_chat_grammar_options options = {.format = formats_with_calls[i],
                                                   .tools = transcript_tools};
@@ -534,7 +523,7 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
 
 /* However the text is cut, name and arguments are reported as they arrive, and nothing beyond them
  * if the response ends inside a call. */
-static void calls_are_reported_as_they_arrive(void **state)
+TEST(calls_are_reported_as_they_arrive)
 {
     static const struct {
         const struct sp_chat_format *format;
@@ -560,7 +549,6 @@ static void calls_are_reported_as_they_arrive(void **state)
         {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: reported when complete */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t size = strlen(cases[i].text);
         for (size_t step = 1; step <= size; step++) {
@@ -574,7 +562,7 @@ static void calls_are_reported_as_they_arrive(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void unsupported_constraints_are_refused(void **state)
+TEST(unsupported_constraints_are_refused)
 {
     static const struct {
         const struct sp_chat_format *format;
@@ -612,7 +600,6 @@ static void unsupported_constraints_are_refused(void **state)
          "arguments one by one"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_chat_grammar_options options = {.format = cases[i].format, .must_call = true};
         struct sp_grammar *g = NULL;
@@ -629,18 +616,4 @@ static void unsupported_constraints_are_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_follow_schemas),
-        cmocka_unit_test(one_call_of_one_function),
-        cmocka_unit_test(content_or_calls),
-        cmocka_unit_test(schemas_follow_reasoning),
-        cmocka_unit_test(schema_or_calls),
-        cmocka_unit_test(allowed_outputs_are_parsed),
-        cmocka_unit_test(calls_are_reported_as_they_arrive),
-        cmocka_unit_test(unsupported_constraints_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
-}
+GROUP_FIXTURE(transcript_setup, transcript_teardown);

@@ -2,12 +2,8 @@
  * parsing of model outputs. The independent values are outputs of models in the tests of vLLM and
  * llama.cpp. */
 #include "tests/support/chat_transcript.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,11 +130,10 @@ static struct sp_chat_format learn(enum template_index template_index)
     return format;
 }
 
-static void formats_are_detected(void **state)
+TEST(formats_are_detected)
 {
     char text[SP_CHAT_FORMAT_TEXT];
 
-    (void)state;
     for (enum template_index f = 0; f < N_TEMPLATES; f++) {
         struct sp_chat_format s = learn(f);
 
@@ -176,7 +171,7 @@ static void check(const struct output *outputs, size_t n)
 /* vLLM's tests/tool_use and tests/tool_parsers (hermes, mistral, llama3_json, deepseekv3, kimi_k2,
  * qwen3coder, glm4_moe, pythonic), llama.cpp's tests/test-chat.cpp (the same and Gemma 4, DeepSeek
  * V3.2, Command R7B, Apertus, LFM2, gpt-oss): the words are others, the tags and blanks theirs. */
-static void outputs_are_read(void **state)
+TEST(outputs_are_read)
 {
     static const struct output outputs[] = {
         {HERMES, "Hello, world!\nWhat's up?", "C(Hello, world!\nWhat's up?)", false, false},
@@ -302,12 +297,11 @@ static void outputs_are_read(void **state)
         {HARMONY, "Just text", "C(Just text)", false, false},
     };
 
-    (void)state;
     CHECK(outputs);
 }
 
 /* Text that is not a call is content, without losing a byte. */
-static void no_byte_is_lost(void **state)
+TEST(no_byte_is_lost)
 {
     static const struct output outputs[] = {
         {HERMES, "<tool_call>\n{\"name\": 3}\n</tool_call>\n",
@@ -357,7 +351,6 @@ static void no_byte_is_lost(void **state)
          false},
     };
 
-    (void)state;
     CHECK(outputs);
 }
 
@@ -373,7 +366,7 @@ static struct sp_chat_parser *open_noting(const struct sp_chat_format *format, s
 }
 
 /* The text of a special token counts in tags and is never shown. */
-static void special_tokens_are_not_shown(void **state)
+TEST(special_tokens_are_not_shown)
 {
     static const struct {
         const char *text;
@@ -385,7 +378,6 @@ static void special_tokens_are_not_shown(void **state)
     struct transcript t;
     struct sp_chat_parser *parser = open_noting(&format, &t);
 
-    (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         assert_int_equal(sp_chat_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
                                              pieces[i].special, NULL),
@@ -399,7 +391,7 @@ static void special_tokens_are_not_shown(void **state)
 }
 
 /* Content is reported as soon as it cannot be part of a tag. */
-static void content_is_not_delayed(void **state)
+TEST(content_is_not_delayed)
 {
     static const struct {
         const char *text, *reported;
@@ -412,7 +404,6 @@ static void content_is_not_delayed(void **state)
     struct transcript t;
     struct sp_chat_parser *parser = open_noting(&format, &t);
 
-    (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const char *text = pieces[i].text;
 
@@ -427,7 +418,7 @@ static void content_is_not_delayed(void **state)
 /* ---- prompts ----------------------------------------------------------------------------------
  */
 
-static void prompts_open_reasoning(void **state)
+TEST(prompts_open_reasoning)
 {
     static const struct {
         const char *prompt;
@@ -440,7 +431,6 @@ static void prompts_open_reasoning(void **state)
                  {"", false}};
     const struct sp_chat_format s = learn(HERMES);
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *p = cases[i].prompt;
 
@@ -448,13 +438,4 @@ static void prompts_open_reasoning(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_are_detected),   cmocka_unit_test(outputs_are_read),
-        cmocka_unit_test(no_byte_is_lost),        cmocka_unit_test(special_tokens_are_not_shown),
-        cmocka_unit_test(content_is_not_delayed), cmocka_unit_test(prompts_open_reasoning),
-    };
-
-    return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
-}
+GROUP_FIXTURE(transcript_setup, transcript_teardown);

@@ -6,13 +6,9 @@
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/tool_value.h"
 #include "tests/support/chat_transcript.h"
+#include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,14 +210,13 @@ static bool check_template(const char *path)
 }
 
 /* The expected numbers of templates with calls were counted by hand. */
-static void published_templates(void **state)
+TEST(published_templates)
 {
     static const struct {
         const char *folder;
         unsigned n;
     } folders[] = {{FOLDER "/jinja", 11}, {FOLDER "/jinja_snapshot", 8}, {FOLDER "/go", 13}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         DIR *folder = opendir(folders[i].folder);
         struct dirent *entry;
@@ -241,7 +236,7 @@ static void published_templates(void **state)
 }
 
 /* Learning ends at the first probe that exceeds a limit of work or memory. */
-static void exhausting_templates(void **state)
+TEST(exhausting_templates)
 {
     static const char *const texts[] = {
         "{{ 'a' * 10000000000 }}",
@@ -249,7 +244,6 @@ static void exhausting_templates(void **state)
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct sp_chat_format format;
         struct sp_template *t = NULL;
@@ -261,12 +255,4 @@ static void exhausting_templates(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_templates),
-        cmocka_unit_test(exhausting_templates),
-    };
-
-    return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
-}
+GROUP_FIXTURE(transcript_setup, transcript_teardown);

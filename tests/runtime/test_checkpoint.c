@@ -7,14 +7,10 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,11 +120,10 @@ static bool is_recurrent(const char *path)
     return recurrent;
 }
 
-static void conversations(void **state)
+TEST(conversations)
 {
     size_t n = 0;
 
-    (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
         char folder[400];
         const char *path;
@@ -143,12 +138,11 @@ static void conversations(void **state)
 }
 
 /* Drafts with the built-in head: rarely accepted, and always accepted. */
-static void built_in_head(void **state)
+TEST(built_in_head)
 {
     static const struct handmade_options ways[] = {{.mixing = 0.4f},
                                                    {.mixing = 0.01f, .copies = true}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *path;
         handmade_qwen3_5(scratch_folder(), &ways[i]);
@@ -233,12 +227,11 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     generate_close(&g);
 }
 
-static void failed_choices(void **state)
+TEST(failed_choices)
 {
     const struct handmade_options copies = {.mixing = 0.01f, .copies = true};
     const char *path;
 
-    (void)state;
     check_failure(
         packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
         0, 0);
@@ -260,28 +253,17 @@ static void check_attention_draft(const char *draft, const size_t n_reused[N_PRO
 }
 
 /* Without recurrent layers every common token is reused, as far back as the windows reach. */
-static void block_draft(void **state)
+TEST(block_draft)
 {
-    (void)state;
     check_attention_draft("anchored", (const size_t[N_PROMPTS]){0, 95, 219, 120, 40, 89, 215, 0});
 }
 
 /* A draft that reads pairs processes one token more, because it needs the target's output for the
  * last common token. The caches of windows have a slot for every position here and reach back to
  * the start. */
-static void draft_that_reads_pairs(void **state)
+TEST(draft_that_reads_pairs)
 {
-    (void)state;
     check_attention_draft("peagle", (const size_t[N_PROMPTS]){0, 94, 218, 119, 39, 88, 214, 39});
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations),          cmocka_unit_test(built_in_head),
-        cmocka_unit_test(failed_choices),         cmocka_unit_test(block_draft),
-        cmocka_unit_test(draft_that_reads_pairs),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

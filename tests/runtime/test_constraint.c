@@ -1,10 +1,5 @@
 /* runtime/tokenizer/token_trie.h and constraint.h: token masks are compared with the texts of a
  * grammar, and a response constrained by a grammar has the same bits with and without drafting. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +10,7 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
 /* ---- masks ------------------------------------------------------------------------------------
  */
@@ -114,12 +110,11 @@ static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v,
     return n_compared;
 }
 
-static void masks(void **state)
+TEST(masks)
 {
     struct sp_grammar *g = NULL;
     static const size_t wanted[] = {41, 52};
 
-    (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&g, grammar_text, strlen(grammar_text), NULL), SP_OK);
     for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
         const struct vocabulary *v = &vocabularies[i];
@@ -218,12 +213,11 @@ static void small_grammar_close(struct small_grammar *s)
 
 /* Earlier choices do not change whether memory suffices for a choice. Insufficient memory makes a
  * proposal uncertain, not an error. */
-static void memory_limit_ignores_earlier_choices(void **state)
+TEST(memory_limit_ignores_earlier_choices)
 {
     struct small_grammar s;
     size_t memory = 1024;
 
-    (void)state;
     small_grammar_open(&s, "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}");
     while (choose_within(s.trie, s.g, memory, 0, false, false) == SP_E_INPUT)
         memory += 16;
@@ -236,12 +230,11 @@ static void memory_limit_ignores_earlier_choices(void **state)
 
 /* Earlier choices do not change whether work suffices for a choice: cached states count as work
  * too. */
-static void work_limit_ignores_earlier_choices(void **state)
+TEST(work_limit_ignores_earlier_choices)
 {
     struct small_grammar s;
     uint64_t work = 1;
 
-    (void)state;
     small_grammar_open(&s, "root ::= [ab]{1,200} | \"a\" ([ab]{1,3}){1,100}");
     while (choose_within(s.trie, s.g, 0, work, false, false) == SP_E_INPUT)
         work++;
@@ -256,7 +249,7 @@ static void work_limit_ignores_earlier_choices(void **state)
 
 /* Where whitespace is optional, jump-forward repeats the choice made the last time after the same
  * byte, at the same bracket depth and outside of strings. */
-static void whitespace_follows_earlier_style(void **state)
+TEST(whitespace_follows_earlier_style)
 {
     static const uint32_t ids[] = {0}; /* "a" */
     static const struct {
@@ -277,7 +270,6 @@ static void whitespace_follows_earlier_style(void **state)
     struct small_grammar s;
     struct sp_constraint *c = NULL;
 
-    (void)state;
     small_grammar_open(&s, "root ::= \"a\" \" \"? \"b\"");
     struct sp_constraint_options options = {.grammar = s.g, .trie = s.trie, .n_vocab = N_VOCAB};
     assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
@@ -299,7 +291,7 @@ static void whitespace_follows_earlier_style(void **state)
 
 /* With takes_best the best token is checked alone, without a mask. The choice equals that of the
  * mask. */
-static void best_token_is_checked_alone(void **state)
+TEST(best_token_is_checked_alone)
 {
     static const char text[] = "root ::= \"ab\" \"b\"?";
     static const struct {
@@ -316,7 +308,6 @@ static void best_token_is_checked_alone(void **state)
     struct sp_grammar *g = NULL;
     struct tokenizer_case t;
 
-    (void)state;
     tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
     assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
     assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), NULL), SP_OK);
@@ -402,7 +393,7 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
 }
 
 /* Compares masks with those of tests/oracle/mask_cases.py, for grammars and for JSON schemas. */
-static void golden_masks(void **state)
+TEST(golden_masks)
 {
     size_t size, n_compared = 0;
     char *json = read_file(TESTDATA "/tiny/target/tokenizer.json", &size);
@@ -410,7 +401,6 @@ static void golden_masks(void **state)
     struct sp_token_trie *trie = NULL;
     struct tokenizer_case t;
 
-    (void)state;
     assert_non_null(json);
     assert_non_null(text);
     tokenizer_case_open(&t, json, strlen(json), NULL);
@@ -511,7 +501,7 @@ static size_t check_responses(const char *path, enum sp_draft_by by, const struc
     return n_right;
 }
 
-static void constrained_responses_equal_undrafted(void **state)
+TEST(constrained_responses_equal_undrafted)
 {
     const char *const files[] = {
         packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8),
@@ -522,7 +512,6 @@ static void constrained_responses_equal_undrafted(void **state)
     struct sp_sampling sampled = SP_SAMPLING_INIT, coupled = SP_SAMPLING_INIT,
                        rejected = SP_SAMPLING_INIT;
 
-    (void)state;
     sampled.seed = 11;
     sampled.repeat_penalty = 1.3f; /* greedy, but not the largest logit */
     coupled = sampled;
@@ -548,7 +537,7 @@ static void constrained_responses_equal_undrafted(void **state)
 
 /* Tokens that the grammar determines are drafted by jump-forward and nearly always accepted,
  * several per round. */
-static void jump_forward_drafts_determined_tokens(void **state)
+TEST(jump_forward_drafts_determined_tokens)
 {
     static const char text[] = "\"Once upon a time there was an owl\"";
     static const char schema[] = "{\"const\":\"Once upon a time there was an owl\"}";
@@ -557,7 +546,6 @@ static void jump_forward_drafts_determined_tokens(void **state)
     struct generate_fixture o = generate_open(path, NULL, 1, &options);
     struct sp_grammar *g = NULL;
 
-    (void)state;
     assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
     for (int draft_len = 0; draft_len <= 15; draft_len += 5) {
         struct sp_result r = generate(o.session, &(struct request_options){g, draft_len, NULL});
@@ -573,7 +561,7 @@ static void jump_forward_drafts_determined_tokens(void **state)
 }
 
 /* ignore_eos and simulated acceptance cannot be combined with a grammar. */
-static void refusals(void **state)
+TEST(refusals)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
@@ -586,7 +574,6 @@ static void refusals(void **state)
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_grammar_of_json(&g, NULL), SP_OK);
     request.grammar = g;
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
@@ -600,19 +587,4 @@ static void refusals(void **state)
     generate_close(&o);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks),
-        cmocka_unit_test(memory_limit_ignores_earlier_choices),
-        cmocka_unit_test(work_limit_ignores_earlier_choices),
-        cmocka_unit_test(whitespace_follows_earlier_style),
-        cmocka_unit_test(best_token_is_checked_alone),
-        cmocka_unit_test(golden_masks),
-        cmocka_unit_test(constrained_responses_equal_undrafted),
-        cmocka_unit_test(jump_forward_drafts_determined_tokens),
-        cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

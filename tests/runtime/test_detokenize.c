@@ -1,16 +1,12 @@
 /* runtime/tokenizer/detokenize.h: which text is emitted after each token. Expected texts follow by
  * hand from the rules of the `tokenizers` library's decoders; test_tokenizer compares whole
  * decodings with that library. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/tokenizer/detokenize.h"
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
 #define BAD "\xEF\xBF\xBD" /* U+FFFD */
 
@@ -71,14 +67,13 @@ static void expect_parts(const char *json, bool skip_special, const uint32_t *id
         expect_parts(json, skip, ids, sizeof ids / sizeof ids[0], parts);                          \
     } while (0)
 
-static void bytes(void **state)
+TEST(bytes)
 {
     static const uint32_t whole[] = {F0, X9F, X98, X80, A};
     static const uint32_t cut[] = {A, F0, X9F, X98};
     static const uint32_t broken[] = {F0, X9F, A, X80, FF, FF};
     static const uint32_t restarted[] = {F0, F0, X9F, X98, X80};
 
-    (void)state;
     EXPECT(byte_level, false, whole, "", "", "", "\xF0\x9F\x98\x80", "a", "");
     EXPECT(byte_level, false, cut, "a", "", "", "", BAD);
     EXPECT(byte_level, false, broken, "", "", BAD "a", BAD, BAD, BAD, "");
@@ -87,71 +82,52 @@ static void bytes(void **state)
 
 /* Special tokens and ids without a token do not interrupt an incomplete character. A token that
  * contains a character outside of the byte alphabet, here a space, is emitted unchanged. */
-static void specials(void **state)
+TEST(specials)
 {
     static const uint32_t ids[] = {F0, X9F, SPECIAL, NOTHING, X98, X80, SPACE};
 
-    (void)state;
     EXPECT(byte_level, true, ids, "", "", "", "", "", "\xF0\x9F\x98\x80", " ", "");
     EXPECT(byte_level, false, ids, "", "", BAD "<s> ", "", BAD, BAD, " ", "");
 }
 
 /* A run of byte tokens is decoded byte by byte. The stream emits complete characters. */
-static void fallback(void **state)
+TEST(fallback)
 {
     static const uint32_t whole[] = {S_F0, S_9F, S_98, S_80, S_A};
     static const uint32_t cut[] = {S_A, S_F0, S_9F, S_98};
     static const uint32_t broken[] = {S_F0, S_9F, S_A, S_FF, S_41, S_A, S_41};
 
-    (void)state;
     EXPECT(llama, false, whole, "", "", "", "\xF0\x9F\x98\x80", "a", "");
     EXPECT(llama, false, cut, "a", "", "", "", BAD BAD BAD);
     EXPECT(llama, false, broken, "", "", BAD BAD "a", BAD, BAD, "a", "A", "");
 }
 
-static void strips(void **state)
+TEST(strips)
 {
     static const uint32_t spaces[] = {S, S, S_SA, S_SA};
     static const uint32_t ends[] = {S_SA, S, S, S, S_A, S, S};
 
-    (void)state;
     EXPECT(llama, false, spaces, "", " ", " a", " a", "");
     EXPECT(both_ends, false, ends, "a", "", "", " ", "  a", "", "", "");
     EXPECT(each_token, false, spaces, "", "", "a", "a", "");
 }
 
 /* A decoder step that needs the whole text delays the output until flush. */
-static void steps_that_need_the_whole_text(void **state)
+TEST(steps_that_need_the_whole_text)
 {
     static const uint32_t ids[] = {S_A, S_A, S_41, S_A};
 
-    (void)state;
     EXPECT(late_replace, false, ids, "", "", "", "", "bAb");
 }
 
 /* When decoding all ids at once, an invalid byte late in a run invalidates the whole run. */
-static void invalid_byte_in_a_run(void **state)
+TEST(invalid_byte_in_a_run)
 {
     static const uint32_t ids[] = {S_41, S_41, S_FF, S_A};
     struct tokenizer_case t;
 
-    (void)state;
     tokenizer_case_open(&t, llama, strlen(llama), NULL);
     expect_text(&t, "a broken run", ids, 4, false, BAD BAD BAD "a", 10, false);
     tokenizer_case_close(&t);
     EXPECT(llama, false, ids, "A", "A", BAD, "a", "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes),
-        cmocka_unit_test(specials),
-        cmocka_unit_test(fallback),
-        cmocka_unit_test(strips),
-        cmocka_unit_test(steps_that_need_the_whole_text),
-        cmocka_unit_test(invalid_byte_in_a_run),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,9 @@
 #include "runtime/speculate/draft_length.h"
 
 #include "runtime/vector/rng.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 
 enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
@@ -133,7 +130,7 @@ static void check(const struct regime *r)
     if (chosen < .92 * plain) fail_msg("%s: %.3f of plain, at once", r->name, chosen / plain);
 }
 
-static void regimes(void **state)
+TEST(regimes)
 {
     static const struct regime all[] = {
         {"block draft, good", .05, .2, .005, .85, .97, -1, 0},
@@ -152,14 +149,13 @@ static void regimes(void **state)
         {"becomes useless, and knows it", .05, .2, .005, .9, .97, .02, .5},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         check(&all[i]);
 }
 
 /* A proposal delays the other sequences, and its rows are costly where theirs fill a pass. The
  * tokens of all sequences count. */
-static void near_best_when_batched(void **state)
+TEST(near_best_when_batched)
 {
     static const struct regime all[] = {
         {"batched, good", .05, .2, .005, .85, .97, -1, 0},
@@ -170,7 +166,6 @@ static void near_best_when_batched(void **state)
         {"batched, one guess at a time", .06, 0, .05, .8, 1, -1, 0},
     };
 
-    (void)state;
     for (n_others = 1; n_others <= 7; n_others += 3)
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             check(&all[i]);
@@ -249,7 +244,7 @@ static double simulate_batch(const struct regime *r, int draft_len)
 }
 
 /* The length that all sequences reach is near the best common length. */
-static void near_best_when_all_sessions_draft(void **state)
+TEST(near_best_when_all_sessions_draft)
 {
     static const struct regime all[] = {
         {"batch, good block", .02, .5, 0, .85, .97, -1, 0},
@@ -260,7 +255,6 @@ static void near_best_when_all_sessions_draft(void **state)
         {"batch, nearly always right", .1, 0, .05, .95, 1, -1, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         double chosen = simulate_batch(&all[i], FIXED), best = 0;
         for (int n = 0; n <= MAX; n++) {
@@ -272,14 +266,13 @@ static void near_best_when_all_sessions_draft(void **state)
 }
 
 /* A draft that knows when it is unsure beats every fixed length, in a block and step by step. */
-static void confidence_pays(void **state)
+TEST(confidence_pays)
 {
     static const struct regime all[] = {
         {"block", .1, .2, .005, .7, 1, -1, .8},
         {"steps", .1, 0, .08, .7, 1, -1, .8},
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         double gain = simulate(&all[i], FIXED, ROUNDS) / best_fixed(&all[i]);
         if (gain < 1.15) fail_msg("%s: only %.3f of the best fixed length", all[i].name, gain);
@@ -288,11 +281,10 @@ static void confidence_pays(void **state)
 
 /* Drafting that did not pay is tried again, so the controller notices when the text becomes easy.
  */
-static void notices_easy_text(void **state)
+TEST(notices_easy_text)
 {
     static const struct regime r = {"becomes easy", .05, .3, .005, .02, 1, .9, 0};
 
-    (void)state;
     assert_true(simulate(&r, FIXED, ROUNDS) > 1.4 * simulate(&r, 0, ROUNDS));
 }
 
@@ -308,7 +300,7 @@ static double seconds_per_token_of_short_responses(const struct regime *r, int d
 }
 
 /* Where draft tokens are costly, an inevitable run of rejections must not end the drafting. */
-static void recovers_from_early_rejections(void **state)
+TEST(recovers_from_early_rejections)
 {
     static const struct regime all[] = {
         {"costly block", .107, .6, .035, .8, 1, -1, 0},
@@ -316,7 +308,6 @@ static void recovers_from_early_rejections(void **state)
         {"costly block, fair", .107, .6, .035, .7, 1, -1, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         double best = INFINITY, chosen = seconds_per_token_of_short_responses(&all[i], FIXED);
         for (int n = 0; n <= MAX; n++)
@@ -374,13 +365,12 @@ static double settled_length(const struct ollama_case *c)
     return (double)sum / 200;
 }
 
-static void settles_like_ollama(void **state)
+TEST(settles_like_ollama)
 {
     static const struct ollama_case flat = {210, 2.6, 20, {.9, .82, .72, .6, .48, .4}},
                                     steep = {30, 19, 3, {.9, .82, .72, .6, .48, .4}},
                                     poor = {30, 19, 3, {.3, .3, .3, .3, .3, .3}};
 
-    (void)state;
     assert_true(settled_length(&flat) >= 5);
     assert_true(settled_length(&steep) <= 4);
     assert_true(settled_length(&steep) >= 1);
@@ -389,7 +379,7 @@ static void settles_like_ollama(void **state)
 
 /* Drafting that does not pay is tried ever more rarely, and a stall changes nothing. When it pays
  * again the controller notices. */
-static void pauses_a_costly_draft(void **state)
+TEST(pauses_a_costly_draft)
 {
     static const struct ollama_case dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
                                     cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
@@ -398,7 +388,6 @@ static void pauses_a_costly_draft(void **state)
     uint64_t random = 0;
     size_t n_drafted = 0, n_rounds = 0;
 
-    (void)state;
     sp_drafting_controller_init(&batch, MAX, false);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 2000; i++)
@@ -414,12 +403,11 @@ static void pauses_a_costly_draft(void **state)
     assert_int_equal(n_drafted, 20);
 }
 
-static void costs(void **state)
+TEST(costs)
 {
     struct sp_cost_model c = {.shape = .08, .steepest = 1};
     double before;
 
-    (void)state;
     assert_true(fabs(sp_cost_model_at(&c, 2) - 1.16) <
                 1e-12); /* the prior, in units of a plain step */
     for (int i = 0; i < 20; i++)
@@ -438,11 +426,10 @@ static void costs(void **state)
 }
 
 /* A step in the cost that a line does not have is learned where it is timed. */
-static void cost_steps(void **state)
+TEST(cost_steps)
 {
     struct sp_cost_model c = {.shape = .08, .steepest = 1};
 
-    (void)state;
     for (size_t i = 0; i < 200; i++) {
         size_t n = i % 8;
         sp_cost_model_record(&c, n, n < 3 ? 1 + .1 * (double)n : 2 + .1 * (double)n);
@@ -454,7 +441,7 @@ static void cost_steps(void **state)
 
 /* The expected rate of a proposal is its tokens divided by its time. Before costs and confidences
  * are learned, this is 1 + c1 + c1 c2 + ... tokens in 1 + .08 n plain steps. */
-static void expected_tokens_match_confidences(void **state)
+TEST(expected_tokens_match_confidences)
 {
     static const double confidence[] = {.9, .8, .85, .1};
     struct sp_drafting_controller batch;
@@ -462,7 +449,6 @@ static void expected_tokens_match_confidences(void **state)
     double chain = 1, tokens = 1;
     size_t n;
 
-    (void)state;
     sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, MAX, NULL), 4);
@@ -515,9 +501,8 @@ static double simulate_rare_proposals(double chance, double accept)
     return tokens / seconds;
 }
 
-static void rare_proposals_still_pay(void **state)
+TEST(rare_proposals_still_pay)
 {
-    (void)state;
     assert_true(simulate_rare_proposals(.3, .02) > .98);
     assert_true(simulate_rare_proposals(0, .5) == 1);
     /* One round in four may produce 1 + .95 + .95^2 + ... tokens at a cost of 2.5 instead of one
@@ -526,14 +511,13 @@ static void rare_proposals_still_pay(void **state)
 }
 
 /* A probe whose pass also processed a prompt is not counted; others follow, eight rounds apart. */
-static void probes_until_one_counts(void **state)
+TEST(probes_until_one_counts)
 {
     size_t n_probes = 0;
     struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_round round = {.emitted = 1, .verify_seconds = 1};
 
-    (void)state;
     sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     batch.paused = true;
@@ -552,13 +536,12 @@ static void probes_until_one_counts(void **state)
 }
 
 /* The time of a pass with more rows than the cost model has is not known. */
-static void huge_passes_do_not_count(void **state)
+TEST(huge_passes_do_not_count)
 {
     struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_round round = {.emitted = 1, .verify_seconds = 1, .other_rows = 10 * SP_COST_LENGTHS};
 
-    (void)state;
     sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 3; i++) {
@@ -569,13 +552,12 @@ static void huge_passes_do_not_count(void **state)
     assert_true(batch.seconds == 0);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
     struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_round round = {.asked = 4, .made = 4, .drafted = 4, .accepted = 4};
 
-    (void)state;
     sp_drafting_controller_init(&batch, 7, false);
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 0, NULL), 0);
@@ -590,27 +572,4 @@ static void limits(void **state)
     sp_drafting_controller_init(&batch, 0, false); /* no draft */
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 9, NULL), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regimes),
-        cmocka_unit_test(near_best_when_batched),
-        cmocka_unit_test(near_best_when_all_sessions_draft),
-        cmocka_unit_test(confidence_pays),
-        cmocka_unit_test(notices_easy_text),
-        cmocka_unit_test(recovers_from_early_rejections),
-        cmocka_unit_test(settles_like_ollama),
-        cmocka_unit_test(pauses_a_costly_draft),
-        cmocka_unit_test(costs),
-        cmocka_unit_test(cost_steps),
-        cmocka_unit_test(expected_tokens_match_confidences),
-        cmocka_unit_test(rare_proposals_still_pay),
-        cmocka_unit_test(probes_until_one_counts),
-        cmocka_unit_test(huge_passes_do_not_count),
-        cmocka_unit_test(limits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,8 @@
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/speculate/draft_ngram.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,12 +72,11 @@ static void check_proposal(struct sp_drafter *l, const uint32_t *text, size_t n_
 
 /* Texts of few different tokens, committed a few at a time, and sometimes rolled back and continued
  * with other tokens. */
-static void longest_match(void **state)
+TEST(longest_match)
 {
     uint64_t random = 7;
     size_t n_found = 0;
 
-    (void)state;
     for (unsigned n_tokens = 3; n_tokens <= 60; n_tokens += 19) {
         struct sp_drafter *l = open_ngram(TEXT);
         uint32_t text[CAPACITY];
@@ -122,13 +117,12 @@ static size_t search_single(const uint32_t *ids, size_t n_cached, bool *repeated
 
 /* The token after a single match is proposed with a controlled draft length only, with more
  * confidence if it followed twice. */
-static void single_tokens(void **state)
+TEST(single_tokens)
 {
     struct sp_chooser chooser = {0};
     uint64_t random = 5;
     size_t n_found[2] = {0};
 
-    (void)state;
     for (unsigned n_tokens = 20; n_tokens <= 50; n_tokens += 15) {
         struct sp_drafter *l = open_ngram(TEXT);
         uint32_t ids[CAPACITY];
@@ -168,12 +162,11 @@ static void single_tokens(void **state)
 }
 
 /* A repetition is continued beyond the end of the text. */
-static void repetition(void **state)
+TEST(repetition)
 {
     struct sp_drafter *l = open_ngram(TEXT);
     uint32_t ids[CAPACITY];
 
-    (void)state;
     for (uint32_t i = 0; i < 8; i++)
         ids[i] = i % 3;
     commit(l, ids, 0, 7);
@@ -184,12 +177,11 @@ static void repetition(void **state)
 }
 
 /* No proposal: an empty text, one token, no repetition. */
-static void no_match(void **state)
+TEST(no_match)
 {
     struct sp_drafter *l = open_ngram(4);
     uint32_t ids[8] = {5, 6, 7, 8};
 
-    (void)state;
     assert_int_equal(propose(l, ids, 0), 0);
     commit(l, ids, 0, 3);
     assert_int_equal(propose(l, ids, 3), 0);
@@ -200,7 +192,7 @@ static void no_match(void **state)
 
 /* The confidence grows with the length of the match, which shows in how many draft tokens are
  * considered. */
-static void confidence_grows_with_match_length(void **state)
+TEST(confidence_grows_with_match_length)
 {
     struct sp_drafter *l = open_ngram(TEXT);
     uint32_t ids[CAPACITY] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
@@ -210,7 +202,6 @@ static void confidence_grows_with_match_length(void **state)
     struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
     size_t n[2];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         size_t n_cached = i ? 25 : 15;
         for (size_t k = 16; k <= n_cached; k++)
@@ -230,7 +221,7 @@ static void confidence_grows_with_match_length(void **state)
 
 /* Rejection sampling of a draft token with probability 1 in the draft gives the target's
  * distribution p, within four standard errors at each token. */
-static void rejection_sampling_keeps_the_distribution(void **state)
+TEST(rejection_sampling_keeps_the_distribution)
 {
     enum { N = 5, DRAWS = 40000 };
     static const float row[16] = {1.5f, .2f, -1, .9f, 0};
@@ -242,7 +233,6 @@ static void rejection_sampling_keeps_the_distribution(void **state)
     static uint32_t ids[DRAWS + 1];
     struct sp_err err = {0};
 
-    (void)state;
     sampling.temperature = 1;
     sampling.repeat_last_n = 0;
     sampling.accept = SP_ACCEPT_REJECTION;
@@ -275,18 +265,4 @@ static void rejection_sampling_keeps_the_distribution(void **state)
         sp_sampling_chooser_free(c);
     }
     sp_sampler_close(sampler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(longest_match),
-        cmocka_unit_test(single_tokens),
-        cmocka_unit_test(repetition),
-        cmocka_unit_test(no_match),
-        cmocka_unit_test(confidence_grows_with_match_length),
-        cmocka_unit_test(rejection_sampling_keeps_the_distribution),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,9 @@
 
 #include "format/base/file.h"
 #include "runtime/vector/rng.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,39 +201,34 @@ static const struct bound quiet = {.least = .94, .mean = .98, .plain = .98};
 static const struct bound block = {.least = .86, .mean = .98, .plain = .98};
 static const struct bound busy = {.least = .9, .mean = .97, .plain = .95};
 
-static void qwen_q4(void **state)
+TEST(qwen_q4)
 {
-    (void)state;
     check("qwen_q4", NOISE, &quiet);
     check("qwen_q4", NEIGHBOUR, &busy);
     check("qwen_q4", COLD_FILE, &quiet);
 }
 
-static void qwen_q8(void **state)
+TEST(qwen_q8)
 {
-    (void)state;
     check("qwen_q8", NOISE, &quiet);
     check("qwen_q8", NEIGHBOUR, &busy);
 }
 
-static void smol(void **state)
+TEST(smol)
 {
-    (void)state;
     check("smol", NOISE, &quiet);
     check("smol", NEIGHBOUR, &busy);
 }
 
 /* A block draft pays for the whole block; the controller decides how much of it is verified. */
-static void trained_dflash(void **state)
+TEST(trained_dflash)
 {
-    (void)state;
     check("trained_dflash", NOISE, &block);
     check("trained_dflash", NEIGHBOUR, &block);
 }
 
-static void trained_lm(void **state)
+TEST(trained_lm)
 {
-    (void)state;
     check("trained_lm", NOISE, &quiet);
     check("trained_lm", NEIGHBOUR, &busy);
 }
@@ -359,12 +351,11 @@ static double batch_speed(const struct record *r, size_t n, int length)
     return sum / (N_SEEDS / 2);
 }
 
-static void several_sequences(void **state)
+TEST(several_sequences)
 {
     static const char *const names[] = {"qwen_q4", "qwen_q8", "smol"};
     double sum = 0;
 
-    (void)state;
     for (size_t k = 0; k < 3; k++) {
         struct record *r = read_record(names[k]);
         for (size_t n = 2; n <= MOST_SEQUENCES; n *= 2) {
@@ -380,15 +371,4 @@ static void several_sequences(void **state)
     }
     print_message("several sequences: mean %.3f\n", sum / 9);
     assert_true(sum > .97 * 9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen_q4),    cmocka_unit_test(qwen_q8),
-        cmocka_unit_test(smol),       cmocka_unit_test(trained_dflash),
-        cmocka_unit_test(trained_lm), cmocka_unit_test(several_sequences),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* runtime/speculate/drafting_controller_json: what one process writes, the next begins with. */
 #include "runtime/speculate/draft_length.h"
 #include "runtime/speculate/drafting_controller_json.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "tests/support/unit_test.h"
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,12 +66,11 @@ static size_t first_length(struct sp_drafting_controller *batch, const struct sp
     return sp_draft_length_choose(&d, MAX, NULL);
 }
 
-static void next_process_knows(void **state)
+TEST(next_process_knows)
 {
     struct sp_drafting_controller first, next;
     struct sp_strbuf text;
 
-    (void)state;
     play(&first, .2);
     text = written(&first);
     assert_true(first_length(&next, &text, false) > 0);
@@ -87,12 +83,11 @@ static void next_process_knows(void **state)
     sp_strbuf_release(&text);
 }
 
-static void costly_draft_begins_paused(void **state)
+TEST(costly_draft_begins_paused)
 {
     struct sp_drafting_controller first, next;
     struct sp_strbuf text;
 
-    (void)state;
     play(&first, 1.5);
     text = written(&first);
     assert_int_equal(first_length(&next, &text, false), 0);
@@ -102,12 +97,11 @@ static void costly_draft_begins_paused(void **state)
 }
 
 /* One text at which drafting lost a little does not keep the next from being drafted. */
-static void slight_loss_is_tried_again(void **state)
+TEST(slight_loss_is_tried_again)
 {
     struct sp_drafting_controller first, next;
     struct sp_strbuf text;
 
-    (void)state;
     play(&first, .92); /* 2.8 tokens in 2.94 s */
     text = written(&first);
     assert_true(first_length(&next, &text, false) > 0);
@@ -115,11 +109,10 @@ static void slight_loss_is_tried_again(void **state)
     sp_strbuf_release(&text);
 }
 
-static void few_rounds_are_not_kept(void **state)
+TEST(few_rounds_are_not_kept)
 {
     struct sp_drafting_controller batch;
 
-    (void)state;
     play(&batch, .2);
     assert_true(sp_drafting_controller_json_is_new(&batch));
     sp_drafting_controller_init(&batch, MAX, true);
@@ -127,7 +120,7 @@ static void few_rounds_are_not_kept(void **state)
 }
 
 /* Each member in turn gets a value that cannot be. */
-static void damaged_statistics_are_refused(void **state)
+TEST(damaged_statistics_are_refused)
 {
     static const char *const parts[][2] = {
         {"{\"version\": 1", "{\"version\": 2"},
@@ -147,7 +140,6 @@ static void damaged_statistics_are_refused(void **state)
     struct sp_strbuf text;
     char damaged[4096];
 
-    (void)state;
     play(&first, .2);
     text = written(&first);
     sp_drafting_controller_init(&fresh, MAX, true);
@@ -167,13 +159,12 @@ static void damaged_statistics_are_refused(void **state)
 }
 
 /* A draft that has a prompt to read first must save that time in the answer. */
-static void long_prompt_must_pay(void **state)
+TEST(long_prompt_must_pay)
 {
     struct sp_drafting_controller batch;
     struct sp_draft_length d;
     struct sp_draft_outlook outlook = {.n_unread = 100, .n_expected = 128, .row_seconds = .05};
 
-    (void)state;
     sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, MAX, &outlook), 0); /* no plain step is timed */
@@ -190,15 +181,4 @@ static void long_prompt_must_pay(void **state)
     assert_int_equal(sp_draft_length_choose(&d, MAX, &outlook), 0);
     outlook.n_expected = 800;
     assert_true(sp_draft_length_choose(&d, MAX, &outlook) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_process_knows),      cmocka_unit_test(costly_draft_begins_paused),
-        cmocka_unit_test(few_rounds_are_not_kept), cmocka_unit_test(damaged_statistics_are_refused),
-        cmocka_unit_test(long_prompt_must_pay),    cmocka_unit_test(slight_loss_is_tried_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "convert/create/pairing_record.h"
 #include "format/safetensors.h"
@@ -15,9 +16,6 @@
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,17 +262,15 @@ static void check_formula(const struct handmade_dspark *how)
     scratch_remove();
 }
 
-static void vanilla_formula(void **state)
+TEST(vanilla_formula)
 {
-    (void)state;
     check_formula(&(struct handmade_dspark){
         .markov = "vanilla", .rank = 6, .block_size = 5, .confidence = true});
     check_formula(&(struct handmade_dspark){.markov = "vanilla", .rank = 32, .block_size = 1});
 }
 
-static void gated_formula(void **state)
+TEST(gated_formula)
 {
-    (void)state;
     check_formula(&(struct handmade_dspark){.markov = "gated",
                                             .rank = 7,
                                             .block_size = 6,
@@ -282,9 +278,8 @@ static void gated_formula(void **state)
                                             .confidence_markov = true});
 }
 
-static void rnn_formula(void **state)
+TEST(rnn_formula)
 {
-    (void)state;
     check_formula(&(struct handmade_dspark){.markov = "rnn",
                                             .rank = 10,
                                             .block_size = 9,
@@ -296,7 +291,7 @@ static void rnn_formula(void **state)
 
 /* A trained DFlash draft, read as a DSpark draft without heads, has the same rows and the row of
  * the anchor. */
-static void rows_of_dflash(void **state)
+TEST(rows_of_dflash)
 {
     static const char config[] =
         "{\"architectures\": [\"Qwen3DSparkModel\"], \"model_type\": \"qwen3\", "
@@ -313,7 +308,6 @@ static void rows_of_dflash(void **state)
     size_t size;
     char *weights;
 
-    (void)state;
     scratch_folder();
     weights = scratch_read(TESTDATA "/tiny/dflash/model.safetensors", &size);
     scratch_write("model.safetensors", weights, size);
@@ -365,7 +359,7 @@ static void golden_confidences(void **state)
 
 /* ---- the target's embeddings as a tap ---- */
 
-static void embedding_tap(void **state)
+TEST(embedding_tap)
 {
     static const unsigned taps[] = {SP_TAP_EMBEDDING, 0, SP_TAP_FINAL};
     struct handmade_dspark draft = {.block_size = 2};
@@ -382,7 +376,6 @@ static void embedding_tap(void **state)
     struct sp_err err = {0};
     float row[H];
 
-    (void)state;
     if (sp_decoder_open(&decoder, o.package->target, &o.package->backend, &options, &err))
         fail_msg("%s", err.text);
     sp_decoder_embed(decoder, o.package->target, prompt, N_GIVEN);
@@ -448,7 +441,7 @@ static size_t check_lossless(const char *path, int block, size_t place)
     return accepted;
 }
 
-static void lossless_handmade(void **state)
+TEST(lossless_handmade)
 {
     static const struct handmade_dspark drafts[] = {
         {.block_size = 1},
@@ -457,7 +450,6 @@ static void lossless_handmade(void **state)
         {.markov = "rnn", .rank = 8, .block_size = 6},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
         int block = (int)drafts[i].block_size;
         check_lossless(handmade_file(&varied, &drafts[i], SP_Q8, SP_Q4), block, i);
@@ -486,7 +478,7 @@ static void lossless_oracle(void **state)
 }
 
 /* Coupled sampling with this draft equals undrafted sampling with the same seed. */
-static void sampled(void **state)
+TEST(sampled)
 {
     struct handmade_dspark draft = {.markov = "vanilla",
                                     .rank = 64,
@@ -505,7 +497,6 @@ static void sampled(void **state)
                                  .sampling = &sampling};
     struct sp_err err = {0};
 
-    (void)state;
     for (sampling.seed = 1; sampling.seed <= 3; sampling.seed++) {
         struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
         struct generate_fixture o = open_f32(path);
@@ -536,14 +527,13 @@ static void sampled(void **state)
 
 /* The head and the target both repeat the previous token, so every draft token of a block is
  * accepted. */
-static void always_right(void **state)
+TEST(always_right)
 {
     struct handmade_dspark draft = {
         .markov = "vanilla", .rank = 64, .block_size = 7, .repeats = true};
     struct generate_fixture o =
         open_f32(handmade_file(&steady, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
 
-    (void)state;
     for (int draft_len = 1; draft_len <= 7; draft_len++) {
         size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
         struct sp_result plain = generate_run(o.session, prompt, N_GIVEN, n, PLAIN, true);
@@ -559,7 +549,7 @@ static void always_right(void **state)
 }
 
 /* After a drafted response the draft proposes the same as with fresh caches. */
-static void is_rolled_back(void **state)
+TEST(is_rolled_back)
 {
     struct handmade_dspark draft = {.markov = "rnn", .rank = 8, .block_size = 7};
     struct generate_fixture used =
@@ -572,7 +562,6 @@ static void is_rolled_back(void **state)
     struct sp_err err = {0};
     float *a, *b;
 
-    (void)state;
     memcpy(ids, prompt, sizeof prompt);
     memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
     ids[N_GIVEN + N_TOKENS] = 5;
@@ -599,7 +588,7 @@ static enum sp_dtype type_of(const struct sp_pack *pack, const char *name)
 
 /* Matrices that are read for every draft token are quantized like an output matrix, and no others.
  */
-static void stored_types(void **state)
+TEST(stored_types)
 {
     struct handmade_dspark draft = {
         .markov = "gated", .rank = 32, .block_size = 3, .confidence = true};
@@ -607,7 +596,6 @@ static void stored_types(void **state)
     struct sp_pack *pack = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
     assert_int_equal(type_of(pack, "markov_head.markov_w2.weight"), SP_Q8);
     assert_int_equal(type_of(pack, "lm_head.weight"), SP_Q8);
@@ -618,7 +606,7 @@ static void stored_types(void **state)
     sp_pack_close(pack);
 }
 
-static void pairing_record(void **state)
+TEST(pairing_record)
 {
     static const char want[] =
         "{\"kind\":\"dspark\",\"block_size\":7,\"mask_token_id\":96,\"target_hidden_size\":32,"
@@ -631,7 +619,6 @@ static void pairing_record(void **state)
     size_t size;
     char *text = scratch_read(TESTDATA "/config/dspark_gated.json", &size);
 
-    (void)state;
     assert_int_equal(sp_config_parse(&c, text, size, NULL, &err), SP_OK);
     free(text);
     assert_int_equal(sp_pairing_record_print(&text, &size, &c, 1, 2, &err), SP_OK);
@@ -641,27 +628,6 @@ static void pairing_record(void **state)
     sp_config_release(&c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vanilla_formula),
-        cmocka_unit_test(gated_formula),
-        cmocka_unit_test(rnn_formula),
-        cmocka_unit_test(rows_of_dflash),
-        GOLDEN_CASE(golden_confidences, "dspark_vanilla"),
-        GOLDEN_CASE(golden_confidences, "dspark_gated"),
-        GOLDEN_CASE(golden_confidences, "dspark_rnn"),
-        cmocka_unit_test(embedding_tap),
-        cmocka_unit_test(lossless_handmade),
-        GOLDEN_CASE(lossless_oracle, "dspark_vanilla"),
-        GOLDEN_CASE(lossless_oracle, "dspark_gated"),
-        GOLDEN_CASE(lossless_oracle, "dspark_rnn"),
-        cmocka_unit_test(sampled),
-        cmocka_unit_test(always_right),
-        cmocka_unit_test(is_rolled_back),
-        cmocka_unit_test(stored_types),
-        cmocka_unit_test(pairing_record),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(golden_confidences, "dspark_vanilla", "dspark_gated", "dspark_rnn");
+CASES(lossless_oracle, "dspark_vanilla", "dspark_gated", "dspark_rnn");
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -3,12 +3,10 @@
 #include "format/base/json.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -207,7 +205,7 @@ static void same_bits(void **state)
     }
 }
 
-static void more_texts_than_decoders(void **state)
+TEST(more_texts_than_decoders)
 {
     enum { N = 70 };
     struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 2), many = g;
@@ -217,7 +215,6 @@ static void more_texts_than_decoders(void **state)
     size_t width;
     float *all = embed(&g, 0, g.n, 0, &width), *rows = NULL;
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         texts[i] = g.texts[i % g.n];
     assert_int_equal(sp_package_embed(many.package, &request, &rows, &width, &err), SP_OK);
@@ -277,7 +274,7 @@ static int join_in(void *context, size_t done, size_t total)
 }
 
 /* A short request does not wait for all of a long one, whose embeddings stay the same. */
-static void requests_alternate(void **state)
+TEST(requests_alternate)
 {
     enum { N = 256, LEN = 24 };
     struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 2);
@@ -290,7 +287,6 @@ static void requests_alternate(void **state)
     float *rows = NULL;
     size_t width;
 
-    (void)state;
     for (size_t i = 0; i < LEN; i++)
         ids[i] = (uint32_t)(3 + i);
     for (size_t i = 0; i < N; i++)
@@ -344,7 +340,7 @@ static int stop(void *context, size_t done, size_t total)
     return done > 0;
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 1);
     uint32_t ids[64] = {1, 2, 300};
@@ -354,7 +350,6 @@ static void refusals(void **state)
     uint32_t *encoded = NULL;
     size_t n;
 
-    (void)state;
     check_refusal(&g, &q, SP_E_USAGE, "token ID 300");
     texts[1].n = 0;
     check_refusal(&g, &q, SP_E_USAGE, "text 1 has no tokens");
@@ -377,7 +372,7 @@ static void refusals(void **state)
 }
 
 /* A language model embeds texts if it is told which states to pool. */
-static void language_model(void **state)
+TEST(language_model)
 {
     struct golden g = {.package = open_model(TESTDATA "/tiny/target", SP_DTYPE_NONE, NULL, 1)};
     uint32_t ids[] = {582, 580, 258, 421};
@@ -389,7 +384,6 @@ static void language_model(void **state)
     float *rows = NULL;
     size_t width;
 
-    (void)state;
     sp_package_describe(g.package, &info);
     assert_true(info.generates && info.pooling == SP_POOLING_OF_FILE);
     check_refusal(&g, &q, SP_E_UNSUPPORTED, "not an embedding model");
@@ -425,51 +419,12 @@ static void no_generation(void **state)
     golden_close(&g);
 }
 
-#define CASE(test, name)                                                                           \
-    {                                                                                              \
-#test " " name, test, NULL, NULL, (void *)(uintptr_t)name                                  \
-    }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(equals_sentence_transformers, "qwen3"),
-        CASE(equals_sentence_transformers, "gemma3"),
-        CASE(equals_sentence_transformers, "llama"),
-        CASE(same_bits, "qwen3"),
-        CASE(same_bits, "gemma3"),
-        CASE(same_bits, "llama"),
-        CASE(equals_sentence_transformers, "modernbert"),
-        CASE(equals_sentence_transformers, "eurobert"),
-        CASE(equals_sentence_transformers, "qwen2_bidirectional"),
-        CASE(equals_sentence_transformers, "bert"),
-        CASE(equals_sentence_transformers, "nomic_bert"),
-        CASE(equals_sentence_transformers, "roberta"),
-        CASE(equals_sentence_transformers, "xlm_roberta"),
-        CASE(gguf_equals_sentence_transformers, "qwen3"),
-        CASE(gguf_equals_sentence_transformers, "gemma3"),
-        CASE(gguf_equals_sentence_transformers, "modernbert"),
-        CASE(gguf_equals_sentence_transformers, "eurobert"),
-        CASE(gguf_equals_sentence_transformers, "bert"),
-        CASE(gguf_equals_sentence_transformers, "nomic_bert"),
-        CASE(gguf_equals_sentence_transformers, "roberta"),
-        CASE(gguf_equals_sentence_transformers, "xlm_roberta"),
-        CASE(same_bits, "bert"),
-        CASE(same_bits, "modernbert"),
-        CASE(same_bits, "nomic_bert"),
-        CASE(same_bits, "qwen2_bidirectional"),
-        cmocka_unit_test(more_texts_than_decoders),
-        cmocka_unit_test(requests_alternate),
-        CASE(dimensions, "qwen3"),
-        CASE(dimensions, "llama"),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(language_model),
-        CASE(no_generation, "gemma3"),
-        CASE(no_generation, "llama"),
-        CASE(no_generation, "bert"),
-        CASE(no_generation, "modernbert"),
-        CASE(no_generation, "qwen2_bidirectional"),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(equals_sentence_transformers, "qwen3", "gemma3", "llama", "modernbert", "eurobert",
+      "qwen2_bidirectional", "bert", "nomic_bert", "roberta", "xlm_roberta");
+CASES(same_bits, "qwen3", "gemma3", "llama", "bert", "modernbert", "nomic_bert",
+      "qwen2_bidirectional");
+CASES(gguf_equals_sentence_transformers, "qwen3", "gemma3", "modernbert", "eurobert", "bert",
+      "nomic_bert", "roberta", "xlm_roberta");
+CASES(dimensions, "qwen3", "llama");
+CASES(no_generation, "gemma3", "llama", "bert", "modernbert", "qwen2_bidirectional");
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -7,11 +7,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +46,7 @@ static void assert_near(double a, double b, double tolerance)
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-static void rows_by_hand(void **state)
+TEST(rows_by_hand)
 {
     /* 0.1, 0.2, 0.3, 0.4 against four times 0.25; entropies computed by hand. */
     static const float fourths[4] = {0, 0, 0, 0};
@@ -57,7 +55,6 @@ static void rows_by_hand(void **state)
     double divergence;
     const struct sp_vector *vector = sp_vector_find("scalar");
 
-    (void)state;
     for (size_t i = 0; i < 4; i++)
         tenths[i] = logf((float)i + 1) - 2;
     assert_true(sp_logit_score(&even, vector, fourths, 4, 2));
@@ -72,14 +69,13 @@ static void rows_by_hand(void **state)
     assert_near(divergence, 0.25 * log(0.25 * 0.25 * 0.25 * 0.25 / (0.1 * 0.2 * 0.3 * 0.4)), 1e-7);
 }
 
-static void rows_of_vectors(void **state)
+TEST(rows_of_vectors)
 {
     enum { N = 16, PER_LINE = 2 * N + 8 };
     size_t n_lines;
     uint64_t *numbers = vector_file_read("logit_scores.txt", PER_LINE, &n_lines);
     const struct sp_vector *vector = sp_vector_find("scalar");
 
-    (void)state;
     for (size_t line = 0; line < n_lines; line++) {
         const uint64_t *v = numbers + line * PER_LINE;
         struct sp_logit_score score, reference;
@@ -108,14 +104,13 @@ static void rows_of_vectors(void **state)
     free(numbers);
 }
 
-static void rows_that_are_not_finite(void **state)
+TEST(rows_that_are_not_finite)
 {
     float good[3] = {1, 2, 3}, bad[3] = {1, 2, 3};
     static const float wrong[] = {NAN, INFINITY, -INFINITY};
     struct sp_logit_score score, other;
     double divergence;
 
-    (void)state;
     for (size_t k = 0; k < 3; k++) {
         const struct sp_vector *vector = sp_vector_find("scalar");
         bad[k] = wrong[k];
@@ -169,12 +164,11 @@ static void flatten(double out[N_FIGURES], const struct sp_evaluation *e)
     out[19] = e->prob_change_rms;
 }
 
-static void goldens(void **state)
+TEST(goldens)
 {
     size_t n_lines;
     uint64_t *numbers = vector_file_read("evaluation.txt", 3 + N_FIGURES, &n_lines);
 
-    (void)state;
     assert_int_equal(n_lines, N_PAIRS * N_PROMPTS);
     for (size_t k = 0; k < N_PAIRS; k++) {
         struct sp_json *golden = NULL, *unused = NULL;
@@ -362,18 +356,17 @@ static const char *tiny_pair(enum sp_dtype target)
     return packed_file(TESTDATA "/tiny/Modelfile", target, SP_DTYPE_NONE);
 }
 
-static void windows(void **state)
+TEST(windows)
 {
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
 
-    (void)state;
     check_windows(package, 0);
     sp_package_close(package);
 }
 
 /* The tokens that the post-processor puts in front of a text lead every window and are not scored.
  */
-static void windows_with_a_lead(void **state)
+TEST(windows_with_a_lead)
 {
     struct sp_package *package =
         open_with(variant("lead", plain_template, leading_template), NULL, 0);
@@ -385,7 +378,6 @@ static void windows_with_a_lead(void **state)
     struct sp_evaluation e = SP_EVALUATION_INIT;
     struct sp_err err = {0};
 
-    (void)state;
     assert_true(ids[0] == 1596 && ids[1] == 1597);
     check_windows(package, 2);
     assert_int_equal(sp_package_evaluate(package, &narrow, &e, &err), SP_E_USAGE);
@@ -415,14 +407,13 @@ static void assert_same_draft_eval(const struct sp_draft_eval *a, const struct s
 }
 
 /* The figures depend on the file, the ids and the cache type alone. */
-static void same_figures_with_all_kernels_and_threads(void **state)
+TEST(same_figures_with_all_kernels_and_threads)
 {
     const char *path = tiny_pair(SP_Q4), *exact = tiny_pair(SP_DTYPE_NONE);
     struct sp_evaluation first = SP_EVALUATION_INIT, e = SP_EVALUATION_INIT;
     struct sp_draft_eval first_trial = SP_DRAFT_EVAL_INIT, trial = SP_DRAFT_EVAL_INIT;
     bool any = false;
 
-    (void)state;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         /* Scalar kernels are slow, so one number of threads is tested. */
@@ -458,7 +449,7 @@ static void same_figures_with_all_kernels_and_threads(void **state)
     sp_draft_eval_release(&first_trial);
 }
 
-static void self_comparison_loses_nothing(void **state)
+TEST(self_comparison_loses_nothing)
 {
     struct sp_package *package = open_with(tiny_pair(SP_Q8), NULL, 0);
     struct sp_evaluation_request request = {
@@ -466,7 +457,6 @@ static void self_comparison_loses_nothing(void **state)
     struct sp_evaluation e = SP_EVALUATION_INIT;
     uint32_t *ids = story_ids(package, &request.n);
 
-    (void)state;
     request.ids = ids;
     e = evaluate(package, &request);
     assert_true(e.divergence.mean == 0 && e.divergence_max == 0 && e.divergence.error == 0);
@@ -490,7 +480,7 @@ static void keep_block(void *context, const struct sp_evaluation_block *block)
 }
 
 /* The sums over the first blocks equal those of a text that ends where they end. */
-static void blocks_of_positions(void **state)
+TEST(blocks_of_positions)
 {
     struct sp_package *package = open_with(tiny_pair(SP_Q4), NULL, 0);
     struct sp_package *exact = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
@@ -503,7 +493,6 @@ static void blocks_of_positions(void **state)
     double loss = 0, right = 0, reference_loss = 0, change = 0, divergence = 0, agreement = 0,
            prob_change = 0;
 
-    (void)state;
     request.ids = ids;
     e = evaluate(package, &request);
     assert_int_equal(blocks.n, (size_t)sqrt((double)e.n_scored));
@@ -544,7 +533,7 @@ static int stop_at_once(void *context, size_t done, size_t total)
     return done < total;
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const uint32_t ids[] = {582, 580, 258, 421}, wild[] = {582, 1600};
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0), *other;
@@ -584,7 +573,6 @@ static void refusals(void **state)
          "interrupted"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_err err = {0};
         assert_int_equal(sp_package_evaluate(package, &cases[i].request, &e, &err),
@@ -672,9 +660,8 @@ static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_p
     sp_package_close(package);
 }
 
-static void draft_evals(void **state)
+TEST(draft_evals)
 {
-    (void)state;
     check_draft_eval(TESTDATA "/tiny/Modelfile", 0, 24);
     check_draft_eval(TESTDATA "/tiny/Modelfile", 3, 40);
     check_draft_eval(TESTDATA "/tiny/Modelfile.ar", 0, 12);
@@ -683,12 +670,11 @@ static void draft_evals(void **state)
 
 /* A small language model is read once for each token, with its output matrix, but not its
  * embedding; a block draft once, with the output matrix of its target. */
-static void bytes_that_drafts_read(void **state)
+TEST(bytes_that_drafts_read)
 {
     static const char *const modelfiles[] = {TESTDATA "/tiny/Modelfile.ar",
                                              TESTDATA "/tiny/Modelfile"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_DTYPE_NONE);
         struct sp_package *package = open_with(path, NULL, 0);
@@ -720,7 +706,7 @@ static void bytes_that_drafts_read(void **state)
 
 /* A context shorter than needed, a text shorter than the requested places, and a file without a
  * draft. */
-static void draft_evals_at_limits(void **state)
+TEST(draft_evals_at_limits)
 {
     static const uint32_t ids[] = {582, 580, 258};
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
@@ -735,7 +721,6 @@ static void draft_evals_at_limits(void **state)
     struct sp_draft_eval out = SP_DRAFT_EVAL_INIT;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
     assert_int_equal(sp_session_eval_draft(session, &request, &out, NULL), SP_OK);
     assert_int_equal(out.n_places, 3);
@@ -759,23 +744,4 @@ static int finish(void **state)
     return packed_teardown(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_by_hand),
-        cmocka_unit_test(rows_of_vectors),
-        cmocka_unit_test(rows_that_are_not_finite),
-        cmocka_unit_test(goldens),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(windows_with_a_lead),
-        cmocka_unit_test(same_figures_with_all_kernels_and_threads),
-        cmocka_unit_test(self_comparison_loses_nothing),
-        cmocka_unit_test(blocks_of_positions),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(draft_evals),
-        cmocka_unit_test(bytes_that_drafts_read),
-        cmocka_unit_test(draft_evals_at_limits),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, finish);
-}
+GROUP_FIXTURE(packed_setup, finish);

@@ -4,10 +4,8 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,9 +93,8 @@ static void family_draft(void **state)
 
 /* The folders of testdata/families as drafts of themselves, with prompt passes of several lengths.
  */
-static void families(void **state)
+TEST(families)
 {
-    (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
         struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
         struct sp_result single = SP_RESULT_INIT;
@@ -153,51 +150,13 @@ static void random_draft(void **state)
     check_scalar(path, SP_CACHE_F16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(families),
-        GOLDEN_CASE(family_draft, "glm4_moe"),
-        GOLDEN_CASE(family_draft, "glm4_moe_lite"),
-        GOLDEN_CASE(family_draft, "deepseek_v3"),
-        GOLDEN_CASE(family_draft, "lfm2/dspark"),
-        GOLDEN_CASE(family_draft, "qwen3_next"),
-        GOLDEN_CASE(self_drafted, "gemma2"),
-        GOLDEN_CASE(self_drafted, "gemma3"),
-        GOLDEN_CASE(self_drafted, "gemma4_31b"),
-        GOLDEN_CASE(self_drafted, "gemma4_e2b"),
-        GOLDEN_CASE(self_drafted, "gemma4_moe"),
-        GOLDEN_CASE(self_drafted, "gpt_oss"),
-        GOLDEN_CASE(self_drafted, "llama_gqa_tied"),
-        GOLDEN_CASE(self_drafted, "llama_mha_bias"),
-        GOLDEN_CASE(self_drafted, "ministral3"),
-        GOLDEN_CASE(self_drafted, "mistral_window"),
-        GOLDEN_CASE(self_drafted, "phi3"),
-        GOLDEN_CASE(self_drafted, "phi3_partial"),
-        GOLDEN_CASE(self_drafted, "qwen2_window"),
-        GOLDEN_CASE(self_drafted, "qwen3"),
-        GOLDEN_CASE(self_drafted, "qwen3_5"),
-        GOLDEN_CASE(self_drafted, "qwen3_5_moe"),
-        GOLDEN_CASE(self_drafted, "qwen3_5_tied"),
-        GOLDEN_CASE(self_drafted, "qwen3_moe_sparse"),
-        GOLDEN_CASE(self_drafted, "smollm3"),
-        GOLDEN_CASE(random_draft, "dflash_qwen3"),
-        GOLDEN_CASE(random_draft, "dflash_sliding"),
-        GOLDEN_CASE(random_draft, "dflash_sliding_bidirectional"),
-        GOLDEN_CASE(random_draft, "dflash_gpt_oss"),
-        GOLDEN_CASE(long_prompt, "gemma4_moe"),
-        GOLDEN_CASE(long_prompt, "gpt_oss"),
-        GOLDEN_CASE(long_prompt, "qwen3_5_moe"),
-        GOLDEN_CASE(long_prompt, "qwen3_moe_sparse"),
-        GOLDEN_CASE(random_draft, "dflash_llama_bias"),
-        GOLDEN_CASE(random_draft, "dflash_gemma4"),
-        GOLDEN_CASE(random_draft, "dflash_qwen3_5"),
-        GOLDEN_CASE(random_draft, "dflash2_qwen3"),
-        GOLDEN_CASE(random_draft, "dflash2_scaled"),
-        GOLDEN_CASE(random_draft, "assistant_centroids"),
-        GOLDEN_CASE(random_draft, "assistant_dense"),
-        GOLDEN_CASE(random_draft, "assistant_shared"),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(family_draft, "glm4_moe", "glm4_moe_lite", "deepseek_v3", "lfm2/dspark", "qwen3_next");
+CASES(self_drafted, "gemma2", "gemma3", "gemma4_31b", "gemma4_e2b", "gemma4_moe", "gpt_oss",
+      "llama_gqa_tied", "llama_mha_bias", "ministral3", "mistral_window", "phi3", "phi3_partial",
+      "qwen2_window", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_5_tied", "qwen3_moe_sparse",
+      "smollm3");
+CASES(random_draft, "dflash_qwen3", "dflash_sliding", "dflash_sliding_bidirectional",
+      "dflash_gpt_oss", "dflash_llama_bias", "dflash_gemma4", "dflash_qwen3_5", "dflash2_qwen3",
+      "dflash2_scaled", "assistant_centroids", "assistant_dense", "assistant_shared");
+CASES(long_prompt, "gemma4_moe", "gpt_oss", "qwen3_5_moe", "qwen3_moe_sparse");
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -1,13 +1,10 @@
 /* Bounds the errors of the float (double) functions against the C library's double (long double)
  * ones, over every 997th float or millions of doubles, and checks special values. */
 #include "runtime/vector/fmath.h"
+#include "tests/support/unit_test.h"
 
 #include <float.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 /* Return |got - want| in units in the last place of a float (double) near want. */
 static double ulps_float(float got, double want)
@@ -70,9 +67,8 @@ static const struct float_case float_cases[] = {
     {"softplus", sp_softplusf, softplus, -87, 100, 0.51},
 };
 
-static void test_errors_of_floats(void **state)
+TEST(test_errors_of_floats)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof float_cases / sizeof *float_cases; i++) {
         const struct float_case *c = &float_cases[i];
         double worst = 0;
@@ -87,9 +83,8 @@ static void test_errors_of_floats(void **state)
     }
 }
 
-static void test_gelu_far_below_zero(void **state)
+TEST(test_gelu_far_below_zero)
 {
-    (void)state;
     for (double x = -20; x < 0; x += 1.7e-5) {
         float f = (float)x;
         assert_true(fabs((double)sp_gelu_tanhf(f) - gelu((double)f)) < 0x1p-22);
@@ -103,12 +98,11 @@ static double uniform(uint64_t *seed) /* 0..1 */
     return (double)(*seed >> 11) * 0x1p-53;
 }
 
-static void test_errors_of_doubles(void **state)
+TEST(test_errors_of_doubles)
 {
     uint64_t seed = 1;
     double exp_worst = 0, log_worst = 0, turn_worst = 0;
 
-    (void)state;
     for (size_t i = 0; i < 1000000; i++) {
         double x = uniform(&seed) * 1453 - 744;
         exp_worst = fmax(exp_worst, ulps_double(sp_exp(x), expl((long double)x)));
@@ -125,9 +119,8 @@ static void test_errors_of_doubles(void **state)
     assert_true(exp_worst <= 1 && log_worst <= 1 && turn_worst < 0x1p-52);
 }
 
-static void test_pow(void **state)
+TEST(test_pow)
 {
-    (void)state;
     assert_true(sp_pow(10000, 0) == 1);
     assert_true(fabs(sp_pow(2, 10) - 1024) < 1e-11);
     for (int i = 0; i < 64; i++) {
@@ -137,9 +130,8 @@ static void test_pow(void **state)
 }
 
 /* Every angle of a rotation table is rounded to the nearest float. */
-static void test_angles_round_to_the_nearest_float(void **state)
+TEST(test_angles_round_to_the_nearest_float)
 {
-    (void)state;
     for (size_t pos = 0; pos < 40960; pos += 7) {
         for (int i = 0; i < 64; i += 3) {
             float angle = (float)pos * (float)pow(1e6, -i / 64.0);
@@ -151,9 +143,8 @@ static void test_angles_round_to_the_nearest_float(void **state)
     }
 }
 
-static void test_special_values(void **state)
+TEST(test_special_values)
 {
-    (void)state;
     assert_true(sp_expf(0) == 1 && sp_expf(-0.0f) == 1);
     assert_true(sp_expf(INFINITY) == INFINITY && sp_expf(88.73f) == INFINITY);
     assert_true(sp_expf(-INFINITY) == 0 && sp_expf(-104.0f) == 0);
@@ -172,26 +163,10 @@ static void test_special_values(void **state)
 }
 
 /* architectures reference: gelu(-1), gelu(1), gelu(2), silu(1) to eight places. */
-static void test_known_values(void **state)
+TEST(test_known_values)
 {
-    (void)state;
     assert_true(fabs((double)sp_gelu_tanhf(-1) + 0.15880801) < 2e-8);
     assert_true(fabs((double)sp_gelu_tanhf(1) - 0.84119199) < 1e-7);
     assert_true(fabs((double)sp_gelu_tanhf(2) - 1.95459769) < 2e-7);
     assert_true(fabs((double)sp_siluf(1) - 0.73105858) < 1e-7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors_of_floats),
-        cmocka_unit_test(test_gelu_far_below_zero),
-        cmocka_unit_test(test_errors_of_doubles),
-        cmocka_unit_test(test_pow),
-        cmocka_unit_test(test_angles_round_to_the_nearest_float),
-        cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_known_values),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

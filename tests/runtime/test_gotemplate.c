@@ -2,44 +2,36 @@
  * they are available. */
 #include "runtime/template/go/gotemplate.h"
 #include "tests/support/template_cases.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void renders_like_go(void **state)
+TEST(renders_like_go)
 {
     const struct template_cases what = {.lines = TESTDATA "/templates/go.jsonl",
                                         .variables = TESTDATA "/templates/variables.json",
                                         .language = SP_TEMPLATE_GO};
 
-    (void)state;
     template_cases_check(&what, 200);
 }
 
-static void shared_features(void **state)
+TEST(shared_features)
 {
     const struct template_cases what = {.lines = SHARED "/chat_templates/go_features.jsonl",
                                         .variables = SHARED "/chat_templates/go_features_data.json",
                                         .language = SP_TEMPLATE_GO};
 
-    (void)state;
     template_cases_check(&what, 0);
 }
 
-static void shared_templates(void **state)
+TEST(shared_templates)
 {
     const struct template_cases what = {.lines = SHARED "/chat_templates/go_golden.jsonl",
                                         .folder = SHARED "/chat_templates",
                                         .suffix = ".gotmpl",
                                         .language = SP_TEMPLATE_GO};
 
-    (void)state;
     template_cases_check(&what, 0);
 }
 
@@ -63,7 +55,7 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
     return st;
 }
 
-static void errors_name_line_and_construct(void **state)
+TEST(errors_name_line_and_construct)
 {
     static const struct {
         const char *text, *message;
@@ -83,18 +75,16 @@ static void errors_name_line_and_construct(void **state)
     };
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(message_of(&err, cases[i].text, 1 << 20, 1 << 20), SP_E_INPUT);
         assert_string_equal(err.text, cases[i].message);
     }
 }
 
-static void limits_hold(void **state)
+TEST(limits_hold)
 {
     struct sp_err err;
 
-    (void)state;
     assert_int_equal(message_of(&err, "{{ printf \"%1000000d\" 1 }}{{ printf \"%1000000d\" 1 }}",
                                 1 << 20, 1 << 30),
                      SP_E_INPUT);
@@ -114,7 +104,7 @@ static void limits_hold(void **state)
     assert_non_null(strstr(err.text, "more than 20000 steps of work"));
 }
 
-static void mentions_fields(void **state)
+TEST(mentions_fields)
 {
     static const struct {
         const char *text;
@@ -129,22 +119,10 @@ static void mentions_fields(void **state)
     };
     struct sp_gotemplate *t;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(sp_gotemplate_compile(&t, cases[i].text, strlen(cases[i].text), NULL), 0);
         assert_int_equal(sp_gotemplate_mentions(t, "messages"), cases[i].messages);
         assert_int_equal(sp_gotemplate_mentions(t, "response"), cases[i].response);
         sp_gotemplate_free(t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(renders_like_go), cmocka_unit_test(errors_name_line_and_construct),
-        cmocka_unit_test(limits_hold),     cmocka_unit_test(mentions_fields),
-        cmocka_unit_test(shared_features), cmocka_unit_test(shared_templates),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

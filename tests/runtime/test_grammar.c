@@ -1,10 +1,5 @@
 /* runtime/grammar/grammar.h, grammar_gbnf.c and grammar_matcher.h: characters against the
  * definition of UTF-8, GBNF against llama.cpp's grammars/README.md, and the limits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +7,7 @@
 #include "format/base/unicode.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_matcher.h"
+#include "tests/support/unit_test.h"
 
 struct open_grammar {
     struct sp_grammar *g;
@@ -55,7 +51,7 @@ static bool is_in(uint32_t c, const struct sp_char_range *ranges, size_t n)
 }
 
 /* Tests every character, and every sequence of up to four bytes with the same first byte. */
-static void characters(void **state)
+TEST(characters)
 {
     static const struct sp_char_range sets[][3] = {
         {{0, 0x10FFFF}, {1, 0}, {1, 0}},
@@ -65,7 +61,6 @@ static void characters(void **state)
         {{0x10FFFF, 0x10FFFF}, {0x800, 0x800}, {0x40, 0x40}},
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
         struct open_grammar o = {0};
         uint32_t root;
@@ -101,7 +96,7 @@ static void characters(void **state)
 /* ---- GBNF -------------------------------------------------------------------------------------
  */
 
-static void notation(void **state)
+TEST(notation)
 {
     static const char chess[] =
         "# Specifies chess moves as a list in algebraic notation, using PGN conventions\n"
@@ -150,7 +145,6 @@ static void notation(void **state)
         {empty, "bc", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct open_grammar o = gbnf(all[i].grammar);
         if (accepts(&o, all[i].text, strlen(all[i].text)) != all[i].valid)
@@ -159,7 +153,7 @@ static void notation(void **state)
     }
 }
 
-static void invalid_grammars(void **state)
+TEST(invalid_grammars)
 {
     static const struct {
         const char *text, *sentence;
@@ -192,7 +186,6 @@ static void invalid_grammars(void **state)
         {"\xFF", "the grammar is not valid UTF-8", SP_E_INPUT},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_grammar *g = NULL;
         struct sp_err err = {0};
@@ -207,14 +200,13 @@ static void invalid_grammars(void **state)
  */
 
 /* A loop returns to its own state, whatever was read, so a matcher has few states. */
-static void loops_return_to_their_state(void **state)
+TEST(loops_return_to_their_state)
 {
     struct open_grammar o =
         gbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [0-9]+ | root");
     struct sp_err err = {0};
     uint32_t at = SP_STATE_START, inside;
 
-    (void)state;
     assert_int_equal(sp_grammar_matcher_read(o.a, &at, "[1,2", 4, &err), SP_OK);
     inside = at;
     for (int i = 0; i < 1000; i++)
@@ -234,13 +226,12 @@ static void loops_return_to_their_state(void **state)
     close_grammar(&o);
 }
 
-static void grammar_draft(void **state)
+TEST(grammar_draft)
 {
     struct open_grammar o = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
     static const char *const before[] = {"", "a", "ab", "abc", "abd\xC3", "abc\xC3\xA9"};
     static const int wanted[] = {'a', 'b', -1, 0xC3, 0xA9, -1};
 
-    (void)state;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         uint32_t at = SP_STATE_START;
         struct sp_byte_set bytes;
@@ -255,7 +246,7 @@ static void grammar_draft(void **state)
 }
 
 /* Repetitions are counted, not expanded. Ambiguity is limited, with an error message. */
-static void limits(void **state)
+TEST(limits)
 {
     struct open_grammar many = gbnf("root ::= [a-z]{100000,2000000}");
     struct open_grammar twice =
@@ -266,7 +257,6 @@ static void limits(void **state)
     char text[4096], *at = text;
     uint32_t reached = SP_STATE_START;
 
-    (void)state;
     for (int i = 0; i < 99999; i++)
         assert_int_equal(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err), SP_OK);
     assert_false(sp_grammar_matcher_may_end(many.a, reached));
@@ -286,15 +276,4 @@ static void limits(void **state)
     assert_string_equal(err.text,
                         "the grammar is too ambiguous: it can begin in more than 4096 ways");
     sp_grammar_close(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters),       cmocka_unit_test(notation),
-        cmocka_unit_test(invalid_grammars), cmocka_unit_test(loops_return_to_their_state),
-        cmocka_unit_test(grammar_draft),    cmocka_unit_test(limits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,15 +11,13 @@
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { N_IDS = 600 };
 
@@ -79,13 +77,12 @@ static size_t find_group(const struct sp_group_divergence *d, struct sp_tensor_g
 }
 
 /* The products of rounded matrices read activations of 8 bits, which the oracle does not round. */
-static void test_transformers(void **state)
+TEST(test_transformers)
 {
     enum { KIND, LAYER, DTYPE, NATS, PER_LINE };
     size_t n;
     uint64_t *lines = vector_file_read("group_divergence.txt", PER_LINE, &n);
 
-    (void)state;
     fill_ids(1500);
     for (size_t i = 0; i < n; i++) {
         const uint64_t *line = lines + i * PER_LINE;
@@ -105,11 +102,10 @@ static void test_transformers(void **state)
 }
 
 /* The same numbers for any threads and kernels; and the model is as before afterwards. */
-static void test_threads_and_kernels(void **state)
+TEST(test_threads_and_kernels)
 {
     double first[2] = {-1, -1};
 
-    (void)state;
     fill_ids(1500);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         struct sp_package *package;
@@ -212,7 +208,7 @@ static void check_family(const char *name)
     sp_package_close(package);
 }
 
-static void test_families(void **state)
+TEST(test_families)
 {
     for (const char *const *name = golden_families(); *name; name++) {
         create_setup(state);
@@ -255,7 +251,7 @@ static void assert_same_tensors(const char *path, const char *other)
 
 /* The statistics of long texts are those of the texts without the four windows of 128 tokens around
  * their eighths 1, 3, 5 and 7; those of shorter texts of the whole. */
-static void test_windows_are_not_in_the_statistics(void **state)
+TEST(test_windows_are_not_in_the_statistics)
 {
     enum { FIRST = 3000, SECOND = 1500, CUT = 128 };
     static const size_t places[] = {562, 1687, 2812, 3937};
@@ -264,7 +260,6 @@ static void test_windows_are_not_in_the_statistics(void **state)
     struct sp_package *package = open_model("../experts", SP_F32, NULL, 2);
     size_t n = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < FIRST + SECOND; i++)
         all[i] = (i * i * 7 + 13 * i + i / 128) % 128;
     for (size_t i = 0, k = 0; i < FIRST + SECOND; i++) {
@@ -287,7 +282,7 @@ static void test_windows_are_not_in_the_statistics(void **state)
 }
 
 /* An interrupted measurement continues, and the file is that of one run. */
-static void test_continuing(void **state)
+TEST(test_continuing)
 {
     const char *whole = create_path("whole.bin"), *parts = create_path("parts.bin");
     const char *beside = create_path("parts.bin.sensitivity");
@@ -296,7 +291,6 @@ static void test_continuing(void **state)
     struct sp_err err = {0};
     size_t n_files;
 
-    (void)state;
     fill_ids(1500);
     interrupt_after = -1;
     assert_int_equal(calibrate(package, whole, &made, &err), SP_OK);
@@ -319,7 +313,7 @@ static void test_continuing(void **state)
 }
 
 /* What another request has measured is not used; a foreign file is refused and stays. */
-static void test_files_beside_the_output(void **state)
+TEST(test_files_beside_the_output)
 {
     static const char other[] =
         "{\"measured_with\":\"0123456789abcdef\",\"sensitivity\":[{\"group\":\"embedding\","
@@ -330,7 +324,6 @@ static void test_files_beside_the_output(void **state)
     struct sp_sensitivities s;
     struct sp_err err = {0};
 
-    (void)state;
     fill_ids(1500);
     interrupt_after = -1;
     scratch_write("out.bin.sensitivity", "{}", 2);
@@ -345,18 +338,4 @@ static void test_files_beside_the_output(void **state)
     sp_package_close(package);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_transformers, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_threads_and_kernels, create_setup, create_teardown),
-        cmocka_unit_test(test_families),
-        cmocka_unit_test_setup_teardown(test_continuing, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_files_beside_the_output, create_setup,
-                                        create_teardown),
-        cmocka_unit_test_setup_teardown(test_windows_are_not_in_the_statistics, create_setup,
-                                        create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

@@ -4,13 +4,11 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "format/base/free_memory.h"
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -105,13 +103,12 @@ static void check_file(const char *path)
 
 /* Full attention, sliding windows, latents, gated delta layers, Mamba-2 beside attention, short
  * convolutions. */
-static void same_bits(void **state)
+TEST(same_bits)
 {
     static const char *const families[] = {"cohere2", "deepseek_v3", "falcon_h1", "lfm2"};
     static const struct handmade_options how = {.mixing = 0.4f};
     char folder[512];
 
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
     handmade_qwen3_5(scratch_folder(), &how);
     check_file(
@@ -161,13 +158,12 @@ static struct sp_session *open_session(struct sp_package *package, size_t n_cont
 }
 
 /* The default context is the model's own maximum, and a million positions cost no memory. */
-static void free_of_charge(void **state)
+TEST(free_of_charge)
 {
     struct sp_package *package = open_package(0);
     struct sp_session *session = open_session(package, 0);
     size_t before;
 
-    (void)state;
     assert_int_equal(sp_session_n_context(session), 2048);
     sp_session_close(session);
     package->target->config.max_positions = package->draft->config.max_positions = 1 << 20;
@@ -182,10 +178,9 @@ static void free_of_charge(void **state)
 
 /* Under a limit of the address space the default context is halved until the caches fit and leave
  * space for everything else. Sanitizers reserve more than any limit. */
-static void limited_space(void **state)
+TEST(limited_space)
 {
 #ifdef SP_SANITIZED
-    (void)state;
     skip();
 #else
     struct sp_package *package = open_package(0);
@@ -217,7 +212,7 @@ static void limited_space(void **state)
 
 /* A long answer from caches that grow is that of a context that is laid out at once; the draft's
  * caches grow as well. A new prompt returns the memory. */
-static void long_answer(void **state)
+TEST(long_answer)
 {
     struct sp_package *package = open_package(0);
     struct sp_session *grown = open_session(package, 2048), *small;
@@ -225,7 +220,6 @@ static void long_answer(void **state)
     uint32_t ids[N_SHORT];
     size_t most;
 
-    (void)state;
     ids_of(ids, N_SHORT, package->target->config.n_vocab);
     a = generate_run(grown, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
     most = package->caches->used;
@@ -246,7 +240,7 @@ static void long_answer(void **state)
 
 /* A budget that holds one step of growth: a longer prompt is refused with the numbers before it is
  * read, and an answer ends where the budget does, with the tokens of the whole answer. */
-static void budgets(void **state)
+TEST(budgets)
 {
     struct sp_package *package = open_package(0);
     struct sp_session *session = open_session(package, 0);
@@ -257,7 +251,6 @@ static void budgets(void **state)
     struct sp_err err = {0};
     size_t step;
 
-    (void)state;
     ids_of(ids, N, package->target->config.n_vocab);
     whole = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
     sp_session_close(session);
@@ -313,7 +306,7 @@ static bool clear(void *context)
 
 /* A budget of two packages: what one holds is not left for the other, which frees it. The cleared
  * session gives its answer again. */
-static void shared_budget(void **state)
+TEST(shared_budget)
 {
     struct reclaim reclaim = {.n_calls = 0};
     struct sp_cache_budget_options options = {
@@ -327,7 +320,6 @@ static void shared_budget(void **state)
     struct sp_result a, b, result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_cache_budget_new(&budget, &options, &err), SP_OK);
     for (size_t i = 0; i < 2; i++) {
         packages[i] = open_with(budget);
@@ -363,13 +355,4 @@ static void shared_budget(void **state)
     sp_cache_budget_free(budget);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),     cmocka_unit_test(free_of_charge),
-        cmocka_unit_test(limited_space), cmocka_unit_test(long_answer),
-        cmocka_unit_test(budgets),       cmocka_unit_test(shared_budget),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -7,14 +7,12 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "convert/create/create.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,9 +210,8 @@ static void check_rollback(const char *path, size_t place)
     }
 }
 
-static void rollback_handmade(void **state)
+TEST(rollback_handmade)
 {
-    (void)state;
     check_rollback(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
     check_rollback(handmade_file(&varied, SP_Q8, SP_Q8), 1);
 }
@@ -230,11 +227,10 @@ static void rollback_oracle(void **state)
 }
 
 /* Every family of testdata/families, with any kind of layer. */
-static void rollback_families(void **state)
+TEST(rollback_families)
 {
     size_t place = 0;
 
-    (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
         char folder[400];
         print_message("%s\n", *name);
@@ -298,11 +294,10 @@ static void check_lossless(const char *path, const char *kind, size_t place)
     sp_result_release(&plain);
 }
 
-static void lossless_handmade(void **state)
+TEST(lossless_handmade)
 {
     struct handmade_options no_ffn = varied;
 
-    (void)state;
     check_lossless(handmade_file(&varied, SP_Q8, SP_Q4), "mtp", 0);
     check_lossless(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp", 1);
     no_ffn.no_ffn = true;
@@ -320,21 +315,19 @@ static void lossless_oracle(void **state)
                    strncmp(*state, "mtp", 3) == 0 ? "mtp" : "eagle3", 0);
 }
 
-static void lossless_eagle3(void **state)
+TEST(lossless_eagle3)
 {
-    (void)state;
     check_lossless(eagle3_file(&varied, SP_Q8, SP_Q4), "eagle3", 0);
     check_lossless(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "eagle3", 1);
 }
 
 /* The head repeats the target's input, and the target repeats its last token, so every draft token
  * is accepted. */
-static void always_right(void **state)
+TEST(always_right)
 {
     struct sp_package *package =
         open_package(handmade_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
 
-    (void)state;
     for (int draft_len = 1; draft_len <= 16; draft_len += 3) {
         struct sp_session *session = open_session(package, 0);
         size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
@@ -355,12 +348,11 @@ static void always_right(void **state)
 
 /* An EAGLE-3 draft repeats the token if its vocabulary contains it; otherwise no draft token is
  * accepted. */
-static void eagle3_drafts_within_its_vocabulary(void **state)
+TEST(eagle3_drafts_within_its_vocabulary)
 {
     struct sp_package *package =
         open_package(eagle3_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
 
-    (void)state;
     for (uint32_t last = 40; last <= 41; last++) {
         uint32_t ids[] = {12, 99, last};
         struct sp_session *session = open_session(package, 0);
@@ -424,7 +416,7 @@ static int check_timed_tokens(void *context, size_t which, double verify_seconds
 
 /* Equal tokens would all select the same experts and be cheaper than text, so a benchmark uses
  * different ones. */
-static void timed_tokens_differ(void **state)
+TEST(timed_tokens_differ)
 {
     static const size_t n_rows[] = {4, 16};
     const char *path = handmade_file(&varied, SP_Q4, SP_Q4);
@@ -433,7 +425,6 @@ static void timed_tokens_differ(void **state)
     struct timed_tokens timed_tokens = {.speculator = session->speculator};
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(
         sp_session_benchmark(session, 9, n_rows, 2, 3, check_timed_tokens, &timed_tokens, &err),
         SP_OK);
@@ -444,20 +435,18 @@ static void timed_tokens_differ(void **state)
     sp_package_close(package);
 }
 
-static void drafts_that_read_pairs_catch_up(void **state)
+TEST(drafts_that_read_pairs_catch_up)
 {
-    (void)state;
     check_catching_up(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
     check_catching_up(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
 
 /* After a drafted response the head proposes the same as with a fresh cache. */
-static void head_is_rolled_back(void **state)
+TEST(head_is_rolled_back)
 {
     struct sp_package *package =
         open_package(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
 
-    (void)state;
     for (int draft_len = 0; draft_len <= 16; draft_len += 4) {
         struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
         struct sp_result r = generate_run(used, prompt, N_GIVEN, N_TOKENS, draft_len, true);
@@ -507,14 +496,13 @@ static enum sp_status create(const char *modelfile, struct warning_log *warning_
 
 /* The built-in head becomes the draft and is quantized as one, unless a DRAFT record names another.
  */
-static void head_becomes_draft(void **state)
+TEST(head_becomes_draft)
 {
     struct warning_log warning_log;
     struct sp_create_report plain, quantized;
     struct sp_err err;
     const char *modelfile = handmade_modelfile(&varied, "");
 
-    (void)state;
     assert_int_equal(create(modelfile, &warning_log, SP_DTYPE_NONE, &plain, &err), SP_OK);
     assert_non_null(strstr(warning_log.warnings, "the built-in prediction head becomes the draft"));
     /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 matrices of the MLP */
@@ -526,14 +514,13 @@ static void head_becomes_draft(void **state)
 }
 
 /* Packing the parts of a packed file again gives the same bytes. */
-static void head_from_packed_file(void **state)
+TEST(head_from_packed_file)
 {
     const char *packed = handmade_file(&varied, SP_Q8, SP_Q8);
     const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
     size_t n, m;
     char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
 
-    (void)state;
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
     free(a);
@@ -542,7 +529,7 @@ static void head_from_packed_file(void **state)
 
 /* Packing an EAGLE-3 draft of a packed file again gives the same bytes. t2d is not stored, but must
  * not contradict d2t. */
-static void eagle3_from_packed_file(void **state)
+TEST(eagle3_from_packed_file)
 {
     struct handmade_options odd = varied;
     const char *packed = eagle3_file(&varied, SP_Q8, SP_Q8);
@@ -552,7 +539,6 @@ static void eagle3_from_packed_file(void **state)
     struct warning_log warning_log;
     struct sp_err err;
 
-    (void)state;
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
     free(a);
@@ -564,13 +550,12 @@ static void eagle3_from_packed_file(void **state)
     scratch_remove();
 }
 
-static void draft_record_replaces_head(void **state)
+TEST(draft_record_replaces_head)
 {
     struct warning_log warning_log;
     struct sp_err err;
     char draft[700];
 
-    (void)state;
     snprintf(draft, sizeof draft, "DRAFT %s\n", SHARED "/oracle/targets/qwen3");
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
     assert_int_equal(
@@ -582,11 +567,10 @@ static void draft_record_replaces_head(void **state)
 
 /* A recurrent model as an autoregressive draft: its own target, so that every draft token is
  * accepted, or in q4, so that some are. Its state is rolled back exactly. */
-static void recurrent_draft(void **state)
+TEST(recurrent_draft)
 {
     static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_Q4};
 
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *path =
             packed_file(handmade_modelfile(&varied, "DRAFT .\n"), SP_DTYPE_NONE, types[i]);
@@ -609,7 +593,7 @@ static void recurrent_draft(void **state)
 }
 
 /* A model in mlx's storage format computes the same logits. */
-static void mlx_storage_format(void **state)
+TEST(mlx_storage_format)
 {
     struct handmade_options how = varied;
     const char *path = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
@@ -617,7 +601,6 @@ static void mlx_storage_format(void **state)
     struct sp_session *x, *y;
     struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
 
-    (void)state;
     how.converted = true;
     other = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE);
     b = open_package(other, NULL, 1);
@@ -636,36 +619,7 @@ static void mlx_storage_format(void **state)
     sp_package_close(b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rollback_handmade),
-        cmocka_unit_test(rollback_families),
-        GOLDEN_CASE(rollback_oracle, "qwen3_5"),
-        GOLDEN_CASE(rollback_oracle, "qwen3_5_moe"),
-        GOLDEN_CASE(rollback_oracle, "qwen3_5_tied"),
-        GOLDEN_CASE(rollback_oracle, "gemma3"),
-        cmocka_unit_test(lossless_handmade),
-        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5"),
-        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_moe"),
-        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_wrapped"),
-        cmocka_unit_test(lossless_eagle3),
-        GOLDEN_CASE(lossless_oracle, "eagle3_full_vocab"),
-        GOLDEN_CASE(lossless_oracle, "eagle3_llama"),
-        GOLDEN_CASE(lossless_oracle, "eagle3_midlayer"),
-        GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
-        cmocka_unit_test(eagle3_drafts_within_its_vocabulary),
-        cmocka_unit_test(always_right),
-        cmocka_unit_test(timed_tokens_differ),
-        cmocka_unit_test(drafts_that_read_pairs_catch_up),
-        cmocka_unit_test(head_is_rolled_back),
-        cmocka_unit_test(head_becomes_draft),
-        cmocka_unit_test(head_from_packed_file),
-        cmocka_unit_test(eagle3_from_packed_file),
-        cmocka_unit_test(draft_record_replaces_head),
-        cmocka_unit_test(recurrent_draft),
-        cmocka_unit_test(mlx_storage_format),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(rollback_oracle, "qwen3_5", "qwen3_5_moe", "qwen3_5_tied", "gemma3");
+CASES(lossless_oracle, "mtp_qwen3_5", "mtp_qwen3_5_moe", "mtp_qwen3_5_wrapped", "eagle3_full_vocab",
+      "eagle3_llama", "eagle3_midlayer", "eagle3_qwen3_before");
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -7,14 +7,12 @@
 #include "runtime/session/session.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { N_IDS = 96, VOCAB = 128, HIDDEN = 32, WIDTH = 64, N_EXPERTS = 4, N_LAYERS = 2 };
 
@@ -114,9 +112,8 @@ static void check_experts(size_t n_rows, unsigned n_threads)
     sp_package_close(package);
 }
 
-static void test_experts(void **state)
+TEST(test_experts)
 {
-    (void)state;
     check_experts(N_IDS, 2);
     check_experts(1, 1);
 }
@@ -143,13 +140,12 @@ static void see(void *context, const struct sp_backend *backend, const struct sp
         memcpy(seen->rows + seen->n * HIDDEN, acts->x + t * acts->ld, HIDDEN * sizeof(float));
 }
 
-static void test_output(void **state)
+TEST(test_output)
 {
     static struct seen seen;
     struct sp_package *package = open_experts(2);
     struct sp_decoder *d = open_decoder(package);
 
-    (void)state;
     run(d, package, N_IDS);
     seen = (struct seen){.head = &package->target->head};
     package->backend.observer = (struct sp_input_observer){see, &seen};
@@ -161,12 +157,4 @@ static void test_output(void **state)
     sp_package_close(package);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_experts, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_output, create_setup, create_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(create_setup, create_teardown);

@@ -2,46 +2,38 @@
  * are available. */
 #include "runtime/template/jinja/jinja.h"
 #include "tests/support/template_cases.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void renders_like_jinja2(void **state)
+TEST(renders_like_jinja2)
 {
     const struct template_cases what = {.lines = TESTDATA "/templates/jinja.jsonl",
                                         .variables = TESTDATA "/templates/variables.json",
                                         .language = SP_TEMPLATE_JINJA};
 
-    (void)state;
     template_cases_check(&what, 300);
 }
 
-static void shared_features(void **state)
+TEST(shared_features)
 {
     const struct template_cases what = {.lines = SHARED "/chat_templates/jinja_features.jsonl",
                                         .variables =
                                             SHARED "/chat_templates/jinja_features_ctx.json",
                                         .language = SP_TEMPLATE_JINJA};
 
-    (void)state;
     template_cases_check(&what, 0);
 }
 
-static void shared_templates(void **state)
+TEST(shared_templates)
 {
     const struct template_cases what = {.lines = SHARED "/chat_templates/jinja_golden.jsonl",
                                         .folder = SHARED "/chat_templates",
                                         .suffix = ".jinja",
                                         .language = SP_TEMPLATE_JINJA};
 
-    (void)state;
     template_cases_check(&what, 0);
 }
 
@@ -67,7 +59,7 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
     return st;
 }
 
-static void errors_name_line_and_construct(void **state)
+TEST(errors_name_line_and_construct)
 {
     static const struct {
         const char *text, *message;
@@ -100,7 +92,6 @@ static void errors_name_line_and_construct(void **state)
     };
     struct sp_err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         enum sp_status st = message_of(&err, cases[i].text, 1 << 20, 1 << 20);
 
@@ -109,12 +100,11 @@ static void errors_name_line_and_construct(void **state)
     }
 }
 
-static void limits_hold(void **state)
+TEST(limits_hold)
 {
     struct sp_err err;
     char digits[600];
 
-    (void)state;
     assert_int_equal(message_of(&err, "{{ 'x' * 100000000 }}", 1 << 20, 1 << 30), SP_E_INPUT);
     assert_string_equal(err.text, "template:1: template needs more than 1048576 bytes of memory");
     assert_int_equal(message_of(&err,
@@ -140,7 +130,7 @@ static void limits_hold(void **state)
 }
 
 /* Each step reads many bytes or items, for which it must be charged; 2000 of them are too many. */
-static void reading_is_charged(void **state)
+TEST(reading_is_charged)
 {
     static const char *const steps[] = {
         "s.startswith(s)",
@@ -158,7 +148,6 @@ static void reading_is_charged(void **state)
     struct sp_err err;
     char text[512];
 
-    (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         snprintf(text, sizeof text,
                  "{%% set s = 'a' * 65536 %%}{%% set t = ('b',) * 65536 %%}"
@@ -171,7 +160,7 @@ static void reading_is_charged(void **state)
     }
 }
 
-static void deep_nesting_is_refused(void **state)
+TEST(deep_nesting_is_refused)
 {
     static const struct {
         const char *part, *end;
@@ -180,7 +169,6 @@ static void deep_nesting_is_refused(void **state)
     struct sp_err err;
     char *text = malloc(200000);
 
-    (void)state;
     assert_non_null(text);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char *at = text + sprintf(text, "%s", parts[i].end);
@@ -190,19 +178,4 @@ static void deep_nesting_is_refused(void **state)
         assert_int_equal(message_of(&err, text, 1 << 26, 1 << 30), SP_E_INPUT);
     }
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(renders_like_jinja2),
-        cmocka_unit_test(errors_name_line_and_construct),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(reading_is_charged),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(shared_features),
-        cmocka_unit_test(shared_templates),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

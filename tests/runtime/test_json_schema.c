@@ -3,11 +3,6 @@
  * accepts every allowed text except for the deviations that the header lists, which are counted. A
  * schema that cannot be enforced is refused. Bounds are compared with every number near them, names
  * with every other name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +10,7 @@
 #include "format/base/json.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
 static bool reads(struct sp_grammar_matcher *a, const char *text)
 {
@@ -80,13 +76,12 @@ static void group(const struct sp_json *line, struct suite_counts *suite_counts)
     sp_grammar_close(g);
 }
 
-static void suite(void **state)
+TEST(suite)
 {
     size_t size;
     char *text = read_file(TESTDATA "/grammars/schemas.jsonl", &size), *next = text, *line;
     struct suite_counts suite_counts = {0};
 
-    (void)state;
     assert_non_null(text);
     while ((line = next_line(&next))) {
         struct sp_json *json = NULL;
@@ -106,13 +101,12 @@ static void suite(void **state)
  */
 
 /* Tests every number near the bounds, in tenths, written as JSON and compared as a number. */
-static void bounds(void **state)
+TEST(bounds)
 {
     static const int ends[] = {-1234, -100, -99, -10, -7, -1, 0, 1, 5, 9, 10, 42, 100, 999, 1000};
     enum { N = sizeof ends / sizeof *ends };
     char text[256], number[32];
 
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         for (size_t k = i; k < N; k += 2) {
             for (unsigned kind = 0; kind < 6; kind++) {
@@ -163,7 +157,7 @@ static void check_outcomes(const struct outcome *all, size_t n)
 #define VERDICTS(all) check_outcomes(all, sizeof all / sizeof *all)
 
 /* Bounds with fractions, one-sided bounds, and invalid spellings of numbers. */
-static void numbers(void **state)
+TEST(numbers)
 {
     static const char low[] = "{\"type\":\"number\",\"minimum\":0.5}";
     static const char high[] = "{\"type\":\"number\",\"exclusiveMaximum\":-0.25}";
@@ -202,14 +196,13 @@ static void numbers(void **state)
          true},
     };
 
-    (void)state;
     VERDICTS(all);
 }
 
 /* ---- strings ----------------------------------------------------------------------------------
  */
 
-static void strings(void **state)
+TEST(strings)
 {
     static const char three[] = "{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}";
     static const char quoted[] = "{\"type\":\"string\",\"pattern\":\"^a[\\\"-#\\\\\\\\]+\\n?$\"}";
@@ -261,14 +254,13 @@ static void strings(void **state)
         {others, "{\"\\u0061\":1}", false},
     };
 
-    (void)state;
     VERDICTS(all);
 }
 
 /* ---- arrays, objects, combinations --------------------------------------------------------------
  */
 
-static void structures(void **state)
+TEST(structures)
 {
     static const char pair[] = "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"integer\"},"
                                "{\"type\":\"string\"}],\"items\":false,\"minItems\":1}";
@@ -356,14 +348,13 @@ static void structures(void **state)
         {"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"minimum\":3}", "null", true},
     };
 
-    (void)state;
     VERDICTS(all);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const struct {
         const char *schema;
@@ -411,7 +402,6 @@ static void refusals(void **state)
          "#: no value can match"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_grammar *g = NULL;
         struct sp_err err = {0};
@@ -424,14 +414,13 @@ static void refusals(void **state)
 
 /* A long schema from a client must not take long to compile, so pairwise comparisons are limited.
  */
-static void bounds_of_size(void **state)
+TEST(bounds_of_size)
 {
     enum { ROOM = 1 << 20, MANY = 30000 };
     char *text = malloc(ROOM), *at = text;
     struct sp_grammar *g = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_non_null(text);
     at += sprintf(at, "{\"enum\":[0");
     for (int i = 1; i < MANY; i++)
@@ -451,15 +440,4 @@ static void bounds_of_size(void **state)
     assert_int_equal(sp_grammar_of_schema(&g, text, ROOM, &err), SP_E_UNSUPPORTED);
     assert_string_equal(err.text, "the schema has more than 524288 bytes");
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(suite),          cmocka_unit_test(bounds),     cmocka_unit_test(numbers),
-        cmocka_unit_test(strings),        cmocka_unit_test(structures), cmocka_unit_test(refusals),
-        cmocka_unit_test(bounds_of_size),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

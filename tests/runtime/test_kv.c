@@ -1,12 +1,10 @@
 /* Tests the kv cache: sizes, refusals, the slots of a ring buffer, and digests, which depend on the
  * stored rows alone. */
 #include "runtime/backend/kv.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
 
@@ -31,7 +29,7 @@ static void put(struct sp_kv *kv, size_t pos, float tag)
     sp_kv_put(kv, sp_vector_find("scalar"), pos, 1, k, v, LD);
 }
 
-static void test_slots(void **state)
+TEST(test_slots)
 {
     static const struct {
         size_t n_positions, window, max_rows, want;
@@ -41,7 +39,6 @@ static void test_slots(void **state)
     };
     struct sp_kv kv;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         init(&kv, SP_CACHE_F16, cases[i].n_positions, cases[i].window, cases[i].max_rows);
         assert_int_equal(kv.n_slots, cases[i].want);
@@ -59,12 +56,11 @@ static void test_slots(void **state)
     sp_kv_release(&kv);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     struct sp_kv kv = {0};
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_kv_init(&kv, SP_CACHE_Q8, (struct sp_kv_shape){1, 40, 0}, 256, 0, 1, &err),
                      SP_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "40 dims"));
@@ -85,11 +81,10 @@ static void test_refusals(void **state)
 
 /* A rejected draft token does not change the digest. A ring buffer drops exactly the overwritten
  * positions. */
-static void test_digest(void **state)
+TEST(test_digest)
 {
     struct sp_kv plain, drafted;
 
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         init(&plain, (enum sp_cache_type)type, 4096, 100, 16);
         init(&drafted, (enum sp_cache_type)type, 4096, 100, 16);
@@ -112,12 +107,11 @@ static void test_digest(void **state)
 }
 
 /* Changing a single number of any key or value of either head changes the digest. */
-static void test_digest_covers_every_number(void **state)
+TEST(test_digest_covers_every_number)
 {
     float row[LD] = {0}, other[LD];
     struct sp_kv kv;
 
-    (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         init(&kv, (enum sp_cache_type)type, 256, 0, 1);
         sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
@@ -134,11 +128,10 @@ static void test_digest_covers_every_number(void **state)
 }
 
 /* The digest of the same positions does not depend on their slots in the ring buffer. */
-static void test_digest_ignores_slots(void **state)
+TEST(test_digest_ignores_slots)
 {
     struct sp_kv ring, full;
 
-    (void)state;
     init(&ring, SP_CACHE_F16, 4096, 100, 16);
     init(&full, SP_CACHE_F16, 4096, 0, 16);
     for (size_t pos = 0; pos < 1000; pos++) {
@@ -150,12 +143,11 @@ static void test_digest_ignores_slots(void **state)
     sp_kv_release(&full);
 }
 
-static void test_many_rows_at_once(void **state)
+TEST(test_many_rows_at_once)
 {
     float k[20 * LD], v[20 * LD];
     struct sp_kv one, all;
 
-    (void)state;
     for (size_t i = 0; i < 20 * LD; i++) {
         k[i] = (float)(i % 97) - 48;
         v[i] = (float)(i % 89);
@@ -171,13 +163,12 @@ static void test_many_rows_at_once(void **state)
 }
 
 /* Every block of every head has its own memory, and the blocks of a span are contiguous. */
-static void test_blocks_do_not_overlap(void **state)
+TEST(test_blocks_do_not_overlap)
 {
     enum { HEADS = 3, N_BLOCKS = 3 * SP_SPAN / SP_KV_BLOCK };
     bool taken[HEADS * N_BLOCKS] = {false};
     struct sp_kv kv = {0};
 
-    (void)state;
     assert_int_equal(
         sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
         SP_OK);
@@ -196,19 +187,4 @@ static void test_blocks_do_not_overlap(void **state)
         }
     }
     sp_kv_release(&kv);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_do_not_overlap),
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_digest_covers_every_number),
-        cmocka_unit_test(test_digest_ignores_slots),
-        cmocka_unit_test(test_many_rows_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

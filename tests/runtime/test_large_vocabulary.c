@@ -5,10 +5,8 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -95,12 +93,11 @@ static int count_missing(void *context, size_t row, const float *logits, size_t 
 }
 
 /* A draft's logits, which a caller asks for, are those of all tokens. */
-static void draft_logits_are_whole(void **state)
+TEST(draft_logits_are_whole)
 {
     static const char *const records[] = {"FROM .\n", "FROM .\nDRAFT ./draft\n"};
     static const uint32_t ids[] = {100, 101, 102, 103};
 
-    (void)state;
     for (size_t k = 0; k < sizeof records / sizeof *records; k++) {
         struct sp_session_options options = {.size = sizeof options, .n_context = 200};
         struct generate_fixture g = generate_open(make_file(records[k]), NULL, 2, &options);
@@ -113,32 +110,19 @@ static void draft_logits_are_whole(void **state)
     }
 }
 
-static void built_in_head(void **state)
+TEST(built_in_head)
 {
-    (void)state;
     check("FROM .\n");
 }
 
-static void language_model(void **state)
+TEST(language_model)
 {
-    (void)state;
     check("FROM .\nDRAFT .\n");
 }
 
-static void block(void **state)
+TEST(block)
 {
-    (void)state;
     check("FROM .\nDRAFT ./draft\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_head),
-        cmocka_unit_test(language_model),
-        cmocka_unit_test(block),
-        cmocka_unit_test(draft_logits_are_whole),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

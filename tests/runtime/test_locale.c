@@ -6,12 +6,8 @@
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
 #include "tests/support/template_cases.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +46,7 @@ static void set_comma(void)
     assert_string_equal(text, "0,5");
 }
 
-static void numbers(void **state)
+TEST(numbers)
 {
     const struct sp_parameter *temperature = sp_parameter_find("temperature");
     struct sp_json *json = NULL;
@@ -58,7 +54,6 @@ static void numbers(void **state)
     char *text = NULL;
     double x;
 
-    (void)state;
     set_comma();
     assert_int_equal(sp_json_parse(&json, "[0.5,-2.5e-3]", 13, SP_JSON_STRICT, &err), SP_OK);
     assert_true(sp_json_to_double(sp_json_at(json, 1), &x));
@@ -77,13 +72,12 @@ static void numbers(void **state)
     assert_string_equal(localeconv()->decimal_point, ","); /* the program's locale is unchanged */
 }
 
-static void templates(void **state)
+TEST(templates)
 {
     struct template_cases what = {.lines = TESTDATA "/templates/jinja.jsonl",
                                   .variables = TESTDATA "/templates/variables.json",
                                   .language = SP_TEMPLATE_JINJA};
 
-    (void)state;
     set_comma();
     template_cases_check(&what, 300);
     what = (struct template_cases){.lines = TESTDATA "/templates/go.jsonl",
@@ -105,12 +99,11 @@ static bool accepts(const struct sp_grammar *g, const char *text)
     return end;
 }
 
-static void schemas(void **state)
+TEST(schemas)
 {
     static const char schema[] = "{\"type\":\"number\",\"minimum\":0.25,\"maximum\":1.5}";
     struct sp_grammar *g = NULL;
 
-    (void)state;
     set_comma();
     assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
     assert_true(accepts(g, "0.25"));
@@ -121,12 +114,11 @@ static void schemas(void **state)
 }
 
 /* A packed file has the same bytes: config, pairing, parameters. */
-static void packed_files(void **state)
+TEST(packed_files)
 {
     static const char lines[] = "FROM @/target\nDRAFT @/ar\nPARAMETER temperature 0.75\n";
     const char *modelfile = create_modelfile(lines);
 
-    (void)state;
     setlocale(LC_NUMERIC, "C");
     create_pack(modelfile, create_path("point.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     set_comma();
@@ -135,14 +127,4 @@ static void packed_files(void **state)
     sp_pack_close(create_open(create_path("comma.bin")));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(templates),
-        cmocka_unit_test(schemas),
-        cmocka_unit_test(packed_files),
-    };
-
-    return cmocka_run_group_tests(tests, begin, end);
-}
+GROUP_FIXTURE(begin, end);

@@ -4,10 +4,8 @@
 #include "runtime/session/session.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,16 +158,14 @@ static void check_target(const char *checkpoint, const char *golden, const char 
     close_file(&o);
 }
 
-static void tiny_target(void **state)
+TEST(tiny_target)
 {
-    (void)state;
     check_target(TESTDATA "/tiny/target", TESTDATA "/tiny/golden_target.json",
                  TESTDATA "/tiny/target_logits", SP_DTYPE_NONE);
 }
 
-static void tiny_small_draft(void **state)
+TEST(tiny_small_draft)
 {
-    (void)state;
     check_target(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json", TESTDATA "/tiny/ar_logits",
                  SP_DTYPE_NONE);
 }
@@ -218,9 +214,8 @@ static void check_rows_of_family(const char *path, const char *npy, const uint32
 }
 
 /* The folders of testdata/families. */
-static void families(void **state)
+TEST(families)
 {
-    (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
         char folder[400], golden[512], npy[512];
         struct sp_json *root;
@@ -378,14 +373,13 @@ static void family_draft(void **state)
 }
 
 /* A published Llama checkpoint: the first 16 logits of the last row, and greedy ids. */
-static void tinystories(void **state)
+TEST(tinystories)
 {
     const char *folder = SHARED "/models/real/tinystories-656K";
     struct sp_json *root = golden_json(SHARED "/models/real/tinystories-656K/golden.json");
     struct opened o;
     const struct sp_json *cases;
 
-    (void)state;
     if (root == NULL) skip();
     o = open_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
     cases = sp_json_kind(root) == SP_JSON_ARRAY ? root : sp_json_get(root, "cases");
@@ -414,194 +408,39 @@ static void tinystories(void **state)
     sp_json_free(root);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_target),
-        cmocka_unit_test(tiny_small_draft),
-        cmocka_unit_test(tinystories),
-        cmocka_unit_test(families),
-        GOLDEN_CASE(oracle_target, "gemma2"),
-        GOLDEN_CASE(oracle_target, "gemma3"),
-        GOLDEN_CASE(oracle_target, "gemma3_wrapped"),
-        GOLDEN_CASE(oracle_target, "gemma4_31b"),
-        GOLDEN_CASE(oracle_target, "gemma4_e2b"),
-        GOLDEN_CASE(oracle_target, "gemma4_moe"),
-        GOLDEN_CASE(oracle_target, "gpt_oss"),
-        GOLDEN_CASE(oracle_target, "llama_gqa_tied"),
-        GOLDEN_CASE(oracle_target, "llama_linear_rope"),
-        GOLDEN_CASE(oracle_target, "llama_mha_bias"),
-        GOLDEN_CASE(oracle_target, "ministral3"),
-        GOLDEN_CASE(oracle_target, "mistral_full"),
-        GOLDEN_CASE(oracle_target, "mistral_window"),
-        GOLDEN_CASE(oracle_target, "phi3"),
-        GOLDEN_CASE(oracle_target, "phi3_partial"),
-        GOLDEN_CASE(oracle_target, "qwen2"),
-        GOLDEN_CASE(oracle_target, "qwen2_window"),
-        GOLDEN_CASE(oracle_target, "qwen3"),
-        GOLDEN_CASE(oracle_target, "qwen3_5"),
-        GOLDEN_CASE(oracle_target, "qwen3_5_moe"),
-        GOLDEN_CASE(oracle_target, "qwen3_5_tied"),
-        GOLDEN_CASE(oracle_target, "qwen3_moe"),
-        GOLDEN_CASE(oracle_target, "qwen3_moe_sparse"),
-        GOLDEN_CASE(oracle_target, "qwen3_yarn"),
-        GOLDEN_CASE(oracle_target, "smollm3"),
-        GOLDEN_CASE(oracle_prequantized, "fp8_blocks"),
-        GOLDEN_CASE(oracle_prequantized, "fp8_channel"),
-        GOLDEN_CASE(oracle_prequantized, "fp8_scalar"),
-        GOLDEN_CASE(oracle_prequantized, "fp8_tensor"),
-        GOLDEN_CASE(oracle_prequantized, "int4_group"),
-        GOLDEN_CASE(oracle_prequantized, "int4_group_zero"),
-        GOLDEN_CASE(oracle_prequantized, "int8_channel"),
-        GOLDEN_CASE(oracle_prequantized, "mxfp4"),
-        GOLDEN_CASE(oracle_prequantized, "nvfp4"),
-        GOLDEN_CASE(oracle_source, "autoround_asym"),
-        GOLDEN_CASE(oracle_source, "autoround_low"),
-        GOLDEN_CASE(oracle_source, "autoround_sym"),
-        GOLDEN_CASE(oracle_source, "awq_gemm"),
-        GOLDEN_CASE(oracle_source, "awq_gemm_bias"),
-        GOLDEN_CASE(oracle_source, "awq_gemm_row"),
-        GOLDEN_CASE(oracle_source, "awq_gemv"),
-        GOLDEN_CASE(oracle_source, "awq_gemv_wide"),
-        GOLDEN_CASE(oracle_source, "awq_moe"),
-        GOLDEN_CASE(oracle_source, "bnb_fp4"),
-        GOLDEN_CASE(oracle_source, "bnb_int8"),
-        GOLDEN_CASE(oracle_source, "bnb_nf4"),
-        GOLDEN_CASE(oracle_source, "bnb_nf4_nested"),
-        GOLDEN_CASE(oracle_source, "ct_fp8_block"),
-        GOLDEN_CASE(oracle_source, "ct_int4_actorder"),
-        GOLDEN_CASE(oracle_source, "ct_int4_channel"),
-        GOLDEN_CASE(oracle_source, "ct_int8_packed"),
-        GOLDEN_CASE(oracle_source, "ct_mxfp4"),
-        GOLDEN_CASE(oracle_source, "fp8_kv_b"),
-        GOLDEN_CASE(oracle_source, "gptq_2"),
-        GOLDEN_CASE(oracle_source, "gptq_3"),
-        GOLDEN_CASE(oracle_source, "gptq_4"),
-        GOLDEN_CASE(oracle_source, "gptq_4_asym"),
-        GOLDEN_CASE(oracle_source, "gptq_4_desc_act"),
-        GOLDEN_CASE(oracle_source, "gptq_8"),
-        GOLDEN_CASE(oracle_source, "gptq_dynamic_head"),
-        GOLDEN_CASE(oracle_source, "gptq_moe"),
-        GOLDEN_CASE(oracle_source, "gptq_no_g_idx"),
-        GOLDEN_CASE(oracle_source, "gptq_v2"),
-        GOLDEN_CASE(oracle_source, "mlx_affine2_f32"),
-        GOLDEN_CASE(oracle_source, "mlx_affine3"),
-        GOLDEN_CASE(oracle_source, "mlx_affine4"),
-        GOLDEN_CASE(oracle_source, "mlx_affine5"),
-        GOLDEN_CASE(oracle_source, "mlx_affine6"),
-        GOLDEN_CASE(oracle_source, "mlx_affine8_tied"),
-        GOLDEN_CASE(oracle_source, "mlx_deepseek_v3"),
-        GOLDEN_CASE(oracle_source, "mlx_gemma3"),
-        GOLDEN_CASE(oracle_source, "mlx_mixtral"),
-        GOLDEN_CASE(oracle_source, "mlx_mxfp4"),
-        GOLDEN_CASE(oracle_source, "mlx_mxfp8"),
-        GOLDEN_CASE(oracle_source, "mlx_nvfp4"),
-        GOLDEN_CASE(oracle_source, "mlx_overrides"),
-        GOLDEN_CASE(oracle_source, "mlx_qwen3_5"),
-        GOLDEN_CASE(oracle_source, "mlx_qwen3_moe"),
-        GOLDEN_CASE(oracle_source, "mlx_recipe"),
-        GOLDEN_CASE(oracle_gguf, "gguf_bf16"),
-        GOLDEN_CASE(oracle_gguf, "gguf_f16"),
-        GOLDEN_CASE(oracle_gguf, "gguf_iq4_nl"),
-        GOLDEN_CASE(oracle_gguf, "gguf_iq4_xs"),
-        GOLDEN_CASE(oracle_gguf, "gguf_moe"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q2_k"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q3_k"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q4_0"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q4_1"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q4_k"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q5_0"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q5_1"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q5_k"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q6_k"),
-        GOLDEN_CASE(oracle_gguf, "gguf_q8_0"),
-        GOLDEN_CASE(oracle_gguf, "gguf_split"),
-        GOLDEN_CASE(oracle_gguf, "gguf_spm"),
-        GOLDEN_CASE(converted_gguf, "mixtral"),
-        GOLDEN_CASE(converted_gguf, "olmo2"),
-        GOLDEN_CASE(converted_gguf, "granite"),
-        GOLDEN_CASE(converted_gguf, "gemma"),
-        GOLDEN_CASE(converted_gguf, "olmoe"),
-        GOLDEN_CASE(converted_gguf, "ernie4_5"),
-        GOLDEN_CASE(converted_gguf, "exaone4"),
-        GOLDEN_CASE(converted_gguf, "exaone4_full"),
-        GOLDEN_CASE(converted_gguf, "arcee"),
-        GOLDEN_CASE(converted_gguf, "glm4"),
-        GOLDEN_CASE(converted_gguf, "seed_oss"),
-        GOLDEN_CASE(converted_gguf, "granitemoe"),
-        GOLDEN_CASE(converted_gguf, "glm4_moe"),
-        GOLDEN_CASE(converted_gguf, "olmo3"),
-        GOLDEN_CASE(converted_gguf, "qwen3_next"),
-        GOLDEN_CASE(converted_gguf, "qwen3_5_experts"),
-        GOLDEN_CASE(converted_gguf, "gemma4_shared"),
-        GOLDEN_CASE(converted_gguf, "deepseek_v2"),
-        GOLDEN_CASE(converted_gguf, "youtu"),
-        GOLDEN_CASE(converted_gguf, "lfm2"),
-        GOLDEN_CASE(converted_gguf, "mamba2"),
-        GOLDEN_CASE(converted_gguf, "granitemoeshared"),
-        GOLDEN_CASE(converted_gguf, "granite4_h"),
-        GOLDEN_CASE(converted_gguf, "falcon_h1_head"),
-        GOLDEN_CASE(converted_gguf, "nemotron_h_even"),
-        GOLDEN_CASE(converted_gguf, "ministral3_small"),
-        GOLDEN_CASE(converted_gguf, "hunyuan_unscaled"),
-        GOLDEN_CASE(converted_gguf, "deepseek_v2_joined"),
-        GOLDEN_CASE(converted_gguf, "apertus"),
-        GOLDEN_CASE(converted_gguf, "jais2"),
-        GOLDEN_CASE(converted_gguf, "nemotron_bias"),
-        GOLDEN_CASE(converted_gguf, "olmo"),
-        GOLDEN_CASE(converted_gguf, "olmo_unclipped"),
-        GOLDEN_CASE(converted_gguf, "stablelm"),
-        GOLDEN_CASE(converted_gguf, "stablelm_parallel"),
-        GOLDEN_CASE(converted_gguf, "starcoder2"),
-        GOLDEN_CASE(converted_gguf, "hunyuan_moe_unscaled"),
-        GOLDEN_CASE(converted_gguf, "mellum_sparse"),
-        GOLDEN_CASE(converted_gguf, "granite_swa_nope"),
-        GOLDEN_CASE(converted_gguf, "granitemoe_swa"),
-        GOLDEN_CASE(converted_gguf, "cohere2"),
-        GOLDEN_CASE(converted_gguf, "cohere2_moe"),
-        GOLDEN_CASE(converted_gguf, "cohere_qk_norm"),
-        GOLDEN_CASE(converted_gguf, "ernie4_5_moe"),
-        GOLDEN_CASE(converted_gguf, "exaone_moe"),
-        GOLDEN_CASE(converted_gguf, "gpt_oss"),
-        GOLDEN_CASE(converted_gguf, "phi3_partial"),
-        GOLDEN_CASE(converted_gguf, "smollm3"),
-        GOLDEN_CASE(speculators_draft, "anchored"),
-        GOLDEN_CASE(speculators_draft, "pruned"),
-        GOLDEN_CASE(speculators_draft, "dflash2"),
-        GOLDEN_CASE(speculators_draft, "dflash2_anchored"),
-        GOLDEN_CASE(speculators_draft, "dspark"),
-        GOLDEN_CASE(speculators_draft, "dspark_anchored"),
-        GOLDEN_CASE(speculators_draft, "peagle"),
-        GOLDEN_CASE(speculators_draft, "peagle_sliding"),
-        GOLDEN_CASE(family_draft, "qwen3_next"),
-        GOLDEN_CASE(family_draft, "glm4_moe"),
-        GOLDEN_CASE(family_draft, "glm4_moe_lite"),
-        GOLDEN_CASE(family_draft, "deepseek_v3"),
-        GOLDEN_CASE(family_draft, "lfm2/dspark"),
-        GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
-        GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
-        GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),
-        GOLDEN_CASE(oracle_draft, "dflash_qwen3"),
-        GOLDEN_CASE(oracle_draft, "dflash_qwen3_5"),
-        GOLDEN_CASE(oracle_draft, "dflash_qwen3_moe"),
-        GOLDEN_CASE(oracle_draft, "dflash_sliding"),
-        GOLDEN_CASE(oracle_draft, "dflash_sliding_bidirectional"),
-        GOLDEN_CASE(oracle_draft, "dflash2_qwen3"),
-        GOLDEN_CASE(oracle_draft, "dflash2_scaled"),
-        GOLDEN_CASE(oracle_draft, "dspark_gated"),
-        GOLDEN_CASE(oracle_draft, "dspark_rnn"),
-        GOLDEN_CASE(oracle_draft, "dspark_vanilla"),
-        GOLDEN_CASE(oracle_draft, "assistant_centroids"),
-        GOLDEN_CASE(oracle_draft, "assistant_dense"),
-        GOLDEN_CASE(oracle_draft, "assistant_shared"),
-        GOLDEN_CASE(oracle_draft, "eagle3_full_vocab"),
-        GOLDEN_CASE(oracle_draft, "eagle3_llama"),
-        GOLDEN_CASE(oracle_draft, "eagle3_midlayer"),
-        GOLDEN_CASE(oracle_draft, "eagle3_qwen3_before"),
-        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5"),
-        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_moe"),
-        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_wrapped"),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(oracle_target, "gemma2", "gemma3", "gemma3_wrapped", "gemma4_31b", "gemma4_e2b", "gemma4_moe",
+      "gpt_oss", "llama_gqa_tied", "llama_linear_rope", "llama_mha_bias", "ministral3",
+      "mistral_full", "mistral_window", "phi3", "phi3_partial", "qwen2", "qwen2_window", "qwen3",
+      "qwen3_5", "qwen3_5_moe", "qwen3_5_tied", "qwen3_moe", "qwen3_moe_sparse", "qwen3_yarn",
+      "smollm3");
+CASES(oracle_prequantized, "fp8_blocks", "fp8_channel", "fp8_scalar", "fp8_tensor", "int4_group",
+      "int4_group_zero", "int8_channel", "mxfp4", "nvfp4");
+CASES(oracle_source, "autoround_asym", "autoround_low", "autoround_sym", "awq_gemm",
+      "awq_gemm_bias", "awq_gemm_row", "awq_gemv", "awq_gemv_wide", "awq_moe", "bnb_fp4",
+      "bnb_int8", "bnb_nf4", "bnb_nf4_nested", "ct_fp8_block", "ct_int4_actorder",
+      "ct_int4_channel", "ct_int8_packed", "ct_mxfp4", "fp8_kv_b", "gptq_2", "gptq_3", "gptq_4",
+      "gptq_4_asym", "gptq_4_desc_act", "gptq_8", "gptq_dynamic_head", "gptq_moe", "gptq_no_g_idx",
+      "gptq_v2", "mlx_affine2_f32", "mlx_affine3", "mlx_affine4", "mlx_affine5", "mlx_affine6",
+      "mlx_affine8_tied", "mlx_deepseek_v3", "mlx_gemma3", "mlx_mixtral", "mlx_mxfp4", "mlx_mxfp8",
+      "mlx_nvfp4", "mlx_overrides", "mlx_qwen3_5", "mlx_qwen3_moe", "mlx_recipe");
+CASES(oracle_gguf, "gguf_bf16", "gguf_f16", "gguf_iq4_nl", "gguf_iq4_xs", "gguf_moe", "gguf_q2_k",
+      "gguf_q3_k", "gguf_q4_0", "gguf_q4_1", "gguf_q4_k", "gguf_q5_0", "gguf_q5_1", "gguf_q5_k",
+      "gguf_q6_k", "gguf_q8_0", "gguf_split", "gguf_spm");
+CASES(converted_gguf, "mixtral", "olmo2", "granite", "gemma", "olmoe", "ernie4_5", "exaone4",
+      "exaone4_full", "arcee", "glm4", "seed_oss", "granitemoe", "glm4_moe", "olmo3", "qwen3_next",
+      "qwen3_5_experts", "gemma4_shared", "deepseek_v2", "youtu", "lfm2", "mamba2",
+      "granitemoeshared", "granite4_h", "falcon_h1_head", "nemotron_h_even", "ministral3_small",
+      "hunyuan_unscaled", "deepseek_v2_joined", "apertus", "jais2", "nemotron_bias", "olmo",
+      "olmo_unclipped", "stablelm", "stablelm_parallel", "starcoder2", "hunyuan_moe_unscaled",
+      "mellum_sparse", "granite_swa_nope", "granitemoe_swa", "cohere2", "cohere2_moe",
+      "cohere_qk_norm", "ernie4_5_moe", "exaone_moe", "gpt_oss", "phi3_partial", "smollm3");
+CASES(speculators_draft, "anchored", "pruned", "dflash2", "dflash2_anchored", "dspark",
+      "dspark_anchored", "peagle", "peagle_sliding");
+CASES(family_draft, "qwen3_next", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "lfm2/dspark");
+CASES(oracle_draft, "dflash_default_taps", "dflash_gpt_oss", "dflash_llama_bias", "dflash_qwen3",
+      "dflash_qwen3_5", "dflash_qwen3_moe", "dflash_sliding", "dflash_sliding_bidirectional",
+      "dflash2_qwen3", "dflash2_scaled", "dspark_gated", "dspark_rnn", "dspark_vanilla",
+      "assistant_centroids", "assistant_dense", "assistant_shared", "eagle3_full_vocab",
+      "eagle3_llama", "eagle3_midlayer", "eagle3_qwen3_before", "mtp_qwen3_5", "mtp_qwen3_5_moe",
+      "mtp_qwen3_5_wrapped");
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -8,10 +8,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/stored_tensor.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,9 +77,8 @@ static void assert_plan(const char *folder, const struct kept *want)
     sp_source_release(&source);
 }
 
-static void same_values_as_f32(void **state)
+TEST(same_values_as_f32)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         struct sp_source floats, own;
         char folder[400], golden[512];
@@ -116,12 +113,11 @@ static void keep_note(void *context, const char *sentence)
 }
 
 /* Codes of few bits become q8 by default, and a request for q4 is followed by a warning. */
-static void few_bits(void **state)
+TEST(few_bits)
 {
     struct sp_create_options options = {.dry_run = true, .target_type = SP_Q4, .n_threads = 1};
     char note[400] = "";
 
-    (void)state;
     for (size_t i = 0; i < sizeof rounded / sizeof rounded[0]; i++) {
         char folder[400], golden[512];
         snprintf(folder, sizeof folder, SHARED "/oracle/prequantized/%s", rounded[i].name);
@@ -136,10 +132,4 @@ static void few_bits(void **state)
     assert_non_null(strstr(note, "have codes of 4 bits already, and q4 rounds them a second time"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_values_as_f32),
-                                       cmocka_unit_test(few_bits)};
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

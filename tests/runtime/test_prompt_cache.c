@@ -6,16 +6,12 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include "format/base/bytes.h"
 #include "format/base/hash.h"
 #include "runtime/session/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,9 +163,8 @@ static void check_accepted_drafts(const char *path, const struct sp_session_opti
     generate_close(&reader);
 }
 
-static void families(void **state)
+TEST(families)
 {
-    (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
         char folder[400];
         snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
@@ -178,12 +173,11 @@ static void families(void **state)
     }
 }
 
-static void tiny_drafts(void **state)
+TEST(tiny_drafts)
 {
     static const char *const modelfiles[] = {TESTDATA "/tiny/Modelfile",
                                              TESTDATA "/tiny/Modelfile.ar"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof modelfiles / sizeof *modelfiles; i++) {
         const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_Q8);
         check(path);
@@ -193,12 +187,11 @@ static void tiny_drafts(void **state)
     }
 }
 
-static void speculators(void **state)
+TEST(speculators)
 {
     static const char *const drafts[] = {"anchored", "dflash2", "dspark", "peagle",
                                          "peagle_sliding"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
         char folder[400];
         snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[i]);
@@ -208,7 +201,7 @@ static void speculators(void **state)
 }
 
 /* A recurrent model with its built-in head, with an EAGLE-3 draft, and with n-gram drafting. */
-static void heads(void **state)
+TEST(heads)
 {
     static const struct handmade_options how = {.mixing = 0.01f, .copies = true};
     static const struct sp_session_options by_lookup = {
@@ -216,7 +209,6 @@ static void heads(void **state)
     char folder[512];
     const char *path;
 
-    (void)state;
     handmade_qwen3_5(scratch_folder(), &how);
     path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
     check(path);
@@ -231,11 +223,10 @@ static void heads(void **state)
     scratch_remove();
 }
 
-static void assistants(void **state)
+TEST(assistants)
 {
     static const char modelfile[] = SHARED "/oracle/drafts/assistant_shared/Modelfile";
 
-    (void)state;
     if (!golden_exists(modelfile)) skip();
     check(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
@@ -274,7 +265,7 @@ static void check_refused(const char *path, const struct sp_session_options *opt
     generate_close(&g);
 }
 
-static void mismatched_caches_are_refused(void **state)
+TEST(mismatched_caches_are_refused)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *other = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), *cache;
@@ -286,7 +277,6 @@ static void mismatched_caches_are_refused(void **state)
                                           .cache = SP_CACHE_Q8},
                                     narrow = {.size = sizeof narrow, .n_context = 64};
 
-    (void)state;
     cache = save_first_prompt(path, &default_options);
     check_refused(other, &default_options, cache, SP_E_INPUT, "another packed file");
     check_refused(path, &q8, cache, SP_E_INPUT, "another type (--kv-type)");
@@ -299,7 +289,7 @@ static void mismatched_caches_are_refused(void **state)
 }
 
 /* A session without drafting ignores the draft's caches in the file. */
-static void undrafted_sessions_load_any_cache(void **state)
+TEST(undrafted_sessions_load_any_cache)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *cache = save_first_prompt(path, &default_options);
@@ -309,7 +299,6 @@ static void undrafted_sessions_load_any_cache(void **state)
     struct prompts p = prompts_for(&g);
     struct sp_result r = SP_RESULT_INIT;
 
-    (void)state;
     load(g.session, cache);
     r = generate_run(g.session, p.next, N_NEXT, 4, PLAIN, true);
     assert_int_equal(r.n_reused, N_COMMON);
@@ -318,13 +307,12 @@ static void undrafted_sessions_load_any_cache(void **state)
 }
 
 /* Saving overwrites prompt caches only. */
-static void other_files_are_kept(void **state)
+TEST(other_files_are_kept)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct generate_fixture g = generate_open(path, NULL, 1, &default_options);
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_session_save(g.session, path, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "is not a prompt cache"));
     generate_close(&g);
@@ -347,14 +335,13 @@ static void write_cache(const char *path, const uint8_t *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
-static void damage_is_detected(void **state)
+TEST(damage_is_detected)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *cache = save_first_prompt(path, &default_options);
     size_t size;
     uint8_t *bytes = read_cache(cache, &size);
 
-    (void)state;
     for (size_t i = 0; i < 12; i++) {
         size_t at = 40 + (size - 41) * i / 11;
         bytes[at] ^= 4;
@@ -397,13 +384,12 @@ static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_
 }
 
 /* Changes every number that may be a size, and writes random bytes anywhere. */
-static void corrupted_caches_are_refused_or_usable(void **state)
+TEST(corrupted_caches_are_refused_or_usable)
 {
     static const char *const drafts[] = {"anchored", "peagle"};
     static const uint64_t numbers[] = {0, 1, 2, 99, 101, 200, 1ull << 40, UINT64_MAX};
     uint32_t noise = 1;
 
-    (void)state;
     for (size_t k = 0; k < sizeof drafts / sizeof *drafts; k++) {
         char folder[400];
         const char *path, *cache;
@@ -453,7 +439,7 @@ static int save_prompt(void *context, size_t n_reused)
 
 /* A cache saved in the callback after prompt processing does not change the response, and contains
  * the prompt without the response. */
-static void saved_in_the_callback(void **state)
+TEST(saved_in_the_callback)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct generate_fixture writer = generate_open(path, NULL, 2, &default_options);
@@ -472,7 +458,6 @@ static void saved_in_the_callback(void **state)
                                  .prompt_read = save_prompt};
     struct sp_result r = SP_RESULT_INIT;
 
-    (void)state;
     generate_close(&reader);
     assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_OK);
     assert_int_equal(saving.n_calls, 1);
@@ -502,21 +487,4 @@ static void saved_in_the_callback(void **state)
     generate_close(&writer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(families),
-        cmocka_unit_test(saved_in_the_callback),
-        cmocka_unit_test(tiny_drafts),
-        cmocka_unit_test(speculators),
-        cmocka_unit_test(heads),
-        cmocka_unit_test(assistants),
-        cmocka_unit_test(mismatched_caches_are_refused),
-        cmocka_unit_test(undrafted_sessions_load_any_cache),
-        cmocka_unit_test(other_files_are_kept),
-        cmocka_unit_test(damage_is_detected),
-        cmocka_unit_test(corrupted_caches_are_refused_or_usable),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -9,12 +9,8 @@
 #include "runtime/session/session.h"
 #include "runtime/speculate/draft_length.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +102,7 @@ static pid_t find_rank(void)
     return pid;
 }
 
-static void lost_rank_ends_generation(void **state)
+TEST(lost_rank_ends_generation)
 {
     uint32_t want[N_IDS], got[N_IDS];
     char lost[256] = "";
@@ -116,7 +112,6 @@ static void lost_rank_ends_generation(void **state)
     struct sp_err err = {0};
     pid_t rank = find_rank();
 
-    (void)state;
     assert_int_equal(generate_in(alone, want, NULL), SP_OK);
     assert_int_equal(generate_in(session, got, NULL), SP_OK);
     assert_memory_equal(got, want, sizeof want);
@@ -170,7 +165,7 @@ static struct sp_package_info exchange_of(const char *model, const struct sp_req
 
 /* The second rank has half of the 128 logits of a row. It sends 64 bytes with the largest of them,
  * and all 256 bytes if the row is needed. */
-static void largest_logit_is_sent_instead_of_rows(void **state)
+TEST(largest_logit_is_sent_instead_of_rows)
 {
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_request request = {.size = sizeof request,
@@ -181,7 +176,6 @@ static void largest_logit_is_sent_instead_of_rows(void **state)
                                  .ignore_eos = true};
     struct sp_package_info plain = exchange_of(heads, &request), other;
 
-    (void)state;
     request.sampling = &sampling; /* temperature 0 */
     other = exchange_of(heads, &request);
     assert_int_equal(other.rank_received, plain.rank_received);
@@ -196,7 +190,7 @@ static void largest_logit_is_sent_instead_of_rows(void **state)
 }
 
 /* Where a grammar does not allow the largest logit, the row follows: 800 of 1600 logits. */
-static void row_follows_if_a_grammar_needs_it(void **state)
+TEST(row_follows_if_a_grammar_needs_it)
 {
     static const char text[] = "root ::= [b-x]{400}";
     struct sp_request request = {.size = sizeof request,
@@ -209,7 +203,6 @@ static void row_follows_if_a_grammar_needs_it(void **state)
     struct sp_grammar *grammar;
     uint64_t n_rows;
 
-    (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&grammar, text, sizeof text - 1, NULL), SP_OK);
     request.ignore_eos = false;
     request.grammar = grammar;
@@ -221,7 +214,7 @@ static void row_follows_if_a_grammar_needs_it(void **state)
 }
 
 /* Greedy draft tokens need no rows either, and are those of one process: as many are accepted. */
-static void drafts_are_those_of_one_process(void **state)
+TEST(drafts_are_those_of_one_process)
 {
     static const char *const drafts[] = {TESTDATA "/tiny/ar", TESTDATA "/tiny/dflash"};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
@@ -232,7 +225,6 @@ static void drafts_are_those_of_one_process(void **state)
                                  .draft_len = 3,
                                  .ignore_eos = true};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct sp_package_info info, rows;
         request.sampling = NULL;
@@ -290,13 +282,12 @@ static void check_row(const struct sp_session *session, size_t t, const struct s
 }
 
 /* A row of 1600 logits has two blocks: the first of three ranks has none, the others have one. */
-static void probability_has_the_bits_of_one_process(void **state)
+TEST(probability_has_the_bits_of_one_process)
 {
     char lost[256] = "";
     struct sp_package *one = open_pair(tiny, NULL, 1, lost);
     struct sp_session *alone = open_session(one);
 
-    (void)state;
     run_story(alone, SP_LOGITS_ROWS);
     for (unsigned n_ranks = 2; n_ranks <= 3; n_ranks++) {
         struct sp_package *package = open_pair(tiny, NULL, n_ranks, lost);
@@ -394,11 +385,10 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
 
 /* Drafts that score a part of the vocabulary, correct their logits or choose among candidates: the
  * same tokens, probabilities and rows, without sending rows that nobody reads. */
-static void no_draft_needs_rows(void **state)
+TEST(no_draft_needs_rows)
 {
     static const char *const names[] = {"pruned", "dflash2", "dspark", "dspark_anchored", "peagle"};
     static const char target[] = TESTDATA "/speculators/target";
-    (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char draft[256];
@@ -486,7 +476,7 @@ static size_t private_memory(pid_t pid)
 }
 
 /* Five heads over three ranks: the last one has one, and its memory grows by one fifth. */
-static void rank_stores_its_heads(void **state)
+TEST(rank_stores_its_heads)
 {
     const char *path = packed_path("large");
     struct sp_backend one, three;
@@ -495,7 +485,6 @@ static void rank_stores_its_heads(void **state)
     bool is_seen; /* the memory of the rank: sanitizers have memory of their own */
     pid_t rank;
 
-    (void)state;
     open_backend(&three, 3);
     rank = find_rank();
     is_seen = rank && !IS_SANITIZED;
@@ -525,7 +514,7 @@ static void rank_stores_its_heads(void **state)
 }
 
 /* A session whose passes do not fit in a message is refused when it is opened. */
-static void large_passes_are_refused(void **state)
+TEST(large_passes_are_refused)
 {
     struct sp_kv_options options = {.type = SP_CACHE_F32,
                                     .shape = {2, 64, 64},
@@ -537,7 +526,6 @@ static void large_passes_are_refused(void **state)
     struct sp_err err = {0};
     struct sp_kv kv;
 
-    (void)state;
     open_backend(&two, 2);
     two.ranks->transport->max_size = 1 << 20;
     assert_int_equal(sp_remote_cache_init(&kv, &two, &options, &err), SP_E_UNSUPPORTED);
@@ -571,14 +559,13 @@ static enum sp_status answer_last_byte(struct sp_transport *transport, void *con
 
 /* A text of 64 thousand tokens that is embedded in one pass has messages of more than a gigabyte.
  * This one has a page of memory. */
-static void messages_may_have_gigabytes(void **state)
+TEST(messages_may_have_gigabytes)
 {
     size_t size = (size_t)5 << 30;
     struct sp_transport *t;
     uint8_t *message;
     const uint8_t *answer;
 
-    (void)state;
     assert_int_equal(sp_ranks_fork(&t, 3, answer_last_byte, NULL, NULL), SP_OK);
     assert_null(t->ops->message(t, t->max_size + 1));
     if (t->max_size >= size) { /* address space is not limited */
@@ -596,13 +583,12 @@ static void messages_may_have_gigabytes(void **state)
 }
 
 /* A prompt cache has all heads, so that sessions with another number of ranks continue from it. */
-static void prompt_caches_are_equal(void **state)
+TEST(prompt_caches_are_equal)
 {
     uint32_t ids[N_IDS];
     char lost[256] = "", *files[3];
     size_t sizes[3];
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         struct sp_package *package = open_ranks(i + 1, lost);
         struct sp_session *session = open_session(package);
@@ -620,14 +606,13 @@ static void prompt_caches_are_equal(void **state)
         free(files[i]);
 }
 
-static void link_is_measured(void **state)
+TEST(link_is_measured)
 {
     char lost[256] = "";
     struct sp_package *one = open_ranks(1, lost), *two = open_ranks(2, lost);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_rank_link link = SP_RANK_LINK_INIT;
 
-    (void)state;
     assert_int_equal(sp_package_measure_link(one, &link, NULL), SP_E_USAGE);
     assert_int_equal(sp_package_measure_link(two, &link, NULL), SP_OK);
     assert_true(link.round_trip > 0 && link.bandwidth > 0);
@@ -638,21 +623,4 @@ static void link_is_measured(void **state)
     sp_package_close(one);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lost_rank_ends_generation),
-        cmocka_unit_test(largest_logit_is_sent_instead_of_rows),
-        cmocka_unit_test(row_follows_if_a_grammar_needs_it),
-        cmocka_unit_test(drafts_are_those_of_one_process),
-        cmocka_unit_test(probability_has_the_bits_of_one_process),
-        cmocka_unit_test(no_draft_needs_rows),
-        cmocka_unit_test(rank_stores_its_heads),
-        cmocka_unit_test(large_passes_are_refused),
-        cmocka_unit_test(messages_may_have_gigabytes),
-        cmocka_unit_test(prompt_caches_are_equal),
-        cmocka_unit_test(link_is_measured),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

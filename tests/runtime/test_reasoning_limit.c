@@ -6,13 +6,9 @@
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,14 +119,13 @@ static void check(const struct generate_fixture *plain_one, const struct generat
     sp_result_release(&plain);
 }
 
-static void goes_on_after_the_tag(void **state)
+TEST(goes_on_after_the_tag)
 {
     static const char *const closes[] = {"<|mask|>", "</think>"};
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generate_fixture plain_one = generate_open(tiny(), "scalar", 1, &options), o;
     struct sp_sampling sampled = SP_SAMPLING_INIT;
 
-    (void)state;
     sampled.temperature = 1.2f;
     sampled.repeat_penalty = 1.1f;
     sampled.seed = 5;
@@ -153,7 +148,7 @@ static void goes_on_after_the_tag(void **state)
 }
 
 /* The model opens the reasoning itself, with the first token of its answer as the tag. */
-static void counts_from_the_opening_tag(void **state)
+TEST(counts_from_the_opening_tag)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generate_fixture plain_one = generate_open(tiny(), NULL, 1, &options), o;
@@ -162,7 +157,6 @@ static void counts_from_the_opening_tag(void **state)
     struct ids prompt = {.n = 0};
     struct sp_result first;
 
-    (void)state;
     add(&prompt, story, N_STORY);
     first = generate(plain_one.session, &prompt, 1, PLAIN, NULL, NULL);
     limit.open = first.text + strspn(first.text, " \n");
@@ -205,7 +199,7 @@ static void *run_row(void *context)
     return NULL;
 }
 
-static void rows_have_limits_of_their_own(void **state)
+TEST(rows_have_limits_of_their_own)
 {
     enum { N = 3 };
     struct sp_session_options options = {.size = sizeof options, .max_batch = N};
@@ -214,7 +208,6 @@ static void rows_have_limits_of_their_own(void **state)
     pthread_t threads[N];
     struct ids expected;
 
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         rows[i].limit = (struct sp_reasoning_limit){.size = sizeof rows[i].limit,
                                                     .max_tokens = 4 * i + 1,
@@ -239,7 +232,7 @@ static void rows_have_limits_of_their_own(void **state)
 
 /* ---- with a grammar -------------------------------------------------------------------------- */
 
-static void calls_follow_limited_reasoning(void **state)
+TEST(calls_follow_limited_reasoning)
 {
     static const struct sp_chat_format format = {
         .reasoning_close = "<|mask|>",
@@ -271,7 +264,6 @@ static void calls_follow_limited_reasoning(void **state)
                                  .digest = true,
                                  .reasoning_limit = &limit};
 
-    (void)state;
     assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
                      SP_OK);
     g_options.tools = tools;
@@ -338,17 +330,16 @@ static void check_script(const char *script, const struct sp_reasoning_limit *li
     generate_close(&o);
 }
 
-static void keeps_characters_whole(void **state)
+TEST(keeps_characters_whole)
 {
     const struct sp_reasoning_limit limit = {
         .size = sizeof limit, .max_tokens = 1, .open = "", .close = "<|mask|>", .is_open = true};
 
-    (void)state;
     check_script("\xF0\x9F\xA6\x89!!", &limit, "\xF0\x9F\xA6\x89<|mask|>!");
 }
 
 /* Reasoning that follows reasoning counts as well; tags in the content do not. */
-static void counts_all_reasoning(void **state)
+TEST(counts_all_reasoning)
 {
     struct sp_reasoning_limit limit = {.size = sizeof limit,
                                        .max_tokens = 2,
@@ -356,7 +347,6 @@ static void counts_all_reasoning(void **state)
                                        .close = "<|mask|>",
                                        .is_open = false};
 
-    (void)state;
     check_script("\n<|im_start|>!<|mask|>\n<|im_start|>!!!!", &limit,
                  "\n<|im_start|>!<|mask|>\n<|im_start|>!<|mask|>!!");
     check_script("#<|im_start|>!!!!!", &limit, "#<|im_start|>!!!!!");
@@ -365,7 +355,7 @@ static void counts_all_reasoning(void **state)
 }
 
 /* The model has begun to write the tag where the limit is reached. */
-static void completes_a_tag(void **state)
+TEST(completes_a_tag)
 {
     const struct sp_reasoning_limit limit = {
         .size = sizeof limit, .max_tokens = 3, .open = "", .close = "!!!!", .is_open = true};
@@ -373,7 +363,6 @@ static void completes_a_tag(void **state)
     struct generate_fixture o = generate_open(tiny(), NULL, 1, &options);
     struct ids tag = {.n = 0}, one = {.n = 0};
 
-    (void)state;
     add_text(&tag, o.package, "!!!!");
     add_text(&one, o.package, "!");
     generate_close(&o);
@@ -382,17 +371,4 @@ static void completes_a_tag(void **state)
     check_script("#######", &limit, "###!!!!");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on_after_the_tag),
-        cmocka_unit_test(counts_from_the_opening_tag),
-        cmocka_unit_test(rows_have_limits_of_their_own),
-        cmocka_unit_test(calls_follow_limited_reasoning),
-        cmocka_unit_test(keeps_characters_whole),
-        cmocka_unit_test(counts_all_reasoning),
-        cmocka_unit_test(completes_a_tag),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -3,10 +3,8 @@
 #include "format/base/json.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,13 +93,12 @@ static void check_cases(struct sp_package *package, const struct sp_json *cases,
     free(scores);
 }
 
-static void equals_sentence_transformers(void **state)
+TEST(equals_sentence_transformers)
 {
     struct sp_package *package = open_model(MODEL, "");
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_json *golden = golden_read();
 
-    (void)state;
     sp_package_describe(package, &info);
     assert_true(info.pooling == SP_POOLING_RANK && info.generates && info.n_embedding == 1);
     check_cases(package, sp_json_get(golden, "cases"), false);
@@ -111,7 +108,7 @@ static void equals_sentence_transformers(void **state)
 
 /* Qwen3-Reranker as it is published: without sentence-transformers' files, and with a template that
  * lacks the roles. */
-static void equals_model_card(void **state)
+TEST(equals_model_card)
 {
     static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json"};
@@ -120,7 +117,6 @@ static void equals_model_card(void **state)
     struct sp_package *package;
     char from[400];
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(from, sizeof from, MODEL "/%s", names[i]);
         assert_int_equal(symlink(from, scratch_path(names[i])), 0);
@@ -220,7 +216,7 @@ static void check_refusal(struct sp_package *package, const struct sp_rerank_req
     assert_null(scores);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static char text[3000];
     struct sp_rerank_document document = {"a", 1};
@@ -230,7 +226,6 @@ static void refusals(void **state)
     struct sp_err err = {0};
     float *scores = NULL;
 
-    (void)state;
     check_refusal(package, &q, SP_E_UNSUPPORTED, "not a reranker: its checkpoint had no modules");
     q.any_model = true;
     check_refusal(package, &q, SP_E_UNSUPPORTED, "");
@@ -248,7 +243,7 @@ static void refusals(void **state)
     sp_package_close(package);
 }
 
-static void classifier_refusals(void **state)
+TEST(classifier_refusals)
 {
     static char text[3000];
     struct sp_rerank_document document = {text, sizeof text - 1};
@@ -263,7 +258,6 @@ static void classifier_refusals(void **state)
     float *scores = NULL;
     size_t width;
 
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     for (size_t i = 1; i < sizeof text - 1; i += 2)
         text[i] = ' ';
@@ -312,13 +306,12 @@ static const char *edit_classifier(const char *model, const char *file, const ch
 }
 
 /* The scores of a checkpoint that names the identity are the logits. */
-static void classifier_activations(void **state)
+TEST(classifier_activations)
 {
     static const char *const members[] = {
         "\"sbert_ce_default_activation_function\": \"torch.nn.modules.linear.Identity\", ",
         "\"sentence_transformers\": {\"activation_fn\": \"torch.nn.modules.linear.Identity\"}, "};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         char to[256];
         struct sp_rerank_document d = {"a dog ran over the hill", 23};
@@ -341,7 +334,7 @@ static void classifier_activations(void **state)
 }
 
 /* A checkpoint whose config.json or tokenizer.json says otherwise is refused by name. */
-static void unsupported_classifiers(void **state)
+TEST(unsupported_classifiers)
 {
     static const struct {
         const char *model, *file, *from, *to, *says;
@@ -360,7 +353,6 @@ static void unsupported_classifiers(void **state)
          "this form of pairs is not supported"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *folder = edit_classifier(rows[i].model, rows[i].file, rows[i].from, rows[i].to);
         char command[1400], said[2048] = "";
@@ -377,25 +369,6 @@ static void unsupported_classifiers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_sentence_transformers),
-        cmocka_unit_test(equals_model_card),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test_prestate(classifier_equals_transformers, (void *)(uintptr_t) "bert"),
-        cmocka_unit_test_prestate(classifier_equals_transformers,
-                                  (void *)(uintptr_t) "xlm_roberta"),
-        cmocka_unit_test_prestate(classifier_equals_transformers, (void *)(uintptr_t) "modernbert"),
-        cmocka_unit_test_prestate(classifier_equals_transformers, (void *)(uintptr_t) "qwen3"),
-        cmocka_unit_test_prestate(gguf_equals_transformers,
-                                  (void *)(uintptr_t) "xlm_roberta_reranker"),
-        cmocka_unit_test_prestate(gguf_equals_transformers,
-                                  (void *)(uintptr_t) "bert_reranker_pooled"),
-        cmocka_unit_test(classifier_refusals),
-        cmocka_unit_test(classifier_activations),
-        cmocka_unit_test(unsupported_classifiers),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(classifier_equals_transformers, "bert", "xlm_roberta", "modernbert", "qwen3");
+CASES(gguf_equals_transformers, "xlm_roberta_reranker", "bert_reranker_pooled");
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -1,12 +1,8 @@
 /* Tests Philox against the known answers of Random123, and the independence of keys. */
 #include "runtime/vector/rng.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-static void philox_known_answers(void **state)
+TEST(philox_known_answers)
 {
     static const struct {
         uint32_t counter[4], key[2], out[4];
@@ -20,7 +16,6 @@ static void philox_known_answers(void **state)
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t out[4];
         sp_philox(out, cases[i].counter, cases[i].key);
@@ -29,11 +24,10 @@ static void philox_known_answers(void **state)
 }
 
 /* Seed, position and purpose each change the key. */
-static void keys_differ(void **state)
+TEST(keys_differ)
 {
     uint64_t key = sp_rng_key(7, 9, SP_PURPOSE_TOKEN);
 
-    (void)state;
     assert_int_equal(key, sp_rng_key(7, 9, SP_PURPOSE_TOKEN));
     assert_int_not_equal(key, sp_rng_key(8, 9, SP_PURPOSE_TOKEN));
     assert_int_not_equal(key, sp_rng_key(7, 10, SP_PURPOSE_TOKEN));
@@ -44,11 +38,10 @@ static void keys_differ(void **state)
 
 /* 10^6 numbers over 1000 positions in 100 cells: chi-square with 99 degrees of freedom exceeds 180
  * with a probability below 10^-6. */
-static void uniform_cells(void **state)
+TEST(uniform_cells)
 {
     double counts[100] = {0}, chi = 0;
 
-    (void)state;
     for (uint64_t pos = 0; pos < 1000; pos++) {
         uint64_t key = sp_rng_key(1, pos, SP_PURPOSE_TOKEN);
         for (uint64_t i = 0; i < 1000; i++) {
@@ -61,15 +54,4 @@ static void uniform_cells(void **state)
         chi += (counts[i] - 1e4) * (counts[i] - 1e4) / 1e4;
     assert_true(chi < 180);
     assert_true(chi > 40);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),
-        cmocka_unit_test(keys_differ),
-        cmocka_unit_test(uniform_cells),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,10 @@
 #include "runtime/model/rope.h"
 
 #include "runtime/vector/vector.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 enum { MAX_PAIRS = 256 };
 
@@ -19,12 +17,11 @@ static void assert_near(float got, double want)
         fail_msg("%.9g instead of %.9g", (double)got, want);
 }
 
-static void test_default_and_linear(void **state)
+TEST(test_default_and_linear)
 {
     struct sp_rope rope = {.theta = 1e4, .n_rot = 128, .factor = 4};
     float plain[MAX_PAIRS], slow[MAX_PAIRS];
 
-    (void)state;
     sp_rope_frequencies(plain, &rope, 0);
     rope.kind = SP_ROPE_LINEAR;
     sp_rope_frequencies(slow, &rope, 0);
@@ -35,7 +32,7 @@ static void test_default_and_linear(void **state)
     assert_true(plain[0] == 1);
 }
 
-static void test_llama3(void **state)
+TEST(test_llama3)
 {
     struct sp_rope rope = {.kind = SP_ROPE_LLAMA3,
                            .theta = 5e5,
@@ -46,7 +43,6 @@ static void test_llama3(void **state)
                            .original_positions = 8192};
     float f[MAX_PAIRS];
 
-    (void)state;
     sp_rope_frequencies(f, &rope, 0);
     assert_near(f[28], pow(5e5, -28.0 / 64));
     assert_near(f[29], 0.00216657076);
@@ -63,7 +59,7 @@ static void test_llama3(void **state)
     assert_near(f[18], pow(5e5, -18.0 / 32) / 32);
 }
 
-static void test_yarn(void **state)
+TEST(test_yarn)
 {
     struct sp_rope rope = {.kind = SP_ROPE_YARN,
                            .theta = 150000,
@@ -74,7 +70,6 @@ static void test_yarn(void **state)
                            .beta_slow = 1};
     float f[MAX_PAIRS];
 
-    (void)state;
     sp_rope_frequencies(f, &rope, 0);
     assert_near(f[8], 0.050813275);
     assert_near(f[16], 4.5648392e-4);
@@ -97,7 +92,7 @@ static void test_yarn(void **state)
     assert_near(f[32], 3.3823529e-4);
 }
 
-static void test_longrope_chooses_by_length(void **state)
+TEST(test_longrope_chooses_by_length)
 {
     float brief[4] = {1, 1.5f, 2, 3}, lengthy[4] = {1, 10, 20, 40}, f[4];
     struct sp_rope rope = {.kind = SP_ROPE_LONGROPE,
@@ -107,7 +102,6 @@ static void test_longrope_chooses_by_length(void **state)
                            .short_factors = brief,
                            .long_factors = lengthy};
 
-    (void)state;
     sp_rope_frequencies(f, &rope, 4096);
     for (size_t i = 0; i < 4; i++)
         assert_near(f[i], pow(10, -(double)i) / (double)brief[i]);
@@ -116,7 +110,7 @@ static void test_longrope_chooses_by_length(void **state)
         assert_near(f[i], pow(10, -(double)i) / (double)lengthy[i]);
 }
 
-static void test_dynamic(void **state)
+TEST(test_dynamic)
 {
     struct sp_rope rope = {.kind = SP_ROPE_DYNAMIC,
                            .theta = 1e4,
@@ -125,7 +119,6 @@ static void test_dynamic(void **state)
                            .original_positions = 4096};
     float f[MAX_PAIRS];
 
-    (void)state;
     sp_rope_frequencies(f, &rope, 4096);
     assert_near(f[1], pow(1e4, -1.0 / 64));
     sp_rope_frequencies(f, &rope, 8192);
@@ -134,12 +127,11 @@ static void test_dynamic(void **state)
 }
 
 /* The frequency base for any length: 1e4 * 1000^(128/126). */
-static void test_stretched(void **state)
+TEST(test_stretched)
 {
     struct sp_rope rope = {.kind = SP_ROPE_STRETCHED, .theta = 1e4, .n_rot = 128, .factor = 1000};
     float f[MAX_PAIRS];
 
-    (void)state;
     for (size_t total = 1; total < 1000000; total *= 1000) {
         sp_rope_frequencies(f, &rope, total);
         assert_near(f[0], 1);
@@ -167,11 +159,10 @@ static void check_rotation(const struct sp_rope *rope, size_t pos, size_t n, con
         assert_true(fabs((double)x[i] - want[i]) < 2e-6);
 }
 
-static void test_rotations(void **state)
+TEST(test_rotations)
 {
     struct sp_rope rope = {.theta = 1e4, .n_rot = 4, .factor = 1, .amplitude = 1};
 
-    (void)state;
     check_rotation(&rope, 1, 4, (const double[]){-1.9841106, 1.9599007, 2.4623779, 4.0197997});
     check_rotation(&rope, 0, 8, (const double[]){1, 2, 3, 4, 5, 6, 7, 8});
     /* The first 4 of 8 dims rotate, and the rest is copied. */
@@ -185,21 +176,19 @@ static void test_rotations(void **state)
                    (const double[]){-1.6955925, .1375517, 3, 4, -4.8088425, 6.3230593, 7, 8});
 }
 
-static void test_amplitude_scales_rotated_dims(void **state)
+TEST(test_amplitude_scales_rotated_dims)
 {
     struct sp_rope rope = {.theta = 1e4, .n_rot = 4, .factor = 1, .amplitude = 2};
 
-    (void)state;
     check_rotation(&rope, 1, 8,
                    (const double[]){-3.9682212, 3.9198014, 4.9247558, 8.0395994, 5, 6, 7, 8});
 }
 
-static void test_rows_are_those_of_the_float_angle(void **state)
+TEST(test_rows_are_those_of_the_float_angle)
 {
     struct sp_rope rope = {.theta = 1e6, .n_rot = 128, .factor = 1, .amplitude = 1};
     float f[MAX_PAIRS], c[MAX_PAIRS], s[MAX_PAIRS];
 
-    (void)state;
     sp_rope_frequencies(f, &rope, 0);
     for (size_t pos = 0; pos < 131072; pos += 1021) {
         sp_rope_row(c, s, f, 64, 1, pos);
@@ -208,21 +197,4 @@ static void test_rows_are_those_of_the_float_angle(void **state)
             assert_true(c[i] == (float)cos(angle) && s[i] == (float)sin(angle));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_and_linear),
-        cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_yarn),
-        cmocka_unit_test(test_longrope_chooses_by_length),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_stretched),
-        cmocka_unit_test(test_rotations),
-        cmocka_unit_test(test_amplitude_scales_rotated_dims),
-        cmocka_unit_test(test_rows_are_those_of_the_float_angle),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

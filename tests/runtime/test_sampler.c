@@ -6,10 +6,8 @@
 #include "quantize/kernels.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,11 +59,10 @@ static void assert_distribution(const struct sp_sampling *s, const float *logits
 static const float halves[5] = {2.0794415416798357f, 1.3862943611198906f, 0.6931471805599453f, 0,
                                 0};
 
-static void temperatures(void **state)
+TEST(temperatures)
 {
     struct sp_sampling s = defaults();
 
-    (void)state;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s.temperature = 1;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){.5, .25, .125, .0625, .0625});
@@ -75,22 +72,20 @@ static void temperatures(void **state)
                         (double[]){64. / 86, 16. / 86, 4. / 86, 1. / 86, 1. / 86});
 }
 
-static void ties_take_the_lowest_id(void **state)
+TEST(ties_take_the_lowest_id)
 {
     struct sp_sampling s = defaults();
 
-    (void)state;
     assert_distribution(&s, (float[]){1, 3, 3, 2}, 4, NULL, 0, (double[]){0, 1, 0, 0});
     s.temperature = 1;
     s.top_k = 2;
     assert_distribution(&s, (float[]){1, 1, 1, 1}, 4, NULL, 0, (double[]){.5, .5, 0, 0});
 }
 
-static void truncations(void **state)
+TEST(truncations)
 {
     struct sp_sampling s = defaults();
 
-    (void)state;
     s.temperature = 1;
     s.top_k = 3;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
@@ -120,11 +115,10 @@ static void truncations(void **state)
 }
 
 /* top-k precedes softmax, top-p uses what top-k keeps, and min-p uses what top-p keeps. */
-static void order_of_truncations(void **state)
+TEST(order_of_truncations)
 {
     struct sp_sampling s = defaults();
 
-    (void)state;
     s.temperature = 1;
     s.top_k = 2; /* 2/3, 1/3: the cumulative probability before the second token is .667 */
     s.top_p = .6f;
@@ -152,12 +146,11 @@ static void order_of_truncations(void **state)
 }
 
 /* top-p keeps one token, also if the sum of equal probabilities is rounded up. */
-static void top_p_of_equals(void **state)
+TEST(top_p_of_equals)
 {
     struct sp_sampling s = defaults();
     float logits[1000] = {0};
 
-    (void)state;
     s.temperature = 1;
     s.top_p = 0;
     s.typical_p = .999f;
@@ -169,13 +162,12 @@ static void top_p_of_equals(void **state)
     }
 }
 
-static void penalties(void **state)
+TEST(penalties)
 {
     struct sp_sampling s = defaults();
     const uint32_t history[] = {0, 2, 0};
     const float logits[] = {2, 1, -1};
 
-    (void)state;
     s.temperature = 1;
     s.repeat_penalty = 2; /* 2 -> 1, -1 -> -2 */
     assert_distribution(&s, logits, 3, history, 3,
@@ -195,12 +187,11 @@ static void penalties(void **state)
     assert_distribution(&s, logits, 3, history, 3, (double[]){1, 0, 0});
 }
 
-static void biases(void **state)
+TEST(biases)
 {
     struct sp_sampling s = defaults();
     const struct sp_logit_bias bias[] = {{4, 2.0794415416798357f}, {0, -2.0794415416798357f}};
 
-    (void)state;
     s.temperature = 1;
     s.biases = bias;
     s.n_biases = 2; /* weights 1 4 2 1 8 */
@@ -208,13 +199,12 @@ static void biases(void **state)
                         (double[]){1. / 16, 4. / 16, 2. / 16, 1. / 16, 8. / 16});
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     struct sp_sampling s = defaults();
     const struct sp_logit_bias bias[] = {{9, 1}};
     struct sp_err err = {0};
 
-    (void)state;
     s.top_p = 1.5f;
     assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
     assert_string_equal(err.text, "top_p is 1.5, expected 0 to 1");
@@ -235,11 +225,10 @@ static void refusals(void **state)
     assert_string_equal(err.text, "logit_bias: token ID 9: the vocabulary has 5 tokens");
 }
 
-static void non_finite_logits(void **state)
+TEST(non_finite_logits)
 {
     const float bad[] = {NAN, INFINITY, -INFINITY};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct sp_sampling s = defaults();
         struct sp_sampler_scratch *scratch = NULL;
@@ -273,7 +262,7 @@ static uint32_t sample(struct sp_sampler *sampler, size_t slot, const float *log
 }
 
 /* The history is a ring of three tokens. A token that was overwritten is no longer penalized. */
-static void ring_wraps(void **state)
+TEST(ring_wraps)
 {
     struct sp_sampling s = defaults();
     struct sp_sampler *sampler = NULL;
@@ -281,7 +270,6 @@ static void ring_wraps(void **state)
     const float logits[] = {5, 4, 3, 2};
     size_t slot;
 
-    (void)state;
     s.repeat_last_n = 3;
     s.presence_penalty = 10;
     assert_int_equal(sp_sampler_open(&sampler, 4, 100, NULL), SP_OK);
@@ -298,7 +286,7 @@ static void ring_wraps(void **state)
 
 /* The distribution of a row after draft tokens equals that after committing them, and computing it
  * changes nothing. */
-static void drafts_equal_committed_tokens(void **state)
+TEST(drafts_equal_committed_tokens)
 {
     struct sp_sampling s = defaults();
     struct sp_sampler *a = NULL, *b = NULL;
@@ -306,7 +294,6 @@ static void drafts_equal_committed_tokens(void **state)
     const float logits[] = {1, 1.5f, .5f, 1.2f};
     size_t slot_a, slot_b;
 
-    (void)state;
     s.temperature = 1;
     s.repeat_last_n = 3;
     s.repeat_penalty = 1.7f;
@@ -328,13 +315,12 @@ static void drafts_equal_committed_tokens(void **state)
 }
 
 /* A slot does not depend on the other slots of the batch. */
-static void slots_are_isolated(void **state)
+TEST(slots_are_isolated)
 {
     struct sp_sampler *alone = NULL, *crowd = NULL;
     float logits[3][6];
     size_t slots[3], single[3];
 
-    (void)state;
     assert_int_equal(sp_sampler_open(&alone, 6, 100, NULL), SP_OK);
     assert_int_equal(sp_sampler_open(&crowd, 6, 100, NULL), SP_OK);
     for (size_t i = 0; i < 3; i++) {
@@ -369,7 +355,7 @@ static void slots_are_isolated(void **state)
 
 /* Slots that share the pass over a row draw the same tokens as alone, in any order. Slots with
  * different options do not share, nor slots with different histories if penalties apply. */
-static void equal_slots_share_a_pass(void **state)
+TEST(equal_slots_share_a_pass)
 {
     enum { N_SLOTS = 24, N_TOKENS = 7 };
     const float logits[2][N_TOKENS] = {{1, 1.2f, .8f, 1.1f, .9f, 1, .7f},
@@ -381,7 +367,6 @@ static void equal_slots_share_a_pass(void **state)
     struct sp_sampler_row rows[N_SLOTS];
     uint32_t together[N_SLOTS];
 
-    (void)state;
     assert_int_equal(sp_sampler_open(&alone, N_TOKENS, 100, NULL), SP_OK);
     assert_int_equal(sp_sampler_open(&crowd, N_TOKENS, 100, NULL), SP_OK);
     for (size_t i = 0; i < N_SLOTS; i++) {
@@ -436,14 +421,13 @@ static void model_logits(float out[V], const uint32_t *ids, size_t pos, bool dra
 }
 
 /* Sampling at temperature 0 and a greedy choice have the same confidence in a draft token. */
-static void confidence_at_temperature_0(void **state)
+TEST(confidence_at_temperature_0)
 {
     const struct sp_sampling sampling = {.size = sizeof sampling, .repeat_penalty = 1, .top_p = 1};
     struct sp_chooser greedy = sp_greedy_chooser(vector()), chooser;
     struct sp_sampler *sampler = NULL;
     struct sp_sampling_chooser *sampled = NULL;
 
-    (void)state;
     assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
     assert_int_equal(sp_sampling_chooser_new(&sampled, sampler, &sampling, 2, NULL), SP_OK);
     chooser = sp_sampling_chooser_of(sampled);
@@ -549,12 +533,11 @@ static double chi_square(const struct sp_sampling *options, enum method method, 
 }
 
 /* 63 degrees of freedom: chance exceeds 130 once in a million, the broken sampler by thousands. */
-static void drafted_distributions(void **state)
+TEST(drafted_distributions)
 {
     enum { RUNS = 20000 };
     struct sp_sampling s[3] = {defaults(), defaults(), defaults()};
 
-    (void)state;
     s[0].temperature = 1;
     s[1].temperature = .7f;
     s[1].top_k = 3;
@@ -571,12 +554,11 @@ static void drafted_distributions(void **state)
 }
 
 /* Coupled sampling gives exactly the sequence of plain sampling with the same seed. */
-static void coupled_equals_plain(void **state)
+TEST(coupled_equals_plain)
 {
     struct sp_sampling s = defaults();
     size_t other = 0;
 
-    (void)state;
     s.temperature = 1.2f;
     for (s.seed = 0; s.seed < 3000; s.seed++) {
         uint32_t plain[LENGTH + 4], coupled[LENGTH + 4], rejected[LENGTH + 4];
@@ -590,28 +572,4 @@ static void coupled_equals_plain(void **state)
     }
     assert_true(other >
                 100); /* rejection sampling gives other sequences of the same distribution */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(temperatures),
-        cmocka_unit_test(ties_take_the_lowest_id),
-        cmocka_unit_test(truncations),
-        cmocka_unit_test(order_of_truncations),
-        cmocka_unit_test(top_p_of_equals),
-        cmocka_unit_test(penalties),
-        cmocka_unit_test(biases),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(non_finite_logits),
-        cmocka_unit_test(ring_wraps),
-        cmocka_unit_test(drafts_equal_committed_tokens),
-        cmocka_unit_test(slots_are_isolated),
-        cmocka_unit_test(equal_slots_share_a_pass),
-        cmocka_unit_test(drafted_distributions),
-        cmocka_unit_test(coupled_equals_plain),
-        cmocka_unit_test(confidence_at_temperature_0),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,8 @@
 #include "format/base/json.h"
 #include "runtime/sampling/logit_transforms.h"
 #include "runtime/sampling/sampling_chooser.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,14 +117,13 @@ static void check_case(const struct sp_json *c, const char *line)
     sp_sampler_scratch_free(scratch);
 }
 
-static void distributions(void **state)
+TEST(distributions)
 {
     FILE *f = fopen(TESTDATA "/vectors/samplers.jsonl", "r");
     char *line = NULL;
     size_t cap = 0, n = 0;
     ssize_t size;
 
-    (void)state;
     assert_non_null(f);
     while ((size = getline(&line, &cap, f)) > 0) {
         struct sp_json *c = NULL;
@@ -205,12 +202,11 @@ static void generate(uint32_t ids[], const struct sp_sampling *s, size_t draft_l
     sp_sampler_close(sampler);
 }
 
-static void drafted_equals_plain(void **state)
+TEST(drafted_equals_plain)
 {
     struct sp_sampling s = all_samplers();
     uint32_t plain[PROMPT + LENGTH + 4] = {1, 2, 3, 1, 2, 3}, drafted[PROMPT + LENGTH + 4];
 
-    (void)state;
     for (s.seed = 0; s.seed < 200; s.seed++) {
         generate(plain, &s, 0);
         for (size_t draft_len = 1; draft_len <= 4; draft_len++) {
@@ -222,7 +218,7 @@ static void drafted_equals_plain(void **state)
 }
 
 /* A batch of slots with the same row gives each slot the token that it samples alone. */
-static void batch_equals_alone(void **state)
+TEST(batch_equals_alone)
 {
     enum { SLOTS = 12 };
     uint32_t prior[] = {1, 2, 3, 1, 2}, together[SLOTS], alone;
@@ -231,7 +227,6 @@ static void batch_equals_alone(void **state)
     float logits[V];
     size_t slots[SLOTS], n_different = 0;
 
-    (void)state;
     assert_int_equal(sp_sampler_open(&sampler, V, 100, NULL), SP_OK);
     model_logits(logits, prior, 5, false);
     for (size_t i = 0; i < SLOTS; i++) {
@@ -254,19 +249,18 @@ static void batch_equals_alone(void **state)
 }
 
 /* XTC applies at about the given share of positions. */
-static void xtc_share(void **state)
+TEST(xtc_share)
 {
     struct sp_sampling s = SP_SAMPLING_INIT, off = SP_SAMPLING_INIT;
     size_t n = 0;
 
-    (void)state;
     s.xtc_probability = 0.3f;
     for (uint64_t position = 0; position < 10000; position++)
         n += !sp_sampling_excludes_alike(&s, position, &off, position);
     assert_in_range(n, 2800, 3200);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     char *long_text = calloc(1, 200);
     const char *texts[] = {""};
@@ -274,7 +268,6 @@ static void refusals(void **state)
     struct sp_dry_breakers *b = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_non_null(long_text);
     s.dry_base = 0.5f;
     assert_int_equal(sp_sampling_check(&s, V, &err), SP_OK); /* DRY is off */
@@ -305,13 +298,4 @@ static void refusals(void **state)
     free(long_text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distributions),      cmocka_unit_test(drafted_equals_plain),
-        cmocka_unit_test(batch_equals_alone), cmocka_unit_test(xtc_share),
-        cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP_FIXTURE(setup, teardown);

@@ -9,10 +9,8 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/random.h"
 #include "tests/support/stored_tensor.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,23 +256,13 @@ static void same_logits(void **state)
     sp_source_release(&source);
 }
 
+CASES_OF(same_logits, golden_families);
+
 /* Models without such norms are few. */
-static void most_families_are_smoothed(void **state)
+TEST(most_families_are_smoothed)
 {
-    (void)state;
     print_message("%zu of %zu families have norms that can be smoothed\n", n_smoothed, n_families);
     assert_true(4 * n_smoothed >= 3 * n_families);
 }
 
-int main(void)
-{
-    const char *const *names = golden_families();
-    struct CMUnitTest tests[130] = {{0}};
-    size_t n = 0;
-
-    for (; names[n]; n++)
-        tests[n] =
-            (struct CMUnitTest){names[n], same_logits, NULL, NULL, (void *)(uintptr_t)names[n]};
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(most_families_are_smoothed);
-    return _cmocka_run_group_tests("smoothing", tests, n, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -5,10 +5,8 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <math.h>
 #include <stdlib.h>
@@ -125,47 +123,41 @@ static void check_file(const char *path, size_t place)
     sp_result_release(&asked);
 }
 
-static void dflash_q4(void **state)
+TEST(dflash_q4)
 {
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 0);
 }
 
-static void dflash_q8(void **state)
+TEST(dflash_q8)
 {
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 1);
 }
 
-static void dflash_bf16(void **state)
+TEST(dflash_bf16)
 {
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 2);
 }
 
-static void autoregressive_q4(void **state)
+TEST(autoregressive_q4)
 {
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 0);
 }
 
-static void few_bits(void **state)
+TEST(few_bits)
 {
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q6, SP_Q3), 0);
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q3, SP_Q5), 1);
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q5, SP_Q2), 2);
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q2, SP_Q6), 0);
 }
 
-static void autoregressive_bf16(void **state)
+TEST(autoregressive_bf16)
 {
-    (void)state;
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
 }
 
 /* Every round is planned anew: the eighth is a plain step to time one, and the others draft. */
-static void rounds_are_planned(void **state)
+TEST(rounds_are_planned)
 {
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generate_fixture o =
@@ -173,7 +165,6 @@ static void rounds_are_planned(void **state)
     struct sp_result r = generate_run(o.session, story, 4, 100, SP_DRAFT_LENGTH_AUTO, true);
     size_t n_timed = 0;
 
-    (void)state;
     assert_true(r.n_rounds >= 10);
     for (size_t i = 0; i < 10; i++)
         n_timed += r.rounds[i].reason == SP_ROUND_MEASURE;
@@ -185,7 +176,7 @@ static void rounds_are_planned(void **state)
 
 /* The target drafts for itself: every draft token is accepted, and every round ends with a bonus
  * token. */
-static void self_draft(void **state)
+TEST(self_draft)
 {
     const char *path = packed_file(
         packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
@@ -194,7 +185,6 @@ static void self_draft(void **state)
     struct sp_result plain = generate_run(o.session, story, 4, 61, PLAIN, true);
     struct sp_result r = generate_run(o.session, story, 4, 61, 5, true);
 
-    (void)state;
     generate_assert_same(&r, &plain);
     assert_int_equal(r.n_rounds, 10);
     assert_int_equal(r.accepted, r.drafted);
@@ -254,20 +244,19 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     sp_result_release(&plain);
 }
 
-static void ngram(void **state)
+TEST(ngram)
 {
     const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
                                     SP_DTYPE_NONE),
                *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
 
-    (void)state;
     check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup", 0);
     check_lookup(pair, SP_DRAFT_BY_NGRAM, "lookup", 1);
     check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
 }
 
 /* By default n-grams help a draft model, but not with a given draft length. */
-static void default_of_a_pair(void **state)
+TEST(default_of_a_pair)
 {
     const char *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
@@ -275,7 +264,6 @@ static void default_of_a_pair(void **state)
     struct sp_result plain, given, automatic;
     uint32_t prompt[340];
 
-    (void)state;
     for (size_t i = 0; i < 340; i++)
         prompt[i] = question[i % 17];
     plain = generate_run(o.session, prompt, 340, 100, PLAIN, true);
@@ -295,7 +283,7 @@ static void default_of_a_pair(void **state)
 }
 
 /* The source of the draft tokens depends on the file and the option. */
-static void draft_by(void **state)
+TEST(draft_by)
 {
     const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
                                     SP_DTYPE_NONE),
@@ -304,7 +292,6 @@ static void draft_by(void **state)
     struct generate_fixture o = generate_open(plain, NULL, 1, &options);
     size_t most;
 
-    (void)state;
     assert_null(sp_package_draft_name(o.package, SP_DRAFT_BY_MODEL, &most));
     assert_int_equal(most, 0);
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
@@ -318,13 +305,12 @@ static void draft_by(void **state)
 }
 
 /* Token budgets, contexts and prompts at their limits give the same tokens as the plain run. */
-static void budgets_and_contexts_at_their_limits(void **state)
+TEST(budgets_and_contexts_at_their_limits)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .n_context = 40};
     struct generate_fixture o = generate_open(path, NULL, 2, &options);
 
-    (void)state;
     for (size_t budget = 1; budget <= 20; budget++) {
         struct sp_result plain = generate_run(o.session, story, 4, budget, PLAIN, true);
         struct sp_result r = generate_run(o.session, story, 4, budget, 15, true);
@@ -347,7 +333,7 @@ static void budgets_and_contexts_at_their_limits(void **state)
 }
 
 /* The response depends neither on the prompt chunk size nor on the session's earlier use. */
-static void chunks_and_reuse(void **state)
+TEST(chunks_and_reuse)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     uint32_t prompt[200];
@@ -355,7 +341,6 @@ static void chunks_and_reuse(void **state)
     struct generate_fixture o;
     struct sp_result want = SP_RESULT_INIT;
 
-    (void)state;
     for (size_t i = 0; i < 200; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
     o = generate_open(path, NULL, 1, &options);
@@ -416,15 +401,14 @@ static size_t count_passes(size_t rows_per_pass)
 
 /* A prompt pass has the requested number of rows, also if a block has more. A number larger than
  * the context needs no additional memory. */
-static void rows_per_pass(void **state)
+TEST(rows_per_pass)
 {
-    (void)state;
     assert_int_equal(count_passes(3), 4);
     assert_int_equal(count_passes(SIZE_MAX), 1);
 }
 
 /* Invalid requests are refused with a message. */
-static void invalid_requests_are_refused(void **state)
+TEST(invalid_requests_are_refused)
 {
     /* The second prompt would end a response inside a character. */
     static const char *const stops[] = {"x", ""}, *const bytes[] = {"x", "\xA9"};
@@ -444,7 +428,6 @@ static void invalid_requests_are_refused(void **state)
     struct generate_fixture o =
         generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_request request = cases[i].request;
         struct sp_result result = SP_RESULT_INIT;
@@ -497,22 +480,20 @@ static void check_cache(enum sp_cache_type cache, size_t place)
     sp_result_release(&want);
 }
 
-static void q8_caches(void **state)
+TEST(q8_caches)
 {
-    (void)state;
     check_cache(SP_CACHE_Q8, 0);
 }
 
-static void f32_caches(void **state)
+TEST(f32_caches)
 {
-    (void)state;
     check_cache(SP_CACHE_F32, 1);
 }
 
 /* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, with bf16 weights in
  * float32 arithmetic. Rounds are compared while a whole block of budget remains and the deciding
  * logits are not nearly equal. */
-static void golden_rounds(void **state)
+TEST(golden_rounds)
 {
     struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
@@ -520,7 +501,6 @@ static void golden_rounds(void **state)
     struct generate_fixture o = generate_open(path, NULL, 2, &options);
     size_t compared = 0;
 
-    (void)state;
     assert_true(sp_json_len(root) >= 12);
     for (size_t i = 0; i < sp_json_len(root); i++) {
         const struct sp_json *c = sp_json_at(root, i), *rounds = sp_json_get(c, "rounds");
@@ -551,7 +531,7 @@ static void golden_rounds(void **state)
 }
 
 /* Coupled sampling with any draft gives the text of undrafted sampling with the same seed. */
-static void sampled(void **state)
+TEST(sampled)
 {
     const char *const files[] = {
         packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4),
@@ -568,7 +548,6 @@ static void sampled(void **state)
                                  .sampling = &sampling};
     struct sp_err err = {0};
 
-    (void)state;
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
         struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
         struct generate_fixture o = generate_open(files[0], NULL, 1, &options);
@@ -656,7 +635,7 @@ static void check_cancelled(struct sp_session *session, struct sp_request *reque
 
 /* A special token is reported at its position in the text, while a stop text may hold text back.
  * The position is the length of the decoded ids before it, and the text does not change. */
-static void special_tokens(void **state)
+TEST(special_tokens)
 {
     static const char *const stops[] = {"e~", " the~"};
     const struct sp_logit_bias bias = {question[0], 9};
@@ -682,7 +661,6 @@ static void special_tokens(void **state)
     struct sp_result r = SP_RESULT_INIT;
     size_t n = 0;
 
-    (void)state;
     sampling.temperature = 1;
     sampling.biases = &bias;
     sampling.n_biases = 1;
@@ -707,30 +685,4 @@ static void special_tokens(void **state)
     generate_close(&o);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dflash_q4),
-        cmocka_unit_test(dflash_q8),
-        cmocka_unit_test(dflash_bf16),
-        cmocka_unit_test(autoregressive_q4),
-        cmocka_unit_test(rounds_are_planned),
-        cmocka_unit_test(few_bits),
-        cmocka_unit_test(autoregressive_bf16),
-        cmocka_unit_test(self_draft),
-        cmocka_unit_test(ngram),
-        cmocka_unit_test(default_of_a_pair),
-        cmocka_unit_test(draft_by),
-        cmocka_unit_test(budgets_and_contexts_at_their_limits),
-        cmocka_unit_test(rows_per_pass),
-        cmocka_unit_test(invalid_requests_are_refused),
-        cmocka_unit_test(chunks_and_reuse),
-        cmocka_unit_test(q8_caches),
-        cmocka_unit_test(f32_caches),
-        cmocka_unit_test(golden_rounds),
-        cmocka_unit_test(sampled),
-        cmocka_unit_test(special_tokens),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

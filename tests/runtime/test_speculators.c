@@ -9,10 +9,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,13 +296,12 @@ static bool stores_embedding(const char *path)
 
 /* A copy of the target's embedding is not stored, so the file equals that of the draft without it.
  * A different embedding is stored. */
-static void shared_embedding(void **state)
+TEST(shared_embedding)
 {
     const char *plain = file_of("pruned", SP_Q8, SP_DTYPE_NONE), *shared;
     char *a, *b;
     size_t n_a, n_b;
 
-    (void)state;
     shared = packed_file(copying_modelfile("pruned", false), SP_Q8, SP_DTYPE_NONE);
     a = scratch_read(plain, &n_a);
     b = scratch_read(shared, &n_b);
@@ -319,21 +316,10 @@ static void shared_embedding(void **state)
     assert_false(stores_embedding(file_of("peagle_sliding", SP_DTYPE_NONE, SP_Q8)));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        GOLDEN_CASE(golden_rounds, "pruned"),  GOLDEN_CASE(golden_rounds, "anchored"),
-        GOLDEN_CASE(golden_rounds, "dflash2"), GOLDEN_CASE(golden_rounds, "dflash2_anchored"),
-        GOLDEN_CASE(golden_rounds, "dspark"),  GOLDEN_CASE(golden_rounds, "dspark_anchored"),
-        GOLDEN_CASE(golden_rounds, "peagle"),  GOLDEN_CASE(golden_rounds, "peagle_sliding"),
-        GOLDEN_CASE(lossless, "pruned"),       GOLDEN_CASE(lossless, "anchored"),
-        GOLDEN_CASE(lossless, "dflash2"),      GOLDEN_CASE(lossless_quantized, "dflash2_anchored"),
-        GOLDEN_CASE(lossless, "dspark"),       GOLDEN_CASE(lossless_quantized, "dspark_anchored"),
-        GOLDEN_CASE(lossless, "peagle"),       GOLDEN_CASE(lossless_quantized, "peagle_sliding"),
-        GOLDEN_CASE(rolled_back, "peagle"),    GOLDEN_CASE(rolled_back, "peagle_sliding"),
-        GOLDEN_CASE(pairing, "pruned"),        GOLDEN_CASE(pairing, "peagle"),
-        cmocka_unit_test(shared_embedding),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+CASES(golden_rounds, "pruned", "anchored", "dflash2", "dflash2_anchored", "dspark",
+      "dspark_anchored", "peagle", "peagle_sliding");
+CASES(lossless, "pruned", "anchored", "dflash2", "dspark", "peagle");
+CASES(lossless_quantized, "dflash2_anchored", "dspark_anchored", "peagle_sliding");
+CASES(rolled_back, "peagle", "peagle_sliding");
+CASES(pairing, "pruned", "peagle");
+GROUP_FIXTURE(packed_setup, packed_teardown);

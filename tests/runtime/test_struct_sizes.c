@@ -2,12 +2,8 @@
 #include "format/base/mem.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +20,7 @@ struct version_2 {
     size_t a, b;
 };
 
-static void copies(void **state)
+TEST(copies)
 {
     const struct version_1 old = {sizeof old, 7};
     const struct version_2 all = {sizeof all, 1, 2};
@@ -34,20 +30,18 @@ static void copies(void **state)
         size_t behind;
     } out = {{sizeof out.thing, 0}, 9};
 
-    (void)state;
     assert_int_equal(sp_copy_in(&in, sizeof in, &old, "thing", NULL), SP_OK);
     assert_true(in.a == 7 && in.b == 0);
     sp_copy_out(&out, &all);
     assert_true(out.thing.size == sizeof out.thing && out.thing.a == 1 && out.behind == 9);
 }
 
-static void bad_sizes(void **state)
+TEST(bad_sizes)
 {
     static const size_t bad[] = {0, 1, sizeof(size_t) + 1,
                                  sizeof(struct version_2) + sizeof(size_t), SIZE_MAX};
     const struct version_2 all = {sizeof all, 1, 2};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct version_2 thing = {bad[i], 3, 4}, in = {0};
         struct sp_err err = {0};
@@ -74,11 +68,10 @@ static struct generate_fixture open_tiny(void)
 
 /* Every function that can fail refuses each of its structs with a size of 0 or one that is too
  * large. */
-static void refusals(void **state)
+TEST(refusals)
 {
     struct generate_fixture o = open_tiny();
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct sp_cache_budget *budget = NULL;
         struct sp_package *package = NULL;
@@ -129,7 +122,7 @@ static void refusals(void **state)
 
 /* A request that ends before its sampling options is greedy. A result that ends after its ids
  * receives them, and nothing else is allocated. */
-static void older_structs_are_accepted(void **state)
+TEST(older_structs_are_accepted)
 {
     const size_t n = offsetof(struct sp_result, text);
     struct generate_fixture o = open_tiny();
@@ -147,7 +140,6 @@ static void older_structs_are_accepted(void **state)
         .size = sizeof trying, .ids = story, .n = 4, .n_places = 1, .n_predict = 8, .draft_len = 3};
     struct sp_draft_eval tried;
 
-    (void)state;
     hot.temperature = 100;
     memset(&got, 0x55, sizeof got);
     got.size = n;
@@ -177,22 +169,12 @@ static void older_structs_are_accepted(void **state)
 }
 
 /* A program that begins with the macro drafts as the command line does. */
-static void defaults(void **state)
+TEST(defaults)
 {
     const struct sp_request request = SP_REQUEST_INIT;
 
-    (void)state;
     assert_int_equal(request.draft_len, SP_DRAFT_LENGTH_AUTO);
     assert_false(request.no_draft);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies),   cmocka_unit_test(bad_sizes),
-        cmocka_unit_test(refusals), cmocka_unit_test(older_structs_are_accepted),
-        cmocka_unit_test(defaults),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -1,19 +1,14 @@
 /* Tests both template languages through their common interface: recognition of the language, the
  * sources of templates, and whole conversations. */
 #include "runtime/template/template.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
 
-static void recognizes_languages(void **state)
+TEST(recognizes_languages)
 {
     static const struct {
         const char *text;
@@ -37,7 +32,6 @@ static void recognizes_languages(void **state)
         {"", SP_TEMPLATE_UNKNOWN},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(sp_template_recognize(cases[i].text, strlen(cases[i].text)),
                          cases[i].language);
@@ -84,7 +78,7 @@ static void assert_chat(const struct sp_template *t, const struct conversation *
 static const struct sp_chat_message three[] = {
     {"user", "Hi \"you\"\n", NULL}, {"assistant", "Yo", NULL}, {"user", "Bye", NULL}};
 
-static void chats_in_jinja(void **state)
+TEST(chats_in_jinja)
 {
     static const char text[] =
         "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}"
@@ -96,7 +90,6 @@ static void chats_in_jinja(void **state)
         .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
     struct sp_template *t = NULL;
 
-    (void)state;
     assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_JINJA);
     assert_int_equal(sp_template_read_tokens(t, config, strlen(config), NULL), SP_OK);
@@ -111,7 +104,7 @@ static void chats_in_jinja(void **state)
 }
 
 /* Reasoning is a separate member with either of two names. The level is a separate option. */
-static void reasoning_is_rendered(void **state)
+TEST(reasoning_is_rendered)
 {
     static const char jinja[] =
         "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.content }};"
@@ -127,7 +120,6 @@ static void reasoning_is_rendered(void **state)
                                       .now = noon};
     struct sp_template *t = NULL;
 
-    (void)state;
     assert_int_equal(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL), SP_OK);
     assert_chat(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
     sp_template_free(t);
@@ -137,7 +129,7 @@ static void reasoning_is_rendered(void **state)
     sp_template_free(t);
 }
 
-static void chats_in_go(void **state)
+TEST(chats_in_go)
 {
     static const char text[] = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}"
                                "{{ if .IsThinkSet }}{{ .Think }}{{ end }}";
@@ -145,7 +137,6 @@ static void chats_in_go(void **state)
         .system = "S", .messages = three, .n_messages = 3, .thinking = THINK_ON, .now = noon};
     struct sp_template *t = NULL;
 
-    (void)state;
     assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_GO);
     assert_chat(t, &chat,
@@ -156,7 +147,7 @@ static void chats_in_go(void **state)
 
 /* ollama's rules for templates that render a single turn; expected texts were derived by hand from
  * its source. */
-static void turns_in_go(void **state)
+TEST(turns_in_go)
 {
     static const struct {
         const char *text, *wanted;
@@ -170,7 +161,6 @@ static void turns_in_go(void **state)
     const struct conversation chat = {
         .system = "S", .messages = three, .n_messages = 3, .now = noon};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_template *t = NULL;
 
@@ -198,7 +188,7 @@ static void assert_source(const struct sp_template_texts *texts, const char *wan
     sp_template_free(t);
 }
 
-static void sources_by_precedence(void **state)
+TEST(sources_by_precedence)
 {
     static const char modelfile[] = "{{ .Prompt }}", jinja[] = "jinja{{ bos_token }}",
                       json[] = "{\"chat_template\": \"json\"}",
@@ -206,7 +196,6 @@ static void sources_by_precedence(void **state)
     struct sp_template_texts texts = {modelfile, strlen(modelfile), jinja,  strlen(jinja),
                                       json,      strlen(json),      config, strlen(config)};
 
-    (void)state;
     assert_source(&texts, "Hi \"you\"\n");
     texts.modelfile = NULL;
     assert_source(&texts, "jinjaB");
@@ -218,7 +207,7 @@ static void sources_by_precedence(void **state)
     assert_source(&texts, NULL);
 }
 
-static void named_templates(void **state)
+TEST(named_templates)
 {
     static const char config[] =
         "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"},"
@@ -230,7 +219,6 @@ static void named_templates(void **state)
     char *text = NULL;
     size_t len;
 
-    (void)state;
     assert_int_equal(sp_template_open(&t, &texts, NULL), SP_OK);
     assert_int_equal(sp_json_parse(&tools, "[{}]", 4, SP_JSON_STRICT, NULL), SP_OK);
     assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
@@ -246,7 +234,7 @@ static void named_templates(void **state)
 
 /* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.
  */
-static void empty_values_in_go(void **state)
+TEST(empty_values_in_go)
 {
     static const char json[] =
         "[{\"type\": \"function\", \"items\": [], \"function\": {\"name\": \"f\", \"parameters\":"
@@ -258,7 +246,6 @@ static void empty_values_in_go(void **state)
     char *text = NULL;
     size_t len;
 
-    (void)state;
     assert_int_equal(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39,
                                          SP_TEMPLATE_GO, NULL),
                      SP_OK);
@@ -278,7 +265,7 @@ static void empty_values_in_go(void **state)
     sp_template_free(t);
 }
 
-static void non_conversations_are_refused(void **state)
+TEST(non_conversations_are_refused)
 {
     static const struct {
         const char *json, *message;
@@ -290,7 +277,6 @@ static void non_conversations_are_refused(void **state)
     };
     struct sp_template *t = NULL;
 
-    (void)state;
     assert_int_equal(sp_template_compile(&t, "{{ .Messages }}", 15, SP_TEMPLATE_UNKNOWN, NULL),
                      SP_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -309,21 +295,4 @@ static void non_conversations_are_refused(void **state)
         sp_json_free(json);
     }
     sp_template_free(t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recognizes_languages),
-        cmocka_unit_test(chats_in_jinja),
-        cmocka_unit_test(reasoning_is_rendered),
-        cmocka_unit_test(chats_in_go),
-        cmocka_unit_test(turns_in_go),
-        cmocka_unit_test(sources_by_precedence),
-        cmocka_unit_test(named_templates),
-        cmocka_unit_test(empty_values_in_go),
-        cmocka_unit_test(non_conversations_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

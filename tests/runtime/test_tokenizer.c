@@ -2,11 +2,6 @@
  * feature (testdata/tokenizer, written by tests/oracle/tokenizer_cases.py) and for published
  * vocabularies (../shared, if available). Damaged blocks are refused or harmless, and long words
  * take little time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +10,7 @@
 
 #include "runtime/spectool.h"
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
 enum { PLAIN = 0, PARSE = SP_ENCODE_PARSE_SPECIAL, ALL = PARSE | SP_ENCODE_ADD_SPECIAL };
 
@@ -66,12 +62,11 @@ static void decode_row(const struct tokenizer_case *t, const char *name, const s
     free(ids);
 }
 
-static void small(void **state)
+TEST(small)
 {
     size_t size, len, n = 0;
     char *text = read_file(TESTDATA "/tokenizer/cases.jsonl", &size), *rest = text, *line;
 
-    (void)state;
     assert_non_null(text);
     while ((line = next_line(&rest)) != NULL) {
         struct sp_err err = {0};
@@ -170,37 +165,32 @@ static void golden(const char *folder, size_t unpacked, size_t n_rows)
     assert_int_equal(n, n_rows);
 }
 
-static void qwen3(void **state)
+TEST(qwen3)
 {
-    (void)state;
     golden("qwen3", 11422654, 586);
 }
 
-static void gptoss(void **state)
+TEST(gptoss)
 {
-    (void)state;
     golden("gptoss", 27868174, 586);
 }
 
-static void deepseek(void **state)
+TEST(deepseek)
 {
-    (void)state;
     golden("deepseek_v3", 7847652, 592);
 }
 
-static void mistral_v1(void **state)
+TEST(mistral_v1)
 {
-    (void)state;
     golden("mistral_7b_v0_1", 1795303, 588);
 }
 
-static void mistral_v3(void **state)
+TEST(mistral_v3)
 {
-    (void)state;
     golden("mistral_7b_v0_3", 1470906, 591);
 }
 
-static void mini(void **state)
+TEST(mini)
 {
     static const char *const names[] = {
         "bl_addedtokens",
@@ -233,7 +223,6 @@ static void mini(void **state)
         "spm_unk_notfused",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[300];
         size_t size;
@@ -265,12 +254,11 @@ static void open_tiny(struct tokenizer_case *t)
     free(config);
 }
 
-static void lookups(void **state)
+TEST(lookups)
 {
     struct sp_token_info info;
     struct tokenizer_case t;
 
-    (void)state;
     open_tiny(&t);
     assert_int_equal(sp_tokenizer_n_ids(t.tok), 1600);
     assert_int_equal(sp_tokenizer_eos(t.tok), 1598);
@@ -290,14 +278,13 @@ static void lookups(void **state)
     tokenizer_case_close(&t);
 }
 
-static void texts(void **state)
+TEST(texts)
 {
     struct sp_err err = {0};
     struct tokenizer_case t;
     uint32_t *ids = NULL;
     size_t n;
 
-    (void)state;
     open_tiny(&t);
     assert_int_equal(sp_tokenizer_encode(t.tok, "", 0, ALL, &ids, &n, &err), SP_OK);
     assert_int_equal(n, 0);
@@ -314,7 +301,7 @@ static void texts(void **state)
 }
 
 /* decode(encode(x)) == x for a byte-level model and any text in normal form. */
-static void round_trips(void **state)
+TEST(round_trips)
 {
     static const char *const parts[] = {
         "the ", "\xC3\xA9",   "\xE4\xB8\xAD", "  ", "\n", "1", "\xF0\x9F\x98\x80",
@@ -323,7 +310,6 @@ static void round_trips(void **state)
     struct tokenizer_case t;
     uint64_t seed = 1;
 
-    (void)state;
     open_tiny(&t);
     for (int round = 0; round < 300; round++) {
         char text[400] = "";
@@ -350,7 +336,7 @@ static double seconds(void)
 
 /* One word of n bytes, one run of n spaces, one of n marks: at most n log n. A quadratic algorithm
  * would take hours, so the time limit is generous. */
-static void long_words(void **state)
+TEST(long_words)
 {
     static const char *const units[] = {"ab", " ", "\xCC\x81\xCC\xA3", "\n", "A", "<|im_", "the"};
     enum { SIZE = 1 << 20 };
@@ -359,7 +345,6 @@ static void long_words(void **state)
     char *text = malloc(SIZE);
     double begin = seconds();
 
-    (void)state;
     assert_non_null(text);
     open_tiny(&t);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -403,13 +388,12 @@ static void *encode_often(void *context)
     return NULL;
 }
 
-static void threads(void **state)
+TEST(threads)
 {
     pthread_t ids[4];
     struct task tasks[4] = {{0}};
     struct tokenizer_case t;
 
-    (void)state;
     open_tiny(&t);
     for (int i = 0; i < 4; i++) {
         tasks[i].t = &t;
@@ -448,11 +432,10 @@ static void use(const uint8_t *blob, size_t size)
     sp_tokenizer_close(tok);
 }
 
-static void damaged(void **state)
+TEST(damaged)
 {
     struct tokenizer_case t;
 
-    (void)state;
     open_tiny(&t);
     for (size_t i = 0; i < 600; i++) { /* header, counts, first offsets */
         for (int bit = 0; bit < 8; bit++) {
@@ -470,17 +453,4 @@ static void damaged(void **state)
     for (size_t size = 0; size < t.blob_size; size += 1009)
         use(t.blob, size);
     tokenizer_case_close(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small),       cmocka_unit_test(mini),       cmocka_unit_test(qwen3),
-        cmocka_unit_test(gptoss),      cmocka_unit_test(deepseek),   cmocka_unit_test(mistral_v1),
-        cmocka_unit_test(mistral_v3),  cmocka_unit_test(lookups),    cmocka_unit_test(texts),
-        cmocka_unit_test(round_trips), cmocka_unit_test(long_words), cmocka_unit_test(threads),
-        cmocka_unit_test(damaged),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* Tests argument values in the notations of the chat formats. */
 #include "runtime/chat/tool_value.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 /* The expected text is printed by Python's json.dumps(ast.literal_eval(text), separators=(",",
  * ":")). */
-static void values_in_python(void **state)
+TEST(values_in_python)
 {
     static const struct sp_value_notation python = {"", true};
     static const struct {
@@ -34,7 +30,6 @@ static void values_in_python(void **state)
         {"'a'", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_strbuf out = {0};
         enum sp_value_read read;
@@ -59,13 +54,4 @@ static void values_in_python(void **state)
             sp_strbuf_release(&out);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_in_python),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,8 @@
 #include "runtime/sampling/top_n.h"
 
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdlib.h>
 
 enum { MOST = 5000 };
@@ -39,7 +37,7 @@ static void assert_sorted(size_t n, uint64_t mask)
     }
 }
 
-static void sorted(void **state)
+TEST(sorted)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 17, 256, MOST};
     static const uint64_t masks[] = {
@@ -52,15 +50,7 @@ static void sorted(void **state)
         0x00ff00ff00ff00ff, /* every other digit */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t j = 0; j < sizeof masks / sizeof *masks; j++)
             assert_sorted(sizes[i], masks[j]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sorted)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

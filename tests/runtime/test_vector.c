@@ -8,12 +8,10 @@
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/rng.h"
 #include "tests/support/random.h"
+#include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <cmocka.h>
 #include <string.h>
 
 enum { MARGIN = 16, MAX_LEN = 1100, MAX_TABLES = 8 };
@@ -186,11 +184,10 @@ static void check_rows(size_t n, size_t offset, enum mode mode, uint64_t *seed)
     }
 }
 
-static void test_row_functions_agree(void **state)
+TEST(test_row_functions_agree)
 {
     uint64_t seed = 1;
 
-    (void)state;
     for (int mode = 0; mode < N_MODES; mode++) {
         for (size_t n = 0; n <= 100; n++)
             for (size_t offset = 0; offset < 8; offset++)
@@ -200,12 +197,11 @@ static void test_row_functions_agree(void **state)
     }
 }
 
-static void test_rope_agrees(void **state)
+TEST(test_rope_agrees)
 {
     float head[160], cos_sin[128], got[160], want[160];
     uint64_t seed = 2;
 
-    (void)state;
     for (size_t n_rot = 0; n_rot <= 128; n_rot += 2) {
         fill(head, 160, &seed, n_rot % 4 ? PLAIN : WILD);
         fill(cos_sin, 128, &seed, PLAIN);
@@ -219,14 +215,13 @@ static void test_rope_agrees(void **state)
     }
 }
 
-static void test_states_agree(void **state)
+TEST(test_states_agree)
 {
     enum { MAX_DK = 130, DV = 9 };
     float s[DV * MAX_DK], x[2 * MAX_DK], v[DV], got[DV * MAX_DK], want[DV * MAX_DK];
     float got_ends[2 * DV], want_ends[2 * DV]; /* out, delta */
     uint64_t seed = 12;
 
-    (void)state;
     for (size_t dk = 1; dk <= MAX_DK; dk++) {
         enum mode mode = (enum mode)(dk % N_MODES);
         size_t dv = 1 + dk % DV;
@@ -262,7 +257,7 @@ static void test_states_agree(void **state)
 }
 
 /* Two steps computed by hand: one head, dk = dv = 2, the state begins at 0. */
-static void test_delta_step_example(void **state)
+TEST(test_delta_step_example)
 {
     static const struct {
         float decay, beta, q[2], k[2], v[2];
@@ -285,7 +280,6 @@ static void test_delta_step_example(void **state)
     };
     float s[4] = {0}, out[2], delta[2], q[2], k[2];
 
-    (void)state;
     for (size_t t = 0; t < 2; t++) {
         ref->l2_norm(q, steps[t].q, 2, 1e-6f, 0.70710678f);
         ref->l2_norm(k, steps[t].k, 2, 1e-6f, 1);
@@ -298,12 +292,11 @@ static void test_delta_step_example(void **state)
 }
 
 /* A step computed by hand: S = [[1, 2], [3, -1]] is halved, and 2 and -1 times (1, 4) are added. */
-static void test_state_step_example(void **state)
+TEST(test_state_step_example)
 {
     static const float delta[] = {2, -1}, k[] = {1, 4}, q[] = {2, 0.5f};
     static const float want[] = {2.5f, 9, 0.5f, -4.5f}, want_out[] = {9.5f, -1.25f};
 
-    (void)state;
     for (size_t i = 0; i <= n_tables; i++) {
         const struct sp_vector *table = i < n_tables ? tables[i] : ref;
         float s[] = {1, 2, 3, -1}, out[2];
@@ -320,12 +313,11 @@ static void check_argmax(const float *x, size_t n, size_t want)
         assert_int_equal(tables[i]->argmax(x, n), want);
 }
 
-static void test_argmax(void **state)
+TEST(test_argmax)
 {
     static float x[MAX_LEN];
     uint64_t seed = 3;
 
-    (void)state;
     check_argmax(x, 0, SIZE_MAX);
     for (size_t n = 1; n < 200; n++) {
         size_t best = next(&seed) % n, twin = next(&seed) % n;
@@ -346,7 +338,7 @@ static void test_argmax(void **state)
 }
 
 /* Each element equals the result of the scalar function, for every instruction set and length. */
-static void test_sampling_loops(void **state)
+TEST(test_sampling_loops)
 {
     enum { N = 300 };
     static const float extremes[] = {0, -0.0f, 88, -88, 1000, -1000, 3e38f, -3e38f, 1e-30f};
@@ -355,7 +347,6 @@ static void test_sampling_loops(void **state)
     uint32_t ids[N];
     uint64_t seed = 6;
 
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         x[i] = i < sizeof extremes / sizeof *extremes ? extremes[i] : 40 * uniform(&seed) - 20;
         ids[i] = i % 3 ? (uint32_t)i : UINT32_MAX - (uint32_t)i;
@@ -379,14 +370,13 @@ static void test_sampling_loops(void **state)
     }
 }
 
-static void test_row_functions_are_right(void **state)
+TEST(test_row_functions_are_right)
 {
     enum { N = 77 };
     float x[N], y[N], w[N], out[N];
     uint64_t seed = 4;
     double squares = 0;
 
-    (void)state;
     fill(x, N, &seed, PLAIN);
     fill(w, N, &seed, PLAIN);
     for (size_t i = 0; i < N; i++)
@@ -416,13 +406,12 @@ static void test_row_functions_are_right(void **state)
 }
 
 /* Compares with the mean in double precision, and computes in place. */
-static void test_center(void **state)
+TEST(test_center)
 {
     enum { N = 70 };
     float x[N], y[N], large[32] = {[0] = 1e8f, [1] = 1, [8] = -1e8f, [3] = 1e8f, [19] = -1e8f};
     uint64_t seed = 11;
 
-    (void)state;
     for (size_t n = 1; n <= N; n++) {
         double mean = 0;
         fill(x, n, &seed, PLAIN);
@@ -442,7 +431,7 @@ static void test_center(void **state)
 
 /* Compares with the definition in double precision, for tiny, moderate and large values of both
  * signs. */
-static void test_xielu(void **state)
+TEST(test_xielu)
 {
     static const struct sp_xielu w = {
         .positive = 0.7f, .negative = 1.3f, .beta = 0.5f, .eps = -1e-6f};
@@ -451,7 +440,6 @@ static void test_xielu(void **state)
     enum { N = sizeof given / sizeof given[0] };
     float y[N];
 
-    (void)state;
     memcpy(y, given, sizeof y);
     sp_xielu_row(y, &w, N);
     for (size_t i = 0; i < N; i++) {
@@ -465,22 +453,20 @@ static void test_xielu(void **state)
     assert_true(isnan(y[0]));
 }
 
-static void test_clamp(void **state)
+TEST(test_clamp)
 {
     float y[] = {-3, -2, -1, 0, 1.5f, 2, INFINITY, NAN};
 
-    (void)state;
     sp_clamp(y, 2, 8);
     assert_true(y[0] == -2 && y[1] == -2 && y[2] == -1 && y[3] == 0 && y[4] == 1.5f && y[5] == 2);
     assert_true(y[6] == 2 && isnan(y[7]));
 }
 
 /* The example of gpt-oss, computed by hand. */
-static void test_swiglu_example(void **state)
+TEST(test_swiglu_example)
 {
     float gate[] = {1, 10}, up[] = {2, 10};
 
-    (void)state;
     ref->swiglu_clamped(gate, up, 7, 2);
     assert_true(fabs((double)gate[0] - 2.5373873) < 5e-7);
     assert_true(fabs((double)gate[1] - 55.9996250) < 1e-5);
@@ -497,13 +483,12 @@ static bool is_supported(int type, size_t dim)
     return type != SP_CACHE_Q8 || dim % SP_KV_GROUP == 0;
 }
 
-static void test_stores_agree(void **state)
+TEST(test_stores_agree)
 {
     static uint8_t got[MAX_DIM * SP_KV_BLOCK * 4 + 64], want[sizeof got];
     float x[MAX_DIM];
     uint64_t seed = 5;
 
-    (void)state;
     for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * SP_KV_BLOCK; round++) {
         size_t dim = dims[round % N_DIMS], lane = round % SP_KV_BLOCK;
         int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
@@ -531,11 +516,10 @@ static double half_value(uint32_t h) /* from IEEE 754's definition */
 }
 
 /* Every half keeps its value. Floats are rounded to the nearest half, ties to even. */
-static void test_halves(void **state)
+TEST(test_halves)
 {
     uint64_t seed = 6;
 
-    (void)state;
     for (uint32_t h = 0; h < 0x7c00; h++) {
         float low = (float)half_value(h), high = (float)half_value(h + 1), out;
         float inputs[] = {low, -low, (low + high) / 2, low + (high - low) * 0.499f,
@@ -565,14 +549,13 @@ static void test_halves(void **state)
 }
 
 /* The error of a q8 value is at most half a step, which is 1/127 of the largest number. */
-static void test_q8_error(void **state)
+TEST(test_q8_error)
 {
     enum { DIM = 128 };
     static uint8_t block[SP_KV_BLOCK * (DIM + 4)];
     float x[DIM], out[DIM], p[SP_KV_BLOCK];
     uint64_t seed = 7;
 
-    (void)state;
     assert_int_equal(sp_value_block_size(SP_CACHE_Q8, DIM), sizeof block);
     for (size_t i = 0; i < SP_KV_BLOCK; i++)
         p[i] = 1;
@@ -592,7 +575,7 @@ static void test_q8_error(void **state)
 
 /* One key of a span has nearly all the weight. The weights of the others must not be lost. Values
  * are multiples of their scale, so that only weights are rounded. */
-static void test_small_weights_of_q8(void **state)
+TEST(test_small_weights_of_q8)
 {
     enum { DIM = 32 };
     static uint8_t blocks[SP_SPAN * (DIM + 4)];
@@ -600,7 +583,6 @@ static void test_small_weights_of_q8(void **state)
     size_t first = 0, last = SP_SPAN;
     uint64_t seed = 12;
 
-    (void)state;
     for (size_t round = 0; round < 50; round++) {
         double want[DIM] = {0}, rest = 0;
         for (size_t j = 0; j < SP_SPAN; j++) {
@@ -647,14 +629,13 @@ static void score(const struct sp_vector_kv *kv, float *scores, size_t ld, const
     kv->scores(scores, ld, queries, n_queries, blocks, n_blocks, dim, 0.125f);
 }
 
-static void test_scores_agree(void **state)
+TEST(test_scores_agree)
 {
     enum { LD = MAX_BLOCKS * SP_KV_BLOCK };
     static _Alignas(64) uint8_t blocks[MAX_BLOCKS * SP_KV_BLOCK * MAX_DIM * 4];
     static float q[MAX_QUERIES * (MAX_DIM + 3)], got[MAX_QUERIES * LD], want[MAX_QUERIES * LD];
     uint64_t seed = 8;
 
-    (void)state;
     for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * 19; round++) {
         size_t dim = dims[round % N_DIMS], n_queries = round % MAX_QUERIES + 1;
         size_t n_blocks = next(&seed) % (MAX_BLOCKS + 1);
@@ -675,7 +656,7 @@ static void test_scores_agree(void **state)
 
 /* In some models with a key bias one dim is far larger than the others in every key. The scale that
  * this dim sets must not reduce the precision of the others. */
-static void test_large_dim_of_q8_keys(void **state)
+TEST(test_large_dim_of_q8_keys)
 {
     enum { DIM = 64, N_KEYS = SP_KV_BLOCK };
     static _Alignas(64) uint8_t block[N_KEYS * (DIM + 2 * 4)];
@@ -683,7 +664,6 @@ static void test_large_dim_of_q8_keys(void **state)
     uint64_t seed = 13;
     double squares = 0;
 
-    (void)state;
     assert_int_equal(sp_key_block_size(SP_CACHE_Q8, DIM), sizeof block);
     for (size_t round = 0; round < 100; round++) {
         fill(q, DIM, &seed, PLAIN);
@@ -704,14 +684,13 @@ static void test_large_dim_of_q8_keys(void **state)
     assert_true(sqrt(squares / (100 * N_KEYS)) < 0.5); /* 0.7 without the rotation */
 }
 
-static void test_softmax_agrees(void **state)
+TEST(test_softmax_agrees)
 {
     enum { N = 256 };
     static _Alignas(64) float s[N], got[N], want[N];
     float got_ends[2], want_ends[2];
     uint64_t seed = 9;
 
-    (void)state;
     for (size_t round = 0; round < 3000; round++) {
         size_t first = next(&seed) % N, last = first + next(&seed) % (N - first) + 1;
         fill(s, N, &seed, ODD); /* values outside of the range must not matter */
@@ -727,14 +706,13 @@ static void test_softmax_agrees(void **state)
     }
 }
 
-static void test_softmax_is_right(void **state)
+TEST(test_softmax_is_right)
 {
     _Alignas(64) float s[32];
     uint64_t seed = 10;
     float max, sum;
     double want = 0;
 
-    (void)state;
     fill(s, 32, &seed, PLAIN);
     for (size_t i = 5; i < 29; i++)
         want += exp((double)s[i]);
@@ -746,7 +724,7 @@ static void test_softmax_is_right(void **state)
     assert_true(fabsf(total - sum) < 1e-5f);
 }
 
-static void test_weigh_agrees(void **state)
+TEST(test_weigh_agrees)
 {
     enum { LD_OUT = MAX_DIM + 5 };
     static uint8_t values[SP_SPAN * MAX_DIM * 4];
@@ -755,7 +733,6 @@ static void test_weigh_agrees(void **state)
     uint64_t seed = 11;
     float v[MAX_DIM];
 
-    (void)state;
     for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * 40; round++) {
         size_t dim = dims[round % N_DIMS], n_queries = next(&seed) % MAX_QUERIES + 1;
         int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
@@ -784,31 +761,4 @@ static void test_weigh_agrees(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_functions_agree),
-        cmocka_unit_test(test_rope_agrees),
-        cmocka_unit_test(test_states_agree),
-        cmocka_unit_test(test_delta_step_example),
-        cmocka_unit_test(test_state_step_example),
-        cmocka_unit_test(test_argmax),
-        cmocka_unit_test(test_sampling_loops),
-        cmocka_unit_test(test_row_functions_are_right),
-        cmocka_unit_test(test_center),
-        cmocka_unit_test(test_swiglu_example),
-        cmocka_unit_test(test_stores_agree),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_q8_error),
-        cmocka_unit_test(test_small_weights_of_q8),
-        cmocka_unit_test(test_scores_agree),
-        cmocka_unit_test(test_large_dim_of_q8_keys),
-        cmocka_unit_test(test_xielu),
-        cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_softmax_agrees),
-        cmocka_unit_test(test_softmax_is_right),
-        cmocka_unit_test(test_weigh_agrees),
-    };
-
-    return cmocka_run_group_tests(tests, find_tables, NULL);
-}
+GROUP_FIXTURE(find_tables, NULL);

@@ -3,12 +3,10 @@
 #include "runtime/model/vocab_shortlist.h"
 
 #include "runtime/backend/logits.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { ROWS = 70007, LD = (ROWS + 63) / 64 * 64, N = 3 };
 
@@ -96,11 +94,10 @@ static void check(struct fixture *f, size_t n_products)
     }
 }
 
-static void frequent_and_recent_tokens_are_scored(void **state)
+TEST(frequent_and_recent_tokens_are_scored)
 {
     struct fixture f;
 
-    (void)state;
     open_fixture(&f);
     check(&f, 1);
     add_frequent(&f, 40);
@@ -114,12 +111,11 @@ static void frequent_and_recent_tokens_are_scored(void **state)
     close_fixture(&f);
 }
 
-static void a_text_of_rare_tokens_gets_the_whole_head(void **state)
+TEST(a_text_of_rare_tokens_gets_the_whole_head)
 {
     struct sp_product products[2] = {{0}};
     struct fixture f;
 
-    (void)state;
     open_fixture(&f);
     for (uint32_t i = 0; i < 8; i++)
         add(&f, 40000 + 100 * i);
@@ -131,11 +127,10 @@ static void a_text_of_rare_tokens_gets_the_whole_head(void **state)
     close_fixture(&f);
 }
 
-static void the_oldest_panel_makes_way(void **state)
+TEST(the_oldest_panel_makes_way)
 {
     struct fixture f;
 
-    (void)state;
     open_fixture(&f);
     for (uint32_t i = 0; i < SP_SHORTLIST_RECENT; i++)
         add(&f, 40000 + 16 * i);
@@ -152,11 +147,10 @@ static void the_oldest_panel_makes_way(void **state)
     close_fixture(&f);
 }
 
-static void ids_without_a_row_are_ignored(void **state)
+TEST(ids_without_a_row_are_ignored)
 {
     struct fixture f;
 
-    (void)state;
     open_fixture(&f);
     add_frequent(&f, 20);
     sp_vocab_shortlist_add(f.list, NULL, (const uint32_t[]){ROWS + 100, UINT32_MAX}, 2);
@@ -164,26 +158,12 @@ static void ids_without_a_row_are_ignored(void **state)
     close_fixture(&f);
 }
 
-static void small_heads_have_no_shortlist(void **state)
+TEST(small_heads_have_no_shortlist)
 {
     struct sp_matrix head = {SP_F32, 2 * SP_SHORTLIST_FREQUENT - 1, 1, 4096, 64, NULL};
     struct sp_vocab_shortlist *list = NULL;
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_vocab_shortlist_open(&list, &head, &err), SP_OK);
     assert_null(list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frequent_and_recent_tokens_are_scored),
-        cmocka_unit_test(a_text_of_rare_tokens_gets_the_whole_head),
-        cmocka_unit_test(the_oldest_panel_makes_way),
-        cmocka_unit_test(ids_without_a_row_are_ignored),
-        cmocka_unit_test(small_heads_have_no_shortlist),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

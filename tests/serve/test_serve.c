@@ -2,24 +2,18 @@
  * those of `spectool run`, and the settings of the packed file. */
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
     struct http_reply r;
     struct sp_json *json;
     int64_t n;
 
-    (void)state;
     r = server_request(&tiny_server, "GET", "/", NULL);
     assert_int_equal(r.status, 200);
     assert_string_equal(r.body, "spectool is running");
@@ -72,13 +66,12 @@ static void test_lists(void **state)
 }
 
 /* With a seed every API returns the text of `run`, streamed or not, with or without a draft. */
-static void test_seed(void **state)
+TEST(test_seed)
 {
     char *expected = served_run(
         served_file, "'Tell me a story about a lonely owl.' --kv-type f32 --num-predict 60 "
                      "--temperature 1.5 --seed 7 --no-draft");
 
-    (void)state;
     assert_true(strlen(expected) > 60);
     for (size_t i = 0; i < N_SERVED_APIS; i++) {
         struct http_reply r;
@@ -108,7 +101,7 @@ static void test_seed(void **state)
 #define STORY_BEGUN "[{" STORY "}, {" BEGUN "}]"
 
 /* A last message of the assistant is continued by every API. */
-static void test_continuation(void **state)
+TEST(test_continuation)
 {
     static const struct {
         const char *path, *body, *text;
@@ -128,7 +121,6 @@ static void test_continuation(void **state)
     };
     struct sp_json *first = served_post(all[0].path, all[0].body), *json;
 
-    (void)state;
     assert_true(strlen(json_text(first, all[0].text)) > 10);
     for (size_t i = 1; i < sizeof all / sizeof *all; i++) {
         json = served_post(all[i].path, all[i].body);
@@ -139,12 +131,11 @@ static void test_continuation(void **state)
 }
 
 /* Responses name the model as the request does, and paths work without /v1, too. */
-static void test_names(void **state)
+TEST(test_names)
 {
     static const char *const paths[] = {"/v1/completions", "/completions"};
     struct sp_json *json;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         json = served_post(paths[i], "{\"model\": \"tiny:latest\", \"prompt\": [582], "
                                      "\"max_tokens\": 1}");
@@ -158,13 +149,12 @@ static void test_names(void **state)
 }
 
 /* Without a seed every request gets a seed of its own. */
-static void test_no_seed(void **state)
+TEST(test_no_seed)
 {
     static const char body[] = "{" GOLDEN_PROMPT ", \"temperature\": 2}";
     struct sp_json *a = served_post("/v1/completions", body),
                    *b = served_post("/v1/completions", body);
 
-    (void)state;
     assert_string_not_equal(json_text(a, "choices.0.text"), json_text(b, "choices.0.text"));
     sp_json_free(a);
     sp_json_free(b);
@@ -172,13 +162,12 @@ static void test_no_seed(void **state)
 
 /* At this temperature any token may come, including parts of characters: no event of a stream ends
  * inside a character. */
-static void test_characters(void **state)
+TEST(test_characters)
 {
     static const char body[] = "{\"prompt\": \"a\", \"raw\": true, \"options\": {\"temperature\": "
                                "100, \"seed\": %d, \"num_predict\": 200}, \"stream\": %s}";
     size_t n_strange = 0;
 
-    (void)state;
     for (int seed = 0; seed < 5; seed++) {
         struct http_reply r;
         struct sp_json *json;
@@ -202,7 +191,7 @@ static void test_characters(void **state)
 
 /* A continued conversation reuses the cached prompt, and its responses equal those of a server
  * that reads all of it. */
-static void test_reuse(void **state)
+TEST(test_reuse)
 {
     static const char
         first[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus "
@@ -219,7 +208,6 @@ static void test_reuse(void **state)
     struct sp_json *a, *b;
     char body[1024];
 
-    (void)state;
     a = served_post("/v1/chat/completions", first);
     snprintf(body, sizeof body, next, json_text(a, "choices.0.message.content"));
     sp_json_free(a);
@@ -247,7 +235,7 @@ static void test_reuse(void **state)
 }
 
 /* A prompt cache that `run` saved is used by the server. */
-static void test_prompt_cache(void **state)
+TEST(test_prompt_cache)
 {
     static const char question[] = "{\"prompt\": [582, 580, 258, 421, 1, 2, 3, 4, 5, 6, 7, 8], "
                                    "\"max_tokens\": 12, \"seed\": 1}";
@@ -257,7 +245,6 @@ static void test_prompt_cache(void **state)
     struct server s;
     struct sp_json *a, *b;
 
-    (void)state;
     snprintf(run_options, sizeof run_options,
              "--ids 582,580,258,421,1,2,3,4,5,6,7 --kv-type f32 --num-predict 2 --prompt-cache %s",
              cache);
@@ -275,7 +262,7 @@ static void test_prompt_cache(void **state)
 
 /* The file's SYSTEM begins a conversation that has no system message, its PARAMETER records and
  * the command line give the defaults of a request, and `run` builds the same prompt. */
-static void test_records(void **state)
+TEST(test_records)
 {
     const char *packed =
         served_pack(SERVED_CHATML "SYSTEM You are an owl.\nPARAMETER num_predict 9\n"
@@ -284,7 +271,6 @@ static void test_records(void **state)
     struct server s;
     struct sp_json *json;
 
-    (void)state;
     s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
     expected = served_run(packed, "'Tell me a story.' --kv-type f32");
     json = http_reply_json(server_request(&s, "POST", "/api/generate",
@@ -315,16 +301,4 @@ static void test_records(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),        cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_continuation), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_no_seed),      cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_reuse),        cmocka_unit_test(test_prompt_cache),
-        cmocka_unit_test(test_records),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

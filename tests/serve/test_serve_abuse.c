@@ -2,14 +2,9 @@
  * memory, and that requests which a proxy could read differently are refused. */
 #include "format/base/clock.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,14 +96,13 @@ static size_t post_all(const struct server *s, const char *body, int status)
 
 /* The JSON of all requests together stays within a budget. Members that no API has do not count
  * while a request waits, and JSON that is too large by itself is refused. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
     char *unknown = body_of("x", 40000), *kept = body_of("metadata", 40000),
          *large = body_of("x", 180000);
     size_t n_served;
 
-    (void)state;
     n_served = post_all(&s, unknown, 200);
     assert_true(n_served > 0);
     assert_int_equal(post_all(&s, large, 400), N_CLIENTS);
@@ -126,7 +120,7 @@ static void test_memory(void **state)
 }
 
 /* A body whose text and JSON take more together than all requests may have is refused for good. */
-static void test_text_and_json(void **state)
+TEST(test_text_and_json)
 {
     enum { N_BLANKS = 15 << 20 };
     struct server s = server_start(served_file, NULL);
@@ -135,7 +129,6 @@ static void test_text_and_json(void **state)
     struct http_reply r;
     struct sp_json *json;
 
-    (void)state;
     sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/chat/completions", body), 200));
     body = realloc(body, len + N_BLANKS + 1);
     assert_non_null(body);
@@ -151,7 +144,7 @@ static void test_text_and_json(void **state)
 }
 
 /* A request that would find the queue full is refused before it is parsed. */
-static void test_full_queue(void **state)
+TEST(test_full_queue)
 {
     static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
                                           SERVED_SLOW_OPTIONS, NULL};
@@ -160,7 +153,6 @@ static void test_full_queue(void **state)
     int running, waiting;
     struct http_reply r;
 
-    (void)state;
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, 0), 1);
@@ -176,14 +168,13 @@ static void test_full_queue(void **state)
 }
 
 /* Clients that send a byte from time to time do not keep others out, however many they are. */
-static void test_dripping(void **state)
+TEST(test_dripping)
 {
     enum { N_DRIPS = 200 };
     struct server s = server_start(served_file, (const char *const[]){"--max-queue", "1", NULL});
     int drips[N_DRIPS];
     double began;
 
-    (void)state;
     for (size_t i = 0; i < N_DRIPS; i++) {
         drips[i] = client_connect(&s);
         client_send(drips[i], "GET /health HTTP/1.1\r\nX: ", 25);
@@ -202,7 +193,7 @@ static void test_dripping(void **state)
 }
 
 /* More clients than --max-queue and its reserve all get a response. */
-static void test_many_connections(void **state)
+TEST(test_many_connections)
 {
     enum { N_CONNECTIONS = 190 };
     static const char request[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -210,7 +201,6 @@ static void test_many_connections(void **state)
     int clients[N_CONNECTIONS];
     char byte;
 
-    (void)state;
     for (size_t i = 0; i < N_CONNECTIONS; i++)
         clients[i] = client_connect(&s);
     for (size_t i = 0; i < N_CONNECTIONS; i++)
@@ -234,14 +224,13 @@ static char *blanks(const char *key, size_t n)
 
 /* A prompt that cannot fit is refused before it is tokenized: it takes less processor time than
  * the tokens of a text of a fifth of its size. */
-static void test_long_prompt(void **state)
+TEST(test_long_prompt)
 {
     enum { SIZE = 15 << 20 };
     char *prompt = blanks("prompt", SIZE), *content = blanks("content", SIZE / 5);
     struct sp_json *json;
     double began = server_cpu_seconds(&tiny_server), refused;
 
-    (void)state;
     json = http_reply_json(server_request(&tiny_server, "POST", "/v1/completions", prompt), 400);
     assert_non_null(strstr(json_text(json, "error.message"), "the prompt has "));
     /* By these words of llama-server litellm knows that the context is too small. */
@@ -254,7 +243,7 @@ static void test_long_prompt(void **state)
     free(content);
 }
 
-static void test_ambiguous_requests(void **state)
+TEST(test_ambiguous_requests)
 {
     static const struct {
         const char *headers, *says;
@@ -276,7 +265,6 @@ static void test_ambiguous_requests(void **state)
     char request[256];
     struct http_reply r;
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int fd = client_connect(&tiny_server);
         snprintf(request, sizeof request, "POST /v1/completions HTTP/1.1\r\n%s\r\n{}",
@@ -299,7 +287,7 @@ static void test_ambiguous_requests(void **state)
 
 /* Requests that are refused before their bodies have arrived, or that libmicrohttpd cannot read:
  * the client gets JSON although it sends nothing further. */
-static void test_unreadable_requests(void **state)
+TEST(test_unreadable_requests)
 {
     enum { MANY = 1 << 20 };
     static const struct {
@@ -321,7 +309,6 @@ static void test_unreadable_requests(void **state)
     char *request = malloc(MANY + 256);
     size_t n = server_count_files(&tiny_server);
 
-    (void)state;
     assert_non_null(request);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int fd = client_connect(&tiny_server);
@@ -350,7 +337,7 @@ static void test_unreadable_requests(void **state)
 
 /* A body in chunks, which does not announce its size, is not received for ever. How much can be
  * sent after the response depends on the kernel's buffers and on how fast the server closes. */
-static void test_endless_body(void **state)
+TEST(test_endless_body)
 {
     static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
@@ -361,7 +348,6 @@ static void test_endless_body(void **state)
     double end = sp_seconds() + SECONDS;
     ssize_t n = 1;
 
-    (void)state;
     assert_non_null(chunk);
     sprintf(chunk, "%06x\r\n", CHUNK);
     memset(chunk + 8, 'x', CHUNK);
@@ -379,34 +365,16 @@ static void test_endless_body(void **state)
 }
 
 /* A path does not end at an escaped NUL. */
-static void test_escaped_nul(void **state)
+TEST(test_escaped_nul)
 {
     static const char request[] = "GET /health%00/../metrics HTTP/1.0\r\n\r\n";
     int fd = client_connect(&tiny_server);
     struct http_reply r;
 
-    (void)state;
     client_send(fd, request, sizeof request - 1);
     r = client_receive(fd);
     assert_int_equal(r.status, 404);
     http_reply_release(&r);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_text_and_json),
-        cmocka_unit_test(test_full_queue),
-        cmocka_unit_test(test_dripping),
-        cmocka_unit_test(test_many_connections),
-        cmocka_unit_test(test_long_prompt),
-        cmocka_unit_test(test_ambiguous_requests),
-        cmocka_unit_test(test_unreadable_requests),
-        cmocka_unit_test(test_endless_body),
-        cmocka_unit_test(test_escaped_nul),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

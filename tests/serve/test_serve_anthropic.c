@@ -2,12 +2,8 @@
  * (https://platform.claude.com/docs/en/api/messages, the source of the quotation, and .../build-
  * with-claude/streaming). */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +107,7 @@ static struct sp_json *request(const struct server *s, const char *body)
 }
 
 /* A message has the same content as a whole and as a stream. */
-static void test_message(void **state)
+TEST(test_message)
 {
     struct sp_json *json = request(&tiny_server, ASK "}");
     struct events e = stream(&tiny_server, ASK ", \"stream\": true}");
@@ -120,7 +116,6 @@ static void test_message(void **state)
     char *text = joined(&e, 0, "text_delta", "delta.text");
     int64_t n = json_number(json, "usage.output_tokens");
 
-    (void)state;
     assert_int_equal(strncmp(json_text(json, "id"), "msg_", 4), 0);
     assert_string_equal(json_text(json, "type"), "message");
     assert_string_equal(json_text(json, "role"), "assistant");
@@ -141,14 +136,13 @@ static void test_message(void **state)
 
 /* "Total input tokens in a request is the summation": the second request reads all but its last
  * token from the cache, which is reported before the response begins. */
-static void test_usage(void **state)
+TEST(test_usage)
 {
     struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
     struct sp_json *count =
         http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens", ASK "}"), 200);
     int64_t n = json_number(count, "input_tokens");
 
-    (void)state;
     assert_true(n > 4);
     for (int i = 0; i < 2; i++) {
         struct events e = stream(&s, ASK ", \"stream\": true}");
@@ -166,13 +160,12 @@ static void test_usage(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-static void test_stops(void **state)
+TEST(test_stops)
 {
     struct sp_json *json =
         request(&tiny_server, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
                               "\"content\": \"Tell me a story.\"}]}");
 
-    (void)state;
     assert_string_equal(json_text(json, "stop_reason"), "max_tokens");
     assert_int_equal(json_number(json, "usage.output_tokens"), 3);
     sp_json_free(json);
@@ -188,12 +181,11 @@ static void test_stops(void **state)
 }
 
 /* A stop text of the file is reported as the end of the turn. */
-static void test_stop_of_the_file(void **state)
+TEST(test_stop_of_the_file)
 {
     struct server s = server_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
     struct sp_json *json = request(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
 
-    (void)state;
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
     assert_null(json_at(json, "stop_sequence"));
     sp_json_free(json);
@@ -201,13 +193,12 @@ static void test_stop_of_the_file(void **state)
 }
 
 /* A message whose beginning the client gives is continued to its end. */
-static void test_partial_message(void **state)
+TEST(test_partial_message)
 {
     struct sp_json *json = request(&tiny_server, ASK "}"), *rest;
     const char *text = json_text(json, "content.0.text");
     char body[512];
 
-    (void)state;
     snprintf(body, sizeof body,
              "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "
              "story.\"}, {\"role\": \"assistant\", \"content\": \"%.14s\"}]}",
@@ -238,7 +229,7 @@ static void assert_colour(const char *colour)
     assert_true(strcmp(colour, "red") == 0 || strcmp(colour, "blue") == 0);
 }
 
-static void test_tools(void **state)
+TEST(test_tools)
 {
     struct server s = server_start(served_pack(caller), NULL);
     struct sp_json *json = request(&s, ASK TOOLS PAINT "}"), *input = NULL;
@@ -247,7 +238,6 @@ static void test_tools(void **state)
     size_t n_blocks;
     char *text;
 
-    (void)state;
     assert_string_equal(json_text(json, "stop_reason"), "tool_use");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
     assert_string_equal(json_text(json, "content.0.type"), "tool_use");
@@ -294,7 +284,7 @@ static const char thinker[] =
     "{% if enable_thinking %}There{% endif %}{% if reasoning_effort %} was{% endif %}"
     "{% endif %}\"\"\"\n";
 
-static void test_reasoning(void **state)
+TEST(test_reasoning)
 {
     struct server s = server_start(served_pack(thinker), NULL);
     struct sp_json *json = request(&s, ASK "}");
@@ -302,7 +292,6 @@ static void test_reasoning(void **state)
     size_t n_blocks;
     char *text;
 
-    (void)state;
     assert_string_equal(json_text(json, "content.0.type"), "thinking");
     assert_string_equal(json_text(json, "content.0.thinking"), "was once");
     assert_int_equal(strncmp(json_text(json, "content.0.signature"), "sp-", 3), 0);
@@ -369,7 +358,7 @@ static void test_reasoning(void **state)
 }
 
 /* A template whose prompts always open the reasoning. */
-static void test_open_reasoning(void **state)
+TEST(test_open_reasoning)
 {
     static const char always[] =
         "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -383,7 +372,6 @@ static void test_open_reasoning(void **state)
                        "\"b\"}]}"),
         400);
 
-    (void)state;
     assert_string_equal(
         json_text(json, "error.message"),
         "the last message is a partial answer, which a model that always reasons first "
@@ -392,30 +380,14 @@ static void test_open_reasoning(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-static void test_structured_output(void **state)
+TEST(test_structured_output)
 {
     struct sp_json *json =
         request(&tiny_server, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
                                   "\"schema\": {\"const\": \"whale\"}}}}");
 
-    (void)state;
     assert_string_equal(json_text(json, "content.0.text"), "\"whale\"");
     sp_json_free(json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message),
-        cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_stops),
-        cmocka_unit_test(test_stop_of_the_file),
-        cmocka_unit_test(test_partial_message),
-        cmocka_unit_test(test_tools),
-        cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_open_reasoning),
-        cmocka_unit_test(test_structured_output),
-    };
-
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -2,12 +2,8 @@
  * (https://platform.claude.com/docs/en/api/errors), the members that have no effect, and its lists
  * of models. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 #define ROOMY                                                                                      \
@@ -15,7 +11,7 @@
     "story.\"}]}"
 #define HI "\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
     static const struct {
         const char *method, *path, *body;
@@ -102,7 +98,6 @@ static void test_errors(void **state)
          400, "invalid_request_error", "output_config cannot be combined with a partial answer"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_json *json = http_reply_json(
             server_request(&tiny_server, all[i].method, all[i].path, all[i].body), all[i].status);
@@ -119,21 +114,20 @@ static void test_errors(void **state)
 
 /* Client libraries that keep conversations on the server look for this code and continue without
  * that feature. */
-static void test_thread(void **state)
+TEST(test_thread)
 {
     struct sp_json *json =
         http_reply_json(server_request(&tiny_server, "POST", "/v1/messages",
                                        "{" HI ", \"thread\": {\"type\": \"create\"}}"),
                         400);
 
-    (void)state;
     assert_string_equal(json_text(json, "error.type"), "invalid_request_error");
     assert_string_equal(json_text(json, "error.details.error_code"), "thread_unsupported_request");
     sp_json_free(json);
 }
 
 /* Members that are hints or concern another server have no effect. */
-static void test_hints(void **state)
+TEST(test_hints)
 {
     struct sp_json *json = served_post(
         "/v1/messages", "{" HI ", \"metadata\": {\"user_id\": \"u\"}, \"service_tier\": \"auto\", "
@@ -142,18 +136,16 @@ static void test_hints(void **state)
                         "\"clear_thinking_20251015\", \"keep\": \"all\"}]}, \"inference_geo\": "
                         "\"eu\", \"output_config\": {\"effort\": \"high\"}}");
 
-    (void)state;
     assert_int_equal(json_number(json, "usage.output_tokens"), 4);
     sp_json_free(json);
 }
 
 /* Clients recognize by this sentence that a conversation must be shortened. */
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
     struct server s = server_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});
     struct sp_json *json = http_reply_json(server_request(&s, "POST", "/v1/messages", ROOMY), 200);
 
-    (void)state;
     assert_string_equal(json_text(json, "stop_reason"), "model_context_window_exceeded");
     sp_json_free(json);
     json =
@@ -167,13 +159,12 @@ static void test_too_long(void **state)
 }
 
 /* OpenAI's paths respond in Anthropic's format to requests with its header. */
-static void test_models(void **state)
+TEST(test_models)
 {
     static const char header[] = "anthropic-version: 2023-06-01\r\n";
     struct sp_json *json =
         http_reply_json(server_request_with(&tiny_server, header, "GET", "/v1/models", NULL), 200);
 
-    (void)state;
     assert_string_equal(json_text(json, "data.0.id"), "tiny");
     assert_string_equal(json_text(json, "data.0.type"), "model");
     assert_string_equal(json_text(json, "data.0.display_name"), "tiny");
@@ -191,13 +182,4 @@ static void test_models(void **state)
     sp_json_free(json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors), cmocka_unit_test(test_thread),
-        cmocka_unit_test(test_hints),  cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_models),
-    };
-
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -2,16 +2,11 @@
  * Blocks, roles and turns follow its reference (https://platform.claude.com/docs/en/api/messages),
  * the source of the quotations. */
 #include "cli/serve/anthropic/serve_anthropic_messages.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Compares the messages of the prompt, followed by "|" and the beginning of the response, or the
  * error message. */
@@ -40,11 +35,10 @@ static void assert_converted(const char *body, const char *wanted)
 
 #define SAYS(content) "{\"messages\": [{\"role\": \"user\", \"content\": " content "}]}"
 
-static void texts(void **state)
+TEST(texts)
 {
     static const char hello[] = "[{\"role\":\"user\",\"content\":\"Hello\"}]";
 
-    (void)state;
     /* "The following input messages are equivalent" */
     assert_converted(SAYS("\"Hello\""), hello);
     assert_converted(SAYS("[{\"type\": \"text\", \"text\": \"Hello\"}]"), hello);
@@ -90,9 +84,8 @@ static void texts(void **state)
     "{\"role\":\"tool\",\"content\":\"" content "\",\"tool_call_id\":\"" id "\",\"name\":\"f\","   \
     "\"tool_name\":\"f\"" more "}"
 
-static void blocks(void **state)
+TEST(blocks)
 {
-    (void)state;
     assert_converted(
         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
         "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\", \"signature\": \"x\"}, "
@@ -124,9 +117,8 @@ static void blocks(void **state)
                          "t") "]}," SAID("t", "", "") "]");
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     assert_converted("{}", "messages is missing, expected an array of messages");
     assert_converted("{\"messages\": []}",
                      "messages is empty or of another type, expected an array of "
@@ -177,15 +169,4 @@ static void refusals(void **state)
         "{\"system\": [{\"type\": \"image\"}], \"messages\": [{\"role\": \"user\", \"content\": "
         "\"a\"}]}",
         "system: content[0]: content of type image is not supported, only text");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts),
-        cmocka_unit_test(blocks),
-        cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

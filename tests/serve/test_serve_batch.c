@@ -1,12 +1,8 @@
 /* Tests that `spectool run --batch` answers requests of OpenAI's and Anthropic's APIs as `spectool
  * serve` does. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +112,7 @@ static void check_line(const struct sp_json *line, size_t i)
     sp_json_free(served);
 }
 
-static void same_as_served(void **state)
+TEST(same_as_served)
 {
     static const char *const counts[] = {"1", "5"};
     char lines[] = "/tmp/spectool-batch-XXXXXX", command[4096];
@@ -125,7 +121,6 @@ static void same_as_served(void **state)
     char *line = NULL;
     size_t cap = 0;
 
-    (void)state;
     assert_non_null(f);
     write_lines(f);
     assert_int_equal(fclose(f), 0);
@@ -150,9 +145,4 @@ static void same_as_served(void **state)
     remove(lines);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_served)};
-
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -1,12 +1,8 @@
 /* Tests many clients of `spectool serve` at once, the queue, disconnecting and slow clients, and
  * the shutdown of the server. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,13 +27,12 @@ static void *request_stream(void *context)
 }
 
 /* Clients that request at the same time each get their own whole response. */
-static void test_many_clients(void **state)
+TEST(test_many_clients)
 {
     enum { EACH = 4 };
     pthread_t threads[EACH * N_SERVED_APIS];
     char *first = request_stream((void *)(uintptr_t)&served_apis[0]);
 
-    (void)state;
     for (size_t i = 0; i < EACH * N_SERVED_APIS; i++) {
         void *way = (void *)(uintptr_t)&served_apis[i % N_SERVED_APIS];
         assert_int_equal(pthread_create(&threads[i], NULL, request_stream, way), 0);
@@ -53,7 +48,7 @@ static void test_many_clients(void **state)
 }
 
 /* The server generates as many responses at the same time as it has sessions. */
-static void test_concurrent_responses(void **state)
+TEST(test_concurrent_responses)
 {
     enum { N = 3 };
     static const char *const options[] = {"--sessions", "3", SERVED_SLOW_OPTIONS, NULL};
@@ -61,7 +56,6 @@ static void test_concurrent_responses(void **state)
     int running[N];
     char streamed[256];
 
-    (void)state;
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     for (size_t i = 0; i < N; i++) {
         char byte;
@@ -77,7 +71,7 @@ static void test_concurrent_responses(void **state)
 
 /* One client is served, one waits, and the third is refused with an error. Disconnected clients
  * free their place at once, whether they stream or not. */
-static void test_queue(void **state)
+TEST(test_queue)
 {
     static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
                                           SERVED_SLOW_OPTIONS, NULL};
@@ -85,7 +79,6 @@ static void test_queue(void **state)
     char streamed[256], whole[256];
     struct http_reply r;
 
-    (void)state;
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
     for (int i = 0; i < 2; i++) {
@@ -119,13 +112,12 @@ static void test_queue(void **state)
 }
 
 /* A short request is answered while the answers to a request for many are generated. */
-static void test_many_answers(void **state)
+TEST(test_many_answers)
 {
     struct server s = server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, NULL});
     char body[256], byte;
     int many;
 
-    (void)state;
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
     many = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(many, &byte, 1, 0), 1);
@@ -178,7 +170,7 @@ static void disconnect_inside_request(const struct server *s)
 
 /* A client that disconnects during prompt processing or generation ends both, whether its bytes
  * were read or not. */
-static void test_disconnects(void **state)
+TEST(test_disconnects)
 {
     static const char next[] = "{\"prompt\": [582], \"max_tokens\": 1}";
     static const char more[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -197,7 +189,6 @@ static void test_disconnects(void **state)
     char *prompt = long_prompt(), body[256], byte;
     size_t n_files = server_count_files(&s), n = 0;
 
-    (void)state;
     disconnect_inside_request(&s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int fd;
@@ -220,13 +211,12 @@ static void test_disconnects(void **state)
 
 /* A client that sends half a request, or does not read its response, does not delay other clients.
  */
-static void test_slow_clients(void **state)
+TEST(test_slow_clients)
 {
     static const char half[] = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le";
     int slow[8], deaf;
     char body[256];
 
-    (void)state;
     for (size_t i = 0; i < 8; i++) {
         slow[i] = client_connect(&tiny_server);
         client_send(slow[i], half, strlen(half) - i);
@@ -242,7 +232,7 @@ static void test_slow_clients(void **state)
 
 /* After the time for shutdown a running response ends with an error, waiting requests are refused,
  * and the server exits successfully. */
-static void test_stopping(void **state)
+TEST(test_stopping)
 {
     struct server s = server_start(
         served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0.1", NULL});
@@ -250,7 +240,6 @@ static void test_stopping(void **state)
     struct http_reply r;
     int running, waiting;
 
-    (void)state;
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
     running = server_begin_request(&s, "/v1/completions", streamed);
@@ -273,7 +262,7 @@ static void test_stopping(void **state)
 }
 
 /* A signal lets the pending requests be answered and refuses further ones. */
-static void test_draining(void **state)
+TEST(test_draining)
 {
     struct server s =
         server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--sessions", "1",
@@ -282,7 +271,6 @@ static void test_draining(void **state)
     struct http_reply r;
     int running, waiting;
 
-    (void)state;
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
     memcpy(strstr(streamed, "4000"), " 400", 4);
@@ -314,7 +302,7 @@ static void test_draining(void **state)
 }
 
 /* A second signal ends the server at once. The log counts all answers of a request. */
-static void test_second_signal(void **state)
+TEST(test_second_signal)
 {
     struct server s = server_start(
         served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "-1", NULL});
@@ -322,7 +310,6 @@ static void test_second_signal(void **state)
     struct http_reply r;
     int running;
 
-    (void)state;
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 3");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
@@ -338,16 +325,4 @@ static void test_second_signal(void **state)
     close(running);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_clients),  cmocka_unit_test(test_concurrent_responses),
-        cmocka_unit_test(test_queue),         cmocka_unit_test(test_many_answers),
-        cmocka_unit_test(test_disconnects),   cmocka_unit_test(test_slow_clients),
-        cmocka_unit_test(test_stopping),      cmocka_unit_test(test_draining),
-        cmocka_unit_test(test_second_signal),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -1,11 +1,7 @@
 /* Tests which connections the server closes to let others in. */
 #include "cli/serve/http/serve_connections.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,11 +39,10 @@ static bool is_closed(const struct fixture *f, size_t i)
 
 /* A new connection beyond the wanted number closes the one that has been sending for the longest
  * time. Connections that wait for a response, or are new, stay open. */
-static void the_slowest_is_closed(void **state)
+TEST(the_slowest_is_closed)
 {
     struct fixture f = {.connections = NULL};
 
-    (void)state;
     assert_int_equal(sp_connections_open(&f.connections, 2, 3, NULL), SP_OK);
     add(&f, 0, true);
     add(&f, 1, true);
@@ -70,11 +65,4 @@ static void the_slowest_is_closed(void **state)
         close(f.ours[i]);
         close(f.theirs[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_slowest_is_closed)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* Tests embeddings of `spectool serve` in the formats of OpenAI's and ollama's APIs. */
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,14 +68,13 @@ static double golden_number(size_t i)
     return first[i];
 }
 
-static void openai(void **state)
+TEST(openai)
 {
     struct sp_json *json =
         post("/v1/embeddings",
              "{\"model\": \"gemma\", \"input\": [\"the cat\", \"a\", [0, 32, 1]]}", 200);
     struct sp_json *one = post("/embeddings", "{\"input\": [0, 32, 1]}", 200);
 
-    (void)state;
     assert_string_equal(json_text(json, "object"), "list");
     assert_string_equal(json_text(json, "model"), "gemma");
     assert_string_equal(json_text(json, "data.1.object"), "embedding");
@@ -103,7 +98,7 @@ static unsigned digit(char c)
 }
 
 /* base64 holds the float32 numbers whose decimal form the other format shows. */
-static void base64(void **state)
+TEST(base64)
 {
     for (size_t n = 1; n <= 4; n++) {
         uint8_t bytes[16];
@@ -136,16 +131,14 @@ static void base64(void **state)
         sp_json_free(json);
         sp_json_free(plain);
     }
-    (void)state;
 }
 
-static void ollama(void **state)
+TEST(ollama)
 {
     struct sp_json *json = post("/api/embed", "{\"input\": [\"the cat\", \"a\"]}", 200);
     struct sp_json *old = post("/api/embeddings", "{\"prompt\": \"the cat\"}", 200);
     struct sp_json *show = post("/api/show", "{}", 200);
 
-    (void)state;
     assert_int_equal(sp_json_len(json_at(json, "embeddings")), 2);
     assert_true(fabs(number_at(json, "embeddings.0.9") - golden_number(9)) < 1e-5);
     assert_int_equal(json_number(json, "prompt_eval_count"), 7);
@@ -166,14 +159,13 @@ static void ollama(void **state)
 }
 
 /* Fewer dimensions are the first ones of the whole embedding, with length 1 again. */
-static void ollama_dimensions(void **state)
+TEST(ollama_dimensions)
 {
     enum { N = 3 };
     struct sp_json *json =
         post("/api/embed", "{\"input\": [\"the cat\", \"a\"], \"dimensions\": 3}", 200);
     double square = 0;
 
-    (void)state;
     assert_int_equal(sp_json_len(json_at(json, "embeddings.0")), N);
     assert_int_equal(sp_json_len(json_at(json, "embeddings.1")), N);
     for (size_t i = 0; i < N; i++)
@@ -190,12 +182,11 @@ static void ollama_dimensions(void **state)
 }
 
 /* OpenAI's API refuses what ollama's shortens. */
-static void long_texts(void **state)
+TEST(long_texts)
 {
     char body[1000], text[500];
     struct sp_json *json;
 
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     snprintf(body, sizeof body, "{\"input\": \"%s\"}", text);
@@ -212,20 +203,19 @@ static void long_texts(void **state)
     sp_json_free(json);
 }
 
-static void prompts(void **state)
+TEST(prompts)
 {
     struct sp_json *named =
         post("/v1/embeddings", "{\"input\": \"the cat\", \"prompt_name\": \"document\"}", 200);
     struct sp_json *written =
         post("/v1/embeddings", "{\"input\": \"title: none | text: the cat\"}", 200);
 
-    (void)state;
     assert_true(number_at(named, "data.0.embedding.0") == number_at(written, "data.0.embedding.0"));
     sp_json_free(named);
     sp_json_free(written);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     static const struct {
         const char *path, *body, *message;
@@ -244,7 +234,6 @@ static void refusals(void **state)
         {"/v1/completions", "{\"prompt\": \"a\"}", "makes embeddings and does not generate"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct sp_json *json = post(rows[i].path, rows[i].body, 400);
         const char *message = json_text(json, "error.message");
@@ -253,14 +242,13 @@ static void refusals(void **state)
     }
 }
 
-static void too_many(void **state)
+TEST(too_many)
 {
     size_t n = 2049, size = 0;
     char *body = NULL;
     FILE *f = open_memstream(&body, &size);
     struct sp_json *json;
 
-    (void)state;
     assert_non_null(f);
     fputs("{\"input\": [\"a\"", f);
     for (size_t i = 1; i < n; i++)
@@ -274,7 +262,7 @@ static void too_many(void **state)
 }
 
 /* A model that generates embeds with --pooling, also while it generates. */
-static void with_answers(void **state)
+TEST(with_answers)
 {
     const char *const options[] = {"--pooling", "mean", NULL};
     struct server s = server_start(
@@ -284,7 +272,6 @@ static void with_answers(void **state)
     int answer;
     struct http_reply r;
 
-    (void)state;
     json = http_reply_json(
         server_request(&s, "POST", "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}"), 200);
     answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
@@ -300,7 +287,7 @@ static void with_answers(void **state)
 }
 
 /* The results are sorted by score, and top_n of them are shown. */
-static void rerank(void **state)
+TEST(rerank)
 {
     struct server s =
         server_start(packed_file(packed_modelfile(TESTDATA "/embeddings/qwen3_reranker", NULL),
@@ -321,7 +308,6 @@ static void rerank(void **state)
     struct sp_json *json, *few;
     char text[400];
 
-    (void)state;
     snprintf(text, sizeof text, body, "");
     json = http_reply_json(server_request(&s, "POST", "/v1/rerank", text), 200);
     snprintf(text, sizeof text, body, ", \"top_n\": 1, \"return_documents\": true");
@@ -354,15 +340,4 @@ static void rerank(void **state)
     sp_json_free(json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(openai),       cmocka_unit_test(base64),
-        cmocka_unit_test(ollama),       cmocka_unit_test(long_texts),
-        cmocka_unit_test(prompts),      cmocka_unit_test(refusals),
-        cmocka_unit_test(too_many),     cmocka_unit_test(rerank),
-        cmocka_unit_test(with_answers), cmocka_unit_test(ollama_dimensions),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP_FIXTURE(setup, teardown);

@@ -2,12 +2,8 @@
  * completions. Each equals the completion of a separate request. */
 #include "format/base/json_equal.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,14 +114,13 @@ static void check_stream(const struct expected *e, const struct server *s, const
 #define STREAM ", \"stream\": true, \"stream_options\": {\"include_usage\": true}}"
 
 /* Completion i is that of seed + i, whatever number is generated at a time. */
-static void test_chat(void **state)
+TEST(test_chat)
 {
     static const char path[] = "/v1/chat/completions";
     struct server two = server_start(
         served_file, (const char *const[]){"--kv-type", "f32", "--sessions", "2", NULL});
     struct expected *e = calloc(1, sizeof *e);
 
-    (void)state;
     assert_non_null(e);
     for (unsigned i = 0; i < 6; i++) {
         char body[512];
@@ -142,7 +137,7 @@ static void test_chat(void **state)
 }
 
 /* The completions of one prompt are adjacent, and each prompt begins with the seed. */
-static void test_prompts(void **state)
+TEST(test_prompts)
 {
     static const char path[] = "/v1/completions",
                       several[] =
@@ -150,7 +145,6 @@ static void test_prompts(void **state)
     struct expected *e = calloc(1, sizeof *e);
     char body[512];
 
-    (void)state;
     assert_non_null(e);
     for (unsigned i = 0; i < 4; i++) {
         snprintf(body, sizeof body, "{\"prompt\": \"%s\", \"seed\": %u, " TEXT "}",
@@ -164,7 +158,7 @@ static void test_prompts(void **state)
     free(e);
 }
 
-static void test_ids(void **state)
+TEST(test_ids)
 {
     struct sp_json *one = served_post("/v1/completions", "{" GOLDEN_PROMPT ", \"logprobs\": 1}"),
                    *two = served_post("/v1/completions",
@@ -172,7 +166,6 @@ static void test_ids(void **state)
                                       "24, \"logprobs\": 1}");
     bool same;
 
-    (void)state;
     assert_int_equal(sp_json_len(json_at(two, "choices")), 2);
     assert_string_equal(json_text(two, "choices.1.text"), json_text(one, "choices.0.text"));
     assert_int_equal(sp_json_equal(&same, json_at(two, "choices.1.logprobs"),
@@ -195,7 +188,7 @@ static void assert_cut(const struct http_reply *r)
 }
 
 /* One refused prompt refuses the request once, and ends a stream that has begun. */
-static void test_failure(void **state)
+TEST(test_failure)
 {
     struct server s =
         server_start(served_file, (const char *const[]){"--kv-type", "f32", "--num-ctx", "64",
@@ -204,7 +197,6 @@ static void test_failure(void **state)
     struct sp_json *json;
     struct http_reply r;
 
-    (void)state;
     assert_non_null(body);
     strcpy(body, "{\"prompt\": [\"Once\", \"Once\", \"");
     for (size_t i = 0; i < 200; i++)
@@ -227,7 +219,7 @@ static void test_failure(void **state)
 
 /* A client that disconnects ends all of its completions, including waiting ones; a shutdown cuts
  * them off. */
-static void test_end(void **state)
+TEST(test_end)
 {
     const char *const options[] = {SERVED_SLOW_OPTIONS,  "--sessions", "2",
                                    "--shutdown-timeout", "0",          NULL};
@@ -236,7 +228,6 @@ static void test_end(void **state)
     struct http_reply r;
     int fd;
 
-    (void)state;
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 5");
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
@@ -252,13 +243,4 @@ static void test_end(void **state)
     http_reply_release(&r);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat),    cmocka_unit_test(test_prompts), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_failure), cmocka_unit_test(test_end),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

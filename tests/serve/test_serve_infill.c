@@ -4,12 +4,8 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +104,7 @@ static size_t add_ids(char *list, size_t len, unsigned token, const char *text)
 }
 
 /* All APIs give the text that follows the prompt of Qwen2.5-Coder's form, in ids. */
-static void test_apis_agree(void **state)
+TEST(test_apis_agree)
 {
     char ids[1024] = "", body[2048];
     struct sp_json *plain, *json;
@@ -117,7 +113,6 @@ static void test_apis_agree(void **state)
     char *streamed;
     size_t n = add_ids(ids, 0, 1597, PREFIX);
 
-    (void)state;
     n = add_ids(ids, n, 1599, SUFFIX);
     sprintf(ids + n, ", 1598");
     snprintf(body, sizeof body, "{\"prompt\": [%s], \"max_tokens\": 12, " MORE "}", ids);
@@ -167,13 +162,12 @@ static void test_apis_agree(void **state)
 }
 
 /* A length of 0 reads the prompt for the next request; a long prompt is cut to the context. */
-static void test_prompt_only(void **state)
+TEST(test_prompt_only)
 {
     char body[4096], text[1500] = "";
     struct sp_json *json;
     int64_t n;
 
-    (void)state;
     json = post(
         "/infill",
         "{\"input_prefix\": \"The sea\", \"input_suffix\": \" is blue.\", \"n_predict\": 0}", 200);
@@ -197,20 +191,19 @@ static void test_prompt_only(void **state)
     sp_json_free(json);
 }
 
-static void test_capability(void **state)
+TEST(test_capability)
 {
     struct sp_json *json = post("/api/show", "{\"model\": \"tiny\"}", 200);
     const struct sp_json *all = sp_json_get(json, "capabilities");
     bool found = false;
 
-    (void)state;
     for (size_t i = 0; i < sp_json_len(all); i++)
         found = found || strcmp(sp_json_to_string(sp_json_at(all, i), NULL), "insert") == 0;
     assert_true(found);
     sp_json_free(json);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *path, *body, *says;
@@ -228,7 +221,6 @@ static void test_refusals(void **state)
         {"/v1/completions", "{\"prompt\": \"a\", \"suffix\": 1}", "suffix is integer"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_json *json = post(cases[i].path, cases[i].body, 400);
         const char *says = json_text(json, "error.message");
@@ -237,15 +229,4 @@ static void test_refusals(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_apis_agree),
-        cmocka_unit_test(test_prompt_only),
-        cmocka_unit_test(test_capability),
-        cmocka_unit_test(test_refusals),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP_FIXTURE(setup, teardown);

@@ -2,12 +2,8 @@
  */
 #include "cli/serve/http/serve_listen.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +11,7 @@
 #include <unistd.h>
 
 /* The bound address decides, in whatever way it is spelled. */
-static void loopback_by_address(void **state)
+TEST(loopback_by_address)
 {
     static const struct {
         const char *host;
@@ -27,7 +23,6 @@ static void loopback_by_address(void **state)
         {"::", false, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_listeners l = {.n = 0};
         enum sp_status st = sp_listen(&l, all[i].host, 0, NULL);
@@ -41,13 +36,12 @@ static void loopback_by_address(void **state)
 }
 
 /* The socket of a server that was killed is replaced, that of a running one is not. */
-static void unix_sockets(void **state)
+TEST(unix_sockets)
 {
     const char *path = packed_path("spectool.sock");
     struct sp_listeners first = {.n = 0}, second = {.n = 0};
     struct sp_err err = {0};
 
-    (void)state;
     assert_int_equal(sp_listen(&first, path, 0, NULL), SP_OK);
     assert_true(first.at[0].local && !first.at[0].loopback);
     assert_int_equal(sp_listen(&second, path, 0, &err), SP_E_IO);
@@ -60,12 +54,11 @@ static void unix_sockets(void **state)
 }
 
 /* Sockets that systemd passes begin at descriptor 3. */
-static void passed_sockets(void **state)
+TEST(passed_sockets)
 {
     struct sp_listeners own = {.n = 0}, passed = {.n = 0};
     char pid[32];
 
-    (void)state;
     assert_false(sp_listen_is_activated());
     assert_int_equal(sp_listen(&own, "127.0.0.1", 0, NULL), SP_OK);
     assert_int_equal(dup2(own.at[0].fd, 3), 3);
@@ -87,13 +80,4 @@ static void passed_sockets(void **state)
     unsetenv("LISTEN_FDS");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loopback_by_address),
-        cmocka_unit_test(unix_sockets),
-        cmocka_unit_test(passed_sockets),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -3,23 +3,16 @@
  * HTML that another implementation makes. */
 #include "tests/support/browser.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { SKIPPED = 77 };
 
 static struct browser page;
 
 static int setup(void **state)
 {
     (void)state;
-    page = browser_start(browser_find());
+    page = browser_start();
     browser_run_file(&page, "", TESTDATA "/../cli/serve/page/elements.js");
     browser_run_file(&page, "", TESTDATA "/../cli/serve/page/markdown_inline.js");
     browser_run_file(&page, "", TESTDATA "/../cli/serve/page/markdown.js");
@@ -42,22 +35,6 @@ static void check(void **state)
     free(wrong);
 }
 
-#define CHECK(call)                                                                                \
-    {                                                                                              \
-        call, check, NULL, NULL, (void *)(uintptr_t)(call)                                         \
-    }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CHECK("checkCases(cases)"), CHECK("checkOwn()"),    CHECK("checkStreams(cases)"),
-        CHECK("checkBegun()"),      CHECK("checkWork()"),   CHECK("checkPlaces(cases)"),
-        CHECK("checkHostile()"),    CHECK("checkRandom()"), CHECK("checkEndless()"),
-    };
-
-    if (browser_find() == NULL) {
-        fprintf(stderr, "skipped: Chromium is not installed (apt-get install chromium)\n");
-        return SKIPPED;
-    }
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+CASES(check, "checkCases(cases)", "checkOwn()", "checkStreams(cases)", "checkBegun()",
+      "checkWork()", "checkPlaces(cases)", "checkHostile()", "checkRandom()", "checkEndless()");
+GROUP_FIXTURE(setup, teardown);

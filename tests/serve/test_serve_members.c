@@ -1,12 +1,8 @@
 /* Tests that a null member of a request is the same as no member, and that the response and the log
  * name the members that have no effect. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +60,8 @@ static const struct {
      "stream suffix system template context raw format think images keep_alive"},
 };
 
-static void test_nulls(void **state)
+TEST(test_nulls)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char body[4096];
         size_t len = (size_t)snprintf(body, sizeof body, "{%s", rows[i].body), n;
@@ -97,7 +92,7 @@ static void check_ignored(const struct server *s, const char *path, const char *
     http_reply_release(&r);
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
     static const char chat[] = "{" MESSAGES ", \"max_tokens\": 1, \"stream\": %s, "
                                "\"verbosity\": \"low\", \"user\": \"u\", \"top_a\\r\": 0.2}";
@@ -105,7 +100,6 @@ static void test_unknown(void **state)
         server_start(served_file, (const char *const[]){"--log-format", "json", NULL});
     char body[1024];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         snprintf(body, sizeof body, chat, i ? "true" : "false");
         check_ignored(&tiny_server, "/v1/chat/completions", body, "verbosity, top_a?");
@@ -129,12 +123,4 @@ static void test_unknown(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nulls),
-        cmocka_unit_test(test_unknown),
-    };
-
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -2,13 +2,8 @@
  * request, and a request that cannot get its memory is refused for now. */
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,12 +89,11 @@ static int setup(void **state)
 }
 
 /* Where the caches of one model fit, the idle model is closed for the other one. */
-static void test_idle_models(void **state)
+TEST(test_idle_models)
 {
     struct server s = start(unit + unit / 2, NULL);
     char *first = NULL;
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         char *text = complete(&s, i % 2 ? "b" : "a", 582);
         if (first == NULL) first = strdup(text);
@@ -113,11 +107,10 @@ static void test_idle_models(void **state)
 }
 
 /* The conversations of a model in use make way for others, too. */
-static void test_idle_sessions(void **state)
+TEST(test_idle_sessions)
 {
     struct server s = start(unit + unit / 2, NULL);
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         free(complete(&s, "a", i % 2 ? 582 : 258));
         assert_int_equal(cache_memory(&s), unit);
@@ -143,7 +136,7 @@ static void check_refusal(const struct server *s, const char *path, const char *
 
 /* A request that needs the memory of an answer that is being generated gets 503 and the numbers, as
  * a stream, too. */
-static void test_memory_in_use(void **state)
+TEST(test_memory_in_use)
 {
     static const struct {
         const char *path, *member, *before, *after;
@@ -169,7 +162,6 @@ static void test_memory_in_use(void **state)
     char text[8 * 900 + 1] = "", piece[1];
     int fd;
 
-    (void)state;
     for (size_t i = 0; i < 900; i++)
         memcpy(text + 8 * i, "owl owl ", 9);
     fd = server_begin_request(&s, "/v1/completions", busy);
@@ -183,7 +175,7 @@ static void test_memory_in_use(void **state)
 
 /* A prompt that --memory cannot hold while nothing else runs is refused for good, like one that is
  * longer than the context. */
-static void test_never_fits(void **state)
+TEST(test_never_fits)
 {
     static const char *const options[] = {"--pooling", "mean", NULL};
     struct server s = start(unit + unit / 2, options);
@@ -192,7 +184,6 @@ static void test_never_fits(void **state)
     struct http_reply r;
     struct sp_json *json;
 
-    (void)state;
     for (size_t i = 0; i < 900; i++)
         memcpy(text + 8 * i, "owl owl ", 9);
     snprintf(body, sizeof body, "{\"model\": \"b\", \"prompt\": \"%s\"}", text);
@@ -220,15 +211,4 @@ static void test_never_fits(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_models),
-        cmocka_unit_test(test_idle_sessions),
-        cmocka_unit_test(test_memory_in_use),
-        cmocka_unit_test(test_never_fits),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, setup, served_teardown);
-}
+GROUP_FIXTURE(setup, served_teardown);

@@ -4,16 +4,11 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_request.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_converted(const struct sp_chat_info *chat, const char *sent, const char *wanted)
 {
@@ -40,12 +35,11 @@ static void assert_converted(const struct sp_chat_info *chat, const char *sent, 
 
 #define ARGUMENTS_TEXT "\"{\\\"city\\\": \\\"Paris\\\"}\""
 
-static void calls(void **state)
+TEST(calls)
 {
     static const struct sp_chat_info objects = {.has_tool_calls = true},
                                      texts = {.text_arguments = true, .null_content = true};
 
-    (void)state;
     /* OpenAI: arguments as text, null content, a result by its id. */
     assert_converted(
         &objects,
@@ -104,7 +98,7 @@ static enum sp_status take_memory(void *memory, size_t size, struct sp_err *err)
 
 /* Half a megabyte of arguments as text becomes a tree of 27 MB, which the conversion and the
  * template each have. Text that would become more than 64 MB stays as it came. */
-static void memory_of_arguments(void **state)
+TEST(memory_of_arguments)
 {
     static const char before[] = "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": "
                                  "{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": [",
@@ -122,7 +116,6 @@ static void memory_of_arguments(void **state)
     struct sp_conversation conversation = {.chat_info = {.has_tool_calls = true}};
     char *sent = malloc(sizeof before + 3 * N + sizeof after);
 
-    (void)state;
     assert_non_null(sent);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t left = rows[i].left, len = sizeof before - 1;
@@ -149,14 +142,13 @@ static void memory_of_arguments(void **state)
 }
 
 /* The names of reasoning in llama-server, vLLM and ollama. */
-static void reasoning(void **state)
+TEST(reasoning)
 {
     static const struct sp_chat_info none = {.has_tool_calls = false},
                                      harmony = {.no_content_with_reasoning = true};
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     char sent[256];
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(sent, sizeof sent,
                  "[{\"role\": \"assistant\", \"%s\": \"Hm.\", \"content\": \"x\"}]", names[i]);
@@ -177,7 +169,7 @@ static void reasoning(void **state)
 }
 
 /* What a stream sends while the prompt is read has no text: a comment, or an empty part. */
-static void keep_alive(void **state)
+TEST(keep_alive)
 {
     static const struct {
         const struct sp_serve_api *api;
@@ -194,7 +186,6 @@ static void keep_alive(void **state)
     const struct sp_serve serve = {.host = "localhost"};
     const struct sp_serve_request request = {.model = &model, .stream = true};
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_serve_response response = {.serve = &serve, .request = &request};
         char *text = NULL;
@@ -208,16 +199,4 @@ static void keep_alive(void **state)
         assert_non_null(strstr(text, all[i].has));
         free(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls),
-        cmocka_unit_test(memory_of_arguments),
-        cmocka_unit_test(reasoning),
-        cmocka_unit_test(keep_alive),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

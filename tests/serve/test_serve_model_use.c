@@ -1,11 +1,7 @@
 /* Tests which models the server opens and closes, with models that only count. */
 #include "cli/serve/jobs/serve_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -107,11 +103,10 @@ static void await_closed(struct fixture *f, size_t i)
     assert_false(is_open(f, i));
 }
 
-static void names_are_found(void **state)
+TEST(names_are_found)
 {
     struct fixture f;
 
-    (void)state;
     set_up(&f, 1);
     assert_ptr_equal(sp_serve_models_find(f.models, "b"), &f.all[1]);
     assert_ptr_equal(sp_serve_models_find(f.models, "c:latest"), &f.all[2]);
@@ -121,11 +116,10 @@ static void names_are_found(void **state)
 }
 
 /* The place of the least recently used model is taken, but never that of one in use. */
-static void the_oldest_makes_way(void **state)
+TEST(the_oldest_makes_way)
 {
     struct fixture f;
 
-    (void)state;
     set_up(&f, 2);
     use(&f, 0, -1);
     use(&f, 1, -1);
@@ -149,11 +143,10 @@ static void the_oldest_makes_way(void **state)
 
 /* Memory is freed by closing idle models first, then by trimming those in use, the least recently
  * used one first. */
-static void memory_is_reclaimed(void **state)
+TEST(memory_is_reclaimed)
 {
     struct fixture f;
 
-    (void)state;
     set_up(&f, N);
     f.n_trims[0] = 1;
     f.n_trims[1] = 2;
@@ -179,11 +172,10 @@ static void memory_is_reclaimed(void **state)
     sp_serve_models_free(f.models);
 }
 
-static void idle_models_are_closed(void **state)
+TEST(idle_models_are_closed)
 {
     struct fixture f;
 
-    (void)state;
     set_up(&f, N);
     use(&f, 0, 0);
     await_closed(&f, 0);
@@ -214,11 +206,10 @@ static void idle_models_are_closed(void **state)
 }
 
 /* Looking at a model neither opens it nor prolongs its time. */
-static void a_look_is_no_use(void **state)
+TEST(a_look_is_no_use)
 {
     struct fixture f;
 
-    (void)state;
     set_up(&f, 1);
     assert_false(sp_serve_models_hold(f.models, &f.all[0]));
     use(&f, 0, 0.2);
@@ -230,12 +221,11 @@ static void a_look_is_no_use(void **state)
     sp_serve_models_free(f.models);
 }
 
-static void failures(void **state)
+TEST(failures)
 {
     struct sp_err err = {0};
     struct fixture f;
 
-    (void)state;
     set_up(&f, 1);
     f.status = SP_E_IO;
     assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 500);
@@ -281,14 +271,13 @@ static void begin(struct request *r, struct fixture *f, size_t model, atomic_int
 
 /* A request whose model needs the place of one in use is served before later requests for the model
  * in use, which could otherwise keep it out for ever. */
-static void requests_are_served_in_order(void **state)
+TEST(requests_are_served_in_order)
 {
     struct request other, same;
     atomic_int order = 0;
     struct sp_err err = {0};
     struct fixture f;
 
-    (void)state;
     set_up(&f, 1);
     acquire(&f, 0, -1);
     begin(&other, &f, 1, &order);
@@ -309,19 +298,4 @@ static void requests_are_served_in_order(void **state)
     assert_int_equal(other.status, 503);
     sp_serve_models_release(f.models, &f.all[0]);
     sp_serve_models_free(f.models);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_found),
-        cmocka_unit_test(the_oldest_makes_way),
-        cmocka_unit_test(memory_is_reclaimed),
-        cmocka_unit_test(idle_models_are_closed),
-        cmocka_unit_test(a_look_is_no_use),
-        cmocka_unit_test(failures),
-        cmocka_unit_test(requests_are_served_in_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * between them, and when they are closed. */
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,12 +121,11 @@ static void check_name(struct sp_json *json, const char *path, const char *name)
 }
 
 /* All lists have all models of the folder, in the order of their names, before any is open. */
-static void test_lists(void **state)
+TEST(test_lists)
 {
     struct server s = server_start(folder, NULL);
     struct sp_json *json;
 
-    (void)state;
     assert_int_equal(count_open(&s), 0);
     json = get(&s, "/v1/models");
     assert_int_equal(sp_json_len(json_at(json, "data")), N_MODELS);
@@ -155,12 +149,11 @@ static void test_lists(void **state)
 }
 
 /* A request has to name one of the models. */
-static void test_names(void **state)
+TEST(test_names)
 {
     static const char body[] = "{\"model\": \"other\", \"prompt\": \"a\"}";
     struct server s = server_start(files[0], (const char *const[]){files[1], NULL});
 
-    (void)state;
     check_name(post(&s, "/v1/completions", "{\"prompt\": \"a\"}", 400), "error.message",
                "model is missing, this server has 'exact', 'coarse'");
     check_name(post(&s, "/v1/completions", body, 404), "error.message",
@@ -235,12 +228,11 @@ static long close_all(const struct server *s)
     return memory_kb(s);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
     static const char *const max_models[] = {"1", "2"};
     struct http_reply r;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const char *const options[] = {"--kv-type",    "f32",         "--threads", "2",
                                        "--max-models", max_models[i], NULL};
@@ -264,12 +256,11 @@ static void test_answers(void **state)
 }
 
 /* keep_alive of a request, or --keep-alive, says how long its model stays open. */
-static void test_keep_alive(void **state)
+TEST(test_keep_alive)
 {
     struct server s = server_start(folder, (const char *const[]){"--keep-alive", "0.3s", NULL});
     struct sp_json *json;
 
-    (void)state;
     check_name(generate(&s, "exact", ""), "done_reason", "load");
     assert_int_equal(count_open(&s), 1);
     await_open(&s, 0);
@@ -291,12 +282,11 @@ static void test_keep_alive(void **state)
 }
 
 /* A single model is open from the start, and can be closed, too. */
-static void test_single(void **state)
+TEST(test_single)
 {
     struct server s = server_start(files[0], NULL);
     struct sp_json *json;
 
-    (void)state;
     assert_int_equal(count_open(&s), 1);
     sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
     assert_int_equal(count_open(&s), 0);
@@ -308,13 +298,12 @@ static void test_single(void **state)
 }
 
 /* A file that is replaced is described as it is after its model was opened again. */
-static void test_replaced_file(void **state)
+TEST(test_replaced_file)
 {
     char path[320], digest[32];
     struct sp_json *json;
     struct server s;
 
-    (void)state;
     snprintf(path, sizeof path, "%s", packed_path("replaced.bin"));
     assert_int_equal(link(files[0], path), 0);
     s = server_start(path, NULL);
@@ -336,14 +325,4 @@ static void test_replaced_file(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),   cmocka_unit_test(test_names),
-        cmocka_unit_test(test_answers), cmocka_unit_test(test_keep_alive),
-        cmocka_unit_test(test_single),  cmocka_unit_test(test_replaced_file),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP_FIXTURE(setup, teardown);

@@ -4,14 +4,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +32,12 @@ static char *golden_text(size_t n)
     return text;
 }
 
-static void test_golden(void **state)
+TEST(test_golden)
 {
     char *golden = golden_text(24);
     struct sp_json *json =
         served_post("/v1/completions", "{\"model\": \"tiny\", " GOLDEN_PROMPT "}");
 
-    (void)state;
     assert_string_equal(json_text(json, "choices.0.text"), golden);
     assert_string_equal(json_text(json, "object"), "text_completion");
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
@@ -69,7 +63,7 @@ static void mask(char *text, const char *key)
 }
 
 /* Compares the stream byte by byte with events rebuilt from their contents. */
-static void test_stream_bytes(void **state)
+TEST(test_stream_bytes)
 {
     struct http_reply r =
         server_request(&tiny_server, "POST", "/v1/chat/completions",
@@ -94,7 +88,6 @@ static void test_stream_bytes(void **state)
     char *text;
     size_t n;
 
-    (void)state;
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
@@ -134,12 +127,11 @@ static char *drafted_text(const char *depth, size_t *n_drafted, size_t *n_others
 }
 
 /* A request chooses how much is drafted; the text stays the same. */
-static void test_drafted_tokens(void **state)
+TEST(test_drafted_tokens)
 {
     size_t n_drafted, n_others;
     char *drafted = drafted_text("4", &n_drafted, &n_others), *plain;
 
-    (void)state;
     assert_true(n_drafted > 0);
     assert_true(n_others > 0);
     plain = drafted_text("0", &n_drafted, &n_others);
@@ -169,7 +161,7 @@ static char *sampled_text(const char *path, const char *options, const char *at)
 }
 
 /* Each sampler changes the text of a seed, and drafting does not. Both APIs read the same names. */
-static void test_samplers(void **state)
+TEST(test_samplers)
 {
     static const char *const samplers[] = {
         ("\"dry_multiplier\": 8, \"dry_allowed_length\": 1, \"dry_base\": 2, "
@@ -181,7 +173,6 @@ static void test_samplers(void **state)
     char *plain =
         sampled_text("/v1/completions", "\"seed\": 5, \"temperature\": 2", "choices.0.text");
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         char *drafted, *undrafted, *ollama;
         snprintf(options, sizeof options, "\"seed\": 5, \"temperature\": 2, %s", samplers[i]);
@@ -204,7 +195,7 @@ static void test_samplers(void **state)
 }
 
 /* A stop text and its tokens are cut off, wherever tokens and events begin. */
-static void test_stop(void **state)
+TEST(test_stop)
 {
     static const char body[] = "{" GOLDEN_PROMPT ", \"stop\": [\"zzz\", \"%s\"], \"logprobs\": 0, "
                                "\"stream\": %s}";
@@ -214,7 +205,6 @@ static void test_stop(void **state)
     struct sp_json *json;
     size_t n, n_tokens, len = 0;
 
-    (void)state;
     memcpy(word, cut, 6);
     found = strstr(golden, word);
     assert_non_null(found);
@@ -241,7 +231,7 @@ static void test_stop(void **state)
 }
 
 /* Log-probabilities are the log-softmax of the golden logits, whose rows transformers wrote. */
-static void test_logprobs(void **state)
+TEST(test_logprobs)
 {
     struct sp_json *json =
         served_post("/v1/completions",
@@ -251,7 +241,6 @@ static void test_logprobs(void **state)
     const float *row = logits + 3 * cols;
     double sum = 0, max = -1e30, told;
 
-    (void)state;
     for (size_t i = 0; i < cols; i++)
         if ((double)row[i] > max) max = (double)row[i];
     for (size_t i = 0; i < cols; i++)
@@ -276,7 +265,7 @@ static double log_softmax(const float *row, size_t n, size_t id)
 }
 
 /* ollama's answers have the tokens of OpenAI's chats, in a stream those of its lines. */
-static void test_ollama_logprobs(void **state)
+TEST(test_ollama_logprobs)
 {
     static const char body[] =
         "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
@@ -288,7 +277,6 @@ static void test_ollama_logprobs(void **state)
     size_t n = 0;
     bool same = false;
 
-    (void)state;
     snprintf(text, sizeof text, body, "false");
     openai = served_post("/v1/chat/completions", text);
     ollama = served_post("/api/chat", text);
@@ -309,7 +297,7 @@ static void test_ollama_logprobs(void **state)
 
 /* With echo all tokens of the prompt but the first have the log-probabilities of the golden logits,
  * whether more tokens follow or not. */
-static void test_echo_logprobs(void **state)
+TEST(test_echo_logprobs)
 {
     static const size_t ids[] = {582, 580, 258, 421};
     struct sp_json *alone = served_post(
@@ -327,7 +315,6 @@ static void test_echo_logprobs(void **state)
     char path[64];
     double a, b;
 
-    (void)state;
     assert_int_equal(sp_json_len(json_at(alone, "choices.0.logprobs.tokens")), 4);
     assert_int_equal(sp_json_kind(json_at(alone, "choices.0.logprobs.token_logprobs.0")),
                      SP_JSON_NULL);
@@ -363,7 +350,7 @@ static void test_echo_logprobs(void **state)
 }
 
 /* A stream begins with the text of the prompt. */
-static void test_echo_stream(void **state)
+TEST(test_echo_stream)
 {
     static const char prompt[] = "Tell me a story";
     struct sp_json *plain =
@@ -373,7 +360,6 @@ static void test_echo_stream(void **state)
     struct http_reply r;
     size_t n;
 
-    (void)state;
     for (int logprobs = 0; logprobs < 2; logprobs++) {
         snprintf(body, sizeof body,
                  "{\"prompt\": \"%s\", \"max_tokens\": 8, \"stop\": [\"zz\"], \"echo\": true, "
@@ -392,7 +378,7 @@ static void test_echo_stream(void **state)
 
 /* The tokens together are as long as their text, in a chat's stream too, and `bytes` are those of
  * each token. */
-static void test_chat_logprobs(void **state)
+TEST(test_chat_logprobs)
 {
     struct sp_json *json = served_post(
         "/v1/chat/completions",
@@ -402,7 +388,6 @@ static void test_chat_logprobs(void **state)
     const struct sp_json *content = json_at(json, "choices.0.logprobs.content");
     char text[256] = "", bytes[256] = "";
 
-    (void)state;
     for (size_t i = 0; i < sp_json_len(content); i++) {
         const struct sp_json *token = sp_json_at(content, i), *b = sp_json_get(token, "bytes");
         double chosen, best;
@@ -424,16 +409,4 @@ static void test_chat_logprobs(void **state)
     sp_json_free(json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),        cmocka_unit_test(test_stream_bytes),
-        cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
-        cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_drafted_tokens),
-        cmocka_unit_test(test_samplers),      cmocka_unit_test(test_echo_logprobs),
-        cmocka_unit_test(test_echo_stream),   cmocka_unit_test(test_ollama_logprobs),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

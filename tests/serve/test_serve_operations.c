@@ -4,14 +4,9 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +27,11 @@ static const char *written(const char *name, const char *text)
     return path;
 }
 
-static void test_key_files(void **state)
+TEST(test_key_files)
 {
     struct sp_serve_keys keys = {0};
     struct sp_err err = {0};
 
-    (void)state;
     assert_true(sp_serve_keys_allow(&keys, NULL, NULL));
     assert_int_equal(
         sp_serve_keys_read(&keys, written("keys", "# ours\n\n one \r\ntwo"), "three", &err), SP_OK);
@@ -59,7 +53,7 @@ static void test_key_files(void **state)
 }
 
 /* With a key, only health and readiness are open. */
-static void test_keys(void **state)
+TEST(test_keys)
 {
     static const char bearer[] = "Authorization: Bearer one\r\n", x[] = "x-api-key: two\r\n";
     const char *const options[] = {"--api-key-file", written("keys", "one\n"), NULL};
@@ -67,7 +61,6 @@ static void test_keys(void **state)
     struct http_reply r;
     struct sp_json *json;
 
-    (void)state;
     setenv("SPECTOOL_API_KEY", "two", 1);
     s = server_start(served_file, options);
     unsetenv("SPECTOOL_API_KEY");
@@ -136,13 +129,12 @@ static void check_format(const char *text)
 /* The label of a model whose name has characters that are escaped. */
 #define NAMED "model=\"a\\\"b\\\\c\""
 
-static void test_metrics(void **state)
+TEST(test_metrics)
 {
     struct server s = server_start(
         served_file, (const char *const[]){"--name", "a\"b\\c", "--sessions", "1", NULL});
     struct http_reply r;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         sp_json_free(http_reply_json(
             server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}"), 200));
@@ -175,14 +167,13 @@ static void test_metrics(void **state)
 
 /* The log line of a greedy answer says that the answer repeats itself without end; that of a
  * sampled one does not. Of several answers it counts those that do. */
-static void test_loop(void **state)
+TEST(test_loop)
 {
     static const char body[] = "{\"prompt\": [582], \"max_tokens\": 300, \"temperature\": %d, "
                                "\"logit_bias\": {\"258\": 1000}}";
     struct server s = server_start(served_file, NULL);
     char text[128];
 
-    (void)state;
     for (int temperature = 1; temperature >= 0; temperature--) {
         snprintf(text, sizeof text, body, temperature);
         sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200));
@@ -225,14 +216,13 @@ static const char *draft_and_stop(const char *const *options)
 
 /* What was learned of drafting is kept at the end and read at the start; --no-cache does neither.
  */
-static void test_drafting_cache(void **state)
+TEST(test_drafting_cache)
 {
     static const char *const no_cache[] = {"--no-cache", NULL};
     const char *path, damaged[] = "{\"version\": 1}";
     struct server s;
     FILE *f;
 
-    (void)state;
     setenv("XDG_CACHE_HOME", scratch_folder(), 1);
     assert_null(draft_and_stop(no_cache));
     path = draft_and_stop(NULL);
@@ -249,7 +239,7 @@ static void test_drafting_cache(void **state)
 }
 
 /* A server whose queue is full is alive, but not ready. */
-static void test_readiness(void **state)
+TEST(test_readiness)
 {
     static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
                                           SERVED_SLOW_OPTIONS, NULL};
@@ -259,7 +249,6 @@ static void test_readiness(void **state)
     struct sp_json *json;
     struct http_reply r;
 
-    (void)state;
     json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
     assert_string_equal(json_text(json, "status"), "ready");
     sp_json_free(json);
@@ -286,7 +275,7 @@ static void test_readiness(void **state)
 }
 
 /* A line of the log is a JSON object with the figures of the request, or with its error. */
-static void test_json_log(void **state)
+TEST(test_json_log)
 {
     struct server s =
         server_start(served_file, (const char *const[]){"--log-format", "json", NULL});
@@ -294,7 +283,6 @@ static void test_json_log(void **state)
     struct sp_json *json = NULL;
     FILE *f;
 
-    (void)state;
     sp_json_free(
         http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
     sp_json_free(http_reply_json(server_request(&s, "GET", "/\"x%c2%9b", NULL), 404));
@@ -319,13 +307,12 @@ static void test_json_log(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-static void test_tokenizer(void **state)
+TEST(test_tokenizer)
 {
     struct sp_json *json = served_post("/tokenize", "{\"content\": \"Once<|im_end|>\"}");
     const size_t n = sp_json_len(json_at(json, "tokens"));
     char *tokens = NULL, body[256];
 
-    (void)state;
     assert_true(n >= 2);
     assert_int_equal(sp_json_print(&tokens, json_at(json, "tokens"), NULL), SP_OK);
     sp_json_free(json);
@@ -347,11 +334,10 @@ static void test_tokenizer(void **state)
         server_request(&tiny_server, "POST", "/detokenize", "{\"tokens\": [\"a\"]}"), 400));
 }
 
-static void test_template(void **state)
+TEST(test_template)
 {
     struct sp_json *json = served_post("/apply-template", "{" MESSAGES "}");
 
-    (void)state;
     assert_string_equal(json_text(json, "prompt"),
                         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
     sp_json_free(json);
@@ -364,16 +350,4 @@ static void test_template(void **state)
     sp_json_free(json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_key_files),      cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_metrics),        cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_drafting_cache), cmocka_unit_test(test_readiness),
-        cmocka_unit_test(test_json_log),       cmocka_unit_test(test_tokenizer),
-        cmocka_unit_test(test_template),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -4,19 +4,12 @@
 #include "tests/support/browser.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { SKIPPED = 77 };
 
 static struct browser page;
 static char address[64];
@@ -26,8 +19,8 @@ static char address[64];
 
 static int setup(void **state)
 {
+    page = browser_start();
     if (served_setup(state)) return 1;
-    page = browser_start(browser_find());
     snprintf(address, sizeof address, "http://127.0.0.1:%u/", tiny_server.port);
     browser_show_as(&page, 1100, 700, false);
     browser_open(&page, address);
@@ -72,14 +65,13 @@ static void await_answer(size_t n_messages)
 }
 
 /* The answer is that of the API. */
-static void test_answer(void **state)
+TEST(test_answer)
 {
     struct sp_json *json =
         served_post("/v1/chat/completions",
                     "{\"messages\": [{\"role\": \"user\", \"content\": \"" QUESTION "\"}], "
                     "\"max_tokens\": 100, \"temperature\": 0}");
 
-    (void)state;
     set("temperature", "0");
     set("max", "100");
     ask(QUESTION);
@@ -95,12 +87,11 @@ static void test_answer(void **state)
 }
 
 /* Drafted tokens are tinted, unless the switch is off. */
-static void test_tint(void **state)
+TEST(test_tint)
 {
     static const char color[] =
         "getComputedStyle(" LAST ".querySelector('.drafted')).backgroundColor";
 
-    (void)state;
     browser_await(&page, LAST ".querySelectorAll('.drafted').length > 0", "true");
     browser_await(&page, color, "rgb(205, 236, 207)");
     browser_picture(&page, "light");
@@ -109,9 +100,8 @@ static void test_tint(void **state)
     run("document.getElementById('tint').click()");
 }
 
-static void test_comparison(void **state)
+TEST(test_comparison)
 {
-    (void)state;
     run(LAST ".querySelector('.figures button').click()");
     browser_await(&page,
                   "/the same text without drafting, (too short|[0-9.]+ times)/.test(" LAST
@@ -119,9 +109,8 @@ static void test_comparison(void **state)
                   "true");
 }
 
-static void test_dark(void **state)
+TEST(test_dark)
 {
-    (void)state;
     browser_show_as(&page, 1100, 700, true);
     browser_await(&page, "getComputedStyle(document.body).backgroundColor", "rgb(25, 26, 27)");
     browser_await(&page, "getComputedStyle(" LAST ".querySelector('.drafted')).backgroundColor",
@@ -131,11 +120,10 @@ static void test_dark(void **state)
 }
 
 /* On a phone nothing is wider than the screen, and a button shows the conversations. */
-static void test_phone(void **state)
+TEST(test_phone)
 {
     static const char list[] = "getComputedStyle(document.getElementById('side')).display";
 
-    (void)state;
     browser_show_as(&page, 360, 640, false);
     browser_await(&page, "innerWidth", "360");
     browser_await(&page, "document.documentElement.scrollWidth <= innerWidth", "true");
@@ -161,9 +149,8 @@ static void test_phone(void **state)
 }
 
 /* Escape stops an answer, whose beginning stays. Markup is shown as it is. */
-static void test_stop(void **state)
+TEST(test_stop)
 {
-    (void)state;
     set("max", "1900");
     run("(send => { fetch = async (...all) => { await new Promise(go => window.go = go); return "
         "send(...all); }; window.release = () => { fetch = send; window.go(); }; })(fetch)");
@@ -181,9 +168,8 @@ static void test_stop(void **state)
 }
 
 /* The error of the server is shown, and the next message can be sent. */
-static void test_error(void **state)
+TEST(test_error)
 {
-    (void)state;
     set("max", "8");
     set("temperature", "999");
     ask("hot");
@@ -203,9 +189,8 @@ static void test_error(void **state)
 
 /* Conversations and settings are still there after the page is loaded again. A message is stored
  * once, not with each answer. */
-static void test_storage(void **state)
+TEST(test_storage)
 {
-    (void)state;
     browser_await(&page, "localStorage.getItem('spectool.conversations').split('<b>').length", "2");
     run("document.getElementById('settings').showModal()");
     run("document.getElementById('settings').close()");
@@ -221,11 +206,10 @@ static void test_storage(void **state)
 }
 
 /* A refused request is the one line that the browser itself writes to the console. */
-static void test_console(void **state)
+TEST(test_console)
 {
     const char *problems = page.problems, *refused = strstr(problems, "status of 400");
 
-    (void)state;
     assert_non_null(refused);
     if (strchr(problems, '\n') != strrchr(problems, '\n')) fail_msg("%s", problems);
 }
@@ -264,9 +248,8 @@ static void enter_key(const char *sentence, const char *key)
 
 /* The page asks for the key at once. A message that was typed without it is sent when it is there,
  * and the time until the first token does not include that until the key is (1000 s here). */
-static void test_key(void **state)
+TEST(test_key)
 {
-    (void)state;
     start_keyed();
     browser_show_as(&page, 390, 844, true);
     browser_open(&page, address);
@@ -294,9 +277,8 @@ static void test_key(void **state)
 }
 
 /* The choice of several models is beside the title, and kept. */
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     browser_await(&page, MODEL ".checkVisibility()", "true");
     browser_await(&page, "document.title", "first \xe2\x80\x93 spectool");
     run(MODEL ".value = '" OTHER "'");
@@ -313,9 +295,8 @@ static void test_models(void **state)
 }
 
 /* The key is that of the tab, unless the user has it kept. */
-static void test_key_storage(void **state)
+TEST(test_key_storage)
 {
-    (void)state;
     browser_open(&page, address);
     browser_await(&page, "document.title", OTHER " \xe2\x80\x93 spectool");
     browser_await(&page, KEY_IS_ASKED, "false");
@@ -335,9 +316,8 @@ static void test_key_storage(void **state)
 }
 
 /* A key that the server no longer accepts is asked for again; without one the answer fails. */
-static void test_changed_key(void **state)
+TEST(test_changed_key)
 {
-    (void)state;
     set("max", "8");
     run("key = 'old'");
     ask("Hi");
@@ -399,9 +379,8 @@ static void picture_markdown(void)
 
 /* An answer in Markdown is shown as such, with its drafted tokens tinted, and copied as Markdown.
  */
-static void test_markdown(void **state)
+TEST(test_markdown)
 {
-    (void)state;
     browser_run_file(&page, "const cases = ", TESTDATA "/markdown.json");
     browser_run(&page, script);
     run("select(null)");
@@ -423,22 +402,4 @@ static void test_markdown(void **state)
     picture_markdown();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer),      cmocka_unit_test(test_tint),
-        cmocka_unit_test(test_comparison),  cmocka_unit_test(test_dark),
-        cmocka_unit_test(test_phone),       cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_error),       cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_console),     cmocka_unit_test(test_key),
-        cmocka_unit_test(test_models),      cmocka_unit_test(test_key_storage),
-        cmocka_unit_test(test_changed_key), cmocka_unit_test(test_markdown),
-    };
-
-    if (browser_find() == NULL) {
-        fprintf(stderr, "skipped: Chromium is not installed (apt-get install chromium)\n");
-        return SKIPPED;
-    }
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP_FIXTURE(setup, teardown);

@@ -1,13 +1,8 @@
 /* Tests responses of `spectool serve` with structured output, or with reasoning, content and tool
  * calls. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +15,13 @@ static void assert_structured(const char *path, const char *body, const char *at
 }
 
 /* A schema may nest as deeply as with `run --format`. */
-static void test_deep_schema(void **state)
+TEST(test_deep_schema)
 {
     enum { DEEP = 250 };
     char body[1024] = "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"const\": 12, "
                       "\"examples\": ";
     size_t n = strlen(body);
 
-    (void)state;
     memset(body + n, '[', DEEP);
     memset(body + n + DEEP, ']', DEEP);
     strcpy(body + n + 2 * (size_t)DEEP, "}}");
@@ -36,7 +30,7 @@ static void test_deep_schema(void **state)
 
 /* Each way to request a schema that allows one or two texts: the response is one of them, and
  * ends. */
-static void test_structured_output(void **state)
+TEST(test_structured_output)
 {
 #define CHAT "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story\"}], "
     static const char word[] = "\"Mia, \\\"Finn\\\"\"";
@@ -65,7 +59,6 @@ static void test_structured_output(void **state)
     };
     struct sp_json *json;
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_structured(all[i].path, all[i].body, all[i].at, all[i].text);
     json = served_post("/v1/chat/completions",
@@ -222,13 +215,12 @@ static void constrained_calls(const struct server *s)
     sp_json_free(json);
 }
 
-static void test_calls(void **state)
+TEST(test_calls)
 {
     const char *packed = served_pack(served_tool_template);
     struct server s;
     char *text;
 
-    (void)state;
     s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
     text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
     assert_string_equal(text, story); /* the text equals that of `run` */
@@ -241,14 +233,4 @@ static void test_calls(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deep_schema),
-        cmocka_unit_test(test_structured_output),
-        cmocka_unit_test(test_calls),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -1,12 +1,8 @@
 /* Tests the order in which the server's queue gives out the answers of waiting requests, and the
  * end of their responses. */
 #include "cli/serve/jobs/serve_queue.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 
 static struct sp_serve_queue *queue_of(size_t n_threads)
@@ -33,12 +29,11 @@ static void take(struct sp_serve_queue *q, const struct sp_serve_job *job, size_
 }
 
 /* One answer of each request in turn; a request that arrives later waits for one answer only. */
-static void answers_are_taken_in_turn(void **state)
+TEST(answers_are_taken_in_turn)
 {
     struct sp_serve_queue *q = queue_of(1);
     struct sp_serve_job many, few, one;
 
-    (void)state;
     put(q, &many, 4);
     put(q, &few, 2);
     take(q, &many, 0);
@@ -60,12 +55,11 @@ static void answers_are_taken_in_turn(void **state)
 }
 
 /* Requests for several answers leave one thread to requests for one answer. */
-static void one_thread_is_kept_for_single_answers(void **state)
+TEST(one_thread_is_kept_for_single_answers)
 {
     struct sp_serve_queue *q = queue_of(3);
     struct sp_serve_job many, one;
 
-    (void)state;
     put(q, &many, 4);
     take(q, &many, 0);
     take(q, &many, 1);
@@ -85,13 +79,12 @@ static void one_thread_is_kept_for_single_answers(void **state)
 }
 
 /* A response of which a piece is missing does not end as a whole one does. */
-static void an_aborted_response_has_no_end(void **state)
+TEST(an_aborted_response_has_no_end)
 {
     struct sp_serve_queue *q = queue_of(1);
     struct sp_serve_job job;
     char text[8];
 
-    (void)state;
     put(q, &job, 1);
     job.polled_at = HUGE_VAL; /* there is no connection to poll */
     take(q, &job, 0);
@@ -104,15 +97,4 @@ static void an_aborted_response_has_no_end(void **state)
     assert_int_equal(sp_serve_queue_read(q, &job, text, sizeof text), -1);
     sp_strbuf_release(&job.out);
     sp_serve_queue_free(q);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_taken_in_turn),
-        cmocka_unit_test(one_thread_is_kept_for_single_answers),
-        cmocka_unit_test(an_aborted_response_has_no_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

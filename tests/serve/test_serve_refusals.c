@@ -1,12 +1,7 @@
 /* Tests which requests `spectool serve` refuses, and with which error. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -192,9 +187,8 @@ static const struct refusal {
      "template: template:1: "},
 };
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *q = &refusals[i];
         bool ollama = strncmp(q->path, "/api/", 5) == 0;
@@ -216,7 +210,7 @@ static void test_refusals(void **state)
 }
 
 /* OpenAI's codes, by which clients decide what to do. */
-static void test_codes(void **state)
+TEST(test_codes)
 {
     static const char chat[] = "/v1/chat/completions";
     static const struct {
@@ -256,7 +250,6 @@ static void test_codes(void **state)
     struct server s = server_start(served_file, small);
     struct sp_json *json;
 
-    (void)state;
     json = http_reply_json(
         server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"a b c d e f g h i j k\"}"),
         400);
@@ -278,9 +271,8 @@ static void test_codes(void **state)
 }
 
 /* What turns reasoning off is accepted by models without it. */
-static void test_no_reasoning(void **state)
+TEST(test_no_reasoning)
 {
-    (void)state;
     sp_json_free(served_post("/api/chat", "{" MESSAGES ", \"think\": false, \"stream\": false, "
                                           "\"options\": {\"num_predict\": 1}}"));
     sp_json_free(served_post("/v1/chat/completions",
@@ -290,12 +282,11 @@ static void test_no_reasoning(void **state)
 }
 
 /* A body of more than 16 MiB is refused, and JSON that needs more memory than a request may use. */
-static void test_large(void **state)
+TEST(test_large)
 {
     size_t size = (16 << 20) + 1;
     char *body = malloc(size + 1);
 
-    (void)state;
     assert_non_null(body);
     memset(body, ' ', size);
     body[size] = '\0';
@@ -312,7 +303,7 @@ static void test_large(void **state)
 }
 
 /* Bytes that are not HTTP get an error or no response, and the server continues. */
-static void test_malformed_requests(void **state)
+TEST(test_malformed_requests)
 {
     static const char *const bytes[] = {
         "\r\n\r\n\r\n",
@@ -324,7 +315,6 @@ static void test_malformed_requests(void **state)
         "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"mess",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         int fd = client_connect(&tiny_server);
         struct http_reply r;
@@ -341,7 +331,7 @@ static void test_malformed_requests(void **state)
     sp_json_free(served_get("/health"));
 }
 
-static void test_browsers(void **state)
+TEST(test_browsers)
 {
     static const char *const options[] = {"--cors", "http://app.example", "--quiet", NULL};
     static const char origin[] = "Origin: http://app.example\r\n",
@@ -350,7 +340,6 @@ static void test_browsers(void **state)
     struct http_reply r;
     int fd;
 
-    (void)state;
     r = server_request_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
     assert_int_equal(r.status, 204);
     assert_non_null(strstr(r.head, "\r\nAccess-Control-Allow-Origin: http://app.example\r\n"));
@@ -374,14 +363,4 @@ static void test_browsers(void **state)
     sp_json_free(http_reply_json(client_receive(fd), 403));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_large),    cmocka_unit_test(test_malformed_requests),
-        cmocka_unit_test(test_browsers), cmocka_unit_test(test_no_reasoning),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

@@ -2,12 +2,8 @@
  * (https://platform.openai.com/docs/api-reference/responses): the items of a response, the events
  * of a stream, and refusals. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +27,7 @@ static void assert_begins(const char *text, const char *with)
 }
 
 /* A response has the text of a chat completion, and all members that the reference requires. */
-static void test_whole(void **state)
+TEST(test_whole)
 {
     struct sp_json *chat = served_post("/v1/chat/completions",
                                        "{\"messages\": [{\"role\": \"user\", \"content\": \"What "
@@ -42,7 +38,6 @@ static void test_whole(void **state)
     static const char *const nulls[] = {"error", "incomplete_details", "instructions",
                                         "max_output_tokens", "previous_response_id"};
 
-    (void)state;
     assert_begins(json_text(json, "id"), "resp_");
     assert_string_equal(json_text(json, "object"), "response");
     assert_string_equal(json_text(json, "status"), "completed");
@@ -80,7 +75,7 @@ static void test_whole(void **state)
     sp_json_free(chat);
 }
 
-static void test_incomplete(void **state)
+TEST(test_incomplete)
 {
     struct sp_json *json = served_post(
         "/v1/responses",
@@ -88,7 +83,6 @@ static void test_incomplete(void **state)
         "\"text\": {\"format\": {\"type\": \"json_object\"}}, \"reasoning\": {\"effort\": "
         "\"none\"}, \"include\": [\"message.output_text.logprobs\"], \"top_logprobs\": 2}");
 
-    (void)state;
     assert_string_equal(json_text(json, "status"), "incomplete");
     assert_string_equal(json_text(json, "incomplete_details.reason"), "max_output_tokens");
     assert_string_equal(json_text(json, "output.0.status"), "incomplete");
@@ -102,13 +96,12 @@ static void test_incomplete(void **state)
     sp_json_free(json);
 }
 
-static void test_schema(void **state)
+TEST(test_schema)
 {
     struct sp_json *json = served_post(
         "/v1/responses", "{\"input\": \"Tell me a story.\", \"text\": {\"format\": {\"type\": "
                          "\"json_schema\", \"name\": \"a\", \"schema\": {\"const\": \"whale\"}}}}");
 
-    (void)state;
     assert_string_equal(json_text(json, "output.0.content.0.text"), "\"whale\"");
     sp_json_free(json);
 }
@@ -146,12 +139,11 @@ static void check_items(const struct sp_json *json)
 }
 
 /* Items have the order in which they were generated, with reasoning if it was requested. */
-static void test_items(void **state)
+TEST(test_items)
 {
     struct server s = server_start(served_pack(served_tool_template), NULL);
     struct sp_json *json = request_story(&s, "");
 
-    (void)state;
     check_items(json);
     assert_string_equal(json_text(json, "output.0.content.0.type"), "reasoning_text");
     assert_string_equal(json_text(json, "output.0.content.0.text"), "was once");
@@ -246,11 +238,10 @@ static void check_stream(const struct server *s, const char *more, const char *w
     sp_json_free(whole);
 }
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
     struct server s = server_start(served_pack(served_tool_template), NULL);
 
-    (void)state;
     check_stream(&s, "",
                  STORY_EVENTS("response.content_part.added\nresponse.reasoning_text.delta\n"
                               "response.reasoning_text.done\nresponse.content_part.done\n"));
@@ -263,7 +254,7 @@ static void test_stream(void **state)
 }
 
 /* Log-probabilities accompany the text, in parts and as a whole. */
-static void test_stream_logprobs(void **state)
+TEST(test_stream_logprobs)
 {
     struct http_reply r =
         server_request(&tiny_server, "POST", "/v1/responses",
@@ -274,7 +265,6 @@ static void test_stream_logprobs(void **state)
     const struct sp_json *all = json_at(last, "response.output.0.content.0.logprobs");
     size_t n;
 
-    (void)state;
     assert_string_equal(names, "response.created\nresponse.in_progress\n" MESSAGE_EVENTS
                                "response.completed\n");
     for (size_t i = 0; i < sp_json_len(all); i++)
@@ -289,7 +279,7 @@ static void test_stream_logprobs(void **state)
 }
 
 /* A response that the server's shutdown cuts off. */
-static void test_failed(void **state)
+TEST(test_failed)
 {
     const char *const options[] = {SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0", NULL};
     struct server s = server_start(served_file, options);
@@ -302,7 +292,6 @@ static void test_failed(void **state)
     struct sp_json *last;
     char *names;
 
-    (void)state;
     /* Peeks at the beginning of the response, which is read again with the rest. */
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
@@ -322,7 +311,7 @@ static void test_failed(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *body, *sentence;
@@ -355,7 +344,6 @@ static void test_refusals(void **state)
         {"\"max_tool_calls\": 0", "max_tool_calls is 0, expected an integer 1.."},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char body[256];
         struct sp_json *json;
@@ -366,15 +354,4 @@ static void test_refusals(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),  cmocka_unit_test(test_incomplete),
-        cmocka_unit_test(test_schema), cmocka_unit_test(test_items),
-        cmocka_unit_test(test_stream), cmocka_unit_test(test_stream_logprobs),
-        cmocka_unit_test(test_failed), cmocka_unit_test(test_refusals),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

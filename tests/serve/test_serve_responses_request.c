@@ -3,15 +3,10 @@
  * completions. */
 #include "cli/serve/openai/serve_responses_input.h"
 #include "cli/serve/openai/serve_responses_tools.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct sp_json *parse(const char *text)
 {
@@ -49,9 +44,8 @@ static void assert_converted(const char *body, const char *wanted)
     "{\"type\": \"function_call\", \"call_id\": \"" id "\", \"name\": \"f\", \"arguments\": "      \
     "\"{}\", \"id\": \"fc_1\", \"status\": \"completed\"}"
 
-static void test_input(void **state)
+TEST(test_input)
 {
-    (void)state;
     assert_converted("{\"input\": \"Hi\"}", "[" MESSAGE("user", "Hi") "]");
     assert_converted("{\"input\": \"Hi\", \"instructions\": \"Be kind.\"}",
                      "[" MESSAGE("system", "Be kind.") "," MESSAGE("user", "Hi") "]");
@@ -99,9 +93,8 @@ static void test_input(void **state)
         "[" ANSWER("", "Hm.\\n\\n", "") "]");
 }
 
-static void test_refused_input(void **state)
+TEST(test_refused_input)
 {
-    (void)state;
     assert_converted("{}", "input is missing, expected a string or an array of items");
     assert_converted("{\"input\": []}",
                      "input is empty or of another type, expected a string or an array of "
@@ -159,9 +152,8 @@ static void assert_tools(const char *body, const char *wanted, bool must)
     sp_serve_request_release(&request);
 }
 
-static void test_tools(void **state)
+TEST(test_tools)
 {
-    (void)state;
     assert_tools("{\"tools\": [" FUNCTION("f") ", " FUNCTION("g") "]}",
                  "[" TAKEN("f") "," TAKEN("g") "]", false);
     assert_tools("{\"tools\": [" FUNCTION("f") "], \"tool_choice\": \"required\"}",
@@ -180,15 +172,4 @@ static void test_tools(void **state)
                  "tool_choice: expected \"auto\", \"none\", \"required\", or an object of type "
                  "\"function\" that names one, or of type \"allowed_tools\"",
                  false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_input),
-        cmocka_unit_test(test_refused_input),
-        cmocka_unit_test(test_tools),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
 #include "cli/serve/serve_sandbox.h"
 #include "cli/serve/serve_syscalls.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,15 +132,13 @@ static int setup(void **state)
     return symlink(linked, models[1].path);
 }
 
-static void test_denied(void **state)
+TEST(test_denied)
 {
-    (void)state;
     assert_int_equal(inside(enter_folders, count_denied), 7);
 }
 
-static void test_allowed(void **state)
+TEST(test_allowed)
 {
-    (void)state;
     assert_int_equal(inside(enter_folders, count_allowed), 10);
 }
 
@@ -154,11 +149,10 @@ static int count_connections(void)
            (kill(getppid(), 0) && errno == EPERM);
 }
 
-static void test_connections(void **state)
+TEST(test_connections)
 {
     int n = inside(enter_folders, count_connections);
 
-    (void)state;
     assert_true(n == 0 || n == 2 || n == 3);
 }
 
@@ -199,21 +193,10 @@ static int count_permitted(void)
     return n;
 }
 
-static void test_system_calls(void **state)
+TEST(test_system_calls)
 {
-    (void)state;
     assert_int_equal(inside(sp_serve_syscalls_filter, count_forbidden), 7);
     assert_int_equal(inside(sp_serve_syscalls_filter, count_permitted), 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_denied),
-        cmocka_unit_test(test_allowed),
-        cmocka_unit_test(test_connections),
-        cmocka_unit_test(test_system_calls),
-    };
-
-    return cmocka_run_group_tests(tests, setup, scratch_teardown);
-}
+GROUP_FIXTURE(setup, scratch_teardown);

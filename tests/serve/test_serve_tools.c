@@ -2,12 +2,8 @@
  * after reasoning: OpenAI's tool_choice, parallel_tool_calls and strict, as its API reference
  * describes them. */
 #include "tests/support/served_model.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +68,7 @@ static struct sp_json *request(const struct server *s, const char *body)
     return http_reply_json(server_request(s, "POST", "/v1/chat/completions", body), 200);
 }
 
-static void test_choice(void **state)
+TEST(test_choice)
 {
     struct server s = server_start(served_pack(template_with_calls), NULL);
     static const char *const bodies[] = {
@@ -89,7 +85,6 @@ static void test_choice(void **state)
     };
     struct sp_json *json;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         size_t n;
 
@@ -124,7 +119,7 @@ static void test_choice(void **state)
 }
 
 /* Of the tools those are called that are allowed, whichever they are. */
-static void test_allowed_tools(void **state)
+TEST(test_allowed_tools)
 {
     static const char *const bodies[] = {
         REQUEST TOOLS
@@ -135,7 +130,6 @@ static void test_allowed_tools(void **state)
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct sp_json *json;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const struct sp_json *calls;
         json = request(&s, bodies[i]);
@@ -154,7 +148,7 @@ static void test_allowed_tools(void **state)
 }
 
 /* A stream has the same call as the whole response. */
-static void test_stream(void **state)
+TEST(test_stream)
 {
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
@@ -164,7 +158,6 @@ static void test_stream(void **state)
     char *text;
     size_t n;
 
-    (void)state;
     assert_int_equal(r.status, 200);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "paint");
@@ -184,7 +177,7 @@ static void test_stream(void **state)
 }
 
 /* In a stream of the Responses API the joined deltas equal the complete arguments. */
-static void test_responses_stream(void **state)
+TEST(test_responses_stream)
 {
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
@@ -198,7 +191,6 @@ static void test_responses_stream(void **state)
     char *deltas, *text;
     size_t n;
 
-    (void)state;
     assert_int_equal(r.status, 200);
     deltas = stream_text(&r, "delta", &n);
     assert_paints(deltas);
@@ -214,7 +206,7 @@ static void test_responses_stream(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *body, *sentence;
@@ -239,7 +231,6 @@ static void test_refusals(void **state)
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct sp_json *json;
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         json =
             http_reply_json(server_request(&s, "POST", "/v1/chat/completions", all[i].body), 400);
@@ -283,12 +274,11 @@ static const char thinker[] =
     ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "       \
     "\"schema\": {\"const\": \"whale\"}}}"
 
-static void test_reasoning(void **state)
+TEST(test_reasoning)
 {
     struct server s = server_start(served_pack(thinker), NULL);
     struct sp_json *json;
 
-    (void)state;
     /* The model opens its reasoning. */
     json = request(&s, REQUEST ONE_WORD "}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
@@ -334,7 +324,7 @@ static void test_reasoning(void **state)
 
 /* Short texts of arguments become large JSON. A request that would take more memory than all
  * requests may have is refused for good. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     enum { N_CALLS = 3, N_ELEMENTS = 160000 };
     struct server s = server_start(served_pack(template_with_calls), NULL);
@@ -344,7 +334,6 @@ static void test_memory(void **state)
     size_t size = 0;
     FILE *f = open_memstream(&body, &size);
 
-    (void)state;
     assert_non_null(f);
     fputs("{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [", f);
     for (size_t i = 0; i < N_CALLS; i++) {
@@ -366,14 +355,4 @@ static void test_memory(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice),   cmocka_unit_test(test_allowed_tools),
-        cmocka_unit_test(test_stream),   cmocka_unit_test(test_responses_stream),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_memory),
-    };
-
-    return cmocka_run_group_tests(tests, served_setup, served_teardown);
-}
+GROUP_FIXTURE(served_setup, served_teardown);

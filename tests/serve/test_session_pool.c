@@ -3,12 +3,8 @@
 #include "cli/chat/session_pool.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 enum { N_CONTEXT = 256, N_IDS = 200 };
@@ -54,13 +50,12 @@ static struct sp_session *request(struct served *s, uint32_t conversation, size_
     return session;
 }
 
-static void conversations_keep_their_sessions(void **state)
+TEST(conversations_keep_their_sessions)
 {
     struct served s = serve(2);
     size_t n;
     struct sp_session *a = request(&s, 1, 100, &n), *b = request(&s, 2, 60, &n);
 
-    (void)state;
     assert_ptr_equal(a, s.g.session);
     assert_ptr_not_equal(a, b);
     assert_ptr_equal(request(&s, 1, 120, &n), a);
@@ -73,13 +68,12 @@ static void conversations_keep_their_sessions(void **state)
     stop(&s);
 }
 
-static void idle_sessions_are_replaced(void **state)
+TEST(idle_sessions_are_replaced)
 {
     struct served s = serve(2);
     size_t n;
     struct sp_session *a = request(&s, 1, 180, &n), *b = request(&s, 2, 40, &n);
 
-    (void)state;
     assert_ptr_equal(request(&s, 3, 30, &n), b); /* the session of the long conversation is kept */
     for (size_t i = 0; i < 6; i++)
         assert_ptr_equal(request(&s, 3, 31 + i, &n), b);
@@ -89,12 +83,11 @@ static void idle_sessions_are_replaced(void **state)
     stop(&s);
 }
 
-static void one_session(void **state)
+TEST(one_session)
 {
     struct served s = serve(1);
     size_t n;
 
-    (void)state;
     assert_ptr_equal(request(&s, 1, 100, &n), s.g.session);
     assert_ptr_equal(request(&s, 2, 60, &n), s.g.session);
     assert_ptr_equal(request(&s, 1, 100, &n), s.g.session);
@@ -103,26 +96,15 @@ static void one_session(void **state)
 }
 
 /* No session is opened before it is needed. */
-static void sessions_are_opened_late(void **state)
+TEST(sessions_are_opened_late)
 {
     struct served s = serve(64);
     size_t n;
 
-    (void)state;
     for (size_t i = 0; i < 5; i++)
         assert_ptr_equal(request(&s, 1, 20 + 20 * i, &n), s.g.session);
     assert_ptr_not_equal(request(&s, 2, 20, &n), s.g.session);
     stop(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations_keep_their_sessions),
-        cmocka_unit_test(idle_sessions_are_replaced),
-        cmocka_unit_test(one_session),
-        cmocka_unit_test(sessions_are_opened_late),
-    };
-
-    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
-}
+GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -2,13 +2,9 @@
 
 #include "convert/create/requantize.h"
 #include "tests/support/create_files.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 const char *calibration_target(void)
 {

@@ -1,17 +1,13 @@
 #include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 enum sp_status config_parse_file(struct sp_config *c, const char *path, char **warnings,
                                  struct sp_err *err)

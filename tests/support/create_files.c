@@ -4,14 +4,12 @@
 #include "convert/create/requantize.h"
 #include "format/pack_contents.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static char *kept[128];
 static size_t n_kept;

@@ -1,9 +1,7 @@
 #include "tests/support/golden.h"
+#include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

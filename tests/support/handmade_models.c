@@ -1,12 +1,8 @@
 #include "tests/support/handmade_models.h"
+#include "tests/support/unit_test.h"
 
 #include "format/base/bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

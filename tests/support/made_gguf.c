@@ -3,10 +3,8 @@
 #include "format/base/bytes.h"
 #include "format/gguf.h"
 #include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 

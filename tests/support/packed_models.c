@@ -1,12 +1,9 @@
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
 #include "convert/create/create.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

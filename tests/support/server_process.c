@@ -1,15 +1,12 @@
 #include "tests/support/server_process.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/unit_test.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

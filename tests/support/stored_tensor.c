@@ -1,9 +1,7 @@
 #include "tests/support/stored_tensor.h"
+#include "tests/support/unit_test.h"
 #include "convert/source/source_read.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <stdlib.h>
 
 float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,

@@ -1,15 +1,10 @@
 #include "tests/support/template_cases.h"
+#include "tests/support/unit_test.h"
 #include "format/base/file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_FILE = 64 << 20, SHOWN = 10 };
 

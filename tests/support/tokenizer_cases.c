@@ -1,13 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/unit_test.h"
 
 #include "format/base/compress.h"
 #include "format/base/file.h"

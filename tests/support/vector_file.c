@@ -1,13 +1,11 @@
+#include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include "format/base/file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
 {

@@ -1,0 +1,62 @@
+/* What each test file includes: cmocka, and a few lines that hand the file's tests to the program
+ * of its folder (unit_main.c). A test file is a module; the program runs the module that its
+ * argument names.
+ *
+ *     TEST(numbers_are_read)                      a test; *state is what the fixture left there
+ *     {
+ *         assert_int_equal(1, 1);
+ *     }
+ *     CASES(golden_text, "qwen3", "llama");       golden_text, once with each string as *state
+ *     CASES_OF(same_logits, golden_families);     the same, with the strings that a function lists
+ *     GROUP_FIXTURE(packed_setup, packed_teardown);   around all tests of the file
+ *     TEST_FIXTURE(NULL, scratch_teardown);           around each of them
+ */
+#ifndef SP_TESTS_SUPPORT_UNIT_TEST_H
+#define SP_TESTS_SUPPORT_UNIT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+enum unit_kind { UNIT_TEST, UNIT_TEST_FIXTURE, UNIT_GROUP_FIXTURE };
+
+/* A statement of a test file. */
+struct unit_entry {
+    enum unit_kind kind;
+    const char *file;
+    int line;
+    const char *name;
+    CMUnitTestFunction run;
+    const char *const *cases;               /* ends with NULL; NULL: one test without a case */
+    const char *const *(*list_cases)(void); /* returns cases; NULL: as above */
+    CMFixtureFunction setup, teardown;
+};
+
+/* The linker joins the pointers that have this section into one array. */
+#define UNIT_ENTRY(id, ...)                                                                        \
+    static const struct unit_entry unit_entry_##id = {                                             \
+        .file = __FILE__, .line = __LINE__, __VA_ARGS__};                                          \
+    static const struct unit_entry *const unit_pointer_##id                                        \
+        __attribute__((used, section("unit_entries"))) = &unit_entry_##id
+
+#define TEST(function)                                                                             \
+    static void function(void **state);                                                            \
+    UNIT_ENTRY(function, .kind = UNIT_TEST, .name = #function, .run = function);                   \
+    static void function(__attribute__((unused)) void **state)
+
+#define CASES(function, ...)                                                                       \
+    UNIT_ENTRY(function, .kind = UNIT_TEST, .name = #function, .run = function,                    \
+               .cases = (const char *const[]){__VA_ARGS__, NULL})
+
+#define CASES_OF(function, list)                                                                   \
+    UNIT_ENTRY(function, .kind = UNIT_TEST, .name = #function, .run = function, .list_cases = list)
+
+#define GROUP_FIXTURE(start, end)                                                                  \
+    UNIT_ENTRY(group_fixture, .kind = UNIT_GROUP_FIXTURE, .setup = start, .teardown = end)
+
+#define TEST_FIXTURE(start, end)                                                                   \
+    UNIT_ENTRY(test_fixture, .kind = UNIT_TEST_FIXTURE, .setup = start, .teardown = end)
+
+#endif
