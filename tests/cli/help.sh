@@ -7,5 +7,5 @@ spectool help nonsense
 echo "exit $?"
 spectool --version --verbose | sed 's/ .*//'
 # The list of commands fits a narrow terminal.
-TERM=xterm script -qec 'stty cols 60; spectool --help' /dev/null | tr -d '\r' | awk 'length($0) > 60' 2>&1
+TERM=xterm terminal -c 60 spectool --help </dev/null | tr -d '\r' | awk 'length($0) > 60' 2>&1
 spectool

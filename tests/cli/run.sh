@@ -3,7 +3,8 @@
 # equal NAME.out, NAME.err and NAME.exit; differences are printed.
 #
 # usage: run.sh SPECTOOL [--accept] [NAME...]    --accept writes the files, for review with git diff
-# A script finds the program as `spectool`, the test data in $TESTDATA, and this folder in $CLI.
+# A script finds the program as `spectool`, a pseudo-terminal for it as `terminal` (tests/support/terminal.c), the test
+# data in $TESTDATA, and this folder in $CLI.
 set -u
 CLI=$(cd "$(dirname "$0")" && pwd)
 TESTDATA=$(cd "$CLI/../../testdata" && pwd)
@@ -20,6 +21,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/bin"
 ln -s "$program" "$scratch/bin/spectool"
+ln -s "${program%/*}/tests/terminal" "$scratch/bin/terminal"
 # What one script's runs learn of drafting is kept nowhere.
 PATH=$scratch/bin:$PATH LC_ALL=C XDG_STATE_HOME=$scratch HOME=$scratch XDG_CACHE_HOME=/dev/null
 HF_HUB_CACHE=hub OLLAMA_MODELS=ollama # the user's models are no part of the tests

@@ -51,20 +51,9 @@ try Hi --hide-thinking --show-draft
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
-TERM=xterm script -qefc "spectool run packed.bin 'Tell me a story.'" /dev/null | tr -d '\r' |
+TERM=xterm terminal spectool run packed.bin 'Tell me a story.' </dev/null | tr -d '\r' |
     sed 's/\x1b/ESC/g; s/tokens, .*/tokens, .../'
-session() {
-    rm -f log
-    {
-        for _ in $(seq 600); do
-            grep -q '>>> ' log 2>/dev/null && break
-            sleep 0.05
-        done
-        sleep 0.1
-        cat
-    } | TERM=dumb script -qefc "spectool run packed.bin" log 2>&1 | tr -d '\r' | sed 's/tokens, .*/tokens, .../'
-}
-session <<'END'
+TERM=dumb terminal spectool run packed.bin <<'END' | tr -d '\r' | sed 's/tokens, .*/tokens, .../'
 Tell me a story.
 /show messages
 /set think very high

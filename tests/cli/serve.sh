@@ -71,11 +71,8 @@ for fd in 0 1 2; do readlink /proc/$!/fd/$fd; done
 kill -KILL $!
 wait $! 2>/dev/null || :
 # On a terminal an example follows, which does not show the key.
-SPECTOOL_API_KEY=hidden TERM=xterm script -qefc 'echo $$ >pid; exec spectool serve packed.bin --port 0' log >/dev/null </dev/null &
-for _ in $(seq 600); do
-    grep -q sky log 2>/dev/null && break
-    sleep 0.05
-done
-kill "$(cat pid)"
-wait $!
+SPECTOOL_API_KEY=hidden TERM=xterm terminal spectool serve packed.bin --port 0 <<'END' >log
+@await sky
+@kill TERM
+END
 tr -d '\r' <log | sed -n 's/1:[0-9]*/1:PORT/; /curl/,/sky/p; /hidden/p'

@@ -1,23 +1,11 @@
 # A session on a terminal: a conversation over several turns, reused caches, commands, a full context.
-# Input is sent when the session waits for it, so that libedit echoes it and not the terminal.
-# Long sessions end with /bye: script sends the end of its input after two seconds even if lines before it
-# are not read yet, and it is lost while the terminal has no line editor.
+# tests/support/terminal.c types each line when the session waits for it.
 # libedit never frees the name of an added command, which sanitizers report.
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
-# await TEXT [N]: waits until N lines of the log contain TEXT, for at most 30 seconds. libedit prints a
-# prompt shortly before it disables the terminal's echo.
-await() {
-    for _ in $(seq 600); do
-        [ "$(grep -c "$1" log 2>/dev/null)" -ge "${2:-1}" ] 2>/dev/null && break
-        sleep 0.05
-    done
-    sleep 0.1
-}
 session() {
-    rm -f log
-    { await '>>> '; cat; } | TERM=dumb script -qefc "spectool run $*" log 2>&1 | tr -d '\r' |
+    TERM=dumb terminal spectool run "$@" 2>&1 | tr -d '\r' |
         sed '/^context/!s/tokens, .*/tokens, .../; s/^1 token; .*/1 token/; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
              /^first token\|^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.*threads.*/: .../'
 }
@@ -142,89 +130,79 @@ no empty one"""
 """One
 END
 echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'
-rm -f log
-{
-    await '>>> '
-    printf '\033[200~/What is\r\nthe capital\n\r\nof\r\rItaly?\n\033[201~\n/show messages\n/exit\n'
-} | TERM=xterm script -qefc 'spectool run packed.bin --num-predict 1' log 2>&1 | tr -d '\r' >pasted
+TERM=xterm terminal spectool run packed.bin --num-predict 1 <<'END' | tr -d '\r' >pasted
+@keys \033[200~/What is\r\nthe capital\n\r\nof\r\rItaly?\n\033[201~\n
+/show messages
+/exit
+END
 sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
 grep -c '.\[?2004h' pasted
 echo '# Tab completes commands and names as far as they are unique'
-rm -f log
-(
-    await '>>> '
-    printf '/se\t see\t5\n/sh\t par\t\n/un\t\n/by\t\n'
-) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
-tr -d '\r\007' <log | grep -o 'seed is 5\.\|seed  *5 \|There is no message.*'
+TERM=dumb terminal spectool run packed.bin <<'END' | tr -d '\r\007' |
+@keys /se\t see\t5\n
+@keys /sh\t par\t\n
+@keys /un\t\n
+@keys /by\t\n
+END
+    grep -o 'seed is 5\.\|seed  *5 \|There is no message.*'
 echo '# a second Tab lists the completions'
-rm -f log
-(
-    await '>>> '
-    printf '/set d\t\t\025/bye\n'
-) | TERM=xterm script -qefc 'stty cols 60; spectool run packed.bin' log >/dev/null
-tr -d '\r\007' <log | sed -n '/^d[a-z_]*  /p'
+TERM=xterm terminal -c 60 spectool run packed.bin <<'END' | tr -d '\r\007' |
+@keys /set d\t\t\025/bye\n
+END
+    sed -n '/^d[a-z_]*  /p'
 echo '# /show messages breaks lines between words, as answers do'
-rm -f log
-(
-    await '>>> '
-    printf 'What is the capital of Italy and of France?\n'
-    await '>>> ' 2
-    printf '/show messages\n/bye\n'
-) | TERM=xterm script -qefc 'stty cols 24; spectool run packed.bin --num-predict 1' log >/dev/null
-tr -d '\r' <log | sed "s/[^ ]*$(printf '\033')\[[0-9]*D//g; s/$(printf '\033')\[?*[0-9]*[A-Za-z]//g" | sed -n '/^user/,/^assistant/p'
+TERM=xterm terminal -c 24 spectool run packed.bin --num-predict 1 <<'END' | tr -d '\r' |
+What is the capital of Italy and of France?
+/show messages
+/bye
+END
+    sed "s/[^ ]*$(printf '\033')\[[0-9]*D//g; s/$(printf '\033')\[?*[0-9]*[A-Za-z]//g" | sed -n '/^user/,/^assistant/p'
 echo '# an interrupt gives up a message of several lines; without any text it says how to end'
-rm -f log
-(
-    await '>>> '
-    echo '"""One'
-    await '^\.\.\. '
-    printf '\003'
-    await '^>>> ' 2
-    printf '\003'
-    await '^Ctrl-D or /bye ends the session'
-    printf 'What is 7 plus 8?\n/show messages\n/bye\n'
-) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
+TERM=dumb terminal spectool run packed.bin <<'END' >log
+"""One
+@keys \003
+@keys \003
+@await Ctrl-D or /bye ends the session
+What is 7 plus 8?
+/show messages
+/bye
+END
 grep -o '^Ctrl-D or [^.]*' log
-sed -n '/^user: /,$p' log | tr -d '\r' | grep -v '^Script'
-rm log
+sed -n '/^user: /,$p' log | tr -d '\r'
 echo '# a line is drawn again behind another window size and when a shell gives the terminal back;'
 echo '# letters are UTF-8 whatever the locale says'
 for signal in WINCH CONT; do
-    rm -f log
-    (
-        await '>>> '
-        printf 'Gr\303\274\303\237e,'
-        await 'e,'
-        kill -$signal "$(cat pid)"
-        await '^>>> Gr.*,'  2
-        printf ' \346\227\245\n'
-        await '^1 token'
-        printf '/show messages\n/bye\n'
-    ) | TERM=dumb script -qefc 'echo $$ >pid; exec spectool run packed.bin --num-predict 1' log >/dev/null
-    tr -d '\r' <log | sed -n '/^>>> Gr/p; /^user/p'
+    TERM=dumb terminal spectool run packed.bin --num-predict 1 <<END | tr -d '\r' | sed -n '/^>>> Gr/p; /^user/p'
+@keys Gr\303\274\303\237e,
+@await e,
+@kill $signal
+@await e,
+@send  \346\227\245\n
+/show messages
+/bye
+END
 done
 echo '# a signal that ends the program ends the session, and its history is kept'
 rm "$XDG_STATE_HOME/spectool/history"
-(
-    await '>>> '
-    echo 'Hello there.'
-    await 'tokens/s'
-    kill -TERM "$(cat pid)"
-    sleep 1
-) | TERM=dumb script -qefc 'echo $$ >pid; exec spectool run packed.bin --num-predict 2' log >/dev/null
+TERM=dumb terminal spectool run packed.bin --num-predict 2 <<'END' >log
+Hello there.
+@await tokens/s
+@kill TERM
+END
 echo "exit $?"
 grep -o terminated log
 grep -c Hello "$XDG_STATE_HOME/spectool/history"
 echo '# a dumb terminal gets no progress drawn, another does'
 for terminal in dumb xterm; do
-    TERM=$terminal script -qec 'spectool verify packed.bin' /dev/null | tr -d '\r' | grep -c checking
+    TERM=$terminal terminal spectool verify packed.bin </dev/null | tr -d '\r' | grep -c checking
 done
 echo '# what is drawn fits the window'
-TERM=xterm script -qec 'stty cols 20; spectool verify packed.bin' /dev/null | tr '\r' '\n' |
+TERM=xterm terminal -c 20 spectool verify packed.bin </dev/null | tr '\r' '\n' |
     sed "s/$(printf '\033')\[K//" | grep checking | awk 'length($0) > 19'
 echo '# an answer that goes elsewhere is no session: it is all that is written there'
-(sleep 0.3; printf 'What is 7 plus 8?\n'; sleep 0.3; printf '\004') |
-    TERM=dumb script -qefc 'spectool run packed.bin >answer' /dev/null >/dev/null
+TERM=dumb terminal sh -c 'spectool run packed.bin >answer' <<'END' >log
+@send What is 7 plus 8?\n\004
+END
 cat answer
 echo '# a session is saved and loaded, and goes on as if it had not ended'
 session packed.bin --num-predict 10 <<'END' | sed -n '/Italy/,$p' >whole
@@ -292,20 +270,17 @@ session packed.bin <<'END' | sed "s,$HOME,HOME,; / built in\$/d"
 /bye
 END
 echo '# a second Tab lists names of several words'
-rm -f log
-(
-    await '>>> '
-    printf '/load first \t\t\025/bye\n'
-) | TERM=xterm script -qefc 'stty cols 60; spectool run packed.bin' log >/dev/null
-tr -d '\r\007' <log | sed -n 's/ *$//; /^first talk  /p'
+TERM=xterm terminal -c 60 spectool run packed.bin <<'END' | tr -d '\r\007' |
+@keys /load first \t\t\025/bye\n
+END
+    sed -n 's/ *$//; /^first talk  /p'
 rm "$HOME/.local/share/spectool/first "*
 echo '# Tab completes the names of saved sessions'
-rm -f log
-(
-    await '>>> '
-    printf '/load fi\t\n/bye\n'
-) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
-tr -d '\r\007' <log | grep -o 'Loaded .*' | sed "s,$HOME,HOME,"
+TERM=dumb terminal spectool run packed.bin <<'END' | tr -d '\r\007' |
+@keys /load fi\t\n
+/bye
+END
+    grep -o 'Loaded .*' | sed "s,$HOME,HOME,"
 echo '# a conversation of more than 4096 tokens goes on, with the bits of one prompt'
 mkdir long
 sed 's/"max_position_embeddings": 2048/"max_position_embeddings": 16384/' "$TESTDATA/tiny/target/config.json" >long/config.json
@@ -342,12 +317,8 @@ grep '"role"' long.json >messages
 sed -n '$s/.*"content": \("[^"]*"\).*/\1/p' messages | cmp - alone && echo 'as in one prompt'
 echo '# text that is typed is announced and ends with one Ctrl-D'
 typed() {
-    rm -f log
-    (
-        await 'reading .* from the terminal'
-        printf "$1\\004"
-        await '^Script done'
-    ) | TERM=dumb timeout 20 script -qefc "spectool $2" log >/dev/null
+    # shellcheck disable=SC2086 # words
+    printf '%s\n' '@await ends the input\r\n' "@send $1\\004" | TERM=dumb terminal spectool $2 >log
     echo "exit $?"
     sed -n 's/\r$//; /^reading/p; /^spectool/p' log
 }
@@ -358,5 +329,5 @@ typed '[]\n' 'render packed.bin'
 typed '' 'run packed.bin --format - hi'
 typed 'Hi\n' 'embed packed.bin --pooling mean'
 echo '# what embeds nothing is said before'
-TERM=dumb timeout 20 script -qefc "spectool embed packed.bin" log </dev/null >/dev/null
+TERM=dumb terminal spectool embed packed.bin </dev/null >log
 sed -n 's/\r$//; /^reading/p; /^spectool/p' log
