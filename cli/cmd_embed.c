@@ -5,12 +5,12 @@
 #include "cli/base/embed_inputs.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
-#include "cli/base/json_out.h"
 #include "cli/base/lines.h"
 #include "cli/base/npy.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/atomic_file.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

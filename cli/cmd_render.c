@@ -4,9 +4,9 @@
 #include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
 #include "cli/base/input_text.h"
-#include "cli/base/json_out.h"
 #include "cli/base/lines.h"
 #include "format/base/json.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "runtime/spectool.h"
 
@@ -167,20 +167,18 @@ static enum sp_status read_json(char **text, const char *path, const char *what,
     return check_json(*text, size, sp_input_name(path), err);
 }
 
-/* *out = messages with the text as the only one, a user's; owned by the caller also on failure. */
+/* *out = messages with the text as the only one, a user's; owned by the caller. */
 static enum sp_status user_message(char **out, const char *text, struct sp_err *err)
 {
-    size_t size;
-    struct sp_json_out json = {.file = open_memstream(out, &size)};
+    struct sp_json_out json = {0};
 
-    if (json.file == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for the message");
     sp_json_out_begin(&json, NULL, '[');
     sp_json_out_begin(&json, NULL, '{');
     sp_json_out_text(&json, "role", "user");
     sp_json_out_text(&json, "content", text);
     sp_json_out_end(&json, '}');
     sp_json_out_end(&json, ']');
-    return sp_close_text(json.file, out, err);
+    return sp_json_out_take(out, &json, err);
 }
 
 /* Reads --think for the template. */

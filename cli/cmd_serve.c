@@ -454,13 +454,11 @@ static enum sp_status open_first(struct sp_serve *s, const struct sp_args *args,
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER,
-                    json_lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve_keys keys = {0};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
     struct sp_serve s = {.keep_alive = o->keep_alive,
                          .template_lock = &template_lock,
-                         .json_lock = &json_lock,
                          .version = sp_version(),
                          .cors = o->cors,
                          .host = o->host,

@@ -212,7 +212,7 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
     if (is_calibration)
         sp_calibration_facts_to_json(&out, &calibration);
     else
-        st = sp_pack_facts_to_json(&out, &facts, err);
+        sp_pack_facts_to_json(&out, &facts);
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata && !st) st = metadata_to_json(&out, pack, err);
     sp_json_out_end(&out, '}');

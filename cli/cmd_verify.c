@@ -2,12 +2,12 @@
  * and without drafting. */
 #include "cli/commands.h"
 #include "cli/chat/response_format.h"
-#include "cli/base/json_out.h"
 #include "cli/lossless.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "convert/create/pairing_record.h"
+#include "format/base/json_write.h"
 #include "format/packfile.h"
 
 #include <inttypes.h>

@@ -10,9 +10,9 @@
 #define SP_CLI_DRAFT_TYPES_H
 
 #include "cli/base/backend_opts.h"
-#include "cli/base/json_out.h"
 #include "cli/base/out.h"
 #include "cli/eval/eval.h"
+#include "format/base/json_write.h"
 #include "format/dtype.h"
 
 enum { SP_DRAFT_TYPES_MAX = SP_N_PACKED_DTYPES, SP_DRAFT_LENGTHS = 12 };

@@ -1,4 +1,5 @@
 #include "format/receipts.h"
+#include "format/base/json_write.h"
 
 #include "format/base/strbuf.h"
 

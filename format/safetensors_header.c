@@ -5,7 +5,7 @@
  * Everything is linear or n log n in the number of entries: a header may have half a million. */
 #include "format/safetensors_header.h"
 #include "format/base/bytes.h"
-#include "format/base/json_stream.h"
+#include "format/base/json_scan.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>
@@ -29,8 +29,9 @@ struct reader {
     uint64_t data_start; /* 8 + N */
     char *text;          /* the JSON */
     size_t text_size;
-    struct sp_json_stream json;
-    struct key *keys; /* [json.n] */
+    struct sp_json_scan json;
+    size_t n_members;
+    struct key *keys; /* [n_members] */
     struct sp_safetensors_header header;
     const struct sp_safetensor **by_offset; /* [header.n] */
     struct sp_err *err;
@@ -175,23 +176,23 @@ static enum sp_status size_tables(struct reader *r)
     enum sp_status st;
 
     if ((st = sp_new(&r->header.names, r->text_size, 1, r->err))) return st;
-    if ((st = sp_new(&r->keys, r->json.n, sizeof *r->keys, r->err))) return st;
-    return sp_new(&r->header.tensors, r->json.n, sizeof *r->header.tensors, r->err);
+    if ((st = sp_new(&r->keys, r->n_members, sizeof *r->keys, r->err))) return st;
+    return sp_new(&r->header.tensors, r->n_members, sizeof *r->header.tensors, r->err);
 }
 
-/* Reads the current member of the JSON, whose name has been copied. */
-static enum sp_status read_member(struct reader *r, const char *name, size_t len)
+static enum sp_status read_member(struct reader *r, const char *name, size_t len,
+                                  const struct sp_json *value)
 {
     struct sp_safetensor *t = r->header.tensors + r->header.n;
     enum sp_status st;
 
-    if (strcmp(name, "__metadata__") == 0) return check_metadata(r, r->json.value);
+    if (strcmp(name, "__metadata__") == 0) return check_metadata(r, value);
     if (len == 0) return sp_fail(r->err, SP_E_INPUT, "a tensor's name is empty");
     if (len > MAX_NAME) {
         return sp_fail(r->err, SP_E_INPUT, "tensor %.*s...: name of %zu bytes, expected at most %d",
                        SHOWN_NAME, name, len, MAX_NAME);
     }
-    if ((st = read_entry(r, t, r->json.value))) {
+    if ((st = read_entry(r, t, value))) {
         sp_context(r->err, "tensor %.*s", SHOWN_NAME, name);
         return st;
     }
@@ -222,51 +223,89 @@ static enum sp_status check_keys(struct reader *r, size_t n)
         if (repeated == NULL || key->at < repeated->at) repeated = key;
     }
     if (repeated) {
-        st = sp_json_fail_repeated(repeated->name, repeated->at, r->err);
-        sp_context(r->err, "header");
+        st = sp_fail(r->err, SP_E_INPUT,
+                     "header: not valid JSON at byte %zu: key \"%s\" occurs twice", repeated->at,
+                     repeated->name);
     }
     return st;
 }
 
-/* After a member that is wrong the syntax of the others is still checked: a failure of the syntax
- * is what the user must know first. */
-static enum sp_status read_entries(struct reader *r)
+/* Finds the header's object, of r->n_members members, and checks its syntax to the end. */
+static enum sp_status open_object(struct reader *r)
+{
+    enum sp_status st;
+    struct sp_json_scan scan = {.text = r->text, .size = r->text_size};
+
+    r->json = scan;
+    while (!(st = sp_json_scan(&scan, r->err)) && scan.token != SP_JSON_TOKEN_END)
+        r->n_members += scan.token == SP_JSON_TOKEN_KEY && scan.depth == 1;
+    if (!st) st = sp_json_scan(&r->json, r->err);
+    if (st) sp_context(r->err, "header");
+    return st;
+}
+
+/* Reads a member up to the end of its value. */
+static enum sp_status read_value(struct sp_json **value, struct sp_strbuf *names, struct reader *r)
+{
+    enum sp_status st;
+
+    if ((st = sp_json_scan_text(names, &r->json, r->err)) ||
+        (st = sp_strbuf_append(names, "", 1, r->err)) || (st = sp_json_scan(&r->json, r->err)))
+        return st;
+    return sp_json_parse_value(value, &r->json, SP_JSON_STRICT, SP_JSON_SETTINGS, r->err);
+}
+
+/* Reads the members one after another, so that the memory of their trees does not grow with their
+ * number. After a member that is wrong the values of the others are still checked: a failure of the
+ * JSON is what the user must know first. */
+static enum sp_status read_members(struct reader *r)
 {
     enum sp_status st;
     struct sp_err *err = r->err, of_member = {0};
-    size_t n = 0, len = 0;
-    bool found;
+    /* the names never move, since they are no longer than the text */
+    struct sp_strbuf names = {.at = r->header.names, .cap = r->text_size};
+    size_t n = 0;
 
-    if ((st = sp_json_stream_open(&r->json, r->text, r->text_size, r->err))) {
-        sp_context(r->err, "header");
+    for (; !(st = sp_json_scan(&r->json, err)) && r->json.token == SP_JSON_TOKEN_KEY; n++) {
+        const char *name = names.at + names.len;
+        struct sp_json *value = NULL;
+
+        r->keys[n] = (struct key){name, r->json.start};
+        if ((st = read_value(&value, &names, r))) break;
+        r->err = &of_member;
+        if (!of_member.status) (void)!read_member(r, name, strlen(name), value);
+        r->err = err;
+        sp_json_free(value);
+    }
+    if (st)
+        sp_context(err, "header");
+    else
+        st = check_keys(r, n);
+    if (st || !of_member.status) return st;
+    if (err) *err = of_member;
+    return of_member.status;
+}
+
+static enum sp_status read_entries(struct reader *r)
+{
+    enum sp_status st;
+    struct sp_json *value = NULL;
+
+    if ((st = open_object(r))) return st;
+    if (r->json.token != SP_JSON_TOKEN_OPEN_OBJECT) {
+        if ((st = sp_json_parse_value(&value, &r->json, SP_JSON_STRICT, SP_JSON_SETTINGS, r->err)))
+            return st;
+        st = sp_fail(r->err, SP_E_INPUT, "header is of kind %s, expected an object",
+                     sp_json_kind_name(sp_json_kind(value)));
+        sp_json_free(value);
         return st;
     }
-    if (!r->json.is_object) {
-        return sp_fail(r->err, SP_E_INPUT, "header is of kind %s, expected an object",
-                       sp_json_kind_name(sp_json_kind(r->json.value)));
-    }
-    if (r->json.n > SP_SAFETENSORS_MAX_TENSORS) {
+    if (r->n_members > SP_SAFETENSORS_MAX_TENSORS) {
         return sp_fail(r->err, SP_E_UNSUPPORTED, "header has %zu entries, at most %d are supported",
-                       r->json.n, SP_SAFETENSORS_MAX_TENSORS);
+                       r->n_members, SP_SAFETENSORS_MAX_TENSORS);
     }
     if ((st = size_tables(r))) return st;
-    for (char *name = r->header.names;; name += len + 1, n++) {
-        if ((st = sp_json_stream_next(&found, &r->json, r->err))) {
-            sp_context(r->err, "header");
-            return st;
-        }
-        if (!found) break;
-        len = strlen(r->json.key);
-        memcpy(name, r->json.key, len + 1);
-        r->keys[n] = (struct key){name, r->json.key_at};
-        if (of_member.status) continue;
-        r->err = &of_member;
-        (void)!read_member(r, name, len);
-        r->err = err;
-    }
-    if ((st = check_keys(r, n))) return st;
-    if (of_member.status && err) *err = of_member;
-    return of_member.status;
+    return read_members(r);
 }
 
 /* By first byte, then by length: an empty tensor lies before the one that begins where it is. The
@@ -366,7 +405,6 @@ done:
     free(r.by_offset);
     free(r.keys);
     free(r.text);
-    sp_json_stream_release(&r.json);
     if (st) {
         sp_context(err, "%s", sp_file_path(file));
         sp_safetensors_header_release(&r.header);

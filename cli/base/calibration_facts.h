@@ -2,7 +2,7 @@
 #ifndef SP_CLI_BASE_CALIBRATION_FACTS_H
 #define SP_CLI_BASE_CALIBRATION_FACTS_H
 
-#include "cli/base/json_out.h"
+#include "format/base/json_write.h"
 #include "format/packfile.h"
 
 struct sp_calibration_facts {

@@ -2,9 +2,9 @@
 #ifndef SP_CLI_BASE_IDS_H
 #define SP_CLI_BASE_IDS_H
 
-#include "cli/base/json_out.h"
 #include "format/base/err.h"
 #include "format/base/json.h"
+#include "format/base/json_write.h"
 
 struct sp_ids {
     uint32_t *at; /* ids; owned */

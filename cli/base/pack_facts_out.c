@@ -364,8 +364,7 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_end(out, ']');
 }
 
-enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
-                                     struct sp_err *err)
+void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts)
 {
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++)
         if (facts->parts[part].present) part_to_json(out, &facts->parts[part], part);
@@ -386,6 +385,5 @@ enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pa
     sp_json_out_u64(out, "template_size", facts->template_size);
     sp_json_out_text(out, "thoughts", facts->has_reasoning ? facts->reasoning : NULL);
     sp_json_out_text(out, "tool_calls", facts->has_tool_calls ? facts->tool_calls : NULL);
-    if (facts->receipts == NULL) return SP_OK;
-    return sp_json_out_value(out, "receipts", facts->receipts, err);
+    if (facts->receipts) sp_json_out_value(out, "receipts", facts->receipts);
 }

@@ -5,8 +5,8 @@
 #define SP_CLI_BASE_SETTINGS_H
 
 #include "cli/base/dry_breakers.h"
-#include "cli/base/json_out.h"
 #include "cli/base/opt.h"
+#include "format/base/json_write.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 

@@ -2,11 +2,11 @@
  * comparable: what is measured, after how many tokens, with which drafting. */
 #include "cli/bench/bench_compare.h"
 
-#include "cli/base/json_out.h"
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
 #include "cli/bench/bench_result.h"
 #include "cli/bench/bench_svg.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "cli/chat/request_settings.h"
+#include "format/base/json_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "cli/chat/saved_session.h"
-#include "cli/base/json_out.h"
 #include "cli/base/user_folder.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <dirent.h>
@@ -61,7 +61,8 @@ void sp_saved_session_each(void (*name)(void *context, const char *name), void *
 /* Begins a line for the next value. */
 static void next_line(struct sp_json_out *out, const char *indent)
 {
-    fprintf(out->file, "%s\n%s", out->comma ? "," : "", indent);
+    sp_json_out_raw(out, out->comma ? ",\n" : "\n");
+    sp_json_out_raw(out, indent);
     out->comma = false;
 }
 
@@ -76,56 +77,51 @@ static void write_messages(struct sp_json_out *out, const struct sp_conversation
         if (c->turns[i].reasoning) sp_json_out_text(out, "reasoning", c->turns[i].reasoning);
         sp_json_out_end(out, '}');
     }
-    fputs("\n  ", out->file);
+    sp_json_out_raw(out, "\n  ");
     sp_json_out_end(out, ']');
 }
 
-static void write_session(FILE *file, const struct sp_loaded_model *m)
+static void write_session(struct sp_json_out *out, const struct sp_loaded_model *m)
 {
     const struct sp_conversation *c = &m->conversation;
-    struct sp_json_out out = {.file = file};
 
-    fputs(beginning, file);
-    next_line(&out, "  ");
-    sp_json_out_text(&out, "model", m->name);
+    sp_json_out_raw(out, beginning);
+    next_line(out, "  ");
+    sp_json_out_text(out, "model", m->name);
     if (c->system && *c->system) {
-        next_line(&out, "  ");
-        sp_json_out_text(&out, "system", c->system);
+        next_line(out, "  ");
+        sp_json_out_text(out, "system", c->system);
     }
     if (c->thinking != SP_THINK_DEFAULT) {
-        next_line(&out, "  ");
+        next_line(out, "  ");
         if (*c->think_level)
-            sp_json_out_text(&out, "think", c->think_level);
+            sp_json_out_text(out, "think", c->think_level);
         else
-            sp_json_out_bool(&out, "think", c->thinking == SP_THINK_ON);
+            sp_json_out_bool(out, "think", c->thinking == SP_THINK_ON);
     }
-    next_line(&out, "  ");
-    sp_json_out_begin(&out, "settings", '{');
-    sp_settings_to_json(&out, m->settings);
-    sp_json_out_end(&out, '}');
-    next_line(&out, "  ");
-    write_messages(&out, c);
-    fputs("\n}\n", file);
+    next_line(out, "  ");
+    sp_json_out_begin(out, "settings", '{');
+    sp_settings_to_json(out, m->settings);
+    sp_json_out_end(out, '}');
+    next_line(out, "  ");
+    write_messages(out, c);
+    sp_json_out_raw(out, "\n}\n");
 }
 
 enum sp_status sp_saved_session_write(const char *path, const struct sp_loaded_model *m,
                                       struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file;
+    struct sp_json_out out = {0};
     enum sp_status st;
 
     if (m->conversation.template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "saving a session requires a chat template");
     st = sp_atomic_file_check_replaced(path, beginning, strlen(beginning), "saved session", err);
     if (st) return st;
-    if ((file = open_memstream(&text, &size)) == NULL)
-        return sp_fail(err, SP_E_NOMEM, "out of memory for the session");
-    write_session(file, m);
-    if ((st = sp_close_text(file, &text, err)) == SP_OK)
-        st = sp_atomic_file_write_file(path, true, text, size, err);
-    free(text);
+    write_session(&out, m);
+    if ((st = sp_json_out_check(&out, err)) == SP_OK)
+        st = sp_atomic_file_write_file(path, true, out.text.at, out.text.len, err);
+    sp_strbuf_release(&out.text);
     return st;
 }
 

@@ -1,10 +1,10 @@
 /* Prints the figures of eval: one file on one text in full, anything else as tables with a row for
  * each text and one for all of them. */
 #include "cli/eval/eval_print.h"
-#include "cli/base/json_out.h"
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
 #include "cli/eval/eval_stats.h"
+#include "format/base/json_write.h"
 
 #include <math.h>
 #include <string.h>

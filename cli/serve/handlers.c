@@ -42,11 +42,9 @@ void sp_handle_root(struct sp_exchange *x)
         write_plain_text(x, "spectool is running");
 }
 
-static bool open_object(struct sp_exchange *x)
+static void open_object(struct sp_exchange *x)
 {
-    if (!sp_exchange_open_body(x)) return false;
     sp_json_out_begin(&x->out, NULL, '{');
-    return true;
 }
 
 static void close_object(struct sp_exchange *x)
@@ -57,7 +55,7 @@ static void close_object(struct sp_exchange *x)
 
 void sp_handle_health(struct sp_exchange *x)
 {
-    if (!open_object(x)) return;
+    open_object(x);
     sp_json_out_text(&x->out, "status", "ok");
     close_object(x);
 }
@@ -67,7 +65,7 @@ void sp_handle_ready(struct sp_exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
-    if (!open_object(x)) return;
+    open_object(x);
     sp_json_out_text(&x->out, "status", load.ends ? "shutting down" : load.full ? "busy" : "ready");
     sp_json_out_u64(&x->out, "answers_running", load.n_running);
     sp_json_out_u64(&x->out, "requests_waiting", load.n_waiting);
@@ -87,12 +85,15 @@ void sp_handle_metrics(struct sp_exchange *x)
         .request_bytes = sp_serve_budget_used(x->serve->budget),
         .cache_bytes = sp_cache_budget_used(x->serve->caches),
     };
+    struct sp_strbuf *body = &x->answer->body;
+    FILE *out;
 
-    if (!sp_exchange_open_body(x)) return;
+    if ((out = open_memstream(&body->at, &body->len)) == NULL) return;
     sp_serve_models_lock(x->serve->models);
-    sp_serve_metrics_write(x->serve->metrics, &state, x->out.file);
+    sp_serve_metrics_write(x->serve->metrics, &state, out);
     sp_serve_models_unlock(x->serve->models);
-    sp_exchange_close_body(x, 200);
+    x->answer->status = sp_close_text(out, &body->at, NULL) ? 500 : 200;
+    if (x->answer->status == 500) *body = (struct sp_strbuf){0};
     x->answer->type = "text/plain; version=0.0.4; charset=utf-8";
 }
 
@@ -104,9 +105,8 @@ static bool find_model_argument(struct sp_exchange *x)
 
 void sp_handle_props(struct sp_exchange *x)
 {
-    if (!find_model_argument(x) || !sp_exchange_acquire_model(x, x->serve->keep_alive) ||
-        !open_object(x))
-        return;
+    if (!find_model_argument(x) || !sp_exchange_acquire_model(x, x->serve->keep_alive)) return;
+    open_object(x);
     sp_serve_props(&x->out, x->serve, x->model);
     close_object(x);
 }
@@ -117,14 +117,14 @@ void sp_handle_slots(struct sp_exchange *x)
     const char *fail = sp_http_argument(x->request->connection, "fail_on_no_slot");
     size_t n_free;
 
-    if (!find_model_argument(x) || !sp_exchange_open_body(x)) return;
+    if (!find_model_argument(x)) return;
     n_free = sp_serve_slots(&x->out, x->serve, x->model);
     sp_exchange_close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
 }
 
 void sp_handle_lora_adapters(struct sp_exchange *x)
 {
-    if (!find_model_argument(x) || !sp_exchange_open_body(x)) return;
+    if (!find_model_argument(x)) return;
     sp_serve_lora_list(&x->out, x->model);
     sp_exchange_close_body(x, 200);
 }
@@ -155,7 +155,8 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
         close_object(x);
         return;
     }
-    sp_exchange_drop_body(x);
+    sp_strbuf_release(&x->out.text);
+    x->out = (struct sp_json_out){0};
     if (st == SP_E_CHECK)
         sp_exchange_refuse(x, 503, "the server is shutting down");
     else
@@ -172,8 +173,8 @@ write_members(struct sp_exchange *x, const struct sp_serve_members *members,
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x) || !open_object(x))
-        return;
+    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x)) return;
+    open_object(x);
     take_body(&request, x);
     st = write(&x->out, x->serve, &request, &err);
     end_object(x, st, &request.fault, &err);
@@ -194,8 +195,8 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn,
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x) || !open_object(x))
-        return;
+    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x)) return;
+    open_object(x);
     take_body(&request, x);
     st = fn(&x->out, &embed, &err);
     end_object(x, st, &(struct sp_serve_fault){.code = embed.code}, &err);
@@ -243,7 +244,7 @@ static const char ollama_version[] = "0.9.0";
 
 void sp_handle_version(struct sp_exchange *x)
 {
-    if (!open_object(x)) return;
+    open_object(x);
     sp_json_out_text(&x->out, "version", ollama_version);
     sp_json_out_text(&x->out, "spectool", x->serve->version);
     close_object(x);
@@ -254,7 +255,7 @@ static void write_list(struct sp_exchange *x,
                        void (*write)(struct sp_json_out *out, const struct sp_serve_model *models,
                                      size_t n))
 {
-    if (!open_object(x)) return;
+    open_object(x);
     sp_serve_models_lock(x->serve->models);
     write(&x->out, x->serve->all, x->serve->n_models);
     sp_serve_models_unlock(x->serve->models);
@@ -273,7 +274,8 @@ void sp_handle_open_models(struct sp_exchange *x)
 
 void sp_handle_show(struct sp_exchange *x)
 {
-    if (!sp_exchange_read_body(x, &sp_serve_ollama_show_members) || !open_object(x)) return;
+    if (!sp_exchange_read_body(x, &sp_serve_ollama_show_members)) return;
+    open_object(x);
     sp_serve_models_lock(x->serve->models);
     sp_serve_model_show(&x->out, x->model);
     sp_serve_models_unlock(x->serve->models);
@@ -291,7 +293,8 @@ void sp_handle_model(struct sp_exchange *x)
 {
     const char *name = x->path + strlen("/v1/models/");
 
-    if (!sp_exchange_find_model(x, name) || !open_object(x)) return;
+    if (!sp_exchange_find_model(x, name)) return;
+    open_object(x);
     name = sp_serve_model_find_name(x->model, name);
     sp_serve_models_lock(x->serve->models);
     if (sp_exchange_is_anthropic(x))
@@ -317,7 +320,8 @@ void sp_handle_count_tokens(struct sp_exchange *x)
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
     if (st) {
         sp_exchange_refuse(x, sp_serve_status_of(st), err.text);
-    } else if (open_object(x)) {
+    } else {
+        open_object(x);
         sp_json_out_u64(&x->out, "input_tokens", n);
         close_object(x);
     }

@@ -160,7 +160,6 @@ void sp_handle_anthropic(struct sp_exchange *x)
         if (sp_exchange_open_model(x)) generate(x, &sp_serve_anthropic);
         return;
     }
-    if (!sp_exchange_open_body(x)) return;
     sp_serve_anthropic_refuse_thread(&x->out, sentence);
     sp_exchange_close_body(x, 400);
     sp_exchange_note(x, sentence);
@@ -195,7 +194,6 @@ static void load(struct sp_exchange *x, double keep_alive, bool chat)
         sp_serve_models_unload(x->serve->models, x->model);
     else if (!sp_exchange_acquire_model(x, keep_alive))
         return;
-    if (!sp_exchange_open_body(x)) return;
     sp_serve_ollama_write_load(&x->out, name ? name : x->model->names[0], chat, keep_alive != 0);
     sp_exchange_close_body(x, 200);
 }

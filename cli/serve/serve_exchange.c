@@ -9,27 +9,14 @@
 
 const char sp_exchange_json_type[] = "application/json";
 
-bool sp_exchange_open_body(struct sp_exchange *x)
-{
-    x->out = (struct sp_json_out){.file = open_memstream(&x->text, &x->size)};
-    return x->out.file != NULL;
-}
-
 void sp_exchange_close_body(struct sp_exchange *x, int status)
 {
-    bool whole = sp_close_text(x->out.file, &x->text, NULL) == SP_OK;
-
-    x->answer->status = status;
+    x->answer->status = x->out.no_memory ? 500 : status;
     x->answer->type = sp_exchange_json_type;
-    if (!whole || sp_strbuf_append(&x->answer->body, x->text, x->size, NULL))
-        x->answer->status = 500;
-    free(x->text);
-}
-
-void sp_exchange_drop_body(struct sp_exchange *x)
-{
-    fclose(x->out.file);
-    free(x->text);
+    if (x->out.no_memory) x->out.text.len = 0;
+    sp_strbuf_release(&x->answer->body);
+    x->answer->body = x->out.text;
+    x->out = (struct sp_json_out){0};
 }
 
 static bool begins(const struct sp_exchange *x, const char *path)
@@ -47,18 +34,14 @@ void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve
                             const char *value)
 {
     struct sp_json_out out = {0};
-    char *text = NULL;
-    size_t size = 0;
 
     if (!serve->log_json) {
         (void)!sp_strbuf_append(line, value, strlen(value), NULL);
         return;
     }
-    if ((out.file = open_memstream(&text, &size)) == NULL) return;
     sp_json_out_text(&out, key, value);
-    if (sp_close_text(out.file, &text, NULL) == SP_OK)
-        (void)!sp_strbuf_append(line, text, size, NULL);
-    free(text);
+    if (!out.no_memory) (void)!sp_strbuf_append(line, out.text.at, out.text.len, NULL);
+    sp_strbuf_release(&out.text);
 }
 
 void sp_exchange_note(struct sp_exchange *x, const char *sentence)
@@ -74,7 +57,6 @@ void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_s
                                              .param = *fault->param ? fault->param : NULL,
                                              .sentence = sentence};
 
-    if (!sp_exchange_open_body(x)) return;
     if (begins(x, "/api/"))
         sp_serve_ollama_fail(&x->out, &failure);
     else if (sp_exchange_is_anthropic(x))

@@ -14,22 +14,13 @@ struct sp_exchange {
     struct sp_serve_body body;    /* of a request that has been read */
     struct sp_serve_model *model; /* that the request names; NULL: not known yet */
     bool is_acquired;             /* the model is kept open for this request */
-    char *text;                   /* [size] body of the response while it is written */
-    size_t size;
-    struct sp_json_out out; /* writes to `text` */
+    struct sp_json_out out;       /* body of the response while it is written */
 };
 
 extern const char sp_exchange_json_type[]; /* the media type of JSON */
 
-/* Opens the body of the response for writing with x->out. False: out of memory; the response stays
- * empty. One of the next two functions ends it. */
-bool sp_exchange_open_body(struct sp_exchange *x);
-
-/* Makes what was written the body of the response. */
+/* Makes what was written to x->out the body of the response. */
 void sp_exchange_close_body(struct sp_exchange *x, int status);
-
-/* Discards what was written. */
-void sp_exchange_drop_body(struct sp_exchange *x);
 
 /* True for requests with the header that all clients of Anthropic's API send, also to paths that
  * OpenAI's API has too. */

@@ -28,7 +28,7 @@ static void log_json(FILE *out, const char *time, const char *method, const char
     sp_json_out_text(&json, "method", method);
     sp_json_out_text(&json, "path", shown);
     sp_json_out_u64(&json, "status", (uint64_t)status);
-    fprintf(out, "%s%s", *members ? ", " : "", members);
+    if (*members) sp_json_out_written(&json, NULL, members, strlen(members));
     if (*ignored) sp_json_out_text(&json, "ignored", ignored);
     sp_json_out_end(&json, '}');
     fputc('\n', out);

@@ -1,6 +1,6 @@
 #include "convert/adapter/adapter_config.h"
 
-#include "format/base/json.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/tokenizer/regex.h"
 

@@ -8,7 +8,7 @@
 #include "convert/source/source_name.h"
 
 #include "format/base/file.h"
-#include "format/base/json.h"
+#include "format/base/json_write.h"
 #include "format/base/unicode.h"
 #include "format/base/unicode_case.h"
 

@@ -1,20 +1,18 @@
 /* JSON values by json-c, whose only user this is: an sp_json is a json_object.
  *
- * json-c 0.16 by itself merges repeated keys, cuts large integers down, and answers a failed
- * allocation with nothing, which errno tells from null (alone it tells nothing: allocations that
- * succeed set it too), with a tree that lacks something, or not at all (the copy of a key). So the
- * text is scanned first (json_scan.h): that refuses what json-c would let pass, finds the integers
- * that it must be told to read as doubles, counts members and nulls, which the tree must have as
- * many of, and bounds the memory that it will take, which is then asked for. */
+ * json-c's own parser merges repeated keys, cuts large integers down and does not notice that
+ * memory lacks for a key. So the tree is built by json-c's constructors from the tokens of our
+ * scanner, and each of them is checked. Nothing here changes a value that has been parsed, so that
+ * threads may read it together: json-c's own printer writes into the value. */
 #include "format/base/json.h"
 #include "format/base/json_scan.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
+#include "format/base/number_text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <json-c/json_visit.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +24,6 @@
 enum { OBJECT_BYTES = 800, ARRAY_BYTES = 160, MEMBER_BYTES = 208, VALUE_BYTES = 112 };
 #define MAX_TREE_BYTES ((size_t)1 << 30)
 
-/* The format of a strict document's doubles, which marks them as not being integers. */
-static char strict_double[] = "%.17g";
-
 static json_object *node(const struct sp_json *v)
 {
     return (json_object *)(uintptr_t)v;
@@ -39,227 +34,237 @@ static const struct sp_json *value_of(const json_object *object)
     return (const struct sp_json *)object;
 }
 
-static enum sp_status bad(size_t pos, const char *what, struct sp_err *err)
-{
-    return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: %s", pos, what);
-}
-
-static enum sp_status no_memory(size_t size, struct sp_err *err)
-{
-    return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of JSON", size);
-}
-
-/* Counts of a text by a scan. */
-struct survey {
-    size_t members, nulls, wide;
-    size_t tree_bytes;
-};
-
-static enum sp_status count(struct survey *survey, const struct sp_json_scan *scan,
-                            enum sp_json_token token, bool strict, struct sp_err *err)
-{
-    size_t len = scan->end - scan->start;
-
-    switch (token) {
-    case SP_JSON_TOKEN_KEY:
-        survey->members++;
-        survey->tree_bytes += MEMBER_BYTES + len;
-        break;
-    case SP_JSON_TOKEN_OPEN_OBJECT:
-        survey->tree_bytes += OBJECT_BYTES;
-        break;
-    case SP_JSON_TOKEN_OPEN_ARRAY:
-        survey->tree_bytes += ARRAY_BYTES;
-        break;
-    case SP_JSON_TOKEN_LITERAL:
-        if (strict && strchr("-NI", scan->text[scan->start]))
-            return bad(scan->start, "NaN and Infinity are not JSON", err);
-        survey->nulls += len == 4 && memcmp(scan->text + scan->start, "null", 4) == 0;
-        survey->tree_bytes += VALUE_BYTES;
-        break;
-    case SP_JSON_TOKEN_WIDE:
-        survey->wide++;
-        survey->tree_bytes += VALUE_BYTES + len;
-        break;
-    case SP_JSON_TOKEN_STRING:
-    case SP_JSON_TOKEN_NUMBER:
-        survey->tree_bytes += VALUE_BYTES + len;
-        break;
-    case SP_JSON_TOKEN_CLOSE:
-    case SP_JSON_TOKEN_END:
-        break;
-    }
-    return SP_OK;
-}
-
-static enum sp_status look_over(struct survey *out, const struct sp_json_part *part, bool strict,
-                                size_t max_bytes, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_json_scan scan = {.text = part->text, .size = part->end, .end = part->begin};
-    enum sp_json_token token = SP_JSON_TOKEN_KEY;
-    size_t depth = 0;
-
-    while (token != SP_JSON_TOKEN_END) {
-        if ((st = sp_json_scan(&token, &scan, err))) return st;
-        if ((st = count(out, &scan, token, strict, err))) return st;
-        if (token == SP_JSON_TOKEN_CLOSE && depth > 0) depth--;
-        if (token != SP_JSON_TOKEN_OPEN_OBJECT && token != SP_JSON_TOKEN_OPEN_ARRAY) continue;
-        if (depth++ == SP_JSON_DEPTH) {
-            return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: nested deeper than %d",
-                           scan.start, SP_JSON_DEPTH);
-        }
-    }
-    if (out->tree_bytes > max_bytes || part->end > INT_MAX) {
-        return sp_fail(err, SP_E_INPUT,
-                       "JSON that would take %zu MB of memory, more than the %zu allowed",
-                       out->tree_bytes >> 20, max_bytes >> 20);
-    }
-    return SP_OK;
-}
-
-/* A tokener and the text that it has been fed. */
-struct feeder {
-    struct json_tokener *tokener;
-    const char *text;
-    size_t size, fed;
+/* A tree that grows, and what is read for it. */
+struct builder {
+    struct sp_json_scan *scan;
+    bool strict;
+    bool counts; /* builds nothing */
+    size_t bytes;
     json_object *root;
+    json_object *open[SP_JSON_DEPTH];
+    size_t depth;
+    char *key;             /* of the member whose value comes next; owned */
+    struct sp_strbuf text; /* of a token */
     struct sp_err *err;
 };
 
-static enum sp_status feed(struct feeder *f, const char *text, size_t size)
+static enum sp_status out_of_memory(const struct builder *b)
 {
-    enum json_tokener_error error;
-
-    errno = 0;
-    f->root = json_tokener_parse_ex(f->tokener, text, (int)size);
-    error = json_tokener_get_error(f->tokener);
-    if (f->root == NULL && error == json_tokener_success && errno == ENOMEM)
-        return no_memory(f->size, f->err);
-    if (error == json_tokener_success || error == json_tokener_continue) return SP_OK;
-    if (f->fed == f->size) return bad(f->size, "the text ends too early", f->err);
-    return bad(f->fed + json_tokener_get_parse_end(f->tokener), json_tokener_error_desc(error),
-               f->err);
+    return sp_fail(b->err, SP_E_NOMEM, "out of memory: %zu bytes of JSON", b->scan->size);
 }
 
-static enum sp_status feed_up_to(struct feeder *f, size_t end)
+static size_t token_bytes(const struct sp_json_scan *scan)
 {
-    enum sp_status st = feed(f, f->text + f->fed, end - f->fed);
-
-    f->fed = end;
-    return st;
-}
-
-/* json-c accepts text in parts: ".0" after an integer that 64 bits do not hold makes it a double,
- * and a NUL ends the text. */
-static enum sp_status feed_all(struct feeder *f, size_t wide)
-{
-    enum sp_status st;
-    struct sp_json_scan scan = {.text = f->text, .size = f->size, .end = f->fed};
-    enum sp_json_token token;
-
-    while (wide > 0) {
-        if ((st = sp_json_scan(&token, &scan, f->err))) return st;
-        if (token != SP_JSON_TOKEN_WIDE) continue;
-        if ((st = feed_up_to(f, scan.end)) || (st = feed(f, ".0", 2))) return st;
-        wide--;
+    switch (scan->token) {
+    case SP_JSON_TOKEN_KEY:
+        return MEMBER_BYTES + (scan->end - scan->start);
+    case SP_JSON_TOKEN_OPEN_OBJECT:
+        return OBJECT_BYTES;
+    case SP_JSON_TOKEN_OPEN_ARRAY:
+        return ARRAY_BYTES;
+    case SP_JSON_TOKEN_CLOSE:
+    case SP_JSON_TOKEN_END:
+        return 0;
+    default:
+        return VALUE_BYTES + (scan->end - scan->start);
     }
-    if ((st = feed_up_to(f, f->size))) return st;
-    if (json_tokener_get_error(f->tokener) == json_tokener_success) return SP_OK;
-    return feed(f, "", 1);
 }
 
-struct walk {
-    bool strict;
-    size_t members, nulls;
-    json_object *too_large; /* a strict document's double that is not finite */
-};
-
-static int visit(json_object *v, int flags, json_object *parent, const char *key, size_t *index,
-                 void *context)
+/* Reads the text of the current token, which is `text` then, with a NUL after it. */
+static enum sp_status read_text(struct builder *b)
 {
-    struct walk *walk = context;
+    const struct sp_json_scan *scan = b->scan;
+    enum sp_status st;
 
-    (void)parent;
-    (void)index;
-    if (flags & JSON_C_VISIT_SECOND) return JSON_C_VISIT_RETURN_CONTINUE;
-    walk->members += key != NULL;
-    walk->nulls += v == NULL;
-    if (!walk->strict || !json_object_is_type(v, json_type_double))
-        return JSON_C_VISIT_RETURN_CONTINUE;
-    if (!isfinite(json_object_get_double(v)))
-        walk->too_large = v;
+    b->text.len = 0;
+    if (scan->token == SP_JSON_TOKEN_STRING || scan->token == SP_JSON_TOKEN_KEY)
+        st = sp_json_scan_text(&b->text, scan, b->err);
     else
-        json_object_set_serializer(v, json_object_double_to_json_string, strict_double, NULL);
-    return JSON_C_VISIT_RETURN_CONTINUE;
-}
-
-/* SP_E_INPUT where the open object has the key already, which is as long as json-c takes. */
-static enum sp_status add_key(json_object *keys, struct json_tokener *tokener, const char *text,
-                              const struct sp_json_scan *scan, struct sp_err *err)
-{
-    size_t len = scan->end - scan->start;
-    json_object *key = json_tokener_parse_ex(tokener, text + scan->start, (int)len);
-    const char *name = json_object_get_string(key);
-    enum sp_status st = SP_OK;
-
-    if (name == NULL) {
-        st = no_memory(scan->size, err);
-    } else if (json_object_object_get_ex(keys, name, NULL)) {
-        st = sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: key \"%s\" occurs twice",
-                     scan->start, name);
-    } else if (json_object_object_add(keys, name, NULL) != 0) {
-        st = no_memory(scan->size, err);
-    }
-    json_object_put(key);
+        st = sp_strbuf_append(&b->text, scan->text + scan->start, scan->end - scan->start, b->err);
+    if (!st && scan->token == SP_JSON_TOKEN_WIDE) st = sp_strbuf_append(&b->text, ".0", 2, b->err);
+    if (!st) st = sp_strbuf_append(&b->text, "", 1, b->err);
+    if (!st) b->text.len--;
     return st;
 }
 
-/* Finds the key that an object has twice, with one set of keys for each open object; if there is
- * none, the tree is incomplete for lack of memory. The set of an array stays empty. */
-static enum sp_status find_repeated(const struct sp_json_part *part, struct sp_err *err)
+/* A lenient document's double keeps its text, by which it is known as one. */
+static enum sp_status new_double(json_object **out, struct builder *b)
+{
+    enum sp_status st = read_text(b);
+    double value;
+
+    if (st) return st;
+    value = sp_number_read(b->text.at, NULL);
+    if (b->strict && !isfinite(value)) {
+        return sp_fail(b->err, SP_E_INPUT, "not valid JSON: the number %.40s is too large",
+                       b->text.at);
+    }
+    *out = b->strict ? json_object_new_double(value) : json_object_new_double_s(value, b->text.at);
+    return *out ? SP_OK : out_of_memory(b);
+}
+
+static json_object *new_integer(const struct sp_json_scan *scan)
+{
+    const char *text = scan->text + scan->start, *end = scan->text + scan->end;
+    bool negative = *text == '-';
+    uint64_t n = 0;
+
+    for (text += negative; text < end; text++)
+        n = n * 10 + (uint64_t)(*text - '0');
+    if (negative) return json_object_new_int64(-(int64_t)(n - 1) - 1);
+    return n > INT64_MAX ? json_object_new_uint64(n) : json_object_new_int64((int64_t)n);
+}
+
+/* Makes the value of the current token; NULL for null. */
+static enum sp_status new_value(json_object **out, struct builder *b)
+{
+    const struct sp_json_scan *scan = b->scan;
+    char letter = scan->text[scan->start];
+    enum sp_status st;
+
+    switch (scan->token) {
+    case SP_JSON_TOKEN_NULL:
+        *out = NULL;
+        return SP_OK;
+    case SP_JSON_TOKEN_DOUBLE:
+    case SP_JSON_TOKEN_WIDE:
+        return new_double(out, b);
+    case SP_JSON_TOKEN_NONFINITE:
+        *out = json_object_new_double(letter == 'N'   ? (double)NAN
+                                      : letter == 'I' ? (double)INFINITY
+                                                      : (double)-INFINITY);
+        break;
+    case SP_JSON_TOKEN_INTEGER:
+        *out = new_integer(scan);
+        break;
+    case SP_JSON_TOKEN_STRING:
+        if (scan->has_escapes) {
+            if ((st = read_text(b))) return st;
+            *out = json_object_new_string_len(b->text.at, (int)b->text.len);
+        } else {
+            *out = json_object_new_string_len(scan->text + scan->start + 1,
+                                              (int)(scan->end - scan->start - 2));
+        }
+        break;
+    case SP_JSON_TOKEN_OPEN_OBJECT:
+        *out = json_object_new_object();
+        break;
+    case SP_JSON_TOKEN_OPEN_ARRAY:
+        *out = json_object_new_array();
+        break;
+    default:
+        *out = json_object_new_boolean(scan->token == SP_JSON_TOKEN_TRUE);
+        break;
+    }
+    return *out ? SP_OK : out_of_memory(b);
+}
+
+/* Adds a member or an element, or the root; `v` is the tree's, or freed. A lenient document's
+ * repeated key has its last value. */
+static enum sp_status add(struct builder *b, json_object *v)
+{
+    json_object *parent = b->depth ? b->open[b->depth - 1] : NULL;
+    struct lh_table *members = json_object_get_object(parent);
+    struct lh_entry *entry;
+    bool is_added;
+
+    if (parent == NULL) {
+        b->root = v;
+        return SP_OK;
+    }
+    if (members == NULL) {
+        is_added = json_object_array_add(parent, v) == 0;
+    } else if ((entry = lh_table_lookup_entry(members, b->key)) != NULL) {
+        json_object_put(lh_entry_v(entry));
+        lh_entry_set_val(entry, v);
+        return SP_OK;
+    } else {
+        is_added = lh_table_insert(members, b->key, v) == 0;
+        if (is_added) b->key = NULL;
+    }
+    if (is_added) return SP_OK;
+    json_object_put(v);
+    return out_of_memory(b);
+}
+
+/* json_object_object_add would lose the copy of a key for which the table has no room. */
+static enum sp_status read_key(struct builder *b)
+{
+    struct lh_table *members = json_object_get_object(b->open[b->depth - 1]);
+    enum sp_status st = read_text(b);
+
+    free(b->key);
+    b->key = NULL;
+    if (st || (st = sp_copy_text(&b->key, b->text.at, b->text.len, b->err))) return st;
+    if (!b->strict || lh_table_lookup_entry(members, b->key) == NULL) return SP_OK;
+    return sp_fail(b->err, SP_E_INPUT, "not valid JSON at byte %zu: key \"%s\" occurs twice",
+                   b->scan->start, b->key);
+}
+
+static enum sp_status build_token(struct builder *b)
+{
+    enum sp_json_token token = b->scan->token;
+    json_object *v = NULL;
+    enum sp_status st;
+
+    if (token == SP_JSON_TOKEN_KEY) return read_key(b);
+    if (token == SP_JSON_TOKEN_CLOSE) {
+        b->depth--;
+        return SP_OK;
+    }
+    if ((st = new_value(&v, b)) || (st = add(b, v))) return st;
+    if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY)
+        b->open[b->depth++] = v;
+    return SP_OK;
+}
+
+/* Reads the value whose first token has been found. The rest of one that would take too much memory
+ * is only counted. */
+static enum sp_status read_value(struct builder *b, size_t max_bytes)
+{
+    struct sp_json_scan *scan = b->scan;
+    size_t depth = scan->depth - (scan->next == SP_JSON_NEXT_FIRST);
+    enum sp_status st;
+
+    for (;;) {
+        if (b->strict && scan->token == SP_JSON_TOKEN_NONFINITE) {
+            return sp_fail(b->err, SP_E_INPUT,
+                           "not valid JSON at byte %zu: NaN and Infinity are not JSON",
+                           scan->start);
+        }
+        b->bytes += token_bytes(scan);
+        if (!b->counts && b->bytes <= max_bytes && (st = build_token(b))) return st;
+        if (!b->counts && b->bytes > max_bytes) {
+            json_object_put(b->root);
+            b->root = NULL;
+            b->counts = true;
+        }
+        if (scan->depth == depth) break;
+        if ((st = sp_json_scan(scan, b->err))) return st;
+    }
+    if (b->bytes <= max_bytes) return SP_OK;
+    return sp_fail(b->err, SP_E_INPUT,
+                   "JSON that would take %zu MB of memory, more than the %zu allowed",
+                   b->bytes >> 20, max_bytes >> 20);
+}
+
+static enum sp_status read_document(struct builder *b, size_t max_bytes)
 {
     enum sp_status st;
-    struct sp_json_scan scan = {.text = part->text, .size = part->end, .end = part->begin};
-    enum sp_json_token token = SP_JSON_TOKEN_KEY;
-    json_object *keys[SP_JSON_DEPTH] = {0};
-    struct json_tokener *tokener = json_tokener_new();
-    size_t depth = 0;
 
-    if (tokener == NULL) return no_memory(part->end, err);
-    while ((st = sp_json_scan(&token, &scan, err)) == SP_OK && token != SP_JSON_TOKEN_END) {
-        if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) {
-            if ((keys[depth++] = json_object_new_object()) == NULL) break;
-        } else if (token == SP_JSON_TOKEN_CLOSE) {
-            json_object_put(keys[--depth]);
-        } else if (token == SP_JSON_TOKEN_KEY) {
-            if ((st = add_key(keys[depth - 1], tokener, part->text, &scan, err))) break;
-        }
-    }
-    if (st == SP_OK) st = no_memory(part->end, err);
-    while (depth > 0)
-        json_object_put(keys[--depth]);
-    json_tokener_free(tokener);
-    return st;
+    if ((st = sp_json_scan(b->scan, b->err)) || (st = read_value(b, max_bytes))) return st;
+    return sp_json_scan(b->scan, b->err); /* refuses what follows */
 }
 
-/* Returns true if the tree holds everything that the text says. A repeated member makes one less,
- * a failed allocation a member less or a null more. */
-static enum sp_status check_tree(json_object *root, const struct survey *survey, bool strict,
-                                 const struct sp_json_part *part, struct sp_err *err)
+static enum sp_status finish(struct sp_json **out, struct builder *b, enum sp_status st)
 {
-    struct walk walk = {.strict = strict};
-    struct sp_err repeated = {0};
-
-    json_c_visit(root, 0, visit, &walk);
-    if (walk.too_large != NULL) {
-        return sp_fail(err, SP_E_INPUT, "not valid JSON: the number %.40s is too large",
-                       (const char *)json_object_get_userdata(walk.too_large));
-    }
-    if (walk.nulls > survey->nulls) return no_memory(part->end, err);
-    if (walk.members == survey->members) return SP_OK;
-    if (strict) return find_repeated(part, err);
-    return find_repeated(part, &repeated) == SP_E_INPUT ? SP_OK : no_memory(part->end, err);
+    if (st)
+        json_object_put(b->root);
+    else
+        *out = (struct sp_json *)b->root;
+    free(b->key);
+    sp_strbuf_release(&b->text);
+    return st;
 }
 
 enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
@@ -272,36 +277,19 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
                                     enum sp_json_strictness strictness, size_t max_bytes,
                                     struct sp_err *err)
 {
-    const struct sp_json_part part = {.text = text, .end = size};
+    struct sp_json_scan scan = {.text = text, .size = size};
+    struct builder b = {.scan = &scan, .strict = strictness == SP_JSON_STRICT, .err = err};
 
-    return sp_json_parse_part(out, &part, strictness, max_bytes, err);
+    return finish(out, &b, read_document(&b, max_bytes));
 }
 
-enum sp_status sp_json_parse_part(struct sp_json **out, const struct sp_json_part *part,
-                                  enum sp_json_strictness strictness, size_t max_bytes,
-                                  struct sp_err *err)
+enum sp_status sp_json_parse_value(struct sp_json **out, struct sp_json_scan *scan,
+                                   enum sp_json_strictness strictness, size_t max_bytes,
+                                   struct sp_err *err)
 {
-    enum sp_status st;
-    struct survey survey = {0};
-    struct feeder f = {.text = part->text, .size = part->end, .fed = part->begin, .err = err};
-    bool strict = strictness == SP_JSON_STRICT;
-    void *reserved;
+    struct builder b = {.scan = scan, .strict = strictness == SP_JSON_STRICT, .err = err};
 
-    if ((st = look_over(&survey, part, strict, max_bytes, err))) return st;
-    if ((st = sp_new_aligned(&reserved, 1, survey.tree_bytes, err))) return st;
-    free(reserved);
-    if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL)
-        return sp_fail(err, SP_E_NOMEM, "out of memory for a JSON parser");
-    json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);
-    st = feed_all(&f, survey.wide);
-    if (st == SP_OK) st = check_tree(f.root, &survey, strict, part, err);
-    if (st == SP_OK) {
-        *out = (struct sp_json *)f.root;
-        f.root = NULL;
-    }
-    json_object_put(f.root);
-    json_tokener_free(f.tokener);
-    return st;
+    return finish(out, &b, read_value(&b, max_bytes));
 }
 
 void sp_json_free(struct sp_json *root)
@@ -313,11 +301,12 @@ enum sp_status sp_json_measure(size_t *bytes, const char *text, size_t size,
                                enum sp_json_strictness strictness, size_t max_bytes,
                                struct sp_err *err)
 {
-    const struct sp_json_part part = {.text = text, .end = size};
-    struct survey survey = {0};
-    enum sp_status st = look_over(&survey, &part, strictness == SP_JSON_STRICT, max_bytes, err);
+    struct sp_json_scan scan = {.text = text, .size = size};
+    struct builder b = {
+        .scan = &scan, .strict = strictness == SP_JSON_STRICT, .counts = true, .err = err};
+    enum sp_status st = read_document(&b, max_bytes);
 
-    if (!st) *bytes = survey.tree_bytes;
+    if (!st) *bytes = b.bytes;
     return st;
 }
 
@@ -445,7 +434,7 @@ bool sp_json_to_i64(const struct sp_json *v, int64_t *out)
     enum sp_json_kind kind = sp_json_kind(v);
     double d;
 
-    if (kind == SP_JSON_DOUBLE && json_object_get_userdata(node(v)) != strict_double) {
+    if (kind == SP_JSON_DOUBLE && json_object_get_userdata(node(v)) != NULL) {
         d = json_object_get_double(node(v));
         if (!(d >= -0x1p63 && d < 0x1p63) || d != floor(d)) return false;
         *out = (int64_t)d;
@@ -578,17 +567,9 @@ enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
     return SP_OK;
 }
 
-enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err)
+const char *sp_json_spelling(const struct sp_json *v)
 {
-    const char *text;
-    size_t len;
-
-    errno = 0; /* json-c leaves out what its buffer has no memory for, and returns the rest */
-    text = json_object_to_json_string_length(
-        node(v), JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
-    if (text == NULL || errno == ENOMEM || errno == EFBIG)
-        return sp_fail(err, SP_E_NOMEM, "no memory to print JSON");
-    return sp_copy_text(out, text, len, err);
+    return sp_json_kind(v) == SP_JSON_DOUBLE ? json_object_get_userdata(node(v)) : NULL;
 }
 
 void sp_json_library(char *text, size_t size)

@@ -44,16 +44,12 @@ SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *tex
 SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const char *text,
                                                   size_t size, enum sp_json_strictness strictness,
                                                   size_t max_bytes, struct sp_err *err);
-/* Parses the bytes begin..end-1 of a text, one value. Errors name the byte offset in the text. The
- * UTF-8 of a part that does not begin at 0 is not checked. */
-struct sp_json_part {
-    const char *text;
-    size_t begin, end;
-};
-SP_MUST_CHECK enum sp_status sp_json_parse_part(struct sp_json **out,
-                                                const struct sp_json_part *part,
-                                                enum sp_json_strictness strictness,
-                                                size_t max_bytes, struct sp_err *err);
+/* Parses the value whose first token the scan (json_scan.h) has just found, and moves to the last
+ * one. */
+struct sp_json_scan;
+SP_MUST_CHECK enum sp_status sp_json_parse_value(struct sp_json **out, struct sp_json_scan *scan,
+                                                 enum sp_json_strictness strictness,
+                                                 size_t max_bytes, struct sp_err *err);
 void sp_json_free(struct sp_json *root); /* NULL is fine */
 
 /* *bytes = an upper bound of the memory that the document would take, which is at most max_bytes;
@@ -88,7 +84,7 @@ struct sp_json_iter {
 };
 bool sp_json_next(const struct sp_json *object, struct sp_json_iter *it);
 
-/* A value as ... ; false when it is something else (or does not fit). */
+/* The value as another type; false when it is of another kind or does not fit. */
 bool sp_json_to_i64(const struct sp_json *v, int64_t *out); /* 3, and in lenient documents 3.0 */
 bool sp_json_to_u64(const struct sp_json *v, uint64_t *out);
 bool sp_json_to_double(const struct sp_json *v, double *out); /* integers too */
@@ -110,9 +106,8 @@ SP_MUST_CHECK enum sp_status sp_json_get_bool(const struct sp_json *object, cons
 SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
                                                 const char **out, struct sp_err *err);
 
-/* Text of a value as compact JSON, owned by the caller (free). A lenient document's doubles are
- * written as they were read. */
-SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
+/* The text that a lenient document's double was read from; NULL for every other value. */
+const char *sp_json_spelling(const struct sp_json *v);
 
 /* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
  */

@@ -13,19 +13,18 @@ enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
     enum sp_status st;
     struct sp_json_scan scan = scan_of(text);
     struct sp_json_member *list = NULL;
-    enum sp_json_token token;
     size_t n_list = 0, cap = 0;
 
     scan.end = at;
-    if ((st = sp_json_scan(&token, &scan, err))) return st;
-    if (token != SP_JSON_TOKEN_OPEN_OBJECT)
+    if ((st = sp_json_scan(&scan, err))) return st;
+    if (scan.token != SP_JSON_TOKEN_OPEN_OBJECT)
         return sp_fail(err, SP_E_INPUT, "no JSON object at byte %zu", at);
-    while (!(st = sp_json_scan(&token, &scan, err)) && token == SP_JSON_TOKEN_KEY) {
+    while (!(st = sp_json_scan(&scan, err)) && scan.token == SP_JSON_TOKEN_KEY) {
         struct sp_json_member m = {.begin = scan.start, .key_end = scan.end};
 
-        if ((st = sp_json_scan(&token, &scan, err))) break;
+        if ((st = sp_json_scan(&scan, err))) break;
         m.value = scan.start;
-        if ((st = sp_json_scan_value(token, &scan, err))) break;
+        if ((st = sp_json_scan_value(&scan, err))) break;
         m.end = scan.end;
         if (n_list == SP_JSON_MAX_MEMBERS) {
             st = sp_fail(err, SP_E_UNSUPPORTED, "an object of more than %d members at byte %zu",

@@ -1,13 +1,18 @@
 #include "format/base/json_scan.h"
 #include "format/base/unicode.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 static enum sp_status bad(size_t pos, const char *what, struct sp_err *err)
 {
     return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: %s", pos, what);
+}
+
+/* Something else stands at `pos`, or nothing. */
+static enum sp_status expected(const char *what, const struct sp_json_scan *s, size_t pos,
+                               struct sp_err *err)
+{
+    return bad(pos, pos < s->size ? what : "the text ends too early", err);
 }
 
 /* The byte at `pos`, or -1 after the end of the text. */
@@ -16,16 +21,16 @@ static int byte_at(const struct sp_json_scan *s, size_t pos)
     return pos < s->size ? (unsigned char)s->text[pos] : -1;
 }
 
-static size_t skip_space(const struct sp_json_scan *s, size_t pos)
+static bool is_space(int c)
 {
-    while (pos < s->size && memchr(" \n\t\r", s->text[pos], 4))
-        pos++;
-    return pos;
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static bool is_letter(int c)
+static size_t skip_space(const struct sp_json_scan *s, size_t pos)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    while (is_space(byte_at(s, pos)))
+        pos++;
+    return pos;
 }
 
 static bool is_digit(int c)
@@ -54,14 +59,16 @@ static int32_t escaped_unit(const struct sp_json_scan *s, size_t pos)
     return unit;
 }
 
-/* Reads the escape at a backslash, or a pair of surrogate escapes; *pos moves after it. Which
- * letters may follow a backslash is checked by the parser. */
+/* Checks the escape at a backslash, or a pair of surrogate escapes; *pos moves after it. */
 static enum sp_status scan_escape(const struct sp_json_scan *s, size_t *pos, bool *nul,
                                   struct sp_err *err)
 {
     int32_t high = escaped_unit(s, *pos), low;
+    int letter = byte_at(s, *pos + 1);
 
-    if (byte_at(s, *pos + 1) != 'u') {
+    if (letter != 'u') {
+        if (letter >= 0 && (letter == 0 || strchr("\"\\/bfnrt", letter) == NULL))
+            return bad(*pos + 1, "invalid string sequence", err);
         *pos += 2;
         return SP_OK;
     }
@@ -77,25 +84,60 @@ static enum sp_status scan_escape(const struct sp_json_scan *s, size_t *pos, boo
     return SP_OK;
 }
 
-static enum sp_status scan_string(enum sp_json_token *token, struct sp_json_scan *s,
-                                  struct sp_err *err)
+static enum sp_status scan_string(struct sp_json_scan *s, bool is_key, struct sp_err *err)
 {
     enum sp_status st;
     size_t pos = s->start + 1;
     bool nul = false;
 
+    s->has_escapes = false;
     for (int c; (c = byte_at(s, pos)) != '"';) {
         if (c < 0) return bad(s->start, "unterminated string", err);
         if (c < 0x20) return bad(pos, "control character in a string", err);
-        if (c != '\\')
+        if (c != '\\') {
             pos++;
-        else if ((st = scan_escape(s, &pos, &nul, err)))
-            return st;
+            continue;
+        }
+        s->has_escapes = true;
+        if ((st = scan_escape(s, &pos, &nul, err))) return st;
     }
     s->end = pos + 1;
-    *token = byte_at(s, skip_space(s, s->end)) == ':' ? SP_JSON_TOKEN_KEY : SP_JSON_TOKEN_STRING;
-    if (nul && *token == SP_JSON_TOKEN_KEY) return bad(s->start, "key holding \\u0000", err);
-    return SP_OK;
+    return nul && is_key ? bad(s->start, "key holding \\u0000", err) : SP_OK;
+}
+
+enum sp_status sp_json_scan_text(struct sp_strbuf *out, const struct sp_json_scan *s,
+                                 struct sp_err *err)
+{
+    static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
+    const char *text = s->text;
+    size_t pos = s->start + 1, end = s->end - 1;
+    enum sp_status st = sp_strbuf_reserve(out, end - pos, err);
+
+    while (st == SP_OK && pos < end) {
+        const char *escape = s->has_escapes ? memchr(text + pos, '\\', end - pos) : NULL;
+        size_t plain = escape ? (size_t)(escape - text) : end, len = 1;
+        char bytes[SP_UTF8_MAX];
+        const char *letter;
+        uint32_t c;
+
+        st = sp_strbuf_append(out, text + pos, plain - pos, err);
+        if (st || escape == NULL) break;
+        pos = plain + 2;
+        if (escape[1] == 'u') {
+            c = (uint32_t)escaped_unit(s, plain);
+            pos = plain + 6;
+            if (c >= 0xD800 && c <= 0xDBFF) {
+                c = 0x10000 + ((c - 0xD800) << 10) + ((uint32_t)escaped_unit(s, pos) - 0xDC00);
+                pos += 6;
+            }
+            len = sp_utf8_put(bytes, c);
+        } else {
+            letter = strchr(letters, escape[1]);
+            *bytes = letter ? meant[letter - letters] : escape[1];
+        }
+        st = sp_strbuf_append(out, bytes, len, err);
+    }
+    return st;
 }
 
 static bool fits_64_bits(const char *digits, size_t n, bool negative)
@@ -107,28 +149,27 @@ static bool fits_64_bits(const char *digits, size_t n, bool negative)
     return n < len || (n == len && memcmp(digits, largest, n) <= 0);
 }
 
-static enum sp_status scan_number(enum sp_json_token *token, struct sp_json_scan *s,
-                                  struct sp_err *err)
+static enum sp_status scan_number(struct sp_json_scan *s, struct sp_err *err)
 {
-    bool negative = byte_at(s, s->start) == '-', integer;
+    bool negative = byte_at(s, s->start) == '-';
     size_t first = s->start + negative, pos = skip_digits(s, first), from;
 
     if (pos == first) return bad(s->start, "number without digits", err);
     if (pos - first > 1 && s->text[first] == '0')
         return bad(s->start, "number with a leading zero", err);
-    integer = byte_at(s, pos) != '.' && (byte_at(s, pos) | 0x20) != 'e';
-    *token = integer && !fits_64_bits(s->text + first, pos - first, negative)
-                 ? SP_JSON_TOKEN_WIDE
-                 : SP_JSON_TOKEN_NUMBER;
+    s->token = fits_64_bits(s->text + first, pos - first, negative) ? SP_JSON_TOKEN_INTEGER
+                                                                    : SP_JSON_TOKEN_WIDE;
     if (byte_at(s, pos) == '.') {
         from = pos + 1;
         pos = skip_digits(s, from);
         if (pos == from) return bad(s->start, "number without digits after its point", err);
+        s->token = SP_JSON_TOKEN_DOUBLE;
     }
     if ((byte_at(s, pos) | 0x20) == 'e') {
         from = pos + 1 + (byte_at(s, pos + 1) == '+' || byte_at(s, pos + 1) == '-');
         pos = skip_digits(s, from);
         if (pos == from) return bad(s->start, "number without digits in its exponent", err);
+        s->token = SP_JSON_TOKEN_DOUBLE;
     }
     if (pos < s->size && memchr(" \n\t\r,]}", s->text[pos], 7) == NULL)
         return bad(pos, "unexpected character after a number", err);
@@ -136,53 +177,138 @@ static enum sp_status scan_number(enum sp_json_token *token, struct sp_json_scan
     return SP_OK;
 }
 
-enum sp_status sp_json_scan(enum sp_json_token *token, struct sp_json_scan *s, struct sp_err *err)
+/* Scans a literal by its first letter, which may follow a minus sign. */
+static enum sp_status scan_literal(struct sp_json_scan *s, struct sp_err *err)
 {
-    size_t pos = s->end;
-    int c;
+    static const struct {
+        char letters[3];
+        const char *word, *otherwise;
+        enum sp_json_token token;
+    } literals[] = {
+        {"n", "null", "null expected", SP_JSON_TOKEN_NULL},
+        {"tT", "true", "boolean expected", SP_JSON_TOKEN_TRUE},
+        {"fF", "false", "boolean expected", SP_JSON_TOKEN_FALSE},
+        {"N", "NaN", "null expected", SP_JSON_TOKEN_NONFINITE},
+        {"I", "Infinity", "unexpected character", SP_JSON_TOKEN_NONFINITE},
+    };
+    int c = byte_at(s, s->start);
+    size_t i = 0, pos = s->start + (c == '-');
 
-    if (pos == 0) {
-        size_t valid = sp_utf8_valid(s->text, s->size);
-        if (valid < s->size) return bad(valid, "invalid UTF-8", err);
+    c = byte_at(s, pos);
+    while (i < sizeof literals / sizeof *literals && (c <= 0 || !strchr(literals[i].letters, c)))
+        i++;
+    if (i == sizeof literals / sizeof *literals) {
+        return expected(pos == 0 && c == 0xEF ? "a byte order mark" : "unexpected character", s,
+                        pos, err);
     }
-    do {
-        pos = skip_space(s, pos);
-        c = byte_at(s, pos++);
-    } while (c == ',' || c == ':');
-    s->start = pos - 1;
+    for (const char *letter = literals[i].word; *letter; letter++, pos++)
+        if (byte_at(s, pos) != *letter) return expected(literals[i].otherwise, s, pos, err);
+    s->token = literals[i].token;
     s->end = pos;
-    if (c == '"') return scan_string(token, s, err);
-    if (is_digit(c) || (c == '-' && !is_letter(byte_at(s, pos)))) return scan_number(token, s, err);
-    if (c == '{') {
-        *token = SP_JSON_TOKEN_OPEN_OBJECT;
-    } else if (c == '[') {
-        *token = SP_JSON_TOKEN_OPEN_ARRAY;
-    } else if (c == '}' || c == ']') {
-        *token = SP_JSON_TOKEN_CLOSE;
-    } else if (c < 0) {
-        s->end = s->size;
-        *token = SP_JSON_TOKEN_END;
-    } else if (c == '-' || is_letter(c)) {
-        *token = SP_JSON_TOKEN_LITERAL;
-        while (is_letter(byte_at(s, s->end)))
-            s->end++;
-    } else {
-        return bad(s->start, pos == 1 && c == 0xEF ? "a byte order mark" : "unexpected character",
-                   err);
-    }
     return SP_OK;
 }
 
-enum sp_status sp_json_scan_value(enum sp_json_token token, struct sp_json_scan *s,
-                                  struct sp_err *err)
+/* Passes the colon or comma that must stand before the next key or value. */
+static enum sp_status pass_separator(struct sp_json_scan *s, size_t *pos, struct sp_err *err)
+{
+    bool is_object = s->closing[s->depth - 1] == '}';
+
+    if (s->next == SP_JSON_NEXT_COLON) {
+        if (byte_at(s, *pos) != ':')
+            return expected("object property name separator ':' expected", s, *pos, err);
+        s->next = SP_JSON_NEXT_VALUE;
+    } else {
+        if (byte_at(s, *pos) != ',') {
+            return expected(is_object ? "object value separator ',' expected"
+                                      : "array value separator ',' expected",
+                            s, *pos, err);
+        }
+        s->next = is_object ? SP_JSON_NEXT_KEY : SP_JSON_NEXT_VALUE;
+    }
+    *pos = skip_space(s, *pos + 1);
+    return SP_OK;
+}
+
+static enum sp_status scan_key(struct sp_json_scan *s, struct sp_err *err)
+{
+    int c = byte_at(s, s->start);
+
+    if (c != '"') {
+        return expected(c == '}' ? "unexpected character" : "quoted object property name expected",
+                        s, s->start, err);
+    }
+    s->next = SP_JSON_NEXT_COLON;
+    return scan_string(s, true, err);
+}
+
+static enum sp_status scan_open(struct sp_json_scan *s, bool is_object, struct sp_err *err)
+{
+    if (s->depth == SP_JSON_DEPTH) {
+        return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: nested deeper than %d",
+                       s->start, SP_JSON_DEPTH);
+    }
+    s->closing[s->depth++] = is_object ? '}' : ']';
+    s->next = SP_JSON_NEXT_FIRST;
+    s->token = is_object ? SP_JSON_TOKEN_OPEN_OBJECT : SP_JSON_TOKEN_OPEN_ARRAY;
+    return SP_OK;
+}
+
+static enum sp_status scan_value(struct sp_json_scan *s, struct sp_err *err)
+{
+    int c = byte_at(s, s->start);
+
+    s->next = SP_JSON_NEXT_COMMA;
+    if (c == '{' || c == '[') return scan_open(s, c == '{', err);
+    s->token = SP_JSON_TOKEN_STRING;
+    if (c == '"') return scan_string(s, false, err);
+    if (is_digit(c) || (c == '-' && byte_at(s, s->start + 1) != 'I')) return scan_number(s, err);
+    return scan_literal(s, err);
+}
+
+static enum sp_status check_utf8(const struct sp_json_scan *s, struct sp_err *err)
+{
+    size_t valid = sp_utf8_valid(s->text, s->size);
+
+    return valid < s->size ? bad(valid, "invalid UTF-8", err) : SP_OK;
+}
+
+enum sp_status sp_json_scan(struct sp_json_scan *s, struct sp_err *err)
 {
     enum sp_status st;
-    size_t depth = 0;
+    size_t pos;
 
-    for (;;) {
-        if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) depth++;
-        if (token == SP_JSON_TOKEN_CLOSE && depth > 0) depth--;
-        if (depth == 0 || token == SP_JSON_TOKEN_END) return SP_OK;
-        if ((st = sp_json_scan(&token, s, err))) return st;
+    if (s->end == 0 && (st = check_utf8(s, err))) return st;
+    pos = s->start = skip_space(s, s->end);
+    s->end = pos + 1;
+    if (s->depth == 0 && s->next == SP_JSON_NEXT_COMMA) {
+        s->end = pos;
+        s->token = SP_JSON_TOKEN_END;
+        return pos == s->size ? SP_OK : bad(pos, "unexpected character", err);
     }
+    if ((s->next == SP_JSON_NEXT_FIRST || s->next == SP_JSON_NEXT_COMMA) &&
+        byte_at(s, pos) == s->closing[s->depth - 1]) {
+        s->depth--;
+        s->next = SP_JSON_NEXT_COMMA;
+        s->token = SP_JSON_TOKEN_CLOSE;
+        return SP_OK;
+    }
+    if (s->next >= SP_JSON_NEXT_COLON) {
+        if ((st = pass_separator(s, &pos, err))) return st;
+        s->start = pos;
+        s->end = pos + 1;
+    }
+    if (s->next == SP_JSON_NEXT_FIRST)
+        s->next = s->closing[s->depth - 1] == '}' ? SP_JSON_NEXT_KEY : SP_JSON_NEXT_VALUE;
+    s->token = SP_JSON_TOKEN_KEY;
+    return s->next == SP_JSON_NEXT_KEY ? scan_key(s, err) : scan_value(s, err);
+}
+
+enum sp_status sp_json_scan_value(struct sp_json_scan *s, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    size_t depth = s->depth - (s->next == SP_JSON_NEXT_FIRST);
+
+    while (st == SP_OK && s->depth > depth)
+        st = sp_json_scan(s, err);
+    return st;
 }

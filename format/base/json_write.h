@@ -1,8 +1,11 @@
-/* Writing JSON into a growing text. */
+/* Writing JSON. */
 #ifndef SP_FORMAT_BASE_JSON_WRITE_H
 #define SP_FORMAT_BASE_JSON_WRITE_H
 
+#include "format/base/json.h"
 #include "format/base/strbuf.h"
+
+#include <stdio.h>
 
 /* Appends text, which is UTF-8, as a string with its quotes. */
 SP_MUST_CHECK enum sp_status sp_json_put_string(struct sp_strbuf *out, const char *text, size_t len,
@@ -13,5 +16,48 @@ SP_MUST_CHECK enum sp_status sp_json_put(struct sp_strbuf *out, struct sp_err *e
 /* Appends a finite number with the fewest digits that give the same f32. */
 SP_MUST_CHECK enum sp_status sp_json_put_f32(struct sp_strbuf *out, float number,
                                              struct sp_err *err);
+/* *out = the text of a value as compact JSON, owned by the caller (free). A lenient document's
+ * doubles are written as they were read. */
+SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
+
+/* Writes values with the commas that they need to `file`, or to `text` if there is none. The writer
+ * of lines writes their ends. */
+struct sp_json_out {
+    FILE *file;
+    struct sp_strbuf text; /* owned by the caller */
+    bool comma;            /* a comma is due before the next value */
+    bool no_memory;        /* `text` lacks something */
+};
+
+/* Begins an object or array. `key` is NULL inside arrays and for the outermost value. `bracket` is
+ * '{' or '['; end takes the closing one. */
+void sp_json_out_begin(struct sp_json_out *out, const char *key, char bracket);
+void sp_json_out_end(struct sp_json_out *out, char bracket);
+
+/* Writes a string; bytes that are not valid UTF-8 become U+FFFD. */
+void sp_json_out_string(struct sp_json_out *out, const char *key, const char *text, size_t size);
+void sp_json_out_text(struct sp_json_out *out, const char *key,
+                      const char *text); /* text NULL: writes null */
+void sp_json_out_u64(struct sp_json_out *out, const char *key, uint64_t value);
+/* Writes a number with nine digits; null if it is not finite. */
+void sp_json_out_double(struct sp_json_out *out, const char *key, double value);
+void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
+
+/* Writes JSON text that was produced elsewhere. */
+void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size);
+/* Writes a parsed value; NULL: writes null. */
+void sp_json_out_value(struct sp_json_out *out, const char *key, const struct sp_json *value);
+/* Writes text between values as it is. */
+void sp_json_out_raw(struct sp_json_out *out, const char *text);
+
+/* SP_E_NOMEM if `text` lacks something. */
+SP_MUST_CHECK enum sp_status sp_json_out_check(const struct sp_json_out *out, struct sp_err *err);
+/* *text = what was written, with a NUL after it, owned by the caller. Releases it on failure. */
+SP_MUST_CHECK enum sp_status sp_json_out_take(char **text, struct sp_json_out *out,
+                                              struct sp_err *err);
+/* Parses and releases `text`. `st` is the status of the writing so far, with its error in `err`.
+ * *value is owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_json_out_parse(struct sp_json **value, struct sp_json_out *out,
+                                               enum sp_status st, struct sp_err *err);
 
 #endif

@@ -1,4 +1,5 @@
 #include "runtime/chat/tool_call.h"
+#include "format/base/json_write.h"
 
 enum { MAX_NAME = 256 };
 

@@ -1,4 +1,5 @@
 #include "runtime/grammar/json_schema.h"
+#include "format/base/json_write.h"
 
 #include "format/base/mem.h"
 #include "runtime/grammar/json_schema_choice.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/base/json.h"
 #include "format/base/json_equal.h"
+#include "format/base/json_write.h"
 #include "tests/support/unit_test.h"
 
 static struct sp_json *parse(const char *text, enum sp_json_strictness strictness)

@@ -1,6 +1,6 @@
 /* Fuzzes the JSON parser: a text is refused, or is printed as JSON that parses to the same value.
  */
-#include "format/base/json.h"
+#include "format/base/json_write.h"
 
 #include <stdint.h>
 #include <stdlib.h>

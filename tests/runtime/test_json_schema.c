@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/base/json.h"
+#include "format/base/json_write.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "format/base/json_write.h"
 #include "runtime/spectool.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"

@@ -4,6 +4,7 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_request.h"
+#include "format/base/json_write.h"
 #include "tests/support/unit_test.h"
 
 #include <stdio.h>
@@ -189,12 +190,9 @@ TEST(keep_alive)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_serve_response response = {.serve = &serve, .request = &request};
         char *text = NULL;
-        size_t size;
 
-        response.out.file = open_memstream(&text, &size);
-        assert_non_null(response.out.file);
         all[i].api->keep_alive(&response);
-        assert_int_equal(fclose(response.out.file), 0);
+        assert_int_equal(sp_json_out_take(&text, &response.out, NULL), SP_OK);
         assert_int_equal(strncmp(text, all[i].begins, strlen(all[i].begins)), 0);
         assert_non_null(strstr(text, all[i].has));
         free(text);

@@ -3,6 +3,7 @@
  * completions. */
 #include "cli/serve/openai/serve_responses_input.h"
 #include "cli/serve/openai/serve_responses_tools.h"
+#include "format/base/json_write.h"
 #include "tests/support/unit_test.h"
 
 #include <stdlib.h>

@@ -8,11 +8,7 @@
  * and the number of memory blocks still allocated, of which a failed run must not leave more than a
  * successful one
  *
- * Calls inside json-c do not count as calls for memory: json-c copies a member's key with strdup
- * and hashes the copy without checking for NULL, so a failure there ends the program.
- * format/base/json.c allocates the memory that a document needs and frees it again before json-c
- * parses the document, and refuses the document if that allocation fails. Calls of libc itself,
- * such as those of stdio for files, cannot be replaced this way. */
+ * Calls of libc itself, such as those of stdio for files, cannot be replaced this way. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +34,6 @@ static const char *counted = "";
 static long fail_at;
 static int fail_errno;
 static atomic_long n_calls, n_blocks;
-static _Thread_local int inside_json;
 
 /* Memory for the allocations of dlsym, which runs before the real calloc is known. */
 static char early[65536];
@@ -95,7 +90,7 @@ static bool no_memory(const char *name)
 {
     bool ignored;
 
-    return inside_json == 0 && fails(name, "memory", &ignored);
+    return fails(name, "memory", &ignored);
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -188,37 +183,6 @@ void free(void *p)
     if (p == NULL || is_early(p)) return;
     n_blocks--;
     next(p);
-}
-
-/* ---- json-c ---- */
-
-struct json_object;
-struct json_tokener;
-struct json_object *json_tokener_parse_ex(struct json_tokener *tok, const char *text, int len);
-int json_object_object_add_ex(struct json_object *object, const char *key,
-                              struct json_object *value, unsigned options);
-
-struct json_object *json_tokener_parse_ex(struct json_tokener *tok, const char *text, int len)
-{
-    REAL(json_tokener_parse_ex);
-    struct json_object *value;
-
-    inside_json++;
-    value = next(tok, text, len);
-    inside_json--;
-    return value;
-}
-
-int json_object_object_add_ex(struct json_object *object, const char *key,
-                              struct json_object *value, unsigned options)
-{
-    REAL(json_object_object_add_ex);
-    int code;
-
-    inside_json++;
-    code = next(object, key, value, options);
-    inside_json--;
-    return code;
 }
 
 /* ---- files ---- */

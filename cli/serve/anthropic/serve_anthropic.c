@@ -185,33 +185,32 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
     sp_json_out_text(out, "type", "function");
     sp_json_out_begin(out, "function", '{');
     sp_json_out_text(out, "name", name);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept && !st; i++) {
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const struct sp_json *value = sp_json_get(tool, kept[i]);
-        if (value != NULL) st = sp_json_out_value(out, kept[i], value, err);
+        if (value != NULL) sp_json_out_value(out, kept[i], value);
     }
-    if (!st) st = sp_json_out_value(out, "parameters", schema, err);
+    sp_json_out_value(out, "parameters", schema);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
-    return st;
+    return SP_OK;
 }
 
 static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *tools = sp_json_get(request->body, "tools");
-    struct sp_json_draft draft;
-    enum sp_status st;
+    struct sp_json_out out = {0};
+    enum sp_status st = SP_OK;
 
     if (tools != NULL && sp_json_kind(tools) != SP_JSON_ARRAY)
         return expected("tools", tools, "an array", err);
     if (sp_json_len(tools) == 0) return SP_OK;
-    if ((st = sp_json_draft_begin(&draft, err))) return st;
-    sp_json_out_begin(&draft.out, NULL, '[');
+    sp_json_out_begin(&out, NULL, '[');
     for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
-        st = write_tool(&draft.out, sp_json_at(tools, i), err);
+        st = write_tool(&out, sp_json_at(tools, i), err);
         if (st) sp_context(err, "tools[%zu]", i);
     }
-    sp_json_out_end(&draft.out, ']');
-    if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+    sp_json_out_end(&out, ']');
+    if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
     request->tools = request->own_tools;
     return SP_OK;
 }

@@ -87,20 +87,16 @@ static enum sp_status add_call(struct turn *turn, const struct sp_json *block, s
     return st;
 }
 
-static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *block,
-                                 struct sp_err *err)
+static void write_call(struct sp_json_out *out, const struct sp_json *block)
 {
-    enum sp_status st;
-
     sp_json_out_begin(out, NULL, '{');
-    st = sp_json_out_value(out, "id", sp_json_get(block, "id"), err);
+    sp_json_out_value(out, "id", sp_json_get(block, "id"));
     sp_json_out_text(out, "type", "function");
     sp_json_out_begin(out, "function", '{');
-    if (!st) st = sp_json_out_value(out, "name", sp_json_get(block, "name"), err);
-    if (!st) st = sp_json_out_value(out, "arguments", sp_json_get(block, "input"), err);
+    sp_json_out_value(out, "name", sp_json_get(block, "name"));
+    sp_json_out_value(out, "arguments", sp_json_get(block, "input"));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
-    return st;
 }
 
 /* Writes a tool result. Its error flag is written as a member, for templates that use it. */
@@ -120,7 +116,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
     if (!st) {
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "role", "tool");
-        st = sp_json_out_value(out, "tool_call_id", id, err);
+        sp_json_out_value(out, "tool_call_id", id);
         sp_json_out_string(out, "content", text.len ? text.at : "", text.len);
         if (is_error) sp_json_out_bool(out, "is_error", true);
         sp_json_out_end(out, '}');
@@ -133,10 +129,8 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
  */
 
 /* Writes the message of the turn and starts the next turn. */
-static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, struct sp_err *err)
+static void write_turn(struct sp_json_out *out, struct turn *turn)
 {
-    enum sp_status st = SP_OK;
-
     if (turn->role != NULL && (turn->text.len > 0 || !turn->has_results)) {
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "role", turn->role);
@@ -144,15 +138,14 @@ static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, str
         if (turn->reasoning.len > 0)
             sp_json_out_string(out, "reasoning_content", turn->reasoning.at, turn->reasoning.len);
         if (turn->n_calls > 0) sp_json_out_begin(out, "tool_calls", '[');
-        for (size_t i = 0; i < turn->n_calls && !st; i++)
-            st = write_call(out, turn->calls[i], err);
+        for (size_t i = 0; i < turn->n_calls; i++)
+            write_call(out, turn->calls[i]);
         if (turn->n_calls > 0) sp_json_out_end(out, ']');
         sp_json_out_end(out, '}');
     }
     turn->role = NULL;
     turn->text.len = turn->reasoning.len = turn->n_calls = 0;
     turn->has_results = false;
-    return st;
 }
 
 /* Adds a content block. Redacted reasoning is skipped, since only its provider can decrypt it. */
@@ -194,7 +187,7 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
         return sp_fail(err, SP_E_INPUT, "role is %s, expected user or assistant",
                        role ? role : "missing");
     }
-    if (turn->role && strcmp(turn->role, role) != 0 && (st = write_turn(out, turn, err))) return st;
+    if (turn->role && strcmp(turn->role, role) != 0) write_turn(out, turn);
     turn->role = role;
     if (sp_json_kind(content) == SP_JSON_STRING)
         return add_text(&turn->text, content, strcmp(role, "assistant") == 0, err);
@@ -244,7 +237,8 @@ static enum sp_status write_messages(struct sp_json_out *out, struct turn *turn,
         }
     }
     if (turn->role && strcmp(turn->role, "assistant") == 0) return begin_answer(request, turn, err);
-    return write_turn(out, turn, err);
+    write_turn(out, turn);
+    return SP_OK;
 }
 
 enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request,
@@ -254,18 +248,17 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request
     const struct sp_json *messages = sp_json_get(request->body, "messages");
     struct sp_json *converted = NULL;
     struct turn turn = {.role = NULL};
-    struct sp_json_draft draft;
+    struct sp_json_out out = {0};
     enum sp_status st;
 
     if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
                        messages ? "empty or of another type" : "missing");
     }
-    if ((st = sp_json_draft_begin(&draft, err))) return st;
-    sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_messages(&draft.out, &turn, request, err);
-    sp_json_out_end(&draft.out, ']');
-    st = sp_json_draft_end(&converted, &draft, st, err);
+    sp_json_out_begin(&out, NULL, '[');
+    st = write_messages(&out, &turn, request, err);
+    sp_json_out_end(&out, ']');
+    st = sp_json_out_parse(&converted, &out, st, err);
     if (!st) st = sp_serve_read_messages(request, conversation, converted, err);
     sp_json_free(converted);
     sp_strbuf_release(&turn.text);

@@ -140,10 +140,10 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     sp_json_out_text(out, "type", "tool_use");
     sp_json_out_text(out, "id", call->id);
     sp_json_out_text(out, "name", call->name);
-    if (input == NULL || sp_json_out_value(out, "input", input, NULL)) {
-        sp_json_out_begin(out, "input", '{');
-        sp_json_out_end(out, '}');
-    }
+    if (input)
+        sp_json_out_value(out, "input", input);
+    else
+        sp_json_out_written(out, "input", "{}", 2);
     sp_json_free(input);
 }
 
@@ -184,7 +184,7 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
     write_stop(r, result);
     write_usage(r, result->n_prompt, result->n_reused, result->n_ids);
     sp_json_out_end(&r->out, '}');
-    fputc('\n', r->out.file);
+    sp_json_out_raw(&r->out, "\n");
 }
 
 /* ---- streams ----------------------------------------------------------------------------------
@@ -192,7 +192,9 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
 
 static void begin_event(struct sp_serve_response *r, const char *type)
 {
-    fprintf(r->out.file, "event: %s\ndata: ", type);
+    sp_json_out_raw(&r->out, "event: ");
+    sp_json_out_raw(&r->out, type);
+    sp_json_out_raw(&r->out, "\ndata: ");
     sp_json_out_begin(&r->out, NULL, '{');
     sp_json_out_text(&r->out, "type", type);
 }
@@ -200,7 +202,7 @@ static void begin_event(struct sp_serve_response *r, const char *type)
 static void end_event(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
-    fputs("\n\n", r->out.file);
+    sp_json_out_raw(&r->out, "\n\n");
     r->out.comma = false;
 }
 

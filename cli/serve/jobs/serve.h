@@ -5,7 +5,6 @@
 #ifndef SP_CLI_SERVE_JOBS_SERVE_H
 #define SP_CLI_SERVE_JOBS_SERVE_H
 
-#include "cli/base/json_out.h"
 #include "cli/serve/http/serve_http.h"
 #include "cli/serve/http/serve_keys.h"
 #include "cli/serve/jobs/serve_logprobs.h"
@@ -14,6 +13,7 @@
 #include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
 #include "cli/serve/request/serve_members.h"
+#include "format/base/json_write.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -25,7 +25,6 @@ struct sp_serve {
     double keep_alive;              /* seconds that a model stays open; negative: no limit */
     struct sp_serve_queue *queue;
     pthread_mutex_t *template_lock; /* held while a request's own template is used */
-    pthread_mutex_t *json_lock;     /* held while values that threads share are written as text */
     struct sp_serve_keys *keys;     /* that clients must send */
     struct sp_serve_metrics *metrics;
     size_t n_sessions;

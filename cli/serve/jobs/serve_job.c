@@ -22,11 +22,9 @@ struct answer_run {
     enum sp_status status;           /* failure inside a callback */
     struct sp_serve_logprob *tokens; /* [n_tokens] kept for log-probabilities only */
     size_t n_tokens, cap_tokens;
-    size_t n_sent;           /* tokens sent */
-    size_t n_bytes, n_shown; /* bytes of the kept tokens; bytes of the text received */
-    struct sp_strbuf echo;   /* if the prompt is echoed: its text, then the answer's */
-    char *text;              /* buffer of response.out */
-    size_t size;
+    size_t n_sent;                   /* tokens sent */
+    size_t n_bytes, n_shown;         /* bytes of the kept tokens; bytes of the text received */
+    struct sp_strbuf echo;           /* if the prompt is echoed: its text, then the answer's */
     struct sp_repetition repetition; /* of a greedy answer */
     double token_at;                 /* time of the last token, by sp_seconds; 0: none came */
     double sent_at; /* time of the stream's head or last keep-alive; 0: none was sent */
@@ -69,35 +67,27 @@ const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
     return id;
 }
 
-/* Opens response.out for the API to write to. If memory does not suffice for a piece of the
- * response, here or in close_out, the job is aborted, which ends the connection: a client must not
- * take the other pieces for the whole. */
-static bool open_out(struct answer_run *a)
+/* Empties response.out for the API to write to. */
+static void open_out(struct answer_run *a)
 {
-    a->response.out = (struct sp_json_out){.file = open_memstream(&a->text, &a->size)};
+    a->response.out.text.len = 0;
+    a->response.out.comma = false;
     a->response.seconds = sp_seconds() - a->job->arrived_at;
-    if (a->response.out.file == NULL) sp_serve_queue_abort(a->serve->queue, a->job);
-    return a->response.out.file != NULL;
 }
 
-/* Completes what was written, in a->text; drop_out frees it. */
-static bool close_out(struct answer_run *a)
+/* If memory does not suffice for a piece of the response, the job is aborted, which ends the
+ * connection: a client must not take the other pieces for the whole. */
+static bool is_complete(struct answer_run *a)
 {
-    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) return true;
-    sp_serve_queue_abort(a->serve->queue, a->job);
-    return false;
-}
-
-static void drop_out(struct answer_run *a)
-{
-    free(a->text);
-    a->text = NULL;
+    if (a->response.out.no_memory) sp_serve_queue_abort(a->serve->queue, a->job);
+    return !a->response.out.no_memory;
 }
 
 static void send_out(struct answer_run *a)
 {
-    if (close_out(a)) sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
-    drop_out(a);
+    const struct sp_strbuf *text = &a->response.out.text;
+
+    if (is_complete(a)) sp_serve_queue_write(a->serve->queue, a->job, text->at, text->len);
 }
 
 /* Releases the kept tokens. */
@@ -113,16 +103,16 @@ static void fail(struct answer_run *a, int status, const char *code, const char 
 {
     const struct sp_serve_api *d = a->job->api;
     const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
+    const struct sp_strbuf *text = &a->response.out.text;
     bool started;
 
-    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, sentence, &started) || !open_out(a))
-        return;
+    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, sentence, &started)) return;
+    open_out(a);
     if (started)
         d->fail_stream(&a->response, &failure);
     else
         d->fail(&a->response.out, &failure);
-    if (close_out(a)) sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
-    drop_out(a);
+    if (is_complete(a)) sp_serve_queue_fail(a->serve->queue, a->job, status, text->at, text->len);
 }
 
 static int is_abandoned(const struct answer_run *a)
@@ -135,16 +125,17 @@ static int is_abandoned(const struct answer_run *a)
  * order in which the heads arrive. */
 static void begin_stream(struct answer_run *a)
 {
+    const struct sp_strbuf *text = &a->response.out.text;
     const size_t answer = a->response.answer;
 
-    if (!a->job->request.stream || a->sent_at > 0 || !open_out(a)) return;
+    if (!a->job->request.stream || a->sent_at > 0) return;
+    open_out(a);
     for (size_t i = 0; i < a->job->n_answers; i++) {
         a->response.answer = i;
         a->job->api->begin(&a->response);
     }
     a->response.answer = answer;
-    if (close_out(a)) sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
-    drop_out(a);
+    if (is_complete(a)) sp_serve_queue_begin(a->serve->queue, a->job, text->at, text->len);
     a->sent_at = sp_seconds();
 }
 
@@ -159,7 +150,8 @@ static int on_prompt(void *context, size_t done, size_t total)
     (void)done;
     (void)total;
     begin_stream(a);
-    if (a->sent_at > 0 && now - a->sent_at >= seconds && open_out(a)) {
+    if (a->sent_at > 0 && now - a->sent_at >= seconds) {
+        open_out(a);
         a->sent_at = now;
         a->job->api->keep_alive(&a->response);
         send_out(a);
@@ -242,7 +234,8 @@ static int on_part(void *context, const struct sp_chat_part *part)
     struct answer_run *a = context;
 
     sp_chat_reader_answer(a->reader, &a->message);
-    if (!a->job->request.stream || !open_out(a)) return 0;
+    if (!a->job->request.stream) return 0;
+    open_out(a);
     choose_tokens(a);
     a->job->api->part(&a->response, part);
     send_out(a);
@@ -297,7 +290,8 @@ static void close_all(struct answer_run *a)
     a->response.outputs = job->answers;
     a->response.n_answers = job->n_answers;
     describe(a, &job->usage);
-    if (job->api->close == NULL || !open_out(a)) return;
+    if (job->api->close == NULL) return;
+    open_out(a);
     job->api->close(&a->response, &a->result);
     send_out(a);
 }
@@ -310,18 +304,15 @@ static void send_whole(struct answer_run *a)
     a->job->api->whole(&a->response, &a->result);
     if (to == NULL) {
         send_out(a);
-        return;
+    } else if (is_complete(a)) {
+        *to = a->response.out.text;
+        a->response.out.text = (struct sp_strbuf){0};
     }
-    if (close_out(a)) {
-        *to = (struct sp_strbuf){.at = a->text, .len = a->size, .cap = a->size};
-        a->text = NULL;
-    }
-    drop_out(a);
 }
 
 static void finish(struct answer_run *a)
 {
-    if (!open_out(a)) return;
+    open_out(a);
     choose_tokens(a);
     if (a->job->request.stream) {
         a->job->api->end(&a->response, &a->result);
@@ -536,6 +527,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
 done:
     if (!a.sent) report_failure(&a, &err);
     drop_tokens(&a);
+    sp_strbuf_release(&a.response.out.text);
     sp_strbuf_release(&a.echo);
     free(a.tokens);
     sp_chat_reader_close(a.reader);

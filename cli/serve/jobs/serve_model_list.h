@@ -2,8 +2,8 @@
 #ifndef SP_CLI_SERVE_JOBS_SERVE_MODEL_LIST_H
 #define SP_CLI_SERVE_JOBS_SERVE_MODEL_LIST_H
 
-#include "cli/base/json_out.h"
 #include "cli/serve/jobs/serve_model.h"
+#include "format/base/json_write.h"
 
 /* Write the list of GET /v1/models, and the entry of GET /v1/models/NAME. models: [n]; name: one of
  * the model's */

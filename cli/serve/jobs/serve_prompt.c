@@ -1,4 +1,5 @@
 #include "cli/serve/jobs/serve_prompt.h"
+#include "format/base/json_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,19 +74,6 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
     return print(&to->suffix, r, request->suffix, err);
 }
 
-/* json-c writes the text of a value into the value itself, and the answers to a request share its
- * values. */
-static enum sp_status fill_alone(struct chat_request *r, const struct sp_serve *serve,
-                                 const struct sp_serve_request *request, struct sp_err *err)
-{
-    enum sp_status st;
-
-    pthread_mutex_lock(serve->json_lock);
-    st = fill(r, request, request->model->loaded, err);
-    pthread_mutex_unlock(serve->json_lock);
-    return st;
-}
-
 /* *out = the chat of the request's own template or of the file's. */
 static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
                                 const struct sp_serve_request *request, struct sp_err *err)
@@ -102,8 +90,8 @@ static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prom
     return SP_OK;
 }
 
-static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve *serve,
-                             const struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_request *request,
+                             struct sp_err *err)
 {
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct chat_request r = {.n_texts = 0};
@@ -111,7 +99,7 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve *s
     enum sp_status st;
 
     st = find_chat(&chat, p, request, err);
-    if (!st) st = fill_alone(&r, serve, request, err);
+    if (!st) st = fill(&r, request, request->model->loaded, err);
     if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
     release(&r);
     if (st) return st;
@@ -122,15 +110,14 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve *s
 }
 
 static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
-                            const struct sp_serve *serve, const struct sp_serve_request *request,
-                            struct sp_err *err)
+                            const struct sp_serve_request *request, struct sp_err *err)
 {
     struct chat_request r = {.n_texts = 0};
     const struct sp_chat *chat;
     enum sp_status st;
 
     st = find_chat(&chat, p, request, err);
-    if (!st) st = fill_alone(&r, serve, request, err);
+    if (!st) st = fill(&r, request, request->model->loaded, err);
     if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
     release(&r);
     return st;
@@ -238,7 +225,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 
     if (is_rendered(request)) {
         lock_own_template(serve, request);
-        st = render(&p, serve, request, err);
+        st = render(&p, request, err);
         unlock_own_template(serve, request);
     } else if (request->suffix) {
         st = read_gap(&p, request, which, err);
@@ -262,7 +249,7 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
 
     if (is_rendered(request)) {
         lock_own_template(serve, request);
-        st = count(n_tokens, &p, serve, request, err);
+        st = count(n_tokens, &p, request, err);
         unlock_own_template(serve, request);
     } else {
         st = read_raw(&p, &request->prompts[0], loaded, err);

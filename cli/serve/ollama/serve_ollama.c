@@ -214,8 +214,7 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     sp_json_out_begin(out, "function", '{');
     sp_json_out_u64(out, "index", index);
     sp_json_out_text(out, "name", call->name);
-    if (sp_json_out_value(out, "arguments", arguments, NULL))
-        sp_json_out_text(out, "arguments", call->arguments);
+    sp_json_out_value(out, "arguments", arguments);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
     sp_json_free(arguments);
@@ -260,7 +259,7 @@ static void write_logprobs(struct sp_serve_response *r)
 static void end_line(struct sp_json_out *out)
 {
     sp_json_out_end(out, '}');
-    fputc('\n', out->file);
+    sp_json_out_raw(out, "\n");
 }
 
 static uint64_t ns(double seconds)
@@ -325,7 +324,7 @@ static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
     sp_serve_ollama_fail(&r->out, failure);
-    fputc('\n', r->out.file);
+    sp_json_out_raw(&r->out, "\n");
 }
 
 static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *p)

@@ -113,7 +113,7 @@ static void write_end(struct sp_serve_response *r, const struct sp_result *resul
 
 static void end_event(struct sp_serve_response *r)
 {
-    fputs("\n\n", r->out.file);
+    sp_json_out_raw(&r->out, "\n\n");
     r->out.comma = false;
 }
 
@@ -124,12 +124,12 @@ static void begin(struct sp_serve_response *r)
 
 static void keep_alive(struct sp_serve_response *r)
 {
-    fputs(": reading the prompt\n\n", r->out.file);
+    sp_json_out_raw(&r->out, ": reading the prompt\n\n");
 }
 
 static void part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    fputs("data: ", r->out.file);
+    sp_json_out_raw(&r->out, "data: ");
     begin_object(r, p->text, p->size);
     sp_json_out_bool(&r->out, "stop", false);
     sp_json_out_end(&r->out, '}');
@@ -138,7 +138,7 @@ static void part(struct sp_serve_response *r, const struct sp_chat_part *p)
 
 static void end(struct sp_serve_response *r, const struct sp_result *result)
 {
-    fputs("data: ", r->out.file);
+    sp_json_out_raw(&r->out, "data: ");
     begin_object(r, "", 0);
     write_end(r, result);
     end_event(r);
@@ -148,12 +148,12 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     begin_object(r, r->message->content.at, r->message->content.len);
     write_end(r, result);
-    fputc('\n', r->out.file);
+    sp_json_out_raw(&r->out, "\n");
 }
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
-    fputs("data: ", r->out.file);
+    sp_json_out_raw(&r->out, "data: ");
     sp_serve_openai_fail(&r->out, failure);
     end_event(r);
 }

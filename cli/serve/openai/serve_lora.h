@@ -3,8 +3,8 @@
 #ifndef SP_CLI_SERVE_OPENAI_SERVE_LORA_H
 #define SP_CLI_SERVE_OPENAI_SERVE_LORA_H
 
-#include "cli/base/json_out.h"
 #include "cli/serve/request/serve_request.h"
+#include "format/base/json_write.h"
 
 /* Reads the member `lora`, [{"id", "scale"}], of which one scale may differ from 0. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_lora(struct sp_serve_request *request,

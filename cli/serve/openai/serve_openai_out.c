@@ -178,7 +178,7 @@ static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, co
 
 static void begin_chunk(struct sp_serve_response *r, enum endpoint endpoint)
 {
-    fputs("data: ", r->out.file);
+    sp_json_out_raw(&r->out, "data: ");
     begin_object(r, endpoint, endpoint == CHAT ? "chat.completion.chunk" : "text_completion");
 }
 
@@ -257,7 +257,7 @@ static void write_delta(struct sp_serve_response *r, enum endpoint endpoint, con
 static void end_chunk(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
-    fputs("\n\n", r->out.file);
+    sp_json_out_raw(&r->out, "\n\n");
     r->out.comma = false;
 }
 
@@ -290,7 +290,7 @@ static void close_stream(struct sp_serve_response *r, enum endpoint endpoint)
         write_usage(&r->out, r->usage);
         end_chunk(r);
     }
-    fputs("data: [DONE]\n\n", r->out.file);
+    sp_json_out_raw(&r->out, "data: [DONE]\n\n");
 }
 
 /* Writes the message; its content is null if it consists of calls only. */
@@ -360,7 +360,7 @@ static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
     write_usage(out, r->usage);
     if (r->n_answers == 1) sp_serve_openai_write_timings(out, last);
     sp_json_out_end(out, '}');
-    fputc('\n', out->file);
+    sp_json_out_raw(out, "\n");
 }
 
 static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
@@ -374,15 +374,15 @@ static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
-    fputs("data: ", r->out.file);
+    sp_json_out_raw(&r->out, "data: ");
     sp_serve_openai_fail(&r->out, failure);
-    fputs("\n\n", r->out.file);
+    sp_json_out_raw(&r->out, "\n\n");
 }
 
 /* Writes a comment, which readers of server-sent events skip. */
 static void keep_alive(struct sp_serve_response *r)
 {
-    fputs(": reading the prompt\n\n", r->out.file);
+    sp_json_out_raw(&r->out, ": reading the prompt\n\n");
 }
 
 static void begin_chat(struct sp_serve_response *r)

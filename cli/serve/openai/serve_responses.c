@@ -157,7 +157,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
 static void write_whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     sp_serve_responses_write(r, NULL, result, NULL);
-    fputc('\n', r->out.file);
+    sp_json_out_raw(&r->out, "\n");
 }
 
 const struct sp_serve_api sp_serve_responses = {

@@ -12,7 +12,9 @@
 /* Begins an event, whose members the caller writes; end_event ends it. */
 static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)
 {
-    fprintf(r->out.file, "event: %s\ndata: ", type);
+    sp_json_out_raw(&r->out, "event: ");
+    sp_json_out_raw(&r->out, type);
+    sp_json_out_raw(&r->out, "\ndata: ");
     r->out.comma = false;
     sp_json_out_begin(&r->out, NULL, '{');
     sp_json_out_text(&r->out, "type", type);
@@ -23,7 +25,7 @@ static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *
 static void end_event(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
-    fputs("\n\n", r->out.file);
+    sp_json_out_raw(&r->out, "\n\n");
 }
 
 /* Writes an event that contains the whole response. */

@@ -118,7 +118,7 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
     if (!(st = append(&text, output, err))) {
         sp_json_out_begin(in->out, NULL, '{');
         sp_json_out_text(in->out, "role", "tool");
-        st = sp_json_out_value(in->out, "tool_call_id", sp_json_get(item, "call_id"), err);
+        sp_json_out_value(in->out, "tool_call_id", sp_json_get(item, "call_id"));
         write_text(in->out, "content", &text);
         sp_json_out_end(in->out, '}');
     }
@@ -153,7 +153,6 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
                                  struct sp_err *err)
 {
     static const char *const members[] = {"call_id", "name", "arguments"};
-    enum sp_status st;
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (sp_json_kind(sp_json_get(item, members[i])) == SP_JSON_STRING) continue;
@@ -161,13 +160,13 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
     }
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "type", "function");
-    st = sp_json_out_value(out, "id", sp_json_get(item, "call_id"), err);
+    sp_json_out_value(out, "id", sp_json_get(item, "call_id"));
     sp_json_out_begin(out, "function", '{');
-    if (!st) st = sp_json_out_value(out, "name", sp_json_get(item, "name"), err);
-    if (!st) st = sp_json_out_value(out, "arguments", sp_json_get(item, "arguments"), err);
+    sp_json_out_value(out, "name", sp_json_get(item, "name"));
+    sp_json_out_value(out, "arguments", sp_json_get(item, "arguments"));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
-    return st;
+    return SP_OK;
 }
 
 /* Writes one message from consecutive items of the assistant: reasoning, content and calls, in
@@ -252,14 +251,13 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
 enum sp_status sp_serve_responses_read_input(struct sp_json **messages, const struct sp_json *body,
                                              struct sp_serve_fault *fault, struct sp_err *err)
 {
-    struct sp_json_draft draft;
-    enum sp_status st = sp_json_draft_begin(&draft, err);
+    struct sp_json_out out = {0};
+    enum sp_status st;
 
-    if (st) return st;
-    sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_input(&draft.out, body, fault, err);
-    sp_json_out_end(&draft.out, ']');
-    return sp_json_draft_end(messages, &draft, st, err);
+    sp_json_out_begin(&out, NULL, '[');
+    st = write_input(&out, body, fault, err);
+    sp_json_out_end(&out, ']');
+    return sp_json_out_parse(messages, &out, st, err);
 }
 
 bool sp_serve_responses_includes(const struct sp_json *body, const char *name)

@@ -184,18 +184,21 @@ static void echo(struct sp_serve_response *r, const char *key, const char *else_
 {
     const struct sp_json *value = sp_json_get(r->request->body, key);
 
-    if (value == NULL || sp_json_out_value(&r->out, key, value, NULL))
+    if (value)
+        sp_json_out_value(&r->out, key, value);
+    else
         sp_json_out_text(&r->out, key, else_text);
 }
 
-/* Writes a member as it is in the request, or the empty value in `brackets` if it is absent. */
-static void echo_all(struct sp_serve_response *r, const char *key, const char brackets[2])
+/* Writes a member as it is in the request, or `brackets` if it is absent. */
+static void echo_all(struct sp_serve_response *r, const char *key, const char *brackets)
 {
     const struct sp_json *value = sp_json_get(r->request->body, key);
 
-    if (value != NULL && !sp_json_out_value(&r->out, key, value, NULL)) return;
-    sp_json_out_begin(&r->out, key, brackets[0]);
-    sp_json_out_end(&r->out, brackets[1]);
+    if (value)
+        sp_json_out_value(&r->out, key, value);
+    else
+        sp_json_out_written(&r->out, key, brackets, 2);
 }
 
 static void write_format(struct sp_serve_response *r)
@@ -204,7 +207,9 @@ static void write_format(struct sp_serve_response *r)
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "text", '{');
-    if (format == NULL || sp_json_out_value(out, "format", format, NULL)) {
+    if (format) {
+        sp_json_out_value(out, "format", format);
+    } else {
         sp_json_out_begin(out, "format", '{');
         sp_json_out_text(out, "type", "text");
         sp_json_out_end(out, '}');

@@ -48,22 +48,19 @@ static enum sp_status check_allowed(const struct sp_json *allowed, const struct 
     return SP_OK;
 }
 
-static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *tool,
-                                 struct sp_err *err)
+static void write_tool(struct sp_json_out *out, const struct sp_json *tool)
 {
     static const char *const members[] = {"name", "description", "parameters", "strict"};
-    enum sp_status st = SP_OK;
 
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "type", "function");
     sp_json_out_begin(out, "function", '{');
-    for (size_t i = 0; i < sizeof members / sizeof *members && !st; i++) {
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const struct sp_json *value = sp_json_get(tool, members[i]);
-        if (value != NULL) st = sp_json_out_value(out, members[i], value, err);
+        if (value != NULL) sp_json_out_value(out, members[i], value);
     }
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
-    return st;
 }
 
 /* Writes the tools that are allowed; allowed NULL: all of them. */
@@ -79,7 +76,7 @@ static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json 
         if ((st = read_name(&name, tool, err)))
             sp_context(err, "tools[%zu]", i);
         else if (allowed == NULL || is_among(allowed, name))
-            st = write_tool(out, tool, err);
+            write_tool(out, tool);
     }
     sp_json_out_end(out, ']');
     return st;
@@ -89,7 +86,7 @@ enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, s
 {
     const struct sp_json *choice = sp_json_get(request->body, "tool_choice"), *allowed = NULL;
     const char *type = sp_json_get_text(choice, "type");
-    struct sp_json_draft draft;
+    struct sp_json_out out = {0};
     enum sp_status st;
 
     if ((st = sp_serve_read_tools(request, err))) return st;
@@ -99,9 +96,8 @@ enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, s
         choice = sp_json_get(choice, "mode");
     }
     if (request->tools != NULL) {
-        if ((st = sp_json_draft_begin(&draft, err))) return st;
-        st = write_tools(&draft.out, request->tools, allowed, err);
-        if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+        st = write_tools(&out, request->tools, allowed, err);
+        if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
         request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     }
     return sp_serve_openai_read_tool_choice(request, choice, err);

@@ -1,8 +1,8 @@
 /* Converts the messages of a request to those that the chat template renders. */
 #include "cli/serve/request/serve_messages.h"
-#include "cli/base/json_out.h"
 #include "cli/serve/request/serve_request.h"
 #include "cli/serve/request/serve_tools.h"
+#include "format/base/json_write.h"
 #include "format/base/strbuf.h"
 
 #include <stdlib.h>
@@ -179,8 +179,8 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
     st = write_content_of(out, known->chat, message, err);
-    if (!st && reasoning != NULL) st = sp_json_out_value(out, "reasoning_content", reasoning, err);
-    if (!st && reasoning != NULL) st = sp_json_out_value(out, "thinking", reasoning, err);
+    if (reasoning != NULL) sp_json_out_value(out, "reasoning_content", reasoning);
+    if (reasoning != NULL) sp_json_out_value(out, "thinking", reasoning);
     if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY))
         st = sp_serve_write_calls(out, known, calls, err);
     if (tool) sp_serve_write_call_reference(out, known, message);
@@ -188,7 +188,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
         if (it.value == NULL || is_one_of(it.key, handled) ||
             (tool && is_one_of(it.key, call_reference)))
             continue;
-        st = sp_json_out_value(out, it.key, it.value, err);
+        sp_json_out_value(out, it.key, it.value);
     }
     sp_json_out_end(out, '}');
     return st;
@@ -301,7 +301,7 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
                                       const struct sp_conversation *conversation,
                                       const struct sp_json *from, struct sp_err *err)
 {
-    struct sp_json_draft draft;
+    struct sp_json_out out = {0};
     bool partial = false;
     size_t n = sp_json_len(from);
     enum sp_status st;
@@ -317,13 +317,12 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
     }
     if ((st = check_tools(request, conversation, err)) ||
         (st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err)) ||
-        (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) ||
-        (st = sp_json_draft_begin(&draft, err)))
+        (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))))
         return st;
-    sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_messages(&draft.out, request, conversation, from, n - partial, err);
-    sp_json_out_end(&draft.out, ']');
-    return sp_json_draft_end(&request->messages, &draft, st, err);
+    sp_json_out_begin(&out, NULL, '[');
+    st = write_messages(&out, request, conversation, from, n - partial, err);
+    sp_json_out_end(&out, ']');
+    return sp_json_out_parse(&request->messages, &out, st, err);
 }
 
 enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
@@ -334,15 +333,13 @@ enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
     size_t n_generated = 0, size;
     const char *message = sp_json_to_string(system, &n_generated);
     const char *text = sp_json_to_string(prompt, &size);
-    struct sp_json_draft draft;
-    enum sp_status st;
+    struct sp_json_out out = {0};
 
     if (message == NULL && (message = conversation->system) != NULL) n_generated = strlen(message);
-    if ((st = sp_json_draft_begin(&draft, err))) return st;
-    sp_json_out_begin(&draft.out, NULL, '[');
-    if (n_generated > 0) write_turn(&draft.out, "system", message, n_generated);
-    write_file_messages(&draft.out, conversation);
-    write_turn(&draft.out, "user", text, size);
-    sp_json_out_end(&draft.out, ']');
-    return sp_json_draft_end(&request->messages, &draft, SP_OK, err);
+    sp_json_out_begin(&out, NULL, '[');
+    if (n_generated > 0) write_turn(&out, "system", message, n_generated);
+    write_file_messages(&out, conversation);
+    write_turn(&out, "user", text, size);
+    sp_json_out_end(&out, ']');
+    return sp_json_out_parse(&request->messages, &out, SP_OK, err);
 }

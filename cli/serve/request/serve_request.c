@@ -1,4 +1,5 @@
 #include "cli/serve/request/serve_request.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <stdarg.h>

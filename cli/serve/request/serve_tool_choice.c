@@ -1,8 +1,8 @@
 /* Reads which tools a client wants called. OpenAI's members are tool_choice, parallel_tool_calls
  * and strict: https://platform.openai.com/docs/api-reference/chat/create */
 #include "cli/serve/request/serve_tool_choice.h"
-#include "cli/base/json_out.h"
 #include "cli/serve/request/serve_request.h"
+#include "format/base/json_write.h"
 
 #include <string.h>
 
@@ -98,7 +98,7 @@ static bool is_among(const struct sp_json *tools, const struct sp_json *tool)
 static enum sp_status keep_allowed(struct sp_serve_request *request, const struct sp_json *allowed,
                                    struct sp_err *err)
 {
-    struct sp_json_draft draft;
+    struct sp_json_out out = {0};
     enum sp_status st;
 
     for (size_t i = 0; i < sp_json_len(allowed); i++) {
@@ -108,14 +108,13 @@ static enum sp_status keep_allowed(struct sp_serve_request *request, const struc
         return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %.200s",
                        name ? name : "(missing)");
     }
-    if ((st = sp_json_draft_begin(&draft, err))) return st;
-    sp_json_out_begin(&draft.out, NULL, '[');
-    for (size_t i = 0; i < sp_json_len(request->tools) && !st; i++) {
+    sp_json_out_begin(&out, NULL, '[');
+    for (size_t i = 0; i < sp_json_len(request->tools); i++) {
         const struct sp_json *tool = sp_json_at(request->tools, i);
-        if (is_among(allowed, tool)) st = sp_json_out_value(&draft.out, NULL, tool, err);
+        if (is_among(allowed, tool)) sp_json_out_value(&out, NULL, tool);
     }
-    sp_json_out_end(&draft.out, ']');
-    if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+    sp_json_out_end(&out, ']');
+    if ((st = sp_json_out_parse(&request->own_tools, &out, SP_OK, err))) return st;
     request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     return SP_OK;
 }

@@ -1,4 +1,5 @@
 #include "cli/serve/request/serve_tools.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_j
         sp_json_out_text(out, "arguments", printed);
     } else {
         if (!as_text && text) st = parse_arguments(&object, known->request, text, size, err);
-        if (!st) st = sp_json_out_value(out, "arguments", object ? object : value, err);
+        if (!st) sp_json_out_value(out, "arguments", object ? object : value);
     }
     sp_json_free(object);
     free(printed);
@@ -75,10 +76,11 @@ static enum sp_status write_function(struct sp_json_out *out, const struct sp_js
     struct sp_json_iter it = {0};
 
     sp_json_out_begin(out, "function", '{');
-    while (!st && sp_json_next(function, &it)) {
-        st = strcmp(it.key, "arguments") == 0 ? write_arguments(out, it.value, known, err)
-                                              : sp_json_out_value(out, it.key, it.value, err);
-    }
+    while (!st && sp_json_next(function, &it))
+        if (strcmp(it.key, "arguments") == 0)
+            st = write_arguments(out, it.value, known, err);
+        else
+            sp_json_out_value(out, it.key, it.value);
     sp_json_out_end(out, '}');
     return st;
 }
@@ -95,9 +97,10 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_
     if (sp_serve_filled(call, "type") == NULL) sp_json_out_text(out, "type", "function");
     while (!st && sp_json_next(call, &it)) {
         if (strcmp(it.key, "id") == 0 || it.value == NULL) continue;
-        st = strcmp(it.key, "function") == 0 && sp_json_kind(it.value) == SP_JSON_OBJECT
-                 ? write_function(out, it.value, known, err)
-                 : sp_json_out_value(out, it.key, it.value, err);
+        if (strcmp(it.key, "function") == 0 && sp_json_kind(it.value) == SP_JSON_OBJECT)
+            st = write_function(out, it.value, known, err);
+        else
+            sp_json_out_value(out, it.key, it.value);
     }
     sp_json_out_end(out, '}');
     return st;

@@ -3,8 +3,8 @@
 #ifndef SP_CLI_SERVE_REQUEST_SERVE_TOOLS_H
 #define SP_CLI_SERVE_REQUEST_SERVE_TOOLS_H
 
-#include "cli/base/json_out.h"
 #include "cli/serve/request/serve_request.h"
+#include "format/base/json_write.h"
 
 /* Returns the text of a member; NULL if it is absent or empty. */
 const char *sp_serve_filled(const struct sp_json *object, const char *key);
