@@ -360,41 +360,18 @@ static enum sp_status read_tensors(struct sp_adapter *a, struct sp_err *err)
     return st;
 }
 
-/* The metadata of a GGUF adapter: what it is for, and its scale. */
-static enum sp_status read_metadata(struct sp_adapter *a, const struct sp_config *model,
-                                    struct sp_err *err)
+static enum sp_status read_metadata(struct sp_adapter *a, struct sp_err *err)
 {
-    const struct sp_gguf_arch *arch = a->file.gguf.arch;
-    enum sp_status st;
+    enum sp_status st = sp_adapter_config_of_gguf(&a->config, a->file.gguf.file, err);
 
-    if (sp_gguf_arch_has_class(arch, model->architecture)) {
-        st = sp_adapter_config_of_gguf(&a->config, a->file.gguf.file, err);
-    } else {
-        st = sp_fail(err, SP_E_INPUT,
-                     "general.architecture is \"%s\", but the model it is merged into is %s",
-                     arch->name, model->architecture);
-    }
     if (st) sp_context(err, "%s", a->path);
     a->n_skipped = a->file.gguf.n_skipped;
     return st;
 }
 
-static struct sp_gguf_heads heads_of(const struct sp_config *model)
-{
-    struct sp_gguf_heads heads = {.keys = model->delta.n_key_heads,
-                                  .values = model->delta.n_value_heads,
-                                  .key_dim = model->delta.key_dim,
-                                  .value_dim = model->delta.value_dim};
-
-    for (size_t i = 0; i < model->n_layers && heads.head_dim == 0; i++)
-        heads.head_dim = model->layers[i].head_dim;
-    return heads;
-}
-
 enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
                                const struct sp_config *model, struct sp_err *err)
 {
-    const struct sp_gguf_heads heads = heads_of(model);
     struct sp_adapter a = {0};
     char *folder = NULL;
     bool is_gguf = false;
@@ -417,8 +394,8 @@ enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
         if ((st = sp_copy_text(&a.path, path, strlen(path), err))) goto done;
     }
     if (!is_gguf && (st = read_config(&a, folder, err))) goto done;
-    if ((st = sp_adapter_file_open(&a.file, a.path, is_gguf, &heads, err))) goto done;
-    if (is_gguf && (st = read_metadata(&a, model, err))) goto done;
+    if ((st = sp_adapter_file_open(&a.file, a.path, is_gguf, model, err))) goto done;
+    if (is_gguf && (st = read_metadata(&a, err))) goto done;
     if ((st = read_tensors(&a, err))) goto done;
     if ((st = digest_file(&a.digest, a.path, err))) goto done;
     *out = a;

@@ -46,14 +46,14 @@ static enum sp_status list_gguf(struct sp_adapter_file *f, struct sp_err *err)
 }
 
 enum sp_status sp_adapter_file_open(struct sp_adapter_file *out, const char *path, bool is_gguf,
-                                    const struct sp_gguf_heads *heads, struct sp_err *err)
+                                    const struct sp_config *model, struct sp_err *err)
 {
     struct sp_adapter_file f = {0};
     enum sp_status st;
 
     *out = f;
     if (is_gguf) {
-        st = sp_gguf_adapter_open(&f.gguf, path, heads, err);
+        st = sp_gguf_adapter_open(&f.gguf, path, model, err);
         if (!st) st = list_gguf(&f, err);
     } else {
         st = sp_safetensors_open(&f.safetensors, path, NULL, err);

@@ -23,10 +23,10 @@ struct sp_adapter_file {
     size_t n;
 };
 
-/* Opens a safetensors file, or a GGUF file if `is_gguf` for a model with these heads. Zeroed on
+/* Opens a safetensors file, or a GGUF file if `is_gguf` of this model. Zeroed on
  * failure. */
 SP_MUST_CHECK enum sp_status sp_adapter_file_open(struct sp_adapter_file *out, const char *path,
-                                                  bool is_gguf, const struct sp_gguf_heads *heads,
+                                                  bool is_gguf, const struct sp_config *model,
                                                   struct sp_err *err);
 void sp_adapter_file_close(struct sp_adapter_file *file);
 

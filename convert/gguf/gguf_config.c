@@ -1,7 +1,6 @@
-/* Metadata to config.json, key by key: what all architectures have. The rest is in gguf_family.c.
- */
+/* Metadata to config.json, key by key: what all families have. The rest is in gguf_members.c. */
 #include "convert/gguf/gguf_config.h"
-#include "convert/gguf/gguf_family.h"
+#include "convert/gguf/gguf_members.h"
 #include "convert/gguf/gguf_names.h"
 
 #include "format/base/unicode.h"
@@ -15,85 +14,60 @@
 
 enum { SHOWN_KEY = 100 };
 
-/* ---- families ---- */
+/* Whether some layer has a tensor of this published name. A class with another name for it has no
+ * key for it either. */
+static bool has_weight(const struct sp_gguf_writer *w, const char *name)
+{
+    static const char begin[] = "model.layers.";
+
+    for (size_t i = 0; i < w->model->n; i++) {
+        const char *found = w->model->weights[i].name;
+        if (strncmp(found, begin, sizeof begin - 1) != 0) continue;
+        found = strchr(found + sizeof begin - 1, '.');
+        if (found && strcmp(found + 1, name) == 0) return true;
+    }
+    return false;
+}
 
 /* Biases that the family has only if its config says so, or unless it denies them. */
 static enum sp_status write_biases(struct sp_gguf_writer *w)
 {
-    const struct sp_gguf_arch *arch = w->model->arch;
-    bool q = sp_gguf_has_in_layers(w, arch->latent ? "self_attn.kv_a_proj_with_mqa.bias"
-                                                   : "self_attn.q_proj.bias");
-    bool up = sp_gguf_has_in_layers(w, "mlp.up_proj.bias");
+    const struct sp_family *f = &w->model->family;
+    const char *key = f->gguf.bias_key;
+    bool q =
+        has_weight(w, f->latent ? "self_attn.kv_a_proj_with_mqa.bias" : "self_attn.q_proj.bias");
+    bool up = has_weight(w, "mlp.up_proj.bias");
     enum sp_status st = SP_OK;
 
-    if (q || arch->bias_key)
-        st = sp_gguf_put_bool(w, arch->bias_key ? arch->bias_key : "attention_bias", q);
-    if (!st && strcmp(arch->name, "seed_oss") == 0) {
-        st = sp_gguf_put_bool(w, "attention_out_bias",
-                              sp_gguf_has_in_layers(w, "self_attn.o_proj.bias"));
-    }
-    if (!st && (up || strcmp(arch->name, "jais2") == 0)) st = sp_gguf_put_bool(w, "mlp_bias", up);
+    if (q || key) st = sp_gguf_put_bool(w, key ? key : "attention_bias", q);
+    if (!st && f->o_bias_key)
+        st =
+            sp_gguf_put_bool(w, f->o_bias_key, sp_gguf_has_in_layers(w->model, "attn_output.bias"));
+    if (!st && (up || f->mlp_biased)) st = sp_gguf_put_bool(w, "mlp_bias", up);
     return st;
 }
 
-/* Some architectures stand for several classes: Mixtral and Mistral are stated as "llama", OLMo 3
- * as "olmo2", DeepSeek-V3, GLM-4.7-Flash, which is the same model, and Youtu as "deepseek2", and
- * Mistral Small 3 as "mistral3". The first row whose key is there (`has`) or missing decides. */
-static void find_class(const char **type, const char **class, const struct sp_gguf_writer *w)
+/* The class of a classification head has that name in place of "Model". */
+static enum sp_status write_class(struct sp_gguf_writer *w)
 {
-    static const struct {
-        const char *arch, *key;
-        bool has;
-        const char *type, *class;
-    } rows[] = {
-        {"llama", "expert_count", true, "mixtral", "MixtralForCausalLM"},
-        {"llama", "attention.sliding_window", true, "mistral", "MistralForCausalLM"},
-        {"olmo2", "attention.sliding_window", true, "olmo3", "Olmo3ForCausalLM"},
-        {"deepseek2", "expert_count", false, "youtu", "YoutuForCausalLM"},
-        {"granitemoe", "expert_shared_feed_forward_length", true, "granitemoeshared",
-         "GraniteMoeSharedForCausalLM"},
-        {"mistral3", "attention.temperature_scale", false, "llama", "LlamaForCausalLM"},
-        {"granite_swa", "expert_count", true, "granitemoe_swa", "GraniteMoeSWAForCausalLM"},
-    };
+    const struct sp_family *f = &w->model->family;
+    const char *class = w->model->arch->class ? w->model->arch->class : f->architecture;
+    bool classifies = sp_gguf_is_classifier(w->model);
 
-    *type = w->model->arch->model_type;
-    *class = w->model->arch->architecture;
-    if (sp_gguf_is_classifier(w->model)) {
-        *class = strcmp(w->model->arch->name, "bert") == 0 ? "BertForSequenceClassification"
-                                                           : "ModernBertForSequenceClassification";
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(w->model->arch->name, rows[i].arch) != 0) continue;
-        if (sp_gguf_has(w, rows[i].key) != rows[i].has) continue;
-        *type = rows[i].type;
-        *class = rows[i].class;
-        return;
-    }
-    if (w->model->arch->latent && sp_gguf_has_in_layers(w, "mlp.gate.e_score_correction_bias")) {
-        *type = "deepseek_v3";
-        *class = "DeepseekV3ForCausalLM";
-    }
-}
-
-/* ---- all ---- */
-
-static const struct sp_gguf_weight *embedding_of(const struct sp_gguf_writer *w)
-{
-    char name[SP_GGUF_NAME_SIZE];
-    enum sp_gguf_form form;
-
-    if (!sp_gguf_publish_name(name, &form, w->model, "token_embd.weight")) return NULL;
-    return sp_gguf_weight_find(w->model, name);
+    return sp_json_put(&w->text, w->err,
+                       "{\n  \"architectures\": [\"%.*s%s\"],\n  \"model_type\": \"%s\"",
+                       (int)(strlen(class) - (classifies ? strlen("Model") : 0)), class,
+                       classifies ? "ForSequenceClassification" : "", f->name);
 }
 
 /* The type that an export of the model states. The published Gemma scales its embedding by a factor
  * that it rounds to this type; what runs GGUF files does not round it. */
 static const char *dtype_of(const struct sp_gguf_writer *w)
 {
-    const struct sp_gguf_weight *t = embedding_of(w);
+    const struct sp_gguf_weight *t = sp_gguf_embedding(w->model);
     uint32_t type = t ? t->tensor->type : SP_GGML_BF16;
 
-    if (w->model->arch->gemma) return "float32";
+    if (w->model->family.scaled_embedding) return "float32";
     return type == SP_GGML_F32 ? "float32" : type == SP_GGML_F16 ? "float16" : "bfloat16";
 }
 
@@ -105,37 +79,39 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
         "attention.value_length",   "attention.key_length_swa", "attention.value_length_swa",
         "rope.dimension_count_swa", "rope.dimension_count",
     };
-    const char *name = w->model->arch->name;
-    bool phi3 = strcmp(name, "phi3") == 0;
-    size_t n = sizeof others / sizeof *others - w->model->arch->partial;
+    const struct sp_family *f = &w->model->family;
+    bool partial = f->partial_rotary != 0 || f->unrotated;
+    size_t n = sizeof others / sizeof *others - partial;
     uint64_t size;
     enum sp_status st;
 
-    if (strcmp(name, "gemma4") == 0 || w->model->arch->latent || w->model->arch->pure_mamba)
-        return SP_OK; /* several sizes, which the family's writer appends */
+    if (f->read_full_heads || f->latent || f->sizes.n_ffn == 0)
+        return SP_OK; /* several sizes, which are members of the family's own, or none */
     if ((st = sp_gguf_head_size(&size, w))) return st;
     for (size_t i = 0; i < n; i++) {
         uint64_t other = size;
         if ((st = sp_gguf_get_size(&other, w, others[i]))) return st;
         if (other == size) continue;
         return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64, name,
-                       others[i], other, size, size);
+                       "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64,
+                       w->model->arch->name, others[i], other, size, size);
     }
-    return phi3 ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
+    return f->gguf.head_dim_implied ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
 }
 
-/* The width of Cohere 2 MoE is that of its experts; its dense layers have another one. */
+/* In some families intermediate_size is the width of an expert. */
 static enum sp_status write_ffn_and_heads(struct sp_gguf_writer *w)
 {
+    const char *width = w->model->family.expert_keys.width;
     uint64_t value = 0, heads = 0;
     enum sp_status st = sp_gguf_get_size(&value, w, "feed_forward_length");
 
-    if (!st && (value == 0 || strcmp(w->model->arch->name, "cohere2moe") == 0))
+    if (!st && (value == 0 || (width && strcmp(width, "intermediate_size") == 0)))
         st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
     if (!st) st = sp_gguf_put_integer(w, "intermediate_size", value);
     if (!st) st = sp_gguf_need_size(&heads, w, "attention.head_count");
-    if (!st && !w->model->arch->latent) st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
+    if (!st && !w->model->family.latent)
+        st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
     return st ? st : sp_gguf_put_integer(w, "num_key_value_heads", heads);
 }
 
@@ -149,21 +125,21 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
         {"attention.head_count", "num_attention_heads"},
         {"context_length", "max_position_embeddings"},
     };
-    const struct sp_gguf_weight *embedding = embedding_of(w);
+    const struct sp_gguf_weight *embedding = sp_gguf_embedding(w->model);
     const struct sp_gguf_tensor *positions =
         sp_gguf_find_tensor(w->model->file, "position_embd.weight");
+    bool attends = w->model->family.sizes.n_ffn != 0;
     uint64_t value = 0;
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (w->model->arch->pure_mamba && strcmp(sizes[i].key, "attention.head_count") == 0)
-            continue;
+        if (!attends && strcmp(sizes[i].key, "attention.head_count") == 0) continue;
         if ((st = sp_gguf_need_size(&value, w, sizes[i].key))) return st;
         if (strcmp(sizes[i].key, "block_count") == 0) value = w->model->n_layers;
         if (positions && strcmp(sizes[i].key, "context_length") == 0) value = positions->shape[0];
         if ((st = sp_gguf_put_integer(w, sizes[i].published, value))) return st;
     }
-    if (!w->model->arch->pure_mamba && (st = write_ffn_and_heads(w))) return st;
+    if (attends && (st = write_ffn_and_heads(w))) return st;
     if (embedding == NULL || embedding->rank != 2)
         return sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix");
     return sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
@@ -223,7 +199,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         const char *key = values[i].key;
         bool known;
         if (strncmp(key, m->arch->name, len) != 0 || key[len] != '.') continue;
-        known = sp_gguf_family_reads(m->arch, key + len + 1);
+        known = sp_gguf_members_read(m, key + len + 1);
         for (size_t k = 0; k < sizeof read / sizeof *read && !known; k++)
             known = strcmp(key + len + 1, read[k]) == 0;
         if (known) continue;
@@ -248,11 +224,13 @@ static enum sp_status put_text(struct sp_gguf_writer *w, const char *key, const 
     return st ? st : sp_json_put_string(&w->text, text, len, w->err);
 }
 
-/* Few files state it. Gemma and encoders have it under a name of their own. */
+/* Few files state it. Gemma and encoders have it under a name of their own, too; Nemotron-H has it
+ * only there, and the class default serves. */
 static enum sp_status put_activation(struct sp_gguf_writer *w)
 {
     char key[SP_GGUF_KEY_SIZE];
-    const char *name = w->model->arch->activation ? w->model->arch->activation : "silu";
+    bool other = strcmp(w->model->family.activation_key, "mlp_hidden_act") == 0;
+    const char *name = other ? "silu" : w->model->family.activation;
     bool gelu = strncmp(name, "gelu", 4) == 0;
     size_t len = strlen(name);
     enum sp_status st;
@@ -274,7 +252,7 @@ static enum sp_status put_direction(struct sp_gguf_writer *w)
 
     sp_gguf_key(key, w, "attention.causal");
     st = sp_gguf_get_bool(w->model->file, key, &causal, w->err);
-    if (st || w->model->arch->encoder || causal) return st;
+    if (st || w->model->family.prefix[0] == '\0' || causal) return st;
     return sp_gguf_put_bool(w, "is_causal", false);
 }
 
@@ -282,7 +260,7 @@ static enum sp_status put_direction(struct sp_gguf_writer *w)
 static enum sp_status write_norm_epsilon(struct sp_gguf_writer *w)
 {
     static const char key[] = "attention.layer_norm_rms_epsilon";
-    const char *published = w->model->arch->norm_key ? w->model->arch->norm_key : "rms_norm_eps";
+    const char *own = w->model->family.norm_eps_key, *published = *own ? own : "rms_norm_eps";
 
     if (sp_gguf_has(w, key)) return sp_gguf_copy_float(w, key, published);
     return sp_gguf_copy_float(w, "attention.layer_norm_epsilon", published);
@@ -290,14 +268,11 @@ static enum sp_status write_norm_epsilon(struct sp_gguf_writer *w)
 
 static enum sp_status write_config(struct sp_gguf_writer *w)
 {
-    const char *type, *class;
     enum sp_status st;
 
-    find_class(&type, &class, w);
-    st = sp_json_put(&w->text, w->err,
-                     "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\"", class, type);
-    if (st || (st = write_sizes(w)) || (st = write_head_size(w)) || (st = write_norm_epsilon(w)) ||
-        (st = sp_gguf_put_rope(w)) || (st = sp_gguf_put_family(w)) || (st = write_biases(w)))
+    if ((st = write_class(w)) || (st = write_sizes(w)) || (st = write_head_size(w)) ||
+        (st = write_norm_epsilon(w)) || (st = sp_gguf_put_rope(w)) ||
+        (st = sp_gguf_put_members(w)) || (st = write_biases(w)))
         return st;
     if (!(st = put_activation(w))) st = put_direction(w);
     if (!st) st = sp_gguf_put_bool(w, "tie_word_embeddings", w->model->tied);

@@ -25,8 +25,8 @@ static enum sp_status find_named_ends(uint64_t ends[MAX_ENDS], size_t *n,
                                         "<turn|>",         "<|tool_response>"};
     const struct sp_gguf_value *tokens, *types;
     const uint8_t *at;
-    bool parted = strcmp(w->model->arch->name, "gpt-oss") == 0;
-    bool gemma4 = strcmp(w->model->arch->name, "gemma4") == 0; /* <|tool_response> is shown */
+    bool parted = w->model->family.gguf.end_separates;
+    bool user = w->model->family.gguf.user_tokens_end;
     enum sp_status st;
 
     st =
@@ -41,7 +41,7 @@ static enum sp_status find_named_ends(uint64_t ends[MAX_ENDS], size_t *n,
         size_t len;
         const char *text = sp_gguf_next_string(&at, &len);
         int64_t type = sp_gguf_integer_at(types, id);
-        if (type != SP_GGUF_TOKEN_CONTROL && !(gemma4 && type == SP_GGUF_TOKEN_USER)) continue;
+        if (type != SP_GGUF_TOKEN_CONTROL && !(user && type == SP_GGUF_TOKEN_USER)) continue;
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
             if (strlen(names[k]) != len || memcmp(names[k], text, len) != 0) continue;
             if (!(parted && strcmp(names[k], "<|end|>") == 0)) add_end(ends, n, id);

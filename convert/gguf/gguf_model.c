@@ -5,6 +5,7 @@
 #include "convert/gguf/gguf_tied.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
+#include "format/family/family_table.h"
 #include "format/ggml_type.h"
 
 #include <inttypes.h>
@@ -51,7 +52,7 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
         w->shape[0] = 1;
     }
     if (form == SP_GGUF_ROWS || form == SP_GGUF_AS_IS || form == SP_GGUF_BARE ||
-        form == SP_GGUF_UNENDED)
+        form == SP_GGUF_OPTIONAL_SUFFIX)
         return;
     if (form == SP_GGUF_CONV && t->rank == 2) {
         w->rank = 3;
@@ -118,7 +119,7 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     w->log = form == SP_GGUF_LOG;
     set_shape(w, form);
     if ((st = find_scale(w, m, err))) return st;
-    if (m->arch->norm_plus && ends_with(stem, "norm.weight") &&
+    if (m->family.norm_shifted && ends_with(stem, "norm.weight") &&
         !ends_with(stem, ".ssm_norm.weight"))
         w->less = 1;
     return sp_gguf_find_orders(w, m, err);
@@ -126,29 +127,48 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
 
 /* Numbers of the metadata that the checkpoint has as tensors: one for each layer, or one for all.
  */
+static const struct {
+    const char *key, *published;
+    unsigned rank;
+} xielu_values[] = {
+    {"xielu.alpha_n", "mlp.act_fn.alpha_n", 1},
+    {"xielu.alpha_p", "mlp.act_fn.alpha_p", 1},
+    {"xielu.beta", "mlp.act_fn.beta", 0},
+    {"xielu.eps", "mlp.act_fn.eps", 0},
+};
+
+static size_t count_values(const struct sp_gguf_model *m)
+{
+    bool xielu = !m->is_adapter && strcmp(m->family.activation, "xielu") == 0;
+
+    return xielu ? sizeof xielu_values / sizeof *xielu_values : 0;
+}
+
 static enum sp_status add_values(struct sp_gguf_model *m, struct sp_err *err)
 {
     static const struct sp_gguf_tensor tensor = {
         .name = "(metadata)", .type = SP_GGML_F32, .rank = 1, .shape = {1}};
 
-    for (const struct sp_gguf_name *of = m->arch->values; of && of->ggml; of++) {
-        const struct sp_gguf_value *v = sp_gguf_find(m->file, of->ggml);
+    for (size_t k = 0; k < count_values(m); k++) {
+        const char *key = xielu_values[k].key;
+        const struct sp_gguf_value *v = sp_gguf_find(m->file, key);
         enum sp_status st;
 
-        if (v == NULL) return sp_fail(err, SP_E_INPUT, "%s is missing", of->ggml);
+        if (v == NULL) return sp_fail(err, SP_E_INPUT, "%s is missing", key);
         if (v->type == SP_GGUF_STRING || (v->is_array && v->n != m->n_layers)) {
             return sp_fail(err, SP_E_INPUT, "%s is not one number for each of %" PRIu64 " layers",
-                           of->ggml, m->n_layers);
+                           key, m->n_layers);
         }
         for (uint64_t i = 0; i < m->n_layers; i++) {
             struct sp_gguf_weight *w = &m->weights[m->n];
             char name[SP_GGUF_NAME_SIZE];
 
-            snprintf(name, sizeof name, "model.layers.%" PRIu64 ".%s", i, of->published);
+            snprintf(name, sizeof name, "model.layers.%" PRIu64 ".%s", i,
+                     xielu_values[k].published);
             if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
             m->n++;
             w->tensor = &tensor;
-            w->rank = of->form != SP_GGUF_SCALAR;
+            w->rank = xielu_values[k].rank;
             w->shape[0] = 1;
             w->is_value = true;
             w->value = (float)sp_gguf_number_at(v, v->is_array ? i : 0);
@@ -168,10 +188,8 @@ static int compare_weights(const void *left, const void *right)
 static enum sp_status count_weights(size_t *out, const struct sp_gguf_model *m, size_t n,
                                     struct sp_err *err)
 {
-    size_t n_values = 0;
+    size_t n_values = count_values(m);
 
-    for (const struct sp_gguf_name *of = m->arch->values; of && of->ggml && !m->is_adapter; of++)
-        n_values++;
     if (n_values && m->n_layers > n) {
         return sp_fail(err, SP_E_INPUT, "%s.block_count is %" PRIu64 ", but there are %zu tensors",
                        m->arch->name, m->n_layers, n);
@@ -204,7 +222,7 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
         }
         if ((st = add_weight(m, &tensors[i], err))) return st;
     }
-    if (!m->is_adapter && (st = add_values(m, err))) return st;
+    if ((st = add_values(m, err))) return st;
     if (n_of_head && (st = sp_warn(warnings, err,
                                    "%s: the prediction head, %zu tensors, is not supported for %s "
                                    "and is left out",
@@ -232,17 +250,52 @@ const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *mod
 bool sp_gguf_is_classifier(const struct sp_gguf_model *model)
 {
     return sp_gguf_weight_find(model, "model.classifier.dense.weight") ||
-           sp_gguf_weight_find(model, "model.head.dense.weight") ||
            sp_gguf_weight_find(model, "model.classifier.out_proj.weight");
 }
 
 /* ---- opening ---- */
 
-static enum sp_status find_arch(struct sp_gguf_model *m, struct sp_err *err)
+/* Whether the file has this key, or a tensor of this name in some layer. */
+static bool has(const struct sp_gguf_model *m, const char *arch, const char *name)
+{
+    char key[96];
+
+    snprintf(key, sizeof key, "%s.%s", arch, name);
+    return sp_gguf_find(m->file, key) || sp_gguf_has_in_layers(m, name);
+}
+
+/* Finds the family whose row has the architecture and whose condition holds; for an adapter, that
+ * of the model. *known = some row has it. */
+static void find_family(bool *known, struct sp_gguf_model *m, const char *name, size_t len,
+                        const struct sp_config *adapted)
+{
+    const struct sp_family *f;
+
+    *known = false;
+    for (size_t i = 0; (f = sp_family_at(i)) != NULL; i++) {
+        for (const struct sp_gguf_arch *a = f->gguf.archs; a->name; a++) {
+            bool conditional = a->with || a->without;
+            if (strlen(a->name) != len || memcmp(a->name, name, len) != 0) continue;
+            *known = true;
+            if (adapted
+                    ? strcmp(f->name, adapted->family) != 0
+                    : (a->with && !has(m, a->name, a->with)) ||
+                          (a->without && has(m, a->name, a->without)) || (m->arch && !conditional))
+                continue;
+            m->arch = a;
+            sp_family_resolve(&m->family, f);
+            if (conditional) return;
+        }
+    }
+}
+
+static enum sp_status find_arch(struct sp_gguf_model *m, const struct sp_config *adapted,
+                                struct sp_err *err)
 {
     enum sp_status st;
     const char *name = NULL, *type = NULL;
     size_t len = 0;
+    bool known;
 
     if ((st = sp_gguf_get_text(m->file, "general.type", &type, &len, err))) return st;
     if (!m->is_adapter && type && len == 7 && memcmp(type, "adapter", len) == 0) {
@@ -251,12 +304,18 @@ static enum sp_status find_arch(struct sp_gguf_model *m, struct sp_err *err)
     }
     if ((st = sp_gguf_get_text(m->file, "general.architecture", &name, &len, err))) return st;
     if (name == NULL) return sp_fail(err, SP_E_INPUT, "general.architecture is missing");
-    m->arch = sp_gguf_arch_find(name, len);
+    find_family(&known, m, name, len, adapted);
     if (m->arch) return SP_OK;
+    if (len > SHOWN_NAME) len = SHOWN_NAME;
+    if (known) {
+        return sp_fail(err, SP_E_INPUT,
+                       "general.architecture is \"%.*s\", but the model it is merged into is %s",
+                       (int)len, name, adapted->architecture);
+    }
     return sp_fail(
         err, SP_E_UNSUPPORTED,
         "architecture \"%.*s\" is not supported in GGUF files; its safetensors checkpoint may be",
-        (int)(len < SHOWN_NAME ? len : SHOWN_NAME), name);
+        (int)len, name);
 }
 
 /* Layers of the model: block_count counts those of a prediction head, too. */
@@ -283,7 +342,7 @@ enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, c
 
     *out = m;
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
-    if ((st = find_arch(&m, err)) || (st = count_layers(&m, err)) ||
+    if ((st = find_arch(&m, NULL, err)) || (st = count_layers(&m, err)) ||
         (st = list_weights(&m, warnings, err)) || (st = sp_gguf_tie_head(&m, warnings, err))) {
         sp_context(err, "%s", path);
         sp_gguf_model_release(&m);
@@ -307,17 +366,29 @@ static enum sp_status check_text(const struct sp_gguf *file, const char *key, co
                    (int)(len < SHOWN_NAME ? len : SHOWN_NAME), text, want);
 }
 
+static struct sp_gguf_heads heads_of(const struct sp_config *model)
+{
+    struct sp_gguf_heads heads = {.keys = model->delta.n_key_heads,
+                                  .values = model->delta.n_value_heads,
+                                  .key_dim = model->delta.key_dim,
+                                  .value_dim = model->delta.value_dim};
+
+    for (size_t i = 0; i < model->n_layers && heads.head_dim == 0; i++)
+        heads.head_dim = model->layers[i].head_dim;
+    return heads;
+}
+
 enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
-                                    const struct sp_gguf_heads *heads, struct sp_err *err)
+                                    const struct sp_config *adapted, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_gguf_model m = {.is_adapter = true, .heads = *heads};
+    struct sp_gguf_model m = {.is_adapter = true, .heads = heads_of(adapted)};
 
     *out = (struct sp_gguf_model){0};
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
     if ((st = check_text(m.file, "general.type", "adapter", err)) ||
-        (st = check_text(m.file, "adapter.type", "lora", err)) || (st = find_arch(&m, err)) ||
-        (st = list_weights(&m, NULL, err))) {
+        (st = check_text(m.file, "adapter.type", "lora", err)) ||
+        (st = find_arch(&m, adapted, err)) || (st = list_weights(&m, NULL, err))) {
         sp_context(err, "%s", path);
         sp_gguf_model_release(&m);
         return st;

@@ -8,14 +8,15 @@
 #ifndef SP_CONVERT_GGUF_GGUF_MODEL_H
 #define SP_CONVERT_GGUF_GGUF_MODEL_H
 
-#include "convert/gguf/gguf_arch.h"
 #include "convert/gguf/gguf_weight.h"
+#include "format/config/family_row.h"
 
 /* Valid when zeroed. */
 struct sp_gguf_model {
-    struct sp_gguf *file; /* owned */
-    const struct sp_gguf_arch *arch;
-    uint64_t n_layers; /* without those of a prediction head, n_predicting */
+    struct sp_gguf *file;            /* owned */
+    const struct sp_gguf_arch *arch; /* what the file states, of the family's row */
+    struct sp_family family;         /* resolved */
+    uint64_t n_layers;               /* without those of a prediction head, n_predicting */
     uint64_t n_predicting;
     bool is_adapter;                /* names may end with .lora_a or .lora_b */
     struct sp_gguf_heads heads;     /* adapters: those of the model that it is for */
@@ -25,14 +26,14 @@ struct sp_gguf_model {
     size_t n_skipped; /* tensors of image and audio encoders, which are not listed */
 };
 
-/* Opens the file, finds its architecture and names its tensors. A tensor that no model of the
- * architecture has is refused by name. Zeroed on failure. */
+/* Opens the file, finds its family and names its tensors. A tensor that no model of the family has
+ * is refused by name. Zeroed on failure. */
 SP_MUST_CHECK enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path,
                                                 char **warnings, struct sp_err *err);
-/* Opens a LoRA adapter (general.type "adapter") the same way: NAME.lora_a and NAME.lora_b are named
- * and turned as NAME is. The file does not state the sizes of heads. */
+/* Opens a LoRA adapter (general.type "adapter") of a model the same way: NAME.lora_a and
+ * NAME.lora_b are named and permuted as NAME is. The file does not state the sizes of heads. */
 SP_MUST_CHECK enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
-                                                  const struct sp_gguf_heads *heads,
+                                                  const struct sp_config *adapted,
                                                   struct sp_err *err);
 void sp_gguf_model_release(struct sp_gguf_model *model);
 

@@ -7,11 +7,17 @@
 enum { SP_GGUF_NAME_SIZE = 128, SP_GGUF_MAX_LAYERS = 99999 };
 
 /* Writes the published name of a tensor of a model whose layers are counted, and how the tensor is
- * stored; false if models of the architecture have no such tensor. */
+ * stored; false if models of the family have no such tensor. */
 bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
                           const struct sp_gguf_model *m, const char *name);
 
-/* Whether the architecture has a name for this tensor of a layer with its whole ending. */
+/* The table of tokens; NULL: there is none. */
+const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *m);
+
+/* Whether some layer has the tensor blk.N.`name`, with or without a further ending. */
+bool sp_gguf_has_in_layers(const struct sp_gguf_model *m, const char *name);
+
+/* Whether the family has a name for this tensor of a layer with its whole ending. */
 bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name);
 
 /* True for a tensor of rotary scaling, which becomes a part of config.json, and for a scale of
@@ -19,7 +25,7 @@ bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name);
 bool sp_gguf_is_ignored(const char *name);
 /* True for a tensor of an image or audio encoder, which some files have beside the text model. */
 bool sp_gguf_is_of_encoder(const char *name);
-/* True for a tensor of a prediction head that no reader of the architecture knows. */
+/* True for a tensor of a prediction head that no reader of the family knows. */
 bool sp_gguf_is_of_unread_head(const struct sp_gguf_model *m, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
-/* Two changes of order: rows of queries and keys are turned so that neighbors rotate together, and
- * value heads of the gated delta rule, published by key head, are tiled: the first value head of
- * all key heads, then the second. */
+/* Two changes of order: rows of queries and keys are permuted so that neighbors rotate together,
+ * and value heads of the gated delta rule, published by key head, are tiled: the first value head
+ * of all key heads, then the second. */
 #include "convert/gguf/gguf_order.h"
 
 #include "convert/gguf/gguf_model.h"
@@ -29,7 +29,7 @@ static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, con
 
     snprintf(name, sizeof name, "%s.%s", m->arch->name, key);
     v = sp_gguf_find(m->file, name);
-    if (!m->arch->by_layer || v == NULL || !v->is_array || v->type == SP_GGUF_STRING)
+    if (!m->family.gguf.sizes_per_layer || v == NULL || !v->is_array || v->type == SP_GGUF_STRING)
         return sp_gguf_get_u64(m->file, name, INT32_MAX, out, err);
     for (uint64_t i = 0; i < v->n; i++) { /* 0: another kind of layer */
         double n = sp_gguf_number_at(v, i);
@@ -38,7 +38,7 @@ static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, con
     return SP_OK;
 }
 
-/* ---- turned queries and keys ---- */
+/* ---- permuted queries and keys ---- */
 
 /* Rows of a head of q or k. */
 static enum sp_status read_head_dim(uint64_t *out, const struct sp_gguf_weight *w,
@@ -67,15 +67,15 @@ static bool is_first_factor(const struct sp_gguf_weight *w)
     return len >= end && strcmp(w->name + len - end, ".lora_a") == 0;
 }
 
-static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
-                                struct sp_err *err)
+static enum sp_status find_permutation(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
+                                       struct sp_err *err)
 {
     bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
     uint64_t rows = w->shape[0], head = m->heads.head_dim;
     enum sp_status st;
 
     if ((!is_q && !is_k) || is_first_factor(w)) return SP_OK;
-    if (m->arch->turn == SP_GGUF_TURNED_MATRICES && w->rank == 1) return SP_OK;
+    if (m->family.gguf.permuted == SP_GGUF_PERMUTED_MATRICES && w->rank == 1) return SP_OK;
     if (!m->is_adapter && (st = read_head_dim(&head, w, m, is_k, err))) return st;
     if (head == 0 || head % 2 || rows % head) {
         return sp_fail(err, SP_E_INPUT,
@@ -171,8 +171,8 @@ static enum sp_status find_tiles(struct sp_gguf_weight *w, const struct sp_gguf_
 enum sp_status sp_gguf_find_orders(struct sp_gguf_weight *weight, const struct sp_gguf_model *model,
                                    struct sp_err *err)
 {
-    enum sp_status st = model->arch->turn ? find_turn(weight, model, err) : SP_OK;
+    enum sp_status st = model->family.gguf.permuted ? find_permutation(weight, model, err) : SP_OK;
 
-    if (st || !model->arch->tiled_values) return st;
+    if (st || !model->family.gguf.v_heads_tiled) return st;
     return find_tiles(weight, model, err);
 }

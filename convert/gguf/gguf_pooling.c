@@ -23,7 +23,7 @@ static enum sp_status find_dense(struct sp_pooling_config *p, const struct sp_gg
         p->dense[p->n_dense++] =
             (struct sp_dense_config){.n_in = (unsigned)w->shape[1], .n_out = (unsigned)w->shape[0]};
     }
-    if (p->n_dense || strcmp(m->arch->name, "gemma-embedding") != 0) return SP_OK;
+    if (p->n_dense || !m->arch->embeds) return SP_OK;
     return sp_warn(warnings, err,
                    "%s: dense_2.weight and dense_3.weight are missing; the published model has "
                    "them, and its embeddings differ",

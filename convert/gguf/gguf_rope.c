@@ -148,9 +148,9 @@ static enum sp_status put_scaling_members(struct sp_gguf_writer *w, const char *
     st = sp_json_put(&w->text, w->err, "\"rope_type\": \"%s\"", type);
     for (size_t i = 0; i < n && !st; i++)
         st = put_rope_member(w, members[i].key, members[i].published);
-    if (!st && w->model->arch->latent) st = put_mscale(w);
+    if (!st && w->model->family.latent) st = put_mscale(w);
     if (!st && sp_gguf_has(w, "attention.temperature_scale")) st = put_ministral3(w);
-    if (!st && strcmp(w->model->arch->name, "gpt-oss") == 0)
+    if (!st && w->model->family.gguf.yarn_untruncated)
         st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
     return st;
 }
@@ -164,7 +164,7 @@ static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
 }
 
 /* Layers with a window rotate by a base of their own and without scaling. */
-static enum sp_status put_mellum(struct sp_gguf_writer *w, bool yarn)
+static enum sp_status put_by_type(struct sp_gguf_writer *w, bool yarn)
 {
     double theta = 1e4, windowed;
     char key[SP_GGUF_KEY_SIZE];
@@ -247,7 +247,7 @@ static enum sp_status put_gemma4(struct sp_gguf_writer *w)
 /* What llama.cpp takes for a file without rope.freq_base. */
 static const char *default_theta(const struct sp_gguf_writer *w)
 {
-    return strcmp(w->model->arch->name, "gemma3") == 0 ? "1000000.0" : "10000.0";
+    return w->model->arch->theta ? w->model->arch->theta : "10000.0";
 }
 
 static bool is(const char *type, size_t len, const char *name)
@@ -261,11 +261,11 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     char name[SP_GGUF_KEY_SIZE];
     const char *type = "none";
     size_t len = strlen(type);
-    bool mellum = strcmp(w->model->arch->name, "mellum") == 0;
+    bool by_type = w->model->family.rope_by_type;
     enum sp_status st;
 
-    if (strcmp(w->model->arch->name, "gemma4") == 0) return put_gemma4(w);
-    if (mellum)
+    if (w->model->family.read_full_heads) return put_gemma4(w);
+    if (by_type)
         st = SP_OK;
     else if (sp_gguf_has(w, "rope.freq_base"))
         st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
@@ -275,16 +275,16 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     sp_gguf_key(name, w, "rope.scaling.type");
     if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;
     if (len == 0) len = strlen(type = "none");
-    if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !mellum) return put_longrope(w);
-    if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !mellum) {
+    if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !by_type) return put_longrope(w);
+    if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type) {
         if (is(type, len, "none")) return put_llama3(w);
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s together with rope_freqs.weight is not supported", name);
     }
-    if (mellum && (is(type, len, "none") || is(type, len, "yarn")))
-        return put_mellum(w, is(type, len, "yarn"));
+    if (by_type && (is(type, len, "none") || is(type, len, "yarn")))
+        return put_by_type(w, is(type, len, "yarn"));
     if (is(type, len, "none")) return SP_OK;
-    if (is(type, len, "linear") && !mellum) return put_scaling(w, "linear");
+    if (is(type, len, "linear") && !by_type) return put_scaling(w, "linear");
     if (is(type, len, "yarn")) return put_scaling(w, "yarn");
     return sp_fail(w->err, SP_E_UNSUPPORTED, "%s \"%.*s\" is not supported", name,
                    (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);

@@ -1,5 +1,6 @@
 #include "convert/gguf/gguf_tied.h"
 
+#include "convert/gguf/gguf_names.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 
@@ -59,7 +60,7 @@ enum sp_status sp_gguf_tie_head(struct sp_gguf_model *m, char **warnings, struct
 {
     enum sp_status st;
     const struct sp_gguf_weight *head = sp_gguf_weight_find(m, "lm_head.weight");
-    const struct sp_gguf_weight *embedding = sp_gguf_weight_find(m, "model.embed_tokens.weight");
+    const struct sp_gguf_weight *embedding = sp_gguf_embedding(m);
     const struct sp_gguf_weight *coarse;
     const char *kept;
     double difference = 1;

@@ -20,17 +20,11 @@ bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key)
     return sp_gguf_find(w->model->file, name) != NULL;
 }
 
-bool sp_gguf_has_in_layers(const struct sp_gguf_writer *w, const char *name)
+uint64_t sp_gguf_rows_of(const struct sp_gguf_writer *w, const char *tensor)
 {
-    static const char begin[] = "model.layers.";
+    const struct sp_gguf_tensor *t = sp_gguf_find_tensor(w->model->file, tensor);
 
-    for (size_t i = 0; i < w->model->n; i++) {
-        const char *found = w->model->weights[i].name;
-        if (strncmp(found, begin, sizeof begin - 1) != 0) continue;
-        found = strchr(found + sizeof begin - 1, '.');
-        if (found && strcmp(found + 1, name) == 0) return true;
-    }
-    return false;
+    return t == NULL ? 0 : t->rank < 2 ? 1 : t->shape[t->rank - 2];
 }
 
 /* Element i of a list of sizes. */
@@ -69,9 +63,10 @@ enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_gguf_writer *w, c
     sp_gguf_key(name, w, key);
     if ((st = get_list(&v, w, name))) return st;
     if (v == NULL) return sp_gguf_get_u64(w->model->file, name, MAX_SIZE, out, w->err);
-    while (w->model->arch->by_layer && chosen + 1 < v->n && sp_gguf_integer_at(v, chosen) == 0)
+    while (w->model->family.gguf.sizes_per_layer && chosen + 1 < v->n &&
+           sp_gguf_integer_at(v, chosen) == 0)
         chosen++;
-    for (uint64_t i = 1; i < v->n && !w->model->arch->by_layer; i++) {
+    for (uint64_t i = 1; i < v->n && !w->model->family.gguf.sizes_per_layer; i++) {
         if (sp_gguf_integer_at(v, i) == sp_gguf_integer_at(v, 0)) continue;
         return sp_fail(w->err, SP_E_UNSUPPORTED, "%s differs between layers", name);
     }
@@ -142,15 +137,6 @@ enum sp_status sp_gguf_copy_size(struct sp_gguf_writer *w, const char *key, cons
     if (!sp_gguf_has(w, key)) return SP_OK;
     st = sp_gguf_get_size(&value, w, key);
     return st ? st : sp_gguf_put_integer(w, published, value);
-}
-
-enum sp_status sp_gguf_copy_sizes(struct sp_gguf_writer *w, const struct sp_gguf_pair *pairs)
-{
-    enum sp_status st = SP_OK;
-
-    for (; pairs->key && !st; pairs++)
-        st = sp_gguf_copy_size(w, pairs->key, pairs->published);
-    return st;
 }
 
 enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const char *key, const char *published)

@@ -15,15 +15,19 @@ struct sp_gguf_writer {
     struct sp_err *err;
 };
 
+/* Appends members by a rule of format/config/gguf_row.h. */
+typedef enum sp_status sp_gguf_put_fn(struct sp_gguf_writer *w, const struct sp_gguf_member *m);
+
 /* Keys below are without the architecture in front; sp_gguf_key has it. */
 void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key);
 bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key);
-/* Whether some layer has the tensor layers.N.`name`. */
-bool sp_gguf_has_in_layers(const struct sp_gguf_writer *w, const char *name);
 
-/* A size that is one number, or a list of one number for each layer: all equal, or in architectures
- * by_layer the first that is not 0. The first leaves *out unchanged if the key is absent, and the
- * second fails. */
+/* Rows of each matrix of a tensor of the file; a vector is one row; 0: there is no such tensor. */
+uint64_t sp_gguf_rows_of(const struct sp_gguf_writer *w, const char *tensor);
+
+/* A size that is one number, or a list of one number for each layer: all equal, or in families with
+ * sizes_per_layer the first that is not 0. The first leaves *out unchanged if the key is absent,
+ * and the second fails. */
 SP_MUST_CHECK enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_gguf_writer *w,
                                               const char *key);
 SP_MUST_CHECK enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w,
@@ -55,16 +59,6 @@ SP_MUST_CHECK enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const 
                                                 const char *published);
 SP_MUST_CHECK enum sp_status sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key,
                                              const char *published);
-
-/* A key and its published name. */
-struct sp_gguf_pair {
-    const char *key; /* NULL ends a list */
-    const char *published;
-};
-
-/* sp_gguf_copy_size for each pair of a list. */
-SP_MUST_CHECK enum sp_status sp_gguf_copy_sizes(struct sp_gguf_writer *w,
-                                                const struct sp_gguf_pair *pairs);
 
 /* Appends rope_theta and rope_scaling (gguf_rope.c). */
 SP_MUST_CHECK enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w);

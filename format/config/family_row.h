@@ -9,6 +9,7 @@
 #define SP_FORMAT_CONFIG_FAMILY_ROW_H
 
 #include "format/config/config.h"
+#include "format/config/gguf_row.h"
 
 struct sp_alias; /* format/family/tensor_alias.h */
 struct sp_config_text;
@@ -232,6 +233,9 @@ struct sp_family {
     bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */
     bool prediction_layer;  /* it stores that draft as one more layer (GLM-4.5) */
     bool unread_layers;     /* layers behind the last one are a prediction head that is ignored */
+
+    /* ---- GGUF files ---- */
+    struct sp_gguf_family gguf; /* zero: they are not read */
 };
 
 #endif

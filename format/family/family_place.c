@@ -18,31 +18,6 @@ static bool exists(const struct sp_tensor_match *m, const char *name)
     return sp_tensor_match_has(m, "", first);
 }
 
-static bool matches(const struct sp_alias *alias, const char *canonical)
-{
-    size_t n = strlen(alias->canonical);
-
-    if (alias->canonical[n - 1] != '*') return strcmp(alias->canonical, canonical) == 0;
-    return strncmp(alias->canonical, canonical, n - 1) == 0;
-}
-
-/* `prefix` and the source of the alias, whose '*' becomes what the alias's canonical '*' matches.
- */
-static void name_source(char out[SP_SOURCE_NAME], const char *prefix, const struct sp_alias *alias,
-                        const char *canonical)
-{
-    size_t n = strlen(alias->canonical), k = alias->source ? strlen(alias->source) : 0;
-
-    if (alias->source == NULL) {
-        snprintf(out, SP_SOURCE_NAME, "%s%s", prefix, canonical);
-    } else if (alias->source[k - 1] != '*') {
-        snprintf(out, SP_SOURCE_NAME, "%s%s", prefix, alias->source);
-    } else {
-        snprintf(out, SP_SOURCE_NAME, "%s%.*s%s", prefix, (int)(k - 1), alias->source,
-                 canonical + n - 1);
-    }
-}
-
 /* The alias of a canonical name, and in `name` its source; NULL when there is no alias, and then
  * `name` is the canonical name with the prefix. */
 static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct sp_tensor_match *m,
@@ -52,14 +27,14 @@ static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct
 
     for (size_t i = 0; i < m->n_aliases; i++) {
         for (const struct sp_alias *a = m->aliases[i]; a->canonical; a++) {
-            if (!matches(a, canonical)) continue;
-            name_source(name, prefix, a, canonical);
+            if (!sp_alias_matches(a, canonical)) continue;
+            sp_alias_source_name(name, SP_SOURCE_NAME, prefix, a, canonical);
             if (exists(m, name)) return a;
             if (first == NULL) first = a;
         }
     }
     if (first)
-        name_source(name, prefix, first, canonical);
+        sp_alias_source_name(name, SP_SOURCE_NAME, prefix, first, canonical);
     else
         snprintf(name, SP_SOURCE_NAME, "%s%s", prefix, canonical);
     return first;
@@ -156,8 +131,8 @@ static enum sp_status place_dense(struct sp_tensor_match *m, struct sp_tensor_sp
 
     for (const struct sp_alias *a = classifier_layers;
          m->config->pooling.classifies && a->canonical; a++) {
-        if (!matches(a, spec->name)) continue;
-        name_source(name, "", a, spec->name);
+        if (!sp_alias_matches(a, spec->name)) continue;
+        sp_alias_source_name(name, SP_SOURCE_NAME, "", a, spec->name);
         if (exists(m, name)) return place_unchanged(m, spec, name);
     }
     snprintf(name, sizeof name, "%.*s.linear%s", n, spec->name, spec->name + n);

@@ -1,6 +1,50 @@
 #include "format/family/tensor_alias.h"
 
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+bool sp_alias_matches(const struct sp_alias *alias, const char *canonical)
+{
+    size_t n = strlen(alias->canonical);
+
+    if (alias->canonical[n - 1] != '*') return strcmp(alias->canonical, canonical) == 0;
+    return strncmp(alias->canonical, canonical, n - 1) == 0;
+}
+
+void sp_alias_source_name(char *out, size_t size, const char *prefix, const struct sp_alias *alias,
+                          const char *canonical)
+{
+    size_t n = strlen(alias->canonical), k = alias->source ? strlen(alias->source) : 0;
+
+    if (alias->source == NULL)
+        snprintf(out, size, "%s%s", prefix, canonical);
+    else if (alias->source[k - 1] != '*')
+        snprintf(out, size, "%s%s", prefix, alias->source);
+    else
+        snprintf(out, size, "%s%.*s%s", prefix, (int)(k - 1), alias->source, canonical + n - 1);
+}
+
+bool sp_alias_stored_name(char *out, size_t size, const char *prefix,
+                          const struct sp_family *family, const char *canonical,
+                          sp_layout_fn *layout)
+{
+    const struct sp_alias *first = NULL;
+
+    for (size_t i = 0; i < SP_MAX_ALIASES && family->aliases[i]; i++) {
+        for (const struct sp_alias *a = family->aliases[i]; a->canonical; a++) {
+            if (!sp_alias_matches(a, canonical) || (a->source && strchr(a->source, '%'))) continue;
+            if (first == NULL) first = a;
+            if (a->layout != layout && (layout || a->source)) continue;
+            sp_alias_source_name(out, size, prefix, a, canonical);
+            return true;
+        }
+    }
+    if (first && layout == NULL)
+        sp_alias_source_name(out, size, prefix, first, canonical);
+    else
+        snprintf(out, size, "%s%s", prefix, canonical);
+    return layout == NULL;
+}
 
 const struct sp_alias sp_aliases_gate_up[] = {
     {"mlp.gate_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 0},

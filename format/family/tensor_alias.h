@@ -7,6 +7,7 @@
 #ifndef SP_FORMAT_FAMILY_TENSOR_ALIAS_H
 #define SP_FORMAT_FAMILY_TENSOR_ALIAS_H
 
+#include "format/config/family_row.h"
 #include "format/family/tensor_layout.h"
 
 /* Where a checkpoint stores one canonical tensor. If several aliases name the same tensor, the
@@ -18,6 +19,20 @@ struct sp_alias {
     sp_layout_fn *layout;  /* NULL: the source holds the canonical tensor unchanged */
     unsigned part;         /* which part of the source the layout takes */
 };
+
+/* True if the alias is of this canonical tensor. */
+bool sp_alias_matches(const struct sp_alias *alias, const char *canonical);
+
+/* out[size] = `prefix` and the source of an alias that matches. */
+void sp_alias_source_name(char *out, size_t size, const char *prefix, const struct sp_alias *alias,
+                          const char *canonical);
+
+/* The same for the first alias of a family with this layout; false if there is none. NULL stands
+ * for a source that holds the tensor alone or, if the family has no such alias, for its first one
+ * or the canonical name. */
+bool sp_alias_stored_name(char *out, size_t size, const char *prefix,
+                          const struct sp_family *family, const char *canonical,
+                          sp_layout_fn *layout);
 
 /* ---- sets of aliases that several lineages share ---- */
 

@@ -378,8 +378,9 @@ TEST(refused_delta)
  * stored order: heads 0, 2, 1, 3 of two key heads. */
 TEST(adapter_of_delta)
 {
-    static const struct sp_gguf_heads heads = {
-        .head_dim = 8, .keys = 2, .values = 4, .key_dim = 1, .value_dim = 2};
+    static const struct sp_config model_of = {
+        .family = "qwen3_5_text",
+        .delta = {.n_key_heads = 2, .n_value_heads = 4, .key_dim = 1, .value_dim = 2}};
     static const struct {
         const char *tensor, *name;
         uint64_t cols, rows;
@@ -414,7 +415,7 @@ TEST(adapter_of_delta)
         for (size_t k = 0; k < n; k++)
             sp_put32(file + m.size + 4 * k, sp_bits_of_float((float)k));
         assert_int_equal(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
-                                              &heads, &err),
+                                              &model_of, &err),
                          SP_OK);
         snprintf(name, sizeof name, "model.layers.0.linear_attn.%s", cases[i].name);
         assert_non_null(sp_gguf_weight_find(&model, name));

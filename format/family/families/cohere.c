@@ -94,6 +94,30 @@ static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text 
     return SP_OK;
 }
 
+static const struct sp_gguf_member gguf_members[] = {
+    {SP_PUT_FLOAT, "logit_scale", "logit_scale", NULL},
+    {SP_PUT_HAS, "use_qk_norm", "attn_q_norm.weight", NULL},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {0},
+};
+
+/* Layers at the start have no experts, but a width of their own. */
+static const struct sp_gguf_member moe_members[] = {
+    {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_SIZE, "num_shared_experts", "expert_shared_count", NULL},
+    {SP_PUT_SIZE, "first_k_dense_replace", "leading_dense_block_count", NULL},
+    {SP_PUT_NORM_TOPK, NULL, NULL, "false"},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_FLOAT, "logit_scale", "logit_scale", NULL},
+    {SP_PUT_FLOAT, "rms_norm_eps", "attention.layer_norm_rms_epsilon", NULL},
+    {SP_PUT_ROWS, "prefix_dense_intermediate_size", "blk.0.ffn_up.weight", NULL},
+    {SP_PUT_SELECTION, NULL, NULL, NULL},
+    {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
+    {0},
+};
+
 const struct sp_family sp_families_cohere[] = {
     {
         .name = "cohere",
@@ -116,6 +140,7 @@ const struct sp_family sp_families_cohere[] = {
         .logit_scale = 0.0625,
         .reads = {.logit_scale = true},
         .aliases = {sp_aliases_interleaved_heads},
+        .gguf = {.archs = {{.name = "command-r"}}, .members = gguf_members},
     },
     {
         .name = "cohere2",
@@ -140,6 +165,7 @@ const struct sp_family sp_families_cohere[] = {
         .logit_scale = 0.0625,
         .reads = {.layer_types = true, .logit_scale = true},
         .aliases = {sp_aliases_interleaved_heads},
+        .gguf = {.archs = {{.name = "cohere2"}}, .members = gguf_members},
     },
     {
         .name = "cohere2_moe",
@@ -174,6 +200,7 @@ const struct sp_family sp_families_cohere[] = {
         .read_own = read_moe,
         .aliases = {sp_aliases_interleaved_heads, sp_aliases_experts, sp_aliases_shared_experts},
         .unread_layers = true,
+        .gguf = {.archs = {{.name = "cohere2moe"}}, .members = moe_members},
     },
     {.name = NULL},
 };

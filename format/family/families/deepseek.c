@@ -12,6 +12,12 @@ static const struct sp_latent_family latent_v3 = {
     .defaults = {
         .kv_rank = 512, .q_rank = 1536, .nope_dim = 128, .value_dim = 128, .rows_paired = true}};
 
+static const struct sp_gguf_member gguf_members[] = {
+    {SP_PUT_LATENT, NULL, NULL, NULL},
+    {SP_PUT_ROUTED, NULL, NULL, NULL},
+    {0},
+};
+
 const struct sp_family sp_families_deepseek[] = {
     {
         .name = "deepseek_v2",
@@ -34,6 +40,7 @@ const struct sp_family sp_families_deepseek[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .gguf = {.archs = {{.name = "deepseek2"}}, .members = gguf_members},
     },
     {
         .name = "deepseek_v3",
@@ -67,6 +74,7 @@ const struct sp_family sp_families_deepseek[] = {
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
         .prediction_head = true,
         .prediction_layer = true,
+        .gguf = {.archs = {{.name = "deepseek2", .with = "exp_probs_b"}}, .members = gguf_members},
     },
     {
         .name = "youtu",
@@ -83,6 +91,8 @@ const struct sp_family sp_families_deepseek[] = {
         .mlp_bias = SP_BIAS_NEVER,
         .tied = true,
         .aliases = {sp_aliases_latent},
+        .gguf = {.archs = {{.name = "deepseek2", .without = "expert_count"}},
+                 .members = gguf_members},
     },
     {.name = NULL},
 };

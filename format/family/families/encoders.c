@@ -221,9 +221,27 @@ static const struct sp_alias modernbert_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member bert_members[] = {
+    {SP_PUT_BERT, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member modernbert_members[] = {
+    {SP_PUT_MODERNBERT, NULL, NULL, NULL},
+    {0},
+};
+
+/* A reranker's head, as XLM-RoBERTa and ModernBERT have it. */
+static const struct sp_gguf_name classifier_names[] = {
+    {"cls", "classifier.dense", SP_GGUF_AS_IS},
+    {"cls.norm", "head.norm", SP_GGUF_AS_IS},
+    {"cls.output", "classifier.out_proj", SP_GGUF_ROWS},
+    {0},
+};
+
 /* RoBERTa differs from BERT in its vocabulary and in where its table of positions begins, and
  * XLM-RoBERTa from RoBERTa in its vocabulary alone. */
-#define BERT(family, class, vocabulary, read)                                                      \
+#define BERT(family, class, vocabulary, read, arch)                                                \
     {                                                                                              \
         .name = (family), .architecture = (class),                                                 \
         .sizes = {.n_vocab = (vocabulary),                                                         \
@@ -237,12 +255,13 @@ static const struct sp_alias modernbert_aliases[] = {
         .o_bias = SP_BIAS_ALWAYS, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",                \
         .plain_mlp = true, .tied = true, .read_own = (read), .aliases = {bert_aliases},            \
         .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",                             \
+        .gguf = {.archs = {{.name = (arch)}}, .members = bert_members, .names = classifier_names}, \
     }
 
 const struct sp_family sp_families_encoders[] = {
-    BERT("bert", "BertModel", 30522, read_bert),
-    BERT("roberta", "RobertaModel", 50265, read_roberta),
-    BERT("xlm-roberta", "XLMRobertaModel", 250002, read_roberta),
+    BERT("bert", "BertModel", 30522, read_bert, "bert"),
+    BERT("roberta", "RobertaModel", 50265, read_roberta, NULL),
+    BERT("xlm-roberta", "XLMRobertaModel", 250002, read_roberta, NULL),
     {
         .name = "nomic_bert",
         .architecture = "NomicBertModel",
@@ -267,6 +286,7 @@ const struct sp_family sp_families_encoders[] = {
         .old_layers = "encoder.layers.",
         .prefix = "",
         .unread = "pooler.",
+        .gguf = {.archs = {{.name = "nomic-bert"}}, .members = bert_members},
     },
     {
         .name = "modernbert",
@@ -291,6 +311,9 @@ const struct sp_family sp_families_encoders[] = {
         .read_own = read_modernbert,
         .aliases = {modernbert_aliases},
         .prefix = "",
+        .gguf = {.archs = {{.name = "modern-bert"}},
+                 .members = modernbert_members,
+                 .names = classifier_names},
     },
     {
         .name = "eurobert",
@@ -304,6 +327,7 @@ const struct sp_family sp_families_encoders[] = {
         .norm_eps = 1e-5,
         .read_own = read_eurobert,
         .prefix = "",
+        .gguf = {.archs = {{.name = "eurobert"}}},
     },
     {.name = NULL},
 };

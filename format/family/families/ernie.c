@@ -25,6 +25,24 @@ static const struct sp_alias moe_aliases[] = {
     {0},
 };
 
+/* The last layer with experts is not in the metadata. */
+static const struct sp_gguf_member moe_members[] = {
+    {SP_PUT_SIZE, "moe_num_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "moe_k", "expert_used_count", NULL},
+    {SP_PUT_SIZE, "moe_intermediate_size", "expert_feed_forward_length", NULL},
+    {SP_PUT_SIZE, "moe_num_shared_experts", "expert_shared_count", NULL},
+    {SP_PUT_SIZE, "moe_layer_start_index", "leading_dense_block_count", NULL},
+    {SP_PUT_SIZE, "moe_layer_interval", "interleave_moe_layer_step", NULL},
+    {SP_PUT_LAST_MOE, NULL, NULL, NULL},
+    {0},
+};
+
+/* Stored with one row, as checkpoints have it. */
+static const struct sp_gguf_name moe_names[] = {
+    {"exp_probs_b", "mlp.moe_statics.e_score_correction_bias", SP_GGUF_BARE},
+    {0},
+};
+
 const struct sp_family sp_families_ernie[] = {
     {
         .name = "ernie4_5",
@@ -42,6 +60,7 @@ const struct sp_family sp_families_ernie[] = {
         .bias_key = "use_bias",
         .tied = true,
         .aliases = {sp_aliases_interleaved_heads},
+        .gguf = {.archs = {{.name = "ernie4_5"}}, .bias_key = "use_bias"},
     },
     {
         .name = "ernie4_5_moe",
@@ -76,6 +95,10 @@ const struct sp_family sp_families_ernie[] = {
         .aliases = {moe_aliases, sp_aliases_interleaved_heads, sp_aliases_experts,
                     sp_aliases_shared_experts},
         .unread = "mtp_",
+        .gguf = {.archs = {{.name = "ernie4_5-moe"}},
+                 .members = moe_members,
+                 .names = moe_names,
+                 .bias_key = "use_bias"},
     },
     {.name = NULL},
 };

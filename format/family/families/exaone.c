@@ -6,6 +6,26 @@ static const struct sp_alias exaone_moe_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member exaone4_members[] = {
+    {SP_PUT_WINDOW, NULL, NULL, "null"},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member exaone_moe_members[] = {
+    {SP_PUT_NORM_TOPK, NULL, NULL, "true"},
+    {SP_PUT_WINDOW, NULL, NULL, "null"},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {SP_PUT_SIZE, "num_shared_experts", "expert_shared_count", NULL},
+    {SP_PUT_SIZE, "n_group", "expert_group_count", NULL},
+    {SP_PUT_SIZE, "topk_group", "expert_group_used_count", NULL},
+    {SP_PUT_FLOAT, "routed_scaling_factor", "expert_weights_scale", NULL},
+    {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
+    {SP_PUT_NOTHING, NULL, "leading_dense_block_count", NULL},
+    {0},
+};
+
 const struct sp_family sp_families_exaone[] = {
     {
         .name = "exaone4",
@@ -28,6 +48,7 @@ const struct sp_family sp_families_exaone[] = {
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
+        .gguf = {.archs = {{.name = "exaone4"}}, .members = exaone4_members},
     },
     {
         .name = "exaone_moe",
@@ -67,6 +88,7 @@ const struct sp_family sp_families_exaone[] = {
             {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true},
         .aliases = {exaone_moe_aliases, sp_aliases_experts, sp_aliases_shared_experts},
         .unread = "mtp.",
+        .gguf = {.archs = {{.name = "exaone-moe"}}, .members = exaone_moe_members},
     },
     {.name = NULL},
 };

@@ -6,6 +6,9 @@
 #include "format/config/family_row.h"
 #include "format/family/tensor_alias.h"
 
+/* GGUF members of Llama and the families that share its value of general.architecture. */
+extern const struct sp_gguf_member sp_gguf_members_llama[];
+
 extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_families_encoders[],
     sp_families_ernie[], sp_families_exaone[], sp_families_falcon[], sp_families_gemma[],
     sp_families_gemma4[], sp_families_glm[], sp_families_gpt_oss[], sp_families_granite[],

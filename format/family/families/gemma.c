@@ -28,6 +28,25 @@ static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_co
     return SP_OK;
 }
 
+static const struct sp_gguf_member gemma2_members[] = {
+    {SP_PUT_SCALAR, "query_pre_attn_scalar", NULL, "46"},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_FLOAT, "attn_logit_softcapping", "attn_logit_softcapping", NULL},
+    {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
+    {0},
+};
+
+static const struct sp_gguf_member gemma3_members[] = {
+    {SP_PUT_SCALAR, "query_pre_attn_scalar", NULL, "62"},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_FLOAT, "attn_logit_softcapping", "attn_logit_softcapping", NULL},
+    {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_FLOAT, "rope_local_base_freq", "rope.freq_base_swa", "10000.0"},
+    {SP_PUT_EMBEDS, NULL, NULL, NULL},
+    {0},
+};
+
 const struct sp_family sp_families_gemma[] = {
     {
         .name = "gemma",
@@ -46,6 +65,7 @@ const struct sp_family sp_families_gemma[] = {
         .gelu_is_tanh = true,
         .tied = true,
         .scaled_embedding = true,
+        .gguf = {.archs = {{.name = "gemma"}}},
     },
     {
         .name = "gemma2",
@@ -72,6 +92,7 @@ const struct sp_family sp_families_gemma[] = {
         .scaled_embedding = true,
         .reads =
             {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true},
+        .gguf = {.archs = {{.name = "gemma2"}}, .members = gemma2_members},
     },
     {
         .name = "gemma3_text",
@@ -103,6 +124,9 @@ const struct sp_family sp_families_gemma[] = {
         .reads =
             {.layer_types = true, .logit_cap = true, .query_scalar = true, .bidirectional = true},
         .read_own = read_bidirectional,
+        .gguf = {.archs = {{.name = "gemma3", .theta = "1000000.0"},
+                           {.name = "gemma-embedding", .class = "Gemma3TextModel", .embeds = true}},
+                 .members = gemma3_members},
     },
     {.name = NULL},
 };

@@ -12,6 +12,28 @@ static const struct sp_alias glm4_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member glm4_members[] = {
+    {SP_PUT_ROTARY, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member glm4_moe_members[] = {
+    {SP_PUT_SIGMOID, NULL, NULL, NULL},
+    {SP_PUT_SIZE, "n_routed_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_SIZE, "moe_intermediate_size", "expert_feed_forward_length", NULL},
+    {SP_PUT_SIZE, "n_shared_experts", "expert_shared_count", NULL},
+    {SP_PUT_SIZE, "n_group", "expert_group_count", NULL},
+    {SP_PUT_SIZE, "topk_group", "expert_group_used_count", NULL},
+    {SP_PUT_SIZE, "first_k_dense_replace", "leading_dense_block_count", "0"},
+    {SP_PUT_SIZE, "num_nextn_predict_layers", "nextn_predict_layers", NULL},
+    {SP_PUT_NORM_TOPK, NULL, NULL, "true"},
+    {SP_PUT_FLOAT, "routed_scaling_factor", "expert_weights_scale", NULL},
+    {SP_PUT_HAS, "use_qk_norm", "attn_q_norm.weight", NULL},
+    {SP_PUT_ROTARY, NULL, NULL, NULL},
+    {0},
+};
+
 const struct sp_family sp_families_glm[] = {
     {
         .name = "glm",
@@ -49,6 +71,9 @@ const struct sp_family sp_families_glm[] = {
         .mlp_bias = SP_BIAS_NEVER,
         .attention_bias = true,
         .aliases = {glm4_aliases, sp_aliases_gate_up, sp_aliases_interleaved_heads},
+        .gguf = {.archs = {{.name = "glm4"}},
+                 .members = glm4_members,
+                 .bias_key = "attention_bias"},
     },
     {
         .name = "glm4_moe",
@@ -85,6 +110,9 @@ const struct sp_family sp_families_glm[] = {
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
         .prediction_head = true,
         .prediction_layer = true,
+        .gguf = {.archs = {{.name = "glm4moe"}},
+                 .members = glm4_moe_members,
+                 .bias_key = "attention_bias"},
     },
     {
         .name = "glm4_moe_lite",

@@ -70,6 +70,10 @@ const struct sp_family sp_families_gpt_oss[] = {
         .read_own = read_swiglu,
         .own_keys = own_keys,
         .aliases = {expert_aliases},
+        .gguf = {.archs = {{.name = "gpt-oss"}},
+                 .members = sp_gguf_members_llama,
+                 .yarn_untruncated = true,
+                 .end_separates = true},
     },
     {.name = NULL},
 };

@@ -58,11 +58,58 @@ static const struct sp_alias shared_mlp_aliases[] = {
     {0},
 };
 
+/* The beginning of the members of all Granites. */
+#define GGUF_MULTIPLIERS                                                                           \
+    {SP_PUT_FLOAT, "attention_multiplier", "attention.scale", NULL},                               \
+        {SP_PUT_FLOAT, "embedding_multiplier", "embedding_scale", NULL},                           \
+        {SP_PUT_FLOAT, "residual_multiplier", "residual_scale", NULL},                             \
+        {SP_PUT_FLOAT, "logits_scaling", "logit_scale", NULL},                                     \
+    {                                                                                              \
+        SP_PUT_SIZE, "shared_intermediate_size", "expert_shared_feed_forward_length", NULL         \
+    }
+
+static const struct sp_gguf_member granite_members[] = {
+    GGUF_MULTIPLIERS,
+    {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {0},
+};
+
+static const struct sp_gguf_member swa_members[] = {
+    GGUF_MULTIPLIERS,
+    {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_THETAS, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member hybrid_members[] = {
+    {SP_PUT_ROTATES, NULL, NULL, NULL},
+    {SP_PUT_BY_HEADS, "attention", NULL, "mamba"},
+    {SP_PUT_MAMBA, "mamba_expand", NULL, NULL},
+    GGUF_MULTIPLIERS,
+    {SP_PUT_SIZE, "num_local_experts", "expert_count", "0"},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {0},
+};
+
+/* Gate and up of the shared MLP are one matrix. */
+static const struct sp_gguf_name swa_names[] = {
+    {"ffn_up_shexp", "shared_mlp.input_linear", SP_GGUF_AS_IS},
+    {0},
+};
+
 const struct sp_family sp_families_granite[] = {
     {
         .name = "granite",
         .architecture = "GraniteForCausalLM",
         .reads = {.multipliers = true},
+        .gguf = {.archs = {{.name = "granite"}},
+                 .members = granite_members,
+                 .permuted = SP_GGUF_PERMUTED,
+                 .sizes_per_layer = true},
     },
     {
         .name = "granite_swa",
@@ -81,6 +128,10 @@ const struct sp_family sp_families_granite[] = {
         .sinks = true,
         .tied = true,
         .reads = {.layer_types = true, .multipliers = true, .layer_thetas = true},
+        .gguf = {.archs = {{.name = "granite_swa"}},
+                 .members = swa_members,
+                 .names = swa_names,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "granitemoe",
@@ -91,6 +142,10 @@ const struct sp_family sp_families_granite[] = {
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.multipliers = true, .experts = true},
         .aliases = {expert_aliases, swa_expert_aliases},
+        .gguf = {.archs = {{.name = "granitemoe"}},
+                 .members = granite_members,
+                 .permuted = SP_GGUF_PERMUTED,
+                 .sizes_per_layer = true},
     },
     {
         .name = "granitemoeshared",
@@ -102,6 +157,10 @@ const struct sp_family sp_families_granite[] = {
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.multipliers = true, .experts = true},
         .aliases = {expert_aliases, swa_expert_aliases, shared_mlp_aliases},
+        .gguf = {.archs = {{.name = "granitemoe", .with = "expert_shared_feed_forward_length"}},
+                 .members = granite_members,
+                 .permuted = SP_GGUF_PERMUTED,
+                 .sizes_per_layer = true},
     },
     {
         .name = "granitemoe_swa",
@@ -117,6 +176,10 @@ const struct sp_family sp_families_granite[] = {
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.layer_types = true, .multipliers = true, .experts = true, .layer_thetas = true},
         .aliases = {swa_expert_aliases, shared_mlp_aliases},
+        .gguf = {.archs = {{.name = "granite_swa", .with = "expert_count"}},
+                 .members = swa_members,
+                 .names = swa_names,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "granitemoehybrid",
@@ -139,6 +202,10 @@ const struct sp_family sp_families_granite[] = {
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.layer_types = true, .multipliers = true, .experts = true},
         .aliases = {expert_aliases, swa_expert_aliases, shared_mlp_aliases, sp_aliases_mamba},
+        .gguf = {.archs = {{.name = "granitehybrid"}},
+                 .members = hybrid_members,
+                 .permuted = SP_GGUF_PERMUTED,
+                 .sizes_per_layer = true},
     },
     {
         .name = "bamba",

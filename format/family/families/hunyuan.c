@@ -9,6 +9,13 @@ static const struct sp_alias hunyuan_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member moe_members[] = {
+    {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "moe_topk", "expert_used_count", NULL},
+    {SP_PUT_SIZE, "num_shared_expert", "expert_shared_count", NULL},
+    {0},
+};
+
 const struct sp_family sp_families_hunyuan[] = {
     {
         .name = "hunyuan_v1_dense",
@@ -24,6 +31,7 @@ const struct sp_family sp_families_hunyuan[] = {
         .rope_alpha = true,
         .mlp_bias = SP_BIAS_NEVER,
         .aliases = {hunyuan_aliases},
+        .gguf = {.archs = {{.name = "hunyuan-dense"}}},
     },
     {
         .name = "hunyuan_v1_moe",
@@ -46,6 +54,7 @@ const struct sp_family sp_families_hunyuan[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .aliases = {hunyuan_aliases, sp_aliases_experts},
+        .gguf = {.archs = {{.name = "hunyuan-moe"}}, .members = moe_members},
     },
     {.name = NULL},
 };

@@ -42,6 +42,33 @@ static const struct sp_alias lfm3_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member lfm2_members[] = {
+    {SP_PUT_NO_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_SIZE, "conv_L_cache", "shortconv.l_cache", NULL},
+    {SP_PUT_BY_HEADS, "full_attention", NULL, "conv"},
+    {SP_PUT_HAS, "conv_bias", "shortconv.conv.bias", NULL},
+    {SP_PUT_WORD, "block_auto_adjust_ff_dim", NULL, "false"},
+    {0},
+};
+
+static const struct sp_gguf_member lfm2_moe_members[] = {
+    {SP_PUT_NO_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_SIZE, "conv_L_cache", "shortconv.l_cache", NULL},
+    {SP_PUT_SIZE, "num_dense_layers", "leading_dense_block_count", NULL},
+    {SP_PUT_BY_HEADS, "full_attention", NULL, "conv"},
+    {SP_PUT_HAS, "conv_bias", "shortconv.conv.bias", NULL},
+    {SP_PUT_WORD, "block_auto_adjust_ff_dim", NULL, "false"},
+    {SP_PUT_HAS, "use_expert_bias", "exp_probs_b", NULL},
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {SP_PUT_NOTHING, NULL, "expert_gating_func", NULL},
+    {0},
+};
+
+static const struct sp_gguf_name lfm2_names[] = {
+    {"token_embd_norm", "norm", SP_GGUF_AS_IS},
+    {0},
+};
+
 const struct sp_family sp_families_lfm[] = {
     {
         .name = "lfm2",
@@ -69,6 +96,10 @@ const struct sp_family sp_families_lfm[] = {
         .tied_key = "tie_embedding",
         .reads = {.layer_types = true},
         .aliases = {lfm2_aliases},
+        .gguf = {.archs = {{.name = "lfm2"}},
+                 .members = lfm2_members,
+                 .names = lfm2_names,
+                 .sizes_per_layer = true},
     },
     {
         .name = "lfm2_moe",
@@ -101,6 +132,10 @@ const struct sp_family sp_families_lfm[] = {
         .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-6},
         .reads = {.layer_types = true, .experts = true, .routed_scale = true},
         .aliases = {lfm2_aliases},
+        .gguf = {.archs = {{.name = "lfm2moe"}},
+                 .members = lfm2_moe_members,
+                 .names = lfm2_names,
+                 .sizes_per_layer = true},
     },
     {
         .name = "lfm3",

@@ -1,11 +1,23 @@
 /* Llama, and models that have its block under other names. */
 #include "format/family/families/families.h"
 
+/* Experts as Mixtral has them, and a window. */
+const struct sp_gguf_member sp_gguf_members_llama[] = {
+    {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {0},
+};
+
 const struct sp_family sp_families_llama[] = {
     {
         .name = "llama",
         .architecture = "LlamaForCausalLM",
         .old_architecture = "LLaMAForCausalLM",
+        .gguf = {.archs = {{.name = "llama"},
+                           {.name = "mistral3", .without = "attention.temperature_scale"}},
+                 .members = sp_gguf_members_llama,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "internlm3",

@@ -20,6 +20,11 @@ static const struct sp_mamba_family mamba_alone = {
                  .max_step = INFINITY},
 };
 
+static const struct sp_gguf_member gguf_members[] = {
+    {SP_PUT_MAMBA, "expand", NULL, NULL},
+    {0},
+};
+
 const struct sp_family sp_families_mamba2[] = {
     {
         .name = "mamba2",
@@ -39,6 +44,7 @@ const struct sp_family sp_families_mamba2[] = {
         .mlp_bias = SP_BIAS_NEVER,
         .aliases = {sp_aliases_mixer},
         .prefix = "backbone.",
+        .gguf = {.archs = {{.name = "mamba2"}}, .members = gguf_members},
     },
     {.name = NULL},
 };

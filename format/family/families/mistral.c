@@ -23,6 +23,13 @@ static const struct sp_alias mixtral_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member ministral3_members[] = {
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_NOTHING, NULL, "attention.temperature_scale", NULL},
+    {SP_PUT_NOTHING, NULL, "rope.scaling.yarn_log_multiplier", NULL},
+    {0},
+};
+
 const struct sp_family sp_families_mistral[] = {
     {
         .name = "mistral",
@@ -41,6 +48,11 @@ const struct sp_family sp_families_mistral[] = {
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
+        .gguf = {.archs = {{.name = "llama",
+                            .with = "attention.sliding_window",
+                            .without = "expert_count"}},
+                 .members = sp_gguf_members_llama,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "ministral",
@@ -81,6 +93,9 @@ const struct sp_family sp_families_mistral[] = {
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.query_growth = true},
+        .gguf = {.archs = {{.name = "mistral3"}},
+                 .members = ministral3_members,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "mixtral",
@@ -104,6 +119,9 @@ const struct sp_family sp_families_mistral[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .aliases = {mixtral_aliases, sp_aliases_experts},
+        .gguf = {.archs = {{.name = "llama", .with = "expert_count"}},
+                 .members = sp_gguf_members_llama,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {.name = NULL},
 };

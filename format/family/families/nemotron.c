@@ -23,6 +23,27 @@ static const struct sp_mamba_family mamba_sublayers = {
     .one_limit = true,
 };
 
+static const struct sp_gguf_member nemotron_members[] = {
+    {SP_PUT_ROTARY, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member nemotron_h_members[] = {
+    {SP_PUT_MAMBA, NULL, NULL, NULL},
+    {SP_PUT_SUBLAYERS, NULL, NULL, NULL},
+    {SP_PUT_NORM_TOPK, NULL, NULL, "true"},
+    {SP_PUT_SIZE, "n_routed_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_SIZE, "moe_intermediate_size", "expert_feed_forward_length", NULL},
+    {SP_PUT_SIZE, "moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", NULL},
+    {SP_PUT_SIZE, "n_shared_experts", "expert_shared_count", NULL},
+    {SP_PUT_SIZE, "n_group", "expert_group_count", NULL},
+    {SP_PUT_SIZE, "topk_group", "expert_group_used_count", NULL},
+    {SP_PUT_FLOAT, "routed_scaling_factor", "expert_weights_scale", NULL},
+    {SP_PUT_NOTHING, NULL, "leading_dense_block_count", NULL},
+    {0},
+};
+
 const struct sp_family sp_families_nemotron[] = {
     {
         .name = "nemotron",
@@ -41,6 +62,7 @@ const struct sp_family sp_families_nemotron[] = {
         .partial_rotary = 0.5,
         .activation = "relu2",
         .plain_mlp = true,
+        .gguf = {.archs = {{.name = "nemotron"}}, .members = nemotron_members},
     },
     {
         .name = "nemotron_h",
@@ -79,6 +101,10 @@ const struct sp_family sp_families_nemotron[] = {
         .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
         .aliases = {sp_aliases_mixer},
         .prefix = "backbone.",
+        .gguf = {.archs = {{.name = "nemotron_h"}, {.name = "nemotron_h_moe"}},
+                 .members = nemotron_h_members,
+                 .permuted = SP_GGUF_PERMUTED,
+                 .sizes_per_layer = true},
     },
     {.name = NULL},
 };

@@ -1,6 +1,25 @@
 /* OLMo 1 to 3 and OLMoE. */
 #include "format/family/families/families.h"
 
+static const struct sp_gguf_member olmo_members[] = {
+    {SP_PUT_FLOAT, "clip_qkv", "attention.clamp_kqv", NULL},
+    {0},
+};
+
+static const struct sp_gguf_member window_members[] = {
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member olmoe_members[] = {
+    {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_FLOAT, "clip_qkv", "attention.clamp_kqv", NULL},
+    {SP_PUT_WORD, "norm_topk_prob", NULL, "false"},
+    {0},
+};
+
 const struct sp_family sp_families_olmo[] = {
     {
         .name = "olmo",
@@ -17,6 +36,9 @@ const struct sp_family sp_families_olmo[] = {
         .norm_weightless = true,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.qkv_limit = true},
+        .gguf = {.archs = {{.name = "olmo"}},
+                 .members = olmo_members,
+                 .permuted = SP_GGUF_PERMUTED_MATRICES},
     },
     {
         .name = "olmo2",
@@ -31,6 +53,7 @@ const struct sp_family sp_families_olmo[] = {
         .norms = SP_NORM_POST,
         .qk_norm = SP_QK_WHOLE,
         .mlp_bias = SP_BIAS_NEVER,
+        .gguf = {.archs = {{.name = "olmo2"}}, .members = window_members},
     },
     {
         .name = "olmo3",
@@ -51,6 +74,8 @@ const struct sp_family sp_families_olmo[] = {
         .window_pattern = 4,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
+        .gguf = {.archs = {{.name = "olmo2", .with = "attention.sliding_window"}},
+                 .members = window_members},
     },
     {
         .name = "olmoe",
@@ -68,6 +93,7 @@ const struct sp_family sp_families_olmo[] = {
         .n_experts_used = 8,
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
+        .gguf = {.archs = {{.name = "olmoe"}}, .members = olmoe_members},
     },
     {.name = NULL},
 };

@@ -14,6 +14,12 @@ static const struct sp_alias phi3_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member phi3_members[] = {
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_ROTARY, NULL, NULL, "1"},
+    {0},
+};
+
 const struct sp_family sp_families_phi[] = {
     {
         .name = "phi",
@@ -56,6 +62,7 @@ const struct sp_family sp_families_phi[] = {
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
         .aliases = {phi3_aliases, sp_aliases_gate_up},
+        .gguf = {.archs = {{.name = "phi3"}}, .members = phi3_members, .head_dim_implied = true},
     },
     {.name = NULL},
 };

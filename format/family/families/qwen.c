@@ -35,6 +35,40 @@ static const struct sp_alias grouped_delta_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_member qwen2_moe_members[] = {
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {SP_PUT_WORD, "norm_topk_prob", NULL, "false"},
+    {0},
+};
+
+static const struct sp_gguf_member qwen3_moe_members[] = {
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {SP_PUT_WORD, "norm_topk_prob", NULL, "true"},
+    {0},
+};
+
+static const struct sp_gguf_member delta_members[] = {
+    {SP_PUT_DELTA, NULL, NULL, NULL},
+    {SP_PUT_ROTARY, NULL, NULL, NULL},
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {0},
+};
+
+/* attn_qkv and attn_gate are of the gated delta rule. */
+static const struct sp_gguf_name delta_names[] = {
+    {"attn_qkv", "linear_attn.in_proj_qkv", SP_GGUF_AS_IS},
+    {"attn_gate", "linear_attn.in_proj_z", SP_GGUF_AS_IS},
+    {"ssm_ba", "linear_attn.in_proj_ba", SP_GGUF_AS_IS},
+    {"ssm_beta", "linear_attn.in_proj_b", SP_GGUF_AS_IS},
+    {"ssm_alpha", "linear_attn.in_proj_a", SP_GGUF_AS_IS},
+    {"ssm_conv1d", "linear_attn.conv1d", SP_GGUF_CONV},
+    {"ssm_a", "linear_attn.A_log", SP_GGUF_LOG},
+    {"ssm_dt", "linear_attn.dt_bias", SP_GGUF_BARE},
+    {"ssm_norm", "linear_attn.norm", SP_GGUF_AS_IS},
+    {"ssm_out", "linear_attn.out_proj", SP_GGUF_AS_IS},
+    {0},
+};
+
 const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen2",
@@ -54,6 +88,7 @@ const struct sp_family sp_families_qwen[] = {
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
+        .gguf = {.archs = {{.name = "qwen2"}}},
     },
     {
         .name = "qwen3",
@@ -73,6 +108,7 @@ const struct sp_family sp_families_qwen[] = {
         .window_switch = true,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
+        .gguf = {.archs = {{.name = "qwen3"}}},
     },
     {
         .name = "qwen2_moe",
@@ -102,6 +138,7 @@ const struct sp_family sp_families_qwen[] = {
         .shared_gate = true,
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
+        .gguf = {.archs = {{.name = "qwen2moe"}}, .members = qwen2_moe_members},
     },
     {
         .name = "qwen3_moe",
@@ -124,6 +161,7 @@ const struct sp_family sp_families_qwen[] = {
         .n_expert_ffn = 768,
         .reads = {.experts = true},
         .aliases = {sp_aliases_experts},
+        .gguf = {.archs = {{.name = "qwen3moe"}}, .members = qwen3_moe_members},
     },
     {
         .name = "qwen3_next",
@@ -155,6 +193,7 @@ const struct sp_family sp_families_qwen[] = {
         .reads = {.layer_types = true, .experts = true},
         .aliases = {gated_query_aliases, grouped_delta_aliases, sp_aliases_experts},
         .prediction_head = true,
+        .gguf = {.archs = {{.name = "qwen3next"}}, .members = delta_members, .names = delta_names},
     },
     {
         .name = "qwen3_5_text",
@@ -179,6 +218,10 @@ const struct sp_family sp_families_qwen[] = {
         .reads = {.layer_types = true},
         .aliases = {gated_query_aliases},
         .prediction_head = true,
+        .gguf = {.archs = {{.name = "qwen35"}},
+                 .members = delta_members,
+                 .names = delta_names,
+                 .v_heads_tiled = true},
     },
     {
         .name = "qwen3_5_moe_text",
@@ -211,6 +254,10 @@ const struct sp_family sp_families_qwen[] = {
         .reads = {.layer_types = true, .experts = true},
         .aliases = {gated_query_aliases, sp_aliases_experts},
         .prediction_head = true,
+        .gguf = {.archs = {{.name = "qwen35moe"}},
+                 .members = delta_members,
+                 .names = delta_names,
+                 .v_heads_tiled = true},
     },
     {.name = NULL},
 };

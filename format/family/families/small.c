@@ -45,6 +45,62 @@ static const struct sp_alias afmoe_aliases[] = {
     {0},
 };
 
+/* No converter states where this class rotates. */
+static const struct sp_gguf_member smollm3_members[] = {
+    {SP_PUT_WORD, "no_rope_layer_interval", NULL, "4"},
+    {0},
+};
+
+/* The converter leaves the window out, which is the same in all published models. */
+static const struct sp_gguf_member starcoder2_members[] = {
+    {SP_PUT_WINDOW, NULL, NULL, "4096"},
+    {0},
+};
+
+/* Layers without a norm in front of the MLP have attention and MLP side by side. */
+static const struct sp_gguf_member stablelm_members[] = {
+    {SP_PUT_LACKS, "use_parallel_residual", "ffn_norm.weight", NULL},
+    {SP_PUT_HAS, "qk_layernorm", "attn_q_norm.weight", NULL},
+    {SP_PUT_ROTARY, NULL, NULL, NULL},
+    {SP_PUT_NOTHING, NULL, "use_parallel_residual", NULL},
+    {0},
+};
+
+/* A norm of each head: one vector of all heads. */
+static const struct sp_gguf_name stablelm_names[] = {
+    {"attn_q_norm", "self_attn.q_norm", SP_GGUF_VECTOR},
+    {"attn_k_norm", "self_attn.k_norm", SP_GGUF_VECTOR},
+    {0},
+};
+
+static const struct sp_gguf_member dots1_members[] = {
+    {SP_PUT_ROUTED, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member mellum_members[] = {
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
+    {SP_PUT_WORD, "norm_topk_prob", NULL, "true"},
+    {0},
+};
+
+/* Embeddings are scaled in all of its models. */
+static const struct sp_gguf_member afmoe_members[] = {
+    {SP_PUT_EXPERTS, NULL, NULL, NULL},
+    {SP_PUT_SIZE, "num_shared_experts", "expert_shared_count", NULL},
+    {SP_PUT_SIZE, "num_dense_layers", "leading_dense_block_count", NULL},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_FLOAT, "route_scale", "expert_weights_scale", NULL},
+    {SP_PUT_WORD, "mup_enabled", NULL, "true"},
+    {SP_PUT_NOTHING, NULL, "expert_gating_func", NULL},
+    {SP_PUT_NOTHING, NULL, "expert_weights_norm", NULL},
+    {0},
+};
+
 const struct sp_family sp_families_small[] = {
     {
         .name = "helium",
@@ -75,6 +131,7 @@ const struct sp_family sp_families_small[] = {
                   .max_positions = 524288},
         .o_bias_key = "attention_out_bias",
         .attention_bias = true,
+        .gguf = {.archs = {{.name = "seed_oss"}}, .bias_key = "attention_bias"},
     },
     {
         .name = "smollm3",
@@ -91,6 +148,9 @@ const struct sp_family sp_families_small[] = {
         .window_switch = true,
         .tied = true,
         .reads = {.layer_types = true, .no_rope_layers = true},
+        .gguf = {.archs = {{.name = "smollm3"}},
+                 .members = smollm3_members,
+                 .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "arcee",
@@ -104,6 +164,7 @@ const struct sp_family sp_families_small[] = {
         .norm_eps = 1e-5,
         .activation = "relu2",
         .plain_mlp = true,
+        .gguf = {.archs = {{.name = "arcee"}}, .permuted = SP_GGUF_PERMUTED},
     },
     {
         .name = "hyperclovax",
@@ -132,6 +193,7 @@ const struct sp_family sp_families_small[] = {
         .activation = "xielu",
         .plain_mlp = true,
         .aliases = {apertus_aliases},
+        .gguf = {.archs = {{.name = "apertus"}}},
     },
     {
         .name = "nanochat",
@@ -173,6 +235,9 @@ const struct sp_family sp_families_small[] = {
         .plain_mlp = true,
         .tied = true,
         .aliases = {starcoder2_aliases},
+        .gguf = {.archs = {{.name = "starcoder2"}},
+                 .members = starcoder2_members,
+                 .bias_key = "use_bias"},
     },
     {
         .name = "jais2",
@@ -191,6 +256,7 @@ const struct sp_family sp_families_small[] = {
         .mlp_biased = true,
         .activation = "relu2",
         .plain_mlp = true,
+        .gguf = {.archs = {{.name = "jais2"}}, .bias_key = "attention_bias"},
     },
     {
         .name = "stablelm",
@@ -214,6 +280,10 @@ const struct sp_family sp_families_small[] = {
         .bias_key = "use_qkv_bias",
         .parallel_key = "use_parallel_residual",
         .aliases = {stablelm_aliases},
+        .gguf = {.archs = {{.name = "stablelm"}},
+                 .members = stablelm_members,
+                 .names = stablelm_names,
+                 .bias_key = "use_qkv_bias"},
     },
     {
         .name = "solar_open",
@@ -271,6 +341,7 @@ const struct sp_family sp_families_small[] = {
         .reads =
             {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
+        .gguf = {.archs = {{.name = "dots1"}}, .members = dots1_members},
     },
     {
         .name = "mellum",
@@ -299,6 +370,7 @@ const struct sp_family sp_families_small[] = {
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
         .unread = "mtp.",
+        .gguf = {.archs = {{.name = "mellum"}}, .members = mellum_members},
     },
     {
         .name = "afmoe",
@@ -334,6 +406,7 @@ const struct sp_family sp_families_small[] = {
         .router_norm_fixed = true,
         .reads = {.layer_types = true, .experts = true, .routed_scale = true},
         .aliases = {afmoe_aliases, sp_aliases_experts, sp_aliases_shared_experts},
+        .gguf = {.archs = {{.name = "afmoe"}}, .members = afmoe_members},
     },
     {.name = NULL},
 };
