@@ -18,7 +18,7 @@ static const char *const rope_names[] = {
     [SP_ROPE_DEFAULT] = "default",   [SP_ROPE_LINEAR] = "linear",
     [SP_ROPE_LLAMA3] = "llama3",     [SP_ROPE_YARN] = "yarn",
     [SP_ROPE_LONGROPE] = "longrope", [SP_ROPE_PROPORTIONAL] = "proportional",
-    [SP_ROPE_DYNAMIC] = "dynamic",   [SP_ROPE_STRETCHED] = "stretched",
+    [SP_ROPE_DYNAMIC] = "dynamic",   [SP_ROPE_NTK_ALPHA] = "stretched",
 };
 
 /* NULL: no block draft. */

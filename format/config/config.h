@@ -24,7 +24,7 @@ enum sp_rope_kind {
     SP_ROPE_LONGROPE,
     SP_ROPE_PROPORTIONAL,
     SP_ROPE_DYNAMIC,
-    SP_ROPE_STRETCHED, /* theta times factor^(n_rot / (n_rot - 2)) */
+    SP_ROPE_NTK_ALPHA, /* theta times factor^(n_rot / (n_rot - 2)) */
 };
 
 /* Rotary position embedding with all defaults resolved. Dims i and i + n_rot / 2 rotate together,

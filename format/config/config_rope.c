@@ -86,7 +86,7 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
     if (name == NULL && (st = sp_json_get_string(s->dict, "type", &name, err))) return st;
     if (name == NULL) name = "default";
     if (s->t->family->rope_alpha && strcmp(name, "dynamic") == 0 && sp_json_get(s->dict, "alpha")) {
-        *out = SP_ROPE_STRETCHED;
+        *out = SP_ROPE_NTK_ALPHA;
         return SP_OK;
     }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -258,7 +258,7 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
         return read_yarn(r, s, err);
     case SP_ROPE_LONGROPE:
         return read_longrope(r, s, err);
-    case SP_ROPE_STRETCHED: /* the key `factor` has no effect */
+    case SP_ROPE_NTK_ALPHA: /* the key `factor` has no effect */
         if (r->n_rot == 2) return sp_fail(err, SP_E_INPUT, "alpha needs a head_dim above 2");
         return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, err);
     case SP_ROPE_PROPORTIONAL:

@@ -118,7 +118,7 @@ void sp_rope_frequencies(float *freq, const struct sp_rope *rope, size_t total_p
     case SP_ROPE_DYNAMIC:
         default_frequencies(freq, dynamic_base(rope, total_positions), rope->n_rot, n);
         return;
-    case SP_ROPE_STRETCHED:
+    case SP_ROPE_NTK_ALPHA:
         default_frequencies(freq, stretched_base(rope, rope->factor), rope->n_rot, n);
         return;
     case SP_ROPE_DEFAULT:

@@ -246,7 +246,7 @@ TEST(hunyuan)
 
     config_read_testdata(&c, "hunyuan_7b", NULL);
     assert_int_equal(c.qk_norm, SP_QK_ROTATED);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_STRETCHED);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_NTK_ALPHA);
     config_assert_near(c.ropes[0].theta, 1e4);
     config_assert_near(c.ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
     config_assert_near(c.ropes[0].amplitude, 1);

@@ -129,7 +129,7 @@ TEST(test_dynamic)
 /* The frequency base for any length: 1e4 * 1000^(128/126). */
 TEST(test_stretched)
 {
-    struct sp_rope rope = {.kind = SP_ROPE_STRETCHED, .theta = 1e4, .n_rot = 128, .factor = 1000};
+    struct sp_rope rope = {.kind = SP_ROPE_NTK_ALPHA, .theta = 1e4, .n_rot = 128, .factor = 1000};
     float f[MAX_PAIRS];
 
     for (size_t total = 1; total < 1000000; total *= 1000) {
