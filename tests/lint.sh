@@ -1,10 +1,22 @@
 #!/bin/sh
 # Checks the sources: direction of includes, one home for each outside library, symbol prefix, ASCII,
-# trailing whitespace, and headers that compile alone. usage: tests/lint.sh [libspectool.a]
+# trailing whitespace, and headers that compile alone.
+#
+# usage: tests/lint.sh [libspectool.a]          the sources, and the symbols of the archive
+#        tests/lint.sh --symbols libspectool.a  the symbols alone
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bad=0
 say() { printf 'lint: %s\n' "$1"; bad=1; }
+
+check_symbols() {
+    nm -g --defined-only "$1" | awk 'NF == 3 && $3 !~ /^sp_/ && $3 !~ /^__(asan|odr|ubsan)/ {print $3}' |
+        grep . && say "symbols of $1 without the prefix sp_"
+}
+if [ "${1:-}" = --symbols ]; then
+    check_symbols "$2"
+    exit $bad
+fi
 
 sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 
@@ -116,14 +128,11 @@ awk '/^\.Bl -column .*[a-zA-Z]"( -.*)?$/ { n = gsub(/"/, "") / 2; next } n && /^
     man/*.[1-9] | grep . && say 'a width of the last column, by which groff indents the lines that continue it'
 git grep -nE 'TODO|FIXME|\bXXX\b' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
 
-for h in $(git ls-files '*.h' | grep -v '^testdata/'); do
-    printf '#include "%s"\n' "$h" |
-        gcc -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -I. -fsyntax-only -x c - ||
-        say "$h does not compile alone"
-done
+# shellcheck disable=SC2016 # the inner shell's argument
+leaning=$(git ls-files '*.h' | grep -v '^testdata/' | xargs -P "$(nproc)" -n 1 sh -c '
+    printf "#include \"%s\"\n" "$1" |
+        gcc -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -I. -fsyntax-only -x c - || echo "$1"' sh)
+for h in $leaning; do say "$h does not compile alone"; done
 
-if [ $# -ge 1 ]; then
-    nm -g --defined-only "$1" | awk 'NF == 3 && $3 !~ /^sp_/ && $3 !~ /^__(asan|odr|ubsan)/ {print $3}' |
-        grep . && say "symbols of $1 without the prefix sp_"
-fi
+[ $# -eq 0 ] || check_symbols "$1"
 exit $bad

@@ -22,9 +22,7 @@ enum { LEAST_THREADS = 1, RACES_ONLY = false };
 static const char *const reference_kernels = "scalar";
 #endif
 
-/* Memory errors do not depend on the draft length, so a few lengths are enough under
- * AddressSanitizer. */
-#if defined(SP_SANITIZED)
+#if defined(SP_FEW_LENGTHS)
 enum { FEW_LENGTHS = true };
 #else
 enum { FEW_LENGTHS = false };
