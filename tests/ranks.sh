@@ -142,7 +142,7 @@ done
 port_of() {
     tries=0
     until port=$(sed -n 's|.*http://[^ ]*:\([0-9][0-9]*\).*|\1|p' "$1" 2>/dev/null | head -n 1) && [ -n "$port" ]; do
-        [ $((tries += 1)) -le 100 ] || return 1
+        [ $((tries += 1)) -le 600 ] || return 1
         sleep 0.1
     done
 }
@@ -269,7 +269,7 @@ keep_busy() {
 ends_with_rank() {
     start "$1"
     command=$1
-    for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    for try in $(seq 600); do
         # shellcheck disable=SC2046 # numbers
         set -- $(cat "/proc/$first/task/$first/children" 2>/dev/null)
         [ $# -lt 2 ] || break
@@ -286,7 +286,7 @@ ends_with_rank() {
     kill -KILL "$victim" 2>/dev/null || killed=no
     wait $first 2>/dev/null
     status=$?
-    for try in 1 2 3 4 5 6 7 8 9 10; do
+    for try in $(seq 300); do
         gone "$1" "$2" && break
         sleep 0.1
     done

@@ -1,5 +1,6 @@
 /* Tests which connections the server closes to let others in. */
 #include "cli/serve/http/serve_connections.h"
+#include "format/base/clock.h"
 #include "tests/support/unit_test.h"
 
 #include <sys/socket.h>
@@ -8,6 +9,8 @@
 
 enum { N = 4 };
 
+static const double GRACE = 0.5; /* seconds in which a connection is not slow */
+
 struct fixture {
     struct sp_connections *connections;
     int ours[N], theirs[N];
@@ -15,7 +18,7 @@ struct fixture {
 
 static void nap(void)
 {
-    const struct timespec time = {.tv_nsec = 600000000}; /* beyond the time of grace */
+    const struct timespec time = {.tv_nsec = 600000000}; /* beyond GRACE */
 
     nanosleep(&time, NULL);
 }
@@ -37,32 +40,49 @@ static bool is_closed(const struct fixture *f, size_t i)
     return recv(f->theirs[i], &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* A new connection beyond the wanted number closes the one that has been sending for the longest
- * time. Connections that wait for a response, or are new, stay open. */
-TEST(the_slowest_is_closed)
+/* Returns false if the machine is so busy that the time of grace was over before it was checked. */
+static bool check_slowest(void)
 {
-    struct fixture f = {.connections = NULL};
+    struct fixture f = {.connections = NULL, {-1, -1, -1, -1}, {-1, -1, -1, -1}};
+    double began = sp_seconds();
+    bool closed, in_time;
 
     assert_int_equal(sp_connections_open(&f.connections, 2, 3, NULL), SP_OK);
     add(&f, 0, true);
     add(&f, 1, true);
     sp_connections_respond(f.connections, sp_connections_find(f.connections, f.ours[0]));
     add(&f, 2, true);
-    assert_false(is_closed(&f, 1)); /* it is not slow yet */
-    nap();
-    add(&f, 3, false); /* more than there can be */
-    assert_false(is_closed(&f, 0));
-    assert_true(is_closed(&f, 1));
-    assert_false(is_closed(&f, 2));
-    sp_connections_remove(f.connections, f.ours[1]);
-    assert_null(sp_connections_find(f.connections, f.ours[1]));
-    sp_connections_expect(f.connections, sp_connections_find(f.connections, f.ours[0]));
-    assert_true(sp_connections_add(f.connections, f.ours[3], NULL));
-    assert_true(is_closed(&f, 2));
-    assert_false(is_closed(&f, 0)); /* its response has just been sent */
+    closed = is_closed(&f, 1);
+    in_time = sp_seconds() - began < GRACE;
+    if (in_time) {
+        assert_false(closed); /* it is not slow yet */
+        nap();
+        add(&f, 3, false); /* more than there can be */
+        assert_false(is_closed(&f, 0));
+        assert_true(is_closed(&f, 1));
+        assert_false(is_closed(&f, 2));
+        sp_connections_remove(f.connections, f.ours[1]);
+        assert_null(sp_connections_find(f.connections, f.ours[1]));
+        began = sp_seconds();
+        sp_connections_expect(f.connections, sp_connections_find(f.connections, f.ours[0]));
+        assert_true(sp_connections_add(f.connections, f.ours[3], NULL));
+        assert_true(is_closed(&f, 2));
+        closed = is_closed(&f, 0);
+        in_time = sp_seconds() - began < GRACE;
+        if (in_time) assert_false(closed); /* its response has just been sent */
+    }
     sp_connections_close(f.connections);
     for (size_t i = 0; i < N; i++) {
         close(f.ours[i]);
         close(f.theirs[i]);
     }
+    return in_time;
+}
+
+/* A new connection beyond the wanted number closes the one that has been sending for the longest
+ * time. Connections that wait for a response, or are new, stay open. */
+TEST(the_slowest_is_closed)
+{
+    while (!check_slowest())
+        continue;
 }

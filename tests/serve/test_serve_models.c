@@ -261,8 +261,9 @@ TEST(test_keep_alive)
     struct server s = server_start(folder, (const char *const[]){"--keep-alive", "0.3s", NULL});
     struct sp_json *json;
 
-    check_name(generate(&s, "exact", ""), "done_reason", "load");
-    assert_int_equal(count_open(&s), 1);
+    do { /* on a busy machine its time may be over before it is seen */
+        check_name(generate(&s, "exact", ""), "done_reason", "load");
+    } while (count_open(&s) != 1);
     await_open(&s, 0);
     check_name(generate(&s, "exact", ", \"keep_alive\": -1"), "done_reason", "load");
     check_name(generate(&s, "coarse:latest", ", \"keep_alive\": \"1h\""), "done_reason", "load");
