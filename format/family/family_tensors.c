@@ -1,629 +1,352 @@
-#include "format/family/family_tensors.h"
+/* The canonical tensors of a model, from its config alone: one row per tensor, with the condition
+ * under which a layer or a model has it and with its dimensions. */
+#include "format/family/family.h"
 
 #include "format/family/family_parts.h"
-
-static bool is_attention(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return (l->mixers & SP_MIXER_ATTENTION) != 0;
-}
-
-static bool is_delta(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return (l->mixers & SP_MIXER_DELTA_NET) != 0;
-}
-
-static bool is_short_conv(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return (l->mixers & SP_MIXER_SHORT_CONV) != 0;
-}
-
-static bool has_short_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_short_conv(c, l) && c->short_conv.bias;
-}
-
-static bool is_mamba(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return (l->mixers & SP_MIXER_MAMBA) != 0;
-}
-
-static bool has_mamba_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_mamba(c, l) && c->mamba.proj_bias;
-}
-
-static bool has_mamba_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_mamba(c, l) && c->mamba.norm != SP_MAMBA_GATED;
-}
-
-static bool has_mamba_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_mamba(c, l) && c->mamba.conv_bias;
-}
-
-static bool is_latent(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && c->latent.kv_rank != 0;
-}
-
-static bool has_latent_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_latent(c, l) && c->qkv_bias;
-}
-
-/* True if the queries are projected from a latent. */
-static bool has_q_latent(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_latent(c, l) && c->latent.q_rank != 0;
-}
-
-static bool has_q_latent_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_q_latent(c, l) && c->qkv_bias;
-}
-
-static bool has_q(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && c->latent.q_rank == 0;
-}
-
-/* True if the layer has keys of its own instead of those of an earlier layer. */
-static bool has_k(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && !is_latent(c, l) && l->kv_source == (int)(l - c->layers);
-}
-
-static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_k(c, l) && !l->v_from_k;
-}
-
-static bool has_k_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_k(c, l) && c->qk_norm && !c->norm_weightless;
-}
-
-static bool has_expert_norms(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return l->n_experts != 0 && c->expert_norms;
-}
-
-static bool has_scalar(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->layer_scalars;
-}
-
-static bool has_per_layer(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->n_per_layer != 0;
-}
-
-static bool has_output_gate(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && l->output_gate;
-}
-
-static bool has_head_gate(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && l->head_gate;
-}
-
-static bool has_qkv_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && !is_latent(c, l) && c->qkv_bias;
-}
-
-static bool has_output_gate_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_output_gate(c, l) && c->gate_bias;
-}
-
-static bool has_o_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && c->o_bias;
-}
-
-static bool has_qk_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && c->qk_norm && !c->norm_weightless;
-}
-
-static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_attention(c, l) && c->attention_sinks;
-}
-
-static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    if (c->normed_input && l == c->layers) return false;
-    if (c->norms == SP_NORM_POST || c->norms == SP_NORM_RESIDUAL) return false;
-    return l->mixers != 0 && !c->norm_weightless;
-}
-
-static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->norms == SP_NORM_SANDWICH || c->norms == SP_NORM_POST || c->norms == SP_NORM_RESIDUAL;
-}
-
-static bool has_post_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_post_norm(c, l) && c->norm_bias;
-}
-
-static bool has_four_norms(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->norms == SP_NORM_SANDWICH;
-}
-
-static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return l->n_ffn != 0;
-}
-
-static bool has_second_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_ffn(c, l) && c->norms != SP_NORM_PARALLEL && !c->norm_weightless;
-}
-
-static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_ffn(c, l) && l->n_experts == 0;
-}
-
-static bool has_shared(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return l->n_shared_ffn != 0;
-}
-
-static bool has_expert_gate(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return l->n_experts != 0 && !c->plain_mlp;
-}
-
-static bool has_gated_shared(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_shared(c, l) && !c->plain_mlp;
-}
-
-static bool has_shared_gate(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_shared(c, l) && c->shared_gate;
-}
-
-static bool has_gate(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_dense(c, l) && !c->plain_mlp;
-}
-
-static bool has_dense_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_dense(c, l) && c->mlp_bias;
-}
-
-static bool has_gate_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_gate(c, l) && c->mlp_bias;
-}
-
-static bool has_input_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_input_norm(c, l) && c->norm_bias;
-}
-
-static bool has_second_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_second_norm(c, l) && c->norm_bias;
-}
-
-static bool has_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return !c->norm_weightless && c->norms != SP_NORM_RESIDUAL;
-}
-
-static bool has_embedding_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->normed_input;
-}
-
-static bool has_embedding_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->normed_input && c->norm_bias;
-}
-
-static bool has_positions(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->n_positions_table != 0;
-}
-
-static bool has_token_types(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->n_token_types != 0;
-}
-
-static bool has_head_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->head_bias;
-}
-
-static bool has_xielu(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_ffn(c, l) && c->activation == SP_XIELU;
-}
-
-static bool has_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_norm(c, l) && c->norm_bias;
-}
-
-static bool has_experts(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return l->n_experts != 0;
-}
-
-static bool has_router_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return l->n_experts != 0 && c->routing.biased;
-}
-
-static bool has_correction(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return l->n_experts != 0 && c->routing.corrected;
-}
-
-static bool has_expert_bias(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return l->n_experts != 0 && c->mlp_bias;
-}
-
-static bool has_embedding(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return !c->draft.borrows_tables;
-}
-
-static bool is_eagle(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return sp_draft_is_eagle(c->draft.kind);
-}
-
-static bool is_peagle(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.kind == SP_DRAFT_PEAGLE;
-}
-
-static bool reads_pair(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)c;
-    return l->reads_pair;
-}
-
-static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.owns_head || (!c->draft.borrows_tables && !c->tied);
-}
-
-static bool has_token_map(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.maps_tokens;
-}
-
-static bool has_feature_norm(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.features_normed;
-}
-
-static bool has_tap_norms(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.taps_normed;
-}
-
-static bool is_dflash(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.kind == SP_DRAFT_DFLASH || c->draft.kind == SP_DRAFT_DFLASH2 ||
-           c->draft.kind == SP_DRAFT_DSPARK;
-}
-
-static bool has_conv(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->n_conv_taps != 0;
-}
-
-static bool is_dflash2(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.kind == SP_DRAFT_DFLASH2;
-}
-
-static bool has_markov(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.dspark.rank != 0;
-}
-
-static bool has_markov_gate(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_markov(c, l) && c->draft.dspark.markov == SP_MARKOV_GATED;
-}
-
-static bool has_markov_rnn(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return has_markov(c, l) && c->draft.dspark.markov == SP_MARKOV_RNN;
-}
-
-static bool has_confidence(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.dspark.confidence;
-}
-
-static bool is_assistant(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.kind == SP_DRAFT_ASSISTANT;
-}
-
-static bool has_clusters(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.n_clusters != 0;
-}
-
-static bool is_mtp(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    (void)l;
-    return c->draft.kind == SP_DRAFT_MTP;
-}
-
-static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
-{
-    return is_dflash(c, l) || is_mtp(c, l) || is_eagle(c, l);
-}
-
-const struct sp_tensor_row sp_layer_tensors[] = {
-    {"input_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_input_norm},
-    {"hidden_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, reads_pair},
-    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_INPUT}, has_q},
-    {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, {SP_DIM_KV, SP_DIM_INPUT}, has_k},
-    {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, {SP_DIM_KV, SP_DIM_INPUT}, has_v},
-    {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q_RANK, SP_DIM_HIDDEN}, has_q_latent},
-    {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q_RANK}, has_q_latent_bias},
-    {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, {SP_DIM_Q_RANK}, has_q_latent},
-    {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_Q_RANK}, has_q_latent},
-    {"self_attn.kv_a_proj_with_mqa.weight",
-     SP_ROLE_KEY_VALUE,
-     {SP_DIM_KV_A, SP_DIM_HIDDEN},
-     is_latent},
-    {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, {SP_DIM_KV_A}, has_latent_bias},
-    {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, {SP_DIM_KV_RANK}, is_latent},
-    {"self_attn.k_b_proj.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_HEADS, SP_DIM_KV_RANK, SP_DIM_NOPE},
-     is_latent},
-    {"self_attn.v_b_proj.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_HEADS, SP_DIM_VALUE, SP_DIM_KV_RANK},
-     is_latent},
-    {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_HIDDEN, SP_DIM_O}, is_attention},
-    {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_HIDDEN}, has_output_gate},
-    {"self_attn.head_gate.weight", SP_ROLE_GATE, {SP_DIM_HEADS, SP_DIM_HIDDEN}, has_head_gate},
-    {"self_attn.q_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q}, has_qkv_bias},
-    {"self_attn.gate_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q}, has_output_gate_bias},
-    {"self_attn.k_proj.bias", SP_ROLE_BIAS, {SP_DIM_KV}, has_qkv_bias},
-    {"self_attn.v_proj.bias", SP_ROLE_BIAS, {SP_DIM_KV}, has_qkv_bias},
-    {"self_attn.o_proj.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_o_bias},
-    {"self_attn.q_norm.weight", SP_ROLE_NORM, {SP_DIM_Q_NORM}, has_qk_norm},
-    {"self_attn.k_norm.weight", SP_ROLE_NORM, {SP_DIM_K_NORM}, has_k_norm},
-    {"self_attn.sinks", SP_ROLE_SMALL, {SP_DIM_HEADS}, has_sinks},
-    {"linear_attn.in_proj_qkv.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_CHANNELS, SP_DIM_HIDDEN},
-     is_delta},
-    {"linear_attn.in_proj_z.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_DELTA_VALUES, SP_DIM_HIDDEN},
-     is_delta},
-    {"linear_attn.in_proj_b.weight", SP_ROLE_GATE, {SP_DIM_DELTA_HEADS, SP_DIM_HIDDEN}, is_delta},
-    {"linear_attn.in_proj_a.weight", SP_ROLE_GATE, {SP_DIM_DELTA_HEADS, SP_DIM_HIDDEN}, is_delta},
-    {"linear_attn.conv1d.weight",
-     SP_ROLE_SMALL,
-     {SP_DIM_CHANNELS, SP_DIM_CONV_OUTER, SP_DIM_CONV_INNER},
-     is_delta},
-    {"linear_attn.A_log", SP_ROLE_SMALL, {SP_DIM_DELTA_HEADS}, is_delta},
-    {"linear_attn.dt_bias", SP_ROLE_SMALL, {SP_DIM_DELTA_HEADS}, is_delta},
-    {"linear_attn.norm.weight", SP_ROLE_NORM, {SP_DIM_DELTA_VALUE}, is_delta},
-    {"linear_attn.out_proj.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_HIDDEN, SP_DIM_DELTA_VALUES},
-     is_delta},
-    {"conv.in_proj.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_SHORT_CONV_IN, SP_DIM_HIDDEN},
-     is_short_conv},
-    {"conv.conv.weight",
-     SP_ROLE_SMALL,
-     {SP_DIM_HIDDEN, SP_DIM_ONE, SP_DIM_SHORT_CONV_TAPS},
-     is_short_conv},
-    {"conv.out_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_HIDDEN, SP_DIM_HIDDEN}, is_short_conv},
-    {"conv.in_proj.bias", SP_ROLE_BIAS, {SP_DIM_SHORT_CONV_IN}, has_short_conv_bias},
-    {"conv.conv.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_short_conv_bias},
-    {"conv.out_proj.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_short_conv_bias},
-    {"mamba.in_proj_z.weight", SP_ROLE_ATTENTION, {SP_DIM_MAMBA_VALUES, SP_DIM_HIDDEN}, is_mamba},
-    {"mamba.in_proj_xbc.weight",
-     SP_ROLE_ATTENTION,
-     {SP_DIM_MAMBA_CHANNELS, SP_DIM_HIDDEN},
-     is_mamba},
-    {"mamba.in_proj_dt.weight", SP_ROLE_GATE, {SP_DIM_MAMBA_HEADS, SP_DIM_HIDDEN}, is_mamba},
-    {"mamba.conv1d.weight",
-     SP_ROLE_SMALL,
-     {SP_DIM_MAMBA_CHANNELS, SP_DIM_ONE, SP_DIM_MAMBA_TAPS},
-     is_mamba},
-    {"mamba.A_log", SP_ROLE_SMALL, {SP_DIM_MAMBA_HEADS}, is_mamba},
-    {"mamba.D", SP_ROLE_SMALL, {SP_DIM_MAMBA_HEADS}, is_mamba},
-    {"mamba.dt_bias", SP_ROLE_SMALL, {SP_DIM_MAMBA_HEADS}, is_mamba},
-    {"mamba.norm.weight", SP_ROLE_NORM, {SP_DIM_MAMBA_VALUES}, has_mamba_norm},
-    {"mamba.out_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_HIDDEN, SP_DIM_MAMBA_VALUES}, is_mamba},
-    {"mamba.in_proj_z.bias", SP_ROLE_BIAS, {SP_DIM_MAMBA_VALUES}, has_mamba_bias},
-    {"mamba.in_proj_xbc.bias", SP_ROLE_BIAS, {SP_DIM_MAMBA_CHANNELS}, has_mamba_bias},
-    {"mamba.in_proj_dt.bias", SP_ROLE_BIAS, {SP_DIM_MAMBA_HEADS}, has_mamba_bias},
-    {"mamba.conv1d.bias", SP_ROLE_BIAS, {SP_DIM_MAMBA_CHANNELS}, has_mamba_conv_bias},
-    {"mamba.out_proj.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_mamba_bias},
-    {"input_layernorm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_input_norm_bias},
-    {"post_attention_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_second_norm},
-    {"post_attention_layernorm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_second_norm_bias},
-    {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_four_norms},
-    {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_post_norm},
-    {"post_feedforward_layernorm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_post_norm_bias},
-    {"mlp.gate_proj.weight", SP_ROLE_MLP, {SP_DIM_FFN, SP_DIM_HIDDEN}, has_gate},
-    {"mlp.up_proj.weight", SP_ROLE_MLP, {SP_DIM_FFN, SP_DIM_HIDDEN}, is_dense},
-    {"mlp.down_proj.weight", SP_ROLE_MLP, {SP_DIM_HIDDEN, SP_DIM_FFN}, is_dense},
-    {"mlp.gate_proj.bias", SP_ROLE_BIAS, {SP_DIM_FFN}, has_gate_bias},
-    {"mlp.up_proj.bias", SP_ROLE_BIAS, {SP_DIM_FFN}, has_dense_bias},
-    {"mlp.down_proj.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_dense_bias},
-    {"mlp.act_fn.alpha_p", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
-    {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
-    {"mlp.act_fn.beta", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
-    {"mlp.act_fn.eps", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
-    {"mlp.router.weight", SP_ROLE_ROUTER, {SP_DIM_EXPERTS, SP_DIM_HIDDEN}, has_experts},
-    {"mlp.router.bias", SP_ROLE_BIAS, {SP_DIM_EXPERTS}, has_router_bias},
-    {"mlp.router.correction", SP_ROLE_SMALL, {SP_DIM_EXPERTS}, has_correction},
-    {"mlp.experts.gate_proj.weight",
-     SP_ROLE_MLP,
-     {SP_DIM_EXPERTS, SP_DIM_FFN, SP_DIM_HIDDEN},
-     has_expert_gate},
-    {"mlp.experts.up_proj.weight",
-     SP_ROLE_MLP,
-     {SP_DIM_EXPERTS, SP_DIM_FFN, SP_DIM_HIDDEN},
-     has_experts},
-    {"mlp.experts.down_proj.weight",
-     SP_ROLE_MLP,
-     {SP_DIM_EXPERTS, SP_DIM_HIDDEN, SP_DIM_FFN},
-     has_experts},
-    {"mlp.shared_expert.gate_proj.weight",
-     SP_ROLE_MLP,
-     {SP_DIM_SHARED, SP_DIM_HIDDEN},
-     has_gated_shared},
-    {"mlp.shared_expert.up_proj.weight", SP_ROLE_MLP, {SP_DIM_SHARED, SP_DIM_HIDDEN}, has_shared},
-    {"mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, {SP_DIM_HIDDEN, SP_DIM_SHARED}, has_shared},
-    {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, {SP_DIM_ONE, SP_DIM_HIDDEN}, has_shared_gate},
-    {"mlp.router.scale", SP_ROLE_SMALL, {SP_DIM_HIDDEN}, has_expert_norms},
-    {"mlp.router.expert_scale", SP_ROLE_SMALL, {SP_DIM_EXPERTS}, has_expert_norms},
-    {"post_feedforward_layernorm_1.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_expert_norms},
-    {"pre_feedforward_layernorm_2.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_expert_norms},
-    {"post_feedforward_layernorm_2.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_expert_norms},
-    {"per_layer_input_gate.weight", SP_ROLE_MLP, {SP_DIM_PER_LAYER, SP_DIM_HIDDEN}, has_per_layer},
-    {"per_layer_projection.weight", SP_ROLE_MLP, {SP_DIM_HIDDEN, SP_DIM_PER_LAYER}, has_per_layer},
-    {"post_per_layer_input_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_per_layer},
-    {"layer_scalar", SP_ROLE_SMALL, {SP_DIM_ONE}, has_scalar},
-    {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, {SP_DIM_EXPERTS, SP_DIM_FFN}, has_expert_bias},
-    {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, {SP_DIM_EXPERTS, SP_DIM_FFN}, has_expert_bias},
-    {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, {SP_DIM_EXPERTS, SP_DIM_HIDDEN}, has_expert_bias},
-    {"attention_conv.base_kernel",
-     SP_ROLE_SMALL,
-     {SP_DIM_TWO, SP_DIM_CONV_TAPS, SP_DIM_HIDDEN},
-     has_conv},
-    {"attention_conv.kernel_projection.weight",
-     SP_ROLE_GATE,
-     {SP_DIM_CONV_DYNAMIC, SP_DIM_HIDDEN},
-     has_conv},
-    {"mlp_conv.base_kernel",
-     SP_ROLE_SMALL,
-     {SP_DIM_TWO, SP_DIM_CONV_TAPS, SP_DIM_HIDDEN},
-     has_conv},
-    {"mlp_conv.kernel_projection.weight",
-     SP_ROLE_GATE,
-     {SP_DIM_CONV_DYNAMIC, SP_DIM_HIDDEN},
-     has_conv},
-    {.name = NULL},
+#include "format/base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct row {
+    const char *name; /* after "layers.N." in a layer */
+    enum sp_role role;
+    bool wanted;
+    uint64_t shape[3]; /* 0 after the last dimension */
 };
 
-const struct sp_tensor_row sp_model_tensors[] = {
-    {"embed_tokens.weight", SP_ROLE_EMBEDDING, {SP_DIM_VOCAB, SP_DIM_HIDDEN}, has_embedding},
-    {"embed_positions.weight", SP_ROLE_SMALL, {SP_DIM_POSITIONS, SP_DIM_HIDDEN}, has_positions},
-    {"embed_token_types.weight",
-     SP_ROLE_SMALL,
-     {SP_DIM_TOKEN_TYPES, SP_DIM_HIDDEN},
-     has_token_types},
-    {"embed_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_embedding_norm},
-    {"embed_norm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_embedding_norm_bias},
-    {"norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_norm},
-    {"norm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_norm_bias},
-    {"embed_tokens_per_layer.weight",
-     SP_ROLE_EMBEDDING,
-     {SP_DIM_PER_LAYER_VOCAB, SP_DIM_ALL_PER_LAYER},
-     has_per_layer},
-    {"per_layer_model_projection.weight",
-     SP_ROLE_MLP,
-     {SP_DIM_ALL_PER_LAYER, SP_DIM_HIDDEN},
-     has_per_layer},
-    {"per_layer_projection_norm.weight", SP_ROLE_NORM, {SP_DIM_PER_LAYER}, has_per_layer},
-    {"lm_head.weight", SP_ROLE_HEAD, {SP_DIM_HEAD_ROWS, SP_DIM_HIDDEN}, has_head},
-    {"lm_head.bias", SP_ROLE_BIAS, {SP_DIM_HEAD_ROWS}, has_head_bias},
-    {"fc.weight", SP_ROLE_FEATURE, {SP_DIM_HIDDEN, SP_DIM_FEATURES}, has_fc},
-    {"hidden_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, is_dflash},
-    {"input_norm.weight", SP_ROLE_NORM, {SP_DIM_FEATURES}, has_feature_norm},
-    {SP_TAP_NORMS, SP_ROLE_NORM, {SP_DIM_FEATURES}, has_tap_norms},
-    {"mask_hidden", SP_ROLE_SMALL, {SP_DIM_ONE, SP_DIM_ONE, SP_DIM_FEATURES}, is_peagle},
-    {"d2t", SP_ROLE_INDEX, {SP_DIM_HEAD_ROWS}, has_token_map},
-    {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, is_mtp},
-    {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, is_mtp},
-    {"pre_projection.weight", SP_ROLE_FEATURE, {SP_DIM_HIDDEN, SP_DIM_FEATURES}, is_assistant},
-    {"post_projection.weight", SP_ROLE_FEATURE, {SP_DIM_TARGET, SP_DIM_HIDDEN}, is_assistant},
-    {"masked_embedding.centroids.weight",
-     SP_ROLE_ROUTER,
-     {SP_DIM_CLUSTERS, SP_DIM_HIDDEN},
-     has_clusters},
-    {"masked_embedding.token_ordering", SP_ROLE_INDEX, {SP_DIM_VOCAB}, has_clusters},
-    {"candidate_selector.hidden_projection.weight",
-     SP_ROLE_GATE,
-     {SP_DIM_SELECTOR, SP_DIM_HIDDEN},
-     is_dflash2},
-    {"candidate_selector.predecessor_codebook",
-     SP_ROLE_CODEBOOK,
-     {SP_DIM_VOCAB, SP_DIM_SELECTOR},
-     is_dflash2},
-    {"candidate_selector.successor_codebook",
-     SP_ROLE_CODEBOOK,
-     {SP_DIM_VOCAB, SP_DIM_SELECTOR},
-     is_dflash2},
-    {"markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, {SP_DIM_VOCAB, SP_DIM_MARKOV}, has_markov},
-    {"markov_head.markov_w2.weight", SP_ROLE_HEAD, {SP_DIM_HEAD_ROWS, SP_DIM_MARKOV}, has_markov},
-    {"markov_head.gate_proj.weight",
-     SP_ROLE_GATE,
-     {SP_DIM_MARKOV, SP_DIM_MARKOV_SEEN},
-     has_markov_gate},
-    {"markov_head.gate_proj.bias", SP_ROLE_BIAS, {SP_DIM_MARKOV}, has_markov_gate},
-    {"markov_head.joint_proj.weight",
-     SP_ROLE_GATE,
-     {SP_DIM_MARKOV_GATES, SP_DIM_MARKOV_JOINT},
-     has_markov_rnn},
-    {"markov_head.joint_proj.bias", SP_ROLE_BIAS, {SP_DIM_MARKOV_GATES}, has_markov_rnn},
-    {"confidence_head.proj.weight", SP_ROLE_GATE, {SP_DIM_ONE, SP_DIM_CONFIDENCE}, has_confidence},
-    {"confidence_head.proj.bias", SP_ROLE_BIAS, {SP_DIM_ONE}, has_confidence},
-    {.name = NULL},
-};
+/* Adds the wanted tensors of a layer, or outside of the layers if layer < 0. */
+static enum sp_status add(struct sp_specs *specs, const struct row *rows, size_t n, int layer,
+                          struct sp_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sp_tensor_spec spec = {.role = rows[i].role};
+        char name[SP_SPEC_NAME];
+        enum sp_status st;
+
+        if (!rows[i].wanted) continue;
+        if (layer < 0)
+            snprintf(name, sizeof name, "%s", rows[i].name);
+        else
+            snprintf(name, sizeof name, "layers.%d.%s", layer, rows[i].name);
+        for (; spec.rank < 3 && rows[i].shape[spec.rank]; spec.rank++)
+            spec.shape[spec.rank] = rows[i].shape[spec.rank];
+        if ((st = sp_specs_add_string(&spec.name, specs, name, err)) ||
+            (st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1,
+                          sizeof *specs->specs, err)))
+            return st;
+        specs->specs[specs->n_specs++] = spec;
+    }
+    return SP_OK;
+}
+
+#define ADD(rows, layer) add(specs, rows, sizeof(rows) / sizeof *(rows), layer, err)
+
+/* ---- layers ---- */
+
+static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                struct sp_err *err)
+{
+    const struct sp_layer_config *l = &c->layers[i];
+    const uint64_t hidden = c->n_hidden;
+    bool weights = !c->norm_weightless, bias = c->norm_bias;
+    bool input = l->mixers != 0 && weights && !(c->normed_input && i == 0) &&
+                 c->norms != SP_NORM_POST && c->norms != SP_NORM_RESIDUAL;
+    bool second = l->n_ffn != 0 && weights && c->norms != SP_NORM_PARALLEL;
+    bool four = c->norms == SP_NORM_SANDWICH;
+    bool post = four || c->norms == SP_NORM_POST || c->norms == SP_NORM_RESIDUAL;
+    bool expert_norms = l->n_experts != 0 && c->expert_norms;
+    const struct row rows[] = {
+        {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
+        {"input_layernorm.bias", SP_ROLE_BIAS, input && bias, {hidden}},
+        {"hidden_norm.weight", SP_ROLE_NORM, l->reads_pair, {hidden}},
+        {"post_attention_layernorm.weight", SP_ROLE_NORM, second, {hidden}},
+        {"post_attention_layernorm.bias", SP_ROLE_BIAS, second && bias, {hidden}},
+        {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, four, {hidden}},
+        {"post_feedforward_layernorm.weight", SP_ROLE_NORM, post, {hidden}},
+        {"post_feedforward_layernorm.bias", SP_ROLE_BIAS, post && bias, {hidden}},
+        {"post_feedforward_layernorm_1.weight", SP_ROLE_NORM, expert_norms, {hidden}},
+        {"pre_feedforward_layernorm_2.weight", SP_ROLE_NORM, expert_norms, {hidden}},
+        {"post_feedforward_layernorm_2.weight", SP_ROLE_NORM, expert_norms, {hidden}},
+        {"layer_scalar", SP_ROLE_SMALL, c->layer_scalars, {1}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
+static enum sp_status add_attention(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                    struct sp_err *err)
+{
+    const struct sp_layer_config *l = &c->layers[i];
+    const struct sp_latent_config *a = &c->latent;
+    const uint64_t hidden = c->n_hidden, input = l->reads_pair ? 2 * hidden : hidden;
+    const uint64_t heads = l->n_heads, q_rank = a->q_rank, kv_rank = a->kv_rank;
+    const uint64_t kv_a = kv_rank + a->rope_dim, kv = (uint64_t)l->n_kv_heads * l->head_dim;
+    const uint64_t q = heads * (kv_rank ? (uint64_t)a->nope_dim + a->rope_dim : l->head_dim);
+    const uint64_t o = heads * (kv_rank ? a->value_dim : l->head_dim);
+    bool own = c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN; /* weights for every head */
+    bool attention = (l->mixers & SP_MIXER_ATTENTION) != 0, latent = attention && kv_rank;
+    bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
+    bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
+    bool norm = attention && c->qk_norm && !c->norm_weightless;
+    bool gate = attention && l->output_gate;
+    const struct row rows[] = {
+        {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
+        {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
+        {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, k && !l->v_from_k, {kv, input}},
+        {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, q_latent, {q_rank, hidden}},
+        {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, q_latent && c->qkv_bias, {q_rank}},
+        {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
+        {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, q_latent, {q, q_rank}},
+        {"self_attn.kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, latent, {kv_a, hidden}},
+        {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, latent && c->qkv_bias, {kv_a}},
+        {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, latent, {kv_rank}},
+        {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
+        {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
+        {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, attention, {hidden, o}},
+        {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, gate, {q, hidden}},
+        {"self_attn.head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},
+        {"self_attn.q_proj.bias", SP_ROLE_BIAS, bias, {q}},
+        {"self_attn.gate_proj.bias", SP_ROLE_BIAS, gate && c->gate_bias, {q}},
+        {"self_attn.k_proj.bias", SP_ROLE_BIAS, bias, {kv}},
+        {"self_attn.v_proj.bias", SP_ROLE_BIAS, bias, {kv}},
+        {"self_attn.o_proj.bias", SP_ROLE_BIAS, attention && c->o_bias, {hidden}},
+        {"self_attn.q_norm.weight", SP_ROLE_NORM, norm, {l->head_dim * (own ? heads : 1)}},
+        {"self_attn.k_norm.weight", SP_ROLE_NORM, norm && k, {own ? kv : l->head_dim}},
+        {"self_attn.sinks", SP_ROLE_SMALL, attention && c->attention_sinks, {heads}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
+/* The mixers with a recurrent state. */
+static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                    struct sp_err *err)
+{
+    const struct sp_delta_config *d = &c->delta;
+    const struct sp_mamba_config *m = &c->mamba;
+    const unsigned mixers = c->layers[i].mixers, taps = c->short_conv.kernel;
+    const uint64_t hidden = c->n_hidden, heads = d->n_value_heads, values = heads * d->value_dim;
+    const uint64_t channels = 2 * (uint64_t)d->n_key_heads * d->key_dim + values;
+    const uint64_t outer = d->converted ? d->kernel : 1, inner = d->converted ? 1 : d->kernel;
+    const uint64_t x = (uint64_t)m->n_heads * m->head_dim;
+    const uint64_t xbc = x + 2 * (uint64_t)m->n_groups * m->state_dim;
+    bool delta = mixers & SP_MIXER_DELTA_NET, mamba = mixers & SP_MIXER_MAMBA;
+    bool conv = mixers & SP_MIXER_SHORT_CONV, conv_bias = conv && c->short_conv.bias;
+    bool bias = mamba && m->proj_bias;
+    const struct row rows[] = {
+        {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, delta, {channels, hidden}},
+        {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, delta, {values, hidden}},
+        {"linear_attn.in_proj_b.weight", SP_ROLE_GATE, delta, {heads, hidden}},
+        {"linear_attn.in_proj_a.weight", SP_ROLE_GATE, delta, {heads, hidden}},
+        {"linear_attn.conv1d.weight", SP_ROLE_SMALL, delta, {channels, outer, inner}},
+        {"linear_attn.A_log", SP_ROLE_SMALL, delta, {heads}},
+        {"linear_attn.dt_bias", SP_ROLE_SMALL, delta, {heads}},
+        {"linear_attn.norm.weight", SP_ROLE_NORM, delta, {d->value_dim}},
+        {"linear_attn.out_proj.weight", SP_ROLE_ATTENTION, delta, {hidden, values}},
+        {"conv.in_proj.weight", SP_ROLE_ATTENTION, conv, {3 * hidden, hidden}},
+        {"conv.conv.weight", SP_ROLE_SMALL, conv, {hidden, 1, taps}},
+        {"conv.out_proj.weight", SP_ROLE_ATTENTION, conv, {hidden, hidden}},
+        {"conv.in_proj.bias", SP_ROLE_BIAS, conv_bias, {3 * hidden}},
+        {"conv.conv.bias", SP_ROLE_BIAS, conv_bias, {hidden}},
+        {"conv.out_proj.bias", SP_ROLE_BIAS, conv_bias, {hidden}},
+        {"mamba.in_proj_z.weight", SP_ROLE_ATTENTION, mamba, {x, hidden}},
+        {"mamba.in_proj_xbc.weight", SP_ROLE_ATTENTION, mamba, {xbc, hidden}},
+        {"mamba.in_proj_dt.weight", SP_ROLE_GATE, mamba, {m->n_heads, hidden}},
+        {"mamba.conv1d.weight", SP_ROLE_SMALL, mamba, {xbc, 1, m->kernel}},
+        {"mamba.A_log", SP_ROLE_SMALL, mamba, {m->n_heads}},
+        {"mamba.D", SP_ROLE_SMALL, mamba, {m->n_heads}},
+        {"mamba.dt_bias", SP_ROLE_SMALL, mamba, {m->n_heads}},
+        {"mamba.norm.weight", SP_ROLE_NORM, mamba && m->norm != SP_MAMBA_GATED, {x}},
+        {"mamba.out_proj.weight", SP_ROLE_ATTENTION, mamba, {hidden, x}},
+        {"mamba.in_proj_z.bias", SP_ROLE_BIAS, bias, {x}},
+        {"mamba.in_proj_xbc.bias", SP_ROLE_BIAS, bias, {xbc}},
+        {"mamba.in_proj_dt.bias", SP_ROLE_BIAS, bias, {m->n_heads}},
+        {"mamba.conv1d.bias", SP_ROLE_BIAS, mamba && m->conv_bias, {xbc}},
+        {"mamba.out_proj.bias", SP_ROLE_BIAS, bias, {hidden}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
+static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                              struct sp_err *err)
+{
+    const struct sp_layer_config *l = &c->layers[i];
+    const uint64_t hidden = c->n_hidden, ffn = l->n_ffn, n = l->n_experts, wide = l->n_shared_ffn;
+    bool experts = n != 0, dense = ffn && !experts, gate = !c->plain_mlp, bias = c->mlp_bias;
+    bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
+    const struct row rows[] = {
+        {"mlp.gate_proj.weight", SP_ROLE_MLP, dense && gate, {ffn, hidden}},
+        {"mlp.up_proj.weight", SP_ROLE_MLP, dense, {ffn, hidden}},
+        {"mlp.down_proj.weight", SP_ROLE_MLP, dense, {hidden, ffn}},
+        {"mlp.gate_proj.bias", SP_ROLE_BIAS, dense && gate && bias, {ffn}},
+        {"mlp.up_proj.bias", SP_ROLE_BIAS, dense && bias, {ffn}},
+        {"mlp.down_proj.bias", SP_ROLE_BIAS, dense && bias, {hidden}},
+        {"mlp.act_fn.alpha_p", SP_ROLE_SMALL, xielu, {1}},
+        {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
+        {"mlp.act_fn.beta", SP_ROLE_SMALL, xielu, {1}},
+        {"mlp.act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
+        {"mlp.router.weight", SP_ROLE_ROUTER, experts, {n, hidden}},
+        {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {n}},
+        {"mlp.router.correction", SP_ROLE_SMALL, experts && c->routing.corrected, {n}},
+        {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
+        {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
+        {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, hidden}},
+        {"mlp.experts.up_proj.weight", SP_ROLE_MLP, experts, {n, ffn, hidden}},
+        {"mlp.experts.down_proj.weight", SP_ROLE_MLP, experts, {n, hidden, ffn}},
+        {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, experts && bias, {n, ffn}},
+        {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, experts && bias, {n, ffn}},
+        {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, experts && bias, {n, hidden}},
+        {"mlp.shared_expert.gate_proj.weight", SP_ROLE_MLP, wide && gate, {wide, hidden}},
+        {"mlp.shared_expert.up_proj.weight", SP_ROLE_MLP, wide != 0, {wide, hidden}},
+        {"mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, wide != 0, {hidden, wide}},
+        {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, wide && c->shared_gate, {1, hidden}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
+/* Per-layer embeddings of Gemma 4, and the convolutions around sublayers of DFlash2. */
+static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                 struct sp_err *err)
+{
+    const uint64_t hidden = c->n_hidden, width = c->n_per_layer, taps = c->n_conv_taps;
+    const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
+    bool per_layer = width != 0, conv = taps != 0;
+    const struct row rows[] = {
+        {"per_layer_input_gate.weight", SP_ROLE_MLP, per_layer, {width, hidden}},
+        {"per_layer_projection.weight", SP_ROLE_MLP, per_layer, {hidden, width}},
+        {"post_per_layer_input_norm.weight", SP_ROLE_NORM, per_layer, {hidden}},
+        {"attention_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
+        {"attention_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
+        {"mlp_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
+        {"mlp_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
+/* ---- outside of the layers ---- */
+
+static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config *c,
+                                 struct sp_err *err)
+{
+    const struct sp_draft_config *d = &c->draft;
+    const uint64_t hidden = c->n_hidden, width = c->n_per_layer, all = c->n_layers * width;
+    const uint64_t head_rows = d->n_head_rows ? d->n_head_rows : c->n_vocab;
+    bool embedding = !d->borrows_tables, per_layer = width != 0;
+    bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL;
+    bool head = d->owns_head || (embedding && !c->tied);
+    const uint64_t positions = c->n_positions_table, types = c->n_token_types;
+    const struct row rows[] = {
+        {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_vocab, hidden}},
+        {"embed_positions.weight", SP_ROLE_SMALL, positions != 0, {positions, hidden}},
+        {"embed_token_types.weight", SP_ROLE_SMALL, types != 0, {types, hidden}},
+        {"embed_norm.weight", SP_ROLE_NORM, c->normed_input, {hidden}},
+        {"embed_norm.bias", SP_ROLE_BIAS, c->normed_input && c->norm_bias, {hidden}},
+        {"norm.weight", SP_ROLE_NORM, norm, {hidden}},
+        {"norm.bias", SP_ROLE_BIAS, norm && c->norm_bias, {hidden}},
+        {"embed_tokens_per_layer.weight",
+         SP_ROLE_EMBEDDING,
+         per_layer,
+         {c->n_per_layer_vocab, all}},
+        {"per_layer_model_projection.weight", SP_ROLE_MLP, per_layer, {all, hidden}},
+        {"per_layer_projection_norm.weight", SP_ROLE_NORM, per_layer, {width}},
+        {"lm_head.weight", SP_ROLE_HEAD, head, {head_rows, hidden}},
+        {"lm_head.bias", SP_ROLE_BIAS, c->head_bias, {head_rows}},
+        {"d2t", SP_ROLE_INDEX, d->maps_tokens, {head_rows}},
+    };
+
+    return ADD(rows, -1);
+}
+
+static enum sp_status add_draft(struct sp_specs *specs, const struct sp_config *c,
+                                struct sp_err *err)
+{
+    const struct sp_draft_config *d = &c->draft;
+    const struct sp_dspark_config *s = &d->dspark;
+    const uint64_t hidden = c->n_hidden, target = d->target_hidden, rank = s->rank;
+    const uint64_t vocab = c->n_vocab, head_rows = d->n_head_rows ? d->n_head_rows : vocab;
+    const uint64_t selector = d->selector_rank, clusters = d->n_clusters;
+    const uint64_t seen = hidden + (s->confidence_markov ? rank : 0);
+    bool mtp = d->kind == SP_DRAFT_MTP, assistant = d->kind == SP_DRAFT_ASSISTANT;
+    bool dflash2 = d->kind == SP_DRAFT_DFLASH2, peagle = d->kind == SP_DRAFT_PEAGLE;
+    bool dflash = dflash2 || d->kind == SP_DRAFT_DFLASH || d->kind == SP_DRAFT_DSPARK;
+    bool fc = dflash || mtp || sp_draft_is_eagle(d->kind);
+    bool gated = rank && s->markov == SP_MARKOV_GATED, rnn = rank && s->markov == SP_MARKOV_RNN;
+    const uint64_t features = mtp ? 2 * hidden : (assistant ? 2 : d->n_taps) * target;
+    const struct row rows[] = {
+        {"fc.weight", SP_ROLE_FEATURE, fc, {hidden, features}},
+        {"hidden_norm.weight", SP_ROLE_NORM, dflash, {hidden}},
+        {"input_norm.weight", SP_ROLE_NORM, d->features_normed, {features}},
+        {SP_TAP_NORMS, SP_ROLE_NORM, d->taps_normed, {features}},
+        {"mask_hidden", SP_ROLE_SMALL, peagle, {1, 1, features}},
+        {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, mtp, {hidden}},
+        {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, mtp, {hidden}},
+        {"pre_projection.weight", SP_ROLE_FEATURE, assistant, {hidden, features}},
+        {"post_projection.weight", SP_ROLE_FEATURE, assistant, {target, hidden}},
+        {"masked_embedding.centroids.weight", SP_ROLE_ROUTER, clusters != 0, {clusters, hidden}},
+        {"masked_embedding.token_ordering", SP_ROLE_INDEX, clusters != 0, {vocab}},
+        {"candidate_selector.hidden_projection.weight", SP_ROLE_GATE, dflash2, {selector, hidden}},
+        {"candidate_selector.predecessor_codebook", SP_ROLE_CODEBOOK, dflash2, {vocab, selector}},
+        {"candidate_selector.successor_codebook", SP_ROLE_CODEBOOK, dflash2, {vocab, selector}},
+        {"markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, rank != 0, {vocab, rank}},
+        {"markov_head.markov_w2.weight", SP_ROLE_HEAD, rank != 0, {head_rows, rank}},
+        {"markov_head.gate_proj.weight", SP_ROLE_GATE, gated, {rank, hidden + rank}},
+        {"markov_head.gate_proj.bias", SP_ROLE_BIAS, gated, {rank}},
+        {"markov_head.joint_proj.weight", SP_ROLE_GATE, rnn, {3 * rank, 2 * rank + hidden}},
+        {"markov_head.joint_proj.bias", SP_ROLE_BIAS, rnn, {3 * rank}},
+        {"confidence_head.proj.weight", SP_ROLE_GATE, s->confidence, {1, seen}},
+        {"confidence_head.proj.bias", SP_ROLE_BIAS, s->confidence, {1}},
+    };
+
+    return ADD(rows, -1);
+}
+
+/* The dense layers of the pooling. Every embedding passes through them, as all inputs of a draft
+ * pass through its feature projection. */
+static enum sp_status add_dense(struct sp_specs *specs, const struct sp_config *c,
+                                struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; i < c->pooling.n_dense && !st; i++) {
+        const struct sp_dense_config *d = &c->pooling.dense[i];
+        char weight[SP_SPEC_NAME], norm[SP_SPEC_NAME], bias[SP_SPEC_NAME];
+        const struct row rows[] = {
+            {weight, SP_ROLE_FEATURE, true, {d->n_out, d->n_in}},
+            {norm, SP_ROLE_NORM, d->norm, {d->n_out}},
+            {bias, SP_ROLE_BIAS, d->bias, {d->n_out}},
+        };
+
+        snprintf(weight, sizeof weight, SP_DENSE_PREFIX "%u.weight", i);
+        snprintf(norm, sizeof norm, SP_DENSE_PREFIX "%u.norm.weight", i);
+        snprintf(bias, sizeof bias, SP_DENSE_PREFIX "%u.bias", i);
+        st = ADD(rows, -1);
+    }
+    return st;
+}
+
+enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *config,
+                                  struct sp_err *err)
+{
+    struct sp_specs specs = {0};
+    enum sp_status st;
+
+    if ((st = add_tables(&specs, config, err)) || (st = add_draft(&specs, config, err)) ||
+        (st = add_dense(&specs, config, err)))
+        goto done;
+    for (unsigned i = 0; i < config->n_layers; i++)
+        if ((st = add_norms(&specs, config, i, err)) ||
+            (st = add_attention(&specs, config, i, err)) ||
+            (st = add_recurrent(&specs, config, i, err)) ||
+            (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err)))
+            goto done;
+    sp_specs_sort(&specs);
+    *out = specs;
+    memset(&specs, 0, sizeof specs);
+done:
+    sp_specs_release(&specs);
+    return st;
+}
