@@ -247,11 +247,8 @@ static enum sp_status put_activation(struct sp_gguf_writer *w)
 static enum sp_status put_direction(struct sp_gguf_writer *w)
 {
     bool causal = true;
-    char key[SP_GGUF_KEY_SIZE];
-    enum sp_status st;
+    enum sp_status st = sp_gguf_read_bool(&causal, w, "attention.causal");
 
-    sp_gguf_key(key, w, "attention.causal");
-    st = sp_gguf_get_bool(w->model->file, key, &causal, w->err);
     if (st || w->model->family.prefix[0] == '\0' || causal) return st;
     return sp_gguf_put_bool(w, "is_causal", false);
 }

@@ -29,11 +29,8 @@ enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const struct sp_ggu
 
 static enum sp_status put_norm(struct sp_gguf_writer *w, bool norm)
 {
-    char key[SP_GGUF_KEY_SIZE];
-    enum sp_status st;
+    enum sp_status st = sp_gguf_read_bool(&norm, w, "expert_weights_norm");
 
-    sp_gguf_key(key, w, "expert_weights_norm");
-    st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
     return st ? st : sp_gguf_put_bool(w, "norm_topk_prob", norm);
 }
 
@@ -146,7 +143,6 @@ enum sp_status sp_gguf_put_routed(struct sp_gguf_writer *w, const struct sp_gguf
     bool corrected = sp_gguf_has_in_layers(w->model, "exp_probs_b");
     uint64_t groups = 1;
     double scale = 1;
-    char key[SP_GGUF_KEY_SIZE];
     enum sp_status st;
 
     (void)m;
@@ -159,8 +155,7 @@ enum sp_status sp_gguf_put_routed(struct sp_gguf_writer *w, const struct sp_gguf
             (st = sp_gguf_put_integer(w, sizes[i].published, size)))
             return st;
     }
-    sp_gguf_key(key, w, "expert_weights_scale");
-    if ((st = sp_gguf_get_float(w->model->file, key, &scale, w->err))) return st;
+    if ((st = sp_gguf_read_float(&scale, w, "expert_weights_scale"))) return st;
     if (!corrected) {
         st = sp_gguf_put_word(w, "topk_method",
                               groups > 1 ? "\"group_limited_greedy\"" : "\"greedy\"");

@@ -113,26 +113,22 @@ static enum sp_status put_rotary(struct sp_gguf_writer *w, const struct sp_gguf_
 /* A file that does not state whether attention rotates is of a model in which it does. */
 static enum sp_status put_rotates(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    char key[SP_GGUF_KEY_SIZE];
     bool rotates = true;
     enum sp_status st;
 
     (void)m;
-    sp_gguf_key(key, w, "rope.scaling.finetuned");
-    if ((st = sp_gguf_get_bool(w->model->file, key, &rotates, w->err))) return st;
+    if ((st = sp_gguf_read_bool(&rotates, w, "rope.scaling.finetuned"))) return st;
     return sp_gguf_put_word(w, "position_embedding_type", rotates ? "\"rope\"" : "null");
 }
 
 /* A layer rotates by the one base or, where rope_pattern says so, not at all. */
 static enum sp_status put_thetas(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    char key[SP_GGUF_KEY_SIZE];
     double theta = 1e4;
     enum sp_status st;
 
     (void)m;
-    sp_gguf_key(key, w, "rope.freq_base");
-    if ((st = sp_gguf_get_float(w->model->file, key, &theta, w->err)) ||
+    if ((st = sp_gguf_read_float(&theta, w, "rope.freq_base")) ||
         (st = sp_gguf_put_word(w, "layer_rope_theta", "[")))
         return st;
     for (uint64_t i = 0; i < w->model->n_layers && !st; i++) {

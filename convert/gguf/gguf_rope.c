@@ -8,6 +8,9 @@
 
 enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096 };
 
+static const char log_multiplier[] = "rope.scaling.yarn_log_multiplier",
+                  growth[] = "attention.temperature_scale"; /* of queries by their position */
+
 /* Reads a tensor of divisors, [*n] floats. */
 static enum sp_status read_factors(uint8_t bytes[4 * MAX_FREQUENCIES], uint64_t *n,
                                    const struct sp_gguf_writer *w, const char *tensor)
@@ -43,6 +46,13 @@ static enum sp_status put_factors(struct sp_gguf_writer *w, const char *key, con
     return st ? st : sp_json_put(&w->text, w->err, "]");
 }
 
+static enum sp_status put_number(struct sp_gguf_writer *w, const char *before, double value)
+{
+    enum sp_status st = sp_json_put(&w->text, w->err, "%s", before);
+
+    return st ? st : sp_json_put_f32(&w->text, (float)value, w->err);
+}
+
 /* rope_freqs.weight, Llama 3's scaling: the same divisors at every length. */
 static enum sp_status put_llama3(struct sp_gguf_writer *w)
 {
@@ -58,7 +68,6 @@ static enum sp_status put_llama3(struct sp_gguf_writer *w)
 
 static enum sp_status put_longrope(struct sp_gguf_writer *w)
 {
-    char name[SP_GGUF_KEY_SIZE];
     double attention = 0;
     enum sp_status st;
 
@@ -66,12 +75,8 @@ static enum sp_status put_longrope(struct sp_gguf_writer *w)
                                 "original_max_position_embeddings")))
         return st;
     st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"longrope\"");
-    sp_gguf_key(name, w, "rope.scaling.attn_factor");
-    if (!st) st = sp_gguf_get_float(w->model->file, name, &attention, w->err);
-    if (!st && attention > 0) {
-        st = sp_json_put(&w->text, w->err, ", \"attention_factor\": ");
-        if (!st) st = sp_json_put_f32(&w->text, (float)attention, w->err);
-    }
+    if (!st) st = sp_gguf_read_float(&attention, w, "rope.scaling.attn_factor");
+    if (!st && attention > 0) st = put_number(w, ", \"attention_factor\": ", attention);
     if (!st) st = put_factors(w, "short_factor", "rope_factors_short.weight");
     if (!st) st = put_factors(w, "long_factor", "rope_factors_long.weight");
     return st ? st : sp_json_put(&w->text, w->err, "}");
@@ -81,45 +86,25 @@ static enum sp_status put_longrope(struct sp_gguf_writer *w)
 static enum sp_status put_rope_member(struct sp_gguf_writer *w, const char *key,
                                       const char *published)
 {
-    char name[SP_GGUF_KEY_SIZE];
     double value = 0;
     enum sp_status st;
 
     if (!sp_gguf_has(w, key)) return SP_OK;
-    sp_gguf_key(name, w, key);
-    if ((st = sp_gguf_get_float(w->model->file, name, &value, w->err))) return st;
-    if ((st = sp_json_put(&w->text, w->err, ", \"%s\": ", published))) return st;
-    return sp_json_put_f32(&w->text, (float)value, w->err);
+    if ((st = sp_gguf_read_float(&value, w, key))) return st;
+    st = sp_json_put(&w->text, w->err, ", \"%s\"", published);
+    return st ? st : put_number(w, ": ", value);
 }
 
-/* The file has a tenth of mscale_all_dim, which equals mscale in all published models. */
-static enum sp_status put_mscale(struct sp_gguf_writer *w)
+/* mscale and mscale_all_dim, which are equal in all published models: `unit` times the key, and 1
+ * without it. */
+static enum sp_status put_mscale(struct sp_gguf_writer *w, double unit)
 {
-    static const char key[] = "rope.scaling.yarn_log_multiplier";
-    char name[SP_GGUF_KEY_SIZE];
-    double value = 0;
-    enum sp_status st;
+    double value = 1 / unit;
+    enum sp_status st = sp_gguf_read_float(&value, w, log_multiplier);
 
-    if (!sp_gguf_has(w, key)) return SP_OK;
-    sp_gguf_key(name, w, key);
-    if ((st = sp_gguf_get_float(w->model->file, name, &value, w->err))) return st;
-    return sp_json_put(&w->text, w->err, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g", value * 10,
-                       value * 10);
-}
-
-/* Ministral 3: queries grow with their position. */
-static enum sp_status put_ministral3(struct sp_gguf_writer *w)
-{
-    static const char key[] = "rope.scaling.yarn_log_multiplier";
-    char name[SP_GGUF_KEY_SIZE];
-    double value = 1;
-    enum sp_status st;
-
-    sp_gguf_key(name, w, key);
-    if ((st = sp_gguf_get_float(w->model->file, name, &value, w->err))) return st;
-    st =
-        sp_json_put(&w->text, w->err, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g", value, value);
-    return st ? st : put_rope_member(w, "attention.temperature_scale", "llama_4_scaling_beta");
+    return st ? st
+              : sp_json_put(&w->text, w->err, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g",
+                            value * unit, value * unit);
 }
 
 /* The members of an object of rope_scaling, without its braces. */
@@ -136,20 +121,21 @@ static enum sp_status put_scaling_members(struct sp_gguf_writer *w, const char *
     size_t n = strcmp(type, "yarn") == 0     ? sizeof members / sizeof *members
                : strcmp(type, "linear") == 0 ? 1
                                              : 0;
-    char name[SP_GGUF_KEY_SIZE];
     double attention = 1;
     enum sp_status st;
 
-    sp_gguf_key(name, w, "rope.scaling.attn_factor");
-    if ((st = sp_gguf_get_float(w->model->file, name, &attention, w->err))) return st;
+    if ((st = sp_gguf_read_float(&attention, w, "rope.scaling.attn_factor"))) return st;
     if (attention != 1)
-        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s %g is not supported", name, attention);
+        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.attn_factor %g is not supported",
+                       w->model->arch->name, attention);
 
     st = sp_json_put(&w->text, w->err, "\"rope_type\": \"%s\"", type);
     for (size_t i = 0; i < n && !st; i++)
         st = put_rope_member(w, members[i].key, members[i].published);
-    if (!st && w->model->family.latent) st = put_mscale(w);
-    if (!st && sp_gguf_has(w, "attention.temperature_scale")) st = put_ministral3(w);
+    /* Files of latent attention have a tenth of the value. */
+    if (!st && w->model->family.latent && sp_gguf_has(w, log_multiplier)) st = put_mscale(w, 10);
+    if (!st && sp_gguf_has(w, growth)) st = put_mscale(w, 1);
+    if (!st) st = put_rope_member(w, growth, "llama_4_scaling_beta");
     if (!st && w->model->family.gguf.yarn_untruncated)
         st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
     return st;
@@ -167,22 +153,18 @@ static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
 static enum sp_status put_by_type(struct sp_gguf_writer *w, bool yarn)
 {
     double theta = 1e4, windowed;
-    char key[SP_GGUF_KEY_SIZE];
     enum sp_status st;
 
-    sp_gguf_key(key, w, "rope.freq_base");
-    if ((st = sp_gguf_get_float(w->model->file, key, &theta, w->err))) return st;
+    if ((st = sp_gguf_read_float(&theta, w, "rope.freq_base"))) return st;
     windowed = theta;
-    sp_gguf_key(key, w, "rope.freq_base_swa");
-    if ((st = sp_gguf_get_float(w->model->file, key, &windowed, w->err))) return st;
-    st = sp_json_put(&w->text, w->err,
-                     ",\n  \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
-                     "\"default\", \"rope_theta\": ");
-    if (!st) st = sp_json_put_f32(&w->text, (float)windowed, w->err);
+    if ((st = sp_gguf_read_float(&windowed, w, "rope.freq_base_swa"))) return st;
+    st = put_number(w,
+                    ",\n  \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
+                    "\"default\", \"rope_theta\": ",
+                    windowed);
     if (!st) st = sp_json_put(&w->text, w->err, "}, \"full_attention\": {");
     if (!st) st = put_scaling_members(w, yarn ? "yarn" : "default");
-    if (!st) st = sp_json_put(&w->text, w->err, ", \"rope_theta\": ");
-    if (!st) st = sp_json_put_f32(&w->text, (float)theta, w->err);
+    if (!st) st = put_number(w, ", \"rope_theta\": ", theta);
     return st ? st : sp_json_put(&w->text, w->err, "}}");
 }
 
@@ -223,31 +205,21 @@ static enum sp_status put_gemma4(struct sp_gguf_writer *w)
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "gemma4.rope.dimension_count_swa differs from the size of a head");
     }
-    for (size_t i = 0; i < 2; i++) {
-        char name[SP_GGUF_KEY_SIZE];
-        sp_gguf_key(name, w, keys[i]);
-        if ((st = sp_gguf_get_float(w->model->file, name, &theta[i], w->err))) return st;
-    }
+    for (size_t i = 0; i < 2; i++)
+        if ((st = sp_gguf_read_float(&theta[i], w, keys[i]))) return st;
     if ((st = read_rotated_part(&part, w))) return st;
-    st = sp_json_put(&w->text, w->err,
-                     ",\n  \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
-                     "\"proportional\", \"partial_rotary_factor\": ");
-    if (!st) st = sp_json_put_f32(&w->text, (float)part, w->err);
-    if (!st) st = sp_json_put(&w->text, w->err, ", \"rope_theta\": ");
-    if (!st) st = sp_json_put_f32(&w->text, (float)theta[0], w->err);
+    st = put_number(w,
+                    ",\n  \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+                    "\"proportional\", \"partial_rotary_factor\": ",
+                    part);
+    if (!st) st = put_number(w, ", \"rope_theta\": ", theta[0]);
     if (!st) {
-        st = sp_json_put(&w->text, w->err,
-                         "}, \"sliding_attention\": {\"rope_type\": \"default\", "
-                         "\"rope_theta\": ");
+        st = put_number(w,
+                        "}, \"sliding_attention\": {\"rope_type\": \"default\", "
+                        "\"rope_theta\": ",
+                        theta[1]);
     }
-    if (!st) st = sp_json_put_f32(&w->text, (float)theta[1], w->err);
     return st ? st : sp_json_put(&w->text, w->err, "}}");
-}
-
-/* What llama.cpp takes for a file without rope.freq_base. */
-static const char *default_theta(const struct sp_gguf_writer *w)
-{
-    return w->model->arch->theta ? w->model->arch->theta : "10000.0";
 }
 
 static bool is(const char *type, size_t len, const char *name)
@@ -261,6 +233,7 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     char name[SP_GGUF_KEY_SIZE];
     const char *type = "none";
     size_t len = strlen(type);
+    const char *stated = w->model->arch->theta;
     bool by_type = w->model->family.rope_by_type;
     enum sp_status st;
 
@@ -270,7 +243,7 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     else if (sp_gguf_has(w, "rope.freq_base"))
         st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
     else
-        st = sp_gguf_put_word(w, "rope_theta", default_theta(w));
+        st = sp_gguf_put_word(w, "rope_theta", stated ? stated : "10000.0");
     if (st) return st;
     sp_gguf_key(name, w, "rope.scaling.type");
     if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;

@@ -89,6 +89,22 @@ enum sp_status sp_gguf_get_layer_size(uint64_t *out, const struct sp_gguf_writer
                    w->model->n_layers);
 }
 
+enum sp_status sp_gguf_read_float(double *out, const struct sp_gguf_writer *w, const char *key)
+{
+    char name[SP_GGUF_KEY_SIZE];
+
+    sp_gguf_key(name, w, key);
+    return sp_gguf_get_float(w->model->file, name, out, w->err);
+}
+
+enum sp_status sp_gguf_read_bool(bool *out, const struct sp_gguf_writer *w, const char *key)
+{
+    char name[SP_GGUF_KEY_SIZE];
+
+    sp_gguf_key(name, w, key);
+    return sp_gguf_get_bool(w->model->file, name, out, w->err);
+}
+
 enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w, const char *key)
 {
     if (sp_gguf_has(w, key)) return sp_gguf_get_size(out, w, key);
@@ -141,13 +157,11 @@ enum sp_status sp_gguf_copy_size(struct sp_gguf_writer *w, const char *key, cons
 
 enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const char *key, const char *published)
 {
-    char name[SP_GGUF_KEY_SIZE];
     double value = 0;
     enum sp_status st;
 
     if (!sp_gguf_has(w, key)) return SP_OK;
-    sp_gguf_key(name, w, key);
-    st = sp_gguf_get_float(w->model->file, name, &value, w->err);
+    st = sp_gguf_read_float(&value, w, key);
     return st ? st : sp_gguf_put_float(w, published, value);
 }
 

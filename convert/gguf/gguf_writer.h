@@ -33,6 +33,12 @@ SP_MUST_CHECK enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_ggu
 SP_MUST_CHECK enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w,
                                                const char *key);
 
+/* *out is unchanged if the key is absent. */
+SP_MUST_CHECK enum sp_status sp_gguf_read_float(double *out, const struct sp_gguf_writer *w,
+                                                const char *key);
+SP_MUST_CHECK enum sp_status sp_gguf_read_bool(bool *out, const struct sp_gguf_writer *w,
+                                               const char *key);
+
 /* Elements of a head of keys, which are hidden size / heads if the file does not say. */
 SP_MUST_CHECK enum sp_status sp_gguf_head_size(uint64_t *out, const struct sp_gguf_writer *w);
 
