@@ -4,8 +4,7 @@
 #include "convert/create/plan_groups.h"
 #include "convert/create/write.h"
 #include "convert/source/generation_config.h"
-#include "convert/source/shared_tables.h"
-#include "convert/source/vocab_order.h"
+#include "convert/source/token_tables.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
 

@@ -2,7 +2,7 @@
 
 #include "convert/create/budget.h"
 #include "convert/create/smooth.h"
-#include "convert/source/vocab_tables.h"
+#include "convert/source/token_tables.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 
@@ -285,7 +285,7 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
     if ((st = note_double_rounding(&m, SP_PART_TARGET, err))) goto done;
     if (inputs->draft == NULL) goto done;
     if ((st = note_double_rounding(&m, SP_PART_DRAFT, err))) goto done;
-    st = sp_vocab_tables_verify(inputs->draft, err);
+    st = sp_token_tables_verify(inputs->draft, err);
 done:
     free(m.choices[SP_PART_TARGET]);
     free(m.choices[SP_PART_DRAFT]);

@@ -8,9 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct group {
+    enum sp_part part;
+    struct sp_tensor_group group;
+    uint32_t types; /* bit 1 << dtype for each type of its tensors */
+    uint64_t n_weights, size;
+    double error; /* relative squared error of its weights, by their types; their mean */
+};
+
+struct groups {
+    struct group *groups; /* by part, kind and layer; owned */
+    size_t n;
+};
+
 static int compare(const void *a, const void *b)
 {
-    const struct sp_plan_group *g = a, *h = b;
+    const struct group *g = a, *h = b;
 
     if (g->part != h->part) return g->part < h->part ? -1 : 1;
     return sp_tensor_group_compare(g->group, h->group);
@@ -23,7 +36,7 @@ static double error_of(const struct sp_plan_item *item)
 }
 
 /* Adds the tensors of `from`, a part of the same group. */
-static void add(struct sp_plan_group *to, const struct sp_plan_group *from)
+static void add(struct group *to, const struct group *from)
 {
     double n = (double)to->n_weights, m = (double)from->n_weights;
 
@@ -33,18 +46,17 @@ static void add(struct sp_plan_group *to, const struct sp_plan_group *from)
     to->size += from->size;
 }
 
-enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out, const struct sp_plan *plan,
-                                      struct sp_err *err)
+static enum sp_status collect(struct groups *out, const struct sp_plan *plan, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_plan_group *groups = NULL;
+    struct group *groups = NULL;
     size_t n = 0;
 
     if ((st = sp_new(&groups, plan->n_items, sizeof *groups, err))) return st;
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
 
-        groups[i] = (struct sp_plan_group){
+        groups[i] = (struct group){
             .part = item->part,
             .group = sp_tensor_group_of(item->spec->name, item->spec->role),
             .types = (uint32_t)1 << item->to,
@@ -59,20 +71,20 @@ enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out, const struct s
             add(&groups[n - 1], &groups[i]);
         else
             groups[n++] = groups[i];
-    *out = (struct sp_plan_groups){groups, n};
+    *out = (struct groups){groups, n};
     return SP_OK;
 }
 
-void sp_plan_groups_release(struct sp_plan_groups *groups)
+static void release(struct groups *groups)
 {
     free(groups->groups);
-    *groups = (struct sp_plan_groups){0};
+    *groups = (struct groups){0};
 }
 
 /* ---- prediction ---- */
 
 /* NAN if the group was not measured; a group whose weights are not rounded costs nothing. */
-static double predict(const struct sp_sensitivities *sensitivities, const struct sp_plan_group *g)
+static double predict(const struct sp_sensitivities *sensitivities, const struct group *g)
 {
     const struct sp_sensitivity *s = NULL;
 
@@ -85,21 +97,21 @@ enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
                                       const struct sp_sensitivities *sensitivities,
                                       struct sp_err *err)
 {
-    struct sp_plan_groups groups = {0};
-    enum sp_status st = sp_plan_groups_collect(&groups, plan, err);
+    struct groups groups = {0};
+    enum sp_status st = collect(&groups, plan, err);
 
     if (st) return st;
     *kl = 0;
     for (size_t i = 0; i < groups.n; i++)
         if (groups.groups[i].part == SP_PART_TARGET)
             *kl += predict(sensitivities, &groups.groups[i]);
-    sp_plan_groups_release(&groups);
+    release(&groups);
     return SP_OK;
 }
 
 /* ---- the table ---- */
 
-static bool continues(const struct sp_plan_group *g, const struct sp_plan_group *next)
+static bool continues(const struct group *g, const struct group *next)
 {
     return next->part == g->part && next->group.kind == g->group.kind &&
            g->group.layer != SP_NO_LAYER && next->group.layer == g->group.layer + 1 &&
@@ -119,8 +131,8 @@ static void print_types(FILE *stream, uint32_t types)
 }
 
 /* One line: `g` stands for `layers`, and its sizes are those of all of them together. */
-static void print_line(FILE *stream, const struct sp_plan_group *g, const char *name,
-                       const char *layers, const double *kl)
+static void print_line(FILE *stream, const struct group *g, const char *name, const char *layers,
+                       const double *kl)
 {
     fprintf(stream, "%-6s  %-12s  %-7s  ", sp_part_name(g->part), name, layers);
     print_types(stream, g->types);
@@ -131,15 +143,15 @@ static void print_line(FILE *stream, const struct sp_plan_group *g, const char *
         fprintf(stream, "  %9.6f", *kl);
 }
 
-static void print_part(FILE *stream, const struct sp_plan_group *groups, size_t n,
+static void print_part(FILE *stream, const struct group *groups, size_t n,
                        const struct sp_sensitivities *sensitivities)
 {
-    struct sp_plan_group all = {.part = groups->part};
+    struct group all = {.part = groups->part};
     double kl_of_all = 0;
     bool has_kl = sensitivities->n > 0;
 
     for (size_t i = 0, end; i < n; i = end) {
-        struct sp_plan_group run = groups[i];
+        struct group run = groups[i];
         char layers[32] = "-";
         double kl = predict(sensitivities, &run);
 
@@ -164,13 +176,13 @@ enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
                                     struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_plan_groups groups = {0};
+    struct groups groups = {0};
     size_t size;
     FILE *stream;
 
-    if ((st = sp_plan_groups_collect(&groups, plan, err))) return st;
+    if ((st = collect(&groups, plan, err))) return st;
     if ((stream = open_memstream(text, &size)) == NULL) {
-        sp_plan_groups_release(&groups);
+        release(&groups);
         return sp_fail(err, SP_E_NOMEM, "no memory for the table of groups");
     }
     fprintf(stream, "%-6s  %-12s  %-7s  %-18s  %12s  %5s%s", "part", "group", "layers", "types",
@@ -181,6 +193,6 @@ enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
         fputc('\n', stream);
         print_part(stream, groups.groups + i, end - i, sensitivities);
     }
-    sp_plan_groups_release(&groups);
+    release(&groups);
     return sp_close_text(stream, text, err);
 }

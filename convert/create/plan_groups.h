@@ -7,23 +7,6 @@
 #include "format/weights/sensitivity.h"
 #include "format/weights/tensor_group.h"
 
-struct sp_plan_group {
-    enum sp_part part;
-    struct sp_tensor_group group;
-    uint32_t types; /* bit 1 << dtype for each type of its tensors */
-    uint64_t n_weights, size;
-    double error; /* relative squared error of its weights, by their types; their mean */
-};
-
-struct sp_plan_groups {
-    struct sp_plan_group *groups; /* by part, kind and layer; owned */
-    size_t n;
-};
-
-SP_MUST_CHECK enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out,
-                                                    const struct sp_plan *plan, struct sp_err *err);
-void sp_plan_groups_release(struct sp_plan_groups *groups);
-
 /* *kl = the KL divergence that rounding the target's weights is predicted to cause, in nats per
  * token; NAN if a group that is rounded was not measured. */
 SP_MUST_CHECK enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
