@@ -2,8 +2,8 @@
  * integer arithmetic), so that every compiler, instruction set and C library gives the same bits.
  * The decoder calls no libm function whose result could differ.
  *
- * The inline functions are the specification of one lane: vector_avx2.c, vector_avx512.c and
- * vector_neon.c mirror them operation by operation. They are branch-free for that reason. A NaN
+ * The inline functions are the specification of one lane: vector_loops.h mirrors them operation by
+ * operation. They are branch-free for that reason. A NaN
  * gives a NaN (which one is not specified); results below 2^-126 are rounded to denormals, not
  * flushed.
  *

@@ -3,17 +3,8 @@
 #ifndef SP_RUNTIME_VECTOR_VECTOR_TABLES_H
 #define SP_RUNTIME_VECTOR_VECTOR_TABLES_H
 
+#include "quantize/simd.h"
 #include "runtime/vector/vector.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* A function inlined with constant sizes, so that its loops unroll. quantize/kernels_avx512.c
- * explains SP_ROLLED. */
-#if defined(SP_ROLLED)
-#define TILE static
-#else
-#define TILE INLINE
-#endif
 
 /* Magnitudes are compared as bits: those of a NaN are above SP_INFINITY_BITS. SP_NAN_BITS is the
  * NaN that all instruction sets use. */
@@ -29,9 +20,8 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 }
 
 /* The initializer of a table: the static functions of the file that defines it, each of which has
- * the name of its member, except that fma is a name of the C library. `set` is the suffix of the
- * sp_kv_ tables that belong to it. */
-#define SP_VECTOR_TABLE(set_name, set)                                                             \
+ * the name of its member, except that fma is a name of the C library, and its tables of caches. */
+#define SP_VECTOR_TABLE(set_name, f32, f16, q8)                                                    \
     {                                                                                              \
         .name = set_name, .fma = fma_row, .rms_norm = rms_norm, .add = add, .scale = scale,        \
         .mul = mul, .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul,                          \
@@ -40,20 +30,15 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
         .l2_norm = l2_norm, .rope = rope, .softmax = softmax, .delta_step = delta_step,            \
         .state_step = state_step, .state_replay = state_replay, .argmax = argmax,                  \
         .soften = soften, .uniform = uniform,                                                      \
-        .kv = {[SP_CACHE_F16] = &sp_kv_f16_##set,                                                  \
-               [SP_CACHE_F32] = &sp_kv_f32_##set,                                                  \
-               [SP_CACHE_Q8] = &sp_kv_q8_##set},                                                   \
+        .kv = {[SP_CACHE_F16] = &f16, [SP_CACHE_F32] = &f32, [SP_CACHE_Q8] = &q8},                 \
     }
 
 extern const struct sp_vector sp_vector_ref;
 extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref;
 #if defined(__x86_64__)
 extern const struct sp_vector sp_vector_avx2, sp_vector_avx512;
-extern const struct sp_vector_kv sp_kv_f32_avx2, sp_kv_f16_avx2, sp_kv_q8_avx2;
-extern const struct sp_vector_kv sp_kv_f32_avx512, sp_kv_f16_avx512, sp_kv_q8_avx512;
 #elif defined(__aarch64__)
 extern const struct sp_vector sp_vector_neon;
-extern const struct sp_vector_kv sp_kv_f32_neon, sp_kv_f16_neon, sp_kv_q8_neon;
 #endif
 
 #endif

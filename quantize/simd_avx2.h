@@ -1,0 +1,242 @@
+/* The primitives of quantize/simd.h with AVX2, FMA and F16C: 8 lanes. The file is empty unless the
+ * including file is compiled for AVX2. */
+#ifndef SP_QUANTIZE_SIMD_AVX2_H
+#define SP_QUANTIZE_SIMD_AVX2_H
+
+#ifdef __AVX2__
+
+#define REGISTER 32
+#include "quantize/simd.h"
+
+#include <immintrin.h>
+
+/* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
+ * sums; of q8 queries, blocks of keys and vectors of dims; rows of a state. */
+enum {
+    SCORE_QUERIES = 8,
+    SCORE_ACCUMULATORS = 12,
+    SCORE_VECTORS = 4,
+    WEIGH_QUERIES = 4,
+    WEIGH_ACCUMULATORS = 8,
+    WEIGH_VECTORS = 8,
+    CODE_QUERIES = 4,
+    CODE_BLOCKS = 1,
+    CODE_VECTORS = 4,
+    STATE_ROWS = 2,
+};
+
+typedef ints mask;
+
+INLINE mask first_lanes(size_t n)
+{
+    return splat_int(n < LANES ? (int32_t)n : LANES) > (ints){0, 1, 2, 3, 4, 5, 6, 7};
+}
+
+INLINE mask below(floats a, floats b)
+{
+    return a < b;
+}
+
+INLINE floats select(mask m, floats yes, floats no)
+{
+    return _mm256_blendv_ps(no, yes, (__m256)m);
+}
+
+INLINE floats load(const float *p, size_t n)
+{
+    return n >= LANES ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, (__m256i)first_lanes(n));
+}
+
+INLINE void store(float *p, size_t n, floats x)
+{
+    if (n >= LANES)
+        _mm256_storeu_ps(p, x);
+    else
+        _mm256_maskstore_ps(p, (__m256i)first_lanes(n), x);
+}
+
+INLINE floats load_halves(const void *p, size_t n)
+{
+    __m128i halves = _mm_setzero_si128();
+
+    memcpy(&halves, p, n >= LANES ? sizeof halves : 2 * n);
+    return _mm256_cvtph_ps(halves);
+}
+
+INLINE void store_halves(void *p, size_t n, floats x)
+{
+    __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+
+    memcpy(p, &halves, n >= LANES ? sizeof halves : 2 * n);
+}
+
+INLINE floats fmadd(floats a, floats b, floats c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* The instructions return the second operand unless the first is smaller, or larger. */
+INLINE floats at_most(float limit, floats x)
+{
+    return _mm256_min_ps(_mm256_set1_ps(limit), x);
+}
+
+INLINE floats at_least(float limit, floats x)
+{
+    return _mm256_max_ps(_mm256_set1_ps(limit), x);
+}
+
+INLINE floats number_at_most(floats x, float limit)
+{
+    return _mm256_min_ps(x, _mm256_set1_ps(limit));
+}
+
+INLINE floats number_at_least(floats x, float limit)
+{
+    return _mm256_max_ps(x, _mm256_set1_ps(limit));
+}
+
+INLINE floats larger(floats a, floats b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+INLINE ints to_ints(floats x)
+{
+    return (ints)_mm256_cvtps_epi32(x);
+}
+
+INLINE uints larger_bits(uints a, uints b)
+{
+    return (uints)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+
+INLINE uint32_t largest_of(uints x)
+{
+    __m256i v = (__m256i)x;
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+
+    return (uint32_t)_mm_cvtsi128_si32(m);
+}
+
+INLINE float largest_lane(floats x)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+INLINE float tree_sum(const floats s[N_SUMS])
+{
+    __m256 s8 = s[0] + s[1];
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+
+/* Half r of a register holds the sums of row r. */
+INLINE void tree_sums(float out[STATE_ROWS], const floats s[STATE_ROWS][N_SUMS])
+{
+    __m256 a = s[0][0] + s[0][1], b = s[1][0] + s[1][1];
+    __m256 s4 = _mm256_permute2f128_ps(a, b, 0x20) + _mm256_permute2f128_ps(a, b, 0x31);
+    __m256 s2 = s4 + _mm256_permute_ps(s4, 0x4e), s1 = s2 + _mm256_permute_ps(s2, 0xb1);
+
+    out[0] = _mm256_cvtss_f32(s1);
+    out[1] = _mm_cvtss_f32(_mm256_extractf128_ps(s1, 1));
+}
+
+/* ---- q8 caches: runtime/vector/vector_q8_loops.h ---- */
+
+/* Packs work within 128-bit halves: dwords come out in the order 0 2 4 6 | 1 3 5 7. */
+INLINE void store_codes(int8_t codes[32], const ints c[32 / LANES])
+{
+    __m256i low = _mm256_packs_epi32((__m256i)c[0], (__m256i)c[1]);
+    __m256i high = _mm256_packs_epi32((__m256i)c[2], (__m256i)c[3]);
+    __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+
+    store_bytes(codes, (bytes)_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
+}
+
+enum { KEY_SURPLUS = 0 };
+
+INLINE bytes load_keys(const uint8_t *p)
+{
+    return load_bytes(p) ^ -128;
+}
+
+typedef const int8_t *query_codes;
+
+INLINE query_codes load_query(const int8_t *codes)
+{
+    return codes;
+}
+
+/* The product of signed bytes is |key| times q with the sign of the key; two products of at most
+ * 127 * 127 fit 16 bits. */
+INLINE ints dot_keys(ints sum, bytes keys, query_codes q, size_t i)
+{
+    __m256i k = (__m256i)keys, x = _mm256_sign_epi8((__m256i)splat_four(q + 4 * i), k);
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(k), x);
+
+    return sum + (ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+
+/* Pairs of 16 bits for positions (0, 2) and (1, 3) of every four. */
+struct weights {
+    int32_t pairs[8];
+};
+
+/* Combines c0 | c2 << 16 and c1 | c3 << 16 of each half; the other lanes are unused. */
+INLINE void store_weights(struct weights *w, const ints c[N_SUMS])
+{
+    for (size_t i = 0; i < N_SUMS; i++) {
+        __m256i v = (__m256i)c[i];
+        v = _mm256_or_si256(v, _mm256_slli_epi32(_mm256_srli_si256(v, 8), 16));
+        v = _mm256_permute4x64_epi64(v, 0x08);
+        _mm_storeu_si128((__m128i *)w->pairs + i, _mm256_castsi256_si128(v));
+    }
+}
+
+typedef const struct weights *held_weights;
+
+INLINE held_weights hold_weights(const struct weights *w)
+{
+    return w;
+}
+
+/* Positions 0 and 2, and 1 and 3, of each lane, widened. */
+typedef struct {
+    words even, odd;
+} value_codes;
+
+INLINE value_codes load_values(const uint8_t *p)
+{
+    words x = (words)load_bytes(p);
+
+    return (value_codes){x << 8 >> 8, x >> 8};
+}
+
+struct weighed {
+    ints sum;
+};
+
+INLINE void weigh(struct weighed *sum, value_codes x, held_weights w, size_t i)
+{
+    __m256i even = _mm256_set1_epi32(w->pairs[2 * i]), odd = _mm256_set1_epi32(w->pairs[2 * i + 1]);
+
+    sum->sum += (ints)_mm256_madd_epi16((__m256i)x.even, even) +
+                (ints)_mm256_madd_epi16((__m256i)x.odd, odd);
+}
+
+INLINE ints weighed_sum(const struct weighed *sum)
+{
+    return sum->sum;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,216 @@
+/* The primitives of quantize/simd.h with AVX-512 (F, BW, DQ, VL, VNNI, VBMI): 16 lanes. The file is
+ * empty unless the including file is compiled for AVX-512. */
+#ifndef SP_QUANTIZE_SIMD_AVX512_H
+#define SP_QUANTIZE_SIMD_AVX512_H
+
+#ifdef __AVX512VBMI__
+
+#define REGISTER 64
+#include "quantize/simd.h"
+
+#include <immintrin.h>
+
+/* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
+ * sums; of q8 queries, blocks of keys and vectors of dims; rows of a state. */
+enum {
+    SCORE_QUERIES = 8,
+    SCORE_ACCUMULATORS = 16,
+    SCORE_VECTORS = 2,
+    WEIGH_QUERIES = 8,
+    WEIGH_ACCUMULATORS = 24,
+    WEIGH_VECTORS = 8,
+    CODE_QUERIES = 4,
+    CODE_BLOCKS = 2,
+    CODE_VECTORS = 4,
+    STATE_ROWS = 4,
+};
+
+typedef __mmask16 mask;
+
+INLINE mask first_lanes(size_t n)
+{
+    return (mask)(n < LANES ? (1u << n) - 1 : 0xffff);
+}
+
+INLINE mask below(floats a, floats b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+INLINE floats select(mask m, floats yes, floats no)
+{
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+
+INLINE floats load(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+
+INLINE void store(float *p, size_t n, floats x)
+{
+    _mm512_mask_storeu_ps(p, first_lanes(n), x);
+}
+
+INLINE floats load_halves(const void *p, size_t n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+}
+
+INLINE void store_halves(void *p, size_t n, floats x)
+{
+    _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE floats fmadd(floats a, floats b, floats c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* The instructions return the second operand unless the first is smaller, or larger. */
+INLINE floats at_most(float limit, floats x)
+{
+    return _mm512_min_ps(_mm512_set1_ps(limit), x);
+}
+
+INLINE floats at_least(float limit, floats x)
+{
+    return _mm512_max_ps(_mm512_set1_ps(limit), x);
+}
+
+INLINE floats number_at_most(floats x, float limit)
+{
+    return _mm512_min_ps(x, _mm512_set1_ps(limit));
+}
+
+INLINE floats number_at_least(floats x, float limit)
+{
+    return _mm512_max_ps(x, _mm512_set1_ps(limit));
+}
+
+INLINE floats larger(floats a, floats b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE ints to_ints(floats x)
+{
+    return (ints)_mm512_cvtps_epi32(x);
+}
+
+INLINE uints larger_bits(uints a, uints b)
+{
+    return (uints)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+
+INLINE uint32_t largest_of(uints x)
+{
+    return _mm512_reduce_max_epu32((__m512i)x);
+}
+
+INLINE float largest_lane(floats x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+
+INLINE float tree_sum(const floats s[N_SUMS])
+{
+    __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(s[0]), _mm512_extractf32x8_ps(s[0], 1));
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+
+/* Quarter r of a register holds the sums of row r. */
+INLINE void tree_sums(float out[STATE_ROWS], const floats s[STATE_ROWS][N_SUMS])
+{
+    const __m512i firsts = _mm512_set4_epi32(12, 8, 4, 0);
+    __m512 low =
+        _mm512_shuffle_f32x4(s[0][0], s[1][0], 0x44) + _mm512_shuffle_f32x4(s[0][0], s[1][0], 0xee);
+    __m512 high =
+        _mm512_shuffle_f32x4(s[2][0], s[3][0], 0x44) + _mm512_shuffle_f32x4(s[2][0], s[3][0], 0xee);
+    __m512 s4 = _mm512_shuffle_f32x4(low, high, 0x88) + _mm512_shuffle_f32x4(low, high, 0xdd);
+    __m512 s2 = s4 + _mm512_permute_ps(s4, 0x4e);
+    __m512 s1 = s2 + _mm512_permute_ps(s2, 0xb1);
+
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, s1)));
+}
+
+/* ---- q8 caches: runtime/vector/vector_q8_loops.h ---- */
+
+INLINE void store_codes(int8_t codes[32], const ints c[32 / LANES])
+{
+    for (size_t i = 0; i < 32 / LANES; i++)
+        _mm_storeu_si128((__m128i *)codes + i, _mm512_cvtepi32_epi8((__m512i)c[i]));
+}
+
+enum { KEY_SURPLUS = 128 }; /* VPDPBUSD multiplies unsigned bytes of keys */
+
+INLINE bytes load_keys(const uint8_t *p)
+{
+    return load_bytes(p);
+}
+
+typedef const int8_t *query_codes;
+
+INLINE query_codes load_query(const int8_t *codes)
+{
+    return codes;
+}
+
+INLINE ints dot_keys(ints sum, bytes keys, query_codes q, size_t i)
+{
+    return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)keys, (__m512i)splat_four(q + 4 * i));
+}
+
+/* A weight of 15 bits is two unsigned bytes. */
+struct weights {
+    uint8_t low[16], high[16];
+};
+
+INLINE void store_weights(struct weights *w, const ints c[N_SUMS])
+{
+    static const uint8_t order[32] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60,
+                                      1, 5, 9, 13, 17, 21, 25, 29, 33, 37, 41, 45, 49, 53, 57, 61};
+    __m512i split = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)order));
+    __m512i halves = _mm512_permutexvar_epi8(split, (__m512i)c[0]);
+
+    _mm256_storeu_si256((__m256i *)w->low, _mm512_castsi512_si256(halves));
+}
+
+typedef const struct weights *held_weights;
+
+INLINE held_weights hold_weights(const struct weights *w)
+{
+    return w;
+}
+
+typedef bytes value_codes;
+
+INLINE value_codes load_values(const uint8_t *p)
+{
+    return load_bytes(p);
+}
+
+struct weighed {
+    ints low, high;
+};
+
+INLINE void weigh(struct weighed *sum, value_codes x, held_weights w, size_t i)
+{
+    __m512i low = (__m512i)splat_four((const int8_t *)w->low + 4 * i);
+    __m512i high = (__m512i)splat_four((const int8_t *)w->high + 4 * i);
+
+    sum->low = (ints)_mm512_dpbusd_epi32((__m512i)sum->low, low, (__m512i)x);
+    sum->high = (ints)_mm512_dpbusd_epi32((__m512i)sum->high, high, (__m512i)x);
+}
+
+INLINE ints weighed_sum(const struct weighed *sum)
+{
+    return (sum->high << 8) + sum->low;
+}
+
+#endif
+
+#endif
