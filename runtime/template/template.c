@@ -1,8 +1,7 @@
 /* The common interface of both template languages. */
 #include "runtime/template/template.h"
 #include "format/base/strbuf.h"
-#include "runtime/template/go/gotemplate_chat.h"
-#include "runtime/template/go/gotemplate_data.h"
+#include "runtime/template/go/gotemplate.h"
 #include "runtime/template/jinja/jinja.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Fuzzes Go templates, rendered with data and as a conversation. A template may be refused, but
  * must not crash, hang or exceed its heap. */
-#include "runtime/template/go/gotemplate_chat.h"
-#include "runtime/template/go/gotemplate_data.h"
+#include "runtime/template/go/gotemplate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -62,7 +62,7 @@ TEST(errors_name_line_and_construct)
     } cases[] = {
         {"a\n  {{ .S.Foo }}", "template:2:5: at <.S.Foo>: can't evaluate field Foo in type string"},
         {"{{ len 3 }}", "template:1:3: at <len>: error calling len: len of type int"},
-        {"{{ nosuch }}", "template:1: function \"nosuch\" not defined"},
+        {"{{ nosuch }}", "template:1: function \"nosuch\" is not supported"},
         {"\n{{ $x }}", "template:2: undefined variable \"$x\""},
         {"{{ if .S }}", "template:1: unexpected EOF"},
         {"{{ .S", "template:1: unclosed action"},
@@ -77,6 +77,38 @@ TEST(errors_name_line_and_construct)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(message_of(&err, cases[i].text, 1 << 20, 1 << 20), SP_E_INPUT);
+        assert_string_equal(err.text, cases[i].message);
+    }
+}
+
+/* What no published template uses is refused by its name. */
+TEST(rare_features_are_refused)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"{{ html .S }}", "template:1: function \"html\" is not supported"},
+        {"{{ js .S }}", "template:1: function \"js\" is not supported"},
+        {"{{ urlquery .S }}", "template:1: function \"urlquery\" is not supported"},
+        {"{{ call .S }}", "template:1: function \"call\" is not supported"},
+        {"{{ printf \"%x\" 5 }}", "template:1: printf: %x is not supported"},
+        {"{{ printf \"%5.1e\" 2.5 }}", "template:1: printf: %5.1e is not supported"},
+        {"{{ printf \"%+d\" 5 }}", "template:1: printf: %+ is not supported"},
+        {"{{ printf \"%#q\" .S }}", "template:1: printf: %# is not supported"},
+        {"{{ printf \"%[1]d\" 5 }}", "template:1: printf: %[ is not supported"},
+        {"{{ printf \"%\" }}", "template:1: printf: % is not supported"},
+        {"{{ printf \"%d\" .S }}", "template:1: printf: %d of string is not supported"},
+        {"{{ printf \"%s\" nil }}", "template:1: printf: %s of nil is not supported"},
+        {"{{ printf \"%.2s\" .S }}", "template:1: printf: %s of string is not supported"},
+        {"{{ printf \"%s\" }}", "template:1: printf: no argument for %s"},
+        {"{{ printf \"%d\" 1 2 }}", "template:1: printf: more arguments than verbs"},
+        {"{{ printf \"%*d\" \"x\" 5 }}", "template:1: printf: * needs an integer"},
+        {"{{ printf \"%1000001d\" 5 }}", "template:1: printf: a width beyond 1000000"},
+    };
+    struct sp_err err;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_not_equal(message_of(&err, cases[i].text, 1 << 20, 1 << 20), SP_OK);
         assert_string_equal(err.text, cases[i].message);
     }
 }

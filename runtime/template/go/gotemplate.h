@@ -31,4 +31,20 @@ SP_MUST_CHECK enum sp_status
 sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t, struct sp_value data,
                      enum sp_gotemplate_part part, struct sp_template_time now, struct sp_err *err);
 
+struct sp_go_chat {
+    const struct sp_json *messages, *tools; /* arrays; NULL: none */
+    struct sp_value prompt, suffix;         /* if neither is empty, they replace the messages */
+    bool think, is_think_set;
+    const char *think_level; /* NULL: none */
+    struct sp_template_time now;
+};
+
+/* Renders a conversation by ollama's rules. */
+SP_MUST_CHECK enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
+                                        const struct sp_go_chat *chat, struct sp_err *err);
+
+/* Makes a JSON value as Go decodes it into interface{}: all numbers are float64. */
+SP_MUST_CHECK enum sp_status sp_go_value(struct sp_heap *heap, struct sp_value *out,
+                                         const struct sp_json *json);
+
 #endif

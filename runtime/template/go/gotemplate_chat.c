@@ -3,8 +3,7 @@
  * A template that mentions .Messages receives all messages at once. An older one describes a
  * single turn: it is rendered turn by turn with .System, .Prompt and .Response, and the last turn
  * ends where its .Response would begin. */
-#include "runtime/template/go/gotemplate_chat.h"
-#include "runtime/template/go/gotemplate_data.h"
+#include "runtime/template/go/gotemplate_exec.h"
 
 #include <string.h>
 

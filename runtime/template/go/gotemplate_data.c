@@ -3,10 +3,11 @@
  * Messages and tools are structs in ollama: a field that the JSON lacks has its zero value, and a
  * field that ollama does not define is dropped. Each struct is one table: the field's name in Go,
  * its name in JSON, and the function that makes its value. */
-#include "runtime/template/go/gotemplate_data.h"
+#include "runtime/template/go/gotemplate_exec.h"
 #include "format/base/unicode.h"
-#include "runtime/template/go/gotemplate_print.h"
+#include "runtime/template/value/value_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -385,7 +386,7 @@ static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict,
     enum sp_status st;
     const struct sp_dict_entry *pairs;
 
-    if ((st = sp_go_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
+    if ((st = sp_dict_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {
         if (i && (st = sp_build(b, ",", 1))) return st;
         if ((st = json_text(b, pairs[i].key)) || (st = sp_build(b, ":", 1))) return st;
@@ -406,29 +407,38 @@ static enum sp_status json_list(struct sp_builder *b, const struct sp_list *list
     return sp_build(b, "]", 1);
 }
 
+/* Appends a float: with an exponent below 1e-6 and from 1e21 on, without a leading zero. */
+static enum sp_status json_float(struct sp_builder *b, double v)
+{
+    enum sp_status st;
+
+    if (!isfinite(v)) return sp_fail(b->heap->err, SP_E_INPUT, "json: unsupported value");
+    if ((st = sp_build_shortest(b, v, -6, 21))) return st;
+    if (b->len > 4 && memcmp(b->at + b->len - 4, "e-0", 3) == 0) {
+        b->at[b->len - 2] = b->at[b->len - 1];
+        b->len--;
+    }
+    return SP_OK;
+}
+
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth)
 {
-    char text[24];
-
     if (depth > SP_VALUE_DEPTH)
         return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
     switch (v.kind) {
     case SP_V_BOOL:
         return sp_build_text(b, v.truth ? "true" : "false");
     case SP_V_INT:
-        snprintf(text, sizeof text, "%lld", (long long)v.integer);
-        return sp_build_text(b, text);
+        return sp_build_integer(b, v);
     case SP_V_FLOAT:
-        return sp_go_build_json_float(b, v.real);
+        return json_float(b, v.real);
     case SP_V_TEXT:
         return json_text(b, v);
     case SP_V_LIST:
         if (v.shape == SP_SHAPE_TYPE && v.list->n == 1) return json_at(b, v.list->at[0], depth + 1);
         return json_list(b, v.list, depth);
     case SP_V_DICT:
-        if (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT)
-            return json_struct(b, v.dict, depth);
-        return json_map(b, v.dict, depth);
+        return sp_go_is_struct(v) ? json_struct(b, v.dict, depth) : json_map(b, v.dict, depth);
     default:
         return sp_build_text(b, "null");
     }

@@ -4,9 +4,6 @@
  * interface (SP_V_NONE, a missing key) is an error, while an invalid value (SP_V_UNDEFINED, the
  * result of a pipeline) stays invalid. Both print as "<no value>". */
 #include "runtime/template/go/gotemplate_exec.h"
-#include "runtime/template/go/gotemplate_func.h"
-#include "runtime/template/go/gotemplate_print.h"
-#include "runtime/template/go/gotemplate_tree.h"
 #include "format/base/number_text.h"
 
 #include <stdarg.h>
@@ -46,6 +43,16 @@ static enum sp_status enter(struct sp_go_machine *m)
     return sp_heap_charge(m->heap, 8);
 }
 
+bool sp_go_is_nil(struct sp_value v)
+{
+    return v.kind == SP_V_NONE || v.kind == SP_V_UNDEFINED;
+}
+
+bool sp_go_is_struct(struct sp_value v)
+{
+    return v.kind == SP_V_DICT && (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT);
+}
+
 const char *sp_go_type_name(struct sp_value v)
 {
     switch (v.kind) {
@@ -60,8 +67,7 @@ const char *sp_go_type_name(struct sp_value v)
     case SP_V_LIST:
         return "[]interface {}";
     case SP_V_DICT:
-        if (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT) return "struct";
-        return "map[string]interface {}";
+        return sp_go_is_struct(v) ? "struct" : "map[string]interface {}";
     default:
         return "interface {}";
     }
@@ -69,24 +75,14 @@ const char *sp_go_type_name(struct sp_value v)
 
 bool sp_go_truth(struct sp_value v)
 {
-    if (v.kind == SP_V_DICT && (v.shape == SP_SHAPE_STRUCT || v.shape == SP_SHAPE_JSON_STRUCT))
-        return true;
-    return sp_value_truth(v);
+    return sp_go_is_struct(v) || sp_value_truth(v);
 }
 
 static enum sp_status push_var(struct sp_go_machine *m, struct sp_value name, struct sp_value value)
 {
     enum sp_status st;
 
-    if (m->n_vars == m->cap_vars) {
-        size_t cap = m->cap_vars ? m->cap_vars * 2 : 32;
-        struct sp_go_variable *vars;
-
-        if ((st = sp_heap_take(m->heap, &vars, cap * sizeof *vars))) return st;
-        if (m->n_vars) memcpy(vars, m->vars, m->n_vars * sizeof *vars);
-        m->vars = vars;
-        m->cap_vars = cap;
-    }
+    if ((st = sp_heap_grow(m->heap, &m->vars, m->n_vars, &m->cap_vars, sizeof *m->vars))) return st;
     m->vars[m->n_vars++] = (struct sp_go_variable){.name = name, .value = value};
     return SP_OK;
 }
@@ -149,8 +145,7 @@ static enum sp_status eval_field(struct sp_go_machine *m, struct sp_value *out,
         }
     }
     if ((st = method(m, out, &found, receiver, name)) || found) return st;
-    if (receiver.kind == SP_V_DICT && receiver.shape != SP_SHAPE_STRUCT &&
-        receiver.shape != SP_SHAPE_JSON_STRUCT) {
+    if (receiver.kind == SP_V_DICT && !sp_go_is_struct(receiver)) {
         out->kind = m->part != SP_GOTEMPLATE_LAST_TURN ? SP_V_NONE : SP_V_UNDEFINED;
         return SP_OK;
     }
@@ -373,17 +368,15 @@ static enum sp_status walk_items(struct sp_go_machine *m, const struct sp_go_nod
             st = walk_item(m, node, top, sp_value_int((int64_t)i), over.list->at[i], &flow);
         return st;
     }
-    if (over.kind == SP_V_DICT && over.shape != SP_SHAPE_STRUCT &&
-        over.shape != SP_SHAPE_JSON_STRUCT && over.dict->n > 0) {
-        if ((st = sp_go_sorted(m->heap, &pairs, over.dict))) return st;
+    if (over.kind == SP_V_DICT && !sp_go_is_struct(over) && over.dict->n > 0) {
+        if ((st = sp_dict_sorted(m->heap, &pairs, over.dict))) return st;
         for (size_t i = 0; i < over.dict->n && flow != FLOW_BREAK && !st; i++)
             st = walk_item(m, node, top, pairs[i].key, pairs[i].value, &flow);
         return st;
     }
     *empty = true;
     if (over.kind == SP_V_UNDEFINED || over.kind == SP_V_LIST ||
-        (over.kind == SP_V_DICT && over.shape != SP_SHAPE_STRUCT &&
-         over.shape != SP_SHAPE_JSON_STRUCT))
+        (over.kind == SP_V_DICT && !sp_go_is_struct(over)))
         return SP_OK;
     return sp_go_fail(m, "range can't iterate over a value of type %s", sp_go_type_name(over));
 }

@@ -1,4 +1,5 @@
-/* The state of an execution of a Go template; private to the gotemplate_*.c files. */
+/* The execution of a Go template: its state, its functions, its data, and how values are printed;
+ * private to the gotemplate_*.c files. */
 #ifndef SP_RUNTIME_TEMPLATE_GO_GOTEMPLATE_EXEC_H
 #define SP_RUNTIME_TEMPLATE_GO_GOTEMPLATE_EXEC_H
 
@@ -23,6 +24,34 @@ struct sp_go_machine {
 SP_MUST_CHECK enum sp_status sp_go_fail(struct sp_go_machine *m, const char *format, ...)
     SP_PRINTF(2, 3);
 bool sp_go_truth(struct sp_value v);
+bool sp_go_is_nil(struct sp_value v);
+bool sp_go_is_struct(struct sp_value v);
 const char *sp_go_type_name(struct sp_value v);
+
+/* A row of the table of functions. */
+struct sp_go_function {
+    const char *name;
+    int least, most; /* arguments; most -1: any number */
+    enum sp_status (*run)(struct sp_go_machine *m, struct sp_value *out, const struct sp_value *arg,
+                          size_t n);
+};
+
+/* Finds a function; NULL: there is none. `and` and `or` have no `run`, because they do not
+ * evaluate all arguments. */
+const struct sp_go_function *sp_go_find_function(struct sp_value name);
+
+/* Append fmt.Fprint of one value, Sprint or (line) Sprintln, Sprintf, and json.Marshal. */
+SP_MUST_CHECK enum sp_status sp_go_build(struct sp_builder *b, struct sp_value v);
+SP_MUST_CHECK enum sp_status sp_go_print(struct sp_builder *b, const struct sp_value *arg, size_t n,
+                                         bool line);
+SP_MUST_CHECK enum sp_status sp_go_printf(struct sp_builder *b, struct sp_value format,
+                                          const struct sp_value *arg, size_t n);
+SP_MUST_CHECK enum sp_status sp_go_json(struct sp_builder *b, struct sp_value v);
+
+/* Make the values that ollama passes to a template, from JSON with Go's or JSON's field names. */
+SP_MUST_CHECK enum sp_status sp_go_message(struct sp_heap *heap, struct sp_value *out,
+                                           const struct sp_json *json);
+SP_MUST_CHECK enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out,
+                                         const struct sp_json *json);
 
 #endif

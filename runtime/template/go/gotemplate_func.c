@@ -1,23 +1,12 @@
 /* The functions of Go templates, and those that ollama adds. */
-#include "runtime/template/go/gotemplate_func.h"
-#include "format/base/unicode_case.h"
-#include "format/base/unicode.h"
-#include "runtime/template/go/gotemplate_data.h"
 #include "runtime/template/go/gotemplate_exec.h"
-#include "runtime/template/go/gotemplate_print.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FUNCTION(name)                                                                             \
     static enum sp_status name(struct sp_go_machine *m, struct sp_value *out,                      \
                                const struct sp_value *arg, size_t n)
-
-static bool is_nil(struct sp_value v)
-{
-    return v.kind == SP_V_NONE || v.kind == SP_V_UNDEFINED;
-}
 
 static bool is_basic(struct sp_value v)
 {
@@ -28,8 +17,8 @@ static enum sp_status equal(struct sp_go_machine *m, bool *out, struct sp_value 
                             struct sp_value b)
 {
     *out = false;
-    if (is_nil(a) || is_nil(b)) {
-        *out = is_nil(a) && is_nil(b);
+    if (sp_go_is_nil(a) || sp_go_is_nil(b)) {
+        *out = sp_go_is_nil(a) && sp_go_is_nil(b);
         return SP_OK;
     }
     if (is_basic(a) != is_basic(b) || (is_basic(a) && a.kind != b.kind))
@@ -120,7 +109,7 @@ FUNCTION(call_not)
 
 static bool is_map(struct sp_value v)
 {
-    return v.kind == SP_V_DICT && v.shape != SP_SHAPE_STRUCT && v.shape != SP_SHAPE_JSON_STRUCT;
+    return v.kind == SP_V_DICT && !sp_go_is_struct(v);
 }
 
 FUNCTION(call_len)
@@ -132,7 +121,7 @@ FUNCTION(call_len)
         *out = sp_value_int((int64_t)arg[0].list->n);
     else if (is_map(arg[0]))
         *out = sp_value_int((int64_t)arg[0].dict->n);
-    else if (is_nil(arg[0]))
+    else if (sp_go_is_nil(arg[0]))
         return sp_go_fail(m, "error calling len: len of nil pointer");
     else
         return sp_go_fail(m, "error calling len: len of type %s", sp_go_type_name(arg[0]));
@@ -142,7 +131,7 @@ FUNCTION(call_len)
 static enum sp_status want_index(struct sp_go_machine *m, const char *name, struct sp_value v,
                                  size_t cap, size_t *out)
 {
-    if (is_nil(v))
+    if (sp_go_is_nil(v))
         return sp_go_fail(m, "error calling %s: cannot index slice/array with nil", name);
     if (v.kind != SP_V_INT) {
         return sp_go_fail(m, "error calling %s: cannot index slice/array with type %s", name,
@@ -161,11 +150,11 @@ FUNCTION(call_index)
     enum sp_status st;
 
     *out = arg[0];
-    if (is_nil(*out)) return sp_go_fail(m, "error calling index: index of untyped nil");
+    if (sp_go_is_nil(*out)) return sp_go_fail(m, "error calling index: index of untyped nil");
     for (size_t i = 1; i < n; i++) {
         size_t at = 0, len = out->kind == SP_V_TEXT ? out->len : 0;
 
-        if (is_nil(*out)) return sp_go_fail(m, "error calling index: index of nil pointer");
+        if (sp_go_is_nil(*out)) return sp_go_fail(m, "error calling index: index of nil pointer");
         if (out->kind == SP_V_LIST) len = out->list->n;
         if (out->kind == SP_V_LIST || out->kind == SP_V_TEXT) {
             if ((st = want_index(m, "index", arg[i], len, &at))) return st;
@@ -196,7 +185,7 @@ FUNCTION(call_slice)
     size_t len = v.kind == SP_V_TEXT ? v.len : v.kind == SP_V_LIST ? v.list->n : 0;
     size_t bound[3] = {0, len, len};
 
-    if (is_nil(v)) return sp_go_fail(m, "error calling slice: slice of untyped nil");
+    if (sp_go_is_nil(v)) return sp_go_fail(m, "error calling slice: slice of untyped nil");
     if (n > 4) return sp_go_fail(m, "error calling slice: too many slice indexes: %zu", n - 1);
     if (v.kind != SP_V_TEXT && v.kind != SP_V_LIST) {
         return sp_go_fail(m, "error calling slice: can't slice item of type %s",
@@ -246,17 +235,12 @@ FUNCTION(call_printf)
         return sp_go_fail(m, "wrong type for value; expected string; got %s",
                           sp_go_type_name(arg[0]));
     }
-    st = sp_go_printf(&b, arg[0], arg + 1, n - 1);
+    if ((st = sp_go_printf(&b, arg[0], arg + 1, n - 1))) {
+        sp_context(m->heap->err, "template:%u", m->at->line);
+        return st;
+    }
     *out = sp_builder_value(&b);
     return st;
-}
-
-FUNCTION(call_call)
-{
-    (void)out;
-    (void)n;
-    if (is_nil(arg[0])) return sp_go_fail(m, "error calling call: call of nil");
-    return sp_go_fail(m, "error calling call: non-function of type %s", sp_go_type_name(arg[0]));
 }
 
 FUNCTION(call_json)
@@ -266,109 +250,6 @@ FUNCTION(call_json)
 
     (void)n;
     st = sp_go_json(&b, arg[0]);
-    *out = sp_builder_value(&b);
-    return st;
-}
-
-/* Makes the text of all arguments, as print does; a missing value has a text of its own. */
-static enum sp_status text_of(struct sp_go_machine *m, struct sp_value *out,
-                              const struct sp_value *arg, size_t n)
-{
-    struct sp_value *shown;
-    enum sp_status st;
-
-    if ((st = sp_heap_take(m->heap, &shown, n * sizeof *shown))) return st;
-    for (size_t i = 0; i < n; i++) {
-        bool nil = arg[i].kind == SP_V_NONE || arg[i].kind == SP_V_UNDEFINED;
-
-        shown[i] = nil ? sp_value_name("<no value>") : arg[i];
-    }
-    return call_print(m, out, shown, n);
-}
-
-FUNCTION(call_html)
-{
-    struct sp_builder b = {.heap = m->heap};
-    struct sp_value text;
-    enum sp_status st;
-
-    if ((st = text_of(m, &text, arg, n))) return st;
-    for (size_t i = 0; i < text.len && !st; i++) {
-        switch (text.text[i]) {
-        case '\0':
-            st = sp_build_text(&b, "\xef\xbf\xbd");
-            break;
-        case '"':
-            st = sp_build_text(&b, "&#34;");
-            break;
-        case '\'':
-            st = sp_build_text(&b, "&#39;");
-            break;
-        case '&':
-            st = sp_build_text(&b, "&amp;");
-            break;
-        case '<':
-            st = sp_build_text(&b, "&lt;");
-            break;
-        case '>':
-            st = sp_build_text(&b, "&gt;");
-            break;
-        default:
-            st = sp_build(&b, text.text + i, 1);
-        }
-    }
-    *out = sp_builder_value(&b);
-    return st;
-}
-
-FUNCTION(call_js)
-{
-    struct sp_builder b = {.heap = m->heap};
-    struct sp_value text;
-    enum sp_status st;
-
-    if ((st = text_of(m, &text, arg, n))) return st;
-    for (size_t pos = 0; pos < text.len && !st;) {
-        size_t begin = pos;
-        uint32_t c = sp_utf8_next(text.text, text.len, &pos);
-        char escape[16];
-
-        if (c == '\\' || c == '\'' || c == '"') {
-            snprintf(escape, sizeof escape, "\\%c", (char)c);
-        } else if (c < ' ' || c == '<' || c == '>' || c == '&' || c == '=' ||
-                   (c >= 0x80 && !sp_unicode_is_printable(c))) {
-            snprintf(escape, sizeof escape, "\\u%04X", c);
-        } else {
-            st = sp_build(&b, text.text + begin, pos - begin);
-            continue;
-        }
-        st = sp_build_text(&b, escape);
-    }
-    *out = sp_builder_value(&b);
-    return st;
-}
-
-FUNCTION(call_urlquery)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
-    struct sp_builder b = {.heap = m->heap};
-    struct sp_value text;
-    enum sp_status st;
-
-    if ((st = text_of(m, &text, arg, n))) return st;
-    for (size_t i = 0; i < text.len && !st; i++) {
-        char c = text.text[i], escape[8];
-
-        if (c && strchr(plain, c) != NULL) {
-            st = sp_build(&b, &c, 1);
-        } else if (c == ' ') {
-            st = sp_build(&b, "+", 1);
-        } else {
-            snprintf(escape, sizeof escape, "%%%02X", (unsigned)(unsigned char)c);
-            st = sp_build_text(&b, escape);
-        }
-    }
     *out = sp_builder_value(&b);
     return st;
 }
@@ -465,14 +346,11 @@ FUNCTION(call_typescript)
 
 static const struct sp_go_function functions[] = {
     {"and", 1, -1, NULL},
-    {"call", 1, -1, call_call},
     {"currentDate", 0, -1, call_current_date},
     {"eq", 1, -1, call_eq},
     {"ge", 2, 2, call_ge},
     {"gt", 2, 2, call_gt},
-    {"html", 0, -1, call_html},
     {"index", 1, -1, call_index},
-    {"js", 0, -1, call_js},
     {"json", 1, 1, call_json},
     {"le", 2, 2, call_le},
     {"len", 1, 1, call_len},
@@ -485,7 +363,6 @@ static const struct sp_go_function functions[] = {
     {"println", 0, -1, call_println},
     {"slice", 1, -1, call_slice},
     {"toTypeScriptType", 1, 1, call_typescript},
-    {"urlquery", 0, -1, call_urlquery},
     {"yesterdayDate", 0, -1, call_yesterday_date},
 };
 

@@ -41,16 +41,8 @@ static enum sp_status push(struct lexer *x, enum sp_go_token token, size_t begin
 {
     enum sp_status st;
 
-    if (x->n == x->cap) {
-        size_t cap = x->cap ? x->cap * 2 : 256;
-        struct sp_go_lexeme *tokens;
-
-        if (cap > MAX_TOKENS) return fail_at(x, "too many tokens");
-        if ((st = sp_heap_take(x->heap, &tokens, cap * sizeof *tokens))) return st;
-        if (x->n) memcpy(tokens, x->tokens, x->n * sizeof *tokens);
-        x->tokens = tokens;
-        x->cap = cap;
-    }
+    if (x->n == MAX_TOKENS) return fail_at(x, "too many tokens");
+    if ((st = sp_heap_grow(x->heap, &x->tokens, x->n, &x->cap, sizeof *x->tokens))) return st;
     x->tokens[x->n++] = (struct sp_go_lexeme){.token = (uint8_t)token,
                                               .spaced = x->spaced,
                                               .line = line_at(x, begin),

@@ -1,7 +1,6 @@
 /* The parser of Go templates. It also marks the nodes that ollama cuts off for the last turn. */
-#include "runtime/template/go/gotemplate_func.h"
+#include "runtime/template/go/gotemplate_exec.h"
 #include "runtime/template/go/gotemplate_lex.h"
-#include "runtime/template/go/gotemplate_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,15 +97,7 @@ static enum sp_status declare(struct parser *p, struct sp_value name)
 {
     enum sp_status st;
 
-    if (p->n_vars == p->cap_vars) {
-        size_t cap = p->cap_vars ? p->cap_vars * 2 : 16;
-        struct sp_value *vars;
-
-        if ((st = sp_heap_take(p->heap, &vars, cap * sizeof *vars))) return st;
-        if (p->n_vars) memcpy(vars, p->vars, p->n_vars * sizeof *vars);
-        p->vars = vars;
-        p->cap_vars = cap;
-    }
+    if ((st = sp_heap_grow(p->heap, &p->vars, p->n_vars, &p->cap_vars, sizeof *p->vars))) return st;
     p->vars[p->n_vars++] = name;
     return SP_OK;
 }
@@ -150,8 +141,9 @@ static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
         node->kind = SP_N_FUNCTION;
         node->function = sp_go_find_function(t->value);
         if (node->function == NULL) {
-            return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: function \"%.*s\" not defined",
-                           t->line, (int)t->value.len, t->value.text);
+            return sp_fail(p->heap->err, SP_E_INPUT,
+                           "template:%u: function \"%.*s\" is not supported", t->line,
+                           (int)t->value.len, t->value.text);
         }
         break;
     case SP_G_VARIABLE:

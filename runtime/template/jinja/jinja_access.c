@@ -179,7 +179,7 @@ static enum sp_status slice_text(struct sp_jinja_machine *m, struct sp_value *ou
 {
     enum sp_status st;
     int64_t range[3];
-    size_t n = sp_jinja_text_len(v), k = 0;
+    size_t n = sp_text_characters(v), k = 0;
     uint32_t *offset; /* [n + 1] byte offsets of the characters */
     struct sp_builder b = {.heap = m->heap};
 

@@ -242,7 +242,7 @@ FILTER(filter_center)
 
     if ((st = sp_jinja_want_integer(m, arg[0], 80, &width))) return st;
     if ((st = sp_jinja_to_text(m, &in, in))) return st;
-    len = sp_jinja_text_len(in);
+    len = sp_text_characters(in);
     fill = width > (int64_t)len ? (size_t)width - len : 0;
     left = fill / 2 + (fill & (size_t)width & 1);
     if ((st = sp_build_repeat(&b, ' ', left))) return st;
@@ -263,7 +263,7 @@ FILTER(filter_truncate)
     if ((st = sp_jinja_want_integer(m, arg[0], 255, &length)) ||
         (st = want_optional(m, arg[3], 5, &leeway)))
         return st;
-    if (length < (int64_t)sp_jinja_text_len(end) || leeway < 0 || leeway > UINT32_MAX ||
+    if (length < (int64_t)sp_text_characters(end) || leeway < 0 || leeway > UINT32_MAX ||
         length > UINT32_MAX)
         return sp_jinja_fail(m, "truncate: length or leeway out of range");
     if ((st = sp_jinja_length(m, &n, in))) return st;
@@ -272,7 +272,7 @@ FILTER(filter_truncate)
     if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "truncate: not a str");
     {
         const struct sp_value bound[3] = {
-            {0}, sp_value_int(length - (int64_t)sp_jinja_text_len(end)), {0}};
+            {0}, sp_value_int(length - (int64_t)sp_text_characters(end)), {0}};
 
         if ((st = sp_jinja_slice(m, &cut, in, bound))) return st;
     }

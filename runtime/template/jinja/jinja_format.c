@@ -46,7 +46,7 @@ static enum sp_status build_padded(struct sp_builder *b, const struct spec *s, s
                                    size_t prefix, char otherwise)
 {
     enum sp_status st = SP_OK;
-    size_t len = sp_jinja_text_len(body), missing, left;
+    size_t len = sp_text_characters(body), missing, left;
     char align = s->align ? s->align : otherwise;
 
     missing = s->width > (int64_t)len ? (size_t)s->width - len : 0;

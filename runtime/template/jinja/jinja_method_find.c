@@ -23,7 +23,7 @@ static enum sp_status cut(struct sp_jinja_machine *m, struct sp_value *out, size
     if (!sp_jinja_given(range[0]) && !sp_jinja_given(range[1])) return SP_OK;
     if ((st = sp_jinja_slice(m, out, self, bound))) return st;
     if (self.len)
-        *begin = sp_jinja_text_len(sp_value_text(self.text, (size_t)(out->text - self.text)));
+        *begin = sp_text_characters(sp_value_text(self.text, (size_t)(out->text - self.text)));
     return SP_OK;
 }
 
@@ -91,7 +91,8 @@ static enum sp_status locate(struct sp_jinja_machine *m, int64_t *out, struct sp
         return st;
     st = last ? find_last(m, &at, text, arg[0]) : sp_jinja_find(m, &at, text, arg[0], 0);
     if (st) return st;
-    *out = at == SIZE_MAX ? -1 : (int64_t)(begin + sp_jinja_text_len(sp_value_text(text.text, at)));
+    *out =
+        at == SIZE_MAX ? -1 : (int64_t)(begin + sp_text_characters(sp_value_text(text.text, at)));
     return sp_heap_charge(m->heap, text.len / 16);
 }
 
@@ -138,7 +139,7 @@ SP_METHOD(str_count)
     if ((st = sp_jinja_want_text(m, arg[0])) || (st = cut(m, &text, &begin, self, arg + 1)))
         return st;
     if (arg[0].len == 0) {
-        *out = sp_value_int((int64_t)sp_jinja_text_len(text) + 1);
+        *out = sp_value_int((int64_t)sp_text_characters(text) + 1);
         return SP_OK;
     }
     for (;;) {

@@ -113,12 +113,12 @@ static enum sp_status pad(struct sp_jinja_machine *m, struct sp_value *out, stru
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
     struct sp_value fill = sp_jinja_given(arg[1]) ? arg[1] : sp_value_name(" ");
-    size_t len = sp_jinja_text_len(self), missing, left;
+    size_t len = sp_text_characters(self), missing, left;
     int64_t width;
 
     if ((st = sp_jinja_want_text(m, fill)) || (st = sp_jinja_want_integer(m, arg[0], 0, &width)))
         return st;
-    if (sp_jinja_text_len(fill) != 1)
+    if (sp_text_characters(fill) != 1)
         return sp_jinja_fail(m, "The fill character must be exactly one character long");
     missing = width > (int64_t)len ? (size_t)width - len : 0;
     left = side < 0 ? 0 : side > 0 ? missing : missing / 2 + (missing & (size_t)width & 1);
@@ -150,7 +150,7 @@ SP_METHOD(str_zfill)
 {
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
-    size_t len = sp_jinja_text_len(self), sign;
+    size_t len = sp_text_characters(self), sign;
     int64_t width;
 
     if ((st = sp_jinja_want_integer(m, arg[0], 0, &width))) return st;

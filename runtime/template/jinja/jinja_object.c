@@ -81,7 +81,7 @@ enum sp_status sp_jinja_length(struct sp_jinja_machine *m, size_t *out, struct s
     *out = 0;
     if (v.kind == SP_V_UNDEFINED) return SP_OK;
     if (v.kind == SP_V_TEXT) {
-        *out = sp_jinja_text_len(v);
+        *out = sp_text_characters(v);
         return sp_heap_charge(m->heap, v.len / 8);
     }
     if (v.kind == SP_V_DICT) {

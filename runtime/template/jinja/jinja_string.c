@@ -8,15 +8,6 @@
 
 #include <string.h>
 
-size_t sp_jinja_text_len(struct sp_value text)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < text.len; i++)
-        n += ((unsigned char)text.text[i] & 0xc0) != 0x80;
-    return n;
-}
-
 enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at, struct sp_value text,
                              struct sp_value what, size_t from)
 {

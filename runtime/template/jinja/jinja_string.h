@@ -5,7 +5,6 @@
 
 #include "runtime/template/jinja/jinja_machine.h"
 
-size_t sp_jinja_text_len(struct sp_value text);
 /* The byte offset of the first occurrence at or after `from`, or SIZE_MAX; its comparisons count
  * as work. */
 SP_MUST_CHECK enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at,

@@ -109,6 +109,21 @@ enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size)
     return SP_OK;
 }
 
+enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap, size_t size)
+{
+    enum sp_status st;
+    size_t more = *cap < 4 ? 8 : *cap * 2;
+    void *old, *larger = NULL;
+
+    if (n < *cap) return SP_OK;
+    if ((st = sp_heap_take(heap, &larger, more * size))) return st;
+    memcpy(&old, at, sizeof old);
+    if (n) memcpy(larger, old, n * size);
+    memcpy(at, &larger, sizeof larger);
+    *cap = more;
+    return SP_OK;
+}
+
 /* Extends the newest allocation of the current chunk in place; false if it is not the newest or
  * does not fit. */
 static bool extend(struct sp_heap *heap, const char *at, size_t old, size_t size)
@@ -248,15 +263,7 @@ enum sp_status sp_list_push(struct sp_heap *heap, struct sp_list *list, struct s
     enum sp_status st;
 
     if ((st = sp_heap_charge(heap, 1))) return st;
-    if (list->n == list->cap) {
-        size_t cap = list->cap < 4 ? 8 : list->cap * 2;
-        struct sp_value *at;
-
-        if ((st = sp_heap_take(heap, &at, cap * sizeof *at))) return st;
-        if (list->n) memcpy(at, list->at, list->n * sizeof *at);
-        list->at = at;
-        list->cap = cap;
-    }
+    if ((st = sp_heap_grow(heap, &list->at, list->n, &list->cap, sizeof *list->at))) return st;
     list->at[list->n++] = value;
     return SP_OK;
 }
@@ -283,6 +290,15 @@ double sp_value_to_double(struct sp_value v)
 bool sp_text_is(struct sp_value v, const char *text)
 {
     return v.kind == SP_V_TEXT && strlen(text) == v.len && memcmp(v.text, text, v.len) == 0;
+}
+
+size_t sp_text_characters(struct sp_value text)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        n += ((unsigned char)text.text[i] & 0xc0) != 0x80;
+    return n;
 }
 
 int sp_text_order(struct sp_value a, struct sp_value b)

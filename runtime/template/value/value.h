@@ -95,6 +95,11 @@ void sp_heap_release(struct sp_heap *heap);
 /* Allocates `size` zeroed bytes, aligned for any value. SP_E_INPUT beyond the limit. */
 SP_MUST_CHECK enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size);
 
+/* Makes room for one more item in a vector of `n` items of `size` bytes, whose address is at `at`.
+ */
+SP_MUST_CHECK enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap,
+                                          size_t size);
+
 /* Counts `n` steps of work; SP_E_INPUT beyond the limit. */
 SP_MUST_CHECK enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n);
 
@@ -137,6 +142,9 @@ SP_MUST_CHECK enum sp_status sp_dict_find(struct sp_heap *heap, const struct sp_
                                           const struct sp_dict *dict, struct sp_value key);
 /* The same of one of our own names, without charging. */
 const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key);
+/* The pairs in the order of their keys, which are texts. */
+SP_MUST_CHECK enum sp_status sp_dict_sorted(struct sp_heap *heap, const struct sp_dict_entry **out,
+                                            const struct sp_dict *dict);
 
 /* Charges for reading n values once: the bytes of their texts. */
 SP_MUST_CHECK enum sp_status sp_heap_charge_reading(struct sp_heap *heap,
@@ -151,6 +159,7 @@ bool sp_value_is_number(struct sp_value v); /* truth values count as numbers */
 double sp_value_to_double(struct sp_value number);
 int64_t sp_value_to_integer(struct sp_value v); /* of an INT or BOOL */
 bool sp_text_is(struct sp_value v, const char *text);
+size_t sp_text_characters(struct sp_value text);         /* its length in code points */
 int sp_text_order(struct sp_value a, struct sp_value b); /* by code points, as by bytes */
 
 /* Compares values as Python does: 1 == 1.0 == True, lists and dictionaries by content. */

@@ -5,6 +5,7 @@
  * budget. */
 #include "runtime/template/value/value.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { LINEAR_DICT = 8 };
@@ -179,4 +180,29 @@ const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char 
     size_t probes = 0, entry = find_entry(dict, sp_value_name(key), &probes);
 
     return entry < dict->n ? &dict->at[entry].value : NULL;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return sp_text_order(((const struct sp_dict_entry *)a)->key,
+                         ((const struct sp_dict_entry *)b)->key);
+}
+
+enum sp_status sp_dict_sorted(struct sp_heap *heap, const struct sp_dict_entry **out,
+                              const struct sp_dict *dict)
+{
+    enum sp_status st;
+    struct sp_dict_entry *pairs;
+
+    if ((st = sp_heap_take(heap, &pairs, dict->n * sizeof *pairs))) return st;
+    if ((st = sp_heap_charge(heap, 16 * dict->n))) return st;
+    for (size_t i = 0; i < dict->n; i++) {
+        pairs[i] = dict->at[i];
+        if (pairs[i].key.kind != SP_V_TEXT)
+            return sp_fail(heap->err, SP_E_UNSUPPORTED, "sorted pairs with a key that is no text");
+        if ((st = sp_heap_charge_reading(heap, &pairs[i].key, 1))) return st;
+    }
+    qsort(pairs, dict->n, sizeof *pairs, by_key);
+    *out = pairs;
+    return SP_OK;
 }

@@ -11,13 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t sp_shortest_digits(char digits[SP_DIGITS_MAX + 1], int *point, double v)
+enum { MAX_DIGITS = 17 };
+
+/* Computes the fewest decimal digits that parse as `v`, which is finite and >= 0, and returns
+ * their number. v = 0.d1 d2 d3 ... * 10^*point. */
+static size_t shortest_digits(char digits[MAX_DIGITS + 1], int *point, double v)
 {
     char text[40];
     size_t n = 0;
     const char *exponent;
 
-    for (int precision = 0; precision < SP_DIGITS_MAX; precision++) {
+    for (int precision = 0; precision < MAX_DIGITS; precision++) {
         sp_number_print(text, sizeof text, "%.*e", precision, v);
         if (sp_number_read(text, NULL) == v) break;
     }
@@ -75,20 +79,17 @@ static enum sp_status build_exponent(struct sp_builder *b, const char *digits, s
     return sp_build_text(b, text);
 }
 
-enum sp_status sp_build_python_float(struct sp_builder *b, double v)
+enum sp_status sp_build_shortest(struct sp_builder *b, double v, int low, int high)
 {
     enum sp_status st;
-    char digits[SP_DIGITS_MAX + 1];
+    char digits[MAX_DIGITS + 1];
     size_t n, whole;
     int point;
 
-    if (isnan(v)) return sp_build_text(b, "nan");
     if (signbit(v) && (st = sp_build(b, "-", 1))) return st;
-    v = fabs(v);
-    if (isinf(v)) return sp_build_text(b, "inf");
-    n = sp_shortest_digits(digits, &point, v);
+    n = shortest_digits(digits, &point, fabs(v));
     if (v == 0) point = 1;
-    if (point > 16 || point < -3) return build_exponent(b, digits, n, point - 1);
+    if (point - 1 < low || point - 1 >= high) return build_exponent(b, digits, n, point - 1);
     if (point <= 0) {
         if ((st = sp_build_text(b, "0."))) return st;
         if ((st = sp_build_repeat(b, '0', (size_t)-point))) return st;
@@ -96,12 +97,22 @@ enum sp_status sp_build_python_float(struct sp_builder *b, double v)
     }
     whole = (size_t)point;
     if ((st = sp_build(b, digits, n < whole ? n : whole))) return st;
-    if (n <= whole) {
-        if ((st = sp_build_repeat(b, '0', whole - n))) return st;
-        return sp_build_text(b, ".0");
-    }
+    if (n <= whole) return sp_build_repeat(b, '0', whole - n);
     if ((st = sp_build(b, ".", 1))) return st;
     return sp_build(b, digits + whole, n - whole);
+}
+
+enum sp_status sp_build_python_float(struct sp_builder *b, double v)
+{
+    enum sp_status st;
+    size_t begin = b->len;
+
+    if (isnan(v)) return sp_build_text(b, "nan");
+    if (isinf(v)) return sp_build_text(b, v < 0 ? "-inf" : "inf");
+    if ((st = sp_build_shortest(b, v, -4, 16))) return st;
+    for (size_t i = begin; i < b->len; i++)
+        if (b->at[i] == '.' || b->at[i] == 'e') return SP_OK;
+    return sp_build_text(b, ".0");
 }
 
 enum sp_status sp_build_integer(struct sp_builder *b, struct sp_value v)
