@@ -290,17 +290,17 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
     return SP_OK;
 }
 
-static enum sp_status render_jinja(char **text, size_t *len, const struct sp_template *t,
-                                   const struct sp_template_input *in, struct sp_heap *heap,
-                                   struct sp_err *err)
+static enum sp_status render_jinja(struct sp_builder *out, const struct sp_template *t,
+                                   const struct sp_template_input *in, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_value vars;
     bool tools = t->with_tools != NULL && sp_json_len(in->tools) > 0;
 
-    st = in->vars ? sp_value_from_json(heap, &vars, in->vars) : jinja_vars(heap, &vars, t, in);
+    st = in->vars ? sp_value_from_json(out->heap, &vars, in->vars)
+                  : jinja_vars(out->heap, &vars, t, in);
     if (st) return st;
-    return sp_jinja_render(text, len, tools ? t->with_tools : t->jinja, vars, in->now, heap, err);
+    return sp_jinja_render(out, tools ? t->with_tools : t->jinja, vars, in->now, err);
 }
 
 static struct sp_value text_value(const struct sp_json *json)
@@ -311,12 +311,10 @@ static struct sp_value text_value(const struct sp_json *json)
     return text ? sp_value_text(text, len) : sp_value_name("");
 }
 
-static enum sp_status render_go(char **text, size_t *len, const struct sp_template *t,
-                                const struct sp_template_input *in, struct sp_heap *heap,
-                                struct sp_err *err)
+static enum sp_status render_go(struct sp_builder *out, const struct sp_template *t,
+                                const struct sp_template_input *in, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_builder out = {.heap = heap};
     struct sp_value data;
     struct sp_go_chat chat = {.messages = in->messages,
                               .tools = in->tools,
@@ -327,15 +325,9 @@ static enum sp_status render_go(char **text, size_t *len, const struct sp_templa
                               .think_level = in->think_level,
                               .now = in->now};
 
-    if (in->vars != NULL) {
-        if ((st = sp_go_value(heap, &data, in->vars))) return st;
-        st = sp_gotemplate_render(&out, t->go, data, SP_GOTEMPLATE_ALL, in->now, err);
-    } else {
-        st = sp_go_chat(&out, t->go, &chat, err);
-    }
-    if (st || (st = sp_copy_text(text, out.at ? out.at : "", out.len, err))) return st;
-    *len = out.len;
-    return SP_OK;
+    if (in->vars == NULL) return sp_go_chat(out, t->go, &chat, err);
+    if ((st = sp_go_value(out->heap, &data, in->vars))) return st;
+    return sp_gotemplate_render(out, t->go, data, SP_GOTEMPLATE_ALL, in->now, err);
 }
 
 static enum sp_status check_kind(const struct sp_json *json, enum sp_json_kind kind,
@@ -351,6 +343,7 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
 {
     enum sp_status st;
     struct sp_heap heap;
+    struct sp_builder out = {.heap = &heap};
 
     if ((st = check_kind(in->messages, SP_JSON_ARRAY, "messages", err)) ||
         (st = check_kind(in->tools, SP_JSON_ARRAY, "tools", err)) ||
@@ -361,8 +354,9 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
         return st;
     sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
                  in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
-    st = t->go ? render_go(text, len, t, in, &heap, err)
-               : render_jinja(text, len, t, in, &heap, err);
+    st = t->go ? render_go(&out, t, in, err) : render_jinja(&out, t, in, err);
+    if (!st) st = sp_copy_text(text, out.at ? out.at : "", out.len, err);
+    if (!st) *len = out.len;
     if (heap.exhausted && in->exhausted) *in->exhausted = true;
     sp_heap_release(&heap);
     return st;

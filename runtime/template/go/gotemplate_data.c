@@ -313,34 +313,6 @@ enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out, const str
 
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth);
 
-static enum sp_status json_text(struct sp_builder *b, struct sp_value v)
-{
-    enum sp_status st;
-    size_t pos = 0;
-    char escape[16];
-
-    if ((st = sp_build(b, "\"", 1))) return st;
-    while (pos < v.len) {
-        size_t begin = pos;
-        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
-
-        if (c == '"' || c == '\\') {
-            snprintf(escape, sizeof escape, "\\%c", (char)c);
-        } else if (c == '\n' || c == '\r' || c == '\t') {
-            snprintf(escape, sizeof escape, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-        } else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == 0x2028 || c == 0x2029) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        } else if (c == 0xfffd && pos - begin == 1) {
-            snprintf(escape, sizeof escape, "\\ufffd");
-        } else {
-            if ((st = sp_build(b, v.text + begin, pos - begin))) return st;
-            continue;
-        }
-        if ((st = sp_build_text(b, escape))) return st;
-    }
-    return sp_build(b, "\"", 1);
-}
-
 /* Finds the table with the Go names of a struct, or NULL. */
 static const struct field *table_of(const struct sp_dict *dict)
 {
@@ -373,7 +345,7 @@ static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *di
     for (size_t i = 0; i < dict->n; i++) {
         if (fields[i].omit_empty && is_empty(&fields[i], dict->at[i].value)) continue;
         if (!first && (st = sp_build(b, ",", 1))) return st;
-        if ((st = json_text(b, sp_value_name(fields[i].json)))) return st;
+        if ((st = sp_build_json_text(b, sp_value_name(fields[i].json), SP_JSON_TEXT_GO))) return st;
         if ((st = sp_build(b, ":", 1)) || (st = json_at(b, dict->at[i].value, depth + 1)))
             return st;
         first = false;
@@ -389,7 +361,9 @@ static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict,
     if ((st = sp_dict_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {
         if (i && (st = sp_build(b, ",", 1))) return st;
-        if ((st = json_text(b, pairs[i].key)) || (st = sp_build(b, ":", 1))) return st;
+        if ((st = sp_build_json_text(b, pairs[i].key, SP_JSON_TEXT_GO)) ||
+            (st = sp_build(b, ":", 1)))
+            return st;
         if ((st = json_at(b, pairs[i].value, depth + 1))) return st;
     }
     return sp_build(b, "}", 1);
@@ -433,7 +407,7 @@ static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth
     case SP_V_FLOAT:
         return json_float(b, v.real);
     case SP_V_TEXT:
-        return json_text(b, v);
+        return sp_build_json_text(b, v, SP_JSON_TEXT_GO);
     case SP_V_LIST:
         if (v.shape == SP_SHAPE_TYPE && v.list->n == 1) return json_at(b, v.list->at[0], depth + 1);
         return json_list(b, v.list, depth);

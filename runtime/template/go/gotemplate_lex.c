@@ -1,13 +1,10 @@
 /* Splits a Go template into tokens, as text/template/parse does. "{{- " trims the whitespace
  * before an action, " -}}" the whitespace after it; comments are dropped. */
 #include "runtime/template/go/gotemplate_lex.h"
-#include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/value/value_text.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TOKENS = 1 << 20 };
@@ -138,58 +135,6 @@ static enum sp_status lex_word(struct lexer *x)
     return push(x, SP_G_NAME, begin, word);
 }
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return 99;
-}
-
-/* Reads `digits` digits of a base; *pos moves past them. */
-static enum sp_status escape_code(struct lexer *x, size_t *pos, int digits, int base, uint32_t *out)
-{
-    *out = 0;
-    for (int i = 0; i < digits; i++, ++*pos) {
-        int d = *pos < x->size ? digit_of(x->text[*pos]) : 99;
-
-        if (d >= base) return fail_at(x, "invalid escape in a string");
-        *out = *out * (uint32_t)base + (uint32_t)d;
-    }
-    return SP_OK;
-}
-
-/* Reads the escape after a backslash at *pos, as strconv.Unquote does. */
-static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos, char quote)
-{
-    static const char from[] = "abfnrtv\\", to[] = "\a\b\f\n\r\t\v\\";
-    enum sp_status st;
-    char c = *pos < x->size ? x->text[*pos] : '\0', bytes[SP_UTF8_MAX];
-    const char *found = c ? strchr(from, c) : NULL;
-    uint32_t code;
-
-    if (found != NULL || c == quote) {
-        ++*pos;
-        return sp_build(b, found ? &to[found - from] : &quote, 1);
-    }
-    if (c >= '0' && c <= '7') {
-        if ((st = escape_code(x, pos, 3, 8, &code))) return st;
-        if (code > 255) return fail_at(x, "invalid escape in a string");
-        bytes[0] = (char)code;
-        return sp_build(b, bytes, 1);
-    }
-    if (c != 'x' && c != 'u' && c != 'U') return fail_at(x, "invalid escape in a string");
-    ++*pos;
-    if ((st = escape_code(x, pos, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, &code))) return st;
-    if (c == 'x') {
-        bytes[0] = (char)code;
-        return sp_build(b, bytes, 1);
-    }
-    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return fail_at(x, "invalid character in a string");
-    return sp_build(b, bytes, sp_utf8_put(bytes, code));
-}
-
 static enum sp_status lex_quoted(struct lexer *x)
 {
     enum sp_status st;
@@ -200,8 +145,12 @@ static enum sp_status lex_quoted(struct lexer *x)
 
     while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\n') {
         if (x->text[pos] == '\\') {
+            bool known;
+
             pos++;
-            st = unescape(x, &b, &pos, quote);
+            st = sp_build_escape(&b, &known, x->text, x->size, &pos);
+            if (st) sp_context(x->heap->err, "template:%u", line_at(x, x->pos));
+            if (!st && !known) st = fail_at(x, "invalid escape in a string");
         } else {
             st = sp_build(&b, x->text + pos++, 1);
         }
@@ -233,68 +182,34 @@ static enum sp_status lex_raw(struct lexer *x)
     return push(x, SP_G_LITERAL, begin, sp_builder_value(&b));
 }
 
-/* Parses an integer with an optional prefix, or a float. `text` has no underscores. */
-static bool parse_number(const char *text, struct sp_value *out)
-{
-    const char *digits = text + (*text == '-' || *text == '+');
-    char *end;
-    int base = 10;
-    long long v;
-
-    if (digits[0] == '0' && digits[1]) {
-        char c = (char)(digits[1] | 0x20);
-
-        base = c == 'x'                                             ? 16
-               : c == 'o' || (digits[1] >= '0' && digits[1] <= '7') ? 8
-               : c == 'b'                                           ? 2
-                                                                    : 10;
-    }
-    if (strpbrk(text, ".pP") != NULL || (base != 16 && strpbrk(text, "eE") != NULL)) {
-        double d = sp_number_read(text, &end);
-
-        *out = sp_value_float(d);
-        return *end == '\0' && end != text;
-    }
-    errno = 0;
-    if (base == 2 || (base == 8 && (digits[1] | 0x20) == 'o')) {
-        v = strtoll(digits + 2, &end, base);
-        if (*text == '-') v = -v;
-        if (digits[2] == '-' || digits[2] == '+') return false;
-    } else {
-        v = strtoll(text, &end, base);
-    }
-    *out = sp_value_int(v);
-    return errno == 0 && *end == '\0' && end != text;
-}
-
+/* Reads a decimal number, with a sign. */
 static enum sp_status lex_number(struct lexer *x)
 {
-    size_t begin = x->pos, n = 0, next;
-    char text[80];
+    enum sp_status st;
+    size_t begin = x->pos, next;
+    bool negative = x->text[begin] == '-', octal;
     struct sp_value value;
 
+    x->pos += negative || x->text[begin] == '+';
     for (; x->pos < x->size; x->pos++) {
         char c = x->text[x->pos];
-        bool exponent = n > 0 && strchr("eEpP", text[n - 1]) != NULL && text[0] != '\0';
-        bool hex = n > 1 && (strncmp(text, "0x", 2) == 0 || strncmp(text, "0X", 2) == 0);
+        bool exponent = x->pos > begin && (x->text[x->pos - 1] | 0x20) == 'e';
 
-        if ((c == '+' || c == '-') && n > 0 && !(exponent && !(hex && (text[n - 1] | 0x20) == 'e')))
+        if (!((c >= '0' && c <= '9') || c == '.' || (c | 0x20) == 'e' ||
+              (exponent && (c == '+' || c == '-'))))
             break;
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              c == '_' || c == '.' || c == '+' || c == '-'))
-            break;
-        if (n + 1 >= sizeof text) return fail_at(x, "a number is too long");
-        if (c != '_') text[n++] = c;
-        text[n] = '\0';
     }
-    if (n > 1 && text[n - 1] == 'i') {
-        return sp_fail(x->heap->err, SP_E_UNSUPPORTED, "template:%u: complex number %s",
-                       line_at(x, begin), text);
+    next = begin + (negative || x->text[begin] == '+');
+    if ((st = sp_value_copy_text(x->heap, &value, x->text + next, x->pos - next))) return st;
+    octal = value.len > 1 && value.text[0] == '0' && value.text[1] >= '0' && value.text[1] <= '9';
+    if (octal || word_char(x, &next) || !sp_number_parse(&value, value.text) ||
+        value.kind == SP_V_BIG) {
+        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: bad number syntax: \"%.*s\"",
+                       line_at(x, begin), (int)(x->pos - begin < 40 ? x->pos - begin : 40),
+                       x->text + begin);
     }
-    if (n == 0 || word_char(x, &next) || !parse_number(text, &value)) {
-        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: bad number syntax: \"%s\"",
-                       line_at(x, begin), n ? text : "");
-    }
+    if (negative && value.kind == SP_V_INT) value.integer = -value.integer;
+    if (negative && value.kind == SP_V_FLOAT) value.real = -value.real;
     return push(x, SP_G_LITERAL, begin, value);
 }
 

@@ -17,10 +17,10 @@ SP_MUST_CHECK enum sp_status sp_jinja_compile(struct sp_jinja **out, const char 
                                               struct sp_err *err);
 void sp_jinja_free(struct sp_jinja *jinja); /* NULL is fine */
 
-/* Renders the template with the variables in the dictionary `vars`. *text has *len bytes and a
- * NUL, owned by the caller. `heap` contains the variables and counts all memory and work. */
-SP_MUST_CHECK enum sp_status sp_jinja_render(char **text, size_t *len, const struct sp_jinja *jinja,
+/* Renders the template with the variables in the dictionary `vars` and appends the text to `out`,
+ * whose heap contains the variables and counts all memory and work. */
+SP_MUST_CHECK enum sp_status sp_jinja_render(struct sp_builder *out, const struct sp_jinja *jinja,
                                              struct sp_value vars, struct sp_template_time now,
-                                             struct sp_heap *heap, struct sp_err *err);
+                                             struct sp_err *err);
 
 #endif

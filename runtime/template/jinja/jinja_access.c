@@ -1,50 +1,28 @@
 /* Attributes, items and slices of Jinja with Python's semantics. */
-#include "runtime/template/jinja/jinja_ops.h"
 #include "format/base/unicode.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_method.h"
-#include "runtime/template/jinja/jinja_object.h"
-#include "runtime/template/jinja/jinja_string.h"
 #include "runtime/template/jinja/jinja_text.h"
-
-static enum sp_status object_attribute(struct sp_jinja_machine *m, struct sp_value *out,
-                                       bool *found, struct sp_jinja_object *object,
-                                       struct sp_value name)
-{
-    const struct sp_value *value = NULL;
-    enum sp_status st;
-
-    *found = false;
-    if (object->kind == SP_JINJA_NAMESPACE &&
-        (st = sp_dict_find(m->heap, &value, object->dict, name)))
-        return st;
-    if (object->kind == SP_JINJA_MACRO && sp_text_is(name, "name")) value = &object->node->value;
-    if (value != NULL) {
-        *found = true;
-        *out = *value;
-        return SP_OK;
-    }
-    if (object->kind != SP_JINJA_LOOP && object->kind != SP_JINJA_CYCLER) return SP_OK;
-    *out = (struct sp_value){.kind = SP_V_ABSENT};
-    *found = true;
-    return object->kind == SP_JINJA_LOOP ? sp_jinja_loop_attribute(m, out, object, name)
-                                         : sp_jinja_cycler_attribute(m, out, object, name);
-}
 
 /* Finds a Python attribute: a method, or an attribute of an object. */
 static enum sp_status own_attribute(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
                                     struct sp_value v, struct sp_value name)
 {
-    enum sp_status st;
+    enum sp_status st = SP_OK;
+    const struct sp_value *value = NULL;
+    struct sp_jinja_object *object = v.object;
 
-    if (name.len > 0 && name.text[0] == '_') {
-        *found = false;
-        return SP_OK;
-    }
+    *found = false;
+    if (name.len > 0 && name.text[0] == '_') return SP_OK;
     if (v.kind != SP_V_OBJECT) return sp_jinja_method(m, out, found, v, name);
-    st = object_attribute(m, out, found, v.object, name);
-    if (!st && *found && out->kind == SP_V_ABSENT) *found = false;
+    out->kind = SP_V_ABSENT;
+    if (object->kind == SP_JINJA_LOOP)
+        st = sp_jinja_loop_attribute(m, out, object, name);
+    else if (object->kind == SP_JINJA_NAMESPACE)
+        st = sp_dict_find(m->heap, &value, object->dict, name);
+    else if (object->kind == SP_JINJA_MACRO && sp_text_is(name, "name"))
+        value = &object->node->value;
+    if (value != NULL) *out = *value;
+    *found = out->kind != SP_V_ABSENT;
     return st;
 }
 

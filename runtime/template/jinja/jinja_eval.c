@@ -4,11 +4,8 @@
  * block; `if` has none. Names are looked up from the innermost scope outwards, then among the
  * given variables, then among the globals; `set` writes to the innermost scope. A macro runs in
  * the scope of its definition. */
-#include "runtime/template/jinja/jinja_eval.h"
 #include "format/base/number_text.h"
-#include "runtime/template/jinja/jinja_expr.h"
-#include "runtime/template/jinja/jinja_object.h"
-#include "runtime/template/jinja/jinja_ops.h"
+#include "runtime/template/jinja/jinja_machine.h"
 #include "runtime/template/jinja/jinja_text.h"
 
 #include <stdarg.h>
@@ -28,6 +25,12 @@ enum sp_status sp_jinja_fail(struct sp_jinja_machine *m, const char *format, ...
     sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     return sp_fail(m->heap->err, SP_E_INPUT, "%s", text);
+}
+
+enum sp_status sp_jinja_refuse(struct sp_jinja_machine *m, const char *kind, struct sp_value name)
+{
+    return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s %.*s is not supported", kind, (int)name.len,
+                   name.text);
 }
 
 enum sp_status sp_jinja_step(struct sp_jinja_machine *m)
@@ -69,15 +72,8 @@ static enum sp_status define(struct sp_jinja_machine *m, struct sp_value name,
             return SP_OK;
         }
     }
-    if (scope->n == scope->cap) {
-        size_t cap = scope->cap ? scope->cap * 2 : 4;
-        struct sp_jinja_binding *at;
-
-        if ((st = sp_heap_take(m->heap, &at, cap * sizeof *at))) return st;
-        if (scope->n) memcpy(at, scope->at, scope->n * sizeof *at);
-        scope->at = at;
-        scope->cap = cap;
-    }
+    if ((st = sp_heap_grow(m->heap, &scope->at, scope->n, &scope->cap, sizeof *scope->at)))
+        return st;
     scope->at[scope->n++] = (struct sp_jinja_binding){.name = name, .value = value};
     return SP_OK;
 }
@@ -205,21 +201,18 @@ static enum sp_status filter_items(struct sp_jinja_machine *m, const struct sp_l
     return SP_OK;
 }
 
-/* Executes a loop over `iterated`; `depth` counts the recursive loops around it. */
-static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
-                               struct sp_value iterated, size_t depth)
+static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_jinja_scope *outer = m->scope;
     struct sp_jinja_object *loop;
+    struct sp_value iterated;
     enum flow flow = FLOW_ON;
     bool finished = false;
 
+    if ((st = sp_jinja_eval(m, &iterated, node->b))) return st;
     if ((st = sp_heap_take(m->heap, &loop, sizeof *loop))) return st;
     loop->kind = SP_JINJA_LOOP;
-    loop->node = node;
-    loop->depth = depth;
-    loop->scope = outer;
     if ((st = sp_jinja_items(m, &loop->items, iterated))) return st;
     if (node->c != NULL && (st = filter_items(m, &loop->items, node))) return st;
     for (size_t i = 0; i < loop->items->n && flow != FLOW_BREAK; i++) {
@@ -240,25 +233,6 @@ static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja
         st = run_body(m, node->list, &flow);
         m->scope = outer;
     }
-    return st;
-}
-
-/* Executes loop(items): the loop's body over other items, one level deeper, as a text. */
-static enum sp_status recurse(struct sp_jinja_machine *m, struct sp_value *out,
-                              const struct sp_jinja_object *loop, const struct sp_jinja_args *args)
-{
-    enum sp_status st;
-    struct sp_builder text = {.heap = m->heap}, *before = m->out;
-    struct sp_jinja_scope *scope = m->scope;
-
-    if (!loop->node->op) return sp_jinja_fail(m, "loop is called, but its for is not recursive");
-    if (args->n != 1 || args->n_named) return sp_jinja_fail(m, "loop() takes what to iterate over");
-    m->out = &text;
-    m->scope = loop->scope;
-    st = run_loop(m, loop->node, args->at[0], loop->depth + 1);
-    m->scope = scope;
-    m->out = before;
-    *out = sp_builder_value(&text);
     return st;
 }
 
@@ -339,8 +313,7 @@ static enum sp_status run_statement(struct sp_jinja_machine *m, const struct sp_
     case SP_J_IF:
         return run_if(m, node, flow);
     case SP_J_FOR:
-        if ((st = sp_jinja_eval(m, &value, node->b))) return st;
-        return run_loop(m, node, value, 0);
+        return run_loop(m, node);
     case SP_J_SET:
         return run_set(m, node);
     case SP_J_SET_BLOCK:
@@ -488,42 +461,26 @@ enum sp_status sp_jinja_call(struct sp_jinja_machine *m, struct sp_value *out,
 
     if ((st = sp_jinja_defined(m, callee))) return st;
     if (callee.kind == SP_V_OBJECT) {
-        switch (object->kind) {
-        case SP_JINJA_FUNCTION:
-        case SP_JINJA_METHOD:
-        case SP_JINJA_CYCLER:
-        case SP_JINJA_JOINER:
-            if (object->fn != NULL) return object->fn(m, out, object, args);
-            break;
-        case SP_JINJA_MACRO:
-            return call_macro(m, out, object, args);
-        case SP_JINJA_LOOP:
-            return recurse(m, out, object, args);
-        case SP_JINJA_NAMESPACE:
-            break;
-        }
+        if (object->kind == SP_JINJA_CALLABLE) return object->call(m, out, object, args);
+        if (object->kind == SP_JINJA_MACRO) return call_macro(m, out, object, args);
+        if (object->kind == SP_JINJA_LOOP)
+            return sp_jinja_refuse(m, "the call of", sp_value_name("loop"));
     }
     return sp_jinja_fail(m, "'%s' object is not callable", sp_jinja_type_name(callee));
 }
 
-enum sp_status sp_jinja_render(char **text, size_t *len, const struct sp_jinja *jinja,
+enum sp_status sp_jinja_render(struct sp_builder *out, const struct sp_jinja *jinja,
                                struct sp_value vars, struct sp_template_time now,
-                               struct sp_heap *heap, struct sp_err *err)
+                               struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_builder out = {.heap = heap};
     struct sp_jinja_machine m = {
-        .heap = heap, .out = &out, .vars = vars.dict, .now = now, .line = 1};
+        .heap = out->heap, .out = out, .vars = vars.dict, .now = now, .line = 1};
     enum flow flow = FLOW_ON;
 
-    heap->err = err;
+    out->heap->err = err;
     st = open_scope(&m);
     if (!st) st = run_body(&m, jinja->body, &flow);
-    if (st) {
-        sp_context(err, "template:%u", m.line);
-        return st;
-    }
-    if ((st = sp_copy_text(text, out.at ? out.at : "", out.len, err))) return st;
-    *len = out.len;
-    return SP_OK;
+    if (st) sp_context(err, "template:%u", m.line);
+    return st;
 }

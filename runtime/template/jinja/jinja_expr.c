@@ -1,11 +1,6 @@
 /* Evaluates the expressions of a Jinja template. */
-#include "runtime/template/jinja/jinja_expr.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_object.h"
-#include "runtime/template/jinja/jinja_ops.h"
+#include "runtime/template/jinja/jinja_machine.h"
 #include "runtime/template/jinja/jinja_text.h"
-
-#include <string.h>
 
 struct sorted_args {
     struct sp_jinja_args args;
@@ -107,11 +102,8 @@ enum sp_status sp_jinja_eval_filter(struct sp_jinja_machine *m, struct sp_value 
         st = sp_jinja_eval(m, &in, node->a);
     if (st || (st = eval_args(m, &s, node->list))) return st;
     m->line = node->line;
-    if (node->filter == NULL) {
-        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "unknown filter %.*s", (int)node->value.len,
-                       node->value.text);
-    }
-    st = sp_jinja_run_filter(m, out, node->filter, in, &s.args);
+    if (node->function == NULL) return sp_jinja_refuse(m, "filter", node->value);
+    st = sp_jinja_run(m, out, node->function, in, &s.args);
     m->depth--;
     return st;
 }
@@ -122,17 +114,11 @@ static enum sp_status eval_test(struct sp_jinja_machine *m, struct sp_value *out
     enum sp_status st;
     struct sp_value in;
     struct sorted_args s;
-    bool truth = false;
 
     if ((st = sp_jinja_eval(m, &in, node->a))) return st;
     if ((st = eval_args(m, &s, node->list))) return st;
-    if (node->test == NULL) {
-        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "unknown test %.*s", (int)node->value.len,
-                       node->value.text);
-    }
-    st = sp_jinja_run_test(m, &truth, node->test, in, &s.args);
-    *out = sp_value_bool(truth);
-    return st;
+    if (node->function == NULL) return sp_jinja_refuse(m, "test", node->value);
+    return sp_jinja_run(m, out, node->function, in, &s.args);
 }
 
 static enum sp_status eval_list(struct sp_jinja_machine *m, struct sp_value *out,

@@ -1,20 +1,8 @@
 /* Filters on lists and dictionaries. */
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_filter.h"
-#include "runtime/template/jinja/jinja_lex.h"
-#include "runtime/template/jinja/jinja_object.h"
-#include "runtime/template/jinja/jinja_ops.h"
-#include "runtime/template/jinja/jinja_predicate.h"
-#include "runtime/template/jinja/jinja_string.h"
 #include "runtime/template/jinja/jinja_text.h"
 
 #include <string.h>
-
-#define FILTER(name)                                                                               \
-    static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
-                               struct sp_value in, const struct sp_value *arg)
-#define NO_ARGUMENTS (void)arg
 
 /* Gets item.a.b for the attribute "a.b", item[1] for 1 or "1". */
 static enum sp_status get_attribute(struct sp_jinja_machine *m, struct sp_value *out,
@@ -57,58 +45,38 @@ static enum sp_status fold_case(struct sp_jinja_machine *m, struct sp_value *v, 
 
 /* The sort key of an item: the item itself or an attribute. */
 static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value item,
-                             struct sp_value attribute, struct sp_value otherwise,
-                             bool case_sensitive)
+                             struct sp_value attribute, bool case_sensitive)
 {
     enum sp_status st;
 
     *out = item;
-    if (sp_jinja_given(attribute) && (st = get_attribute(m, out, item, attribute, otherwise)))
+    if (sp_jinja_given(attribute) &&
+        (st = get_attribute(m, out, item, attribute, (struct sp_value){0})))
         return st;
     return fold_case(m, out, case_sensitive);
 }
 
-/* The keys of the sort filter, as a list: all attributes of "a,b", or the single key. Lists are
- * compared at the first items that differ, so equal keys need not be orderable: none, undefined. */
-static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
-                              struct sp_value item, struct sp_value attribute, bool case_sensitive)
-{
-    enum sp_status st;
-    size_t begin = 0;
+/* An order of pairs {key, item} by their keys. `equal_first`: equal keys need not be orderable, so
+ * that none and undefined values are equal to their like. */
+struct sorting {
+    struct sp_value attribute;
+    bool case_sensitive, reverse, equal_first;
+};
 
-    if ((st = sp_heap_charge_reading(m->heap, &attribute, 1))) return st;
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 1))) return st;
-    if (attribute.kind != SP_V_TEXT) {
-        struct sp_value key;
-
-        st = key_of(m, &key, item, attribute, (struct sp_value){0}, case_sensitive);
-        return st ? st : sp_list_push(m->heap, out->list, key);
-    }
-    for (size_t i = 0; i <= attribute.len; i++) {
-        struct sp_value part;
-
-        if (i < attribute.len && attribute.text[i] != ',') continue;
-        st = get_attribute(m, &part, item, sp_value_text(attribute.text + begin, i - begin),
-                           (struct sp_value){0});
-        if (st || (st = fold_case(m, &part, case_sensitive))) return st;
-        if ((st = sp_list_push(m->heap, out->list, part))) return st;
-        begin = i + 1;
-    }
-    return SP_OK;
-}
-
-/* Merges two sorted runs of pairs {key, item}. Equal keys keep their order, also in reverse. */
+/* Merges two sorted runs of pairs. Equal keys keep their order, also in reverse. */
 static enum sp_status merge(struct sp_jinja_machine *m, struct sp_dict_entry *to,
                             const struct sp_dict_entry *a, size_t n_a,
-                            const struct sp_dict_entry *b, size_t n_b, bool reverse)
+                            const struct sp_dict_entry *b, size_t n_b, const struct sorting *by)
 {
     enum sp_status st;
 
     while (n_a > 0 && n_b > 0) {
-        int order;
+        bool same = false;
+        int order = 0;
 
-        if ((st = sp_jinja_order(m, &order, b->key, a->key))) return st;
-        if (reverse ? order > 0 : order < 0) {
+        if (by->equal_first && (st = sp_value_equal(m->heap, &same, b->key, a->key))) return st;
+        if (!same && (st = sp_jinja_order(m, &order, b->key, a->key))) return st;
+        if (by->reverse ? order > 0 : order < 0) {
             *to++ = *b++;
             n_b--;
         } else {
@@ -121,14 +89,22 @@ static enum sp_status merge(struct sp_jinja_machine *m, struct sp_dict_entry *to
     return SP_OK;
 }
 
-/* Sorts pairs by key, bottom up. */
-static enum sp_status sort_pairs(struct sp_jinja_machine *m, struct sp_dict_entry **pairs, size_t n,
-                                 bool reverse)
+/* Sorts items by merging runs, bottom up. */
+static enum sp_status sort_list(struct sp_jinja_machine *m, struct sp_value *out,
+                                const struct sp_list *items, const struct sorting *by)
 {
     enum sp_status st;
-    struct sp_dict_entry *from = *pairs, *to;
+    struct sp_dict_entry *from, *to;
+    size_t n = items->n;
 
-    if ((st = sp_heap_take(m->heap, &to, n * sizeof *to))) return st;
+    if ((st = sp_heap_take(m->heap, &from, n * sizeof *from)) ||
+        (st = sp_heap_take(m->heap, &to, n * sizeof *to)))
+        return st;
+    for (size_t i = 0; i < n; i++) {
+        from[i].value = items->at[i];
+        st = key_of(m, &from[i].key, items->at[i], by->attribute, by->case_sensitive);
+        if (st) return st;
+    }
     for (size_t run = 1; run < n; run *= 2) {
         struct sp_dict_entry *swap = to;
 
@@ -136,72 +112,33 @@ static enum sp_status sort_pairs(struct sp_jinja_machine *m, struct sp_dict_entr
             size_t a = n - i < run ? n - i : run;
             size_t b = n - i - a < run ? n - i - a : run;
 
-            if ((st = merge(m, to + i, from + i, a, from + i + a, b, reverse))) return st;
+            if ((st = merge(m, to + i, from + i, a, from + i + a, b, by))) return st;
         }
         to = from;
         from = swap;
     }
-    *pairs = from;
-    return SP_OK;
-}
-
-struct sorting {
-    struct sp_value attribute, otherwise;
-    bool case_sensitive, reverse, by_lists;
-};
-
-static enum sp_status sort_list(struct sp_jinja_machine *m, struct sp_value *out,
-                                const struct sp_list *items, const struct sorting *by)
-{
-    enum sp_status st;
-    struct sp_dict_entry *pairs;
-
-    if ((st = sp_heap_take(m->heap, &pairs, items->n * sizeof *pairs))) return st;
-    for (size_t i = 0; i < items->n; i++) {
-        struct sp_value item = items->at[i], *key = &pairs[i].key;
-
-        pairs[i].value = item;
-        st = by->by_lists ? keys_of(m, key, item, by->attribute, by->case_sensitive)
-                          : key_of(m, key, item, by->attribute, by->otherwise, by->case_sensitive);
-        if (st) return st;
-    }
-    if ((st = sort_pairs(m, &pairs, items->n, by->reverse))) return st;
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, items->n))) return st;
-    for (size_t i = 0; i < items->n && !st; i++)
-        st = sp_list_push(m->heap, out->list, pairs[i].value);
+    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, n))) return st;
+    for (size_t i = 0; i < n && !st; i++)
+        st = sp_list_push(m->heap, out->list, from[i].value);
     return st;
 }
 
-FILTER(filter_sort)
+SP_JINJA_FUNCTION(filter_sort)
 {
     enum sp_status st;
     const struct sp_list *items;
 
+    if (arg[2].kind == SP_V_TEXT && arg[2].len && memchr(arg[2].text, ',', arg[2].len))
+        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "sort by several attributes");
     if ((st = sp_jinja_items(m, &items, in))) return st;
     return sort_list(m, out, items,
                      &(struct sorting){.attribute = arg[2],
                                        .case_sensitive = sp_value_truth(arg[1]),
                                        .reverse = sp_value_truth(arg[0]),
-                                       .by_lists = true});
+                                       .equal_first = true});
 }
 
-static enum sp_status pairs_of(struct sp_jinja_machine *m, struct sp_value *out,
-                               struct sp_value dict, enum sp_value_shape shape)
-{
-    enum sp_status st = sp_value_list(m->heap, out, shape, dict.dict->n);
-
-    for (size_t i = 0; i < dict.dict->n && !st; i++) {
-        struct sp_value pair;
-
-        if ((st = sp_value_list(m->heap, &pair, SP_SHAPE_TUPLE, 2))) return st;
-        if ((st = sp_list_push(m->heap, pair.list, dict.dict->at[i].key))) return st;
-        if ((st = sp_list_push(m->heap, pair.list, dict.dict->at[i].value))) return st;
-        st = sp_list_push(m->heap, out->list, pair);
-    }
-    return st;
-}
-
-FILTER(filter_dictsort)
+SP_JINJA_FUNCTION(filter_dictsort)
 {
     enum sp_status st;
     struct sp_value pairs;
@@ -212,27 +149,31 @@ FILTER(filter_dictsort)
         return sp_jinja_fail(m, "dictsort: '%s' object has no items", sp_jinja_type_name(in));
     if (!by_value && arg[1].kind != SP_V_ABSENT && !sp_text_is(arg[1], "key"))
         return sp_jinja_fail(m, "You can only sort by either \"key\" or \"value\"");
-    if ((st = pairs_of(m, &pairs, in, SP_SHAPE_PLAIN))) return st;
+    if ((st = sp_jinja_view(m, &pairs, in.dict, SP_SHAPE_ITEMS))) return st;
     return sort_list(m, out, pairs.list,
                      &(struct sorting){.attribute = sp_value_int(by_value),
                                        .case_sensitive = sp_value_truth(arg[0]),
                                        .reverse = sp_value_truth(arg[2])});
 }
 
-FILTER(filter_items)
+SP_JINJA_FUNCTION(filter_items)
 {
-    NO_ARGUMENTS;
+    enum sp_status st;
+
+    (void)arg;
     if (in.kind == SP_V_UNDEFINED) return sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0);
     if (in.kind != SP_V_DICT) return sp_jinja_fail(m, "Can only get item pairs from a mapping.");
-    return pairs_of(m, out, in, SP_SHAPE_ITERATOR);
+    if ((st = sp_jinja_view(m, out, in.dict, SP_SHAPE_ITEMS))) return st;
+    out->shape = SP_SHAPE_ITERATOR;
+    return SP_OK;
 }
 
-FILTER(filter_list)
+SP_JINJA_FUNCTION(filter_list)
 {
     enum sp_status st;
     const struct sp_list *items;
 
-    NO_ARGUMENTS;
+    (void)arg;
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, items->n))) return st;
     for (size_t i = 0; i < items->n && !st; i++)
@@ -255,21 +196,21 @@ static enum sp_status first_or_last(struct sp_jinja_machine *m, struct sp_value 
     return SP_OK;
 }
 
-FILTER(filter_first)
+SP_JINJA_FUNCTION(filter_first)
 {
-    NO_ARGUMENTS;
+    (void)arg;
     return first_or_last(m, out, in, false);
 }
 
-FILTER(filter_last)
+SP_JINJA_FUNCTION(filter_last)
 {
-    NO_ARGUMENTS;
+    (void)arg;
     if (in.kind == SP_V_LIST && in.shape == SP_SHAPE_ITERATOR)
         return sp_jinja_fail(m, "'generator' object is not reversible");
     return first_or_last(m, out, in, true);
 }
 
-FILTER(filter_join)
+SP_JINJA_FUNCTION(filter_join)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -291,13 +232,13 @@ FILTER(filter_join)
     return SP_OK;
 }
 
-FILTER(filter_reverse)
+SP_JINJA_FUNCTION(filter_reverse)
 {
     enum sp_status st;
     const struct sp_list *items;
     const struct sp_value backwards[3] = {{0}, {0}, sp_value_int(-1)};
 
-    NO_ARGUMENTS;
+    (void)arg;
     if (in.kind == SP_V_TEXT) return sp_jinja_slice(m, out, in, backwards);
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, items->n))) return st;
@@ -306,7 +247,7 @@ FILTER(filter_reverse)
     return st;
 }
 
-FILTER(filter_unique)
+SP_JINJA_FUNCTION(filter_unique)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -317,9 +258,7 @@ FILTER(filter_unique)
     if ((st = sp_value_dict(m->heap, &seen))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
-        if ((st = key_of(m, &key, items->at[i], arg[1], (struct sp_value){0},
-                         sp_value_truth(arg[0]))))
-            return st;
+        if ((st = key_of(m, &key, items->at[i], arg[1], sp_value_truth(arg[0])))) return st;
         if (!sp_value_hashable(key))
             return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(key));
         if ((st = sp_dict_find(m->heap, &found, seen.dict, key))) return st;
@@ -342,9 +281,7 @@ static enum sp_status extreme(struct sp_jinja_machine *m, struct sp_value *out, 
     for (size_t i = 0; i < items->n; i++) {
         int order = 0;
 
-        if ((st = key_of(m, &key, items->at[i], arg[1], (struct sp_value){0},
-                         sp_value_truth(arg[0]))))
-            return st;
+        if ((st = key_of(m, &key, items->at[i], arg[1], sp_value_truth(arg[0])))) return st;
         if (i && (st = sp_jinja_order(m, &order, key, best))) return st;
         if (i && !(largest ? order > 0 : order < 0)) continue;
         best = key;
@@ -353,17 +290,17 @@ static enum sp_status extreme(struct sp_jinja_machine *m, struct sp_value *out, 
     return SP_OK;
 }
 
-FILTER(filter_min)
+SP_JINJA_FUNCTION(filter_min)
 {
     return extreme(m, out, in, arg, false);
 }
 
-FILTER(filter_max)
+SP_JINJA_FUNCTION(filter_max)
 {
     return extreme(m, out, in, arg, true);
 }
 
-FILTER(filter_sum)
+SP_JINJA_FUNCTION(filter_sum)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -381,7 +318,7 @@ FILTER(filter_sum)
     return SP_OK;
 }
 
-FILTER(filter_batch)
+SP_JINJA_FUNCTION(filter_batch)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -403,79 +340,6 @@ FILTER(filter_batch)
     while (items->n && sp_jinja_given(arg[1]) && row.list->n < size)
         if ((st = sp_list_push(m->heap, row.list, arg[1]))) return st;
     return SP_OK;
-}
-
-FILTER(filter_slice)
-{
-    enum sp_status st;
-    const struct sp_list *items;
-    size_t n, at = 0;
-
-    if (arg[0].kind != SP_V_INT || arg[0].integer < 1)
-        return sp_jinja_fail(m, "slice: not a count");
-    n = (size_t)arg[0].integer;
-    if ((st = sp_jinja_items(m, &items, in))) return st;
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0))) return st;
-    for (size_t i = 0; i < n; i++) {
-        struct sp_value part;
-        size_t size = items->n / n + (i < items->n % n);
-
-        if ((st = sp_value_list(m->heap, &part, SP_SHAPE_PLAIN, size))) return st;
-        for (size_t k = 0; k < size; k++)
-            if ((st = sp_list_push(m->heap, part.list, items->at[at++]))) return st;
-        if (sp_jinja_given(arg[1]) && i >= items->n % n &&
-            (st = sp_list_push(m->heap, part.list, arg[1])))
-            return st;
-        if ((st = sp_list_push(m->heap, out->list, part))) return st;
-    }
-    return SP_OK;
-}
-
-/* Groups items: pairs of (value of the attribute, items with it), sorted by that value. */
-FILTER(filter_groupby)
-{
-    enum sp_status st;
-    const struct sp_list *items;
-    struct sp_value sorted, last = {0}, group = {0};
-    bool case_sensitive = sp_value_truth(arg[2]);
-    const struct sorting by = {
-        .attribute = arg[0], .otherwise = arg[1], .case_sensitive = case_sensitive};
-
-    if ((st = sp_jinja_items(m, &items, in))) return st;
-    if ((st = sort_list(m, &sorted, items, &by))) return st;
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
-    for (size_t i = 0; i < sorted.list->n; i++) {
-        const struct sp_value item = sorted.list->at[i];
-        struct sp_value key, real, pair;
-        bool same = false;
-
-        if ((st = get_attribute(m, &real, item, arg[0], arg[1]))) return st;
-        key = real;
-        if ((st = fold_case(m, &key, case_sensitive))) return st;
-        if (i && (st = sp_value_equal(m->heap, &same, key, last))) return st;
-        if (!same) {
-            if ((st = sp_value_list(m->heap, &pair, SP_SHAPE_TUPLE, 2))) return st;
-            if ((st = sp_value_list(m->heap, &group, SP_SHAPE_PLAIN, 0))) return st;
-            if ((st = sp_list_push(m->heap, pair.list, real))) return st;
-            if ((st = sp_list_push(m->heap, pair.list, group))) return st;
-            if ((st = sp_list_push(m->heap, out->list, pair))) return st;
-            last = key;
-        }
-        if ((st = sp_list_push(m->heap, group.list, item))) return st;
-    }
-    return SP_OK;
-}
-
-FILTER(filter_attr)
-{
-    struct sp_value found;
-    enum sp_status st;
-
-    if (arg[0].kind != SP_V_TEXT) return sp_jinja_fail(m, "attr: not a name");
-    if (in.kind != SP_V_DICT) return sp_jinja_attribute(m, out, in, arg[0]);
-    /* attr() finds attributes only, not items */
-    if ((st = sp_value_dict(m->heap, &found))) return st;
-    return sp_jinja_attribute(m, out, found, arg[0]);
 }
 
 static struct sp_jinja_args rest_of(const struct sp_jinja_args *args, size_t skip)
@@ -509,7 +373,7 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
 {
     enum sp_status st;
     const struct sp_list *items;
-    const struct sp_jinja_filter *filter;
+    const struct sp_jinja_function *filter;
     struct sp_jinja_args rest;
     struct sp_value item;
 
@@ -517,11 +381,12 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, items->n))) return st;
     if (args->n == 0) return map_attribute(m, out, items, args);
-    filter = args->at[0].kind == SP_V_TEXT ? sp_jinja_find_filter(args->at[0]) : NULL;
-    if (filter == NULL) return sp_jinja_fail(m, "map: no such filter");
+    if ((st = sp_jinja_want_text(m, args->at[0]))) return st;
+    filter = sp_jinja_find_filter(args->at[0]);
+    if (filter == NULL) return sp_jinja_refuse(m, "filter", args->at[0]);
     rest = rest_of(args, 1);
     for (size_t i = 0; i < items->n && !st; i++) {
-        st = sp_jinja_run_filter(m, &item, filter, items->at[i], &rest);
+        st = sp_jinja_run(m, &item, filter, items->at[i], &rest);
         if (!st) st = sp_list_push(m->heap, out->list, item);
     }
     return st;
@@ -534,28 +399,27 @@ static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, str
 {
     enum sp_status st;
     const struct sp_list *items;
-    const struct sp_jinja_test *test = NULL;
+    const struct sp_jinja_function *test = NULL;
     struct sp_jinja_args rest;
     size_t skip = by_attribute;
 
     if (!sp_value_truth(in)) return no_items(m, out);
     if (args->n < skip) return sp_jinja_fail(m, "Missing parameter for attribute name");
     if (args->n > skip) {
-        test = args->at[skip].kind == SP_V_TEXT ? sp_jinja_find_test(args->at[skip]) : NULL;
-        if (test == NULL) return sp_jinja_fail(m, "select and reject: no such test");
+        if ((st = sp_jinja_want_text(m, args->at[skip]))) return st;
+        test = sp_jinja_find_test(args->at[skip]);
+        if (test == NULL) return sp_jinja_refuse(m, "test", args->at[skip]);
     }
     rest = rest_of(args, test ? skip + 1 : skip);
     if ((st = sp_jinja_items(m, &items, in)) || (st = sp_heap_charge(m->heap, items->n))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
         struct sp_value v = items->at[i];
-        bool passes;
 
         if (by_attribute && (st = get_attribute(m, &v, v, args->at[0], (struct sp_value){0})))
             break;
-        passes = sp_value_truth(v);
-        if (test != NULL && (st = sp_jinja_run_test(m, &passes, test, v, &rest))) break;
-        if (passes == keep) st = sp_list_push(m->heap, out->list, items->at[i]);
+        if (test != NULL && (st = sp_jinja_run(m, &v, test, v, &rest))) break;
+        if (sp_value_truth(v) == keep) st = sp_list_push(m->heap, out->list, items->at[i]);
     }
     return st;
 }
@@ -584,12 +448,10 @@ static enum sp_status filter_rejectattr(struct sp_jinja_machine *m, struct sp_va
     return pick(m, out, in, args, true, false);
 }
 
-const struct sp_jinja_filter sp_jinja_list_filters[] = {
-    {"attr", "name", filter_attr, NULL},
+const struct sp_jinja_function sp_jinja_list_filters[] = {
     {"batch", "linecount fill_with=", filter_batch, NULL},
     {"dictsort", "case_sensitive= by= reverse=", filter_dictsort, NULL},
     {"first", "", filter_first, NULL},
-    {"groupby", "attribute default= case_sensitive=", filter_groupby, NULL},
     {"items", "", filter_items, NULL},
     {"join", "d= attribute=", filter_join, NULL},
     {"last", "", filter_last, NULL},
@@ -602,7 +464,6 @@ const struct sp_jinja_filter sp_jinja_list_filters[] = {
     {"reverse", "", filter_reverse, NULL},
     {"select", "", NULL, filter_select},
     {"selectattr", "", NULL, filter_selectattr},
-    {"slice", "slices fill_with=", filter_slice, NULL},
     {"sort", "reverse= case_sensitive= attribute=", filter_sort, NULL},
     {"sum", "attribute= start=", filter_sum, NULL},
     {"unique", "case_sensitive= attribute=", filter_unique, NULL},

@@ -70,19 +70,11 @@ static enum sp_status push(struct lexer *x, enum sp_jinja_token token, struct sp
 {
     enum sp_status st;
 
-    if (x->n == x->cap) {
-        size_t cap = x->cap ? x->cap * 2 : 256;
-        struct sp_jinja_lexeme *tokens;
-
-        if (cap > MAX_TOKENS) {
-            return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: more than %d tokens", x->line,
-                           MAX_TOKENS);
-        }
-        if ((st = sp_heap_take(x->heap, &tokens, cap * sizeof *tokens))) return st;
-        if (x->n) memcpy(tokens, x->tokens, x->n * sizeof *tokens);
-        x->tokens = tokens;
-        x->cap = cap;
+    if (x->n == MAX_TOKENS) {
+        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: more than %d tokens", x->line,
+                       MAX_TOKENS);
     }
+    if ((st = sp_heap_grow(x->heap, &x->tokens, x->n, &x->cap, sizeof *x->tokens))) return st;
     x->tokens[x->n++] =
         (struct sp_jinja_lexeme){.token = (uint8_t)token, .line = x->line, .value = value};
     return SP_OK;
@@ -228,78 +220,31 @@ static enum sp_status lex_name(struct lexer *x)
     return SP_OK;
 }
 
-static int hex_digit(char c)
+/* Adds the line to the message of a failure. */
+static enum sp_status at_line(const struct lexer *x, enum sp_status st)
 {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
+    if (st) sp_context(x->heap->err, "template:%u", x->line);
+    return st;
 }
 
-/* Reads the character of \x, \u or \U with `digits` digits at text[*pos]. */
-static enum sp_status escape_code(struct lexer *x, size_t *pos, int digits, uint32_t *out)
-{
-    uint32_t c = 0;
-
-    for (int i = 0; i < digits; i++) {
-        int d = *pos < x->size ? hex_digit(x->text[*pos]) : -1;
-
-        if (d < 0) {
-            return sp_fail(x->heap->err, SP_E_INPUT,
-                           "template:%u: an escape in a string needs %d hexadecimal digits",
-                           x->line, digits);
-        }
-        c = c << 4 | (uint32_t)d;
-        ++*pos;
-    }
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
-        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: no character has the number 0x%x",
-                       x->line, c);
-    }
-    *out = c;
-    return SP_OK;
-}
-
-static enum sp_status build_char(struct sp_builder *b, uint32_t c)
-{
-    char bytes[SP_UTF8_MAX];
-
-    return sp_build(b, bytes, sp_utf8_put(bytes, c));
-}
-
-/* Reads one escape; *pos is after the backslash. */
+/* Reads one escape; *pos is after the backslash, which stays if it begins no escape. */
 static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos)
 {
-    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     enum sp_status st;
     char c = x->text[*pos];
-    const char *found = strchr(from, c);
-    uint32_t code = 0;
+    bool known;
 
-    if (c && found != NULL) {
-        ++*pos;
-        return sp_build(b, &to[found - from], 1);
-    }
     if (c == '\n') {
         ++*pos;
         return SP_OK;
     }
-    if (c == 'x' || c == 'u' || c == 'U') {
-        ++*pos;
-        if ((st = escape_code(x, pos, c == 'x' ? 2 : c == 'u' ? 4 : 8, &code))) return st;
-        return build_char(b, code);
-    }
-    if (c >= '0' && c <= '7') {
-        for (int i = 0; i < 3 && *pos < x->size && x->text[*pos] >= '0' && x->text[*pos] <= '7';
-             i++)
-            code = code * 8 + (uint32_t)(x->text[(*pos)++] - '0');
-        return build_char(b, code);
-    }
-    if (c == 'N') {
+    if (c == 'N' || (c >= '0' && c <= '7')) {
         return sp_fail(x->heap->err, SP_E_UNSUPPORTED,
-                       "template:%u: \\N{...} in a string is not supported", x->line);
+                       "template:%u: \\%c in a string is not supported", x->line, c);
     }
-    return sp_build(b, "\\", 1);
+    st = sp_build_escape(b, &known, x->text, x->size, pos);
+    if (!st && !known) st = sp_build(b, "\\", 1);
+    return at_line(x, st);
 }
 
 static enum sp_status lex_string(struct lexer *x)
@@ -331,83 +276,47 @@ static enum sp_status lex_string(struct lexer *x)
     return SP_OK;
 }
 
-/* Skips digits of a base with single underscores between them; returns the end. */
-static size_t skip_digits(const struct lexer *x, size_t pos, int base)
+static size_t skip_digits(const struct lexer *x, size_t pos)
 {
-    for (;; pos++) {
-        int d = pos < x->size ? hex_digit(x->text[pos]) : -1;
-
-        if (d >= 0 && d < base) continue;
-        if (pos + 1 >= x->size || x->text[pos] != '_') return pos;
-        d = hex_digit(x->text[pos + 1]);
-        if (d < 0 || d >= base) return pos;
-    }
+    while (pos < x->size && x->text[pos] >= '0' && x->text[pos] <= '9')
+        pos++;
+    return pos;
 }
 
 static enum sp_status lex_number(struct lexer *x)
 {
     enum sp_status st;
-    struct sp_builder b = {.heap = x->heap};
     struct sp_value value;
-    size_t pos = x->pos, end, more;
-    bool real = false;
-    int base = 10;
+    size_t begin = x->pos, end = skip_digits(x, begin), more;
 
-    if (x->text[pos] == '0' && pos + 1 < x->size) {
-        char c = (char)(x->text[pos + 1] | 0x20);
+    if (end < x->size && x->text[end] == '.' && (more = skip_digits(x, end + 1)) > end + 1)
+        end = more;
+    if (end + 1 < x->size && (x->text[end] | 0x20) == 'e') {
+        size_t digits = end + 1 + (x->text[end + 1] == '+' || x->text[end + 1] == '-');
 
-        base = c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 10;
+        more = skip_digits(x, digits);
+        if (more > digits) end = more;
     }
-    end = skip_digits(x, base == 10 ? pos : pos + 2, base);
-    if (base == 10) {
-        if (end + 1 < x->size && x->text[end] == '.' && x->text[end + 1] >= '0' &&
-            x->text[end + 1] <= '9') {
-            end = skip_digits(x, end + 1, 10);
-            real = true;
-        }
-        if (end < x->size && (x->text[end] | 0x20) == 'e') {
-            more = end + 1;
-            if (more < x->size && (x->text[more] == '+' || x->text[more] == '-')) more++;
-            if (more < x->size && x->text[more] >= '0' && x->text[more] <= '9') {
-                end = skip_digits(x, more, 10);
-                real = true;
-            }
-        }
-    }
-    for (size_t i = base == 10 ? pos : pos + 2; i < end; i++)
-        if (x->text[i] != '_' && (st = sp_build(&b, x->text + i, 1))) return st;
-    if ((st = sp_build(&b, "", 1))) return st;
-    if ((st = sp_number_parse(x->heap, &value, b.at, base, real))) {
-        sp_context(x->heap->err, "template:%u", x->line);
-        return st;
+    if ((st = sp_value_copy_text(x->heap, &value, x->text + begin, end - begin))) return st;
+    if (!sp_number_parse(&value, value.text)) {
+        return sp_fail(x->heap->err, SP_E_UNSUPPORTED, "template:%u: %.*s exceeds 64 bits", x->line,
+                       (int)(end - begin < 40 ? end - begin : 40), x->text + begin);
     }
     x->pos = end;
-    return push(x, real ? SP_T_FLOAT : SP_T_INT, value);
+    return push(x, value.kind == SP_V_FLOAT ? SP_T_FLOAT : SP_T_INT, value);
 }
 
-/* Reads the operator at x->pos; *open counts brackets. */
-static enum sp_status lex_operator(struct lexer *x, char *open, size_t *n_open, size_t max_open)
+/* Reads the operator at x->pos; *open counts open brackets, within which no tag ends. */
+static enum sp_status lex_operator(struct lexer *x, unsigned *open)
 {
-    static const char closing[] = "([{)]}";
-
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         const char *text = operators[i].text;
-        const char *bracket;
 
         if (!looking_at(x, x->pos, text)) continue;
-        bracket = text[1] ? NULL : strchr(closing, text[0]);
-        if (bracket != NULL && bracket - closing < 3) {
-            if (*n_open == max_open) {
-                return sp_fail(x->heap->err, SP_E_INPUT,
-                               "template:%u: brackets nested deeper than %zu", x->line, max_open);
-            }
-            open[(*n_open)++] = text[0];
-        } else if (bracket != NULL) {
-            if (*n_open == 0 || open[*n_open - 1] != closing[bracket - closing - 3]) {
-                return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected %c", x->line,
-                               text[0]);
-            }
-            --*n_open;
+        if (strchr("([{", text[0]) != NULL) ++*open;
+        if (strchr(")]}", text[0]) != NULL && (*open)-- == 0) {
+            return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected %c", x->line,
+                           text[0]);
         }
         x->pos += strlen(text);
         return push(x, operators[i].token, sp_value_none());
@@ -437,8 +346,8 @@ static bool at_tag_end(struct lexer *x, bool block)
 static enum sp_status lex_tag(struct lexer *x, bool block)
 {
     enum sp_status st = SP_OK;
-    char open[SP_TEMPLATE_MAX_NESTING];
-    size_t n_open = 0, next;
+    unsigned open = 0;
+    size_t next;
     uint32_t began = x->line;
 
     if ((st = push(x, block ? SP_T_BLOCK_BEGIN : SP_T_VAR_BEGIN, sp_value_none()))) return st;
@@ -446,7 +355,7 @@ static enum sp_status lex_tag(struct lexer *x, bool block)
         uint32_t line = x->line;
         char c = x->text[x->pos];
 
-        if (n_open == 0 && at_tag_end(x, block)) {
+        if (open == 0 && at_tag_end(x, block)) {
             st = push(x, block ? SP_T_BLOCK_END : SP_T_VAR_END, sp_value_none());
             if (!st) x->tokens[x->n - 1].line = line;
             return st;
@@ -460,7 +369,7 @@ static enum sp_status lex_tag(struct lexer *x, bool block)
         else if (name_at(x, x->pos))
             st = lex_name(x);
         else
-            st = lex_operator(x, open, &n_open, sizeof open);
+            st = lex_operator(x, &open);
     }
     if (st) return st;
     return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: %s without its %s", began,

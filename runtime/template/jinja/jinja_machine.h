@@ -1,12 +1,13 @@
-/* The state of an execution of a Jinja template, its scopes and its callable objects; private to
- * the jinja_*.c files.
+/* The execution of a Jinja template: its state, its callable objects, and what the jinja_*.c files
+ * need of each other; private to them.
  *
- * The arguments of a filter, test or method are bound to the parameter names of its table row; an
- * absent argument is SP_V_ABSENT. Failures are recorded in the heap's error, with the current
- * line. */
+ * Filters, tests and methods are rows of tables. The arguments of a call are bound to the parameter
+ * names of the row; an absent argument is SP_V_ABSENT. Failures are recorded in the heap's error,
+ * with the current line. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_JINJA_MACHINE_H
 #define SP_RUNTIME_TEMPLATE_JINJA_JINJA_MACHINE_H
 
+#include "runtime/template/jinja/jinja_lex.h"
 #include "runtime/template/jinja/jinja_tree.h"
 
 enum { SP_JINJA_MAX_ARGS = 6 };
@@ -21,6 +22,22 @@ struct sp_jinja_args {
 
 struct sp_jinja_machine;
 
+/* A filter, test or method. */
+struct sp_jinja_function {
+    const char *name;
+    const char *params; /* "width first=": names separated by spaces, those with = are optional */
+    enum sp_status (*run)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
+                          const struct sp_value *arg);
+    /* Set instead of `run` for those with any number of arguments. */
+    enum sp_status (*run_any)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
+                              const struct sp_jinja_args *args);
+};
+
+/* Begins the definition of a function's `run`. */
+#define SP_JINJA_FUNCTION(name)                                                                    \
+    static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
+                               struct sp_value in, const struct sp_value *arg)
+
 /* A variable in a scope: of the template, a macro, a loop iteration, a with. */
 struct sp_jinja_binding {
     struct sp_value name, value;
@@ -33,30 +50,24 @@ struct sp_jinja_scope {
 };
 
 enum sp_jinja_object_kind {
-    SP_JINJA_FUNCTION,  /* a global: fn */
-    SP_JINJA_METHOD,    /* fn, method, self */
-    SP_JINJA_MACRO,     /* node, scope */
-    SP_JINJA_LOOP,      /* loop */
-    SP_JINJA_NAMESPACE, /* dict */
-    SP_JINJA_CYCLER,    /* self: a tuple, position */
-    SP_JINJA_JOINER,    /* self: the separator; position: used */
+    SP_JINJA_CALLABLE, /* a global or a method: call, function, self */
+    SP_JINJA_MACRO,    /* node, scope */
+    SP_JINJA_LOOP,     /* items, position */
+    SP_JINJA_NAMESPACE /* dict */
 };
 
 struct sp_jinja_object {
     enum sp_jinja_object_kind kind;
-    const char *name; /* SP_JINJA_FUNCTION, SP_JINJA_METHOD */
-    const struct sp_jinja_method *method;
-    enum sp_status (*fn)(struct sp_jinja_machine *m, struct sp_value *out,
-                         struct sp_jinja_object *self, const struct sp_jinja_args *args);
+    const char *name; /* SP_JINJA_CALLABLE */
+    enum sp_status (*call)(struct sp_jinja_machine *m, struct sp_value *out,
+                           struct sp_jinja_object *self, const struct sp_jinja_args *args);
+    const struct sp_jinja_function *function; /* a method's; NULL: it is not supported */
     struct sp_value self;
-    size_t position;
-    /* SP_JINJA_MACRO: the SP_J_MACRO or SP_J_CALL_BLOCK; SP_JINJA_LOOP: the SP_J_FOR. */
-    const struct sp_jinja_node *node;
+    const struct sp_jinja_node *node; /* the SP_J_MACRO or SP_J_CALL_BLOCK */
     struct sp_jinja_scope *scope;
     struct sp_dict *dict;
-    const struct sp_list *items; /* SP_JINJA_LOOP: the items; position: the current one */
-    size_t depth;                /* SP_JINJA_LOOP: loops of a recursive for around it */
-    struct sp_value changed;     /* SP_JINJA_LOOP: the last arguments of loop.changed() */
+    const struct sp_list *items;
+    size_t position; /* SP_JINJA_LOOP: the current item; a joiner: it was called */
 };
 
 struct sp_jinja_machine {
@@ -68,5 +79,110 @@ struct sp_jinja_machine {
     uint32_t line;
     unsigned depth; /* nested evaluations */
 };
+
+/* ---- statements and expressions -------------------------------------------------------------- */
+
+/* Begins a nested evaluation and counts its work; the caller ends it by m->depth--. */
+SP_MUST_CHECK enum sp_status sp_jinja_step(struct sp_jinja_machine *m);
+SP_MUST_CHECK enum sp_status sp_jinja_lookup(struct sp_jinja_machine *m, struct sp_value *out,
+                                             struct sp_value name);
+/* Fails with a message that begins with the current line. */
+SP_MUST_CHECK enum sp_status sp_jinja_fail(struct sp_jinja_machine *m, const char *format, ...)
+    SP_PRINTF(2, 3);
+/* Refuses a thing of Jinja or Python by its name: "filter groupby is not supported". */
+SP_MUST_CHECK enum sp_status sp_jinja_refuse(struct sp_jinja_machine *m, const char *kind,
+                                             struct sp_value name);
+SP_MUST_CHECK enum sp_status sp_jinja_eval(struct sp_jinja_machine *m, struct sp_value *out,
+                                           const struct sp_jinja_node *node);
+/* Evaluates an SP_J_FILTER; `text` (or NULL) is the input of the innermost filter of a chain. */
+SP_MUST_CHECK enum sp_status sp_jinja_eval_filter(struct sp_jinja_machine *m, struct sp_value *out,
+                                                  const struct sp_jinja_node *node,
+                                                  const struct sp_value *text);
+/* Evaluates an SP_J_CALL; `caller` (or NULL) is passed as the keyword of that name. */
+SP_MUST_CHECK enum sp_status sp_jinja_eval_call(struct sp_jinja_machine *m, struct sp_value *out,
+                                                const struct sp_jinja_node *node,
+                                                const struct sp_value *caller);
+/* Calls a callable object; a call of any other value fails. */
+SP_MUST_CHECK enum sp_status sp_jinja_call(struct sp_jinja_machine *m, struct sp_value *out,
+                                           struct sp_value callee,
+                                           const struct sp_jinja_args *args);
+
+/* ---- operators, with the semantics of Python ------------------------------------------------- */
+
+/* "int", "str", "dict", ..: the name of a value's Python type. */
+const char *sp_jinja_type_name(struct sp_value v);
+SP_MUST_CHECK enum sp_status sp_jinja_undefined(struct sp_jinja_machine *m, struct sp_value *out,
+                                                const char *format, ...) SP_PRINTF(3, 4);
+/* Fails if `v` is undefined, with the sentence stored in it. */
+SP_MUST_CHECK enum sp_status sp_jinja_defined(struct sp_jinja_machine *m, struct sp_value v);
+SP_MUST_CHECK enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
+                                             enum sp_jinja_token op, struct sp_value a,
+                                             struct sp_value b);
+SP_MUST_CHECK enum sp_status sp_jinja_unary(struct sp_jinja_machine *m, struct sp_value *out,
+                                            enum sp_jinja_token op, struct sp_value a);
+SP_MUST_CHECK enum sp_status sp_jinja_compare(struct sp_jinja_machine *m, bool *out,
+                                              enum sp_jinja_token op, struct sp_value a,
+                                              struct sp_value b);
+/* Sets *out below, at or above 0; values that Python cannot order are an error. */
+SP_MUST_CHECK enum sp_status sp_jinja_order(struct sp_jinja_machine *m, int *out, struct sp_value a,
+                                            struct sp_value b);
+/* Evaluate v.name and v[index], which are undefined if they do not exist. */
+SP_MUST_CHECK enum sp_status sp_jinja_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                                struct sp_value v, struct sp_value name);
+SP_MUST_CHECK enum sp_status sp_jinja_item(struct sp_jinja_machine *m, struct sp_value *out,
+                                           struct sp_value v, struct sp_value index);
+/* Evaluates v[from:to:step]; each may be SP_V_ABSENT. */
+SP_MUST_CHECK enum sp_status sp_jinja_slice(struct sp_jinja_machine *m, struct sp_value *out,
+                                            struct sp_value v, const struct sp_value bound[3]);
+/* The items of an iteration over `v`, as a list, which is borrowed if `v` is one. */
+SP_MUST_CHECK enum sp_status sp_jinja_items(struct sp_jinja_machine *m, const struct sp_list **out,
+                                            struct sp_value v);
+bool sp_jinja_iterable(struct sp_value v);
+/* Makes the list of a dictionary's keys, values or pairs, by `shape`. */
+SP_MUST_CHECK enum sp_status sp_jinja_view(struct sp_jinja_machine *m, struct sp_value *out,
+                                           const struct sp_dict *dict, enum sp_value_shape shape);
+SP_MUST_CHECK enum sp_status sp_jinja_length(struct sp_jinja_machine *m, size_t *out,
+                                             struct sp_value v);
+
+/* ---- functions and objects ------------------------------------------------------------------- */
+
+/* Find a filter or a test; NULL: there is none of that name. */
+const struct sp_jinja_function *sp_jinja_find_filter(struct sp_value name);
+const struct sp_jinja_function *sp_jinja_find_test(struct sp_value name);
+/* Finds a row of a table, which ends with one without a name. */
+const struct sp_jinja_function *sp_jinja_find_row(const struct sp_jinja_function *table,
+                                                  struct sp_value name);
+extern const struct sp_jinja_function sp_jinja_list_filters[];
+/* Binds arguments to slots by the names in `params`. `what` names the callee in errors. */
+SP_MUST_CHECK enum sp_status sp_jinja_bind(struct sp_jinja_machine *m, const char *what,
+                                           const char *params, const struct sp_jinja_args *args,
+                                           struct sp_value slot[SP_JINJA_MAX_ARGS]);
+/* Binds the arguments of a filter, test or method and runs it. */
+SP_MUST_CHECK enum sp_status sp_jinja_run(struct sp_jinja_machine *m, struct sp_value *out,
+                                          const struct sp_jinja_function *function,
+                                          struct sp_value in, const struct sp_jinja_args *args);
+/* True if an argument is present and not None. */
+static inline bool sp_jinja_given(struct sp_value arg)
+{
+    return arg.kind != SP_V_ABSENT && arg.kind != SP_V_NONE;
+}
+/* Reads an argument; *out = `otherwise` if `arg` is absent. */
+SP_MUST_CHECK enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, struct sp_value arg,
+                                                   int64_t otherwise, int64_t *out);
+SP_MUST_CHECK enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v);
+
+/* Finds the method `name` of a text, list or dictionary as a callable; *found is false if there is
+ * none. */
+SP_MUST_CHECK enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out,
+                                             bool *found, struct sp_value self,
+                                             struct sp_value name);
+/* Finds the global function `name`; *out is SP_V_ABSENT if there is none. */
+SP_MUST_CHECK enum sp_status sp_jinja_global(struct sp_jinja_machine *m, struct sp_value *out,
+                                             struct sp_value name);
+/* Finds an attribute of a loop; *out is SP_V_ABSENT if there is none. */
+SP_MUST_CHECK enum sp_status sp_jinja_loop_attribute(struct sp_jinja_machine *m,
+                                                     struct sp_value *out,
+                                                     struct sp_jinja_object *loop,
+                                                     struct sp_value name);
 
 #endif

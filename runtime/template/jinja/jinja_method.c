@@ -1,13 +1,11 @@
-/* Methods of lists and dictionaries, and the lookup of all methods. Methods that would change a
- * value are refused, as in Jinja2's immutable sandbox; Python methods that are not supported are
- * refused by name. */
-#include "runtime/template/jinja/jinja_method.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_format.h"
-#include "runtime/template/jinja/jinja_object.h"
-#include "runtime/template/jinja/jinja_ops.h"
+/* Methods of texts and dictionaries. Python's other methods, among them those that would change a
+ * value, which Jinja2's immutable sandbox forbids, are refused by name. */
+#include "format/base/unicode_case.h"
+#include "format/base/unicode.h"
+#include "runtime/template/jinja/jinja_machine.h"
+#include "runtime/template/jinja/jinja_text.h"
 
-enum { N_TEXT_TABLES = 3 };
+#include <string.h>
 
 enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
 {
@@ -18,193 +16,579 @@ enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
     return sp_jinja_fail(m, "a str is expected, not %s", sp_jinja_type_name(v));
 }
 
-SP_METHOD(dict_get)
+/* ---- dictionaries ---------------------------------------------------------------------------- */
+
+SP_JINJA_FUNCTION(dict_get)
 {
     const struct sp_value *found;
     enum sp_status st;
 
     if (!sp_value_hashable(arg[0]))
         return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(arg[0]));
-    st = sp_dict_find(m->heap, &found, self.dict, arg[0]);
+    st = sp_dict_find(m->heap, &found, in.dict, arg[0]);
     *out = found ? *found : arg[1].kind == SP_V_ABSENT ? sp_value_none() : arg[1];
     return st;
 }
 
-/* Makes the list of a dictionary's keys, values or pairs. */
-static enum sp_status view(struct sp_jinja_machine *m, struct sp_value *out,
-                           const struct sp_dict *dict, enum sp_value_shape shape)
-{
-    enum sp_status st = sp_value_list(m->heap, out, shape, dict->n);
-
-    for (size_t i = 0; i < dict->n && !st; i++) {
-        struct sp_value item = shape == SP_SHAPE_KEYS ? dict->at[i].key : dict->at[i].value;
-
-        if (shape == SP_SHAPE_ITEMS) {
-            if ((st = sp_value_list(m->heap, &item, SP_SHAPE_TUPLE, 2))) return st;
-            if ((st = sp_list_push(m->heap, item.list, dict->at[i].key))) return st;
-            if ((st = sp_list_push(m->heap, item.list, dict->at[i].value))) return st;
-        }
-        st = sp_list_push(m->heap, out->list, item);
-    }
-    return st;
-}
-
-SP_METHOD(dict_keys)
+SP_JINJA_FUNCTION(dict_keys)
 {
     (void)arg;
-    return view(m, out, self.dict, SP_SHAPE_KEYS);
+    return sp_jinja_view(m, out, in.dict, SP_SHAPE_KEYS);
 }
 
-SP_METHOD(dict_values)
+SP_JINJA_FUNCTION(dict_values)
 {
     (void)arg;
-    return view(m, out, self.dict, SP_SHAPE_VALUES);
+    return sp_jinja_view(m, out, in.dict, SP_SHAPE_VALUES);
 }
 
-SP_METHOD(dict_items)
+SP_JINJA_FUNCTION(dict_items)
 {
     (void)arg;
-    return view(m, out, self.dict, SP_SHAPE_ITEMS);
+    return sp_jinja_view(m, out, in.dict, SP_SHAPE_ITEMS);
 }
 
-SP_METHOD(dict_copy)
+static const struct sp_jinja_function dict_methods[] = {
+    {"get", "key default=", dict_get, NULL},
+    {"items", "", dict_items, NULL},
+    {"keys", "", dict_keys, NULL},
+    {"values", "", dict_values, NULL},
+    {NULL, NULL, NULL, NULL},
+};
+
+/* ---- texts that search for another text ------------------------------------------------------ */
+
+static enum sp_status affix(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value text,
+                            struct sp_value wanted, bool at_end)
 {
     enum sp_status st;
+    const struct sp_list one = {.at = &wanted, .n = 1}, *list = &one;
 
-    (void)arg;
-    st = sp_value_dict(m->heap, out);
-    for (size_t i = 0; i < self.dict->n && !st; i++)
-        st = sp_dict_set(m->heap, out->dict, self.dict->at[i].key, self.dict->at[i].value);
-    return st;
+    if (wanted.kind == SP_V_LIST && wanted.shape == SP_SHAPE_TUPLE) list = wanted.list;
+    *out = sp_value_bool(false);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct sp_value part = list->at[i];
+        const char *at;
+
+        if ((st = sp_jinja_want_text(m, part)) || (st = sp_heap_charge(m->heap, 1 + part.len / 32)))
+            return st;
+        if (part.len > text.len) continue;
+        at = at_end ? text.text + (text.len - part.len) : text.text;
+        if (part.len == 0 || memcmp(at, part.text, part.len) == 0) *out = sp_value_bool(true);
+    }
+    return SP_OK;
 }
 
-SP_METHOD(list_count)
+SP_JINJA_FUNCTION(str_startswith)
 {
-    enum sp_status st = SP_OK;
+    return affix(m, out, in, arg[0], false);
+}
+
+SP_JINJA_FUNCTION(str_endswith)
+{
+    return affix(m, out, in, arg[0], true);
+}
+
+SP_JINJA_FUNCTION(str_removeprefix)
+{
+    enum sp_status st = sp_jinja_want_text(m, arg[0]);
+
+    if (!st) st = affix(m, out, in, arg[0], false);
+    if (st) return st;
+    *out = out->truth ? sp_value_text(in.text + arg[0].len, in.len - arg[0].len) : in;
+    return SP_OK;
+}
+
+SP_JINJA_FUNCTION(str_removesuffix)
+{
+    enum sp_status st = sp_jinja_want_text(m, arg[0]);
+
+    if (!st) st = affix(m, out, in, arg[0], true);
+    if (st) return st;
+    *out = out->truth ? sp_value_text(in.text, in.len - arg[0].len) : in;
+    return SP_OK;
+}
+
+/* The byte offset of the last occurrence, or SIZE_MAX. */
+static enum sp_status find_last(struct sp_jinja_machine *m, size_t *at, struct sp_value text,
+                                struct sp_value what)
+{
+    *at = SIZE_MAX;
+    for (size_t i = text.len < what.len ? 0 : text.len - what.len + 1; i > 0; i--) {
+        enum sp_status st;
+
+        if ((st = sp_heap_charge(m->heap, what.len / 8 + 1))) return st;
+        if (what.len && memcmp(text.text + i - 1, what.text, what.len) != 0) continue;
+        *at = i - 1;
+        break;
+    }
+    return SP_OK;
+}
+
+static enum sp_status locate(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value text,
+                             struct sp_value what, bool last, bool must)
+{
+    enum sp_status st;
+    size_t at;
+
+    if ((st = sp_jinja_want_text(m, what))) return st;
+    st = last ? find_last(m, &at, text, what) : sp_jinja_find(m, &at, text, what, 0);
+    if (st) return st;
+    if (at == SIZE_MAX && must) return sp_jinja_fail(m, "substring not found");
+    *out = sp_value_int(-1);
+    if (at != SIZE_MAX)
+        *out = sp_value_int((int64_t)sp_text_characters(sp_value_text(text.text, at)));
+    return sp_heap_charge(m->heap, text.len / 16);
+}
+
+SP_JINJA_FUNCTION(str_find)
+{
+    return locate(m, out, in, arg[0], false, false);
+}
+
+SP_JINJA_FUNCTION(str_rfind)
+{
+    return locate(m, out, in, arg[0], true, false);
+}
+
+SP_JINJA_FUNCTION(str_index)
+{
+    return locate(m, out, in, arg[0], false, true);
+}
+
+SP_JINJA_FUNCTION(str_count)
+{
+    enum sp_status st;
+    size_t at = 0, from = 0;
     int64_t n = 0;
 
-    for (size_t i = 0; i < self.list->n && !st; i++) {
-        bool same;
-
-        st = sp_value_equal(m->heap, &same, self.list->at[i], arg[0]);
-        n += !st && same;
+    if ((st = sp_jinja_want_text(m, arg[0]))) return st;
+    if (arg[0].len == 0) {
+        *out = sp_value_int((int64_t)sp_text_characters(in) + 1);
+        return SP_OK;
+    }
+    for (;; n++) {
+        if ((st = sp_jinja_find(m, &at, in, arg[0], from))) return st;
+        if (at == SIZE_MAX) break;
+        from = at + arg[0].len;
     }
     *out = sp_value_int(n);
+    return SP_OK;
+}
+
+static enum sp_status push_part(struct sp_jinja_machine *m, struct sp_value *list,
+                                const char *begin, const char *end)
+{
+    return sp_list_push(m->heap, list->list, sp_value_text(begin, (size_t)(end - begin)));
+}
+
+/* Splits at runs of whitespace; the rest after `limit` splits keeps its inner spaces. */
+static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_value text, int64_t limit)
+{
+    enum sp_status st = SP_OK;
+    size_t pos = 0;
+
+    while (!st) {
+        size_t next;
+
+        if ((st = sp_jinja_strip(m, &text, sp_value_text(text.text + pos, text.len - pos),
+                                 (struct sp_value){0}, SP_JINJA_LEFT)))
+            return st;
+        if (text.len == 0) break;
+        if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
+        limit -= limit > 0;
+        pos = 0;
+        for (next = 0; next < text.len; pos = next)
+            if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
+        if ((st = sp_heap_charge(m->heap, pos / 8))) return st;
+        st = push_part(m, out, text.text, text.text + pos);
+    }
     return st;
 }
 
-SP_METHOD(list_index)
+static enum sp_status rsplit_space(struct sp_jinja_machine *m, struct sp_value *out,
+                                   struct sp_value text, int64_t limit)
+{
+    enum sp_status st = SP_OK;
+
+    while (!st) {
+        size_t pos, prev;
+
+        if ((st = sp_jinja_strip(m, &text, text, (struct sp_value){0}, SP_JINJA_RIGHT))) return st;
+        if (text.len == 0) break;
+        if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
+        limit -= limit > 0;
+        for (pos = text.len; pos > 0; pos = prev) {
+            size_t next = prev = sp_utf8_prev(text.text, pos);
+
+            if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
+        }
+        if ((st = sp_heap_charge(m->heap, (text.len - pos) / 8))) return st;
+        st = push_part(m, out, text.text + pos, text.text + text.len);
+        text.len = (uint32_t)pos;
+    }
+    return st;
+}
+
+/* Splits at a separator, from the right if `last`; the parts of rsplit come in reverse. */
+static enum sp_status split_at(struct sp_jinja_machine *m, struct sp_value *out,
+                               struct sp_value text, struct sp_value by, int64_t limit, bool last)
 {
     enum sp_status st;
+    size_t at;
 
-    for (size_t i = 0; i < self.list->n; i++) {
-        bool same;
+    if ((st = sp_jinja_want_text(m, by))) return st;
+    if (by.len == 0) return sp_jinja_fail(m, "empty separator");
+    for (; limit != 0; limit -= limit > 0) {
+        const char *begin = text.text, *end = begin + text.len;
 
-        if ((st = sp_value_equal(m->heap, &same, self.list->at[i], arg[0]))) return st;
-        if (!same) continue;
-        *out = sp_value_int((int64_t)i);
-        return SP_OK;
+        st = last ? find_last(m, &at, text, by) : sp_jinja_find(m, &at, text, by, 0);
+        if (st) return st;
+        if (at == SIZE_MAX) break;
+        st = last ? push_part(m, out, begin + at + by.len, end)
+                  : push_part(m, out, begin, begin + at);
+        if (st) return st;
+        text = last ? sp_value_text(begin, at)
+                    : sp_value_text(begin + at + by.len, text.len - at - by.len);
     }
-    return sp_jinja_fail(m, "value is not in list");
+    return push_part(m, out, text.text, text.text + text.len);
 }
 
-SP_METHOD(list_copy)
+SP_JINJA_FUNCTION(str_split)
 {
-    const struct sp_value all[3] = {{0}, {0}, {0}};
+    enum sp_status st;
+    int64_t limit;
 
-    (void)arg;
-    return sp_jinja_slice(m, out, self, all);
+    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit)) ||
+        (st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0)))
+        return st;
+    if (!sp_jinja_given(arg[0])) return split_space(m, out, in, limit);
+    return split_at(m, out, in, arg[0], limit, false);
 }
 
-static const struct sp_jinja_method dict_methods[] = {
-    {"copy", "", dict_copy}, {"get", "key default=", dict_get}, {"items", "", dict_items},
-    {"keys", "", dict_keys}, {"values", "", dict_values},       {NULL, NULL, NULL},
+SP_JINJA_FUNCTION(str_rsplit)
+{
+    enum sp_status st;
+    struct sp_value *at;
+    int64_t limit;
+
+    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit)) ||
+        (st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0)))
+        return st;
+    st = sp_jinja_given(arg[0]) ? split_at(m, out, in, arg[0], limit, true)
+                                : rsplit_space(m, out, in, limit);
+    at = out->list->at;
+    for (size_t i = 0, k = out->list->n; i + 1 < k && !st; i++) {
+        struct sp_value swap = at[i];
+
+        at[i] = at[--k];
+        at[k] = swap;
+    }
+    return st;
+}
+
+static enum sp_status partition(struct sp_jinja_machine *m, struct sp_value *out,
+                                struct sp_value text, struct sp_value by, bool last)
+{
+    enum sp_status st;
+    const struct sp_value empty = sp_value_name("");
+    struct sp_value parts[3] = {last ? empty : text, empty, last ? text : empty};
+    size_t at;
+
+    if ((st = sp_jinja_want_text(m, by))) return st;
+    if (by.len == 0) return sp_jinja_fail(m, "empty separator");
+    st = last ? find_last(m, &at, text, by) : sp_jinja_find(m, &at, text, by, 0);
+    if (st || (st = sp_value_list(m->heap, out, SP_SHAPE_TUPLE, 3))) return st;
+    if (at != SIZE_MAX) {
+        parts[0] = sp_value_text(text.text, at);
+        parts[1] = by;
+        parts[2] = sp_value_text(text.text + at + by.len, text.len - at - by.len);
+    }
+    for (int i = 0; i < 3 && !st; i++)
+        st = sp_list_push(m->heap, out->list, parts[i]);
+    return st;
+}
+
+SP_JINJA_FUNCTION(str_partition)
+{
+    return partition(m, out, in, arg[0], false);
+}
+
+SP_JINJA_FUNCTION(str_rpartition)
+{
+    return partition(m, out, in, arg[0], true);
+}
+
+SP_JINJA_FUNCTION(str_splitlines)
+{
+    return sp_jinja_splitlines(m, out, in, sp_value_truth(arg[0]));
+}
+
+/* ---- texts made from a text ------------------------------------------------------------------ */
+
+SP_JINJA_FUNCTION(str_strip)
+{
+    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_BOTH);
+}
+
+SP_JINJA_FUNCTION(str_lstrip)
+{
+    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_LEFT);
+}
+
+SP_JINJA_FUNCTION(str_rstrip)
+{
+    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_RIGHT);
+}
+
+SP_JINJA_FUNCTION(str_upper)
+{
+    (void)arg;
+    return sp_jinja_recase(m, out, in, SP_JINJA_UPPER);
+}
+
+SP_JINJA_FUNCTION(str_lower)
+{
+    (void)arg;
+    return sp_jinja_recase(m, out, in, SP_JINJA_LOWER);
+}
+
+SP_JINJA_FUNCTION(str_title)
+{
+    (void)arg;
+    return sp_jinja_recase(m, out, in, SP_JINJA_TITLE);
+}
+
+SP_JINJA_FUNCTION(str_capitalize)
+{
+    (void)arg;
+    return sp_jinja_recase(m, out, in, SP_JINJA_CAPITALIZE);
+}
+
+SP_JINJA_FUNCTION(str_replace)
+{
+    enum sp_status st;
+    int64_t count;
+
+    if ((st = sp_jinja_want_text(m, arg[0])) || (st = sp_jinja_want_text(m, arg[1])) ||
+        (st = sp_jinja_want_integer(m, arg[2], -1, &count)))
+        return st;
+    return sp_jinja_replace(m, out, in, arg[0], arg[1], count);
+}
+
+SP_JINJA_FUNCTION(str_join)
+{
+    enum sp_status st;
+    const struct sp_list *items;
+    struct sp_builder b = {.heap = m->heap};
+
+    if ((st = sp_jinja_items(m, &items, arg[0]))) return st;
+    for (size_t i = 0; i < items->n; i++) {
+        if (items->at[i].kind != SP_V_TEXT) {
+            return sp_jinja_fail(m, "sequence item %zu: expected str instance, %s found", i,
+                                 sp_jinja_type_name(items->at[i]));
+        }
+        if (i && (st = sp_build(&b, in.text, in.len))) return st;
+        if ((st = sp_build(&b, items->at[i].text, items->at[i].len))) return st;
+    }
+    *out = sp_builder_value(&b);
+    return SP_OK;
+}
+
+/* Finds the argument of a field of str.format: {}, {0} or {name}. `next` counts the fields {}. */
+static enum sp_status field_value(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_value field, const struct sp_jinja_args *args,
+                                  size_t *next)
+{
+    size_t at = SIZE_MAX;
+
+    if (field.len == 0) at = (*next)++;
+    if (field.len == 1 && field.text[0] >= '0' && field.text[0] <= '9')
+        at = (size_t)(field.text[0] - '0');
+    out->kind = SP_V_ABSENT;
+    if (at < args->n) *out = args->at[at];
+    for (size_t i = 0; at == SIZE_MAX && i < args->n_named; i++)
+        if (sp_text_order(args->names[i], field) == 0) *out = args->named[i];
+    if (out->kind != SP_V_ABSENT) return SP_OK;
+    return sp_jinja_fail(m, "format: no argument for field {%.*s}, which may be {}, {0} or {name}",
+                         (int)(field.len < 60 ? field.len : 60), field.text);
+}
+
+static enum sp_status str_format(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value in, const struct sp_jinja_args *args)
+{
+    enum sp_status st = SP_OK;
+    struct sp_builder b = {.heap = m->heap};
+    size_t next = 0;
+
+    for (size_t pos = 0; pos < in.len && !st; pos++) {
+        const char *c = in.text + pos, *end;
+        struct sp_value v;
+
+        if (*c == '{' || *c == '}') {
+            if (pos + 1 < in.len && c[1] == *c) {
+                pos++;
+            } else {
+                end = *c == '{' ? memchr(c, '}', in.len - pos) : NULL;
+                if (end == NULL) return sp_jinja_fail(m, "format: a single '%c'", *c);
+                st = field_value(m, &v, sp_value_text(c + 1, (size_t)(end - c) - 1), args, &next);
+                if (!st) st = sp_jinja_build_str(&b, v);
+                pos = (size_t)(end - in.text);
+                continue;
+            }
+        }
+        st = sp_build(&b, c, 1);
+    }
+    *out = sp_builder_value(&b);
+    return st;
+}
+
+/* ---- texts by the kind of their characters --------------------------------------------------- */
+
+/* True if a text is not empty and all its characters have a property. */
+static enum sp_status all_are(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
+                              bool (*is)(uint32_t c))
+{
+    bool all = in.len > 0;
+
+    for (size_t pos = 0; pos < in.len && all;)
+        all = is(sp_utf8_next(in.text, in.len, &pos));
+    *out = sp_value_bool(all);
+    return sp_heap_charge(m->heap, in.len / 4);
+}
+
+static bool is_alnum(uint32_t c)
+{
+    return sp_unicode_is_alpha(c) || sp_unicode_is_numeric(c);
+}
+
+/* Decimal digits, and digits outside positional systems (superscripts). */
+static bool is_digit(uint32_t c)
+{
+    return sp_unicode_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
+           (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+           (c >= 0x2460 && c <= 0x2468);
+}
+
+SP_JINJA_FUNCTION(str_isalpha)
+{
+    (void)arg;
+    return all_are(m, out, in, sp_unicode_is_alpha);
+}
+
+SP_JINJA_FUNCTION(str_isdigit)
+{
+    (void)arg;
+    return all_are(m, out, in, is_digit);
+}
+
+SP_JINJA_FUNCTION(str_isalnum)
+{
+    (void)arg;
+    return all_are(m, out, in, is_alnum);
+}
+
+SP_JINJA_FUNCTION(str_isspace)
+{
+    (void)arg;
+    return all_are(m, out, in, sp_unicode_is_space);
+}
+
+SP_JINJA_FUNCTION(str_isupper)
+{
+    (void)arg;
+    return sp_jinja_has_case(m, out, in, true);
+}
+
+SP_JINJA_FUNCTION(str_islower)
+{
+    (void)arg;
+    return sp_jinja_has_case(m, out, in, false);
+}
+
+static const struct sp_jinja_function text_methods[] = {
+    {"capitalize", "", str_capitalize, NULL},
+    {"count", "sub", str_count, NULL},
+    {"endswith", "suffix", str_endswith, NULL},
+    {"find", "sub", str_find, NULL},
+    {"format", "", NULL, str_format},
+    {"index", "sub", str_index, NULL},
+    {"isalnum", "", str_isalnum, NULL},
+    {"isalpha", "", str_isalpha, NULL},
+    {"isdigit", "", str_isdigit, NULL},
+    {"islower", "", str_islower, NULL},
+    {"isspace", "", str_isspace, NULL},
+    {"isupper", "", str_isupper, NULL},
+    {"join", "iterable", str_join, NULL},
+    {"lower", "", str_lower, NULL},
+    {"lstrip", "chars=", str_lstrip, NULL},
+    {"partition", "sep", str_partition, NULL},
+    {"removeprefix", "prefix", str_removeprefix, NULL},
+    {"removesuffix", "suffix", str_removesuffix, NULL},
+    {"replace", "old new count=", str_replace, NULL},
+    {"rfind", "sub", str_rfind, NULL},
+    {"rpartition", "sep", str_rpartition, NULL},
+    {"rsplit", "sep= maxsplit=", str_rsplit, NULL},
+    {"rstrip", "chars=", str_rstrip, NULL},
+    {"split", "sep= maxsplit=", str_split, NULL},
+    {"splitlines", "keepends=", str_splitlines, NULL},
+    {"startswith", "prefix", str_startswith, NULL},
+    {"strip", "chars=", str_strip, NULL},
+    {"title", "", str_title, NULL},
+    {"upper", "", str_upper, NULL},
+    {NULL, NULL, NULL, NULL},
 };
 
-static const struct sp_jinja_method list_methods[] = {
-    {"copy", "", list_copy},
-    {"count", "value", list_count},
-    {"index", "value", list_index},
-    {NULL, NULL, NULL},
-};
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
-static const struct sp_jinja_method tuple_methods[] = {
-    {"count", "value", list_count},
-    {"index", "value", list_index},
-    {NULL, NULL, NULL},
-};
-
-/* Methods of Python that a template may not call: they change the value or are not supported. */
-static const char *const refused_str[] = {
-    "encode", "format_map", "isidentifier", "isprintable", "translate", "maketrans", NULL};
-static const char *const refused_dict[] = {"clear",  "pop",      "popitem", "setdefault",
-                                           "update", "fromkeys", NULL};
-static const char *const refused_list[] = {"append", "clear",   "extend", "insert", "pop",
+static const char *const refused_text[] = {
+    "casefold", "center",    "encode", "expandtabs",   "format_map", "isascii",     "isdecimal",
+    "ljust",    "isnumeric", "rjust",  "isidentifier", "istitle",    "isprintable", "maketrans",
+    "rindex",   "swapcase",  "zfill",  "translate",    NULL};
+static const char *const refused_dict[] = {"clear",   "copy",       "fromkeys", "pop",
+                                           "popitem", "setdefault", "update",   NULL};
+static const char *const refused_list[] = {"append", "clear",   "copy",   "count",
+                                           "extend", "index",   "insert", "pop",
                                            "remove", "reverse", "sort",   NULL};
 
 static enum sp_status call_method(struct sp_jinja_machine *m, struct sp_value *out,
                                   struct sp_jinja_object *object, const struct sp_jinja_args *args)
 {
-    enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS];
-
-    if (object->method == NULL) {
-        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s.%s() is not supported in templates",
-                       sp_jinja_type_name(object->self), object->name);
-    }
-    if ((st = sp_heap_charge_reading(m->heap, &object->self, 1)) ||
-        (st = sp_jinja_charge_args(m, args)))
-        return st;
-    if (object->method->run == NULL) return sp_jinja_format(m, out, object->self, args);
-    if ((st = sp_jinja_bind(m, object->name, object->method->params, args, slot))) return st;
-    return object->method->run(m, out, object->self, slot);
-}
-
-static enum sp_status bind_method(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_value self, const char *name,
-                                  const struct sp_jinja_method *method)
-{
-    enum sp_status st;
-    struct sp_jinja_object *object;
-
-    if ((st = sp_heap_take(m->heap, &object, sizeof *object))) return st;
-    object->kind = SP_JINJA_METHOD;
-    object->name = name;
-    object->method = method;
-    object->fn = call_method;
-    object->self = self;
-    *out = sp_value_object(object);
-    return SP_OK;
+    if (object->function != NULL) return sp_jinja_run(m, out, object->function, object->self, args);
+    return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s.%s() is not supported in templates",
+                   sp_jinja_type_name(object->self), object->name);
 }
 
 enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
                                struct sp_value self, struct sp_value name)
 {
-    const struct sp_jinja_method *methods[N_TEXT_TABLES] = {NULL};
-    const char *const *refused = NULL;
+    static const struct sp_jinja_function none[] = {{NULL, NULL, NULL, NULL}};
+    enum sp_status st;
+    const struct sp_jinja_function *function, *table = none;
+    const char *const *refused = &refused_list[sizeof refused_list / sizeof *refused_list - 1];
+    struct sp_jinja_object *object;
 
-    *found = true;
     if (self.kind == SP_V_TEXT) {
-        methods[0] = sp_jinja_text_methods;
-        methods[1] = sp_jinja_find_methods;
-        methods[2] = sp_jinja_is_methods;
-        refused = refused_str;
+        table = text_methods;
+        refused = refused_text;
     } else if (self.kind == SP_V_DICT) {
-        methods[0] = dict_methods;
+        table = dict_methods;
         refused = refused_dict;
-    } else if (self.kind == SP_V_LIST && self.shape == SP_SHAPE_PLAIN) {
-        methods[0] = list_methods;
+    } else if (self.kind == SP_V_LIST) {
         refused = refused_list;
-    } else if (self.kind == SP_V_LIST &&
-               (self.shape == SP_SHAPE_TUPLE || self.shape == SP_SHAPE_RANGE)) {
-        methods[0] = tuple_methods;
     }
-    for (size_t i = 0; i < N_TEXT_TABLES && methods[i] != NULL; i++) {
-        for (const struct sp_jinja_method *row = methods[i]; row->name != NULL; row++)
-            if (sp_text_is(name, row->name)) return bind_method(m, out, self, row->name, row);
-    }
-    for (; refused != NULL && *refused != NULL; refused++)
-        if (sp_text_is(name, *refused)) return bind_method(m, out, self, *refused, NULL);
-    *found = false;
+    function = sp_jinja_find_row(table, name);
+    while (function == NULL && *refused != NULL && !sp_text_is(name, *refused))
+        refused++;
+    *found = function != NULL || *refused != NULL;
+    if (!*found) return SP_OK;
+    if ((st = sp_heap_take(m->heap, &object, sizeof *object))) return st;
+    object->kind = SP_JINJA_CALLABLE;
+    object->name = function ? function->name : *refused;
+    object->function = function;
+    object->call = call_method;
+    object->self = self;
+    *out = sp_value_object(object);
     return SP_OK;
 }

@@ -1,15 +1,8 @@
-/* Iteration, argument binding, and the objects of Jinja: loop, namespace, range, dict, cycler,
- * joiner, raise_exception and strftime_now. */
-#include "runtime/template/jinja/jinja_object.h"
+/* Iteration, argument binding, and the objects of Jinja: loop, namespace, range, dict, joiner,
+ * raise_exception and strftime_now. */
 #include "format/base/unicode.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_filter.h"
-#include "runtime/template/jinja/jinja_ops.h"
-#include "runtime/template/jinja/jinja_predicate.h"
-#include "runtime/template/jinja/jinja_string.h"
 #include "runtime/template/jinja/jinja_text.h"
-#include "runtime/template/jinja/jinja_time.h"
 
 #include <string.h>
 
@@ -21,13 +14,21 @@ bool sp_jinja_iterable(struct sp_value v)
            v.kind == SP_V_UNDEFINED;
 }
 
-static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
-                              const struct sp_dict *dict)
+enum sp_status sp_jinja_view(struct sp_jinja_machine *m, struct sp_value *out,
+                             const struct sp_dict *dict, enum sp_value_shape shape)
 {
-    enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, dict->n);
+    enum sp_status st = sp_value_list(m->heap, out, shape, dict->n);
 
-    for (size_t i = 0; i < dict->n && !st; i++)
-        st = sp_list_push(m->heap, out->list, dict->at[i].key);
+    for (size_t i = 0; i < dict->n && !st; i++) {
+        struct sp_value item = shape == SP_SHAPE_KEYS ? dict->at[i].key : dict->at[i].value;
+
+        if (shape == SP_SHAPE_ITEMS) {
+            if ((st = sp_value_list(m->heap, &item, SP_SHAPE_TUPLE, 2))) return st;
+            if ((st = sp_list_push(m->heap, item.list, dict->at[i].key))) return st;
+            if ((st = sp_list_push(m->heap, item.list, dict->at[i].value))) return st;
+        }
+        st = sp_list_push(m->heap, out->list, item);
+    }
     return st;
 }
 
@@ -64,7 +65,7 @@ enum sp_status sp_jinja_items(struct sp_jinja_machine *m, const struct sp_list *
         v.list->used = 1;
         return SP_OK;
     case SP_V_DICT:
-        st = keys_of(m, &list, v.dict);
+        st = sp_jinja_view(m, &list, v.dict, SP_SHAPE_KEYS);
         break;
     case SP_V_TEXT:
         st = characters_of(m, &list, v);
@@ -163,38 +164,28 @@ enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, struct sp_value
     return SP_OK;
 }
 
-enum sp_status sp_jinja_charge_args(struct sp_jinja_machine *m, const struct sp_jinja_args *args)
+const struct sp_jinja_function *sp_jinja_find_row(const struct sp_jinja_function *table,
+                                                  struct sp_value name)
 {
-    enum sp_status st = sp_heap_charge_reading(m->heap, args->at, args->n);
-
-    return st ? st : sp_heap_charge_reading(m->heap, args->named, args->n_named);
+    for (; table->name != NULL; table++)
+        if (sp_text_is(name, table->name)) return table;
+    return NULL;
 }
 
-enum sp_status sp_jinja_run_filter(struct sp_jinja_machine *m, struct sp_value *out,
-                                   const struct sp_jinja_filter *filter, struct sp_value in,
-                                   const struct sp_jinja_args *args)
+enum sp_status sp_jinja_run(struct sp_jinja_machine *m, struct sp_value *out,
+                            const struct sp_jinja_function *function, struct sp_value in,
+                            const struct sp_jinja_args *args)
 {
     enum sp_status st;
     struct sp_value slot[SP_JINJA_MAX_ARGS];
 
-    if ((st = sp_heap_charge_reading(m->heap, &in, 1)) || (st = sp_jinja_charge_args(m, args)))
+    if ((st = sp_heap_charge_reading(m->heap, &in, 1)) ||
+        (st = sp_heap_charge_reading(m->heap, args->at, args->n)) ||
+        (st = sp_heap_charge_reading(m->heap, args->named, args->n_named)))
         return st;
-    if (filter->run_any != NULL) return filter->run_any(m, out, in, args);
-    if ((st = sp_jinja_bind(m, filter->name, filter->params, args, slot))) return st;
-    return filter->run(m, out, in, slot);
-}
-
-enum sp_status sp_jinja_run_test(struct sp_jinja_machine *m, bool *out,
-                                 const struct sp_jinja_test *test, struct sp_value in,
-                                 const struct sp_jinja_args *args)
-{
-    enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS];
-
-    if ((st = sp_heap_charge_reading(m->heap, &in, 1)) || (st = sp_jinja_charge_args(m, args)))
-        return st;
-    if ((st = sp_jinja_bind(m, test->name, test->params, args, slot))) return st;
-    return test->run(m, out, in, slot);
+    if (function->run_any != NULL) return function->run_any(m, out, in, args);
+    if ((st = sp_jinja_bind(m, function->name, function->params, args, slot))) return st;
+    return function->run(m, out, in, slot);
 }
 
 static enum sp_status new_object(struct sp_jinja_machine *m, struct sp_value *out,
@@ -208,8 +199,12 @@ static enum sp_status new_object(struct sp_jinja_machine *m, struct sp_value *ou
     return SP_OK;
 }
 
-static enum sp_status loop_cycle(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_jinja_object *self, const struct sp_jinja_args *args)
+/* Begins the definition of an object's `call`. */
+#define CALL(name)                                                                                 \
+    static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
+                               struct sp_jinja_object *self, const struct sp_jinja_args *args)
+
+CALL(loop_cycle)
 {
     const struct sp_jinja_object *loop = self->self.object;
 
@@ -218,76 +213,46 @@ static enum sp_status loop_cycle(struct sp_jinja_machine *m, struct sp_value *ou
     return SP_OK;
 }
 
-static enum sp_status loop_changed(struct sp_jinja_machine *m, struct sp_value *out,
-                                   struct sp_jinja_object *self, const struct sp_jinja_args *args)
-{
-    enum sp_status st;
-    struct sp_jinja_object *loop = self->self.object;
-    struct sp_value seen;
-    bool same = false;
-
-    if ((st = sp_value_list(m->heap, &seen, SP_SHAPE_TUPLE, args->n))) return st;
-    for (size_t i = 0; i < args->n; i++)
-        if ((st = sp_list_push(m->heap, seen.list, args->at[i]))) return st;
-    if (loop->changed.kind != SP_V_ABSENT &&
-        (st = sp_value_equal(m->heap, &same, loop->changed, seen)))
-        return st;
-    loop->changed = seen;
-    *out = sp_value_bool(!same);
-    return SP_OK;
-}
-
-static enum sp_status loop_method(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_jinja_object *loop, struct sp_value name)
-{
-    enum sp_status st;
-    struct sp_jinja_object *method;
-
-    if ((st = new_object(m, out, &method, SP_JINJA_METHOD))) return st;
-    method->self = sp_value_object(loop);
-    method->name = sp_text_is(name, "cycle") ? "cycle" : "changed";
-    method->fn = sp_text_is(name, "cycle") ? loop_cycle : loop_changed;
-    return SP_OK;
-}
-
 enum sp_status sp_jinja_loop_attribute(struct sp_jinja_machine *m, struct sp_value *out,
                                        struct sp_jinja_object *loop, struct sp_value name)
 {
+    enum sp_status st;
     const struct sp_list *items = loop->items;
+    struct sp_jinja_object *method;
     size_t i = loop->position;
     const struct {
         const char *name;
         size_t value;
-    } counts[] = {
-        {"index", i + 1},           {"index0", i},
-        {"revindex", items->n - i}, {"revindex0", items->n - i - 1},
-        {"length", items->n},       {"depth", loop->depth + 1},
-        {"depth0", loop->depth},
-    };
+    } counts[] = {{"index", i + 1},
+                  {"index0", i},
+                  {"revindex", items->n - i},
+                  {"revindex0", items->n - i - 1},
+                  {"length", items->n},
+                  {"depth", 1},
+                  {"depth0", 0}};
 
-    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
-        if (!sp_text_is(name, counts[k].name)) continue;
-        *out = sp_value_int((int64_t)counts[k].value);
-        return SP_OK;
-    }
-    if (sp_text_is(name, "first")) {
-        *out = sp_value_bool(i == 0);
-    } else if (sp_text_is(name, "last")) {
-        *out = sp_value_bool(i + 1 == items->n);
-    } else if (sp_text_is(name, "previtem")) {
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+        if (sp_text_is(name, counts[k].name)) *out = sp_value_int((int64_t)counts[k].value);
+    if (sp_text_is(name, "first")) *out = sp_value_bool(i == 0);
+    if (sp_text_is(name, "last")) *out = sp_value_bool(i + 1 == items->n);
+    if (sp_text_is(name, "previtem")) {
         if (i == 0) return sp_jinja_undefined(m, out, "there is no previous item");
         *out = items->at[i - 1];
     } else if (sp_text_is(name, "nextitem")) {
         if (i + 1 >= items->n) return sp_jinja_undefined(m, out, "there is no next item");
         *out = items->at[i + 1];
-    } else if (sp_text_is(name, "cycle") || sp_text_is(name, "changed")) {
-        return loop_method(m, out, loop, name);
+    } else if (sp_text_is(name, "cycle")) {
+        if ((st = new_object(m, out, &method, SP_JINJA_CALLABLE))) return st;
+        method->self = sp_value_object(loop);
+        method->name = "cycle";
+        method->call = loop_cycle;
+    } else if (sp_text_is(name, "changed")) {
+        return sp_jinja_refuse(m, "loop method", name);
     }
     return SP_OK;
 }
 
-static enum sp_status call_range(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_range)
 {
     enum sp_status st;
     int64_t bound[3] = {0, 0, 1}, n;
@@ -349,8 +314,7 @@ static enum sp_status fill_dict(struct sp_jinja_machine *m, struct sp_dict *dict
     return st;
 }
 
-static enum sp_status call_dict(struct sp_jinja_machine *m, struct sp_value *out,
-                                struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_dict)
 {
     enum sp_status st;
 
@@ -359,8 +323,7 @@ static enum sp_status call_dict(struct sp_jinja_machine *m, struct sp_value *out
     return fill_dict(m, out->dict, args);
 }
 
-static enum sp_status call_namespace(struct sp_jinja_machine *m, struct sp_value *out,
-                                     struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_namespace)
 {
     enum sp_status st;
     struct sp_jinja_object *object;
@@ -371,8 +334,7 @@ static enum sp_status call_namespace(struct sp_jinja_machine *m, struct sp_value
     return fill_dict(m, object->dict, args);
 }
 
-static enum sp_status call_raise(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_raise)
 {
     enum sp_status st;
     struct sp_value slot[SP_JINJA_MAX_ARGS], text;
@@ -385,8 +347,7 @@ static enum sp_status call_raise(struct sp_jinja_machine *m, struct sp_value *ou
                          text.text);
 }
 
-static enum sp_status call_strftime(struct sp_jinja_machine *m, struct sp_value *out,
-                                    struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_strftime)
 {
     enum sp_status st;
     struct sp_value slot[SP_JINJA_MAX_ARGS];
@@ -401,17 +362,14 @@ static enum sp_status call_strftime(struct sp_jinja_machine *m, struct sp_value 
     return SP_OK;
 }
 
-static enum sp_status call_joiner_object(struct sp_jinja_machine *m, struct sp_value *out,
-                                         struct sp_jinja_object *self,
-                                         const struct sp_jinja_args *args)
+CALL(call_joiner_object)
 {
     if (args->n || args->n_named) return sp_jinja_fail(m, "a joiner takes no arguments");
     *out = self->position++ ? self->self : sp_value_name("");
     return SP_OK;
 }
 
-static enum sp_status call_joiner(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_joiner)
 {
     enum sp_status st;
     struct sp_value slot[SP_JINJA_MAX_ARGS];
@@ -419,92 +377,29 @@ static enum sp_status call_joiner(struct sp_jinja_machine *m, struct sp_value *o
 
     (void)self;
     if ((st = sp_jinja_bind(m, "joiner", "sep=", args, slot))) return st;
-    if ((st = new_object(m, out, &object, SP_JINJA_JOINER))) return st;
+    if ((st = new_object(m, out, &object, SP_JINJA_CALLABLE))) return st;
     object->name = "joiner";
-    object->fn = call_joiner_object;
+    object->call = call_joiner_object;
     object->self = slot[0].kind == SP_V_ABSENT ? sp_value_name(", ") : slot[0];
     return SP_OK;
 }
 
-static enum sp_status cycler_next(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_jinja_object *self, const struct sp_jinja_args *args)
-{
-    struct sp_jinja_object *cycler = self->self.object;
-    const struct sp_list *items = cycler->self.list;
-
-    if (args->n || args->n_named) return sp_jinja_fail(m, "cycler.next() takes no arguments");
-    *out = items->at[cycler->position];
-    cycler->position = (cycler->position + 1) % items->n;
-    return SP_OK;
-}
-
-static enum sp_status cycler_reset(struct sp_jinja_machine *m, struct sp_value *out,
-                                   struct sp_jinja_object *self, const struct sp_jinja_args *args)
-{
-    struct sp_jinja_object *cycler = self->self.object;
-
-    if (args->n || args->n_named) return sp_jinja_fail(m, "cycler.reset() takes no arguments");
-    cycler->position = 0;
-    *out = sp_value_none();
-    return SP_OK;
-}
-
-enum sp_status sp_jinja_cycler_attribute(struct sp_jinja_machine *m, struct sp_value *out,
-                                         struct sp_jinja_object *cycler, struct sp_value name)
-{
-    enum sp_status st;
-    struct sp_jinja_object *method;
-    bool next = sp_text_is(name, "next");
-
-    if (sp_text_is(name, "current")) {
-        *out = cycler->self.list->at[cycler->position];
-    } else if (sp_text_is(name, "pos")) {
-        *out = sp_value_int((int64_t)cycler->position);
-    } else if (sp_text_is(name, "items")) {
-        *out = cycler->self;
-    } else if (next || sp_text_is(name, "reset")) {
-        if ((st = new_object(m, out, &method, SP_JINJA_METHOD))) return st;
-        method->self = sp_value_object(cycler);
-        method->name = next ? "next" : "reset";
-        method->fn = next ? cycler_next : cycler_reset;
-    }
-    return SP_OK;
-}
-
-static enum sp_status call_cycler(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_jinja_object *self, const struct sp_jinja_args *args)
-{
-    enum sp_status st;
-    struct sp_jinja_object *object;
-
-    (void)self;
-    if (args->n_named) return sp_jinja_fail(m, "cycler() takes no keyword arguments");
-    if (args->n == 0) return sp_jinja_fail(m, "at least one item has to be provided");
-    if ((st = new_object(m, out, &object, SP_JINJA_CYCLER))) return st;
-    object->name = "cycler";
-    if ((st = sp_value_list(m->heap, &object->self, SP_SHAPE_TUPLE, args->n))) return st;
-    for (size_t i = 0; i < args->n && !st; i++)
-        st = sp_list_push(m->heap, object->self.list, args->at[i]);
-    return st;
-}
-
-static enum sp_status call_missing(struct sp_jinja_machine *m, struct sp_value *out,
-                                   struct sp_jinja_object *self, const struct sp_jinja_args *args)
+CALL(call_missing)
 {
     (void)out;
     (void)args;
-    return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s() is not supported", self->name);
+    return sp_jinja_refuse(m, "function", sp_value_name(self->name));
 }
 
 static const struct {
     const char *name;
-    enum sp_status (*fn)(struct sp_jinja_machine *m, struct sp_value *out,
-                         struct sp_jinja_object *self, const struct sp_jinja_args *args);
+    enum sp_status (*call)(struct sp_jinja_machine *m, struct sp_value *out,
+                           struct sp_jinja_object *self, const struct sp_jinja_args *args);
 } globals[] = {
     {"range", call_range},           {"dict", call_dict},
     {"namespace", call_namespace},   {"raise_exception", call_raise},
     {"strftime_now", call_strftime}, {"joiner", call_joiner},
-    {"cycler", call_cycler},         {"lipsum", call_missing},
+    {"cycler", call_missing},        {"lipsum", call_missing},
 };
 
 enum sp_status sp_jinja_global(struct sp_jinja_machine *m, struct sp_value *out,
@@ -516,9 +411,9 @@ enum sp_status sp_jinja_global(struct sp_jinja_machine *m, struct sp_value *out,
     *out = (struct sp_value){.kind = SP_V_ABSENT};
     for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {
         if (!sp_text_is(name, globals[i].name)) continue;
-        if ((st = new_object(m, out, &object, SP_JINJA_FUNCTION))) return st;
+        if ((st = new_object(m, out, &object, SP_JINJA_CALLABLE))) return st;
         object->name = globals[i].name;
-        object->fn = globals[i].fn;
+        object->call = globals[i].call;
     }
     return SP_OK;
 }

@@ -1,12 +1,6 @@
 /* The operators of Jinja with Python's semantics: arithmetic, order, containment. */
-#include "runtime/template/jinja/jinja_ops.h"
 #include "format/base/number_text.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_format.h"
-#include "runtime/template/jinja/jinja_lex.h"
-#include "runtime/template/jinja/jinja_object.h"
-#include "runtime/template/jinja/jinja_string.h"
 #include "runtime/template/jinja/jinja_text.h"
 
 #include <math.h>
@@ -299,30 +293,9 @@ enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
         return repeat(m, out, a, sp_value_to_integer(b));
     if (op == SP_T_MUL && repeatable(b) && (a.kind == SP_V_INT || a.kind == SP_V_BOOL))
         return repeat(m, out, b, sp_value_to_integer(a));
-    if (op == SP_T_MOD && a.kind == SP_V_TEXT) return sp_jinja_percent(m, out, a, b);
+    if (op == SP_T_MOD && a.kind == SP_V_TEXT)
+        return sp_jinja_refuse(m, "the operator", sp_value_name("% of strings"));
     return bad_operands(m, op, a, b);
-}
-
-/* Computes -a of an integer beyond 64 bits. One that ends at the bounds of 64 bits becomes a plain
- * integer, as every integer within them is. */
-static enum sp_status negate_big(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_value a)
-{
-    static const char lowest[] = "9223372036854775808";
-    struct sp_builder b = {.heap = m->heap};
-    enum sp_status st;
-
-    if (a.text[0] == '-') {
-        st = sp_build(&b, a.text + 1, a.len - 1);
-    } else if (a.len == sizeof lowest - 1 && memcmp(a.text, lowest, a.len) == 0) {
-        *out = sp_value_int(INT64_MIN);
-        return SP_OK;
-    } else if (!(st = sp_build(&b, "-", 1))) {
-        st = sp_build(&b, a.text, a.len);
-    }
-    *out = sp_builder_value(&b);
-    out->kind = SP_V_BIG;
-    return st;
 }
 
 enum sp_status sp_jinja_unary(struct sp_jinja_machine *m, struct sp_value *out,
@@ -339,12 +312,12 @@ enum sp_status sp_jinja_unary(struct sp_jinja_machine *m, struct sp_value *out,
         *out = sp_value_float(op == SP_T_SUB ? -a.real : a.real);
         return SP_OK;
     }
-    if (a.kind == SP_V_BIG && op == SP_T_SUB) return negate_big(m, out, a);
-    if (a.kind == SP_V_BIG) {
+    if (a.kind == SP_V_BIG && op == SP_T_ADD) {
         *out = a;
         return SP_OK;
     }
-    if (op == SP_T_SUB && sp_value_to_integer(a) == INT64_MIN) return too_big(m, op);
+    if (a.kind == SP_V_BIG || (op == SP_T_SUB && sp_value_to_integer(a) == INT64_MIN))
+        return too_big(m, op);
     *out = sp_value_int(op == SP_T_SUB ? -sp_value_to_integer(a) : sp_value_to_integer(a));
     return SP_OK;
 }
@@ -396,8 +369,8 @@ enum sp_status sp_jinja_order(struct sp_jinja_machine *m, int *out, struct sp_va
     return order_at(m, out, a, b, 0);
 }
 
-enum sp_status sp_jinja_contains(struct sp_jinja_machine *m, bool *out, struct sp_value item,
-                                 struct sp_value in)
+static enum sp_status contains(struct sp_jinja_machine *m, bool *out, struct sp_value item,
+                               struct sp_value in)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -443,9 +416,9 @@ enum sp_status sp_jinja_compare(struct sp_jinja_machine *m, bool *out, enum sp_j
         *out = !*out;
         return st;
     case SP_T_IN:
-        return sp_jinja_contains(m, out, a, b);
+        return contains(m, out, a, b);
     case SP_T_NOT_IN:
-        st = sp_jinja_contains(m, out, a, b);
+        st = contains(m, out, a, b);
         *out = !*out;
         return st;
     default:

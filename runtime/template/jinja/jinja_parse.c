@@ -1,7 +1,5 @@
 /* The parser of Jinja's statements, and the compilation of a template. */
-#include "runtime/template/jinja/jinja_lex.h"
 #include "runtime/template/jinja/jinja_parse_expr.h"
-#include "runtime/template/jinja/jinja_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +38,14 @@ static enum sp_status parse_block(struct sp_jinja_parser *p, struct sp_jinja_nod
     return SP_OK;
 }
 
+/* Refuses the tag at the parser's position, inside an open block. */
+static enum sp_status wrong_tag(struct sp_jinja_parser *p, const char *open, uint32_t line)
+{
+    return sp_fail(p->heap->err, SP_E_INPUT,
+                   "template:%u: unexpected {%% %.*s %%}, {%% %s %%} of line %u is open",
+                   p->at->line, (int)p->at->value.len, p->at->value.text, open, line);
+}
+
 /* Parses a block whose end tag is `end`, which is consumed. */
 static enum sp_status parse_closed(struct sp_jinja_parser *p, struct sp_jinja_node **body,
                                    const char *tag, uint32_t line)
@@ -53,9 +59,7 @@ static enum sp_status parse_closed(struct sp_jinja_parser *p, struct sp_jinja_no
         p->at++;
         return SP_OK;
     }
-    return sp_fail(p->heap->err, SP_E_INPUT,
-                   "template:%u: unexpected {%% %.*s %%}, {%% %s %%} of line %u is open",
-                   p->at->line, (int)p->at->value.len, p->at->value.text, tag, line);
+    return wrong_tag(p, tag, line);
 }
 
 static enum sp_status parse_if(struct sp_jinja_parser *p, struct sp_jinja_node *node)
@@ -74,9 +78,7 @@ static enum sp_status parse_if(struct sp_jinja_parser *p, struct sp_jinja_node *
     }
     if (sp_jinja_skip_name(p, "else")) return parse_closed(p, &node->list, "if", node->line);
     if (sp_jinja_skip_name(p, "endif")) return SP_OK;
-    return sp_fail(p->heap->err, SP_E_INPUT,
-                   "template:%u: unexpected {%% %.*s %%}, {%% if %%} of line %u is open",
-                   p->at->line, (int)p->at->value.len, p->at->value.text, node->line);
+    return wrong_tag(p, "if", node->line);
 }
 
 static enum sp_status parse_for(struct sp_jinja_parser *p, struct sp_jinja_node *node)
@@ -91,16 +93,14 @@ static enum sp_status parse_for(struct sp_jinja_parser *p, struct sp_jinja_node 
     }
     if ((st = sp_jinja_parse_tuple(p, &node->b, false, "recursive"))) return st;
     if (sp_jinja_skip_name(p, "if") && (st = sp_jinja_parse_expression(p, &node->c))) return st;
-    node->op = sp_jinja_skip_name(p, "recursive");
+    (void)sp_jinja_skip_name(p, "recursive");
     p->loops++;
     st = parse_block(p, &node->body, "for", node->line);
     p->loops--;
     if (st) return st;
     if (sp_jinja_skip_name(p, "else")) return parse_closed(p, &node->list, "for", node->line);
     if (sp_jinja_skip_name(p, "endfor")) return SP_OK;
-    return sp_fail(p->heap->err, SP_E_INPUT,
-                   "template:%u: unexpected {%% %.*s %%}, {%% for %%} of line %u is open",
-                   p->at->line, (int)p->at->value.len, p->at->value.text, node->line);
+    return wrong_tag(p, "for", node->line);
 }
 
 static enum sp_status parse_set(struct sp_jinja_parser *p, struct sp_jinja_node *node)
@@ -309,11 +309,11 @@ static enum sp_status check_one(const struct sp_jinja_node *node, bool branch, s
 {
     const char *what = NULL;
 
-    if (branch) return SP_OK;
-    if (node->kind == SP_J_FILTER && node->filter == NULL) what = "filter";
-    if (node->kind == SP_J_TEST && node->test == NULL) what = "test";
+    if (branch || node->function != NULL) return SP_OK;
+    if (node->kind == SP_J_FILTER) what = "filter";
+    if (node->kind == SP_J_TEST) what = "test";
     if (what == NULL) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "template:%u: unknown %s %.*s", node->line, what,
+    return sp_fail(err, SP_E_UNSUPPORTED, "template:%u: %s %.*s is not supported", node->line, what,
                    (int)node->value.len, node->value.text);
 }
 

@@ -2,10 +2,7 @@
  * tests bind tighter than any operator, `**` groups to the left and is looser than unary minus,
  * `~` lies between sums and products, `a if b else c` is loosest. */
 #include "runtime/template/jinja/jinja_parse_expr.h"
-#include "runtime/template/jinja/jinja_filter.h"
-#include "runtime/template/jinja/jinja_lex.h"
-#include "runtime/template/jinja/jinja_predicate.h"
-#include "runtime/template/jinja/jinja_tree.h"
+#include "runtime/template/jinja/jinja_machine.h"
 
 #include <string.h>
 
@@ -127,27 +124,6 @@ static enum sp_status parse_args(struct sp_jinja_parser *p, struct sp_jinja_node
     return sp_jinja_expect(p, SP_T_RPAREN);
 }
 
-/* Parses the name of a filter or test: names separated by dots. */
-static enum sp_status parse_dotted(struct sp_jinja_parser *p, struct sp_value *out)
-{
-    enum sp_status st;
-    struct sp_builder b = {.heap = p->heap};
-
-    for (;;) {
-        if (p->at->token != SP_T_NAME) return unexpected(p, "a name");
-        if (b.len == 0 && p->at[1].token != SP_T_DOT) {
-            *out = p->at++->value;
-            return SP_OK;
-        }
-        if ((st = sp_build(&b, p->at->value.text, p->at->value.len))) return st;
-        p->at++;
-        if (!sp_jinja_skip(p, SP_T_DOT)) break;
-        if ((st = sp_build(&b, ".", 1))) return st;
-    }
-    *out = sp_builder_value(&b);
-    return SP_OK;
-}
-
 enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja_node **out,
                                       struct sp_jinja_node *input, bool at_name)
 {
@@ -157,9 +133,10 @@ enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja
     while (at_name || sp_jinja_skip(p, SP_T_PIPE)) {
         at_name = false;
         if ((st = sp_jinja_new_node(p, &node, SP_J_FILTER))) return st;
-        if ((st = parse_dotted(p, &node->value))) return st;
+        node->value = p->at->value;
+        if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
         node->a = input;
-        node->filter = sp_jinja_find_filter(node->value);
+        node->function = sp_jinja_find_filter(node->value);
         if (p->at->token == SP_T_LPAREN && (st = parse_args(p, &node->list))) return st;
         input = node;
     }
@@ -196,9 +173,10 @@ static enum sp_status parse_test(struct sp_jinja_parser *p, struct sp_jinja_node
     bool negated = sp_jinja_skip_name(p, "not");
 
     if ((st = sp_jinja_new_node(p, &node, SP_J_TEST))) return st;
-    if ((st = parse_dotted(p, &node->value))) return st;
+    node->value = p->at->value;
+    if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
     node->a = *at;
-    node->test = sp_jinja_find_test(node->value);
+    node->function = sp_jinja_find_test(node->value);
     if (p->at->token == SP_T_LPAREN) {
         if ((st = parse_args(p, &node->list))) return st;
     } else if (begins_operand(p)) {
@@ -428,60 +406,25 @@ static enum sp_status parse_unary(struct sp_jinja_parser *p, struct sp_jinja_nod
     return st;
 }
 
-static enum sp_status parse_power(struct sp_jinja_parser *p, struct sp_jinja_node **out)
-{
-    enum sp_status st = parse_unary(p, out, true);
-    struct sp_jinja_node *right;
+/* The operators of two operands that group to the left; each level binds tighter than the next. */
+enum level { LEVEL_POWER, LEVEL_PRODUCT, LEVEL_SUM, LEVEL_AND, LEVEL_OR };
 
-    while (!st && sp_jinja_skip(p, SP_T_POW)) {
-        st = parse_unary(p, &right, true);
-        if (!st) st = pair_up(p, out, SP_J_BINARY, SP_T_POW, right);
-    }
-    return st;
-}
-
-static enum sp_status parse_product(struct sp_jinja_parser *p, struct sp_jinja_node **out)
-{
-    enum sp_status st = parse_power(p, out);
-    struct sp_jinja_node *right;
-
-    while (!st && (p->at->token == SP_T_MUL || p->at->token == SP_T_DIV ||
-                   p->at->token == SP_T_FLOORDIV || p->at->token == SP_T_MOD)) {
-        uint8_t op = p->at++->token;
-
-        st = parse_power(p, &right);
-        if (!st) st = pair_up(p, out, SP_J_BINARY, op, right);
-    }
-    return st;
-}
+static enum sp_status parse_level(struct sp_jinja_parser *p, struct sp_jinja_node **out,
+                                  enum level level);
 
 static enum sp_status parse_concat(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
-    enum sp_status st = parse_product(p, out);
+    enum sp_status st = parse_level(p, out, LEVEL_PRODUCT);
     struct sp_jinja_node *node, *item;
 
     if (st || p->at->token != SP_T_TILDE) return st;
     if ((st = sp_jinja_new_node(p, &node, SP_J_CONCAT))) return st;
     node->list = item = *out;
     while (!st && sp_jinja_skip(p, SP_T_TILDE)) {
-        st = parse_product(p, &item->next);
+        st = parse_level(p, &item->next, LEVEL_PRODUCT);
         if (!st) item = item->next;
     }
     *out = node;
-    return st;
-}
-
-static enum sp_status parse_sum(struct sp_jinja_parser *p, struct sp_jinja_node **out)
-{
-    enum sp_status st = parse_concat(p, out);
-    struct sp_jinja_node *right;
-
-    while (!st && (p->at->token == SP_T_ADD || p->at->token == SP_T_SUB)) {
-        uint8_t op = p->at++->token;
-
-        st = parse_concat(p, &right);
-        if (!st) st = pair_up(p, out, SP_J_BINARY, op, right);
-    }
     return st;
 }
 
@@ -499,7 +442,7 @@ static uint8_t take_comparison(struct sp_jinja_parser *p)
 
 static enum sp_status parse_comparison(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
-    enum sp_status st = parse_sum(p, out);
+    enum sp_status st = parse_level(p, out, LEVEL_SUM);
     struct sp_jinja_node *operand, **end = NULL;
     uint8_t op;
 
@@ -510,7 +453,7 @@ static enum sp_status parse_comparison(struct sp_jinja_parser *p, struct sp_jinj
         }
         if ((st = sp_jinja_new_node(p, &operand, SP_J_OPERAND))) return st;
         operand->op = op;
-        st = parse_sum(p, &operand->a);
+        st = parse_level(p, &operand->a, LEVEL_SUM);
         *end = operand;
         end = &operand->next;
     }
@@ -532,14 +475,53 @@ static enum sp_status parse_not(struct sp_jinja_parser *p, struct sp_jinja_node 
     return st;
 }
 
-static enum sp_status parse_and(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+static bool take_operator(struct sp_jinja_parser *p, enum level level, uint8_t *op)
 {
-    enum sp_status st = parse_not(p, out);
-    struct sp_jinja_node *right;
+    *op = p->at->token;
+    switch (level) {
+    case LEVEL_POWER:
+        return sp_jinja_skip(p, SP_T_POW);
+    case LEVEL_PRODUCT:
+        return sp_jinja_skip(p, SP_T_MUL) || sp_jinja_skip(p, SP_T_DIV) ||
+               sp_jinja_skip(p, SP_T_FLOORDIV) || sp_jinja_skip(p, SP_T_MOD);
+    case LEVEL_SUM:
+        return sp_jinja_skip(p, SP_T_ADD) || sp_jinja_skip(p, SP_T_SUB);
+    case LEVEL_AND:
+        return sp_jinja_skip_name(p, "and");
+    case LEVEL_OR:
+        return sp_jinja_skip_name(p, "or");
+    }
+    return false;
+}
 
-    while (!st && sp_jinja_skip_name(p, "and")) {
-        st = parse_not(p, &right);
-        if (!st) st = pair_up(p, out, SP_J_AND, 0, right);
+static enum sp_status parse_operand(struct sp_jinja_parser *p, struct sp_jinja_node **out,
+                                    enum level level)
+{
+    switch (level) {
+    case LEVEL_POWER:
+        return parse_unary(p, out, true);
+    case LEVEL_SUM:
+        return parse_concat(p, out);
+    case LEVEL_AND:
+        return parse_not(p, out);
+    default:
+        return parse_level(p, out, level - 1);
+    }
+}
+
+static enum sp_status parse_level(struct sp_jinja_parser *p, struct sp_jinja_node **out,
+                                  enum level level)
+{
+    enum sp_status st = parse_operand(p, out, level);
+    enum sp_jinja_kind kind = level == LEVEL_AND  ? SP_J_AND
+                              : level == LEVEL_OR ? SP_J_OR
+                                                  : SP_J_BINARY;
+    struct sp_jinja_node *right;
+    uint8_t op;
+
+    while (!st && take_operator(p, level, &op)) {
+        st = parse_operand(p, &right, level);
+        if (!st) st = pair_up(p, out, kind, op, right);
     }
     return st;
 }
@@ -549,13 +531,8 @@ static enum sp_status parse_and(struct sp_jinja_parser *p, struct sp_jinja_node 
 static enum sp_status parse_plain(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
     enum sp_status st = sp_jinja_enter(p);
-    struct sp_jinja_node *right;
 
-    if (!st) st = parse_and(p, out);
-    while (!st && sp_jinja_skip_name(p, "or")) {
-        st = parse_and(p, &right);
-        if (!st) st = pair_up(p, out, SP_J_OR, 0, right);
-    }
+    if (!st) st = parse_level(p, out, LEVEL_OR);
     p->depth--;
     return st;
 }

@@ -1,10 +1,7 @@
 /* String operations that filters and methods share. Texts are UTF-8; characters are code points. */
-#include "runtime/template/jinja/jinja_string.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_eval.h"
-#include "runtime/template/jinja/jinja_ops.h"
+#include "runtime/template/jinja/jinja_text.h"
 
 #include <string.h>
 
@@ -143,10 +140,6 @@ static size_t mapped(uint32_t to[SP_CASE_FOLD_MAX], uint32_t c, enum sp_jinja_ca
     switch (how) {
     case SP_JINJA_UPPER:
         return sp_unicode_upper(to, c);
-    case SP_JINJA_SWAP:
-        if (sp_unicode_is_upper(c)) return sp_unicode_lower(to, c);
-        if (sp_unicode_is_lower(c)) return sp_unicode_upper(to, c);
-        break;
     case SP_JINJA_TITLE:
         return in_word ? sp_unicode_lower(to, c) : sp_unicode_title(to, c);
     case SP_JINJA_CAPITALIZE:
@@ -179,6 +172,22 @@ enum sp_status sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value *out,
     *out = sp_builder_value(&b);
     out->shape = text.shape;
     return st;
+}
+
+enum sp_status sp_jinja_has_case(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value text, bool upper)
+{
+    bool any = false, all = true;
+
+    for (size_t pos = 0; pos < text.len && all;) {
+        uint32_t c = sp_utf8_next(text.text, text.len, &pos);
+
+        if (!sp_unicode_is_cased(c)) continue;
+        all = upper ? sp_unicode_is_upper(c) : sp_unicode_is_lower(c);
+        any = true;
+    }
+    *out = sp_value_bool(any && all);
+    return sp_heap_charge(m->heap, text.len / 4);
 }
 
 static bool line_end(uint32_t c)

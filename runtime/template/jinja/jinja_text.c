@@ -2,8 +2,6 @@
 #include "runtime/template/jinja/jinja_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_ops.h"
 #include "runtime/template/value/value_text.h"
 
 #include <math.h>
@@ -224,38 +222,6 @@ enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
-static enum sp_status json_text(struct sp_builder *b, struct sp_value v, bool ascii)
-{
-    static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
-    enum sp_status st;
-    size_t pos = 0;
-    char escape[16];
-
-    if ((st = sp_build(b, "\"", 1))) return st;
-    while (pos < v.len) {
-        size_t begin = pos;
-        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
-        const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
-
-        if (found != NULL) {
-            escape[0] = '\\';
-            escape[1] = to[found - from];
-            st = sp_build(b, escape, 2);
-        } else if (c < 0x20 || (ascii && c >= 0x7f && c < 0x10000 && c != 0x7f)) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-            st = sp_build_text(b, escape);
-        } else if (ascii && c >= 0x10000) {
-            snprintf(escape, sizeof escape, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
-                     0xdc00 + (c & 0x3ff));
-            st = sp_build_text(b, escape);
-        } else {
-            st = sp_build(b, v.text + begin, pos - begin);
-        }
-        if (st) return st;
-    }
-    return sp_build(b, "\"", 1);
-}
-
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
                               const struct sp_jinja_json_style *style, int depth);
 
@@ -295,7 +261,7 @@ static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
 {
     enum sp_status st;
 
-    if (key.kind == SP_V_TEXT) return json_text(b, key, style->ascii);
+    if (key.kind == SP_V_TEXT) return sp_build_json_text(b, key, style->text);
     if (!sp_value_is_number(key) && key.kind != SP_V_NONE) {
         return sp_fail(b->heap->err, SP_E_INPUT,
                        "keys must be str, int, float, bool or None, not %s",
@@ -306,41 +272,15 @@ static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
     return sp_build(b, "\"", 1);
 }
 
-static int by_key(const void *a, const void *b)
-{
-    return sp_text_order(((const struct sp_dict_entry *)a)->key,
-                         ((const struct sp_dict_entry *)b)->key);
-}
-
-/* Sets the order in which pairs are written. */
-static enum sp_status json_order(struct sp_builder *b, const struct sp_dict_entry **out,
-                                 const struct sp_dict *dict, bool sorted)
-{
-    enum sp_status st;
-    struct sp_dict_entry *pairs;
-
-    *out = dict->at;
-    if (!sorted) return SP_OK;
-    if ((st = sp_heap_take(b->heap, &pairs, dict->n * sizeof *pairs))) return st;
-    for (size_t i = 0; i < dict->n; i++) {
-        pairs[i] = dict->at[i];
-        if (pairs[i].key.kind == SP_V_TEXT) continue;
-        return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "sort_keys with a key that is no string");
-    }
-    qsort(pairs, dict->n, sizeof *pairs, by_key);
-    *out = pairs;
-    return sp_heap_charge(b->heap, 16 * dict->n);
-}
-
 static enum sp_status json_dict(struct sp_builder *b, const struct sp_dict *dict,
                                 const struct sp_jinja_json_style *style, int depth)
 {
     enum sp_status st;
-    const struct sp_dict_entry *pairs;
+    const struct sp_dict_entry *pairs = dict->at;
 
     if (dict->n == 0) return sp_build_text(b, "{}");
-    if ((st = sp_build(b, "{", 1)) || (st = json_order(b, &pairs, dict, style->sort_keys)))
-        return st;
+    if ((st = sp_build(b, "{", 1))) return st;
+    if (style->sort_keys && (st = sp_dict_sorted(b->heap, &pairs, dict))) return st;
     for (size_t i = 0; i < dict->n; i++) {
         if ((st = json_gap(b, style, i == 0, depth + 1))) return st;
         if ((st = json_key(b, pairs[i].key, style))) return st;
@@ -368,7 +308,7 @@ static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
         if (isinf(v.real)) return sp_build_text(b, v.real < 0 ? "-Infinity" : "Infinity");
         return sp_build_python_float(b, v.real);
     case SP_V_TEXT:
-        return json_text(b, v, style->ascii);
+        return sp_build_json_text(b, v, style->text);
     case SP_V_LIST:
         if (v.shape != SP_SHAPE_PLAIN && v.shape != SP_SHAPE_TUPLE) break;
         return json_list(b, v.list, style, depth);

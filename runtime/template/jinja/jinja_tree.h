@@ -35,7 +35,7 @@ enum sp_jinja_kind {
     SP_J_TEXT,      /* value */
     SP_J_OUTPUT,    /* list of expressions */
     SP_J_IF,        /* a: test, body, c: the SP_J_IF of an elif, or list: else */
-    SP_J_FOR,       /* a: target, b: iterated, c: test or NULL, body, list: else; op: recursive */
+    SP_J_FOR,       /* a: target, b: iterated, c: test or NULL, body, list: else */
     SP_J_SET,       /* a: target, b: value */
     SP_J_SET_BLOCK, /* a: target, b: chain of SP_J_FILTER or NULL, body */
     SP_J_WITH,      /* list of SP_J_SET, body */
@@ -59,9 +59,8 @@ struct sp_jinja_node {
     uint8_t op;
     uint32_t line;
     struct sp_value value;
-    const struct sp_jinja_filter
-        *filter;                      /* SP_J_FILTER; NULL: unknown, an error when it is reached */
-    const struct sp_jinja_test *test; /* SP_J_TEST */
+    /* SP_J_FILTER, SP_J_TEST; NULL: not supported, an error when it is reached */
+    const struct sp_jinja_function *function;
     struct sp_jinja_node *a, *b, *c, *list, *body;
     struct sp_jinja_node *next; /* next node of a list or body */
 };

@@ -1,6 +1,5 @@
 /* The heap with its budget, values and lists; see value.h. */
 #include "runtime/template/value/value.h"
-#include "format/base/number_text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -56,23 +55,30 @@ enum sp_status sp_heap_charge_reading(struct sp_heap *heap, const struct sp_valu
     return sp_heap_charge(heap, work);
 }
 
-static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
+enum sp_status sp_heap_count(struct sp_heap *heap, size_t size)
 {
-    size_t cap = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
-    struct sp_heap_chunk *chunk;
-
-    if (cap > heap->limit - heap->used) cap = size;
-    if (cap > heap->limit - heap->used) {
+    if (size > heap->limit - heap->used) {
         heap->exhausted = true;
         return sp_fail(heap->err, SP_E_INPUT, "template needs more than %zu bytes of memory",
                        heap->limit);
     }
+    heap->used += size;
+    return SP_OK;
+}
+
+static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
+{
+    enum sp_status st;
+    size_t cap = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
+    struct sp_heap_chunk *chunk;
+
+    if (cap > heap->limit - heap->used) cap = size;
+    if ((st = sp_heap_count(heap, cap))) return st;
     chunk = malloc(sizeof *chunk + cap);
     if (chunk == NULL)
         return sp_fail(heap->err, SP_E_NOMEM, "out of memory: %zu bytes were requested", cap);
     chunk->cap = cap;
     chunk->used = 0;
-    heap->used += cap;
     /* A chunk for a single large allocation goes after the current one, which may have space
      * left. */
     if (cap == size && heap->chunks != NULL) {
@@ -91,11 +97,7 @@ enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size)
     struct sp_heap_chunk *chunk = heap->chunks;
     char *at;
 
-    if (size > heap->limit) {
-        heap->exhausted = true;
-        return sp_fail(heap->err, SP_E_INPUT, "template needs more than %zu bytes of memory",
-                       heap->limit);
-    }
+    if (size > heap->limit) return sp_heap_count(heap, size);
     size = sp_round_up(size ? size : 1, alignof(max_align_t));
     if (chunk == NULL || chunk->cap - chunk->used < size) {
         if ((st = add_chunk(heap, size))) return st;
@@ -207,6 +209,12 @@ struct sp_value sp_value_int(int64_t integer)
     return (struct sp_value){.kind = SP_V_INT, .integer = integer};
 }
 
+struct sp_value sp_value_natural(uint64_t natural)
+{
+    if (natural <= INT64_MAX) return sp_value_int((int64_t)natural);
+    return (struct sp_value){.kind = SP_V_BIG, .natural = natural};
+}
+
 struct sp_value sp_value_float(double real)
 {
     return (struct sp_value){.kind = SP_V_FLOAT, .real = real};
@@ -283,7 +291,7 @@ double sp_value_to_double(struct sp_value v)
     case SP_V_FLOAT:
         return v.real;
     default:
-        return sp_number_read(v.text, NULL);
+        return (double)v.natural;
     }
 }
 
@@ -314,23 +322,14 @@ int64_t sp_value_to_integer(struct sp_value v)
     return v.kind == SP_V_BOOL ? v.truth : v.integer;
 }
 
-static int order_big(struct sp_value a, struct sp_value b)
-{
-    int sign_a = a.text[0] == '-', sign_b = b.text[0] == '-';
-    int order;
-
-    if (sign_a != sign_b) return sign_b - sign_a;
-    order = a.len != b.len ? (a.len > b.len ? 1 : -1) : memcmp(a.text, b.text, a.len);
-    return sign_a ? -order : order;
-}
-
 int sp_number_order(struct sp_value a, struct sp_value b)
 {
     double x, y;
 
-    if (a.kind == SP_V_BIG && b.kind == SP_V_BIG) return order_big(a, b);
-    if (a.kind == SP_V_BIG && b.kind != SP_V_FLOAT) return a.text[0] == '-' ? -1 : 1;
-    if (b.kind == SP_V_BIG && a.kind != SP_V_FLOAT) return b.text[0] == '-' ? 1 : -1;
+    if (a.kind == SP_V_BIG && b.kind == SP_V_BIG)
+        return (a.natural > b.natural) - (a.natural < b.natural);
+    if (a.kind == SP_V_BIG && b.kind != SP_V_FLOAT) return 1;
+    if (b.kind == SP_V_BIG && a.kind != SP_V_FLOAT) return -1;
     if (a.kind != SP_V_FLOAT && b.kind != SP_V_FLOAT) {
         int64_t i = sp_value_to_integer(a), j = sp_value_to_integer(b);
 
@@ -449,25 +448,6 @@ bool sp_value_truth(struct sp_value v)
     }
 }
 
-static enum sp_status integer_from_json(struct sp_heap *heap, struct sp_value *out,
-                                        const struct sp_json *json)
-{
-    int64_t i;
-    uint64_t u = 0;
-    char digits[24];
-
-    if (sp_json_to_i64(json, &i)) {
-        *out = sp_value_int(i);
-        return SP_OK;
-    }
-    if (!sp_json_to_u64(json, &u))
-        return sp_fail(heap->err, SP_E_BUG, "an integer without a value");
-    snprintf(digits, sizeof digits, "%" PRIu64, u);
-    if (sp_value_copy_text(heap, out, digits, strlen(digits))) return SP_E_INPUT;
-    out->kind = SP_V_BIG;
-    return SP_OK;
-}
-
 static enum sp_status from_json_at(struct sp_heap *heap, struct sp_value *out,
                                    const struct sp_json *json, int depth)
 {
@@ -476,6 +456,7 @@ static enum sp_status from_json_at(struct sp_heap *heap, struct sp_value *out,
     struct sp_value item, key;
     const char *text;
     double d = 0;
+    uint64_t natural;
     bool b = false;
     size_t len;
 
@@ -489,7 +470,10 @@ static enum sp_status from_json_at(struct sp_heap *heap, struct sp_value *out,
         *out = sp_value_bool(sp_json_to_bool(json, &b) && b);
         return SP_OK;
     case SP_JSON_INT:
-        return integer_from_json(heap, out, json);
+        *out = sp_value_int(0);
+        if (!sp_json_to_i64(json, &out->integer) && sp_json_to_u64(json, &natural))
+            *out = sp_value_natural(natural);
+        return SP_OK;
     case SP_JSON_DOUBLE:
         *out = sp_value_float(sp_json_to_double(json, &d) ? d : 0);
         return SP_OK;

@@ -20,7 +20,7 @@ enum sp_value_kind {
     SP_V_NONE,
     SP_V_BOOL,
     SP_V_INT,
-    SP_V_BIG, /* an integer beyond 64 bits: its decimal digits, sign first, SP_BIG_DIGITS at most */
+    SP_V_BIG, /* an integer from 2^63 to 2^64 - 1: `natural` */
     SP_V_FLOAT,
     SP_V_TEXT,
     SP_V_LIST,
@@ -46,7 +46,6 @@ enum sp_value_shape {
 
 enum {
     SP_VALUE_DEPTH = 128, /* nested lists; deeper ones cannot be printed or compared */
-    SP_BIG_DIGITS = 400,  /* more than any double has */
 };
 
 struct sp_list {
@@ -63,7 +62,8 @@ struct sp_value {
         bool truth;
         int64_t integer;
         double real;
-        const char *text; /* UNDEFINED: the error message, as a sentence; BIG: digits */
+        uint64_t natural;
+        const char *text; /* UNDEFINED: the error message, as a sentence */
         struct sp_list *list;
         struct sp_dict *dict;
         void *object;
@@ -95,6 +95,9 @@ void sp_heap_release(struct sp_heap *heap);
 /* Allocates `size` zeroed bytes, aligned for any value. SP_E_INPUT beyond the limit. */
 SP_MUST_CHECK enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size);
 
+/* Counts `size` bytes that are allocated elsewhere; SP_E_INPUT beyond the limit. */
+SP_MUST_CHECK enum sp_status sp_heap_count(struct sp_heap *heap, size_t size);
+
 /* Makes room for one more item in a vector of `n` items of `size` bytes, whose address is at `at`.
  */
 SP_MUST_CHECK enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap,
@@ -119,6 +122,7 @@ struct sp_value sp_builder_value(const struct sp_builder *b);
 struct sp_value sp_value_none(void);
 struct sp_value sp_value_bool(bool truth);
 struct sp_value sp_value_int(int64_t integer);
+struct sp_value sp_value_natural(uint64_t natural); /* INT or BIG */
 struct sp_value sp_value_float(double real);
 struct sp_value sp_value_text(const char *text, size_t len);
 struct sp_value sp_value_name(const char *text); /* of a NUL-terminated text */

@@ -12,20 +12,10 @@ enum { LINEAR_DICT = 8 };
 
 bool sp_value_hashable(struct sp_value v)
 {
-    if (v.kind == SP_V_LIST && v.shape == SP_SHAPE_TUPLE) {
-        for (size_t i = 0; i < v.list->n; i++) {
-            const struct sp_value item = v.list->at[i];
-
-            /* Nested tuples could be infinitely deep, and are not used as keys. */
-            if (item.kind == SP_V_LIST || item.kind == SP_V_DICT) return false;
-        }
-        return true;
-    }
     return v.kind != SP_V_LIST && v.kind != SP_V_DICT;
 }
 
-/* Hashes a key; equal keys have equal hashes: numbers by their value as a double, tuples by their
- * elements. */
+/* Hashes a key; equal keys have equal hashes: numbers by their value as a double. */
 static uint64_t hash_of(struct sp_value v)
 {
     uint64_t h = 1469598103934665603u;
@@ -39,12 +29,6 @@ static uint64_t hash_of(struct sp_value v)
     } else if (v.kind == SP_V_TEXT) {
         for (uint32_t i = 0; i < v.len; i++)
             h = (h ^ (unsigned char)v.text[i]) * 1099511628211u;
-    } else if (v.kind == SP_V_LIST) {
-        for (size_t i = 0; i < v.list->n; i++) {
-            const struct sp_value item = v.list->at[i];
-
-            h = (h ^ (item.kind == SP_V_LIST ? 1 : hash_of(item))) * 1099511628211u;
-        }
     } else {
         h ^= v.kind;
     }
@@ -53,33 +37,17 @@ static uint64_t hash_of(struct sp_value v)
     return h ^ h >> 32;
 }
 
-/* Compares two hashable values, which do not nest. */
 static bool same_key(struct sp_value a, struct sp_value b)
 {
     if (a.kind == SP_V_TEXT && b.kind == SP_V_TEXT) return sp_text_order(a, b) == 0;
     if (sp_value_is_number(a) && sp_value_is_number(b)) return sp_number_order(a, b) == 0;
-    if (a.kind != b.kind) return false;
-    if (a.kind == SP_V_LIST) {
-        if (a.list->n != b.list->n) return false;
-        for (size_t i = 0; i < a.list->n; i++) {
-            if (a.list->at[i].kind == SP_V_LIST || b.list->at[i].kind == SP_V_LIST) return false;
-            if (!same_key(a.list->at[i], b.list->at[i])) return false;
-        }
-        return true;
-    }
-    return a.kind != SP_V_OBJECT || a.object == b.object;
+    return a.kind == b.kind && (a.kind != SP_V_OBJECT || a.object == b.object);
 }
 
 /* The work of hashing a key, or of comparing it with one that is equal. */
 static uint64_t key_work(struct sp_value key)
 {
-    uint64_t work = 1;
-
-    if (key.kind == SP_V_TEXT) return 1 + key.len / 16;
-    if (key.kind != SP_V_LIST) return 1;
-    for (size_t i = 0; i < key.list->n; i++)
-        work += key.list->at[i].kind == SP_V_TEXT ? 1 + key.list->at[i].len / 16 : 1;
-    return work;
+    return key.kind == SP_V_TEXT ? 1 + key.len / 16 : 1;
 }
 
 /* The index of a key's entry, or dict->n. `*probes` counts comparisons. */

@@ -1,8 +1,9 @@
-/* Numbers to text and back. The shortest digits are found by printing 1, 2, .. 17 of them until
- * they parse as the same number, which is slower than the known algorithms, but simple, and as
- * exact as libc. */
+/* Numbers to text and back, and texts with escapes. The shortest digits are found by printing 1, 2,
+ * .. 17 of them until they parse as the same number, which is slower than the known algorithms, but
+ * simple, and as exact as libc. */
 #include "runtime/template/value/value_text.h"
 #include "format/base/number_text.h"
+#include "format/base/unicode.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,33 +36,54 @@ static size_t shortest_digits(char digits[MAX_DIGITS + 1], int *point, double v)
     return n;
 }
 
-enum sp_status sp_number_parse(struct sp_heap *heap, struct sp_value *out, const char *text,
-                               int base, bool real)
+bool sp_number_parse(struct sp_value *out, const char *text)
 {
-    enum sp_status st;
-    long long v;
+    char *end;
+    unsigned long long v;
 
-    if (real) {
-        *out = sp_value_float(sp_number_read(text, NULL));
-        return SP_OK;
-    }
     errno = 0;
-    v = strtoll(text, NULL, base);
-    if (errno == 0) {
-        *out = sp_value_int(v);
-        return SP_OK;
+    v = strtoull(text, &end, 10);
+    if (*end == '\0') {
+        *out = sp_value_natural(v);
+        return errno == 0 && end != text;
     }
-    if (base != 10) return sp_fail(heap->err, SP_E_UNSUPPORTED, "%s exceeds 64 bits", text);
-    while (*text == '0')
-        text++;
-    if (strlen(text) > SP_BIG_DIGITS) {
-        return sp_fail(heap->err, SP_E_UNSUPPORTED,
-                       "an integer of %zu digits, at most %d are supported", strlen(text),
-                       SP_BIG_DIGITS);
+    *out = sp_value_float(sp_number_read(text, &end));
+    return *end == '\0';
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *text, size_t size,
+                               size_t *pos)
+{
+    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
+    char c = *pos < size ? text[*pos] : '\0', bytes[SP_UTF8_MAX];
+    const char *found = c ? strchr(from, c) : NULL;
+    int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    uint32_t code = 0;
+
+    *known = found != NULL || digits > 0;
+    if (!*known) return SP_OK;
+    ++*pos;
+    if (found != NULL) return sp_build(b, &to[found - from], 1);
+    for (int i = 0; i < digits; i++, ++*pos) {
+        int d = *pos < size ? hex_digit(text[*pos]) : -1;
+
+        if (d < 0) {
+            return sp_fail(b->heap->err, SP_E_INPUT,
+                           "an escape in a string needs %d hexadecimal digits", digits);
+        }
+        code = code << 4 | (uint32_t)d;
     }
-    if ((st = sp_value_copy_text(heap, out, text, strlen(text)))) return st;
-    out->kind = SP_V_BIG;
-    return SP_OK;
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        return sp_fail(b->heap->err, SP_E_INPUT, "no character has the number 0x%x", code);
+    return sp_build(b, bytes, sp_utf8_put(bytes, code));
 }
 
 static enum sp_status build_exponent(struct sp_builder *b, const char *digits, size_t n,
@@ -119,7 +141,37 @@ enum sp_status sp_build_integer(struct sp_builder *b, struct sp_value v)
 {
     char text[24];
 
-    if (v.kind == SP_V_BIG) return sp_build(b, v.text, v.len);
-    snprintf(text, sizeof text, "%" PRId64, v.integer);
+    snprintf(text, sizeof text, v.kind == SP_V_BIG ? "%" PRIu64 : "%" PRId64, v.natural);
     return sp_build_text(b, text);
+}
+
+enum sp_status sp_build_json_text(struct sp_builder *b, struct sp_value v, enum sp_json_text how)
+{
+    static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
+    enum sp_status st;
+    size_t pos = 0;
+    char escape[16];
+
+    if ((st = sp_build(b, "\"", 1))) return st;
+    while (pos < v.len) {
+        size_t begin = pos;
+        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
+        const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
+        bool go = how == SP_JSON_TEXT_GO;
+        bool coded = c < 0x20 || (how == SP_JSON_TEXT_ASCII && c > 0x7f) ||
+                     (go && (c == '<' || c == '>' || c == '&' || c == 0x2028 || c == 0x2029));
+
+        if (found != NULL && !(go && (c == '\b' || c == '\f')))
+            snprintf(escape, sizeof escape, "\\%c", to[found - from]);
+        else if (coded && c >= 0x10000)
+            snprintf(escape, sizeof escape, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
+                     0xdc00 + (c & 0x3ff));
+        else if (coded)
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+        else
+            escape[0] = '\0';
+        st = *escape ? sp_build_text(b, escape) : sp_build(b, v.text + begin, pos - begin);
+        if (st) return st;
+    }
+    return sp_build(b, "\"", 1);
 }
