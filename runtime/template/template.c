@@ -355,6 +355,7 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
     sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
                  in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
     st = t->go ? render_go(&out, t, in, err) : render_jinja(&out, t, in, err);
+    if (!st) st = sp_heap_count(&heap, out.len + 1);
     if (!st) st = sp_copy_text(text, out.at ? out.at : "", out.len, err);
     if (!st) *len = out.len;
     if (heap.exhausted && in->exhausted) *in->exhausted = true;

@@ -296,3 +296,31 @@ TEST(non_conversations_are_refused)
     }
     sp_template_free(t);
 }
+
+/* One budget counts the values, the output, and the copy of it that the caller receives. */
+TEST(the_text_counts_as_memory)
+{
+    static const char large[] = "{% set s = 'x' * 1024 %}{{ s * 4096 }}";
+    static const char smaller[] = "{% set s = 'x' * 1024 %}{{ s * 3000 }}";
+    const char *const texts[] = {smaller, large};
+    bool exhausted = false;
+    struct sp_template_input in = {.now = noon, .exhausted = &exhausted};
+
+    for (int i = 0; i < 2; i++) {
+        struct sp_template *t = NULL;
+        struct sp_err err = {0};
+        char *text = NULL;
+        size_t len = 0;
+
+        assert_int_equal(
+            sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL), SP_OK);
+        assert_int_equal(sp_template_render(&text, &len, t, &in, &err), i ? SP_E_INPUT : SP_OK);
+        assert_int_equal(exhausted, i);
+        if (i)
+            assert_string_equal(err.text, "template needs more than 16777216 bytes of memory");
+        else
+            assert_int_equal(len, 3000 * 1024);
+        free(text);
+        sp_template_free(t);
+    }
+}
