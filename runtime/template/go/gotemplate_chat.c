@@ -58,33 +58,41 @@ struct turn {
     struct sp_value system, prompt, response;
 };
 
-static enum sp_status add_think(struct sp_heap *heap, struct sp_dict *data,
-                                const struct sp_go_chat *chat)
-{
-    enum sp_status st;
+struct field {
+    const char *name;
+    struct sp_value value;
+};
 
-    if ((st = sp_dict_set_name(heap, data, "Think", sp_value_bool(chat->think)))) return st;
-    if ((st = sp_dict_set_name(heap, data, "ThinkLevel",
-                               sp_value_name(chat->think_level ? chat->think_level : ""))))
-        return st;
-    return sp_dict_set_name(heap, data, "IsThinkSet", sp_value_bool(chat->is_think_set));
+/* Renders the template with the fields that every rendering has, and `n` more. */
+static enum sp_status run(struct sp_builder *out, const struct sp_gotemplate *t,
+                          const struct sp_go_chat *chat, enum sp_gotemplate_part part,
+                          const struct field *fields, size_t n, struct sp_err *err)
+{
+    const struct field common[] = {
+        {"Think", sp_value_bool(chat->think)},
+        {"ThinkLevel", sp_value_name(chat->think_level ? chat->think_level : "")},
+        {"IsThinkSet", sp_value_bool(chat->is_think_set)},
+        {"Response", sp_value_name("")},
+    };
+    enum sp_status st;
+    struct sp_value data;
+
+    if ((st = sp_value_dict(out->heap, &data))) return st;
+    for (size_t i = 0; i < sizeof common / sizeof *common && !st; i++)
+        st = sp_dict_set_name(out->heap, data.dict, common[i].name, common[i].value);
+    for (size_t i = 0; i < n && !st; i++)
+        st = sp_dict_set_name(out->heap, data.dict, fields[i].name, fields[i].value);
+    return st ? st : sp_gotemplate_render(out, t, data, part, chat->now, err);
 }
 
 static enum sp_status run_turn(struct sp_builder *out, const struct sp_gotemplate *t,
                                const struct turn *turn, const struct sp_go_chat *chat,
                                enum sp_gotemplate_part part, struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_heap *heap = out->heap;
-    struct sp_value data;
+    const struct field fields[] = {
+        {"System", turn->system}, {"Prompt", turn->prompt}, {"Response", turn->response}};
 
-    if ((st = sp_value_dict(heap, &data)) ||
-        (st = sp_dict_set_name(heap, data.dict, "System", turn->system)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Prompt", turn->prompt)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Response", turn->response)) ||
-        (st = add_think(heap, data.dict, chat)))
-        return st;
-    return sp_gotemplate_render(out, t, data, part, chat->now, err);
+    return run(out, t, chat, part, fields, 3, err);
 }
 
 /* Renders a template that uses .System, .Prompt and .Response, one turn at a time. */
@@ -113,41 +121,6 @@ static enum sp_status run_turns(struct sp_builder *out, const struct sp_gotempla
     return run_turn(out, t, &turn, chat, SP_GOTEMPLATE_LAST_TURN, err);
 }
 
-static enum sp_status run_messages(struct sp_builder *out, const struct sp_gotemplate *t,
-                                   struct sp_value system, struct sp_value messages,
-                                   const struct sp_go_chat *chat, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_heap *heap = out->heap;
-    struct sp_value data, tools;
-
-    if ((st = sp_go_tools(heap, &tools, chat->tools)) || (st = sp_value_dict(heap, &data)) ||
-        (st = sp_dict_set_name(heap, data.dict, "System", system)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Messages", messages)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Tools", tools)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Response", sp_value_name(""))) ||
-        (st = add_think(heap, data.dict, chat)))
-        return st;
-    return sp_gotemplate_render(out, t, data, SP_GOTEMPLATE_TURN, chat->now, err);
-}
-
-/* Renders the text before and after a gap, for models that fill in the middle. */
-static enum sp_status run_suffix(struct sp_builder *out, const struct sp_gotemplate *t,
-                                 const struct sp_go_chat *chat, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_heap *heap = out->heap;
-    struct sp_value data;
-
-    if ((st = sp_value_dict(heap, &data)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Prompt", chat->prompt)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Suffix", chat->suffix)) ||
-        (st = sp_dict_set_name(heap, data.dict, "Response", sp_value_name(""))) ||
-        (st = add_think(heap, data.dict, chat)))
-        return st;
-    return sp_gotemplate_render(out, t, data, SP_GOTEMPLATE_TURN, chat->now, err);
-}
-
 enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
                           const struct sp_go_chat *chat, struct sp_err *err)
 {
@@ -156,7 +129,12 @@ enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
     struct sp_value list, system, messages, message;
 
     heap->err = err;
-    if (chat->prompt.len > 0 && chat->suffix.len > 0) return run_suffix(out, t, chat, err);
+    if (chat->prompt.len > 0 && chat->suffix.len > 0) {
+        /* the text before and after a gap, for models that fill in the middle */
+        const struct field fields[] = {{"Prompt", chat->prompt}, {"Suffix", chat->suffix}};
+
+        return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 2, err);
+    }
     if ((st = sp_value_list(heap, &list, SP_SHAPE_PLAIN, 0))) return st;
     for (size_t i = 0; i < sp_json_len(chat->messages); i++) {
         if ((st = sp_go_message(heap, &message, sp_json_at(chat->messages, i)))) {
@@ -167,7 +145,11 @@ enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
     }
     if ((st = join_system(heap, &system, list.list))) return st;
     if ((st = collate(heap, &messages, list.list))) return st;
-    if (sp_gotemplate_mentions(t, "messages"))
-        return run_messages(out, t, system, messages, chat, err);
+    if (sp_gotemplate_mentions(t, "messages")) {
+        struct field fields[] = {{"System", system}, {"Messages", messages}, {"Tools", {0}}};
+
+        if ((st = sp_go_tools(heap, &fields[2].value, chat->tools))) return st;
+        return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 3, err);
+    }
     return run_turns(out, t, messages.list, chat, err);
 }

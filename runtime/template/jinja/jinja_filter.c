@@ -11,31 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status recase(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
-                             enum sp_jinja_case how)
+SP_JINJA_FUNCTION(filter_recase)
 {
-    enum sp_status st;
+    enum sp_status st = sp_jinja_to_text(m, &in, in);
 
-    if ((st = sp_jinja_to_text(m, &in, in))) return st;
-    return sp_jinja_recase(m, out, in, how);
-}
-
-SP_JINJA_FUNCTION(filter_upper)
-{
-    (void)arg;
-    return recase(m, out, in, SP_JINJA_UPPER);
-}
-
-SP_JINJA_FUNCTION(filter_lower)
-{
-    (void)arg;
-    return recase(m, out, in, SP_JINJA_LOWER);
-}
-
-SP_JINJA_FUNCTION(filter_capitalize)
-{
-    (void)arg;
-    return recase(m, out, in, SP_JINJA_CAPITALIZE);
+    if (st) return st;
+    return sp_jinja_recase(m, out, in, (enum sp_jinja_case)arg[SP_JINJA_HOW].integer);
 }
 
 /* Capitalises words. A word begins at the start of the text and after whitespace or one of -([{<;
@@ -314,27 +295,27 @@ SP_JINJA_FUNCTION(filter_round)
 }
 
 static const struct sp_jinja_function text_filters[] = {
-    {"abs", "", filter_abs, NULL},
-    {"capitalize", "", filter_capitalize, NULL},
-    {"count", "", filter_length, NULL},
-    {"d", "default_value= boolean=", filter_default, NULL},
-    {"default", "default_value= boolean=", filter_default, NULL},
-    {"e", "", filter_escape, NULL},
-    {"escape", "", filter_escape, NULL},
-    {"float", "default=", filter_float, NULL},
-    {"indent", "width= first= blank=", filter_indent, NULL},
-    {"int", "default=", filter_int, NULL},
-    {"length", "", filter_length, NULL},
-    {"lower", "", filter_lower, NULL},
-    {"replace", "old new count=", filter_replace, NULL},
-    {"round", "precision= method=", filter_round, NULL},
-    {"safe", "", filter_safe, NULL},
-    {"string", "", filter_string, NULL},
-    {"title", "", filter_title, NULL},
-    {"tojson", "ensure_ascii= indent= separators= sort_keys=", filter_tojson, NULL},
-    {"trim", "chars=", filter_trim, NULL},
-    {"upper", "", filter_upper, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"abs", "", filter_abs, NULL, 0},
+    {"capitalize", "", filter_recase, NULL, SP_JINJA_CAPITALIZE},
+    {"count", "", filter_length, NULL, 0},
+    {"d", "default_value= boolean=", filter_default, NULL, 0},
+    {"default", "default_value= boolean=", filter_default, NULL, 0},
+    {"e", "", filter_escape, NULL, 0},
+    {"escape", "", filter_escape, NULL, 0},
+    {"float", "default=", filter_float, NULL, 0},
+    {"indent", "width= first= blank=", filter_indent, NULL, 0},
+    {"int", "default=", filter_int, NULL, 0},
+    {"length", "", filter_length, NULL, 0},
+    {"lower", "", filter_recase, NULL, SP_JINJA_LOWER},
+    {"replace", "old new count=", filter_replace, NULL, 0},
+    {"round", "precision= method=", filter_round, NULL, 0},
+    {"safe", "", filter_safe, NULL, 0},
+    {"string", "", filter_string, NULL, 0},
+    {"title", "", filter_title, NULL, 0},
+    {"tojson", "ensure_ascii= indent= separators= sort_keys=", filter_tojson, NULL, 0},
+    {"trim", "chars=", filter_trim, NULL, 0},
+    {"upper", "", filter_recase, NULL, SP_JINJA_UPPER},
+    {NULL, NULL, NULL, NULL, 0},
 };
 
 const struct sp_jinja_function *sp_jinja_find_filter(struct sp_value name)

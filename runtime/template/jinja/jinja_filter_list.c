@@ -181,12 +181,14 @@ SP_JINJA_FUNCTION(filter_list)
     return st;
 }
 
-static enum sp_status first_or_last(struct sp_jinja_machine *m, struct sp_value *out,
-                                    struct sp_value in, bool last)
+SP_JINJA_FUNCTION(filter_end)
 {
+    const bool last = arg[SP_JINJA_HOW].integer == 1;
     enum sp_status st;
     const struct sp_list *items;
 
+    if (last && in.kind == SP_V_LIST && in.shape == SP_SHAPE_ITERATOR)
+        return sp_jinja_fail(m, "'generator' object is not reversible");
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if (items->n == 0) {
         return sp_jinja_undefined(m, out, "No %s item, sequence was empty.",
@@ -194,20 +196,6 @@ static enum sp_status first_or_last(struct sp_jinja_machine *m, struct sp_value 
     }
     *out = items->at[last ? items->n - 1 : 0];
     return SP_OK;
-}
-
-SP_JINJA_FUNCTION(filter_first)
-{
-    (void)arg;
-    return first_or_last(m, out, in, false);
-}
-
-SP_JINJA_FUNCTION(filter_last)
-{
-    (void)arg;
-    if (in.kind == SP_V_LIST && in.shape == SP_SHAPE_ITERATOR)
-        return sp_jinja_fail(m, "'generator' object is not reversible");
-    return first_or_last(m, out, in, true);
 }
 
 SP_JINJA_FUNCTION(filter_join)
@@ -269,9 +257,9 @@ SP_JINJA_FUNCTION(filter_unique)
     return st;
 }
 
-static enum sp_status extreme(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
-                              const struct sp_value *arg, bool largest)
+SP_JINJA_FUNCTION(filter_extreme)
 {
+    const bool largest = arg[SP_JINJA_HOW].integer == 1;
     enum sp_status st;
     const struct sp_list *items;
     struct sp_value best = {0}, key;
@@ -288,16 +276,6 @@ static enum sp_status extreme(struct sp_jinja_machine *m, struct sp_value *out, 
         *out = items->at[i];
     }
     return SP_OK;
-}
-
-SP_JINJA_FUNCTION(filter_min)
-{
-    return extreme(m, out, in, arg, false);
-}
-
-SP_JINJA_FUNCTION(filter_max)
-{
-    return extreme(m, out, in, arg, true);
 }
 
 SP_JINJA_FUNCTION(filter_sum)
@@ -352,7 +330,7 @@ static enum sp_status map_attribute(struct sp_jinja_machine *m, struct sp_value 
                                     const struct sp_list *items, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS], item;
+    struct sp_value slot[SP_JINJA_SLOTS], item;
 
     if ((st = sp_jinja_bind(m, "map", "attribute default=", args, slot))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
@@ -449,23 +427,23 @@ static enum sp_status filter_rejectattr(struct sp_jinja_machine *m, struct sp_va
 }
 
 const struct sp_jinja_function sp_jinja_list_filters[] = {
-    {"batch", "linecount fill_with=", filter_batch, NULL},
-    {"dictsort", "case_sensitive= by= reverse=", filter_dictsort, NULL},
-    {"first", "", filter_first, NULL},
-    {"items", "", filter_items, NULL},
-    {"join", "d= attribute=", filter_join, NULL},
-    {"last", "", filter_last, NULL},
-    {"list", "", filter_list, NULL},
-    {"map", "", NULL, filter_map},
-    {"max", "case_sensitive= attribute=", filter_max, NULL},
-    {"min", "case_sensitive= attribute=", filter_min, NULL},
-    {"reject", "", NULL, filter_reject},
-    {"rejectattr", "", NULL, filter_rejectattr},
-    {"reverse", "", filter_reverse, NULL},
-    {"select", "", NULL, filter_select},
-    {"selectattr", "", NULL, filter_selectattr},
-    {"sort", "reverse= case_sensitive= attribute=", filter_sort, NULL},
-    {"sum", "attribute= start=", filter_sum, NULL},
-    {"unique", "case_sensitive= attribute=", filter_unique, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"batch", "linecount fill_with=", filter_batch, NULL, 0},
+    {"dictsort", "case_sensitive= by= reverse=", filter_dictsort, NULL, 0},
+    {"first", "", filter_end, NULL, 0},
+    {"items", "", filter_items, NULL, 0},
+    {"join", "d= attribute=", filter_join, NULL, 0},
+    {"last", "", filter_end, NULL, 1},
+    {"list", "", filter_list, NULL, 0},
+    {"map", "", NULL, filter_map, 0},
+    {"max", "case_sensitive= attribute=", filter_extreme, NULL, 1},
+    {"min", "case_sensitive= attribute=", filter_extreme, NULL, 0},
+    {"reject", "", NULL, filter_reject, 0},
+    {"rejectattr", "", NULL, filter_rejectattr, 0},
+    {"reverse", "", filter_reverse, NULL, 0},
+    {"select", "", NULL, filter_select, 0},
+    {"selectattr", "", NULL, filter_selectattr, 0},
+    {"sort", "reverse= case_sensitive= attribute=", filter_sort, NULL, 0},
+    {"sum", "attribute= start=", filter_sum, NULL, 0},
+    {"unique", "case_sensitive= attribute=", filter_unique, NULL, 0},
+    {NULL, NULL, NULL, NULL, 0},
 };

@@ -23,47 +23,51 @@ struct lexer {
     size_t n, cap;
 };
 
-static const struct {
-    const char *text;
-    uint8_t token;
-} operators[] = {
-    {"//", SP_T_FLOORDIV}, {"**", SP_T_POW},      {"==", SP_T_EQ},    {"!=", SP_T_NE},
-    {">=", SP_T_GE},       {"<=", SP_T_LE},       {"+", SP_T_ADD},    {"-", SP_T_SUB},
-    {"/", SP_T_DIV},       {"*", SP_T_MUL},       {"%", SP_T_MOD},    {"~", SP_T_TILDE},
-    {"[", SP_T_LBRACKET},  {"]", SP_T_RBRACKET},  {"(", SP_T_LPAREN}, {")", SP_T_RPAREN},
-    {"{", SP_T_LBRACE},    {"}", SP_T_RBRACE},    {">", SP_T_GT},     {"<", SP_T_LT},
-    {"=", SP_T_ASSIGN},    {".", SP_T_DOT},       {":", SP_T_COLON},  {"|", SP_T_PIPE},
-    {",", SP_T_COMMA},     {";", SP_T_SEMICOLON},
+/* The texts of the operators, those of two characters first, and the names of other tokens. */
+static const char *const names[] = {
+    [SP_T_FLOORDIV] = "//",
+    [SP_T_POW] = "**",
+    [SP_T_EQ] = "==",
+    [SP_T_NE] = "!=",
+    [SP_T_GE] = ">=",
+    [SP_T_LE] = "<=",
+    [SP_T_GT] = ">",
+    [SP_T_LT] = "<",
+    [SP_T_ADD] = "+",
+    [SP_T_SUB] = "-",
+    [SP_T_DIV] = "/",
+    [SP_T_MUL] = "*",
+    [SP_T_MOD] = "%",
+    [SP_T_TILDE] = "~",
+    [SP_T_LBRACKET] = "[",
+    [SP_T_RBRACKET] = "]",
+    [SP_T_LPAREN] = "(",
+    [SP_T_RPAREN] = ")",
+    [SP_T_LBRACE] = "{",
+    [SP_T_RBRACE] = "}",
+    [SP_T_ASSIGN] = "=",
+    [SP_T_DOT] = ".",
+    [SP_T_COLON] = ":",
+    [SP_T_PIPE] = "|",
+    [SP_T_COMMA] = ",",
+    [SP_T_SEMICOLON] = ";",
+    [SP_T_END] = "the end of the template",
+    [SP_T_TEXT] = "text",
+    [SP_T_BLOCK_BEGIN] = "{%",
+    [SP_T_BLOCK_END] = "%}",
+    [SP_T_VAR_BEGIN] = "{{",
+    [SP_T_VAR_END] = "}}",
+    [SP_T_NAME] = "a name",
+    [SP_T_STRING] = "a string",
+    [SP_T_INT] = "a number",
+    [SP_T_FLOAT] = "a number",
+    [SP_T_IN] = "in",
+    [SP_T_NOT_IN] = "not in",
 };
 
 const char *sp_jinja_token_name(enum sp_jinja_token token)
 {
-    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
-        if (operators[i].token == token) return operators[i].text;
-    switch (token) {
-    case SP_T_END:
-        return "the end of the template";
-    case SP_T_TEXT:
-        return "text";
-    case SP_T_BLOCK_BEGIN:
-        return "{%";
-    case SP_T_BLOCK_END:
-        return "%}";
-    case SP_T_VAR_BEGIN:
-        return "{{";
-    case SP_T_VAR_END:
-        return "}}";
-    case SP_T_NAME:
-        return "a name";
-    case SP_T_STRING:
-        return "a string";
-    case SP_T_IN:
-        return "in";
-    case SP_T_NOT_IN:
-        return "not in";
-    default:
-        return "a number";
-    }
+    return names[token];
 }
 
 static enum sp_status push(struct lexer *x, enum sp_jinja_token token, struct sp_value value)
@@ -309,8 +313,8 @@ static enum sp_status lex_number(struct lexer *x)
 /* Reads the operator at x->pos; *open counts open brackets, within which no tag ends. */
 static enum sp_status lex_operator(struct lexer *x, unsigned *open)
 {
-    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        const char *text = operators[i].text;
+    for (uint8_t token = SP_T_FLOORDIV; token <= SP_T_SEMICOLON; token++) {
+        const char *text = names[token];
 
         if (!looking_at(x, x->pos, text)) continue;
         if (strchr("([{", text[0]) != NULL) ++*open;
@@ -319,7 +323,7 @@ static enum sp_status lex_operator(struct lexer *x, unsigned *open)
                            text[0]);
         }
         x->pos += strlen(text);
-        return push(x, operators[i].token, sp_value_none());
+        return push(x, token, sp_value_none());
     }
     return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected character %.*s", x->line,
                    (int)(x->size - x->pos < 4 ? x->size - x->pos : 4), x->text + x->pos);

@@ -10,7 +10,11 @@
 #include "runtime/template/jinja/jinja_lex.h"
 #include "runtime/template/jinja/jinja_tree.h"
 
-enum { SP_JINJA_MAX_ARGS = 6 };
+enum {
+    SP_JINJA_MAX_ARGS = 6,
+    SP_JINJA_HOW = SP_JINJA_MAX_ARGS, /* after the arguments: `how` of the row, an integer */
+    SP_JINJA_SLOTS
+};
 
 /* The arguments of a call: `n` positional values, then `n_named` with names. */
 struct sp_jinja_args {
@@ -31,6 +35,7 @@ struct sp_jinja_function {
     /* Set instead of `run` for those with any number of arguments. */
     enum sp_status (*run_any)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
                               const struct sp_jinja_args *args);
+    int how; /* what distinguishes rows with the same `run` */
 };
 
 /* Begins the definition of a function's `run`. */
@@ -156,7 +161,7 @@ extern const struct sp_jinja_function sp_jinja_list_filters[];
 /* Binds arguments to slots by the names in `params`. `what` names the callee in errors. */
 SP_MUST_CHECK enum sp_status sp_jinja_bind(struct sp_jinja_machine *m, const char *what,
                                            const char *params, const struct sp_jinja_args *args,
-                                           struct sp_value slot[SP_JINJA_MAX_ARGS]);
+                                           struct sp_value slot[SP_JINJA_SLOTS]);
 /* Binds the arguments of a filter, test or method and runs it. */
 SP_MUST_CHECK enum sp_status sp_jinja_run(struct sp_jinja_machine *m, struct sp_value *out,
                                           const struct sp_jinja_function *function,

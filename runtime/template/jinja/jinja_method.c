@@ -30,82 +30,46 @@ SP_JINJA_FUNCTION(dict_get)
     return st;
 }
 
-SP_JINJA_FUNCTION(dict_keys)
+SP_JINJA_FUNCTION(dict_view)
 {
-    (void)arg;
-    return sp_jinja_view(m, out, in.dict, SP_SHAPE_KEYS);
-}
-
-SP_JINJA_FUNCTION(dict_values)
-{
-    (void)arg;
-    return sp_jinja_view(m, out, in.dict, SP_SHAPE_VALUES);
-}
-
-SP_JINJA_FUNCTION(dict_items)
-{
-    (void)arg;
-    return sp_jinja_view(m, out, in.dict, SP_SHAPE_ITEMS);
+    return sp_jinja_view(m, out, in.dict, (enum sp_value_shape)arg[SP_JINJA_HOW].integer);
 }
 
 static const struct sp_jinja_function dict_methods[] = {
-    {"get", "key default=", dict_get, NULL},
-    {"items", "", dict_items, NULL},
-    {"keys", "", dict_keys, NULL},
-    {"values", "", dict_values, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"get", "key default=", dict_get, NULL, 0},
+    {"items", "", dict_view, NULL, SP_SHAPE_ITEMS},
+    {"keys", "", dict_view, NULL, SP_SHAPE_KEYS},
+    {"values", "", dict_view, NULL, SP_SHAPE_VALUES},
+    {NULL, NULL, NULL, NULL, 0},
 };
 
 /* ---- texts that search for another text ------------------------------------------------------ */
 
-static enum sp_status affix(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value text,
-                            struct sp_value wanted, bool at_end)
+enum { AT_END = 1, REMOVES = 2 }; /* how affixes are found, and what is made of them */
+
+/* Tells whether a text begins or ends with another, or with one of a tuple; or removes it. */
+SP_JINJA_FUNCTION(str_affix)
 {
     enum sp_status st;
+    const bool at_end = arg[SP_JINJA_HOW].integer & AT_END;
+    const bool removes = arg[SP_JINJA_HOW].integer & REMOVES;
+    struct sp_value wanted = arg[0];
     const struct sp_list one = {.at = &wanted, .n = 1}, *list = &one;
 
-    if (wanted.kind == SP_V_LIST && wanted.shape == SP_SHAPE_TUPLE) list = wanted.list;
-    *out = sp_value_bool(false);
+    if (!removes && wanted.kind == SP_V_LIST && wanted.shape == SP_SHAPE_TUPLE) list = wanted.list;
+    *out = removes ? in : sp_value_bool(false);
     for (size_t i = 0; i < list->n; i++) {
         const struct sp_value part = list->at[i];
         const char *at;
 
         if ((st = sp_jinja_want_text(m, part)) || (st = sp_heap_charge(m->heap, 1 + part.len / 32)))
             return st;
-        if (part.len > text.len) continue;
-        at = at_end ? text.text + (text.len - part.len) : text.text;
-        if (part.len == 0 || memcmp(at, part.text, part.len) == 0) *out = sp_value_bool(true);
+        if (part.len > in.len) continue;
+        at = at_end ? in.text + (in.len - part.len) : in.text;
+        if (part.len > 0 && memcmp(at, part.text, part.len) != 0) continue;
+        *out = sp_value_bool(true);
+        if (removes) *out = sp_value_text(at_end ? in.text : in.text + part.len, in.len - part.len);
     }
-    return SP_OK;
-}
-
-SP_JINJA_FUNCTION(str_startswith)
-{
-    return affix(m, out, in, arg[0], false);
-}
-
-SP_JINJA_FUNCTION(str_endswith)
-{
-    return affix(m, out, in, arg[0], true);
-}
-
-SP_JINJA_FUNCTION(str_removeprefix)
-{
-    enum sp_status st = sp_jinja_want_text(m, arg[0]);
-
-    if (!st) st = affix(m, out, in, arg[0], false);
-    if (st) return st;
-    *out = out->truth ? sp_value_text(in.text + arg[0].len, in.len - arg[0].len) : in;
-    return SP_OK;
-}
-
-SP_JINJA_FUNCTION(str_removesuffix)
-{
-    enum sp_status st = sp_jinja_want_text(m, arg[0]);
-
-    if (!st) st = affix(m, out, in, arg[0], true);
-    if (st) return st;
-    *out = out->truth ? sp_value_text(in.text, in.len - arg[0].len) : in;
     return SP_OK;
 }
 
@@ -125,35 +89,22 @@ static enum sp_status find_last(struct sp_jinja_machine *m, size_t *at, struct s
     return SP_OK;
 }
 
-static enum sp_status locate(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value text,
-                             struct sp_value what, bool last, bool must)
-{
-    enum sp_status st;
-    size_t at;
-
-    if ((st = sp_jinja_want_text(m, what))) return st;
-    st = last ? find_last(m, &at, text, what) : sp_jinja_find(m, &at, text, what, 0);
-    if (st) return st;
-    if (at == SIZE_MAX && must) return sp_jinja_fail(m, "substring not found");
-    *out = sp_value_int(-1);
-    if (at != SIZE_MAX)
-        *out = sp_value_int((int64_t)sp_text_characters(sp_value_text(text.text, at)));
-    return sp_heap_charge(m->heap, text.len / 16);
-}
+enum { LAST = 1, MUST = 2 }; /* the last occurrence; there must be one */
 
 SP_JINJA_FUNCTION(str_find)
 {
-    return locate(m, out, in, arg[0], false, false);
-}
+    enum sp_status st;
+    const int64_t how = arg[SP_JINJA_HOW].integer;
+    size_t at;
 
-SP_JINJA_FUNCTION(str_rfind)
-{
-    return locate(m, out, in, arg[0], true, false);
-}
-
-SP_JINJA_FUNCTION(str_index)
-{
-    return locate(m, out, in, arg[0], false, true);
+    if ((st = sp_jinja_want_text(m, arg[0]))) return st;
+    st = how & LAST ? find_last(m, &at, in, arg[0]) : sp_jinja_find(m, &at, in, arg[0], 0);
+    if (st) return st;
+    if (at == SIZE_MAX && how & MUST) return sp_jinja_fail(m, "substring not found");
+    *out = sp_value_int(-1);
+    if (at != SIZE_MAX)
+        *out = sp_value_int((int64_t)sp_text_characters(sp_value_text(in.text, at)));
+    return sp_heap_charge(m->heap, in.len / 16);
 }
 
 SP_JINJA_FUNCTION(str_count)
@@ -288,36 +239,26 @@ SP_JINJA_FUNCTION(str_rsplit)
     return st;
 }
 
-static enum sp_status partition(struct sp_jinja_machine *m, struct sp_value *out,
-                                struct sp_value text, struct sp_value by, bool last)
+SP_JINJA_FUNCTION(str_partition)
 {
     enum sp_status st;
-    const struct sp_value empty = sp_value_name("");
-    struct sp_value parts[3] = {last ? empty : text, empty, last ? text : empty};
+    const bool last = arg[SP_JINJA_HOW].integer == LAST;
+    const struct sp_value empty = sp_value_name(""), by = arg[0];
+    struct sp_value parts[3] = {last ? empty : in, empty, last ? in : empty};
     size_t at;
 
     if ((st = sp_jinja_want_text(m, by))) return st;
     if (by.len == 0) return sp_jinja_fail(m, "empty separator");
-    st = last ? find_last(m, &at, text, by) : sp_jinja_find(m, &at, text, by, 0);
+    st = last ? find_last(m, &at, in, by) : sp_jinja_find(m, &at, in, by, 0);
     if (st || (st = sp_value_list(m->heap, out, SP_SHAPE_TUPLE, 3))) return st;
     if (at != SIZE_MAX) {
-        parts[0] = sp_value_text(text.text, at);
+        parts[0] = sp_value_text(in.text, at);
         parts[1] = by;
-        parts[2] = sp_value_text(text.text + at + by.len, text.len - at - by.len);
+        parts[2] = sp_value_text(in.text + at + by.len, in.len - at - by.len);
     }
     for (int i = 0; i < 3 && !st; i++)
         st = sp_list_push(m->heap, out->list, parts[i]);
     return st;
-}
-
-SP_JINJA_FUNCTION(str_partition)
-{
-    return partition(m, out, in, arg[0], false);
-}
-
-SP_JINJA_FUNCTION(str_rpartition)
-{
-    return partition(m, out, in, arg[0], true);
 }
 
 SP_JINJA_FUNCTION(str_splitlines)
@@ -325,45 +266,14 @@ SP_JINJA_FUNCTION(str_splitlines)
     return sp_jinja_splitlines(m, out, in, sp_value_truth(arg[0]));
 }
 
-/* ---- texts made from a text ------------------------------------------------------------------ */
-
 SP_JINJA_FUNCTION(str_strip)
 {
-    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_BOTH);
+    return sp_jinja_strip(m, out, in, arg[0], (enum sp_jinja_sides)arg[SP_JINJA_HOW].integer);
 }
 
-SP_JINJA_FUNCTION(str_lstrip)
+SP_JINJA_FUNCTION(str_recase)
 {
-    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_LEFT);
-}
-
-SP_JINJA_FUNCTION(str_rstrip)
-{
-    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_RIGHT);
-}
-
-SP_JINJA_FUNCTION(str_upper)
-{
-    (void)arg;
-    return sp_jinja_recase(m, out, in, SP_JINJA_UPPER);
-}
-
-SP_JINJA_FUNCTION(str_lower)
-{
-    (void)arg;
-    return sp_jinja_recase(m, out, in, SP_JINJA_LOWER);
-}
-
-SP_JINJA_FUNCTION(str_title)
-{
-    (void)arg;
-    return sp_jinja_recase(m, out, in, SP_JINJA_TITLE);
-}
-
-SP_JINJA_FUNCTION(str_capitalize)
-{
-    (void)arg;
-    return sp_jinja_recase(m, out, in, SP_JINJA_CAPITALIZE);
+    return sp_jinja_recase(m, out, in, (enum sp_jinja_case)arg[SP_JINJA_HOW].integer);
 }
 
 SP_JINJA_FUNCTION(str_replace)
@@ -446,18 +356,6 @@ static enum sp_status str_format(struct sp_jinja_machine *m, struct sp_value *ou
 
 /* ---- texts by the kind of their characters --------------------------------------------------- */
 
-/* True if a text is not empty and all its characters have a property. */
-static enum sp_status all_are(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
-                              bool (*is)(uint32_t c))
-{
-    bool all = in.len > 0;
-
-    for (size_t pos = 0; pos < in.len && all;)
-        all = is(sp_utf8_next(in.text, in.len, &pos));
-    *out = sp_value_bool(all);
-    return sp_heap_charge(m->heap, in.len / 4);
-}
-
 static bool is_alnum(uint32_t c)
 {
     return sp_unicode_is_alpha(c) || sp_unicode_is_numeric(c);
@@ -471,73 +369,59 @@ static bool is_digit(uint32_t c)
            (c >= 0x2460 && c <= 0x2468);
 }
 
-SP_JINJA_FUNCTION(str_isalpha)
+enum class { ALPHA, DIGIT, ALNUM, SPACE };
+
+/* True if a text is not empty and all its characters are of a class. */
+SP_JINJA_FUNCTION(str_is_class)
 {
-    (void)arg;
-    return all_are(m, out, in, sp_unicode_is_alpha);
+    static bool (*const is[])(uint32_t c) = {[ALPHA] = sp_unicode_is_alpha,
+                                             [DIGIT] = is_digit,
+                                             [ALNUM] = is_alnum,
+                                             [SPACE] = sp_unicode_is_space};
+    bool all = in.len > 0;
+
+    for (size_t pos = 0; pos < in.len && all;)
+        all = is[arg[SP_JINJA_HOW].integer](sp_utf8_next(in.text, in.len, &pos));
+    *out = sp_value_bool(all);
+    return sp_heap_charge(m->heap, in.len / 4);
 }
 
-SP_JINJA_FUNCTION(str_isdigit)
+SP_JINJA_FUNCTION(str_is_case)
 {
-    (void)arg;
-    return all_are(m, out, in, is_digit);
-}
-
-SP_JINJA_FUNCTION(str_isalnum)
-{
-    (void)arg;
-    return all_are(m, out, in, is_alnum);
-}
-
-SP_JINJA_FUNCTION(str_isspace)
-{
-    (void)arg;
-    return all_are(m, out, in, sp_unicode_is_space);
-}
-
-SP_JINJA_FUNCTION(str_isupper)
-{
-    (void)arg;
-    return sp_jinja_has_case(m, out, in, true);
-}
-
-SP_JINJA_FUNCTION(str_islower)
-{
-    (void)arg;
-    return sp_jinja_has_case(m, out, in, false);
+    return sp_jinja_has_case(m, out, in, arg[SP_JINJA_HOW].integer == SP_JINJA_UPPER);
 }
 
 static const struct sp_jinja_function text_methods[] = {
-    {"capitalize", "", str_capitalize, NULL},
-    {"count", "sub", str_count, NULL},
-    {"endswith", "suffix", str_endswith, NULL},
-    {"find", "sub", str_find, NULL},
-    {"format", "", NULL, str_format},
-    {"index", "sub", str_index, NULL},
-    {"isalnum", "", str_isalnum, NULL},
-    {"isalpha", "", str_isalpha, NULL},
-    {"isdigit", "", str_isdigit, NULL},
-    {"islower", "", str_islower, NULL},
-    {"isspace", "", str_isspace, NULL},
-    {"isupper", "", str_isupper, NULL},
-    {"join", "iterable", str_join, NULL},
-    {"lower", "", str_lower, NULL},
-    {"lstrip", "chars=", str_lstrip, NULL},
-    {"partition", "sep", str_partition, NULL},
-    {"removeprefix", "prefix", str_removeprefix, NULL},
-    {"removesuffix", "suffix", str_removesuffix, NULL},
-    {"replace", "old new count=", str_replace, NULL},
-    {"rfind", "sub", str_rfind, NULL},
-    {"rpartition", "sep", str_rpartition, NULL},
-    {"rsplit", "sep= maxsplit=", str_rsplit, NULL},
-    {"rstrip", "chars=", str_rstrip, NULL},
-    {"split", "sep= maxsplit=", str_split, NULL},
-    {"splitlines", "keepends=", str_splitlines, NULL},
-    {"startswith", "prefix", str_startswith, NULL},
-    {"strip", "chars=", str_strip, NULL},
-    {"title", "", str_title, NULL},
-    {"upper", "", str_upper, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"capitalize", "", str_recase, NULL, SP_JINJA_CAPITALIZE},
+    {"count", "sub", str_count, NULL, 0},
+    {"endswith", "suffix", str_affix, NULL, AT_END},
+    {"find", "sub", str_find, NULL, 0},
+    {"format", "", NULL, str_format, 0},
+    {"index", "sub", str_find, NULL, MUST},
+    {"isalnum", "", str_is_class, NULL, ALNUM},
+    {"isalpha", "", str_is_class, NULL, ALPHA},
+    {"isdigit", "", str_is_class, NULL, DIGIT},
+    {"islower", "", str_is_case, NULL, SP_JINJA_LOWER},
+    {"isspace", "", str_is_class, NULL, SPACE},
+    {"isupper", "", str_is_case, NULL, SP_JINJA_UPPER},
+    {"join", "iterable", str_join, NULL, 0},
+    {"lower", "", str_recase, NULL, SP_JINJA_LOWER},
+    {"lstrip", "chars=", str_strip, NULL, SP_JINJA_LEFT},
+    {"partition", "sep", str_partition, NULL, 0},
+    {"removeprefix", "prefix", str_affix, NULL, REMOVES},
+    {"removesuffix", "suffix", str_affix, NULL, REMOVES | AT_END},
+    {"replace", "old new count=", str_replace, NULL, 0},
+    {"rfind", "sub", str_find, NULL, LAST},
+    {"rpartition", "sep", str_partition, NULL, LAST},
+    {"rsplit", "sep= maxsplit=", str_rsplit, NULL, 0},
+    {"rstrip", "chars=", str_strip, NULL, SP_JINJA_RIGHT},
+    {"split", "sep= maxsplit=", str_split, NULL, 0},
+    {"splitlines", "keepends=", str_splitlines, NULL, 0},
+    {"startswith", "prefix", str_affix, NULL, 0},
+    {"strip", "chars=", str_strip, NULL, SP_JINJA_BOTH},
+    {"title", "", str_recase, NULL, SP_JINJA_TITLE},
+    {"upper", "", str_recase, NULL, SP_JINJA_UPPER},
+    {NULL, NULL, NULL, NULL, 0},
 };
 
 /* ---- lookup ---------------------------------------------------------------------------------- */
@@ -563,7 +447,7 @@ static enum sp_status call_method(struct sp_jinja_machine *m, struct sp_value *o
 enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
                                struct sp_value self, struct sp_value name)
 {
-    static const struct sp_jinja_function none[] = {{NULL, NULL, NULL, NULL}};
+    static const struct sp_jinja_function none[] = {{NULL, NULL, NULL, NULL, 0}};
     enum sp_status st;
     const struct sp_jinja_function *function, *table = none;
     const char *const *refused = &refused_list[sizeof refused_list / sizeof *refused_list - 1];

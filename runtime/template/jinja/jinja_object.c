@@ -113,15 +113,14 @@ static bool next_param(const char **at, struct sp_value *name, bool *optional)
 }
 
 enum sp_status sp_jinja_bind(struct sp_jinja_machine *m, const char *what, const char *params,
-                             const struct sp_jinja_args *args,
-                             struct sp_value slot[SP_JINJA_MAX_ARGS])
+                             const struct sp_jinja_args *args, struct sp_value slot[SP_JINJA_SLOTS])
 {
     struct sp_value name;
     const char *at = params;
     size_t n = 0, used = 0;
     bool optional;
 
-    memset(slot, 0, SP_JINJA_MAX_ARGS * sizeof *slot);
+    memset(slot, 0, SP_JINJA_SLOTS * sizeof *slot);
     while (n < SP_JINJA_MAX_ARGS && next_param(&at, &name, &optional)) {
         if (n < args->n) slot[n] = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
@@ -177,7 +176,7 @@ enum sp_status sp_jinja_run(struct sp_jinja_machine *m, struct sp_value *out,
                             const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_SLOTS];
 
     if ((st = sp_heap_charge_reading(m->heap, &in, 1)) ||
         (st = sp_heap_charge_reading(m->heap, args->at, args->n)) ||
@@ -185,6 +184,7 @@ enum sp_status sp_jinja_run(struct sp_jinja_machine *m, struct sp_value *out,
         return st;
     if (function->run_any != NULL) return function->run_any(m, out, in, args);
     if ((st = sp_jinja_bind(m, function->name, function->params, args, slot))) return st;
+    slot[SP_JINJA_HOW] = sp_value_int(function->how);
     return function->run(m, out, in, slot);
 }
 
@@ -337,7 +337,7 @@ CALL(call_namespace)
 CALL(call_raise)
 {
     enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS], text;
+    struct sp_value slot[SP_JINJA_SLOTS], text;
 
     (void)self;
     (void)out;
@@ -350,7 +350,7 @@ CALL(call_raise)
 CALL(call_strftime)
 {
     enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_SLOTS];
     struct sp_builder b = {.heap = m->heap};
 
     (void)self;
@@ -372,7 +372,7 @@ CALL(call_joiner_object)
 CALL(call_joiner)
 {
     enum sp_status st;
-    struct sp_value slot[SP_JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_SLOTS];
     struct sp_jinja_object *object;
 
     (void)self;

@@ -220,7 +220,13 @@ static enum sp_status parse_statement(struct sp_jinja_parser *p, struct sp_jinja
     if ((st = sp_jinja_new_node(p, &node, SP_J_IF))) return st;
     *out = node;
     p->at++;
-    if (sp_text_is(name, "if")) return parse_if(p, node);
+    if (sp_text_is(name, "if")) {
+        const struct sp_jinja_node *unknown = p->unknown;
+
+        st = parse_if(p, node);
+        p->unknown = unknown;
+        return st;
+    }
     if (sp_text_is(name, "for")) return parse_for(p, node);
     if (sp_text_is(name, "set")) return parse_set(p, node);
     if (sp_text_is(name, "with")) return parse_with(p, node);
@@ -287,63 +293,14 @@ static enum sp_status parse(struct sp_jinja_node **body, struct sp_jinja_parser 
 {
     enum sp_status st = parse_body(p, body);
 
+    if (!st && p->at->token == SP_T_END && p->unknown != NULL) {
+        return sp_fail(p->heap->err, SP_E_UNSUPPORTED, "template:%u: %s %.*s is not supported",
+                       p->unknown->line, p->unknown->kind == SP_J_FILTER ? "filter" : "test",
+                       (int)p->unknown->value.len, p->unknown->value.text);
+    }
     if (st || p->at->token == SP_T_END) return st;
     return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {%% %.*s %%} closes nothing",
                    p->at->line, (int)p->at->value.len, p->at->value.text);
-}
-
-static enum sp_status check_at(const struct sp_jinja_node *node, bool branch, unsigned depth,
-                               struct sp_err *err);
-
-static enum sp_status check_list(const struct sp_jinja_node *node, bool branch, unsigned depth,
-                                 struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    for (; node != NULL && !st; node = node->next)
-        st = check_at(node, branch, depth, err);
-    return st;
-}
-
-static enum sp_status check_one(const struct sp_jinja_node *node, bool branch, struct sp_err *err)
-{
-    const char *what = NULL;
-
-    if (branch || node->function != NULL) return SP_OK;
-    if (node->kind == SP_J_FILTER) what = "filter";
-    if (node->kind == SP_J_TEST) what = "test";
-    if (what == NULL) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "template:%u: %s %.*s is not supported", node->line, what,
-                   (int)node->value.len, node->value.text);
-}
-
-/* Checks a node. A chain of elif, linked by `c`, has any length: it is walked in a loop, not by
- * recursion. */
-static enum sp_status check_at(const struct sp_jinja_node *node, bool branch, unsigned depth,
-                               struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (node != NULL && depth > SP_TEMPLATE_MAX_CALLS) {
-        return sp_fail(err, SP_E_INPUT, "template:%u: an expression nested deeper than %d",
-                       node->line, SP_TEMPLATE_MAX_CALLS);
-    }
-    for (; node != NULL && !st; node = node->c) {
-        branch = branch || node->kind == SP_J_IF || node->kind == SP_J_COND;
-        if ((st = check_one(node, branch, err))) return st;
-        if ((st = check_at(node->a, branch, depth + 1, err))) return st;
-        if ((st = check_at(node->b, branch, depth + 1, err))) return st;
-        if ((st = check_list(node->list, branch, depth + 1, err))) return st;
-        st = check_list(node->body, branch, depth + 1, err);
-    }
-    return st;
-}
-
-/* Refuses unknown filters and tests wherever they are certainly reached; like Jinja2, it accepts
- * them in the branch of an if until that branch runs. */
-static enum sp_status check_names(const struct sp_jinja_node *body, struct sp_err *err)
-{
-    return check_list(body, false, 0, err);
 }
 
 enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t size,
@@ -365,7 +322,6 @@ enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t 
     parser.heap = &jinja->heap;
     parser.at = tokens;
     if ((st = parse(&jinja->body, &parser))) goto done;
-    if ((st = check_names(jinja->body, err))) goto done;
     jinja->heap.err = NULL;
     *out = jinja;
     jinja = NULL; /* *out owns it now */

@@ -137,6 +137,7 @@ enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja
         if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
         node->a = input;
         node->function = sp_jinja_find_filter(node->value);
+        if (node->function == NULL && p->unknown == NULL) p->unknown = node;
         if (p->at->token == SP_T_LPAREN && (st = parse_args(p, &node->list))) return st;
         input = node;
     }
@@ -177,6 +178,7 @@ static enum sp_status parse_test(struct sp_jinja_parser *p, struct sp_jinja_node
     if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
     node->a = *at;
     node->function = sp_jinja_find_test(node->value);
+    if (node->function == NULL && p->unknown == NULL) p->unknown = node;
     if (p->at->token == SP_T_LPAREN) {
         if ((st = parse_args(p, &node->list))) return st;
     } else if (begins_operand(p)) {
@@ -431,7 +433,7 @@ static enum sp_status parse_concat(struct sp_jinja_parser *p, struct sp_jinja_no
 /* Consumes a comparison operator and returns it; 0: there is none. */
 static uint8_t take_comparison(struct sp_jinja_parser *p)
 {
-    if (p->at->token >= SP_T_EQ && p->at->token <= SP_T_LE) return p->at++->token;
+    if (p->at->token >= SP_T_EQ && p->at->token <= SP_T_LT) return p->at++->token;
     if (sp_jinja_skip_name(p, "in")) return SP_T_IN;
     if (is_at_name(p, "not") && p->at[1].token == SP_T_NAME && sp_text_is(p->at[1].value, "in")) {
         p->at += 2;
@@ -541,6 +543,7 @@ enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p, struct sp_ji
 {
     enum sp_status st;
     struct sp_jinja_node *node;
+    const struct sp_jinja_node *unknown = p->unknown;
 
     if ((st = sp_jinja_enter(p))) return st;
     st = parse_plain(p, out);
@@ -549,6 +552,7 @@ enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p, struct sp_ji
         node->b = *out;
         if ((st = parse_plain(p, &node->a))) return st;
         if (sp_jinja_skip_name(p, "else")) st = sp_jinja_parse_expression(p, &node->c);
+        p->unknown = unknown;
         *out = node;
     }
     p->depth--;

@@ -9,6 +9,9 @@
 struct sp_jinja_parser {
     struct sp_heap *heap;
     const struct sp_jinja_lexeme *at; /* the current token */
+    /* The first unknown filter or test that is certainly reached; like Jinja2, the parser accepts
+     * one in the branch of an if, until that branch runs. */
+    const struct sp_jinja_node *unknown;
     unsigned depth;
     unsigned surplus; /* SP_JINJA_TAKES_... bits of the names that were used */
     unsigned loops;   /* loops around this place; break and continue need one */

@@ -34,53 +34,28 @@ KIND_TEST(test_callable,
               (in.kind == SP_V_OBJECT &&
                ((const struct sp_jinja_object *)in.object)->kind != SP_JINJA_NAMESPACE))
 
-static enum sp_status remainder_is(struct sp_jinja_machine *m, struct sp_value *out,
-                                   struct sp_value v, struct sp_value by, int64_t rest)
+/* Tells whether the remainder of a division by arg[0], or by 2, is the one of the row. */
+SP_JINJA_FUNCTION(test_remainder)
 {
     enum sp_status st;
-    struct sp_value r;
+    struct sp_value by = arg[0].kind == SP_V_ABSENT ? sp_value_int(2) : arg[0], rest;
     bool same = false;
 
-    if ((st = sp_jinja_binary(m, &r, SP_T_MOD, v, by))) return st;
-    st = sp_value_equal(m->heap, &same, r, sp_value_int(rest));
+    if ((st = sp_jinja_binary(m, &rest, SP_T_MOD, in, by))) return st;
+    st = sp_value_equal(m->heap, &same, rest, arg[SP_JINJA_HOW]);
     *out = sp_value_bool(same);
     return st;
 }
 
-SP_JINJA_FUNCTION(test_odd)
+SP_JINJA_FUNCTION(test_compare)
 {
-    (void)arg;
-    return remainder_is(m, out, in, sp_value_int(2), 1);
+    bool truth = false;
+    enum sp_status st =
+        sp_jinja_compare(m, &truth, (enum sp_jinja_token)arg[SP_JINJA_HOW].integer, in, arg[0]);
+
+    *out = sp_value_bool(truth);
+    return st;
 }
-
-SP_JINJA_FUNCTION(test_even)
-{
-    (void)arg;
-    return remainder_is(m, out, in, sp_value_int(2), 0);
-}
-
-SP_JINJA_FUNCTION(test_divisibleby)
-{
-    return remainder_is(m, out, in, arg[0], 0);
-}
-
-#define COMPARISON(name, op)                                                                       \
-    SP_JINJA_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        bool truth = false;                                                                        \
-        enum sp_status st = sp_jinja_compare(m, &truth, op, in, arg[0]);                           \
-                                                                                                   \
-        *out = sp_value_bool(truth);                                                               \
-        return st;                                                                                 \
-    }
-
-COMPARISON(test_eq, SP_T_EQ)
-COMPARISON(test_ne, SP_T_NE)
-COMPARISON(test_lt, SP_T_LT)
-COMPARISON(test_le, SP_T_LE)
-COMPARISON(test_gt, SP_T_GT)
-COMPARISON(test_ge, SP_T_GE)
-COMPARISON(test_in, SP_T_IN)
 
 /* Compares identity, as far as values have one: the same object, or equal small values. */
 SP_JINJA_FUNCTION(test_sameas)
@@ -99,60 +74,52 @@ SP_JINJA_FUNCTION(test_sameas)
     return st;
 }
 
-SP_JINJA_FUNCTION(test_lower)
+SP_JINJA_FUNCTION(test_case)
 {
     enum sp_status st = sp_jinja_to_text(m, &in, in);
 
-    (void)arg;
-    return st ? st : sp_jinja_has_case(m, out, in, false);
-}
-
-SP_JINJA_FUNCTION(test_upper)
-{
-    enum sp_status st = sp_jinja_to_text(m, &in, in);
-
-    (void)arg;
-    return st ? st : sp_jinja_has_case(m, out, in, true);
+    if (st) return st;
+    return sp_jinja_has_case(m, out, in, arg[SP_JINJA_HOW].integer == SP_JINJA_UPPER);
 }
 
 static const struct sp_jinja_function tests[] = {
-    {"!=", "other", test_ne, NULL},
-    {"<", "other", test_lt, NULL},
-    {"<=", "other", test_le, NULL},
-    {"==", "other", test_eq, NULL},
-    {">", "other", test_gt, NULL},
-    {">=", "other", test_ge, NULL},
-    {"boolean", "", test_boolean, NULL},
-    {"callable", "", test_callable, NULL},
-    {"defined", "", test_defined, NULL},
-    {"divisibleby", "num", test_divisibleby, NULL},
-    {"eq", "other", test_eq, NULL},
-    {"equalto", "other", test_eq, NULL},
-    {"even", "", test_even, NULL},
-    {"false", "", test_false, NULL},
-    {"float", "", test_float, NULL},
-    {"ge", "other", test_ge, NULL},
-    {"greaterthan", "other", test_gt, NULL},
-    {"gt", "other", test_gt, NULL},
-    {"in", "seq", test_in, NULL},
-    {"integer", "", test_integer, NULL},
-    {"iterable", "", test_iterable, NULL},
-    {"le", "other", test_le, NULL},
-    {"lessthan", "other", test_lt, NULL},
-    {"lower", "", test_lower, NULL},
-    {"lt", "other", test_lt, NULL},
-    {"mapping", "", test_mapping, NULL},
-    {"ne", "other", test_ne, NULL},
-    {"none", "", test_none, NULL},
-    {"number", "", test_number, NULL},
-    {"odd", "", test_odd, NULL},
-    {"sameas", "other", test_sameas, NULL},
-    {"sequence", "", test_sequence, NULL},
-    {"string", "", test_string, NULL},
-    {"true", "", test_true, NULL},
-    {"undefined", "", test_undefined, NULL},
-    {"upper", "", test_upper, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"!=", "other", test_compare, NULL, SP_T_NE},
+    {"<", "other", test_compare, NULL, SP_T_LT},
+    {"<=", "other", test_compare, NULL, SP_T_LE},
+    {"==", "other", test_compare, NULL, SP_T_EQ},
+    {">", "other", test_compare, NULL, SP_T_GT},
+    {">=", "other", test_compare, NULL, SP_T_GE},
+    {"boolean", "", test_boolean, NULL, 0},
+    {"callable", "", test_callable, NULL, 0},
+    {"defined", "", test_defined, NULL, 0},
+    {"divisibleby", "num", test_remainder, NULL, 0},
+    {"eq", "other", test_compare, NULL, SP_T_EQ},
+    {"equalto", "other", test_compare, NULL, SP_T_EQ},
+    {"even", "", test_remainder, NULL, 0},
+    {"false", "", test_false, NULL, 0},
+    {"float", "", test_float, NULL, 0},
+    {"ge", "other", test_compare, NULL, SP_T_GE},
+    {"greaterthan", "other", test_compare, NULL, SP_T_GT},
+    {"gt", "other", test_compare, NULL, SP_T_GT},
+    {"in", "seq", test_compare, NULL, SP_T_IN},
+    {"integer", "", test_integer, NULL, 0},
+    {"iterable", "", test_iterable, NULL, 0},
+    {"le", "other", test_compare, NULL, SP_T_LE},
+    {"lessthan", "other", test_compare, NULL, SP_T_LT},
+    {"lower", "", test_case, NULL, SP_JINJA_LOWER},
+    {"lt", "other", test_compare, NULL, SP_T_LT},
+    {"mapping", "", test_mapping, NULL, 0},
+    {"ne", "other", test_compare, NULL, SP_T_NE},
+    {"none", "", test_none, NULL, 0},
+    {"number", "", test_number, NULL, 0},
+    {"odd", "", test_remainder, NULL, 1},
+    {"sameas", "other", test_sameas, NULL, 0},
+    {"sequence", "", test_sequence, NULL, 0},
+    {"string", "", test_string, NULL, 0},
+    {"true", "", test_true, NULL, 0},
+    {"undefined", "", test_undefined, NULL, 0},
+    {"upper", "", test_case, NULL, SP_JINJA_UPPER},
+    {NULL, NULL, NULL, NULL, 0},
 };
 
 const struct sp_jinja_function *sp_jinja_find_test(struct sp_value name)
