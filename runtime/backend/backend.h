@@ -92,6 +92,9 @@ struct sp_finish {
 size_t sp_best_index(uint64_t best);
 /* A row's largest element, if all its elements are finite. */
 float sp_best_value(uint64_t best);
+/* Updates it with elements begin..begin+len-1, y[len]. */
+void sp_best_of_part(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                     size_t begin, size_t len);
 
 /* y = W x (+ bias). If `gated`, y = act(W x) * factors, where the factors are `factors` or, if that
  * is NULL, the rows of the next product, which has the same shape. */

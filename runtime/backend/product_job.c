@@ -56,9 +56,8 @@ void sp_best_update(atomic_uint_least64_t *best, uint64_t order)
         continue;
 }
 
-/* Updates the best element of a row with elements begin..begin+len-1. */
-static void update_best(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
-                        size_t begin, size_t len)
+void sp_best_of_part(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                     size_t begin, size_t len)
 {
     size_t i = vector->argmax(y, len);
 
@@ -102,7 +101,7 @@ static void finish_rows(const struct sp_product_job *job, const struct sp_row_gr
         float *y = result_row(job, p, t, first);
         if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
         if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
-        update_best(&p->finish->best[t], vector, y, first * SP_PANEL_ROWS, len);
+        sp_best_of_part(&p->finish->best[t], vector, y, first * SP_PANEL_ROWS, len);
     }
 }
 

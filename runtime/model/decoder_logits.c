@@ -22,8 +22,7 @@ static void final_norm_row(void *context, size_t t, unsigned worker)
     sp_final_norm(ws, ws->hidden.x + (job->to + t) * ws->hidden.ld, job->first + t);
 }
 
-/* Brings a row of a shortlist into order. If other ranks keep their parts of it, they summed the
- * blocks of frequent tokens only. */
+/* Brings a row of a shortlist into the order of the tokens, and finds its largest element. */
 static void spread_row(void *context, size_t t, unsigned worker)
 {
     const struct sp_workspace *ws = context;
@@ -31,28 +30,8 @@ static void spread_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     sp_vocab_shortlist_spread(ws->shortlist, row);
-    if (ws->kept.number == 0 || ws->kept.sums == NULL) return;
-    for (size_t i = SP_SHORTLIST_FREQUENT; i < ws->n_logits; i += SP_LOGITS_BLOCK) {
-        size_t n = ws->n_logits - i < SP_LOGITS_BLOCK ? ws->n_logits - i : SP_LOGITS_BLOCK;
-        ws->kept.sums[t * ws->kept.ld_sums + i / SP_LOGITS_BLOCK] =
-            sp_logits_sum_of(ws->backend->vector, row + i, n);
-    }
-}
-
-/* Multiplies the rows of a shortlist. Ranks divide those of frequent tokens; the others are copies
- * that this process has. */
-static void multiply_listed(const struct sp_workspace *ws, struct sp_product products[2],
-                            size_t n_products, size_t n)
-{
-    struct sp_finish finish = *products[0].finish;
-
-    if (n_products == 2 && ws->backend->ranks) {
-        finish.kept = NULL;
-        products[1].finish = &finish;
-        sp_backend_multiply(ws->backend, &products[1], 1, &ws->hidden, n);
-        n_products = 1;
-    }
-    sp_backend_multiply(ws->backend, products, n_products, &ws->hidden, n);
+    atomic_store_explicit(&ws->best_logits[t], 0, memory_order_relaxed);
+    sp_best_of_part(&ws->best_logits[t], ws->backend->vector, row, 0, ws->n_logits);
 }
 
 /* Computes the logits of the first n rows of ws->hidden. */
@@ -79,15 +58,10 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     assert(n <= ws->max_logit_rows);
     ws->kept = (struct sp_kept){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
                                 .ld_sums = sp_logits_blocks(source->head.rows)};
-    ws->head = head[0].w;
+    ws->head = &source->head;
     ws->n_logits = source->head.rows;
-    ws->is_shortlisted = n_listed > 0;
-    if (ws->is_shortlisted) {
-        multiply_listed(ws, head, n_listed, n);
-        sp_backend_rows(ws->backend, n, spread_row, ws);
-    } else {
-        sp_backend_multiply(ws->backend, head, 1, &ws->hidden, n);
-    }
+    sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
+    if (n_listed) sp_backend_rows(ws->backend, n, spread_row, ws);
 }
 
 void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first, size_t n)
@@ -136,33 +110,15 @@ static const float *complete_row(void *source, size_t at)
     return row;
 }
 
-/* The largest logit of the frequent tokens becomes that of the whole row. */
-static void add_recent_best(const struct sp_workspace *ws, const float *row,
-                            struct sp_logits *logits)
-{
-    const float *others = row + SP_SHORTLIST_FREQUENT;
-    size_t i = ws->backend->vector->argmax(others, ws->n_logits - SP_SHORTLIST_FREQUENT);
-
-    if (logits->best == SIZE_MAX || i == SIZE_MAX) {
-        logits->best = SIZE_MAX;
-    } else if (others[i] > logits->max) {
-        logits->best = SP_SHORTLIST_FREQUENT + i;
-        logits->max = others[i];
-    }
-}
-
 struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
     struct sp_workspace *ws = d->workspace;
     size_t at = d->first_logits + t;
     const float *row = ws->logits + at * ws->ld_logits;
-    uint64_t best;
+    uint64_t best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
     bool is_kept = ws->kept.number != 0;
-    struct sp_logits logits;
 
-    if (ws->is_shortlisted && !is_kept) return sp_logits_of(ws->backend->vector, row, ws->n_logits);
-    best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
-    logits = (struct sp_logits){
+    return (struct sp_logits){
         .row = is_kept ? NULL : row,
         .n = ws->n_logits,
         .best = sp_best_index(best),
@@ -171,20 +127,17 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
         .complete = complete_row,
         .source = ws,
         .at = at};
-    if (ws->is_shortlisted) add_recent_best(ws, row, &logits);
-    return logits;
 }
 
 size_t sp_decoder_top(const struct sp_decoder *d, size_t t, struct sp_top_logit *top, size_t room)
 {
     const struct sp_workspace *ws = d->workspace;
-    size_t at = d->first_logits + t, n = ws->head->rows;
+    size_t at = d->first_logits + t;
     const float *row = ws->logits + at * ws->ld_logits;
-    size_t n_top = ws->kept.number
-                       ? sp_remote_top(ws->backend->ranks, &ws->kept, ws->head, at, row, top, room)
-                       : sp_top_logits_add(top, 0, room, row, n, 0);
 
-    return sp_top_logits_add(top, n_top, room, row + n, ws->n_logits - n, n);
+    if (ws->kept.number)
+        return sp_remote_top(ws->backend->ranks, &ws->kept, ws->head, at, row, top, room);
+    return sp_top_logits_add(top, 0, room, row, ws->n_logits, 0);
 }
 
 static const float *complete_corrected_row(void *source, size_t at)
@@ -209,7 +162,6 @@ struct sp_logits sp_decoder_correct_row(const struct sp_decoder *d, size_t t,
         .w = w, .bias = logits.row, .y = y, .ldy = sp_matrix_ld(w->rows), .finish = &finish};
 
     assert(w->rows == logits.n);
-    if (ws->is_shortlisted) product.bias = logits.row = sp_logits_row(&logits);
     ws->corrected = (struct sp_kept){.sums = sums, .ld_sums = ld_sums};
     ws->corrector = w;
     ws->corrected_row = y;
@@ -244,5 +196,5 @@ void sp_decoder_add_tokens(struct sp_decoder *d, const uint32_t *ids, size_t n)
 {
     struct sp_workspace *ws = d->workspace;
 
-    if (ws->shortlist) sp_vocab_shortlist_add(ws->shortlist, ws->backend->pages, ids, n);
+    if (ws->shortlist) sp_vocab_shortlist_add(ws->shortlist, ids, n);
 }

@@ -2,7 +2,6 @@
 
 #include "format/base/mem.h"
 #include "runtime/backend/logits.h"
-#include "runtime/backend/weight_pages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +63,7 @@ void sp_vocab_shortlist_close(struct sp_vocab_shortlist *list)
     free(list);
 }
 
-static void add_panel(struct sp_vocab_shortlist *list, struct sp_weight_pages *pages,
-                      uint32_t panel)
+static void add_panel(struct sp_vocab_shortlist *list, uint32_t panel)
 {
     size_t size = list->recent.panel_size, at = list->next;
 
@@ -75,15 +73,13 @@ static void add_panel(struct sp_vocab_shortlist *list, struct sp_weight_pages *p
         list->recent.n_panels = at + 1;
         list->recent.rows = (at + 1) * SP_PANEL_ROWS;
     }
-    sp_weight_pages_need(pages, list->head + panel * size, size);
     memcpy(list->copies + at * size, list->head + panel * size, size);
     list->panels[at] = panel;
     list->listed[panel] = true;
     list->next = (at + 1) % SP_SHORTLIST_RECENT;
 }
 
-void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, struct sp_weight_pages *pages,
-                            const uint32_t *ids, size_t n)
+void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t panel = ids[i] / SP_PANEL_ROWS;
@@ -91,7 +87,7 @@ void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, struct sp_weight_pa
 
         list->n_tokens = forget * list->n_tokens + 1;
         list->n_new = forget * list->n_new + is_new;
-        if (is_new) add_panel(list, pages, panel);
+        if (is_new) add_panel(list, panel);
     }
 }
 

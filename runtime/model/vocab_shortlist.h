@@ -30,9 +30,8 @@ SP_MUST_CHECK enum sp_status sp_vocab_shortlist_open(struct sp_vocab_shortlist *
                                                      struct sp_err *err);
 void sp_vocab_shortlist_close(struct sp_vocab_shortlist *list); /* NULL is fine */
 
-/* Learns the next tokens of a text. pages: of the head; NULL: not prefetched. */
-void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, struct sp_weight_pages *pages,
-                            const uint32_t *ids, size_t n);
+/* Learns the next tokens of a text. */
+void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, const uint32_t *ids, size_t n);
 
 /* products[0] is the product with the whole head. Replaces it by those with the listed rows and
  * returns their number; 0: the whole head is to be multiplied. They are valid until the next token

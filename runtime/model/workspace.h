@@ -44,11 +44,8 @@ struct sp_workspace {
     const struct sp_matrix *corrector;    /* of that product; borrowed */
     float *corrected_row;                 /* borrowed */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
-    /* The last product left tokens out. best_logits is then that of the frequent tokens if other
-     * ranks keep the rows, else it is not set. */
-    bool is_shortlisted;
-    float *x;       /* [max_rows][ld_x] residual stream */
-    float *y;       /* [max_rows][ld_x] output of a sublayer */
+    float *x;                             /* [max_rows][ld_x] residual stream */
+    float *y;                             /* [max_rows][ld_x] output of a sublayer */
     float *mamba_y; /* [max_rows][ld_x] output of Mamba-2 in a layer with two mixers; NULL: none */
     float *q;       /* [max_rows][ld_q] */
     float *k, *v;   /* [max_rows][ld_kv] */

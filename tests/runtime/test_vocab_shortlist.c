@@ -66,7 +66,7 @@ static void expect_panel(struct fixture *f, uint32_t id, bool listed)
 
 static void add(struct fixture *f, uint32_t id)
 {
-    sp_vocab_shortlist_add(f->list, NULL, &id, 1);
+    sp_vocab_shortlist_add(f->list, &id, 1);
     expect_panel(f, id, true);
 }
 
@@ -153,7 +153,7 @@ TEST(ids_without_a_row_are_ignored)
 
     open_fixture(&f);
     add_frequent(&f, 20);
-    sp_vocab_shortlist_add(f.list, NULL, (const uint32_t[]){ROWS + 100, UINT32_MAX}, 2);
+    sp_vocab_shortlist_add(f.list, (const uint32_t[]){ROWS + 100, UINT32_MAX}, 2);
     check(&f, 1);
     close_fixture(&f);
 }
