@@ -29,18 +29,19 @@ done
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  base <- tokenizer, modelfile, files <- config <- family <- families, weights
 #   convert: gguf <- adapter <- source <- create <- export
-#   runtime: vector, ranks <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
-#            tokenizer <- grammar     template, grammar <- chat
+#   runtime: vector <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
+#            backend, ranks <- remote <- session     tokenizer <- grammar     template, grammar <- chat
 #            template: value <- jinja, go <- template
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/config format/family format/weights format/modelfile'
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
-numbers='runtime runtime/vector runtime/ranks runtime/backend'
-decoding='runtime runtime/vector runtime/ranks runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
+numbers='runtime runtime/vector runtime/backend'
+decoding='runtime runtime/vector runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
+processes='runtime/ranks runtime/remote'
 templates='runtime/template/value runtime/template/jinja runtime/template/go'
 texts="$templates runtime/template runtime/chat"
-library="$formats quantize $imports $decoding runtime/speculate runtime/session runtime/measure $texts"
+library="$formats quantize $imports $decoding $processes runtime/speculate runtime/session runtime/measure $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
 apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
 front_ends="cli/base cli/chat cli/bench cli/eval $answering $apis cli/serve"
@@ -63,14 +64,15 @@ below() {
     runtime/template/*) below='format/base runtime runtime/template/value' ;;
     runtime/template) below="format/base runtime $templates" ;;
     runtime/ranks) below='format/base runtime' ;;
-    runtime/backend) below="$formats quantize runtime runtime/vector runtime/ranks" ;;
+    runtime/backend) below="$formats quantize runtime runtime/vector" ;;
+    runtime/remote) below="$formats quantize $numbers runtime/ranks" ;;
     runtime/model) below="$formats quantize $numbers" ;;
     runtime/sampling) below="$formats quantize $numbers runtime/model" ;;
     runtime/grammar) below="$formats quantize $numbers runtime/model runtime/sampling runtime/tokenizer" ;;
     runtime/speculate) below="$formats quantize $decoding" ;;
     runtime/chat) below="$formats runtime runtime/tokenizer runtime/grammar runtime/template" ;;
-    runtime/session) below="$formats quantize $decoding runtime/speculate $texts" ;;
-    runtime/measure) below="$formats quantize $decoding runtime/speculate runtime/session $texts" ;;
+    runtime/session) below="$formats quantize $decoding $processes runtime/speculate $texts" ;;
+    runtime/measure) below="$formats quantize $decoding $processes runtime/speculate runtime/session $texts" ;;
     cli/base) below=$library ;;
     cli/chat | cli/bench | cli/eval) below="$library cli/base" ;;
     cli/serve/http) below="$library cli/base" ;;

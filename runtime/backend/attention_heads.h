@@ -11,7 +11,7 @@ struct sp_attention_heads {
     const struct sp_vector *vector; /* static */
     /* Biases of all heads, head 0 first; NULL: none, or the products added them. Borrowed. */
     const float *q_bias, *k_bias, *v_bias;
-    enum sp_qk_norm norm;         /* SP_QK_WHOLE: done by the caller */
+    enum sp_qk_norm norm;         /* SP_QK_WHOLE: done for whole rows, not for heads */
     const float *q_norm, *k_norm; /* [head_dim], or SP_QK_OWN: of all heads; borrowed */
     float eps;
     float limit;   /* q, k and v are clamped to it; 0: not */

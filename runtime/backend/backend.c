@@ -3,8 +3,7 @@
 #include "quantize/codec.h"
 #include "runtime/backend/lora_rows.h"
 #include "runtime/backend/product_job.h"
-#include "runtime/backend/remote_products.h"
-#include "runtime/backend/weight_pages.h"
+#include "runtime/backend/remote.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -33,24 +32,17 @@ enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, 
 
 void sp_backend_release(struct sp_backend *backend)
 {
-    sp_ranks_close(backend->ranks);
     sp_pool_close(backend->pool);
-    sp_weight_pages_close(backend->pages);
     free(backend->lora);
     memset(backend, 0, sizeof *backend);
-}
-
-enum sp_status sp_backend_share_file(struct sp_backend *backend, const uint8_t *file, uint64_t size,
-                                     struct sp_err *err)
-{
-    return sp_weight_pages_open(&backend->pages, file, size, err);
 }
 
 void sp_backend_read_row(const struct sp_backend *backend, float *out, const struct sp_matrix *w,
                          size_t row)
 {
-    sp_weight_pages_need(backend->pages, w->panels + row / SP_PANEL_ROWS * w->panel_size,
-                         w->panel_size);
+    if (backend->remote)
+        backend->remote->ops->prefetch(
+            backend->remote, w->panels + row / SP_PANEL_ROWS * w->panel_size, w->panel_size);
     sp_panel_row(out, w->dtype, w->panels, w->cols, row);
 }
 
@@ -107,6 +99,7 @@ static void multiply(const struct sp_backend *backend, const struct sp_product *
                                  .products = products,
                                  .n_products = n_products,
                                  .acts = acts,
+                                 .n_rows = n_rows,
                                  .groups = groups,
                                  .n_groups = n_groups};
     bool want_codes = false;
@@ -116,13 +109,14 @@ static void multiply(const struct sp_backend *backend, const struct sp_product *
         assert(products[i].w->cols == acts->cols);
         want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
         job.slices[i] = (struct sp_panel_slice){0, products[i].w->n_panels};
-        for (size_t t = 0; products[i].finish && t < n_rows; t++)
-            atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
-        if (products[i].finish && products[i].finish->kept) products[i].finish->kept->number = 0;
+        const struct sp_epilogue *e = products[i].epilogue;
+        for (size_t t = 0; e && t < n_rows; t++)
+            atomic_store_explicit(&e->argmax[t], 0, memory_order_relaxed);
+        if (e && e->rows) e->rows->remote = NULL;
     }
     if (want_codes && !acts->coded) sp_backend_quantize(backend, acts, n_rows);
     if (lora && sp_lora_rows_begin(lora, &job)) job.lora = lora;
-    if (backend->ranks && sp_remote_multiply(backend->ranks, &job, n_rows)) return;
+    if (backend->remote && backend->remote->ops->multiply(backend->remote, &job)) return;
     sp_product_job_run(&job);
     for (size_t i = 0; i < n_products; i++) {
         if (!sp_product_makes_codes(&products[i])) continue;

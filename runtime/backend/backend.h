@@ -17,9 +17,8 @@
 struct sp_backend;
 struct sp_lora_rows;
 struct sp_product;
-struct sp_ranks;
+struct sp_remote;
 struct sp_row_group;
-struct sp_weight_pages;
 
 /* Called with the rows that products are about to read: rows 0..n_rows-1, or, if groups is not
  * NULL, those that each matrix of a stack reads. `observe` is NULL if none is set. */
@@ -33,8 +32,8 @@ struct sp_input_observer {
 
 struct sp_backend {
     struct sp_pool *pool;              /* owned */
-    struct sp_ranks *ranks;            /* that compute products with it; owned; NULL: none */
-    struct sp_weight_pages *pages;     /* of the file that ranks share; owned; NULL: none do */
+    struct sp_remote *remote;          /* processes that compute with this one; borrowed; NULL:
+                                          none */
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
@@ -46,10 +45,6 @@ struct sp_backend {
 SP_MUST_CHECK enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels,
                                              unsigned n_threads, struct sp_err *err);
 void sp_backend_release(struct sp_backend *backend);
-
-/* Has the backend of a rank prefetch its part of the weights of a mapped file. */
-SP_MUST_CHECK enum sp_status sp_backend_share_file(struct sp_backend *backend, const uint8_t *file,
-                                                   uint64_t size, struct sp_err *err);
 
 /* A weight matrix [rows][cols], in the layout of the packed file. */
 struct sp_matrix {
@@ -66,35 +61,41 @@ void sp_backend_read_row(const struct sp_backend *backend, float *out, const str
 /* Leading dimension of a buffer for a product with `rows` output rows. */
 size_t sp_matrix_ld(size_t rows);
 
-/* Rows of results that are only needed for their largest elements, so that other ranks may keep
- * their columns. */
-struct sp_kept {
-    uint64_t number; /* of the rows, for sp_remote_row; 0: the rows are complete */
+/* Rows of a product that are only needed for their largest elements, so that other processes may
+ * keep their columns. */
+struct sp_remote_rows {
+    struct sp_remote *remote;  /* has the other columns; NULL: the rows are complete */
+    uint64_t number;           /* of the rows, for `remote` */
+    const struct sp_matrix *w; /* of the product */
+    float *y;                  /* [n_rows][ldy] its results */
+    size_t ldy;
     /* [n_rows][ld_sums] the blocks of rows that are not complete; NULL: they are not needed. */
     struct sp_logits_sum *sums;
     size_t ld_sums;
 };
 
 /* Operations on the rows of a product while they are in the nearest cache. */
-struct sp_finish {
-    float scale;                 /* y *= scale, unless it is 1 */
-    float cap;                   /* then y = cap tanh(y / cap), unless it is 0 */
-    atomic_uint_least64_t *best; /* [n_rows] order of the largest element, for sp_best_index */
-    struct sp_kept *kept; /* number and sums are set by the product; NULL: all of y is needed */
-    /* The rows of which the product's bias is row `bias_row`, complete only for the part of rank 0;
-     * NULL: the bias is complete. */
-    const struct sp_kept *bias;
+struct sp_epilogue {
+    float scale;                   /* y *= scale, unless it is 1 */
+    float cap;                     /* then y = cap tanh(y / cap), unless it is 0 */
+    atomic_uint_least64_t *argmax; /* [n_rows] order of the largest element, for sp_argmax_index */
+    /* The product sets all but the sums, which are allocated; NULL: all of y is needed. */
+    struct sp_remote_rows *rows;
+    /* The rows of which the product's bias is row `bias_row`; NULL: the bias is no such row. */
+    const struct sp_remote_rows *bias_rows;
     size_t bias_row;
 };
 
 /* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is
  * not finite. */
-size_t sp_best_index(uint64_t best);
+size_t sp_argmax_index(uint64_t order);
 /* A row's largest element, if all its elements are finite. */
-float sp_best_value(uint64_t best);
+float sp_argmax_value(uint64_t order);
+/* *argmax = the larger of two orders of elements. */
+void sp_argmax_update(atomic_uint_least64_t *argmax, uint64_t order);
 /* Updates it with elements begin..begin+len-1, y[len]. */
-void sp_best_of_part(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
-                     size_t begin, size_t len);
+void sp_argmax_of_part(atomic_uint_least64_t *argmax, const struct sp_vector *vector,
+                       const float *y, size_t begin, size_t len);
 
 /* y = W x (+ bias). If `gated`, y = act(W x) * factors, where the factors are `factors` or, if that
  * is NULL, the rows of the next product, which has the same shape. */
@@ -104,14 +105,14 @@ struct sp_product {
     float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
     bool gated;
-    enum sp_activation activation;  /* of a gated product */
-    const float *factors;           /* [n_rows][ld_factors], or NULL: the next product makes them */
-    size_t ld_factors;              /* 0: all rows have the same factors */
-    float limit;                    /* of SP_SWIGLU_CLAMPED, for both factors */
-    const struct sp_xielu *xielu;   /* of SP_XIELU, which ignores the factors */
-    const struct sp_finish *finish; /* NULL: none; not for a gated product */
+    enum sp_activation activation; /* of a gated product */
+    const float *factors;          /* [n_rows][ld_factors], or NULL: the next product makes them */
+    size_t ld_factors;             /* 0: all rows have the same factors */
+    float limit;                   /* of SP_SWIGLU_CLAMPED, for both factors */
+    const struct sp_xielu *xielu;  /* of SP_XIELU, which ignores the factors */
+    const struct sp_epilogue *epilogue; /* NULL: none; not for a gated product */
     /* The activations whose rows are y's. If they are coded, the codes of all rows are computed
-     * too, and y is then undefined: ranks exchange codes instead of floats. NULL: none. */
+     * too, and y is then undefined: processes exchange codes instead of floats. NULL: none. */
     const struct sp_acts *into;
 };
 

@@ -2,6 +2,7 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "runtime/backend/remote.h"
 
 #include <assert.h>
 #include <string.h>
@@ -37,8 +38,11 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
                           size_t n_positions, size_t window, size_t max_rows, struct sp_err *err)
 {
     unsigned n_heads = shape.n_heads, value_dim = shape.value_dim;
-    struct sp_kv new = {
-        .type = type, .n_heads = n_heads, .head_dim = shape.head_dim, .n_all_heads = n_heads};
+    struct sp_kv new = {.type = type,
+                        .n_heads = n_heads,
+                        .head_dim = shape.head_dim,
+                        .n_all_heads = n_heads,
+                        .n_heads_here = n_heads};
     enum sp_status st;
     size_t n, key_bytes, value_bytes;
 
@@ -63,8 +67,22 @@ done:
     return st;
 }
 
+enum sp_status sp_kv_open(struct sp_kv *kv, struct sp_remote *remote, const struct sp_kv_options *o,
+                          struct sp_err *err)
+{
+    if (remote) return remote->ops->open_cache(remote, kv, o, err);
+    return sp_kv_init(kv, o->type, o->shape, o->n_positions, o->window, o->max_rows, err);
+}
+
+static enum sp_status change_remote(const struct sp_kv *kv, enum sp_cache_change change, size_t n,
+                                    struct sp_err *err)
+{
+    return kv->remote ? kv->remote->ops->change_cache(kv, change, n, err) : SP_OK;
+}
+
 void sp_kv_release(struct sp_kv *kv)
 {
+    (void)change_remote(kv, SP_CACHE_CLOSES, 0, NULL);
     sp_region_close(&kv->regions[0]);
     sp_region_close(&kv->regions[1]);
     *kv = (struct sp_kv){0};
@@ -81,7 +99,12 @@ size_t sp_kv_size(const struct sp_kv *kv, size_t n)
            kv->n_heads;
 }
 
-enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
+size_t sp_kv_size_here(const struct sp_kv *kv, size_t n)
+{
+    return kv->n_heads ? sp_kv_size(kv, n) / kv->n_heads * kv->n_heads_here : 0;
+}
+
+static enum sp_status grow(struct sp_kv *kv, size_t n, struct sp_err *err)
 {
     size_t n_slots = sp_kv_used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
     enum sp_status st;
@@ -93,7 +116,14 @@ enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
     return SP_OK;
 }
 
-void sp_kv_shrink(struct sp_kv *kv, size_t n)
+enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
+{
+    enum sp_status st = grow(kv, n, err);
+
+    return st ? st : change_remote(kv, SP_CACHE_GROWS, n, err);
+}
+
+static void shrink(struct sp_kv *kv, size_t n)
 {
     size_t n_slots = sp_kv_used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
 
@@ -101,6 +131,12 @@ void sp_kv_shrink(struct sp_kv *kv, size_t n)
     sp_region_shrink(&kv->regions[0], n_blocks * kv->key_block_size);
     sp_region_shrink(&kv->regions[1], n_blocks * kv->value_block_size);
     kv->n_ready = n_slots;
+}
+
+void sp_kv_shrink(struct sp_kv *kv, size_t n)
+{
+    shrink(kv, n);
+    (void)change_remote(kv, SP_CACHE_SHRINKS, n, NULL);
 }
 
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
@@ -130,6 +166,7 @@ enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, si
     enum sp_status st;
 
     if ((st = sp_session_file_match(file, n_used, "context (--num-ctx)", err))) return st;
+    if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, n_used / SP_SPAN, err);
     n = n_used / SP_KV_BLOCK * kv->n_heads;
     if ((st = sp_session_file_bytes(file, kv->keys, n * kv->key_block_size, err))) return st;
     return sp_session_file_bytes(file, kv->values, n * kv->value_block_size, err);

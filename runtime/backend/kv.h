@@ -14,7 +14,7 @@
 #include "runtime/backend/session_file.h"
 #include "runtime/vector/vector.h"
 
-struct sp_ranks;
+struct sp_remote;
 
 struct sp_kv {
     enum sp_cache_type type;
@@ -25,10 +25,10 @@ struct sp_kv {
     uint8_t *values;             /* [n_slots / 256][n_heads][256 / 16] value blocks, in a region */
     size_t n_ready;              /* slots 0..n_ready-1 have memory */
     struct sp_region regions[2]; /* of keys and values */
-    /* The other heads of the layer, on other ranks (runtime/backend/remote_cache.h). */
-    struct sp_ranks *ranks; /* NULL: all heads are here; borrowed */
-    uint64_t number;        /* of the cache among those of all ranks */
-    unsigned n_all_heads;   /* n_heads, and those of other ranks */
+    struct sp_remote *remote; /* has the other heads of the layer; borrowed; NULL: there are none */
+    uint64_t number;          /* of the cache, for `remote` */
+    unsigned n_all_heads,
+        n_heads_here; /* n_heads, and those of others; of these, on this machine */
 };
 
 /* Sizes of a position: each head has a key of head_dim dims and a value of value_dim dims (0:
@@ -44,10 +44,25 @@ SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type typ
                                         size_t max_rows, struct sp_err *err);
 void sp_kv_release(struct sp_kv *kv);
 
+struct sp_kv_options {
+    enum sp_cache_type type;
+    struct sp_kv_shape shape;
+    unsigned n_query_heads; /* of the layer; a multiple of shape.n_heads */
+    size_t n_inputs;        /* columns of the rows that the layer's heads are made of */
+    size_t n_positions, window, max_rows;
+};
+
+/* As sp_kv_init. remote: processes that may take a part of the heads; NULL: none. The functions
+ * below act on the heads of all processes; SP_E_IO: one is lost. */
+SP_MUST_CHECK enum sp_status sp_kv_open(struct sp_kv *kv, struct sp_remote *remote,
+                                        const struct sp_kv_options *options, struct sp_err *err);
+
 /* The slots that a sequence of n positions uses, rounded up to SP_SPAN. */
 size_t sp_kv_used_slots(const struct sp_kv *kv, size_t n);
 /* The bytes of the slots that a sequence of n positions uses; all slots if n is SIZE_MAX. */
 size_t sp_kv_size(const struct sp_kv *kv, size_t n);
+/* The same, of the heads that all processes have on this machine. */
+size_t sp_kv_size_here(const struct sp_kv *kv, size_t n);
 /* Gives memory to the slots that a sequence of n positions uses. Positions without memory must not
  * be stored. */
 SP_MUST_CHECK enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err);
@@ -87,7 +102,7 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file,
                                             size_t len, struct sp_err *err);
 
-/* Digest of the stored positions first..last-1 of the heads that are here (tests compare caches by
+/* Digest of the stored positions first..last-1 of this process's heads (tests compare caches by
  * it). */
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);
 

@@ -1,7 +1,6 @@
 #include "runtime/backend/product_job.h"
 
 #include "runtime/backend/lora_rows.h"
-#include "runtime/backend/weight_pages.h"
 
 #include <string.h>
 
@@ -31,14 +30,14 @@ static uint64_t ordered(float x, size_t index)
     return (uint64_t)bits << 32 | (UINT32_MAX - (uint32_t)index);
 }
 
-size_t sp_best_index(uint64_t best)
+size_t sp_argmax_index(uint64_t order)
 {
-    return best == not_finite ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
+    return order == not_finite ? SIZE_MAX : UINT32_MAX - (uint32_t)order;
 }
 
-float sp_best_value(uint64_t best)
+float sp_argmax_value(uint64_t order)
 {
-    uint32_t bits = (uint32_t)(best >> 32);
+    uint32_t bits = (uint32_t)(order >> 32);
     float x;
 
     bits = bits >> 31 ? bits ^ 0x80000000u : ~bits;
@@ -46,22 +45,22 @@ float sp_best_value(uint64_t best)
     return x;
 }
 
-void sp_best_update(atomic_uint_least64_t *best, uint64_t order)
+void sp_argmax_update(atomic_uint_least64_t *argmax, uint64_t order)
 {
-    uint_least64_t best_yet = atomic_load_explicit(best, memory_order_relaxed);
+    uint_least64_t largest = atomic_load_explicit(argmax, memory_order_relaxed);
 
-    while (order > best_yet &&
-           !atomic_compare_exchange_weak_explicit(best, &best_yet, order, memory_order_relaxed,
+    while (order > largest &&
+           !atomic_compare_exchange_weak_explicit(argmax, &largest, order, memory_order_relaxed,
                                                   memory_order_relaxed))
         continue;
 }
 
-void sp_best_of_part(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
-                     size_t begin, size_t len)
+void sp_argmax_of_part(atomic_uint_least64_t *argmax, const struct sp_vector *vector,
+                       const float *y, size_t begin, size_t len)
 {
     size_t i = vector->argmax(y, len);
 
-    sp_best_update(best, i == SIZE_MAX ? not_finite : ordered(y[i], begin + i));
+    sp_argmax_update(argmax, i == SIZE_MAX ? not_finite : ordered(y[i], begin + i));
 }
 
 /* Rows of the matrix in panels first..first+n_panels-1. */
@@ -92,50 +91,17 @@ static float *result_row(const struct sp_product_job *job, const struct sp_produ
     return p->y + t * p->ldy + column_of(job, p, first);
 }
 
-static void finish_rows(const struct sp_product_job *job, const struct sp_row_group *g,
-                        const struct sp_product *p, size_t first, size_t len)
+static void run_epilogue(const struct sp_product_job *job, const struct sp_row_group *g,
+                         const struct sp_product *p, size_t first, size_t len)
 {
     const struct sp_vector *vector = job->backend->vector;
+    const struct sp_epilogue *e = p->epilogue;
 
     for (size_t t = g->to; t < g->to + g->n; t++) {
         float *y = result_row(job, p, t, first);
-        if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
-        if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
-        sp_best_of_part(&p->finish->best[t], vector, y, first * SP_PANEL_ROWS, len);
-    }
-}
-
-/* Copies the codes of panels, and the scales of the blocks that begin in them. */
-static void copy_codes(const struct sp_product_job *job, const struct sp_row_group *g,
-                       const struct sp_product *p, size_t first, size_t n_panels)
-{
-    const struct sp_panel_slice *slice = &job->slices[p - job->products];
-    const struct sp_acts *acts = p->into;
-    const int8_t *codes = job->answers[p - job->products];
-    const float *scales = job->scales[p - job->products];
-    size_t block = (first + 1) / SP_BLOCK_PANELS;
-    size_t n_blocks = (first + n_panels + 1) / SP_BLOCK_PANELS - block;
-    size_t at = first - slice->first, block_at = block - slice->first / SP_BLOCK_PANELS;
-
-    for (size_t t = g->to; t < g->to + g->n; t++) {
-        memcpy(acts->q + t * acts->ld + first * SP_PANEL_ROWS,
-               codes + (t * slice->n + at) * SP_PANEL_ROWS, n_panels * SP_PANEL_ROWS);
-        memcpy(acts->scale + t * acts->ld_block + block,
-               scales + t * (slice->n / SP_BLOCK_PANELS) + block_at, n_blocks * sizeof *scales);
-    }
-}
-
-/* Copies what another rank computed for the rows of a group. */
-static void copy_panels(const struct sp_product_job *job, const struct sp_row_group *g,
-                        const struct sp_product *p, size_t first, size_t n_panels)
-{
-    const struct sp_panel_slice *slice = &job->slices[p - job->products];
-    const float *answer = job->answers[p - job->products];
-
-    answer += (first - slice->first) * SP_PANEL_ROWS;
-    for (size_t t = g->to; t < g->to + g->n; t++) {
-        memcpy(result_row(job, p, t, first), answer + t * slice->n * SP_PANEL_ROWS,
-               n_panels * SP_PANEL_ROWS * sizeof *answer);
+        if (e->scale != 1) vector->scale(y, e->scale, len);
+        if (e->cap != 0) vector->softcap(y, e->cap, len);
+        sp_argmax_of_part(&e->argmax[t], vector, y, first * SP_PANEL_ROWS, len);
     }
 }
 
@@ -159,23 +125,19 @@ static void multiply_panels(const struct sp_product_job *job, const struct sp_ro
 static void make_panels(const struct sp_product_job *job, const struct sp_row_group *g,
                         const struct sp_product *p, size_t first, size_t n_panels)
 {
-    size_t len = rows_of(p->w, first, n_panels);
+    size_t len = rows_of(p->w, first, n_panels), i = (size_t)(p - job->products);
 
-    if (job->is_answer && job->coded_by_sender[p - job->products])
-        copy_codes(job, g, p, first, n_panels);
-    else if (job->is_answer)
-        copy_panels(job, g, p, first, n_panels);
+    if (job->copy)
+        job->copy(job, g, i, first, n_panels);
     else
         multiply_panels(job, g, p, first, n_panels);
-    if (job->lora) {
-        sp_lora_rows_add(job->lora, job, (size_t)(p - job->products), result_row(job, p, 0, first),
-                         p->ldy, first, n_panels);
-    }
+    if (job->lora)
+        sp_lora_rows_add(job->lora, job, i, result_row(job, p, 0, first), p->ldy, first, n_panels);
     for (size_t t = g->to; p->bias && t < g->to + g->n; t++) {
         job->backend->vector->add(result_row(job, p, t, first),
                                   p->bias + g->matrix * p->w->rows + column_of(job, p, first), len);
     }
-    if (p->finish) finish_rows(job, g, p, first, len);
+    if (p->epilogue) run_epilogue(job, g, p, first, len);
 }
 
 static void apply_gate(const struct sp_product_job *job, const struct sp_row_group *g,
@@ -226,7 +188,6 @@ static void make_product(const struct sp_product_job *job, const struct sp_row_g
                          const struct sp_product *p, size_t first, size_t n)
 {
     make_panels(job, g, p, first, n);
-    if (job->gated_by_sender[p - job->products]) return;
     if (sp_product_uses_next(p)) make_panels(job, g, p + 1, first, n);
     if (p->gated) apply_gate(job, g, p, first, n);
 }
@@ -274,16 +235,6 @@ static void make_range(void *context, size_t first, size_t n, unsigned worker)
     }
 }
 
-struct sp_panel_slice sp_panel_slice_of(size_t n_panels, size_t block, unsigned rank,
-                                        unsigned n_ranks)
-{
-    size_t n_blocks = (n_panels + block - 1) / block;
-    size_t first = n_blocks * rank / n_ranks * block;
-    size_t end = n_blocks * (rank + 1) / n_ranks * block;
-
-    return (struct sp_panel_slice){first, (end < n_panels ? end : n_panels) - first};
-}
-
 size_t sp_product_job_rows(const struct sp_product_job *job)
 {
     size_t n = 0;
@@ -295,61 +246,14 @@ size_t sp_product_job_rows(const struct sp_product_job *job)
     return n;
 }
 
-struct sum_job {
-    const struct sp_product_job *job;
-    struct sp_logits_sum *sums;
-    size_t ld, n_blocks;
-};
-
-static void sum_blocks(void *context, size_t first, size_t n, unsigned worker)
-{
-    const struct sum_job *s = context;
-    const struct sp_product *p = s->job->products;
-
-    (void)worker;
-    for (size_t i = first; i < first + n; i++) {
-        size_t t = i / s->n_blocks, block = i % s->n_blocks;
-        size_t panel = s->job->slices[0].first + block * SP_LOGITS_PANELS;
-        s->sums[t * s->ld + block] =
-            sp_logits_sum_of(s->job->backend->vector, result_row(s->job, p, t, panel),
-                             rows_of(p->w, panel, SP_LOGITS_PANELS));
-    }
-}
-
-void sp_product_job_sum(const struct sp_product_job *job, struct sp_logits_sum *sums, size_t ld)
-{
-    enum { MIN_BLOCKS = 8 };
-    struct sum_job s = {.job = job,
-                        .sums = sums,
-                        .ld = ld,
-                        .n_blocks = sp_logits_blocks(job->slices[0].n * SP_PANEL_ROWS)};
-
-    sp_pool_run_ranges(job->backend->pool, sp_product_job_rows(job) * s.n_blocks, MIN_BLOCKS,
-                       sum_blocks, &s);
-}
-
-/* Prefetches the weights of all slices. */
-static void prefetch(const struct sp_product_job *job)
-{
-    for (size_t i = 0; i < job->n_products; i++) {
-        const struct sp_panel_slice *slice = &job->slices[i];
-        for (size_t g = 0; g < job->n_groups; g++) {
-            struct sp_matrix w = matrix_at(job->products[i].w, job->groups[g].matrix);
-            sp_weight_pages_need(job->backend->pages, w.panels + slice->first * w.panel_size,
-                                 slice->n * w.panel_size);
-        }
-    }
-}
-
 void sp_product_job_run(struct sp_product_job *job)
 {
     size_t n_rows = 0, per_item, items = items_per_group(job);
 
-    if (job->backend->pages && !job->is_answer) prefetch(job);
     for (size_t i = 0; i < job->n_groups; i++)
         n_rows += job->groups[i].n;
     per_item = SP_PANEL_ROWS * ((n_rows + job->n_groups - 1) / job->n_groups);
-    if (!job->is_answer) per_item *= job->acts->cols;
+    if (job->copy == NULL) per_item *= job->acts->cols;
     sp_pool_run_ranges(job->backend->pool, job->n_groups * items, MIN_WORK / (per_item + 1) + 1,
                        make_range, job);
 }

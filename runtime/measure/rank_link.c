@@ -2,7 +2,6 @@
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
-#include "runtime/backend/remote_products.h"
 
 #include <stdlib.h>
 
@@ -23,7 +22,7 @@ static enum sp_status time_echo(struct sp_ranks *ranks, void *bytes, size_t size
 
     for (size_t i = 0; i < n; i++) {
         if (sp_ranks_echo(ranks, bytes, size, &samples[i])) continue;
-        if (!ranks->is_lost)
+        if (!ranks->remote.lost)
             return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of a message", size);
         return sp_fail(err, SP_E_IO, "%s", ranks->transport->lost);
     }
@@ -35,7 +34,7 @@ static enum sp_status time_echo(struct sp_ranks *ranks, void *bytes, size_t size
 enum sp_status sp_package_measure_link(struct sp_package *package, struct sp_rank_link *link,
                                        struct sp_err *err)
 {
-    struct sp_ranks *ranks = package->backend.ranks;
+    struct sp_ranks *ranks = package->ranks;
     struct sp_rank_link all = SP_RANK_LINK_INIT;
     uint8_t *bytes = NULL;
     double large = 0;

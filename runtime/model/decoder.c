@@ -3,8 +3,6 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "runtime/backend/remote_cache.h"
-#include "runtime/backend/remote_products.h"
 #include "runtime/model/rope.h"
 
 #include <assert.h>
@@ -27,8 +25,7 @@ static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
 }
 
 /* The cache of the target's last layer of the same type that has keys. */
-static const struct sp_kv *borrowed_keys(const struct sp_decoder *d,
-                                         const struct sp_layer_config *l)
+static struct sp_kv *borrowed_keys(const struct sp_decoder *d, const struct sp_layer_config *l)
 {
     const struct sp_decoder *from = d->options.keys_of;
     unsigned layer;
@@ -60,17 +57,17 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .window = l->window,
             .max_rows = d->options.max_rows,
         };
-        if ((st = sp_remote_cache_init(&d->caches[i], d->backend, &options, err))) return st;
+        if ((st = sp_kv_open(&d->caches[i], d->backend->remote, &options, err))) return st;
     }
     return SP_OK;
 }
 
-/* With ranks, each multiplies its part of the whole head. */
+/* Processes that compute together multiply the whole head, each a part of it. */
 static bool can_shortlist(const struct sp_decoder *d)
 {
     const struct sp_model *source = d->options.shortlist_of;
 
-    return source && source->head_bias == NULL && d->backend->ranks == NULL;
+    return source && source->head_bias == NULL && d->backend->remote == NULL;
 }
 
 static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
@@ -104,7 +101,7 @@ static size_t caches_size(const struct sp_decoder *d, size_t n)
     size_t size = 0;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        if (d->caches[i].keys) size += sp_remote_cache_size(&d->caches[i], n);
+        if (d->caches[i].keys) size += sp_kv_size_here(&d->caches[i], n);
     return size;
 }
 
@@ -113,14 +110,14 @@ static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err 
     enum sp_status st = SP_OK;
 
     for (unsigned i = 0; i < d->model->config.n_layers && !st; i++)
-        if (d->caches[i].keys) st = sp_remote_cache_grow(&d->caches[i], n, err);
+        if (d->caches[i].keys) st = sp_kv_grow(&d->caches[i], n, err);
     return st;
 }
 
 static void shrink_caches(struct sp_decoder *d, size_t n)
 {
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        if (d->caches[i].keys) sp_remote_cache_shrink(&d->caches[i], n);
+        if (d->caches[i].keys) sp_kv_shrink(&d->caches[i], n);
 }
 
 /* n rounded up to a step of growth, at most all positions. */
@@ -205,7 +202,7 @@ void sp_decoder_close(struct sp_decoder *d)
     if (d->caches && d->options.budget)
         sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
     for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++)
-        sp_remote_cache_release(&d->caches[i]);
+        sp_kv_release(&d->caches[i]);
     free(d->caches);
     free(d->keys);
     for (size_t i = 0; i < 2; i++)
@@ -215,11 +212,6 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d->features);
     sp_workspace_unref(d->workspace);
     free(d);
-}
-
-enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
-{
-    return d->backend->ranks ? sp_ranks_check(d->backend->ranks, err) : SP_OK;
 }
 
 /* ---- caches ---- */

@@ -3,7 +3,6 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
-#include "runtime/backend/remote_cache.h"
 
 /* Some rotations depend on the planned context length, so a file fits only decoders with the same
  * frequencies. */
@@ -30,7 +29,7 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer,
     if (l->mixers & SP_RECURRENT_MIXERS)
         sp_head_state_flush(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
     if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer)
-        st = sp_remote_cache_transfer(&d->caches[layer], file, len, err);
+        st = sp_kv_transfer(&d->caches[layer], file, len, err);
     for (size_t k = 0; st == SP_OK && k < n; k++)
         st = sp_session_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);
     return st;

@@ -1,8 +1,8 @@
-/* The logits of a pass: the head multiplied by the final norms of the rows, with a shortlist or on
- * several ranks only in part, and completed where a caller reads a whole row. */
+/* The logits of a pass: the head multiplied by the final norms of the rows, with a shortlist only
+ * in part, and completed where a caller reads a whole row of which other processes have parts. */
 #include "runtime/model/decoder_internal.h"
 
-#include "runtime/backend/remote_products.h"
+#include "runtime/backend/remote.h"
 
 #include <assert.h>
 #include <string.h>
@@ -30,35 +30,34 @@ static void spread_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     sp_vocab_shortlist_spread(ws->shortlist, row);
-    atomic_store_explicit(&ws->best_logits[t], 0, memory_order_relaxed);
-    sp_best_of_part(&ws->best_logits[t], ws->backend->vector, row, 0, ws->n_logits);
+    atomic_store_explicit(&ws->argmax[t], 0, memory_order_relaxed);
+    sp_argmax_of_part(&ws->argmax[t], ws->backend->vector, row, 0, ws->n_logits);
 }
 
 /* Computes the logits of the first n rows of ws->hidden. */
 static void multiply_head(struct sp_workspace *ws, const struct sp_model *source, size_t n,
                           enum sp_logits_need needs)
 {
-    struct sp_finish finish = {
+    struct sp_epilogue epilogue = {
         .scale = (float)ws->model->config.logit_scale,
         .cap = (float)ws->model->config.logit_cap,
-        .best = ws->best_logits,
-        .kept = needs > SP_LOGITS_ROWS ? &ws->kept : NULL,
+        .argmax = ws->argmax,
+        .rows = needs > SP_LOGITS_ROWS ? &ws->rows : NULL,
     };
     struct sp_product head[2] = {{
         .w = &source->head,
         .bias = source->head_bias,
         .y = ws->logits,
         .ldy = ws->ld_logits,
-        .finish = &finish,
+        .epilogue = &epilogue,
     }};
     size_t n_listed = ws->shortlist && needs != SP_LOGITS_WHOLE
                           ? sp_vocab_shortlist_products(ws->shortlist, head)
                           : 0;
 
     assert(n <= ws->max_logit_rows);
-    ws->kept = (struct sp_kept){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
-                                .ld_sums = sp_logits_blocks(source->head.rows)};
-    ws->head = &source->head;
+    ws->rows = (struct sp_remote_rows){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
+                                       .ld_sums = sp_logits_blocks(source->head.rows)};
     ws->n_logits = source->head.rows;
     sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
     if (n_listed) sp_backend_rows(ws->backend, n, spread_row, ws);
@@ -100,52 +99,55 @@ void sp_workspace_logits(struct sp_workspace *ws)
     if (job.to) multiply_head(ws, ws->seqs[0].head, job.to, needs);
 }
 
-/* Receives the parts of a row that other ranks keep. */
+enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_remote *remote = d->backend->remote;
+    const char *lost = remote ? remote->lost : NULL;
+
+    return lost ? sp_fail(err, SP_E_IO, "%s", lost) : SP_OK;
+}
+
 static const float *complete_row(void *source, size_t at)
 {
-    struct sp_workspace *ws = source;
-    float *row = ws->logits + at * ws->ld_logits;
+    const struct sp_remote_rows *rows = source;
 
-    sp_remote_row(ws->backend->ranks, &ws->kept, ws->head, at, row);
-    return row;
+    rows->remote->ops->row(rows, at);
+    return rows->y + at * rows->ldy;
+}
+
+/* The logits of a row of a product: row `at` of `rows` or, if these are complete, `row`. */
+static struct sp_logits logits_of(const struct sp_workspace *ws, struct sp_remote_rows *rows,
+                                  size_t at, const float *row, atomic_uint_least64_t *argmax)
+{
+    uint64_t order = atomic_load_explicit(argmax, memory_order_relaxed);
+    bool is_complete = rows->remote == NULL;
+
+    return (struct sp_logits){
+        .row = is_complete ? row : NULL,
+        .n = ws->n_logits,
+        .best = sp_argmax_index(order),
+        .max = sp_argmax_value(order),
+        .sums = is_complete || rows->sums == NULL ? NULL : rows->sums + at * rows->ld_sums,
+        .complete = complete_row,
+        .source = rows,
+        .at = at};
 }
 
 struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
     struct sp_workspace *ws = d->workspace;
     size_t at = d->first_logits + t;
-    const float *row = ws->logits + at * ws->ld_logits;
-    uint64_t best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
-    bool is_kept = ws->kept.number != 0;
 
-    return (struct sp_logits){
-        .row = is_kept ? NULL : row,
-        .n = ws->n_logits,
-        .best = sp_best_index(best),
-        .max = sp_best_value(best),
-        .sums = is_kept && ws->kept.sums ? ws->kept.sums + at * ws->kept.ld_sums : NULL,
-        .complete = complete_row,
-        .source = ws,
-        .at = at};
+    return logits_of(ws, &ws->rows, at, ws->logits + at * ws->ld_logits, &ws->argmax[at]);
 }
 
 size_t sp_decoder_top(const struct sp_decoder *d, size_t t, struct sp_top_logit *top, size_t room)
 {
     const struct sp_workspace *ws = d->workspace;
     size_t at = d->first_logits + t;
-    const float *row = ws->logits + at * ws->ld_logits;
 
-    if (ws->kept.number)
-        return sp_remote_top(ws->backend->ranks, &ws->kept, ws->head, at, row, top, room);
-    return sp_top_logits_add(top, 0, room, row, ws->n_logits, 0);
-}
-
-static const float *complete_corrected_row(void *source, size_t at)
-{
-    struct sp_workspace *ws = source;
-
-    sp_remote_row(ws->backend->ranks, &ws->corrected, ws->corrector, at, ws->corrected_row);
-    return ws->corrected_row;
+    if (ws->rows.remote) return ws->rows.remote->ops->top(&ws->rows, at, top, room);
+    return sp_top_logits_add(top, 0, room, ws->logits + at * ws->ld_logits, ws->n_logits, 0);
 }
 
 struct sp_logits sp_decoder_correct_row(const struct sp_decoder *d, size_t t,
@@ -153,33 +155,24 @@ struct sp_logits sp_decoder_correct_row(const struct sp_decoder *d, size_t t,
                                         float *y)
 {
     struct sp_workspace *ws = d->workspace;
-    struct sp_logits logits = sp_decoder_row(d, t);
-    size_t ld_sums = ws->kept.ld_sums;
-    struct sp_logits_sum *sums = logits.sums ? ws->sums + ws->max_logit_rows * ld_sums : NULL;
-    atomic_uint_least64_t best;
-    struct sp_finish finish = {.scale = 1, .best = &best};
-    struct sp_product product = {
-        .w = w, .bias = logits.row, .y = y, .ldy = sp_matrix_ld(w->rows), .finish = &finish};
+    size_t at = d->first_logits + t, ld_sums = ws->rows.ld_sums;
+    atomic_uint_least64_t argmax;
+    struct sp_epilogue epilogue = {.scale = 1,
+                                   .argmax = &argmax,
+                                   .rows = &ws->corrected,
+                                   .bias_rows = &ws->rows,
+                                   .bias_row = at};
+    struct sp_product product = {.w = w,
+                                 .bias = ws->logits + at * ws->ld_logits,
+                                 .y = y,
+                                 .ldy = sp_matrix_ld(w->rows),
+                                 .epilogue = &epilogue};
 
-    assert(w->rows == logits.n);
-    ws->corrected = (struct sp_kept){.sums = sums, .ld_sums = ld_sums};
-    ws->corrector = w;
-    ws->corrected_row = y;
-    if (logits.row == NULL) {
-        product.bias = ws->logits + logits.at * ws->ld_logits;
-        finish.kept = &ws->corrected;
-        finish.bias = &ws->kept;
-        finish.bias_row = logits.at;
-    }
+    assert(w->rows == ws->n_logits);
+    ws->corrected = (struct sp_remote_rows){
+        .sums = ws->rows.sums ? ws->sums + ws->max_logit_rows * ld_sums : NULL, .ld_sums = ld_sums};
     sp_backend_multiply(ws->backend, &product, 1, in, 1);
-    logits.best = sp_best_index(atomic_load_explicit(&best, memory_order_relaxed));
-    logits.max = sp_best_value(atomic_load_explicit(&best, memory_order_relaxed));
-    logits.row = ws->corrected.number ? NULL : y;
-    logits.sums = ws->corrected.number ? sums : NULL;
-    logits.complete = complete_corrected_row;
-    logits.source = ws;
-    logits.at = 0;
-    return logits;
+    return logits_of(ws, &ws->corrected, 0, y, &argmax);
 }
 
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float *kept, size_t n)

@@ -114,12 +114,11 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
             ws->ones[i] = 1;
     }
     if ((st = open_logits(ws, err))) return st;
-    if (ws->backend->ranks &&
+    if (ws->backend->remote &&
         (st = sp_new(&ws->sums, (ws->max_logit_rows + 1) * sp_logits_blocks(ws->ld_logits),
                      sizeof *ws->sums, err)))
         return st;
-    if ((st = sp_new(&ws->best_logits, ws->max_logit_rows, sizeof *ws->best_logits, err)))
-        return st;
+    if ((st = sp_new(&ws->argmax, ws->max_logit_rows, sizeof *ws->argmax, err))) return st;
     if ((st = sp_acts_init(&ws->hidden, rows, config->n_hidden, err))) return st;
     if (config->layers[0].reads_pair &&
         (st = sp_acts_init(&ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
@@ -137,6 +136,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_block_conv_open(ws, err))) return st;
     if ((st = sp_new_rows(&ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q, err))) return st;
     if ((st = sp_new(&ws->ranges, rows, sizeof *ws->ranges, err))) return st;
+    if ((st = sp_new(&ws->attention_seqs, rows, sizeof *ws->attention_seqs, err))) return st;
     if (w.heads == 0) return SP_OK; /* no layer attends */
     return sp_attention_scratch_new(&ws->attention, sp_pool_n_threads(ws->backend->pool), w.heads,
                                     w.head_dim, rows, ws->n_positions, err);
@@ -153,8 +153,9 @@ static void close_workspace(struct sp_workspace *ws)
     free(ws->ids);
     sp_attention_scratch_free(ws->attention);
     free(ws->ranges);
+    free(ws->attention_seqs);
     free(ws->logits_memory);
-    free(ws->best_logits);
+    free(ws->argmax);
     free(ws->sums);
     sp_vocab_shortlist_close(ws->shortlist);
     free(ws->x);

@@ -6,6 +6,7 @@
 #ifndef SP_RUNTIME_MODEL_WORKSPACE_H
 #define SP_RUNTIME_MODEL_WORKSPACE_H
 
+#include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder.h"
 #include "runtime/model/vocab_shortlist.h"
 
@@ -30,19 +31,17 @@ struct sp_workspace {
     uint32_t *ids;              /* [max_rows] tokens of a batch */
     struct sp_rotation rotations[2];
     struct sp_attention_scratch *attention;
-    struct sp_key_range *ranges;        /* [max_rows] */
-    float *logits;                      /* [max_logit_rows][ld_logits] */
-    void *logits_memory;                /* the allocation that holds the logits */
-    size_t ld_logits, n_logits;         /* n_logits: logits of a row of the last product */
-    atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
-    const struct sp_matrix *head;       /* of the last product; borrowed */
-    /* [max_logit_rows + 1][blocks of a row], the last one of a corrected row; NULL: there are no
-     * ranks */
+    struct sp_key_range *ranges;             /* [max_rows] */
+    struct sp_attention_seq *attention_seqs; /* [max_rows] the caches of a layer */
+    float *logits;                           /* [max_logit_rows][ld_logits] */
+    void *logits_memory;                     /* the allocation that holds the logits */
+    size_t ld_logits, n_logits;              /* n_logits: logits of a row of the last product */
+    atomic_uint_least64_t *argmax;           /* [max_logit_rows] of the rows of logits */
+    struct sp_remote_rows rows;              /* of the last product with the head */
+    struct sp_remote_rows corrected;         /* a row that a product was added to */
+    /* [max_logit_rows + 1][blocks of a row], the last one of a corrected row; NULL: all logits are
+     * computed here */
     struct sp_logits_sum *sums;
-    struct sp_kept kept;                  /* the rows of the last product */
-    struct sp_kept corrected;             /* a row that a product was added to */
-    const struct sp_matrix *corrector;    /* of that product; borrowed */
-    float *corrected_row;                 /* borrowed */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
     float *x;                             /* [max_rows][ld_x] residual stream */
     float *y;                             /* [max_rows][ld_x] output of a sublayer */

@@ -230,7 +230,7 @@ static void close_ranks(struct sp_transport *transport)
 
 /* ---- other ranks ---- */
 
-static const void *next(struct sp_transport *transport, size_t *size)
+static void *next(struct sp_transport *transport, size_t *size)
 {
     struct forked_ranks *f = of(transport);
     struct signal *s = &f->shared->ranks[transport->rank].next;

@@ -114,7 +114,7 @@ static void await(MPI_Message *found, MPI_Status *status)
 }
 
 /* An empty message ends a rank. */
-static const void *next(struct sp_transport *transport, size_t *size)
+static void *next(struct sp_transport *transport, size_t *size)
 {
     struct mpi_ranks *m = of(transport);
     MPI_Message found;

@@ -27,8 +27,8 @@ struct sp_transport_ops {
      * by what started them. */
     bool (*look)(struct sp_transport *transport);
     /* Other ranks. Waits for the next message; NULL when rank 0 has ended. Borrowed until the next
-     * call. */
-    const void *(*next)(struct sp_transport *transport, size_t *size);
+     * call, and theirs until then. */
+    void *(*next)(struct sp_transport *transport, size_t *size);
     /* Other ranks. Returns a buffer for the answer, aligned to 64 bytes; NULL: no memory. */
     void *(*answer)(struct sp_transport *transport, size_t size);
     void (*reply)(struct sp_transport *transport, size_t size);

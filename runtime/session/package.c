@@ -5,9 +5,8 @@
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
-#include "runtime/backend/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
-#include "runtime/session/rank_group.h"
+#include "runtime/remote/rank_group.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -98,81 +97,15 @@ done:
     return st;
 }
 
-static struct sp_rank_file file_of(const struct sp_package *p)
-{
-    return (struct sp_rank_file){sp_pack_bytes(p->pack), sp_pack_size(p->pack)};
-}
-
-static unsigned threads_of(const struct sp_package_options *o, unsigned rank)
-{
-    if (o->n_threads) return o->n_threads;
-    if (o->group) return sp_rank_group_threads(o->group);
-    return o->n_ranks < 2 ? 0 : sp_rank_threads(rank, o->n_ranks);
-}
-
-/* The arguments of run_rank, by which the other ranks are started. */
-struct rank_start {
-    const struct sp_package *package;
-    const struct sp_package_options *options;
-};
-
-static enum sp_status run_rank(struct sp_transport *transport, void *context, struct sp_err *err)
-{
-    const struct rank_start *start = context;
-    struct sp_rank_file file = file_of(start->package);
-    unsigned n_threads = threads_of(start->options, transport->rank);
-    struct sp_backend backend;
-    bool has_ended;
-    enum sp_status st;
-
-    sp_rank_bind(transport->rank, transport->n_ranks);
-    sp_file_set_paging(file.bytes, (size_t)file.size, SP_PAGING_AROUND);
-    if ((st = sp_backend_init(&backend, start->options->kernels, n_threads, err))) return st;
-    if ((st = sp_backend_share_file(&backend, file.bytes, file.size, err)) == SP_OK)
-        st = sp_remote_serve(transport, &backend, &file, &has_ended, err);
-    sp_backend_release(&backend);
-    return st;
-}
-
-/* Starts the other ranks, before this process has threads of its own. */
-static enum sp_status start_ranks(struct sp_ranks **out, const struct sp_package *p,
-                                  const struct sp_package_options *o, struct sp_err *err)
-{
-    struct rank_start start = {p, o};
-    const struct sp_ranks with = {
-        .file = file_of(p), .on_lost = o->rank_lost, .context = o->rank_context};
-    struct sp_ranks *ranks = NULL;
-    enum sp_status st;
-
-    if ((st = sp_ranks_new(&ranks, &with, err))) return st;
-    if ((st = sp_ranks_fork(&ranks->transport, o->n_ranks, run_rank, &start, err))) {
-        free(ranks);
-        return st;
-    }
-    *out = ranks;
-    return SP_OK;
-}
-
 static enum sp_status open_backend(struct sp_package *p, const struct sp_package_options *o,
                                    struct sp_err *err)
 {
-    unsigned n_threads = threads_of(o, 0);
-    struct sp_ranks *ranks = NULL;
     enum sp_status st;
 
-    if (o->group) {
-        if ((st = sp_rank_group_open(o->group, p->pack, o, &ranks, err))) return st;
-    } else if (o->n_ranks > 1) {
-        if ((st = start_ranks(&ranks, p, o, err))) return st;
-        sp_rank_bind(0, o->n_ranks);
-    }
-    if ((st = sp_backend_init(&p->backend, o->kernels, n_threads, err))) {
-        sp_ranks_close(ranks);
-        return st;
-    }
-    p->backend.ranks = ranks;
-    if (ranks == NULL) return SP_OK;
-    return sp_backend_share_file(&p->backend, ranks->file.bytes, ranks->file.size, err);
+    if ((o->n_ranks > 1 || o->group) && (st = sp_ranks_open(&p->ranks, p->pack, o, err))) return st;
+    if ((st = sp_backend_init(&p->backend, o->kernels, sp_ranks_threads(o, 0), err))) return st;
+    if (p->ranks) p->backend.remote = &p->ranks->remote;
+    return SP_OK;
 }
 
 /* Opens the file and the backend. Threads read a file into memory, but ranks start before them. */
@@ -246,7 +179,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     if ((st = open_tokenizer(p, err))) goto in_file;
     if ((st = sp_package_open_pooling(p, err))) goto in_file;
     if ((st = find_eos(p, err))) goto in_file;
-    if (p->backend.ranks)
+    if (p->ranks)
         sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_AROUND);
     *out = p;
     p = NULL;
@@ -290,11 +223,9 @@ enum sp_status sp_package_set_drafting_statistics(struct sp_package *p, const ch
 
 enum sp_status sp_package_check_ranks(const struct sp_package *package, struct sp_err *err)
 {
-    struct sp_ranks *ranks = package->backend.ranks;
-
-    if (ranks == NULL) return SP_OK;
-    sp_ranks_look(ranks);
-    return sp_ranks_check(ranks, err);
+    if (package->ranks == NULL) return SP_OK;
+    sp_ranks_look(package->ranks);
+    return sp_ranks_check(package->ranks, err);
 }
 
 void sp_package_close(struct sp_package *package)
@@ -307,6 +238,7 @@ void sp_package_close(struct sp_package *package)
     sp_model_close(package->draft);
     sp_model_close(package->target);
     sp_scheduler_close(package->scheduler);
+    sp_ranks_close(package->ranks);
     sp_backend_release(&package->backend);
     sp_pack_close(package->pack);
     free(package->copy);
@@ -351,7 +283,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         .n_numa_nodes = sp_numa_nodes(),
         .n_ranks_here = 1,
     };
-    const struct sp_ranks *ranks = package->backend.ranks;
+    const struct sp_ranks *ranks = package->ranks;
 
     if (ranks) {
         all.n_ranks = ranks->transport->n_ranks;

@@ -6,6 +6,7 @@
 #include "format/packfile.h"
 #include "runtime/backend/cache_budget.h"
 #include "runtime/grammar/constraint.h"
+#include "runtime/remote/ranks.h"
 #include "runtime/spectool.h"
 #include "runtime/speculate/draft_mix.h"
 #include "runtime/speculate/speculate.h"
@@ -21,8 +22,9 @@ struct sp_ticket_lock {
 };
 
 struct sp_package {
-    struct sp_pack *pack; /* owned, like all members */
-    uint8_t *copy;        /* the bytes of the file if they were read into memory; NULL: mapped */
+    struct sp_pack *pack;   /* owned, like all members */
+    uint8_t *copy;          /* the bytes of the file if they were read into memory; NULL: mapped */
+    struct sp_ranks *ranks; /* that compute with this process; NULL: none */
     struct sp_backend backend;
     struct sp_scheduler *scheduler;
     struct sp_cache_budget own_budget; /* used unless packages share one */

@@ -232,7 +232,7 @@ static void run_batch(uint64_t *digests, struct sp_session *const *sessions, siz
     }
     for (size_t i = 0; i < n; i++) {
         digests[i] = sp_hash64(sp_decoder_row(seqs[i].decoder, 0).row, N_VOCAB * sizeof(float));
-        if (sessions[first + i]->package->backend.ranks) continue; /* which have parts of caches */
+        if (sessions[first + i]->package->ranks) continue; /* which have parts of caches */
         digests[i] ^= sp_decoder_digest(seqs[i].decoder, seqs[i].pos + 1);
     }
 }

@@ -51,8 +51,8 @@ static float factor(size_t t)
 
 static void multiply(struct fixture *f, float scale, float cap)
 {
-    struct sp_finish finish = {.scale = scale, .cap = cap, .best = f->best};
-    struct sp_product product = {.w = &f->w, .y = f->y, .ldy = LD, .finish = &finish};
+    struct sp_epilogue epilogue = {.scale = scale, .cap = cap, .argmax = f->best};
+    struct sp_product product = {.w = &f->w, .y = f->y, .ldy = LD, .epilogue = &epilogue};
 
     for (size_t t = 0; t < N; t++)
         f->acts.x[t * f->acts.ld] = factor(t);
@@ -87,7 +87,7 @@ static void check(struct fixture *f, float scale, float cap)
         for (size_t i = 0; i < ROWS; i++)
             n_wrong += isfinite(whole[i]) && y[i] != whole[i];
         assert_int_equal(n_wrong, 0);
-        assert_int_equal(sp_best_index(f->best[t]), find_best(whole));
+        assert_int_equal(sp_argmax_index(f->best[t]), find_best(whole));
     }
     free(whole);
 }
@@ -113,10 +113,10 @@ TEST(lowest_index_wins)
         for (size_t i = 0; i < ROWS; i++)
             f.weights[i] = -1.5f;
         check(&f, 1, 0);
-        assert_int_equal(sp_best_index(f.best[0]), 0);
+        assert_int_equal(sp_argmax_index(f.best[0]), 0);
         f.weights[ROWS - 1] = 1;
         check(&f, 1, 0);
-        assert_int_equal(sp_best_index(f.best[N - 1]), ROWS - 1);
+        assert_int_equal(sp_argmax_index(f.best[N - 1]), ROWS - 1);
         close_fixture(&f);
     }
 }
@@ -133,7 +133,7 @@ TEST(zeros_of_both_signs_are_equal)
     f.weights[39000] = 1e-38f;
     check(&f, 1e-20f, 0);
     assert_true(signbit(f.y[100]) && !signbit(f.y[39000]) && f.y[100] == 0 && f.y[39000] == 0);
-    assert_int_equal(sp_best_index(f.best[0]), 100);
+    assert_int_equal(sp_argmax_index(f.best[0]), 100);
     close_fixture(&f);
 }
 
@@ -147,7 +147,7 @@ TEST(capped_elements_are_equal)
     f.weights[30000] = 3000;
     f.weights[20000] = 2999;
     check(&f, 1, 30);
-    assert_int_equal(sp_best_index(f.best[0]), 20000);
+    assert_int_equal(sp_argmax_index(f.best[0]), 20000);
     check(&f, 0.25f, 2);
     close_fixture(&f);
 }
@@ -164,7 +164,7 @@ TEST(non_finite_elements)
             fill(&f, 3);
             f.weights[places[k]] = bad[i];
             check(&f, 1, 0);
-            assert_true(sp_best_index(f.best[1]) == SIZE_MAX);
+            assert_true(sp_argmax_index(f.best[1]) == SIZE_MAX);
             close_fixture(&f);
         }
     }

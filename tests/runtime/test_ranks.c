@@ -2,8 +2,6 @@
  * number of ranks, and a generation that loses a rank fails with one sentence. */
 #include "format/base/file.h"
 #include "format/base/hash.h"
-#include "runtime/backend/remote_cache.h"
-#include "runtime/backend/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"
@@ -367,12 +365,12 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
     sp_scheduler_acquire(s->scheduler);
     assert_int_equal(sp_speculator_prompt(s, story, 3, &ignored, NULL, NULL, NULL), SP_OK);
     sp_speculator_begin(s, story[3]);
-    if (n_ranks > 1) before = package->backend.ranks->traffic;
+    if (n_ranks > 1) before = package->ranks->traffic;
     assert_int_equal(
         s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &p.n, &proposal, NULL), SP_OK);
     if (n_ranks > 1) {
-        p.n_messages = package->backend.ranks->traffic.n_messages - before.n_messages;
-        p.received = package->backend.ranks->traffic.received - before.received;
+        p.n_messages = package->ranks->traffic.n_messages - before.n_messages;
+        p.received = package->ranks->traffic.received - before.received;
     }
     sp_scheduler_release(s->scheduler);
     memcpy(p.ids, s->ids + s->n_cached + 1, sizeof p.ids);
@@ -428,12 +426,13 @@ static enum sp_status serve(struct sp_transport *transport, void *context, struc
     enum sp_status st = sp_backend_init(&backend, "scalar", 1, err);
 
     if (st) return st;
-    st = sp_remote_serve(transport, &backend, context, &has_ended, err);
+    st = sp_ranks_serve(transport, &backend, context, &has_ended, err);
     sp_backend_release(&backend);
     return st;
 }
 
-static void open_backend(struct sp_backend *backend, unsigned n_ranks)
+/* Returns the other ranks, if there are any. */
+static struct sp_ranks *open_backend(struct sp_backend *backend, unsigned n_ranks)
 {
     static struct sp_rank_file none;
     struct sp_ranks with = {.file = none}, *ranks = NULL;
@@ -443,7 +442,8 @@ static void open_backend(struct sp_backend *backend, unsigned n_ranks)
         assert_int_equal(sp_ranks_new(&ranks, &with, NULL), SP_OK);
     }
     assert_int_equal(sp_backend_init(backend, "scalar", 1, NULL), SP_OK);
-    backend->ranks = ranks;
+    if (ranks) backend->remote = &ranks->remote;
+    return ranks;
 }
 
 /* Writes a cache to a file, or fills it from a file. */
@@ -454,7 +454,7 @@ static void transfer(struct sp_kv *kv, const char *path, bool reads)
     assert_int_equal(reads ? sp_session_file_open(&file, path, NULL)
                            : sp_session_file_create(&file, path, NULL),
                      SP_OK);
-    assert_int_equal(sp_remote_cache_transfer(kv, file, N_POSITIONS, NULL), SP_OK);
+    assert_int_equal(sp_kv_transfer(kv, file, N_POSITIONS, NULL), SP_OK);
     assert_int_equal(sp_session_file_finish(file, NULL), SP_OK);
     sp_session_file_close(file);
 }
@@ -480,35 +480,37 @@ TEST(rank_stores_its_heads)
 {
     const char *path = packed_path("large");
     struct sp_backend one, three;
+    struct sp_ranks *ranks;
     struct sp_kv whole, divided;
     size_t size, before, grown;
     bool is_seen; /* the memory of the rank: sanitizers have memory of their own */
     pid_t rank;
 
-    open_backend(&three, 3);
+    ranks = open_backend(&three, 3);
     rank = find_rank();
     is_seen = rank && !IS_SANITIZED;
     open_backend(&one, 1);
-    assert_int_equal(sp_remote_cache_init(&whole, &one, &large, NULL), SP_OK);
-    assert_int_equal(sp_remote_cache_grow(&whole, SIZE_MAX, NULL), SP_OK);
+    assert_int_equal(sp_kv_open(&whole, one.remote, &large, NULL), SP_OK);
+    assert_int_equal(sp_kv_grow(&whole, SIZE_MAX, NULL), SP_OK);
     transfer(&whole, path, false);
-    size = sp_remote_cache_size(&whole, N_POSITIONS);
+    size = sp_kv_size_here(&whole, N_POSITIONS);
     assert_int_equal(size, sp_kv_size(&whole, N_POSITIONS));
 
-    assert_int_equal(sp_remote_cache_init(&divided, &three, &large, NULL), SP_OK);
+    assert_int_equal(sp_kv_open(&divided, three.remote, &large, NULL), SP_OK);
     assert_int_equal(divided.n_heads, 2);
-    assert_int_equal(sp_remote_cache_size(&divided, N_POSITIONS), size);
+    assert_int_equal(sp_kv_size_here(&divided, N_POSITIONS), size);
     assert_int_equal(sp_kv_size(&divided, N_POSITIONS), size / 5 * 2);
-    assert_int_equal(sp_remote_cache_grow(&divided, SIZE_MAX, NULL), SP_OK);
+    assert_int_equal(sp_kv_grow(&divided, SIZE_MAX, NULL), SP_OK);
     before = is_seen ? private_memory(rank) : 0;
     transfer(&divided, path, true);
     grown = is_seen ? private_memory(rank) - before : size / 5 / 1024;
     assert_in_range(grown, size / 5 / 1024, size / 5 / 1024 + 400);
-    sp_remote_cache_shrink(&divided, 0);
+    sp_kv_shrink(&divided, 0);
     if (is_seen) assert_in_range(private_memory(rank), 0, before + 400);
 
-    sp_remote_cache_release(&divided);
-    sp_remote_cache_release(&whole);
+    sp_kv_release(&divided);
+    sp_kv_release(&whole);
+    sp_ranks_close(ranks);
     sp_backend_release(&three);
     sp_backend_release(&one);
 }
@@ -523,17 +525,19 @@ TEST(large_passes_are_refused)
                                     .n_positions = N_POSITIONS,
                                     .max_rows = 1000};
     struct sp_backend two;
+    struct sp_ranks *ranks;
     struct sp_err err = {0};
     struct sp_kv kv;
 
-    open_backend(&two, 2);
-    two.ranks->transport->max_size = 1 << 20;
-    assert_int_equal(sp_remote_cache_init(&kv, &two, &options, &err), SP_E_UNSUPPORTED);
+    ranks = open_backend(&two, 2);
+    ranks->transport->max_size = 1 << 20;
+    assert_int_equal(sp_kv_open(&kv, two.remote, &options, &err), SP_E_UNSUPPORTED);
     assert_string_equal(err.text, "2 ranks: a pass of 1000 rows has messages of up to 1610112 "
                                   "bytes, expected at most 1048576");
     options.max_rows = 500;
-    assert_int_equal(sp_remote_cache_init(&kv, &two, &options, &err), SP_OK);
-    sp_remote_cache_release(&kv);
+    assert_int_equal(sp_kv_open(&kv, two.remote, &options, &err), SP_OK);
+    sp_kv_release(&kv);
+    sp_ranks_close(ranks);
     sp_backend_release(&two);
 }
 

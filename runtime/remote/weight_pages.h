@@ -3,8 +3,8 @@
  * When a page is missing, the system reads megabytes around it, and in these are rows of other
  * ranks: a rank would have nearly the whole file of a small model in memory. So what a rank is
  * about to read is prefetched, the first time and without anything else. */
-#ifndef SP_RUNTIME_BACKEND_WEIGHT_PAGES_H
-#define SP_RUNTIME_BACKEND_WEIGHT_PAGES_H
+#ifndef SP_RUNTIME_REMOTE_WEIGHT_PAGES_H
+#define SP_RUNTIME_REMOTE_WEIGHT_PAGES_H
 
 #include "format/base/err.h"
 

@@ -1,13 +1,10 @@
-/* The part of a rank other than 0 in caches and attention (runtime/backend/remote_cache.h,
- * runtime/model/remote_attention.h): it stores its kv heads of every cache and attends for the
+/* The part of a rank other than 0 in caches and attention (runtime/remote/remote_cache.c,
+ * runtime/remote/remote_attention.c): it stores its kv heads of every cache and attends for the
  * query heads that read them, after it made them if the message says so. */
-#ifndef SP_RUNTIME_BACKEND_REMOTE_CACHE_SERVICE_H
-#define SP_RUNTIME_BACKEND_REMOTE_CACHE_SERVICE_H
+#ifndef SP_RUNTIME_REMOTE_REMOTE_CACHE_SERVICE_H
+#define SP_RUNTIME_REMOTE_REMOTE_CACHE_SERVICE_H
 
-#include "runtime/backend/remote_job.h"
-#include "runtime/ranks/transport.h"
-
-#include <stdint.h>
+#include "runtime/remote/remote_job.h"
 
 struct sp_cache_service; /* opaque: the caches of this rank */
 
@@ -23,6 +20,6 @@ void sp_cache_service_close(struct sp_cache_service *service); /* NULL is fine *
 SP_MUST_CHECK enum sp_status sp_cache_service_act(struct sp_cache_service *service,
                                                   const uint8_t *message, struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_cache_service_attend(struct sp_cache_service *service,
-                                                     const uint8_t *message, struct sp_err *err);
+                                                     void *message, struct sp_err *err);
 
 #endif

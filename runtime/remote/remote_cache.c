@@ -1,7 +1,6 @@
-#include "runtime/backend/remote_cache.h"
-
-#include "runtime/backend/remote_message.h"
-#include "runtime/backend/remote_products.h"
+/* Caches whose heads are divided among ranks: rank 0. Rank r of n stores the kv heads of
+ * sp_remote_heads, and a struct sp_kv of rank 0 has the heads of rank 0. */
+#include "runtime/remote/remote_ops.h"
 
 #include <string.h>
 
@@ -58,9 +57,10 @@ static enum sp_status exchange(struct sp_ranks *ranks, size_t n_bytes, struct sp
 }
 
 /* Has the other ranks act on their heads. */
-static enum sp_status act(struct sp_ranks *ranks, const struct sp_remote_cache_message *m,
+static enum sp_status act(const struct sp_kv *kv, const struct sp_remote_cache_message *m,
                           struct sp_err *err)
 {
+    struct sp_ranks *ranks = sp_ranks_of(kv->remote);
     enum sp_status st;
     uint8_t *bytes = NULL;
 
@@ -78,16 +78,6 @@ static struct sp_remote_cache_message message_of(const struct sp_kv *kv,
 }
 
 /* ---- opening and growing ---- */
-
-static uint64_t next_number(struct sp_ranks *ranks)
-{
-    uint64_t number;
-
-    pthread_mutex_lock(&ranks->lock);
-    number = ++ranks->n_caches;
-    pthread_mutex_unlock(&ranks->lock);
-    return number;
-}
 
 /* Attention over divided heads cannot be computed by rank 0 alone, so the largest pass must fit.
  * Its message has the queries, keys and values of all rows, or what makes them: their inputs as
@@ -117,10 +107,10 @@ static enum sp_status check_size(const struct sp_transport *t, const struct sp_k
                                             .has_codes = true,
                                             .has_floats = true};
     unsigned most = sp_remote_heads(o->shape.n_heads, 0, t->n_ranks).n;
-    size_t sent = sp_remote_attention_layout_of(&h, t->n_ranks).size, made, received, size;
+    size_t sent = sp_remote_attention_parts_of(&h, t->n_ranks, NULL).size, made, received, size;
 
-    h.products_size = sp_remote_layout_of(&products).size;
-    made = sp_remote_attention_layout_of(&h, t->n_ranks).size;
+    h.products_size = sp_remote_parts_of(&products, NULL).size;
+    made = sp_remote_attention_parts_of(&h, t->n_ranks, NULL).size;
     received = sp_remote_attended_of(&h, most).total + 1;
     size = sent > made ? sent : made;
     if (received > size) size = received;
@@ -131,68 +121,45 @@ static enum sp_status check_size(const struct sp_transport *t, const struct sp_k
                    t->n_ranks, o->max_rows, size, t->max_size);
 }
 
-enum sp_status sp_remote_cache_init(struct sp_kv *kv, const struct sp_backend *backend,
-                                    const struct sp_kv_options *options, struct sp_err *err)
+enum sp_status sp_remote_cache_open(struct sp_remote *remote, struct sp_kv *kv,
+                                    const struct sp_kv_options *o, struct sp_err *err)
 {
-    struct sp_kv_shape shape = options->shape;
-    bool divided = backend->ranks && shape.n_heads > 1 && shape.head_dim == shape.value_dim;
+    struct sp_ranks *ranks = sp_ranks_of(remote);
+    const struct sp_transport *t = ranks->transport;
+    struct sp_kv_shape shape = o->shape;
+    bool divided = shape.n_heads > 1 && shape.head_dim == shape.value_dim;
     struct sp_remote_cache_message m;
     enum sp_status st;
 
     if (divided) {
-        if ((st = check_size(backend->ranks->transport, options, err))) return st;
-        shape.n_heads = sp_remote_heads(shape.n_heads, 0, backend->ranks->transport->n_ranks).n;
+        if ((st = check_size(t, o, err))) return st;
+        shape.n_heads = sp_remote_heads(shape.n_heads, 0, t->n_ranks).n;
     }
-    if ((st = sp_kv_init(kv, options->type, shape, options->n_positions, options->window,
-                         options->max_rows, err)) ||
-        !divided)
-        return st;
-    kv->ranks = backend->ranks;
-    kv->n_all_heads = options->shape.n_heads;
-    kv->number = next_number(kv->ranks);
+    st = sp_kv_init(kv, o->type, shape, o->n_positions, o->window, o->max_rows, err);
+    if (st || !divided) return st;
+    kv->remote = remote;
+    kv->n_all_heads = o->shape.n_heads;
+    kv->n_heads_here = shape.n_heads * t->n_here; /* no rank has more heads than this one */
+    if (kv->n_heads_here > kv->n_all_heads) kv->n_heads_here = kv->n_all_heads;
+    pthread_mutex_lock(&ranks->lock);
+    kv->number = ++ranks->n_caches;
+    pthread_mutex_unlock(&ranks->lock);
     m = message_of(kv, SP_REMOTE_CACHE_OPEN, 0);
-    m.type = (uint32_t)options->type;
-    m.n_query_heads = options->n_query_heads;
-    m.shape = options->shape;
-    m.n_positions = options->n_positions;
-    m.window = options->window;
-    m.max_rows = options->max_rows;
-    return act(kv->ranks, &m, err);
+    m.options = *o;
+    return act(kv, &m, err);
 }
 
-void sp_remote_cache_release(struct sp_kv *kv)
+enum sp_status sp_remote_cache_change(const struct sp_kv *kv, enum sp_cache_change change, size_t n,
+                                      struct sp_err *err)
 {
-    const struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_CLOSE, 0);
+    static const enum sp_remote_cache_action actions[] = {
+        [SP_CACHE_GROWS] = SP_REMOTE_CACHE_GROW,
+        [SP_CACHE_SHRINKS] = SP_REMOTE_CACHE_SHRINK,
+        [SP_CACHE_CLOSES] = SP_REMOTE_CACHE_CLOSE,
+    };
+    const struct sp_remote_cache_message m = message_of(kv, actions[change], n);
 
-    if (kv->ranks) (void)act(kv->ranks, &m, NULL);
-    sp_kv_release(kv);
-}
-
-/* No rank has more heads than this one. */
-size_t sp_remote_cache_size(const struct sp_kv *kv, size_t n)
-{
-    size_t size = sp_kv_size(kv, n), n_heads = kv->n_heads;
-
-    if (kv->ranks == NULL) return size;
-    n_heads *= kv->ranks->transport->n_here;
-    if (n_heads > kv->n_all_heads) n_heads = kv->n_all_heads;
-    return size / kv->n_heads * n_heads;
-}
-
-enum sp_status sp_remote_cache_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
-{
-    const struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_GROW, n);
-    enum sp_status st = sp_kv_grow(kv, n, err);
-
-    return st || kv->ranks == NULL ? st : act(kv->ranks, &m, err);
-}
-
-void sp_remote_cache_shrink(struct sp_kv *kv, size_t n)
-{
-    const struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_SHRINK, n);
-
-    sp_kv_shrink(kv, n);
-    if (kv->ranks) (void)act(kv->ranks, &m, NULL);
+    return act(kv, &m, err);
 }
 
 /* ---- files ---- */
@@ -229,30 +196,32 @@ static enum sp_status write_bytes(struct sp_session_file *file, const uint8_t *b
 
 /* Writes the heads of rank 0, then those of the others. All answers are received even if the file
  * fails. */
-static enum sp_status save_span(const struct sp_kv *kv, const struct span *span,
-                                struct sp_session_file *file, struct sp_err *err)
+static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
+                                const struct span *span, struct sp_session_file *file,
+                                struct sp_err *err)
 {
     struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_READ, span->index);
-    unsigned n_ranks = kv->ranks->transport->n_ranks;
+    unsigned n_ranks = ranks->transport->n_ranks;
     enum sp_status st, failure;
     const void *answer = NULL;
     uint8_t *bytes = NULL;
 
     m.is_value = span->is_value;
-    if ((st = begin(kv->ranks, &m, 0, &bytes, err)) ||
-        (st = send(kv->ranks, 0, kv->n_heads * span->head_size, err)))
+    if ((st = begin(ranks, &m, 0, &bytes, err)) ||
+        (st = send(ranks, 0, kv->n_heads * span->head_size, err)))
         return st;
     failure = sp_session_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
     for (unsigned rank = 1; rank < n_ranks; rank++) {
         size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
-        if ((st = receive(kv->ranks, rank, size, &answer, err))) return st;
+        if ((st = receive(ranks, rank, size, &answer, err))) return st;
         if (failure == SP_OK) failure = write_bytes(file, answer, size, err);
     }
     return failure;
 }
 
-static enum sp_status load_span(const struct sp_kv *kv, const struct span *span,
-                                struct sp_session_file *file, struct sp_err *err)
+static enum sp_status load_span(struct sp_ranks *ranks, const struct sp_kv *kv,
+                                const struct span *span, struct sp_session_file *file,
+                                struct sp_err *err)
 {
     struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_WRITE, span->index);
     size_t all = kv->n_all_heads * span->head_size;
@@ -260,28 +229,25 @@ static enum sp_status load_span(const struct sp_kv *kv, const struct span *span,
     uint8_t *bytes = NULL;
 
     m.is_value = span->is_value;
-    if ((st = begin(kv->ranks, &m, all, &bytes, err)) ||
+    if ((st = begin(ranks, &m, all, &bytes, err)) ||
         (st = sp_session_file_bytes(file, bytes, all, err)))
         return st;
     memcpy(span->own, bytes, kv->n_heads * span->head_size);
-    return exchange(kv->ranks, all, err);
+    return exchange(ranks, all, err);
 }
 
-enum sp_status sp_remote_cache_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
-                                        struct sp_err *err)
+enum sp_status sp_remote_cache_transfer(const struct sp_kv *kv, struct sp_session_file *file,
+                                        size_t n_spans, struct sp_err *err)
 {
-    size_t n_spans = sp_kv_used_slots(kv, len) / SP_SPAN;
-    enum sp_status st;
+    struct sp_ranks *ranks = sp_ranks_of(kv->remote);
+    enum sp_status st = SP_OK;
 
-    if (kv->ranks == NULL) return sp_kv_transfer(kv, file, len, err);
-    if ((st = sp_session_file_match(file, n_spans * SP_SPAN, "context (--num-ctx)", err)))
-        return st;
     for (size_t i = 0; i < 2 * n_spans && st == SP_OK; i++) {
         const struct span span = span_of(kv, i % n_spans, i >= n_spans);
-        pthread_mutex_lock(&kv->ranks->lock);
-        st = sp_session_file_is_read(file) ? load_span(kv, &span, file, err)
-                                           : save_span(kv, &span, file, err);
-        pthread_mutex_unlock(&kv->ranks->lock);
+        pthread_mutex_lock(&ranks->lock);
+        st = sp_session_file_is_read(file) ? load_span(ranks, kv, &span, file, err)
+                                           : save_span(ranks, kv, &span, file, err);
+        pthread_mutex_unlock(&ranks->lock);
     }
     return st;
 }

@@ -1,10 +1,11 @@
-#include "runtime/session/rank_group.h"
+#include "runtime/remote/rank_group.h"
 
 #include "format/base/cpus.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
-#include "runtime/backend/remote_message.h"
+#include "runtime/ranks/forked_ranks.h"
 #include "runtime/ranks/mpi_module.h"
+#include "runtime/remote/remote_message.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -74,13 +75,20 @@ void sp_rank_group_leave(struct sp_rank_group *group)
     free(group);
 }
 
-unsigned sp_rank_group_threads(const struct sp_rank_group *group)
+static unsigned group_threads(const struct sp_rank_group *group)
 {
     unsigned n = sp_usable_cpus();
     long online = sysconf(_SC_NPROCESSORS_ONLN);
 
     if ((long)n < online) return n; /* bound */
     return n > group->transport->n_here ? n / group->transport->n_here : 1;
+}
+
+unsigned sp_ranks_threads(const struct sp_package_options *o, unsigned rank)
+{
+    if (o->n_threads) return o->n_threads;
+    if (o->group) return group_threads(o->group);
+    return o->n_ranks < 2 ? 0 : sp_rank_threads(rank, o->n_ranks);
 }
 
 /* ---- rank 0 ---- */
@@ -122,7 +130,7 @@ static void close_file(struct sp_ranks *ranks)
 {
     struct sp_rank_group *group = ranks->owner;
     struct sp_transport *t = group->transport;
-    uint32_t *kind = ranks->is_lost ? NULL : t->ops->message(t, sizeof *kind);
+    uint32_t *kind = ranks->remote.lost ? NULL : t->ops->message(t, sizeof *kind);
 
     group->is_open = false;
     if (kind == NULL) return;
@@ -132,33 +140,74 @@ static void close_file(struct sp_ranks *ranks)
         if (t->ops->receive(t, rank, sizeof *kind) == NULL) return;
 }
 
-enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_pack *pack,
-                                  const struct sp_package_options *options, struct sp_ranks **out,
-                                  struct sp_err *err)
+static enum sp_status open_group(struct sp_ranks **out, const struct sp_ranks *with,
+                                 const struct sp_pack *pack,
+                                 const struct sp_package_options *options, struct sp_err *err)
 {
-    const struct sp_ranks with = {.transport = group->transport,
-                                  .close = close_file,
-                                  .owner = group,
-                                  .file = {sp_pack_bytes(pack), sp_pack_size(pack)},
-                                  .on_lost = options->rank_lost,
-                                  .context = options->rank_context};
-    struct sp_ranks *ranks = NULL;
+    struct sp_rank_group *group = options->group;
+    struct sp_ranks all = *with, *ranks = NULL;
     enum sp_status st;
 
-    if (group->is_open) {
+    if (group->is_open)
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "several files over MPI: ranks compute one model at a time");
-    }
     if (strlen(sp_pack_path(pack)) >= PATH_MAX)
         return sp_fail(err, SP_E_UNSUPPORTED, "a path of %zu bytes", strlen(sp_pack_path(pack)));
-    if ((st = sp_ranks_new(&ranks, &with, err))) return st;
+    all.transport = group->transport;
+    all.close = close_file;
+    all.owner = group;
+    if ((st = sp_ranks_new(&ranks, &all, err))) return st;
     if ((st = send_open(group->transport, pack, options, err)) ||
         (st = receive_answers(group->transport, err))) {
-        close_file(ranks);
-        free(ranks);
+        sp_ranks_close(ranks);
         return st;
     }
     group->is_open = true;
+    *out = ranks;
+    return SP_OK;
+}
+
+/* The arguments of run_rank, by which the other ranks are started. */
+struct rank_start {
+    struct sp_rank_file file;
+    const struct sp_package_options *options;
+};
+
+static enum sp_status run_rank(struct sp_transport *transport, void *context, struct sp_err *err)
+{
+    const struct rank_start *start = context;
+    const struct sp_rank_file *file = &start->file;
+    unsigned n_threads = sp_ranks_threads(start->options, transport->rank);
+    struct sp_backend backend;
+    bool has_ended;
+    enum sp_status st;
+
+    sp_rank_bind(transport->rank, transport->n_ranks);
+    sp_file_set_paging(file->bytes, (size_t)file->size, SP_PAGING_AROUND);
+    if ((st = sp_backend_init(&backend, start->options->kernels, n_threads, err))) return st;
+    st = sp_ranks_serve(transport, &backend, file, &has_ended, err);
+    sp_backend_release(&backend);
+    return st;
+}
+
+enum sp_status sp_ranks_open(struct sp_ranks **out, const struct sp_pack *pack,
+                             const struct sp_package_options *o, struct sp_err *err)
+{
+    struct rank_start start = {{sp_pack_bytes(pack), sp_pack_size(pack)}, o};
+    const struct sp_ranks with = {
+        .file = start.file, .on_lost = o->rank_lost, .context = o->rank_context};
+    struct sp_ranks *ranks = NULL;
+    enum sp_status st;
+
+    *out = NULL;
+    if (o->group) return open_group(out, &with, pack, o, err);
+    if (o->n_ranks < 2) return SP_OK;
+    if ((st = sp_ranks_new(&ranks, &with, err))) return st;
+    if ((st = sp_ranks_fork(&ranks->transport, o->n_ranks, run_rank, &start, err))) {
+        sp_ranks_close(ranks);
+        return st;
+    }
+    sp_rank_bind(0, o->n_ranks);
     *out = ranks;
     return SP_OK;
 }
@@ -181,7 +230,7 @@ static void close_package(struct rank_package *p)
 static enum sp_status open_package(struct rank_package *p, const struct sp_rank_group *group,
                                    const struct open_message *m, struct sp_err *err)
 {
-    unsigned n_threads = m->n_threads ? m->n_threads : sp_rank_group_threads(group);
+    unsigned n_threads = m->n_threads ? m->n_threads : group_threads(group);
     enum sp_status st;
 
     if (strcmp(m->version, sp_version()) != 0) {
@@ -192,9 +241,7 @@ static enum sp_status open_package(struct rank_package *p, const struct sp_rank_
     if (sp_pack_identity(p->pack) != m->identity || sp_pack_size(p->pack) != m->size)
         return sp_fail(err, SP_E_INPUT, "%s is another file than on rank 0", m->path);
     sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_AROUND);
-    st = sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
-    if (st) return st;
-    return sp_backend_share_file(&p->backend, sp_pack_bytes(p->pack), sp_pack_size(p->pack), err);
+    return sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
 }
 
 static bool answer_open(struct sp_transport *t, const struct sp_err *err)
@@ -239,7 +286,7 @@ enum sp_status sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *e
         if (st || failure.status) continue;
         const struct sp_rank_file file = {sp_pack_bytes(package.pack), sp_pack_size(package.pack)};
         bool has_ended = false;
-        st = sp_remote_serve(t, &package.backend, &file, &has_ended, err);
+        st = sp_ranks_serve(t, &package.backend, &file, &has_ended, err);
         close_package(&package);
         if (st || has_ended) break;
         if (!answer_close(t)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");

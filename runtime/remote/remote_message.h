@@ -1,13 +1,12 @@
-/* The messages between ranks that compute products (runtime/backend/remote_products.h) and
- * attention (runtime/model/remote_attention.h).
+/* The messages between ranks that compute products and attention.
  *
  * A message for products is a struct sp_remote_head, the products, the groups of rows, and then the
  * activations of all rows: codes and scales, or floats, or both, as the weights need them. Ranks
  * are processes of one version of the program, so the structs are sent as they are in memory. */
-#ifndef SP_RUNTIME_BACKEND_REMOTE_MESSAGE_H
-#define SP_RUNTIME_BACKEND_REMOTE_MESSAGE_H
+#ifndef SP_RUNTIME_REMOTE_REMOTE_MESSAGE_H
+#define SP_RUNTIME_REMOTE_REMOTE_MESSAGE_H
 
-#include "runtime/backend/kv.h"
+#include "runtime/backend/attention_job.h"
 #include "runtime/backend/product_job.h"
 
 #include <stdint.h>
@@ -25,39 +24,52 @@ enum sp_message_kind {
     SP_MESSAGE_CLOSE
 };
 
+/* ---- products ---- */
+
+/* A job that ranks divide, and what they answer with. */
+struct sp_remote_job {
+    struct sp_product_job job;
+    bool is_gated[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
+    bool is_coded[SP_MAX_PRODUCTS]; /* the answer of this product was quantized */
+    /* The number under which ranks keep the rows of the only product, and answer with the order of
+     * the largest element of each; 0: they answer with the rows. */
+    uint64_t kept;
+    /* They answer with the sums of each row's blocks, too; the slices are then whole blocks. */
+    bool has_sums;
+};
+
+/* Sets the slices of a job to the part of a rank: whole blocks of activations or of logits. */
+void sp_remote_slice(struct sp_remote_job *job, unsigned rank, unsigned n_ranks);
+
 struct sp_remote_head {
     uint32_t kind; /* SP_MESSAGE_PRODUCTS */
     uint32_t n_products, n_groups;
     uint8_t has_codes, has_floats, has_sums;
     uint64_t n_rows, cols;
-    uint64_t kept;                /* as in struct sp_product_job */
-    float scale, cap;             /* of kept rows, as in struct sp_finish */
+    uint64_t kept;                /* as in struct sp_remote_job */
+    float scale, cap;             /* of kept rows, as in struct sp_epilogue */
     uint64_t bias_kept, bias_row; /* the row of earlier results that is their bias; 0: none */
-};
-_Static_assert(sizeof(struct sp_remote_head) <= SP_REMOTE_ALIGNMENT, "layout");
-
-/* Asks for the columns of a kept row, of which the answer is [16 * n] floats of the rank's slice,
- * or for its largest elements, of which the answer is the best first. */
-struct sp_remote_row_message {
-    uint32_t kind;  /* SP_MESSAGE_ROW */
-    uint32_t n_top; /* as many, or all that the slice has, are asked for; 0: all columns are */
-    uint64_t kept, row;
 };
 
 struct sp_remote_product {
     uint64_t panels; /* place in the file */
     uint64_t rows, n_panels, panel_size;
     uint32_t dtype;
-    uint32_t is_gated, is_coded; /* by the sender of the answer */
+    uint32_t is_gated, is_coded;
     uint32_t activation;
     float limit;
 };
 
-/* The places of the parts of a message. */
-struct sp_remote_layout {
-    size_t products, groups, codes, scales, floats, size;
+/* The parts of a message; codes and floats have a row of activations behind the other. */
+struct sp_remote_parts {
+    struct sp_remote_product *products;
+    struct sp_row_group *groups;
+    int8_t *codes;
+    float *scales, *floats;
+    size_t size; /* of the message */
 };
-struct sp_remote_layout sp_remote_layout_of(const struct sp_remote_head *head);
+/* message: which `head` begins; NULL: only the size is set. */
+struct sp_remote_parts sp_remote_parts_of(const struct sp_remote_head *head, void *message);
 
 /* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice,
  * or as many codes and their scales; of kept rows, [n_out_rows] orders of 64 bits and,
@@ -67,10 +79,22 @@ struct sp_remote_answer {
     size_t places[SP_MAX_PRODUCTS], scales[SP_MAX_PRODUCTS];
     size_t size, total; /* bytes that are sent; with the factors */
 };
-struct sp_remote_answer sp_remote_answer_of(const struct sp_product_job *job);
+struct sp_remote_answer sp_remote_answer_of(const struct sp_remote_job *job);
 
-/* Sets the slices of a job to the part of a rank. The job has `kept` and `has_sums`. */
-void sp_remote_slice(struct sp_product_job *job, unsigned rank, unsigned n_ranks);
+/* Prefetches the weights of all slices, and runs the job. */
+struct sp_weight_pages;
+void sp_remote_job_run(struct sp_product_job *job, struct sp_weight_pages *pages);
+/* Sums the blocks of rows of logits y[n_rows][ldy], of which there are n columns. */
+void sp_remote_job_sum(const struct sp_backend *backend, struct sp_logits_sum *sums, size_t ld_sums,
+                       const float *y, size_t ldy, size_t n, size_t n_rows);
+
+/* Asks for the columns of a kept row, of which the answer is [16 * n] floats of the rank's slice,
+ * or for its largest elements, of which the answer is the best first. */
+struct sp_remote_row_message {
+    uint32_t kind;  /* SP_MESSAGE_ROW */
+    uint32_t n_top; /* as many, or all that the slice has, are asked for; 0: all columns are */
+    uint64_t kept, row;
+};
 
 /* ---- caches and attention ---- */
 
@@ -100,10 +124,7 @@ struct sp_remote_cache_message {
     uint64_t number;       /* of the cache */
     uint64_t n;
     uint32_t is_value;
-    /* To open: the arguments of sp_kv_init, for all heads, and the query heads that read them. */
-    uint32_t type, n_query_heads;
-    struct sp_kv_shape shape;
-    uint64_t n_positions, window, max_rows;
+    struct sp_kv_options options; /* to open: for all heads */
 };
 enum { SP_REMOTE_CACHE_BYTES = 128 }; /* from the message to the bytes of a write */
 _Static_assert(sizeof(struct sp_remote_cache_message) <= SP_REMOTE_CACHE_BYTES, "layout");
@@ -137,14 +158,18 @@ struct sp_remote_seq {
     uint64_t cache, pos, n;
 };
 
-/* The places of the parts of a message, and the numbers of heads in it. */
-struct sp_remote_attention_layout {
-    size_t seqs, ranges, sinks, q, k, v, cos, sin, q_norm, k_norm, q_bias, k_bias, v_bias;
-    size_t products, size;
-    size_t n_heads, n_kv_heads;
+/* The parts of a message, and the numbers of heads in it. */
+struct sp_remote_attention_parts {
+    struct sp_remote_seq *seqs;
+    struct sp_key_range *ranges;
+    float *sinks, *q, *k, *v, *cos, *sin, *q_norm, *k_norm, *q_bias, *k_bias, *v_bias;
+    uint8_t *products;
+    size_t size, n_heads, n_kv_heads;
 };
-struct sp_remote_attention_layout
-sp_remote_attention_layout_of(const struct sp_remote_attention_head *head, unsigned n_ranks);
+/* message: which `head` begins; NULL: only sizes are set. */
+struct sp_remote_attention_parts
+sp_remote_attention_parts_of(const struct sp_remote_attention_head *head, unsigned n_ranks,
+                             void *message);
 
 /* The places of the parts of an answer with `cols` columns: the rows, or their codes and scales,
  * and memory of the rank that is not sent, for its heads of the products' results. */

@@ -1,0 +1,108 @@
+#include "runtime/backend/attention_job.h"
+
+#include "runtime/backend/remote.h"
+
+/* Least number of (head, row) pairs that is worth another thread. */
+enum { MIN_HEAD_ROWS = 16 };
+
+struct prepare_job {
+    const struct sp_attention_job *job;
+    size_t n_queries; /* query heads precede the kv heads among the items */
+};
+
+static void store_head(const struct sp_attention_job *job, size_t h)
+{
+    const struct sp_attention_heads *a = &job->heads;
+    const float *k = a->k + h * a->head_dim, *v = a->v + h * a->head_dim;
+
+    for (size_t i = 0; i < job->n_seqs; i++) {
+        const struct sp_attention_seq *seq = &job->seqs[i];
+        if (h >= seq->kv->n_heads) return; /* another process has it */
+        sp_kv_put_head(seq->kv, a->vector, h, seq->pos, seq->n, k, v, a->ld_kv);
+        k += seq->n * a->ld_kv;
+        v += seq->n * a->ld_kv;
+    }
+}
+
+static void prepare_items(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct prepare_job *p = context;
+
+    (void)worker;
+    for (size_t i = first; i < first + n; i++) {
+        if (i < p->n_queries) {
+            sp_attention_heads_query(&p->job->heads, i);
+            continue;
+        }
+        sp_attention_heads_key(&p->job->heads, i - p->n_queries);
+        store_head(p->job, i - p->n_queries);
+    }
+}
+
+struct norm_job {
+    const struct sp_attention_heads *heads;
+    size_t n_q, n_k; /* columns of all heads */
+};
+
+/* One norm over all heads of a row's q, and one over all heads of its k (OLMo 2). */
+static void norm_whole_row(void *context, size_t t, unsigned worker)
+{
+    const struct norm_job *job = context;
+    const struct sp_attention_heads *a = job->heads;
+    float *q = a->q + t * a->ld_q, *k = a->k + t * a->ld_kv;
+
+    (void)worker;
+    if (job->n_q) a->vector->rms_norm(q, q, a->q_norm, job->n_q, a->eps);
+    if (job->n_k) a->vector->rms_norm(k, k, a->k_norm, job->n_k, a->eps);
+}
+
+void sp_attention_job_prepare(const struct sp_attention_job *job, size_t n_queries, size_t n_keys)
+{
+    const struct sp_attention_heads *a = &job->heads;
+    struct prepare_job items = {job, n_queries};
+    struct norm_job norms = {a, n_queries * a->head_dim, n_keys * a->head_dim};
+
+    if (a->norm == SP_QK_WHOLE) sp_backend_rows(job->backend, a->n, norm_whole_row, &norms);
+    sp_pool_run_ranges(job->backend->pool, n_queries + n_keys, MIN_HEAD_ROWS / (a->n + 1) + 1,
+                       prepare_items, &items);
+}
+
+/* Attends with one sequence, whose rows are those of the pass from `first` on. */
+static void attend_seq(const struct sp_attention_job *job, const struct sp_attention_seq *seq,
+                       size_t first)
+{
+    const struct sp_attention a = {
+        .kv = seq->kv,
+        .n_heads = job->n_heads / seq->kv->n_all_heads * seq->kv->n_heads,
+        .scale = job->scale,
+        .cap = job->cap,
+        .sinks = job->sinks,
+        .q = job->heads.q + first * job->heads.ld_q,
+        .ldq = job->heads.ld_q,
+        .out = job->out->x + first * job->out->ld,
+        .ld_out = job->out->ld,
+        .n_rows = seq->n,
+        .ranges = job->ranges + first,
+    };
+
+    sp_attend(&a, job->heads.vector, job->backend->pool, job->scratch);
+}
+
+void sp_attention_job_attend(const struct sp_attention_job *job)
+{
+    for (size_t i = 0, first = 0; i < job->n_seqs; first += job->seqs[i++].n)
+        attend_seq(job, &job->seqs[i], first);
+}
+
+void sp_backend_attend(const struct sp_attention_job *job)
+{
+    struct sp_remote *remote = job->backend->remote;
+
+    if (remote && remote->ops->attend(remote, job)) return;
+    sp_backend_multiply(job->backend, job->products, job->n_products, job->acts, job->heads.n);
+    sp_attention_job_prepare(job, job->ranges ? job->n_heads : 0,
+                             job->stores ? job->n_kv_heads : 0);
+    if (job->ranges == NULL) return;
+    sp_attention_job_attend(job);
+    if (job->out->coded) sp_backend_quantize(job->backend, job->out, job->heads.n);
+}

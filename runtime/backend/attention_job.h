@@ -1,0 +1,48 @@
+/* One layer's attention for the rows of a pass: the products that make queries, keys and values,
+ * the preparation of heads, the store to the caches, and attention itself.
+ *
+ * Between the products the unit of work is one head with all rows of the pass: heads are
+ * independent, there are enough of them for the threads, and the thread that rotated a head's keys
+ * stores them. Processes that compute a model together divide the heads of a job: each has those
+ * that its caches have. */
+#ifndef SP_RUNTIME_BACKEND_ATTENTION_JOB_H
+#define SP_RUNTIME_BACKEND_ATTENTION_JOB_H
+
+#include "runtime/backend/attention.h"
+#include "runtime/backend/attention_heads.h"
+#include "runtime/backend/backend.h"
+
+/* The rows of one sequence, which follow those of the sequence before. */
+struct sp_attention_seq {
+    struct sp_kv *kv; /* of the layer; the same shape in all sequences */
+    size_t pos, n;
+};
+
+struct sp_attention_job {
+    const struct sp_backend *backend;
+    const struct sp_product *products; /* that make q, k and v of the heads, and perhaps more */
+    size_t n_products;
+    const struct sp_acts *acts; /* which the products read */
+    struct sp_attention_heads heads;
+    unsigned n_heads, n_kv_heads; /* of the layer */
+    bool stores;                  /* writes keys and values; else the caches have them */
+    const struct sp_attention_seq *seqs;
+    size_t n_seqs;
+    const struct sp_key_range *ranges; /* [heads.n]; NULL: the job only stores */
+    float scale, cap;                  /* as in struct sp_attention */
+    const float *sinks;
+    /* Receives the attended rows; if it is coded, their codes, and perhaps no floats. */
+    const struct sp_acts *out;
+    struct sp_attention_scratch *scratch;
+};
+
+/* Runs a job, with all processes that compute the model. */
+void sp_backend_attend(const struct sp_attention_job *job);
+
+/* Prepares query heads 0..n_queries-1 and key and value heads 0..n_keys-1 of all rows, and stores
+ * those that the caches have. */
+void sp_attention_job_prepare(const struct sp_attention_job *job, size_t n_queries, size_t n_keys);
+/* Attends by the query heads that read the heads of the caches. */
+void sp_attention_job_attend(const struct sp_attention_job *job);
+
+#endif

@@ -1,0 +1,92 @@
+/* The ranks of a model: processes that compute it together, as rank 0 sees them and as another rank
+ * serves them.
+ *
+ * Each rank computes the rows of the results in its part of every matrix's panels, and stores and
+ * attends with its part of the heads. Rank 0 sends the activations, quantized if the weights are,
+ * and receives the rows; all that is no product or attention stays with it. Every element is
+ * computed by one rank as one process would, so the number of ranks does not change any bit. A rank
+ * reads no weights but its part. */
+#ifndef SP_RUNTIME_REMOTE_RANKS_H
+#define SP_RUNTIME_REMOTE_RANKS_H
+
+#include "runtime/backend/remote.h"
+#include "runtime/ranks/transport.h"
+#include "runtime/remote/weight_pages.h"
+
+#include <pthread.h>
+
+/* Is called once, by the thread that computes, with a sentence; it may end the process. */
+typedef void sp_rank_lost_fn(void *context, const char *sentence);
+
+/* What rank 0 sent and received since it started. */
+struct sp_rank_traffic {
+    uint64_t n_messages, sent, received; /* messages to each rank; bytes to and from all ranks */
+    double seconds;                      /* building messages, waiting, copying answers */
+    double product_seconds;              /* that, and computing its own part of products and of
+                                            attention */
+};
+
+/* The mapped file that all ranks have, from which matrices are taken. */
+struct sp_rank_file {
+    const uint8_t *bytes;
+    uint64_t size;
+};
+
+struct sp_ranks {
+    struct sp_remote remote;               /* the first member: sp_ranks_of */
+    struct sp_transport *transport;        /* owned, unless it has an owner; NULL: none yet */
+    void (*close)(struct sp_ranks *ranks); /* releases a transport that has an owner; else NULL */
+    void *owner;                           /* borrowed */
+    struct sp_rank_file file;
+    struct sp_weight_pages *pages; /* of the file; owned */
+    sp_rank_lost_fn *on_lost;      /* NULL: none */
+    void *context;
+    /* Sessions open and close caches while another thread computes: a message and its answers hold
+     * the lock. */
+    pthread_mutex_t lock;
+    uint64_t n_caches; /* opened so far; numbers them */
+    uint64_t n_kept;   /* jobs whose rows the other ranks kept so far; numbers them */
+    struct sp_rank_traffic traffic;
+};
+
+static inline struct sp_ranks *sp_ranks_of(struct sp_remote *remote)
+{
+    return (struct sp_ranks *)(void *)remote;
+}
+
+/* Allocates *out with the members of `with`, except the lock, the pages and `remote`. */
+SP_MUST_CHECK enum sp_status sp_ranks_new(struct sp_ranks **out, const struct sp_ranks *with,
+                                          struct sp_err *err);
+/* Closes or releases the transport. NULL is fine. */
+void sp_ranks_close(struct sp_ranks *ranks);
+
+/* SP_E_IO with a sentence if a rank is lost. */
+SP_MUST_CHECK enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err);
+
+/* Looks whether all ranks still run, and notes it if one has ended. Returns at once while a job is
+ * under way, which finds out by itself. */
+void sp_ranks_look(struct sp_ranks *ranks);
+
+/* Sends `size` bytes to all other ranks and receives as many from each, which are copied over
+ * `bytes`. *seconds: the duration. False: a rank is lost, or there is no memory. */
+bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds);
+
+/* ---- exchanges; the caller holds the lock ---- */
+
+/* Notes that the exchange failed, and calls on_lost the first time. `why`: a sentence if the
+ * transport has none. */
+void sp_ranks_lose(struct sp_ranks *ranks, const char *why);
+/* Send a message and receive an answer, as the transport does, and count them. */
+bool sp_ranks_send(struct sp_ranks *ranks, size_t size, size_t max_answer);
+const void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size);
+
+/* ---- other ranks ---- */
+
+/* Computes products and attention until a message of another kind, which is dropped, or until rank
+ * 0 ends (*has_ended). Failures are those of memory and of messages that do not fit the file. */
+SP_MUST_CHECK enum sp_status sp_ranks_serve(struct sp_transport *transport,
+                                            const struct sp_backend *backend,
+                                            const struct sp_rank_file *file, bool *has_ended,
+                                            struct sp_err *err);
+
+#endif

@@ -1,0 +1,58 @@
+/* The jobs that a rank other than 0 reads from messages (runtime/remote/remote_message.h). */
+#ifndef SP_RUNTIME_REMOTE_REMOTE_JOB_H
+#define SP_RUNTIME_REMOTE_REMOTE_JOB_H
+
+#include "runtime/remote/ranks.h"
+#include "runtime/remote/remote_message.h"
+
+/* Activations for messages of any size. */
+struct sp_acts_buffer {
+    struct sp_acts acts;
+    size_t n_rows, n_cols; /* that fit */
+};
+/* Makes space for n_rows rows of `cols` columns, whose contents are those of an earlier message. */
+SP_MUST_CHECK enum sp_status sp_acts_buffer_reserve(struct sp_acts_buffer *b, size_t n_rows,
+                                                    size_t cols, struct sp_err *err);
+
+/* The rows of a job whose answer was the order of their largest elements. */
+struct sp_kept_rows {
+    uint64_t number;               /* 0: none yet */
+    float *y;                      /* [n_rows][cols]; owned */
+    atomic_uint_least64_t *argmax; /* [n_rows]; owned */
+    size_t n_rows, cols;           /* cols: of this rank's slice */
+    size_t n;                      /* columns that are rows of the matrix */
+    size_t cap_rows, cap;          /* elements of argmax, of y */
+    struct sp_epilogue epilogue;
+};
+SP_MUST_CHECK enum sp_status sp_kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows,
+                                                  size_t cols, struct sp_err *err);
+
+/* Jobs are read by it, one at a time. */
+struct sp_job_reader {
+    const struct sp_backend *backend;      /* borrowed */
+    const struct sp_rank_file *file;       /* borrowed */
+    struct sp_weight_pages *pages;         /* of the file; owned */
+    struct sp_acts_buffer received, coded; /* coded: results whose codes are the answer */
+    struct sp_kept_rows kept, corrected;   /* of the last jobs without and with a kept bias */
+};
+void sp_job_reader_release(struct sp_job_reader *reader);
+
+/* Writes the codes of rows 0..n_rows-1 without gaps, and their scales. */
+void sp_remote_codes_write(uint8_t *codes, uint8_t *scales, const struct sp_acts *acts,
+                           size_t n_rows);
+
+/* The job that a message describes, with what its pointers refer to. */
+struct sp_received_job {
+    struct sp_remote_job shared; /* without slices and results */
+    struct sp_product products[SP_MAX_PRODUCTS];
+    struct sp_matrix matrices[SP_MAX_PRODUCTS];
+    struct sp_kept_rows *kept; /* for the results of a job that keeps them */
+};
+
+/* `job` refers to itself, to the reader and to the message, of `size` bytes. SP_E_BUG: weights
+ * outside the file, or a bias that is not kept. */
+SP_MUST_CHECK enum sp_status sp_received_job_read(struct sp_received_job *job,
+                                                  struct sp_job_reader *reader, void *message,
+                                                  size_t size, struct sp_err *err);
+
+#endif

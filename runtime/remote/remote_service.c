@@ -1,0 +1,155 @@
+/* What a rank other than 0 does: it computes what the messages describe until rank 0 ends or sends
+ * a message of another kind. */
+#include "runtime/remote/remote_cache_service.h"
+
+#include <string.h>
+
+/* ---- products ---- */
+
+/* Computes a job in rows that are kept, and answers with their largest elements. */
+static enum sp_status run_kept(struct sp_received_job *r, const struct sp_remote_answer *a,
+                               uint8_t *bytes, struct sp_job_reader *reader, struct sp_err *err)
+{
+    struct sp_product_job *job = &r->shared.job;
+    size_t n_rows = sp_product_job_rows(job), cols = job->slices[0].n * SP_PANEL_ROWS;
+    struct sp_kept_rows *kept = r->kept;
+    uint64_t *orders = (void *)bytes;
+    enum sp_status st = sp_kept_rows_reserve(kept, n_rows, cols, err);
+
+    if (st) return st;
+    kept->n = sp_product_job_columns(job);
+    for (size_t t = 0; t < n_rows; t++)
+        atomic_store_explicit(&kept->argmax[t], 0, memory_order_relaxed);
+    kept->number = r->shared.kept;
+    kept->epilogue.argmax = kept->argmax;
+    r->products[0].y = kept->y;
+    r->products[0].ldy = cols;
+    r->products[0].epilogue = &kept->epilogue;
+    sp_remote_job_run(job, reader->pages);
+    for (size_t t = 0; t < n_rows; t++)
+        orders[t] = atomic_load_explicit(&kept->argmax[t], memory_order_relaxed);
+    if (r->shared.has_sums)
+        sp_remote_job_sum(job->backend, (void *)(bytes + a->scales[0]), sp_logits_blocks(cols),
+                          kept->y, cols, kept->n, n_rows);
+    return SP_OK;
+}
+
+/* Computes a job in the answer. Results that are answered as codes, of one product at most, are
+ * quantized into it. */
+static enum sp_status run_rows(struct sp_received_job *r, const struct sp_remote_answer *a,
+                               uint8_t *bytes, struct sp_job_reader *reader, struct sp_err *err)
+{
+    struct sp_product_job *job = &r->shared.job;
+    const struct sp_acts *coded = &reader->coded.acts;
+    size_t n_rows = sp_product_job_rows(job);
+    enum sp_status st;
+
+    for (size_t i = 0; i < job->n_products; i++) {
+        size_t cols = job->slices[i].n * SP_PANEL_ROWS;
+        r->products[i].y = (float *)(void *)(bytes + a->places[i]);
+        r->products[i].ldy = cols;
+        if (!r->shared.is_coded[i]) continue;
+        if ((st = sp_acts_buffer_reserve(&reader->coded, n_rows, cols, err))) return st;
+        r->products[i].y = coded->x;
+        r->products[i].ldy = coded->ld;
+    }
+    sp_remote_job_run(job, reader->pages);
+    for (size_t i = 0; i < job->n_products; i++) {
+        if (!r->shared.is_coded[i]) continue;
+        sp_backend_quantize(job->backend, coded, n_rows);
+        sp_remote_codes_write(bytes + a->places[i], bytes + a->scales[i], coded, n_rows);
+    }
+    return SP_OK;
+}
+
+static enum sp_status answer_products(struct sp_transport *transport, struct sp_job_reader *reader,
+                                      void *message, size_t size, struct sp_err *err)
+{
+    struct sp_received_job r;
+    struct sp_remote_answer a;
+    enum sp_status st;
+    uint8_t *bytes;
+
+    if ((st = sp_received_job_read(&r, reader, message, size, err))) return st;
+    sp_remote_slice(&r.shared, transport->rank, transport->n_ranks);
+    a = sp_remote_answer_of(&r.shared);
+    if ((bytes = transport->ops->answer(transport, a.total)) == NULL)
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
+    st =
+        r.shared.kept ? run_kept(&r, &a, bytes, reader, err) : run_rows(&r, &a, bytes, reader, err);
+    if (st) return st;
+    transport->ops->reply(transport, a.size);
+    return SP_OK;
+}
+
+/* ---- other messages ---- */
+
+static enum sp_status answer_row(struct sp_transport *transport, const struct sp_job_reader *reader,
+                                 const void *message, struct sp_err *err)
+{
+    const struct sp_kept_rows *kept = &reader->kept;
+    struct sp_remote_row_message m;
+    const float *row;
+    size_t n, size;
+    void *bytes;
+
+    memcpy(&m, message, sizeof m);
+    if (m.kept == reader->corrected.number) kept = &reader->corrected;
+    if (m.kept != kept->number || m.row >= kept->n_rows)
+        return sp_fail(err, SP_E_BUG, "a row of logits that is not kept");
+    row = kept->y + m.row * kept->cols;
+    n = m.n_top < kept->n ? m.n_top : kept->n;
+    size = m.n_top ? n * sizeof(struct sp_top_logit) : kept->cols * sizeof *row;
+    if ((bytes = transport->ops->answer(transport, size)) == NULL)
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
+    if (m.n_top)
+        sp_top_logits_add(bytes, 0, n, row, kept->n, 0);
+    else if (size)
+        memcpy(bytes, row, size);
+    transport->ops->reply(transport, size);
+    return SP_OK;
+}
+
+static enum sp_status answer_echo(struct sp_transport *transport, const uint8_t *message,
+                                  size_t size, struct sp_err *err)
+{
+    void *bytes = transport->ops->answer(transport, size - SP_REMOTE_ALIGNMENT);
+
+    if (bytes == NULL)
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
+    memcpy(bytes, message + SP_REMOTE_ALIGNMENT, size - SP_REMOTE_ALIGNMENT);
+    transport->ops->reply(transport, size - SP_REMOTE_ALIGNMENT);
+    return SP_OK;
+}
+
+enum sp_status sp_ranks_serve(struct sp_transport *transport, const struct sp_backend *backend,
+                              const struct sp_rank_file *file, bool *has_ended, struct sp_err *err)
+{
+    struct sp_job_reader reader = {.backend = backend, .file = file};
+    struct sp_cache_service *caches = NULL;
+    enum sp_status st = sp_cache_service_open(&caches, transport, &reader, err);
+    void *message = NULL;
+    uint32_t kind = SP_MESSAGE_PRODUCTS;
+    size_t size;
+
+    if (!st) st = sp_weight_pages_open(&reader.pages, file->bytes, file->size, err);
+    while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL) {
+        memcpy(&kind, message, sizeof kind);
+        if (kind == SP_MESSAGE_ECHO)
+            st = answer_echo(transport, message, size, err);
+        else if (kind == SP_MESSAGE_PRODUCTS)
+            st = answer_products(transport, &reader, message, size, err);
+        else if (kind == SP_MESSAGE_ROW)
+            st = answer_row(transport, &reader, message, err);
+        else if (kind == SP_MESSAGE_CACHE)
+            st = sp_cache_service_act(caches, message, err);
+        else if (kind == SP_MESSAGE_ATTENTION)
+            st = sp_cache_service_attend(caches, message, err);
+        else
+            break;
+    }
+    *has_ended = message == NULL;
+    sp_job_reader_release(&reader);
+    sp_cache_service_close(caches);
+    return st;
+}
