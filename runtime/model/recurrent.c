@@ -48,17 +48,17 @@ static enum sp_status open_short_histories(struct sp_decoder *d, struct sp_err *
 enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
-    const struct sp_delta_net_scratch *delta = d->workspace->delta_net;
-    const struct sp_mamba_scratch *mamba = d->workspace->mamba;
+    const struct sp_recurrent_scratch *delta = d->workspace->delta_net;
+    const struct sp_recurrent_scratch *mamba = d->workspace->mamba;
     enum sp_status st = SP_OK;
 
     if (delta) {
-        st = open_layers(d, SP_MIXER_DELTA_NET, &delta->common.sizes, config->delta.kernel - 1,
-                         delta->common.channels, err);
+        st = open_layers(d, SP_MIXER_DELTA_NET, &delta->sizes, config->delta.kernel - 1,
+                         delta->channels, err);
     }
     if (st == SP_OK && mamba) {
-        st = open_layers(d, SP_MIXER_MAMBA, &mamba->common.sizes, config->mamba.kernel - 1,
-                         mamba->common.channels, err);
+        st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
+                         mamba->channels, err);
     }
     if (st == SP_OK && d->workspace->short_conv) st = open_short_histories(d, err);
     return st;

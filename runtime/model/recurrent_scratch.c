@@ -1,36 +1,114 @@
 #include "runtime/model/recurrent_scratch.h"
 
 #include "format/base/mem.h"
-#include "runtime/backend/backend.h"
+#include "runtime/model/decoder_internal.h"
 
 #include <stdlib.h>
 
-enum sp_status sp_recurrent_scratch_init(struct sp_recurrent_scratch *s,
+enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
+                                         const struct sp_workspace *ws,
                                          const struct sp_head_sizes *sizes, size_t kernel,
-                                         size_t max_rows, unsigned n_threads, struct sp_err *err)
+                                         bool has_strengths, struct sp_err *err)
 {
+    struct sp_recurrent_scratch *s = NULL;
+    size_t n = ws->max_rows;
     enum sp_status st;
 
-    *s = (struct sp_recurrent_scratch){.sizes = *sizes};
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    s->sizes = *sizes;
     s->n_values = sizes->n_heads * sizes->value_dim;
     s->n_keys = sizes->n_keys * sizes->key_dim;
     s->channels = s->n_values + 2 * s->n_keys;
     s->ld = sp_matrix_ld(s->channels);
     s->ld_z = sp_matrix_ld(s->n_values);
     s->ld_heads = sp_matrix_ld(sizes->n_heads);
-    if ((st = sp_new_rows(&s->input, kernel - 1 + max_rows, s->ld, err))) return st;
-    if ((st = sp_new_rows(&s->mixed, max_rows, s->ld, err))) return st;
-    if ((st = sp_new_rows(&s->z, max_rows, s->ld_z, err))) return st;
-    if ((st = sp_new_rows(&s->out, max_rows, s->ld_z, err))) return st;
-    return sp_head_workspace_init(&s->workspace, sizes->key_dim, n_threads, err);
+    if ((st = sp_new_rows(&s->input, kernel - 1 + n, s->ld, err))) goto done;
+    if ((st = sp_new_rows(&s->mixed, n, s->ld, err))) goto done;
+    if ((st = sp_new_rows(&s->z, n, s->ld_z, err))) goto done;
+    if ((st = sp_new_rows(&s->out, n, s->ld_z, err))) goto done;
+    if ((st = sp_new_rows(&s->decays, n, s->ld_heads, err))) goto done;
+    if ((st = has_strengths ? sp_new_rows(&s->strengths, n, s->ld_heads, err)
+                            : sp_new_rows(&s->values, n, s->ld_z, err)))
+        goto done;
+    if ((st = sp_head_workspace_init(&s->workspace, sizes->key_dim,
+                                     sp_pool_n_threads(ws->backend->pool), err)))
+        goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_recurrent_scratch_close(s);
+    return st;
 }
 
-void sp_recurrent_scratch_release(struct sp_recurrent_scratch *s)
+void sp_recurrent_scratch_close(struct sp_recurrent_scratch *s)
 {
+    if (s == NULL) return;
     free(s->input);
     free(s->mixed);
     free(s->z);
     free(s->out);
+    free(s->decays);
+    free(s->strengths);
+    free(s->values);
     sp_head_workspace_release(&s->workspace);
-    *s = (struct sp_recurrent_scratch){0};
+    free(s);
+}
+
+float *sp_recurrent_convolve(const struct sp_recurrent_job *job, const float *taps, size_t i)
+{
+    const struct sp_recurrent_scratch *s = job->scratch;
+    float *u = s->mixed + (job->first + i) * s->ld;
+
+    sp_conv_history_convolve(job->history, job->ws->backend->vector, u, taps,
+                             s->input + job->first * s->ld, s->ld, i);
+    return u;
+}
+
+static void run_recurrence(const struct sp_recurrent_job *job, struct sp_head_state *state,
+                           const struct sp_batch_seq *seq)
+{
+    const struct sp_recurrent_scratch *s = job->scratch;
+    size_t ld_v = s->values ? s->ld_z : s->ld;
+    struct sp_head_pass pass = {
+        .vector = job->ws->backend->vector,
+        .workspace = &s->workspace,
+        .state = state,
+        .q = job->q + job->first * s->ld,
+        .k = job->k + job->first * s->ld,
+        .v = job->v + job->first * ld_v,
+        .ld = s->ld,
+        .ld_v = ld_v,
+        .decays = s->decays + job->first * s->ld_heads,
+        .strengths = s->strengths ? s->strengths + job->first * s->ld_heads : NULL,
+        .ld_heads = s->ld_heads,
+        .out = s->out + job->first * s->ld_z,
+        .ld_out = s->ld_z,
+        .n = seq->n,
+        .n_committed = seq->n_committed,
+    };
+
+    sp_head_state_run(&pass, job->ws->backend->pool);
+}
+
+/* Runs the rows of one sequence. The history of its convolution overwrites the last input rows of
+ * the sequence before, which are no longer needed. */
+static void run_seq(struct sp_recurrent_job *job, unsigned layer, const struct sp_batch_seq *seq)
+{
+    struct sp_recurrent *state = &seq->decoder->recurrent[layer];
+    size_t ld = job->scratch->ld;
+    float *input = job->scratch->input + job->first * ld;
+
+    job->history = &state->history;
+    sp_conv_history_begin(&state->history, input, ld);
+    sp_backend_rows(job->ws->backend, seq->n, job->mix_row, job);
+    sp_conv_history_end(&state->history, input, ld, seq->n, seq->n_committed);
+    run_recurrence(job, &state->heads, seq);
+}
+
+void sp_recurrent_job_run(struct sp_recurrent_job *job, unsigned layer)
+{
+    const struct sp_workspace *ws = job->ws;
+
+    for (size_t i = 0; i < ws->n_seqs; job->first += ws->seqs[i++].n)
+        run_seq(job, layer, &ws->seqs[i]);
 }

@@ -1,9 +1,13 @@
-/* The buffers that gated delta-rule layers and Mamba-2 layers have in common. Both convolve rows of
- * `channels` numbers and then update head states (runtime/model/head_state.h). */
+/* What gated delta-rule layers and Mamba-2 layers have in common: both convolve rows of `channels`
+ * numbers and then update head states (runtime/model/head_state.h). */
 #ifndef SP_RUNTIME_MODEL_RECURRENT_SCRATCH_H
 #define SP_RUNTIME_MODEL_RECURRENT_SCRATCH_H
 
+#include "format/base/pool.h"
 #include "runtime/model/head_state.h"
+
+struct sp_conv_history; /* runtime/model/conv_history.h */
+struct sp_workspace;    /* runtime/model/workspace.h */
 
 struct sp_recurrent_scratch {
     struct sp_head_sizes sizes;
@@ -11,18 +15,41 @@ struct sp_recurrent_scratch {
     size_t channels;         /* n_values + 2 * n_keys */
     size_t ld, ld_z, ld_heads;
     struct sp_head_workspace workspace;
-    float *input; /* [kernel - 1 + max_rows][ld] rows to convolve, after the history */
-    float *mixed; /* [max_rows][ld] rows after the convolution */
-    float *z;     /* [max_rows][ld_z] output gate */
-    float *out;   /* [max_rows][ld_z] outputs of the heads */
+    float *input;     /* [kernel - 1 + max_rows][ld] rows to convolve, after the history */
+    float *mixed;     /* [max_rows][ld] rows after the convolution */
+    float *z;         /* [max_rows][ld_z] output gate */
+    float *out;       /* [max_rows][ld_z] outputs of the heads */
+    float *decays;    /* [max_rows][ld_heads] */
+    float *strengths; /* [max_rows][ld_heads] of the delta rule; NULL: there are `values` */
+    float *values;    /* [max_rows][ld_z] of Mamba-2; NULL: they are in `mixed` */
 };
 
-/* Allocates the buffers for max_rows rows and a convolution over `kernel` rows. A scratch that was
- * initialized in part is released like any other. */
-SP_MUST_CHECK enum sp_status sp_recurrent_scratch_init(struct sp_recurrent_scratch *s,
+/* Allocates the buffers for the rows of a workspace and a convolution over `kernel` rows. */
+SP_MUST_CHECK enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
+                                                       const struct sp_workspace *ws,
                                                        const struct sp_head_sizes *sizes,
-                                                       size_t kernel, size_t max_rows,
-                                                       unsigned n_threads, struct sp_err *err);
-void sp_recurrent_scratch_release(struct sp_recurrent_scratch *s);
+                                                       size_t kernel, bool has_strengths,
+                                                       struct sp_err *err);
+void sp_recurrent_scratch_close(struct sp_recurrent_scratch *s); /* NULL is fine */
+
+/* One pass of a layer. */
+struct sp_recurrent_job {
+    struct sp_workspace *ws;
+    const struct sp_recurrent_scratch *scratch;
+    const void *weights; /* of the layer */
+    /* Makes row i of the current sequence after the convolution, and its decays. */
+    sp_pool_fn *mix_row;
+    const float *q, *k, *v; /* of the first row, in `mixed`; v is in `values` if there are any */
+    /* The current sequence. */
+    const struct sp_conv_history *history;
+    size_t first; /* its first row */
+};
+
+/* Convolves row i of the current sequence. Returns the row, in `mixed`. */
+float *sp_recurrent_convolve(const struct sp_recurrent_job *job, const float *taps, size_t i);
+
+/* Runs the rows of each sequence through the convolution and the recurrence, from `input` to `out`.
+ */
+void sp_recurrent_job_run(struct sp_recurrent_job *job, unsigned layer);
 
 #endif

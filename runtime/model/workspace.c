@@ -173,8 +173,8 @@ static void close_workspace(struct sp_workspace *ws)
     sp_acts_release(&ws->tapped);
     sp_experts_close(ws);
     sp_latent_attention_close(ws);
-    sp_delta_net_close(ws);
-    sp_mamba_close(ws);
+    sp_recurrent_scratch_close(ws->delta_net);
+    sp_recurrent_scratch_close(ws->mamba);
     sp_short_conv_close(ws);
     sp_per_layer_close(ws);
     sp_block_conv_close(ws);

@@ -61,8 +61,7 @@ struct sp_workspace {
     /* Scratch of the layer kinds; NULL if the model has no such layer. */
     struct sp_experts_scratch *experts;
     struct sp_latent_attention_scratch *latent_attention;
-    struct sp_delta_net_scratch *delta_net;
-    struct sp_mamba_scratch *mamba;
+    struct sp_recurrent_scratch *delta_net, *mamba;
     struct sp_short_conv_scratch *short_conv;
     struct sp_per_layer_scratch *per_layer;
     struct sp_block_conv_scratch *block_conv;
