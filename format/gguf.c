@@ -127,6 +127,7 @@ static enum sp_status open_parts(struct sp_gguf *g, uint64_t count, struct sp_er
                  (unsigned)count);
         st = open_shard(g, path, err);
         if (!st) st = check_shard(&g->shards[i], i, count, err);
+        sp_gguf_header_drop_values(&g->shards[i].header); /* only those of the first part count */
     }
     free(path);
     return st;

@@ -384,11 +384,19 @@ enum sp_status sp_gguf_header_read(struct sp_gguf_header *out, const struct sp_f
     return st;
 }
 
-void sp_gguf_header_release(struct sp_gguf_header *header)
+void sp_gguf_header_drop_values(struct sp_gguf_header *header)
 {
     free(header->values);
-    free(header->tensors);
     free(header->bytes);
+    header->values = NULL;
+    header->bytes = NULL;
+    header->n_values = 0;
+}
+
+void sp_gguf_header_release(struct sp_gguf_header *header)
+{
+    sp_gguf_header_drop_values(header);
+    free(header->tensors);
     free(header->names);
     *header = (struct sp_gguf_header){0};
 }

@@ -20,6 +20,8 @@ struct sp_gguf_header {
 SP_MUST_CHECK enum sp_status sp_gguf_header_read(struct sp_gguf_header *out,
                                                  const struct sp_file *file, unsigned shard,
                                                  struct sp_err *err);
+/* Frees the values and leaves the tensors. */
+void sp_gguf_header_drop_values(struct sp_gguf_header *header);
 void sp_gguf_header_release(struct sp_gguf_header *header);
 
 #endif

@@ -172,8 +172,12 @@ static void line_free(struct line *line)
 /* Writes the completed answers at the head of the list. The caller holds the lock. */
 static void write_out(struct batch *b)
 {
-    struct line *line;
+    struct line *line = b->first;
 
+    if (line && line->done && sp_batch_output_drop_tail(&b->output, &b->err)) {
+        b->ended = true;
+        return;
+    }
     while ((line = b->first) != NULL && line->done) {
         if (line->out) fwrite(line->out, 1, line->out_size, b->output.file);
         if (line->out == NULL) write_error(b->output.file, NULL, no_memory);
@@ -405,6 +409,7 @@ enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_opt
     b.progress.on = b.progress.on && (options->output || !sp_out_is_terminal(stdout));
     st = choose_lines(&b, err);
     if (!st) st = read_lines(&b, options->n_sessions, err);
+    if (!st && !b.err.status) st = sp_batch_output_drop_tail(&b.output, err);
     sp_progress_end(&b.progress);
     if (!st) st = finish(&b, err);
     while (b.first != NULL) {

@@ -3,6 +3,7 @@
 #include "format/base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,44 +72,70 @@ static enum sp_status fail_io(const char *path, struct sp_err *err)
     return sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Reads the whole lines; *size = their length. What follows them must begin as an answer does,
- * since it will be overwritten. */
-static enum sp_status read_lines(struct sp_batch_output *o, off_t *size, struct sp_err *err)
+/* Reads the whole lines. What follows them must begin as an answer does, since it will be dropped.
+ */
+static enum sp_status read_lines(struct sp_batch_output *o, struct sp_err *err)
 {
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
+    off_t size = 0;
     enum sp_status st = SP_OK;
 
-    *size = 0;
     while (!st && (n = getline(&line, &cap, o->file)) > 0 && line[n - 1] == '\n') {
         st = keep(o, line, (size_t)n, err);
-        *size += n;
+        size += n;
     }
     if (!st && n < 0 && !feof(o->file)) st = fail_io(o->path, err);
-    if (!st && n > 0 && line[n - 1] != '\n' && !begins_answer(line, (size_t)n)) {
-        st = sp_fail(err, SP_E_INPUT, "%s: line %zu is not an answer of a batch", o->path,
-                     o->n_kept + 1);
+    if (!st && n > 0) {
+        o->has_tail = true;
+        if (!begins_answer(line, (size_t)n)) {
+            st = sp_fail(err, SP_E_INPUT, "%s: line %zu is not an answer of a batch", o->path,
+                         o->n_kept + 1);
+        }
     }
     free(line);
+    o->size = size;
+    if (!st && fseeko(o->file, size, SEEK_SET)) st = fail_io(o->path, err);
     return st;
+}
+
+/* Opens a regular file, which is created if there is none, and locks it. A file system that has no
+ * locks is no reason to refuse. */
+static enum sp_status open_locked(struct sp_batch_output *o, struct sp_err *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd = open(o->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+    if (fd < 0 || (o->file = fdopen(fd, "r+")) == NULL) {
+        enum sp_status st = fail_io(o->path, err);
+        if (fd >= 0) close(fd);
+        return st;
+    }
+    if (fcntl(fd, F_SETLK, &lock) && (errno == EACCES || errno == EAGAIN))
+        return sp_fail(err, SP_E_IO, "%s: another batch is writing its answers there", o->path);
+    return SP_OK;
 }
 
 enum sp_status sp_batch_output_open(struct sp_batch_output *out, const char *path,
                                     struct sp_err *err)
 {
     struct stat info;
-    off_t size = 0;
-    bool is_file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
     enum sp_status st;
 
     *out = (struct sp_batch_output){.file = stdout, .path = path};
     if (path == NULL) return SP_OK;
-    if ((out->file = fopen(path, is_file ? "r+" : "w")) == NULL) return fail_io(path, err);
-    if (!is_file) return SP_OK;
-    if ((st = read_lines(out, &size, err))) return st;
-    if (fseeko(out->file, size, SEEK_SET) || ftruncate(fileno(out->file), size))
-        return fail_io(path, err);
+    out->file = NULL;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return (out->file = fopen(path, "w")) ? SP_OK : fail_io(path, err);
+    if ((st = open_locked(out, err))) return st;
+    return read_lines(out, err);
+}
+
+enum sp_status sp_batch_output_drop_tail(struct sp_batch_output *o, struct sp_err *err)
+{
+    if (o->has_tail && ftruncate(fileno(o->file), o->size)) return fail_io(o->path, err);
+    o->has_tail = false;
     return SP_OK;
 }
 

@@ -117,6 +117,11 @@ batch -o part <requests; echo $?
 batch -o part <requests 2>&1 >/dev/null | sed 's/ failed.*//'
 sed 's/"a"/"other"/' requests | batch -o all --quiet
 sed 4q requests | batch -o all --quiet; echo $?
+# A refused batch changes nothing, a last line without an end included.
+{ sed 2q all; tail -n 1 all | head -c 20; } >part
+cp part before
+sed 's/"a"/"other"/' requests | batch -o part --quiet
+cmp part before
 printf 'precious\n' >notes
 batch -o notes <requests
 cat notes
@@ -134,6 +139,7 @@ exec 6>slow
 echo '{"prompt": "Why?", "num_predict": 2}' >&6
 echo '{"prompt": "Why?", "num_predict": 100000}' >&6
 while [ ! -s third ]; do sleep 0.05; done
+echo '"Why?"' | spectool run packed.bin --batch -o third; echo $?
 kill $!
 wait $! 2>/dev/null; echo $?
 exec 6>&-

@@ -6,6 +6,7 @@
 #include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
+#include "format/gguf.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static int setup(void **state)
 {
@@ -743,5 +746,49 @@ TEST(refused_parts)
     assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_UNSUPPORTED,
                    "65535 parts, at most 4096 are supported");
 }
+
+#ifndef SP_SANITIZED /* whose memory counts as address space */
+/* The metadata of the further parts is dropped when they are checked: 8 parts with 32 MiB each (a
+ * hole of the file) are opened in 256 MiB. */
+TEST(parts_keep_no_metadata)
+{
+    enum { N_PARTS = 8, HOLE = 32 << 20 };
+    struct sp_gguf *gguf = NULL;
+    struct rlimit limit, small;
+    struct sp_err err = {0};
+    char first[512];
+    long pages = 0;
+    FILE *statm;
+    enum sp_status st;
+
+    for (unsigned i = 0; i < N_PARTS; i++) {
+        struct made_gguf m;
+        char name[40];
+        gguf_begin(&m);
+        gguf_value_u32(&m, "split.no", i);
+        gguf_value_u32(&m, "split.count", N_PARTS);
+        gguf_add_string(&m, "hole");
+        gguf_add_u32(&m, SP_GGUF_ARRAY);
+        gguf_add_u32(&m, SP_GGUF_U8);
+        gguf_add_u64(&m, HOLE);
+        m.n_values++;
+        snprintf(name, sizeof name, "hole-%05u-of-%05u.gguf", i + 1, N_PARTS);
+        snprintf(first, sizeof first, "%s", gguf_write(&m, name, 0));
+        assert_int_equal(truncate(first, (off_t)m.size + HOLE), 0);
+    }
+    snprintf(first, sizeof first, "%s", scratch_path("hole-00001-of-00008.gguf"));
+    assert_non_null(statm = fopen("/proc/self/statm", "r"));
+    assert_int_equal(fscanf(statm, "%ld", &pages), 1);
+    fclose(statm);
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    small = limit;
+    small.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (256 << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
+    st = sp_gguf_open(&gguf, first, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    if (st) fail_msg("%s", err.text);
+    sp_gguf_close(gguf);
+}
+#endif
 
 GROUP_FIXTURE(setup, scratch_teardown);

@@ -2,6 +2,7 @@
  */
 #include "cli/serve/http/serve_listen.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
 #include <stdio.h>
@@ -51,6 +52,29 @@ TEST(unix_sockets)
     sp_listen_close(&second);
     assert_int_equal(access(path, F_OK), -1);
     free(first.at[0].path);
+}
+
+/* A file that is not a socket is neither replaced nor removed. */
+TEST(other_files_stay)
+{
+    const char *path = scratch_write("model.bin", "a model", 7),
+               *moved = scratch_path("moved.sock");
+    struct sp_listeners l = {.n = 0};
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_listen(&l, path, 0, &err), SP_E_USAGE);
+    assert_non_null(strstr(err.text, "a file that is not a socket is there"));
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("nowhere", path), 0);
+    assert_int_equal(sp_listen(&l, path, 0, &err), SP_E_IO);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(sp_listen(&l, path, 0, NULL), SP_OK);
+    assert_int_equal(rename(path, moved), 0);
+    scratch_write("model.bin", "another file", 12);
+    sp_listen_close(&l);
+    assert_int_equal(access(path, F_OK), 0);
+    scratch_remove();
 }
 
 /* Sockets that systemd passes begin at descriptor 3. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -99,10 +100,19 @@ static enum sp_status listen_tcp(struct sp_listeners *out, const char *host, uns
     return st;
 }
 
-/* Removes the file of a socket on which no process listens any more. */
+/* The inode of a socket's file; 0: there is none, or a file of another kind. */
+static ino_t socket_inode(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
+}
+
+/* Removes the file of a socket on which no process listens any more. Connecting to a file of
+ * another kind is refused as well, and such a file stays. */
 static void remove_stale(const struct sockaddr_un *address)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    int fd = socket_inode(address->sun_path) ? socket(AF_UNIX, SOCK_STREAM, 0) : -1;
 
     if (fd < 0) return;
     if (connect(fd, (const struct sockaddr *)address, sizeof *address) && errno == ECONNREFUSED)
@@ -121,6 +131,8 @@ static enum sp_status listen_unix(struct sp_listeners *out, const char *path, st
                        path, sizeof address.sun_path - 1);
     }
     strcpy(address.sun_path, path);
+    if (access(path, F_OK) == 0 && socket_inode(path) == 0)
+        return sp_fail(err, SP_E_USAGE, "--host %s: a file that is not a socket is there", path);
     if ((st = sp_copy_text(&copy, path, strlen(path), err))) return st;
     remove_stale(&address);
     st = add_bound(out, AF_UNIX, (struct sockaddr *)&address, sizeof address, path, err);
@@ -130,6 +142,7 @@ static enum sp_status listen_unix(struct sp_listeners *out, const char *path, st
         return st;
     }
     out->at[out->n - 1].path = copy;
+    out->at[out->n - 1].inode = socket_inode(path);
     return SP_OK;
 }
 
@@ -176,7 +189,7 @@ void sp_listen_close(struct sp_listeners *listeners)
     for (size_t i = 0; i < listeners->n; i++) {
         struct sp_listener *l = &listeners->at[i];
         close(l->fd);
-        if (l->path) (void)unlink(l->path);
+        if (l->path && socket_inode(l->path) == l->inode) (void)unlink(l->path);
         free(l->path);
     }
     listeners->n = 0;

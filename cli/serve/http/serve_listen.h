@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum { SP_LISTEN_MAX = 8, SP_LISTEN_TEXT = 320 };
 
@@ -15,6 +16,7 @@ struct sp_listener {
     bool local;    /* a UNIX socket */
     bool loopback; /* bound to an address of the loopback interface */
     char *path;    /* file of a UNIX socket, removed by close; owned; NULL: none */
+    ino_t inode;   /* of that file: another one in its place is not removed */
     char url[SP_LISTEN_TEXT];
 };
 
@@ -25,7 +27,7 @@ struct sp_listeners {
 };
 
 /* Listens on a host and port (0: any free port) or, if `host` contains a slash, on a UNIX socket of
- * that path. A socket file on which no process listens is replaced. */
+ * that path. A socket file on which no process listens is replaced; any other file is refused. */
 SP_MUST_CHECK enum sp_status sp_listen(struct sp_listeners *out, const char *host, unsigned port,
                                        struct sp_err *err);
 /* True if systemd has passed sockets to this process (sd_listen_fds(3)). */
