@@ -13,6 +13,7 @@
 #include "cli/serve/serve_log.h"
 #include "cli/serve/serve_opener.h"
 #include "cli/serve/serve_routes.h"
+#include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_sandbox.h"
 #include "cli/serve/serve_syscalls.h"
 #include "format/pack_contents.h"
@@ -73,7 +74,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_SECONDS, 0, "shutdown-timeout", NULL, "TIME", AT(shutdown_timeout), .shown = "30s",
      .help = "Time that SIGTERM gives pending answers to be completed, such as 5m; -1: no limit"},
     {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
-     .help = "Allow browser requests from this origin; * for all"},
+     .help = "Allow browser requests from these origins, with commas between them; * for all"},
     {SP_OPT_STRING, 0, "api-key-file", NULL, "FILE", AT(api_key_file), .path = true,
      .shown = "SPECTOOL_API_KEY, else no key",
      .help = "Accept only requests with a key of this file, one per line"},
@@ -483,6 +484,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct guard guard = {.patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
     enum sp_status st;
 
+    if (o->cors && (st = sp_serve_cors_check(o->cors, err))) return st;
     if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))
         return st;
     guard.queue = s.queue;

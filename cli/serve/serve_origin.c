@@ -28,14 +28,53 @@ static bool is_local(const struct sp_serve *s, const char *host)
     return false;
 }
 
+/* An origin has no path, and no character that a header or a pattern would have. */
+static bool is_origin(const char *text, size_t size)
+{
+    const char *host = strstr(text, "://");
+    size_t plain = 0;
+
+    while (plain < size && text[plain] > ' ' && text[plain] < 127 && text[plain] != '*')
+        plain++;
+    return plain == size && host != NULL && host > text && host + 3 < text + size &&
+           memchr(host + 3, '/', (size_t)(text + size - host - 3)) == NULL;
+}
+
+enum sp_status sp_serve_cors_check(const char *origins, struct sp_err *err)
+{
+    if (strcmp(origins, "*") == 0) return SP_OK;
+    for (const char *at = origins;; at++) {
+        size_t size = strcspn(at, ",");
+        if (!is_origin(at, size)) {
+            return sp_fail(err, SP_E_USAGE,
+                           "--cors: \"%.*s\", expected * or origins such as http://localhost:3000, "
+                           "with commas between them",
+                           (int)(size < 200 ? size : 200), at);
+        }
+        at += size;
+        if (*at == '\0') return SP_OK;
+    }
+}
+
+const char *sp_serve_allowed_origin(const struct sp_serve *s, const struct sp_http_request *q)
+{
+    size_t size = q->origin ? strlen(q->origin) : 0;
+
+    if (s->cors == NULL || strcmp(s->cors, "*") == 0) return s->cors;
+    for (const char *at = s->cors; size > 0 && at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, q->origin, size) == 0 && strchr(",", at[size])) return q->origin;
+    }
+    return NULL;
+}
+
 bool sp_serve_is_cross_origin(const struct sp_serve *s, const struct sp_http_request *q)
 {
     const char *host;
 
     if (q->loopback && q->host != NULL && !is_local(s, q->host)) return true;
     if (q->origin == NULL) return false;
-    if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0))
-        return false;
+    if (sp_serve_allowed_origin(s, q) != NULL) return false;
     host = strstr(q->origin, "://");
     return host == NULL || q->host == NULL || strcmp(host + 3, q->host) != 0;
 }

@@ -169,7 +169,7 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
                             .path = request->path,
                             .arrived_at = sp_seconds()};
 
-    answer->cors = x.serve->cors;
+    answer->cors = sp_serve_allowed_origin(x.serve, request);
     if (request->malformed) {
         sp_exchange_refuse(&x, 400, request->malformed);
     } else if (sp_serve_is_cross_origin(x.serve, request)) {

@@ -50,6 +50,8 @@ kill -TERM $!
 wait $!
 export XDG_CACHE_HOME=/dev/null
 # A port belongs to one server, and a signal ends it cleanly. Notes are printed first.
+for origins in 'http://*.example' http://a.example/ 'http://a.example, http://b.example' a.example "http://a
+X: y" ''; do spectool serve packed.bin --port 0 --cors "$origins"; done
 spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
 for _ in $(seq 600); do
     grep -q http first 2>/dev/null && break

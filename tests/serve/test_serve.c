@@ -22,6 +22,8 @@ TEST(test_lists)
     r = server_request_with(&tiny_server, "Accept: text/html,*/*\r\n", "GET", "/", NULL);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/html; charset=utf-8\r\n"));
+    assert_non_null(strstr(r.head, "\r\nContent-Security-Policy: frame-ancestors 'none'\r\n"));
+    assert_non_null(strstr(r.head, "\r\nX-Frame-Options: DENY\r\n"));
     assert_int_equal(strncmp(r.body, "<!DOCTYPE html>\n", 16), 0);
     assert_int_equal(strcmp(r.body + r.size - 8, "</html>\n"), 0);
     http_reply_release(&r);

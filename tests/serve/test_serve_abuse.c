@@ -250,6 +250,8 @@ TEST(test_ambiguous_requests)
     } all[] = {
         {"Host: localhost\r\nContent-Length: 2\r\nContent-Length: 30\r\n", "one Content-Length"},
         {"Host: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n", "both"},
+        {"Host: localhost\r\nContent-Length:\r\n 2\r\n", "folded"},
+        {"Host: localhost\r\nTransfer-Encoding:\r\n\tchunked\r\n", "folded"},
         {"Host: localhost\r\nHost: localhost\r\n", "one Host"},
         {"Host: localhost\r\nHost: evil.example\r\n", "one Host"},
         {"Content-Length: 2\r\n", "no Host"},

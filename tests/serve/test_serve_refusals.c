@@ -333,8 +333,11 @@ TEST(test_malformed_requests)
 
 TEST(test_browsers)
 {
-    static const char *const options[] = {"--cors", "http://app.example", "--quiet", NULL};
+    static const char *const options[] = {
+        "--cors", "http://first.example:81,http://app.example,https://app.example", "--quiet",
+        NULL};
     static const char origin[] = "Origin: http://app.example\r\n",
+                      part[] = "Origin: http://app.exam\r\n",
                       other[] = "Origin: http://evil.example\r\n";
     struct server s = server_start(served_file, options);
     struct http_reply r;
@@ -350,6 +353,7 @@ TEST(test_browsers)
     assert_int_equal(r.status, 200);
     http_reply_release(&r);
     sp_json_free(http_reply_json(server_request_with(&s, other, "GET", "/health", NULL), 403));
+    sp_json_free(http_reply_json(server_request_with(&s, part, "GET", "/health", NULL), 403));
     assert_int_equal(server_stop(&s), 0);
 
     r = server_request(&tiny_server, "GET", "/health", NULL);

@@ -208,12 +208,15 @@ static bool add_headers(struct MHD_Response *response, const struct sp_http_conn
 {
     const struct sp_http_response *a = &c->answer;
     const bool shared = a->cors != NULL;
+    const bool page = a->type != NULL && strncmp(a->type, "text/html", 9) == 0;
     const struct {
         const char *name, *value;
     } rows[] = {
         {MHD_HTTP_HEADER_CACHE_CONTROL, a->stream ? "no-cache" : NULL},
         {MHD_HTTP_HEADER_CONTENT_TYPE, a->type},
         {MHD_HTTP_HEADER_ALLOW, a->allow},
+        {"Content-Security-Policy", page ? "frame-ancestors 'none'" : NULL},
+        {"X-Frame-Options", page ? "DENY" : NULL},
         {MHD_HTTP_HEADER_RETRY_AFTER, a->retry ? "1" : NULL},
         {MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->ask_key ? "Bearer" : NULL},
         {"X-Ignored-Members", *a->ignored ? a->ignored : NULL},
@@ -279,8 +282,17 @@ static enum MHD_Result answer(struct sp_http_connection *c)
 /* What the headers of a request contain. */
 struct header_check {
     unsigned n_lengths, n_encodings, n_hosts, n_origins;
-    bool bad_name, bad_encoding;
+    bool bad_name, bad_encoding, folded;
 };
+
+/* True if a folded line may have been appended to the name of this header, as libmicrohttpd 0.9.75
+ * does: a request would have another length than a proxy sees. No other header begins like that. */
+static bool hides(const char *name, const char *header)
+{
+    size_t n = strlen(header);
+
+    return strncasecmp(name, header, n) == 0 && name[n] != '\0';
+}
 
 static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, const char *name,
                                     const char *value)
@@ -295,6 +307,8 @@ static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, cons
         check->n_encodings++;
         if (value == NULL || strcasecmp(value, "chunked") != 0) check->bad_encoding = true;
     }
+    check->folded |= hides(name, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
+                     hides(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
     if (*name == '\0' || strpbrk(name, " \t\"(),/:;<=>?@[\\]{}")) check->bad_name = true;
     return MHD_YES;
 }
@@ -307,6 +321,7 @@ static const char *find_malformed(struct MHD_Connection *mhd, const char *versio
 
     (void)MHD_get_connection_values(mhd, MHD_HEADER_KIND, check_header, &check);
     if (check.bad_name) return "the name of a header is not valid";
+    if (check.folded) return "the length of the request is on a folded line";
     if (check.n_hosts > 1) return "the request has more than one Host header";
     if (check.n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
         return "the request has no Host header, which HTTP/1.1 requires";

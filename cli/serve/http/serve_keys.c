@@ -36,6 +36,7 @@ static enum sp_status add_lines(struct sp_serve_keys *keys, const char *text, st
 enum sp_status sp_serve_keys_read(struct sp_serve_keys *out, const char *path, const char *key,
                                   struct sp_err *err)
 {
+    static const char bom[] = "\xEF\xBB\xBF"; /* byte order mark of some editors */
     struct sp_serve_keys keys = {0};
     char *text = NULL;
     size_t size;
@@ -43,7 +44,9 @@ enum sp_status sp_serve_keys_read(struct sp_serve_keys *out, const char *path, c
 
     if (path) {
         st = sp_file_read_text(&text, &size, path, MAX_FILE_BYTES, err);
-        if (!st) st = add_lines(&keys, text, err);
+        if (!st && strlen(text) != size)
+            st = sp_fail(err, SP_E_INPUT, "%s: byte %zu is NUL", path, strlen(text));
+        if (!st) st = add_lines(&keys, text + (strncmp(text, bom, 3) == 0 ? 3 : 0), err);
         if (!st && keys.n == 0) st = sp_fail(err, SP_E_INPUT, "%s has no key", path);
     }
     if (!st && key && *key) st = add(&keys, key, strlen(key), err);
