@@ -347,7 +347,7 @@ static enum sp_status no_items(struct sp_jinja_machine *m, struct sp_value *out)
 }
 
 static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_value in, const struct sp_jinja_args *args)
+                                 struct sp_value in, const struct sp_jinja_args *args, int how)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -355,6 +355,7 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
     struct sp_jinja_args rest;
     struct sp_value item;
 
+    (void)how;
     if (!sp_value_truth(in)) return no_items(m, out);
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, items->n))) return st;
@@ -370,11 +371,14 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
     return st;
 }
 
+enum { KEEP = 1, BY_ATTRIBUTE = 2 };
+
 /* Keeps or rejects the items that pass a test, or whose attribute does; without a test, those that
  * are true. */
-static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
-                           const struct sp_jinja_args *args, bool by_attribute, bool keep)
+static enum sp_status filter_pick(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_value in, const struct sp_jinja_args *args, int how)
 {
+    const bool by_attribute = how & BY_ATTRIBUTE, keep = how & KEEP;
     enum sp_status st;
     const struct sp_list *items;
     const struct sp_jinja_function *test = NULL;
@@ -402,30 +406,6 @@ static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, str
     return st;
 }
 
-static enum sp_status filter_select(struct sp_jinja_machine *m, struct sp_value *out,
-                                    struct sp_value in, const struct sp_jinja_args *args)
-{
-    return pick(m, out, in, args, false, true);
-}
-
-static enum sp_status filter_reject(struct sp_jinja_machine *m, struct sp_value *out,
-                                    struct sp_value in, const struct sp_jinja_args *args)
-{
-    return pick(m, out, in, args, false, false);
-}
-
-static enum sp_status filter_selectattr(struct sp_jinja_machine *m, struct sp_value *out,
-                                        struct sp_value in, const struct sp_jinja_args *args)
-{
-    return pick(m, out, in, args, true, true);
-}
-
-static enum sp_status filter_rejectattr(struct sp_jinja_machine *m, struct sp_value *out,
-                                        struct sp_value in, const struct sp_jinja_args *args)
-{
-    return pick(m, out, in, args, true, false);
-}
-
 const struct sp_jinja_function sp_jinja_list_filters[] = {
     {"batch", "linecount fill_with=", filter_batch, NULL, 0},
     {"dictsort", "case_sensitive= by= reverse=", filter_dictsort, NULL, 0},
@@ -437,11 +417,11 @@ const struct sp_jinja_function sp_jinja_list_filters[] = {
     {"map", "", NULL, filter_map, 0},
     {"max", "case_sensitive= attribute=", filter_extreme, NULL, 1},
     {"min", "case_sensitive= attribute=", filter_extreme, NULL, 0},
-    {"reject", "", NULL, filter_reject, 0},
-    {"rejectattr", "", NULL, filter_rejectattr, 0},
+    {"reject", "", NULL, filter_pick, 0},
+    {"rejectattr", "", NULL, filter_pick, BY_ATTRIBUTE},
     {"reverse", "", filter_reverse, NULL, 0},
-    {"select", "", NULL, filter_select, 0},
-    {"selectattr", "", NULL, filter_selectattr, 0},
+    {"select", "", NULL, filter_pick, KEEP},
+    {"selectattr", "", NULL, filter_pick, KEEP | BY_ATTRIBUTE},
     {"sort", "reverse= case_sensitive= attribute=", filter_sort, NULL, 0},
     {"sum", "attribute= start=", filter_sum, NULL, 0},
     {"unique", "case_sensitive= attribute=", filter_unique, NULL, 0},

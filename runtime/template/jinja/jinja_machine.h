@@ -34,7 +34,7 @@ struct sp_jinja_function {
                           const struct sp_value *arg);
     /* Set instead of `run` for those with any number of arguments. */
     enum sp_status (*run_any)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
-                              const struct sp_jinja_args *args);
+                              const struct sp_jinja_args *args, int how);
     int how; /* what distinguishes rows with the same `run` */
 };
 

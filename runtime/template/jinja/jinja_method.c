@@ -326,12 +326,13 @@ static enum sp_status field_value(struct sp_jinja_machine *m, struct sp_value *o
 }
 
 static enum sp_status str_format(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_value in, const struct sp_jinja_args *args)
+                                 struct sp_value in, const struct sp_jinja_args *args, int how)
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
     size_t next = 0;
 
+    (void)how;
     for (size_t pos = 0; pos < in.len && !st; pos++) {
         const char *c = in.text + pos, *end;
         struct sp_value v;

@@ -265,47 +265,34 @@ static enum sp_status parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_n
     return st;
 }
 
-static enum sp_status parse_list(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+/* Parses the items of a list, or the pairs of a dictionary, between their brackets. */
+static enum sp_status parse_items(struct sp_jinja_parser *p, struct sp_jinja_node **out,
+                                  enum sp_jinja_kind kind)
 {
     enum sp_status st;
+    enum sp_jinja_token close = kind == SP_J_LIST ? SP_T_RBRACKET : SP_T_RBRACE;
     struct sp_jinja_node *item, **end;
 
-    if ((st = sp_jinja_new_node(p, out, SP_J_LIST))) return st;
+    if ((st = sp_jinja_new_node(p, out, kind))) return st;
     end = &(*out)->list;
     p->at++;
-    while (p->at->token != SP_T_RBRACKET) {
+    while (p->at->token != close) {
         if ((*out)->list != NULL) {
             if ((st = sp_jinja_expect(p, SP_T_COMMA))) return st;
-            if (p->at->token == SP_T_RBRACKET) break;
+            if (p->at->token == close) break;
         }
-        if ((st = sp_jinja_parse_expression(p, &item))) return st;
+        if (kind == SP_J_LIST) {
+            if ((st = sp_jinja_parse_expression(p, &item))) return st;
+        } else if ((st = sp_jinja_new_node(p, &item, SP_J_PAIR)) ||
+                   (st = sp_jinja_parse_expression(p, &item->a)) ||
+                   (st = sp_jinja_expect(p, SP_T_COLON)) ||
+                   (st = sp_jinja_parse_expression(p, &item->b))) {
+            return st;
+        }
         *end = item;
         end = &item->next;
     }
-    return sp_jinja_expect(p, SP_T_RBRACKET);
-}
-
-static enum sp_status parse_dict(struct sp_jinja_parser *p, struct sp_jinja_node **out)
-{
-    enum sp_status st;
-    struct sp_jinja_node *pair, **end;
-
-    if ((st = sp_jinja_new_node(p, out, SP_J_DICT))) return st;
-    end = &(*out)->list;
-    p->at++;
-    while (p->at->token != SP_T_RBRACE) {
-        if ((*out)->list != NULL) {
-            if ((st = sp_jinja_expect(p, SP_T_COMMA))) return st;
-            if (p->at->token == SP_T_RBRACE) break;
-        }
-        if ((st = sp_jinja_new_node(p, &pair, SP_J_PAIR))) return st;
-        if ((st = sp_jinja_parse_expression(p, &pair->a))) return st;
-        if ((st = sp_jinja_expect(p, SP_T_COLON))) return st;
-        if ((st = sp_jinja_parse_expression(p, &pair->b))) return st;
-        *end = pair;
-        end = &pair->next;
-    }
-    return sp_jinja_expect(p, SP_T_RBRACE);
+    return sp_jinja_expect(p, close);
 }
 
 /* Parses a string; adjacent strings are joined. */
@@ -344,8 +331,8 @@ static enum sp_status parse_primary(struct sp_jinja_parser *p, struct sp_jinja_n
     enum sp_status st;
     struct sp_jinja_node *node;
 
-    if (p->at->token == SP_T_LBRACKET) return parse_list(p, out);
-    if (p->at->token == SP_T_LBRACE) return parse_dict(p, out);
+    if (p->at->token == SP_T_LBRACKET) return parse_items(p, out, SP_J_LIST);
+    if (p->at->token == SP_T_LBRACE) return parse_items(p, out, SP_J_DICT);
     if (p->at->token == SP_T_LPAREN) {
         p->at++;
         if (p->at->token == SP_T_RPAREN)

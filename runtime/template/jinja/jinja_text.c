@@ -185,6 +185,8 @@ enum sp_status sp_jinja_to_text(struct sp_jinja_machine *m, struct sp_value *out
 
 enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v)
 {
+    static const char from[] = "&<>'\"";
+    static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
 
@@ -194,28 +196,10 @@ enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value *out,
         return SP_OK;
     }
     for (size_t i = 0; i < v.len; i++) {
-        const char *as = NULL;
+        const char *found = v.text[i] ? strchr(from, v.text[i]) : NULL;
 
-        switch (v.text[i]) {
-        case '&':
-            as = "&amp;";
-            break;
-        case '<':
-            as = "&lt;";
-            break;
-        case '>':
-            as = "&gt;";
-            break;
-        case '\'':
-            as = "&#39;";
-            break;
-        case '"':
-            as = "&#34;";
-            break;
-        default:
-            break;
-        }
-        if ((st = as ? sp_build_text(&b, as) : sp_build(&b, v.text + i, 1))) return st;
+        st = found ? sp_build_text(&b, to[found - from]) : sp_build(&b, v.text + i, 1);
+        if (st) return st;
     }
     *out = sp_builder_value(&b);
     out->shape = SP_SHAPE_MARKUP;
