@@ -165,7 +165,7 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
 
 /* Answers a request with members that a function makes of the body, or with its error. */
 static void
-write_members(struct sp_exchange *x, const struct sp_serve_members *members,
+write_members(struct sp_exchange *x,
               enum sp_status (*write)(struct sp_json_out *out, const struct sp_serve *serve,
                                       struct sp_serve_request *request, struct sp_err *err))
 {
@@ -173,17 +173,17 @@ write_members(struct sp_exchange *x, const struct sp_serve_members *members,
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x)) return;
+    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
     open_object(x);
     take_body(&request, x);
     st = write(&x->out, x->serve, &request, &err);
+    if (!st) sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
     end_object(x, st, &request.fault, &err);
     sp_serve_request_release(&request);
 }
 
 /* Answers a request for embeddings or scores. */
-static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn,
-                       const struct sp_serve_members *members)
+static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_serve_embed embed = {
@@ -195,47 +195,48 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn,
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x)) return;
+    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
     open_object(x);
     take_body(&request, x);
     st = fn(&x->out, &embed, &err);
+    if (!st) sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
     end_object(x, st, &(struct sp_serve_fault){.code = embed.code}, &err);
     sp_serve_request_release(&request);
 }
 
 void sp_handle_openai_embeddings(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_openai_embeddings, &sp_serve_embeddings_members);
+    embed_with(x, sp_serve_openai_embeddings);
 }
 
 void sp_handle_ollama_embed(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_ollama_embed, &sp_serve_ollama_embed_members);
+    embed_with(x, sp_serve_ollama_embed);
 }
 
 void sp_handle_ollama_embeddings(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_ollama_embeddings, &sp_serve_ollama_embed_members);
+    embed_with(x, sp_serve_ollama_embeddings);
 }
 
 void sp_handle_rerank(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_rerank, &sp_serve_rerank_members);
+    embed_with(x, sp_serve_rerank);
 }
 
 void sp_handle_tokenize(struct sp_exchange *x)
 {
-    write_members(x, &sp_serve_tokenize_members, sp_serve_tokenize);
+    write_members(x, sp_serve_tokenize);
 }
 
 void sp_handle_detokenize(struct sp_exchange *x)
 {
-    write_members(x, &sp_serve_detokenize_members, sp_serve_detokenize);
+    write_members(x, sp_serve_detokenize);
 }
 
 void sp_handle_apply_template(struct sp_exchange *x)
 {
-    write_members(x, &sp_serve_chat_members, sp_serve_apply_template);
+    write_members(x, sp_serve_apply_template);
 }
 
 /* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
@@ -274,7 +275,11 @@ void sp_handle_open_models(struct sp_exchange *x)
 
 void sp_handle_show(struct sp_exchange *x)
 {
-    if (!sp_exchange_read_body(x, &sp_serve_ollama_show_members)) return;
+    const struct sp_json *body = sp_exchange_read_body(x);
+
+    if (body == NULL) return;
+    sp_serve_read_hints(body, "verbose");
+    sp_serve_body_settle(&x->body, x->body.json, x->answer->ignored);
     open_object(x);
     sp_serve_models_lock(x->serve->models);
     sp_serve_model_show(&x->out, x->model);
@@ -313,14 +318,14 @@ void sp_handle_count_tokens(struct sp_exchange *x)
     size_t n = 0;
     enum sp_status st;
 
-    if (sp_exchange_read_body(x, &sp_serve_anthropic_members) == NULL || !sp_exchange_open_model(x))
-        return;
+    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
     take_body(&request, x);
     st = sp_serve_anthropic_read_prompt(&request, &err);
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
     if (st) {
         sp_exchange_refuse(x, sp_serve_status_of(st), err.text);
     } else {
+        sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
         open_object(x);
         sp_json_out_u64(&x->out, "input_tokens", n);
         close_object(x);

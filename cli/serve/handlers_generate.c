@@ -124,6 +124,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
         sp_exchange_refuse_for(x, sp_serve_status_of(st), &c->job.request.fault, err.text);
         goto refused;
     }
+    sp_serve_body_settle(&c->body, c->job.request.body, x->answer->ignored);
     entry = sp_serve_queue_put(x->serve->queue, &c->job);
     if (entry == SP_SERVE_IN) {
         wait_for_job(x, c);
@@ -136,24 +137,24 @@ refused:
 
 /* Reads the body of a request for text, without opening its model. A request that the queue would
  * refuse is refused before its body is parsed. */
-static const struct sp_json *read_job(struct sp_exchange *x, const struct sp_serve_api *api)
+static const struct sp_json *read_job(struct sp_exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
-    if (!load.full) return sp_exchange_read_body(x, api->members);
+    if (!load.full) return sp_exchange_read_body(x);
     sp_exchange_refuse(x, 503, load.ends ? queue_ends : queue_full);
     return NULL;
 }
 
 static void answer(struct sp_exchange *x, const struct sp_serve_api *api)
 {
-    if (read_job(x, api) && sp_exchange_open_model(x)) generate(x, api);
+    if (read_job(x) && sp_exchange_open_model(x)) generate(x, api);
 }
 
 void sp_handle_anthropic(struct sp_exchange *x)
 {
     static const char sentence[] = "thread: conversations are not stored";
-    const struct sp_json *body = read_job(x, &sp_serve_anthropic);
+    const struct sp_json *body = read_job(x);
 
     if (body == NULL) return;
     if (sp_json_get(body, "thread") == NULL) {
@@ -201,7 +202,7 @@ static void load(struct sp_exchange *x, double keep_alive, bool chat)
 static void ollama(struct sp_exchange *x, bool chat)
 {
     const struct sp_serve_api *api = chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text;
-    const struct sp_json *body = read_job(x, api);
+    const struct sp_json *body = read_job(x);
     double keep_alive;
 
     if (body == NULL || !sp_exchange_read_keep_alive(x, &keep_alive)) return;

@@ -27,11 +27,12 @@ static void release_job(struct job *job)
 
 /* Reads the members that the APIs share. The number of dimensions is checked by the library. */
 static enum sp_status read_options(struct job *job, const struct sp_serve_embed *embed,
-                                   struct sp_err *err)
+                                   const char *hints, struct sp_err *err)
 {
     const struct sp_json *body = embed->request->body;
     enum sp_status st;
 
+    sp_serve_read_hints(body, hints);
     job->inputs.package = embed->request->model->loaded->package;
     if ((st = sp_json_get_string(body, "prompt_name", &job->inputs.prompt, err))) return st;
     return sp_json_get_i64(body, "dimensions", 1, INT32_MAX, &job->n_dimensions, err);
@@ -181,7 +182,8 @@ enum sp_status sp_serve_openai_embeddings(struct sp_json_out *out, struct sp_ser
         return sp_fail(err, SP_E_INPUT, "encoding_format is \"%.40s\", expected float or base64",
                        format);
     }
-    if ((st = read_options(&job, embed, err)) || (st = read_texts(&job, embed, "input", true, err)))
+    if ((st = read_options(&job, embed, "user", err)) ||
+        (st = read_texts(&job, embed, "input", true, err)))
         goto done;
     if (job.inputs.n == 0) {
         st = sp_fail(err, SP_E_INPUT, "input has no texts");
@@ -218,7 +220,7 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_em
     enum sp_status st;
 
     if ((st = sp_json_get_bool(body, "truncate", &job.inputs.truncate, err)) ||
-        (st = read_options(&job, embed, err)))
+        (st = read_options(&job, embed, "options", err)))
         return st;
     if (!is_empty(sp_json_get(body, "input")) &&
         ((st = read_texts(&job, embed, "input", false, err)) || (st = compute(&job, embed, err))))
@@ -245,7 +247,7 @@ enum sp_status sp_serve_ollama_embeddings(struct sp_json_out *out, struct sp_ser
 
     if (prompt && sp_json_kind(prompt) != SP_JSON_STRING)
         return sp_fail(err, SP_E_INPUT, "prompt: expected a string");
-    if ((st = read_options(&job, embed, err))) return st;
+    if ((st = read_options(&job, embed, "options", err))) return st;
     if (prompt && !is_empty(prompt) &&
         ((st = add_text(&job, embed, prompt, err)) || (st = compute(&job, embed, err))))
         goto done;

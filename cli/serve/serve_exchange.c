@@ -152,13 +152,12 @@ bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds)
     return false;
 }
 
-const struct sp_json *sp_exchange_read_body(struct sp_exchange *x,
-                                            const struct sp_serve_members *members)
+const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
 {
     const struct sp_http_request *q = x->request;
     const struct sp_json *body;
     struct sp_err err = {0};
-    const char *model = NULL;
+    const char *model = NULL, *name = NULL;
     int status;
 
     if (q->too_large) {
@@ -170,20 +169,19 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x,
                            "the requests of all clients take too much memory, try again later");
         return NULL;
     }
-    if ((status =
-             sp_serve_body_read(&x->body, x->serve->budget, members, q->body, q->size, &err))) {
+    if ((status = sp_serve_body_read(&x->body, x->serve->budget, q->body, q->size, &err))) {
         sp_exchange_refuse(x, status, err.text);
         return NULL;
     }
     sp_http_drop_body(q->connection);
-    memcpy(x->answer->ignored, x->body.ignored, sizeof x->body.ignored);
     body = x->body.json;
     if (sp_json_get_string(body, "model", &model, &err)) {
         sp_exchange_refuse(x, 400, err.text);
         return NULL;
     }
-    if (model == NULL) /* "name" is the member's earlier name */
-        (void)!sp_json_get_string(body, "name", &model, NULL);
+    (void)!sp_json_get_string(body, "name", &name, NULL); /* the member's earlier name */
+    if (model == NULL) model = name;
+    (void)sp_json_get(body, "keep_alive"); /* which not every request reads */
     return sp_exchange_find_model(x, model) ? body : NULL;
 }
 

@@ -57,8 +57,7 @@ bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds);
 
 /* Reads the JSON of a request for a model. Returns it, owned by x->body; NULL: an error was
  * written. */
-const struct sp_json *sp_exchange_read_body(struct sp_exchange *x,
-                                            const struct sp_serve_members *members);
+const struct sp_json *sp_exchange_read_body(struct sp_exchange *x);
 
 /* Opens the model of a body that was read. Returns false if an error was written. */
 bool sp_exchange_open_model(struct sp_exchange *x);

@@ -10,6 +10,7 @@
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <json-c/json_visit.h>
@@ -337,18 +338,33 @@ size_t sp_json_tree_bytes(const struct sp_json *v)
     return bytes;
 }
 
-void sp_json_keep(struct sp_json *object,
-                  bool (*keeps)(void *context, const char *key, const struct sp_json *value),
-                  void *context)
+void sp_json_watch(struct sp_json *object, struct sp_json_marks *marks)
 {
-    const struct lh_entry *entry = lh_table_head(json_object_get_object(node(object)));
+    json_object_set_userdata(node(object), marks, NULL);
+}
 
-    while (entry) {
-        const struct lh_entry *next = lh_entry_next(entry);
-        const char *key = lh_entry_k(entry);
+static bool is_marked(const struct sp_json_marks *marks, const struct lh_entry *entry)
+{
+    for (size_t i = 0; i < marks->n; i++)
+        if (marks->members[i] == entry) return true;
+    return false;
+}
 
-        if (!keeps(context, key, lh_entry_v(entry))) json_object_object_del(node(object), key);
-        entry = next;
+void sp_json_drop_unmarked(struct sp_json *object,
+                           void (*dropped)(void *context, const char *key,
+                                           const struct sp_json *value),
+                           void *context)
+{
+    struct lh_table *members = json_object_get_object(node(object));
+    const struct sp_json_marks *marks = json_object_get_userdata(node(object));
+    struct lh_entry *entry = lh_table_head(members), *next;
+
+    sp_json_watch(object, NULL);
+    for (; entry && marks && marks->n_asked > 0; entry = next) {
+        next = lh_entry_next(entry);
+        if (is_marked(marks, entry)) continue;
+        dropped(context, lh_entry_k(entry), lh_entry_v(entry));
+        lh_table_delete_entry(members, entry);
     }
 }
 
@@ -383,17 +399,30 @@ const char *sp_json_kind_name(enum sp_json_kind kind)
     return names[kind];
 }
 
+static struct lh_entry *find_member(const struct sp_json *v, const char *key)
+{
+    struct lh_table *members = json_object_get_object(node(v));
+    struct lh_entry *entry = members ? lh_table_lookup_entry(members, key) : NULL;
+    struct sp_json_marks *marks = members ? json_object_get_userdata(node(v)) : NULL;
+
+    if (marks == NULL) return entry;
+    marks->n_asked++;
+    if (entry == NULL || is_marked(marks, entry)) return entry;
+    assert(marks->n < SP_JSON_MAX_MARKS);
+    marks->members[marks->n++] = entry;
+    return entry;
+}
+
 const struct sp_json *sp_json_get(const struct sp_json *v, const char *key)
 {
-    json_object *member = NULL;
+    const struct lh_entry *entry = find_member(v, key);
 
-    if (sp_json_kind(v) == SP_JSON_OBJECT) json_object_object_get_ex(node(v), key, &member);
-    return value_of(member);
+    return entry ? lh_entry_v(entry) : NULL;
 }
 
 bool sp_json_has(const struct sp_json *v, const char *key)
 {
-    return sp_json_kind(v) == SP_JSON_OBJECT && json_object_object_get_ex(node(v), key, NULL);
+    return find_member(v, key) != NULL;
 }
 
 size_t sp_json_len(const struct sp_json *v)

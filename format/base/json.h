@@ -59,10 +59,20 @@ SP_MUST_CHECK enum sp_status sp_json_measure(size_t *bytes, const char *text, si
                                              struct sp_err *err);
 /* The memory that a parsed value takes, by the same count. */
 size_t sp_json_tree_bytes(const struct sp_json *v);
-/* Removes the members of an object for which `keeps` is false; their values become invalid. */
-void sp_json_keep(struct sp_json *object,
-                  bool (*keeps)(void *context, const char *key, const struct sp_json *value),
-                  void *context);
+/* Remembers in `marks`, which begins as zero, which members of an object are asked for with the
+ * functions below. Until the marks are removed only one thread may read the object. */
+enum { SP_JSON_MAX_MARKS = 128 }; /* more members than any reader asks for */
+struct sp_json_marks {
+    size_t n, n_asked;
+    const void *members[SP_JSON_MAX_MARKS];
+};
+void sp_json_watch(struct sp_json *object, struct sp_json_marks *marks);
+/* Removes the marks, if there are any, and the members that nobody asked for, after telling each to
+ * `dropped`. An object that nobody looked into keeps its members. */
+void sp_json_drop_unmarked(struct sp_json *object,
+                           void (*dropped)(void *context, const char *key,
+                                           const struct sp_json *value),
+                           void *context);
 
 enum sp_json_kind sp_json_kind(const struct sp_json *v); /* of NULL: SP_JSON_NULL */
 const char *sp_json_kind_name(enum sp_json_kind kind);   /* "object", "string", ... */

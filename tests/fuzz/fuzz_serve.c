@@ -74,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct sp_serve_model model = {.names = &name, .n_names = 1, .loaded = &loaded};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(1 << 26);
     struct sp_serve_body body = {.json = NULL};
+    char ignored[SP_SERVE_IGNORED_TEXT];
     struct sp_serve_request request = {0};
     struct sp_err err = {0};
     const struct sp_serve_api *dialect = NULL;
@@ -86,12 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err))
         abort();
     dialect = dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects];
-    if (sp_serve_body_read(&body, &budget, dialect->members, (const char *)data + 1, size - 1,
-                           &err)) {
+    if (sp_serve_body_read(&body, &budget, (const char *)data + 1, size - 1, &err)) {
         if (err.text[0] == '\0' || body.json || budget.used) abort();
         goto done;
     }
-    if (strpbrk(body.ignored, "\r\n")) abort();
     if (body.n_charged == 0 || body.n_charged != budget.used) abort();
     request.model = &model;
     request.body = body.json;
@@ -100,6 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (dialect->read(&request, &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
+        sp_serve_body_settle(&body, request.body, ignored);
+        if (strpbrk(ignored, "\r\n")) abort();
         check_settings(&request.settings);
         check_prompt(&request, loaded.conversation.template);
     }

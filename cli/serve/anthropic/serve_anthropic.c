@@ -248,6 +248,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, 
     const struct sp_conversation *c = &request->model->loaded->conversation;
     enum sp_status st;
 
+    sp_serve_read_hints(request->body, "cache_control inference_geo metadata service_tier speed");
     if (c->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s has no chat template: use /v1/completions, which needs none",

@@ -323,7 +323,6 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
 
 const struct sp_serve_api sp_serve_anthropic = {
     .stream_type = "text/event-stream",
-    .members = &sp_serve_anthropic_members,
     .read = sp_serve_anthropic_read,
     .begin = begin,
     .keep_alive = keep_alive,

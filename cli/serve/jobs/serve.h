@@ -12,7 +12,6 @@
 #include "cli/serve/jobs/serve_model_list.h"
 #include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
-#include "cli/serve/request/serve_members.h"
 #include "format/base/json_write.h"
 
 #include <pthread.h>
@@ -79,8 +78,7 @@ struct sp_serve_failure {
 
 /* The functions that read the requests of an API and write its answers. */
 struct sp_serve_api {
-    const char *stream_type;                /* Content-Type */
-    const struct sp_serve_members *members; /* of its requests */
+    const char *stream_type; /* Content-Type */
     /* Fills the request, which has its model, its body and a copy of the settings. */
     enum sp_status (*read)(struct sp_serve_request *request, struct sp_err *err);
     /* In a stream, begin() is called once before the first part, part() for each part and end()

@@ -67,7 +67,9 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
         (st = read_think(request, err)) || (st = read_logprobs(request, err)) ||
         (st = sp_serve_ollama_read_response_format(request, err)))
         return st;
-    /* Other options configure ollama's server and have no effect here. */
+    /* These options configure ollama's server, and its clients send them by default. */
+    sp_serve_read_hints(options, "num_ctx num_batch num_gpu num_keep num_thread main_gpu low_vram "
+                                 "numa use_mmap use_mlock");
     if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
                                        err)) ||
         (st = sp_request_settings_read(&request->settings, options, sp_request_length_settings,
@@ -417,7 +419,6 @@ void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool
 
 const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
-    .members = &sp_serve_ollama_chat_members,
     .read = read_chat,
     .begin = begin,
     .keep_alive = keep_chat_alive,
@@ -430,7 +431,6 @@ const struct sp_serve_api sp_serve_ollama_chat = {
 
 const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
-    .members = &sp_serve_ollama_generate_members,
     .read = read_generate,
     .begin = begin,
     .keep_alive = keep_text_alive,

@@ -62,6 +62,7 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
     const struct sp_json *prefix = NULL;
     enum sp_status st;
 
+    sp_serve_read_hints(request->body, "cache_prompt");
     if ((st = sp_serve_model_check_infill(request->model, "/infill", err)) ||
         (st = read_settings(request, err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
@@ -160,7 +161,6 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
 
 const struct sp_serve_api sp_serve_infill = {
     .stream_type = "text/event-stream",
-    .members = &sp_serve_infill_members,
     .read = read_infill,
     .begin = begin,
     .keep_alive = keep_alive,

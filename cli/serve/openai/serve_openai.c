@@ -92,11 +92,17 @@ static enum sp_status read_n(struct sp_serve_request *request, struct sp_err *er
                    (int)n, request->n_prompts, SP_SERVE_MAX_ANSWERS);
 }
 
+static const char chat_hints[] =
+    "cache_prompt metadata prediction prompt_cache_key prompt_cache_retention safety_identifier "
+    "service_tier store user";
+
 static enum sp_status read_common(struct sp_serve_request *request,
-                                  const struct sp_serve_refusal *refusals, struct sp_err *err)
+                                  const struct sp_serve_refusal *refusals, const char *hints,
+                                  struct sp_err *err)
 {
     enum sp_status st;
 
+    sp_serve_read_hints(request->body, hints);
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
@@ -177,7 +183,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
     enum sp_status st;
 
     if ((st = sp_serve_openai_check_template(request, err)) ||
-        (st = read_common(request, chat_refusals, err)) ||
+        (st = read_common(request, chat_refusals, chat_hints, err)) ||
         (st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err)) ||
         (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
                                                err)) ||
@@ -268,7 +274,7 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struc
     if ((st = sp_json_get_bool(request->body, "echo", &request->echo, err))) return st;
     (void)sp_json_to_i64(sp_json_get(request->body, "max_tokens"), &n_tokens);
     request->prompt_only = request->echo && n_tokens == 0;
-    if ((st = read_common(request, text_refusals, err)) ||
+    if ((st = read_common(request, text_refusals, "cache_prompt user", err)) ||
         (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
         return st;
     request->logprobs = n_top >= 0;

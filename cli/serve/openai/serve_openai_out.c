@@ -445,7 +445,6 @@ static void close_text(struct sp_serve_response *r, const struct sp_result *last
 
 const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
-    .members = &sp_serve_chat_members,
     .read = sp_serve_openai_read_chat,
     .begin = begin_chat,
     .keep_alive = keep_alive,
@@ -459,7 +458,6 @@ const struct sp_serve_api sp_serve_openai_chat = {
 
 const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
-    .members = &sp_serve_completion_members,
     .read = sp_serve_openai_read_text,
     .begin = begin_text,
     .keep_alive = keep_alive,

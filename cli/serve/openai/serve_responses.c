@@ -139,6 +139,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
     struct sp_json *messages = NULL;
     enum sp_status st;
 
+    sp_serve_read_hints(request->body, "prompt_cache_retention service_tier stream_options");
     if ((st = sp_serve_openai_check_template(request, err)) ||
         (st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = check_repeated(request->body, err)) ||
@@ -162,7 +163,6 @@ static void write_whole(struct sp_serve_response *r, const struct sp_result *res
 
 const struct sp_serve_api sp_serve_responses = {
     .stream_type = "text/event-stream",
-    .members = &sp_serve_responses_members,
     .read = read_request,
     .begin = sp_serve_responses_begin,
     .keep_alive = sp_serve_responses_keep_alive,

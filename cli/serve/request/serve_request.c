@@ -113,6 +113,17 @@ enum sp_status sp_serve_read_object(const struct sp_json **out, const struct sp_
     return SP_OK;
 }
 
+void sp_serve_read_hints(const struct sp_json *object, const char *keys)
+{
+    char key[32];
+
+    for (size_t n; *keys; keys += n + (keys[n] == ' ')) {
+        n = strcspn(keys, " ");
+        snprintf(key, sizeof key, "%.*s", (int)n, keys);
+        (void)sp_json_get(object, key);
+    }
+}
+
 enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_serve_refusal *rows,
                                struct sp_err *err)
 {

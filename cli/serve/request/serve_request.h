@@ -93,6 +93,10 @@ SP_MUST_CHECK enum sp_status sp_serve_read_object(const struct sp_json **out,
                                                   const struct sp_json *body, const char *key,
                                                   struct sp_err *err);
 
+/* Reads members that concern no answer of this server, so that they are not reported as ignored.
+ * `keys` has blanks between them. */
+void sp_serve_read_hints(const struct sp_json *object, const char *keys);
+
 /* A member of the API that this server does not support. It is rejected unless its value is
  * `harmless` (JSON as sp_json_print writes it; NULL: every value is rejected). */
 struct sp_serve_refusal {
