@@ -87,22 +87,6 @@ static enum sp_status splice(struct sp_strbuf *text, size_t first, size_t end, c
     return SP_OK;
 }
 
-/* Finds the place after the root's bracket, that of its first member, and whether it has one. */
-static enum sp_status find_front(size_t *open, size_t *begin, bool *empty,
-                                 const struct sp_strbuf *text, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_json_member *members = NULL;
-    size_t n = 0;
-
-    if ((st = sp_json_members(&members, &n, text, 0, err))) return st;
-    *open = (size_t)((const char *)memchr(text->at, '{', text->len) - text->at) + 1;
-    *begin = n ? members[0].begin : *open;
-    *empty = n == 0;
-    free(members);
-    return SP_OK;
-}
-
 /* A comma, and what stands between the bracket and the first member. */
 static enum sp_status append_gap(struct sp_strbuf *out, const struct sp_strbuf *text, size_t open,
                                  size_t begin, struct sp_err *err)
@@ -110,39 +94,6 @@ static enum sp_status append_gap(struct sp_strbuf *out, const struct sp_strbuf *
     enum sp_status st = sp_strbuf_append(out, ",", 1, err);
 
     return st ? st : sp_strbuf_append(out, text->at + open, begin - open, err);
-}
-
-static enum sp_status insert_first(struct sp_strbuf *text, const char *key, const char *value,
-                                   size_t value_size, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_strbuf line = {0};
-    size_t open, begin;
-    bool empty;
-
-    if ((st = find_front(&open, &begin, &empty, text, err))) return st;
-    if ((st = sp_strbuf_append(&line, "\"", 1, err)) ||
-        (st = sp_strbuf_append(&line, key, strlen(key), err)) ||
-        (st = sp_strbuf_append(&line, "\": ", 3, err)) ||
-        (st = sp_strbuf_append(&line, value, value_size, err)) ||
-        (!empty && (st = append_gap(&line, text, open, begin, err))))
-        goto done;
-    st = splice(text, begin, begin, line.at, line.len, err);
-done:
-    sp_strbuf_release(&line);
-    return st;
-}
-
-enum sp_status sp_json_set(struct sp_strbuf *text, const char *key, const char *value,
-                           size_t value_size, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_json_member m;
-    bool found;
-
-    if ((st = sp_json_find_member(&found, &m, text, key, err))) return st;
-    if (!found) return insert_first(text, key, value, value_size, err);
-    return splice(text, m.value, m.end, value, value_size, err);
 }
 
 static bool has_key(const struct sp_strbuf *text, const struct sp_json_member *members, size_t n,
@@ -162,11 +113,11 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
     struct sp_json_member *own = NULL, *others = NULL;
     struct sp_strbuf lines = {0};
     size_t n_own = 0, n_others = 0, open, begin;
-    bool empty;
 
-    if ((st = find_front(&open, &begin, &empty, text, err))) return st;
     if ((st = sp_json_members(&own, &n_own, text, 0, err))) goto done;
     if ((st = sp_json_members(&others, &n_others, from, 0, err))) goto done;
+    open = (size_t)((const char *)memchr(text->at, '{', text->len) - text->at) + 1;
+    begin = n_own ? own[0].begin : open;
     for (size_t i = 0; i < n_others; i++) {
         const struct sp_json_member *m = &others[i];
         const char *key = from->at + m->begin;
@@ -177,12 +128,39 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
             (st = sp_strbuf_append(&lines, key, m->end - m->begin, err)))
             goto done;
     }
-    if (lines.len && !empty && (st = append_gap(&lines, text, open, begin, err))) goto done;
+    if (lines.len && n_own && (st = append_gap(&lines, text, open, begin, err))) goto done;
     st = splice(text, begin, begin, lines.at, lines.len, err);
 done:
     free(own);
     free(others);
     sp_strbuf_release(&lines);
+    return st;
+}
+
+static bool is_any(const char *key, size_t len)
+{
+    (void)key;
+    (void)len;
+    return true;
+}
+
+enum sp_status sp_json_set(struct sp_strbuf *text, const char *key, const char *value,
+                           size_t value_size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_strbuf alone = {0};
+    struct sp_json_member m;
+    bool found;
+
+    if ((st = sp_json_find_member(&found, &m, text, key, err))) return st;
+    if (found) return splice(text, m.value, m.end, value, value_size, err);
+    if (!(st = sp_strbuf_append(&alone, "{\"", 2, err)) &&
+        !(st = sp_strbuf_append(&alone, key, strlen(key), err)) &&
+        !(st = sp_strbuf_append(&alone, "\": ", 3, err)) &&
+        !(st = sp_strbuf_append(&alone, value, value_size, err)) &&
+        !(st = sp_strbuf_append(&alone, "}", 1, err)))
+        st = sp_json_merge(text, &alone, is_any, err);
+    sp_strbuf_release(&alone);
     return st;
 }
 

@@ -1,8 +1,5 @@
 #include "runtime/chat/chat_probe.h"
-#include "format/base/mem.h"
-#include "format/base/strbuf.h"
-
-#include <stdio.h>
+#include "format/base/json_write.h"
 
 #define QUESTION "Quesqz"
 
@@ -27,41 +24,46 @@ enum sp_status sp_probe_tools(struct sp_json **out, struct sp_err *err)
     return sp_json_parse(out, functions, strlen(functions), SP_JSON_STRICT, err);
 }
 
-static void write_call(FILE *out, const struct sp_probe *probe, unsigned i)
+static void write_call(struct sp_json_out *out, const struct sp_probe *probe, unsigned i)
 {
     static const char *const names[] = {SP_PROBE_NAME, SP_PROBE_SECOND_NAME};
     static const char *const ids[] = SP_PROBE_IDS;
+    const char *text = probe->text_arguments ? text_arguments : arguments;
 
-    fprintf(out,
-            "%s{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"%s\", "
-            "\"arguments\": %s}}",
-            i ? ", " : "", ids[i], names[i], probe->text_arguments ? text_arguments : arguments);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", ids[i]);
+    sp_json_out_text(out, "type", "function");
+    sp_json_out_begin(out, "function", '{');
+    sp_json_out_text(out, "name", names[i]);
+    sp_json_out_written(out, "arguments", text, strlen(text));
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
 }
 
-static void write_answer(FILE *out, const struct sp_probe *probe)
+static void write_answer(struct sp_json_out *out, const struct sp_probe *probe)
 {
-    fputs(", {\"role\": \"assistant\", \"content\": ", out);
+    sp_json_out_raw(out, ", {\"role\": \"assistant\", \"content\": ");
     switch (probe->answer) {
     case SP_PROBE_NONE:
         break;
     case SP_PROBE_PLAIN:
-        fputs("\"" SP_PROBE_CONTENT "\"}", out);
+        sp_json_out_raw(out, "\"" SP_PROBE_CONTENT "\"}");
         break;
     case SP_PROBE_REASONING_ALONE:
-        fputs("\"" SP_PROBE_CONTENT "\", \"reasoning_content\": \"" SP_PROBE_REASONING "\", "
-              "\"thinking\": \"" SP_PROBE_REASONING "\"}",
-              out);
+        sp_json_out_raw(out, "\"" SP_PROBE_CONTENT
+                             "\", \"reasoning_content\": \"" SP_PROBE_REASONING "\", "
+                             "\"thinking\": \"" SP_PROBE_REASONING "\"}");
         break;
     case SP_PROBE_REASONING_PARTS:
-        fputs("[{\"type\": \"thinking\", \"thinking\": \"" SP_PROBE_REASONING "\"}, "
-              "{\"type\": \"text\", \"text\": \"" SP_PROBE_CONTENT "\"}]}",
-              out);
+        sp_json_out_raw(out, "[{\"type\": \"thinking\", \"thinking\": \"" SP_PROBE_REASONING "\"}, "
+                             "{\"type\": \"text\", \"text\": \"" SP_PROBE_CONTENT "\"}]}");
         break;
     case SP_PROBE_CALLS:
-        fprintf(out, "%s, \"tool_calls\": [", probe->null_content ? "null" : "\"\"");
+        sp_json_out_raw(out, probe->null_content ? "null" : "\"\"");
+        sp_json_out_raw(out, ", \"tool_calls\": [");
         for (unsigned i = 0; i < probe->n_calls; i++)
             write_call(out, probe, i);
-        fputs("]}", out);
+        sp_json_out_raw(out, "]}");
         break;
     }
 }
@@ -69,19 +71,12 @@ static void write_answer(FILE *out, const struct sp_probe *probe)
 static enum sp_status read_messages(struct sp_json **out, const struct sp_probe *probe,
                                     struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size;
-    enum sp_status st;
-    FILE *file = open_memstream(&text, &size);
+    struct sp_json_out messages = {0};
 
-    if (file == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for messages");
-    fputs("[{\"role\": \"user\", \"content\": \"" QUESTION "\"}", file);
-    if (probe->answer != SP_PROBE_NONE) write_answer(file, probe);
-    fputc(']', file);
-    if (!(st = sp_close_text(file, &text, err)))
-        st = sp_json_parse(out, text, size, SP_JSON_STRICT, err);
-    free(text);
-    return st;
+    sp_json_out_raw(&messages, "[{\"role\": \"user\", \"content\": \"" QUESTION "\"}");
+    if (probe->answer != SP_PROBE_NONE) write_answer(&messages, probe);
+    sp_json_out_raw(&messages, "]");
+    return sp_json_out_parse(out, &messages, SP_OK, err);
 }
 
 /* Reduces the text to what follows the last question. */
