@@ -1,6 +1,7 @@
 #include "cli/base/pack_facts_out.h"
 #include "cli/base/out.h"
 #include "format/pack_contents.h"
+#include "format/config/pooling.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

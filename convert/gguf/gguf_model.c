@@ -247,6 +247,15 @@ const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *mod
     return bsearch(&key, model->weights, model->n, sizeof key, compare_weights);
 }
 
+const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *model)
+{
+    char name[SP_GGUF_NAME_SIZE];
+    enum sp_gguf_form form;
+
+    if (!sp_gguf_publish_name(name, &form, model, "token_embd.weight")) return NULL;
+    return sp_gguf_weight_find(model, name);
+}
+
 bool sp_gguf_is_classifier(const struct sp_gguf_model *model)
 {
     return sp_gguf_weight_find(model, "model.classifier.dense.weight") ||

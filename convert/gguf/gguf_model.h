@@ -40,6 +40,8 @@ void sp_gguf_model_release(struct sp_gguf_model *model);
 /* By binary search; NULL: there is none. */
 const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *model,
                                                  const char *name);
+/* The table of tokens; NULL: there is none. */
+const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *model);
 /* True if the file has a layer of an encoder's classification head. */
 bool sp_gguf_is_classifier(const struct sp_gguf_model *model);
 

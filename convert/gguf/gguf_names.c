@@ -271,12 +271,3 @@ bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name)
 
     return inner && find(m->family.gguf.names, inner + 1, strlen(inner + 1));
 }
-
-const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *m)
-{
-    char name[SP_GGUF_NAME_SIZE];
-    enum sp_gguf_form form;
-
-    if (!sp_gguf_publish_name(name, &form, m, "token_embd.weight")) return NULL;
-    return sp_gguf_weight_find(m, name);
-}

@@ -11,9 +11,6 @@ enum { SP_GGUF_NAME_SIZE = 128, SP_GGUF_MAX_LAYERS = 99999 };
 bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
                           const struct sp_gguf_model *m, const char *name);
 
-/* The table of tokens; NULL: there is none. */
-const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *m);
-
 /* Whether some layer has the tensor blk.N.`name`, with or without a further ending. */
 bool sp_gguf_has_in_layers(const struct sp_gguf_model *m, const char *name);
 

@@ -3,6 +3,7 @@
 #include "convert/gguf/gguf_config.h"
 #include "convert/gguf/gguf_writer.h"
 #include "format/base/warnings.h"
+#include "format/config/pooling.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,8 @@
 
 #include "convert/source/pooling_files.h"
 #include "format/base/json.h"
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
+#include "format/config/pooling.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,8 @@
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
+#include "format/config/pooling.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Gemma 4 assistants: small decoders that attend to their target's keys and values and have none of
  * their own. This file reads their keys of config.json and checks a target against them. The config
  * holds an ordinary Gemma 4 text_config. Source: Gemma4AssistantConfig in transformers. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

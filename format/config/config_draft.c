@@ -8,7 +8,7 @@
  * transformer_layer_config, and the keys of the draft are at the root. In this format taps are
  * numbers of layer inputs, a window counts the keys before the block, all layers have the same
  * rotary embedding, and the target's embeddings are read without a scale, even Gemma's. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 #include "format/base/warnings.h"
 
 #include <math.h>

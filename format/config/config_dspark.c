@@ -10,7 +10,7 @@
  *
  * In the speculators library a draft has both heads by default, the row of its anchor may give no
  * draft token, and it may have a vocabulary of its own. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 
 #include <string.h>
 

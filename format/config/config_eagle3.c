@@ -7,7 +7,7 @@
  * P-EAGLE drafts (arXiv 2602.01469) of the speculators library have the same keys and a mask token.
  * They have any number of layers, the first of which reads pairs; the number of draft tokens that
  * they are trained for is stated with the proposal methods. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The properties that differ from layer to layer: mixer, window, rotary embedding and experts. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 

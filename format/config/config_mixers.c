@@ -1,7 +1,7 @@
 /* Mixers other than plain attention: the gated delta rule, short convolutions, Mamba-2 and latent
  * attention; and layers that are one sublayer each. Source: the configuration and modeling files of
  * the families in transformers 5.23. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Unknown keys of config.json are ignored, because most of them concern training. The keys in this
  * table are known to change the result, so a value with an effect is refused by name. The table
  * also catches variants of the Llama block (MiniCPM, ...) that are published as Llama. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 #include "format/base/warnings.h"
 #include "format/config/prequantized.h"
 

@@ -4,7 +4,7 @@
  * one dict per layer type. A value in the dict overrules a key outside of it, and both overrule the
  * class default. Formulas: YaRN (arXiv 2309.00071) for `yarn`, LongRoPE (arXiv 2402.13753) for
  * `longrope`, both as implemented in transformers. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 #include "format/base/mem.h"
 
 #include <math.h>

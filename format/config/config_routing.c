@@ -1,5 +1,5 @@
 /* How the experts of a token and their weights are chosen. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Lookup of keys in the config of a language model. The config of a multimodal checkpoint has the
  * keys of its text model in text_config, and common keys at the root. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 
 const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key)
 {

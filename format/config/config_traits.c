@@ -1,6 +1,6 @@
 /* The sizes of a model, and what is the same in all of its layers: norms, biases, activation, caps
  * and scales. */
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "format/family/config_packed.h"
+#include "format/config/pooling.h"
 #include "format/family/config_parse.h"
 #include "format/family/config_settle.h"
 #include "format/pack_contents.h"

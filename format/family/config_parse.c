@@ -1,8 +1,8 @@
-/* sp_config_parse: finds the row of the family table, and calls the readers (config_parts.h) with
+/* sp_config_parse: finds the row of the family table, and calls the readers (config_readers.h) with
  * it. Only config*.c and the family table know the names of keys. */
 #include "format/family/config_parse.h"
 
-#include "format/config/config_parts.h"
+#include "format/config/config_readers.h"
 #include "format/family/family_table.h"
 
 #include <string.h>

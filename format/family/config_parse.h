@@ -1,5 +1,5 @@
 /* A config.json becomes a struct sp_config: the family table says which row it is read with, and
- * the readers (format/config/config_parts.h) read it. */
+ * the readers (format/config/config_readers.h) read it. */
 #ifndef SP_FORMAT_FAMILY_CONFIG_PARSE_H
 #define SP_FORMAT_FAMILY_CONFIG_PARSE_H
 

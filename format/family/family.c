@@ -1,7 +1,6 @@
 /* A list of canonical tensors. family_tensors.c makes it of a config. */
 #include "format/family/family.h"
 
-#include "format/family/family_parts.h"
 #include "format/base/mem.h"
 
 #include <assert.h>

@@ -132,6 +132,13 @@ void sp_specs_share_embedding(struct sp_specs *specs, struct sp_config *config);
 
 /* The tensor of this name; NULL if there is none. */
 const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name);
+/* *out = a copy of the text, borrowed until the specs are released. */
+SP_MUST_CHECK enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs,
+                                                 const char *text, struct sp_err *err);
+
+/* Sorts the specs by name. */
+void sp_specs_sort(struct sp_specs *specs);
+
 void sp_specs_release(struct sp_specs *specs);
 
 #endif

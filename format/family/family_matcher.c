@@ -12,45 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_tensors(const void *a, const void *b)
-{
-    const struct sp_source_tensor *const *x = a, *const *y = b;
-
-    return strcmp((*x)->name, (*y)->name);
-}
-
-enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
-                                    const struct sp_source_tensor *tensors, size_t n)
-{
-    const struct sp_family *family = sp_family_by_type(m->config->family);
-    enum sp_status st;
-
-    if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
-    if (m->config->draft.rows_paired) m->aliases[m->n_aliases++] = sp_aliases_interleaved_heads;
-    for (size_t i = 0; i < SP_MAX_ALIASES && family->aliases[i]; i++)
-        m->aliases[m->n_aliases++] = family->aliases[i];
-    if ((st = sp_new(&m->sorted, n, sizeof *m->sorted, m->err))) return st;
-    if ((st = sp_new(&m->used, n, sizeof *m->used, m->err))) return st;
-    for (size_t i = 0; i < n; i++)
-        m->sorted[i] = &tensors[i];
-    m->n = n;
-    qsort(m->sorted, n, sizeof *m->sorted, compare_tensors);
-    return SP_OK;
-}
-
-void sp_tensor_match_set_next_layer(struct sp_tensor_match *m)
-{
-    m->only_layer = "";
-    assert(m->n_aliases < sizeof m->aliases / sizeof m->aliases[0]);
-    m->aliases[m->n_aliases++] = sp_aliases_next_layer;
-}
-
-void sp_tensor_match_release(struct sp_tensor_match *m)
-{
-    free(m->sorted);
-    free(m->used);
-}
-
 size_t sp_tensor_match_find(const struct sp_tensor_match *m, const char *name)
 {
     size_t low = 0, high = m->n;

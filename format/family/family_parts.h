@@ -45,13 +45,6 @@ struct sp_tensor_match {
     struct sp_err *err;
 };
 
-/* *out = a copy of the text, borrowed until the specs are released. */
-SP_MUST_CHECK enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs,
-                                                 const char *text, struct sp_err *err);
-
-/* Sorts the specs by name. */
-void sp_specs_sort(struct sp_specs *specs);
-
 /* Sets `sorted` and `used` for these tensors, and the aliases. `specs`, `config` and `err` must be
  * set. */
 SP_MUST_CHECK enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,

@@ -10,6 +10,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
+#include "format/config/pooling.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>

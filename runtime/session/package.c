@@ -1,4 +1,5 @@
 /* Packages: a mapped file with its models bound, ready for sessions. */
+#include "format/config/pooling.h"
 #include "format/pack_contents.h"
 #include "runtime/session/session.h"
 #include "runtime/speculate/drafting_controller_json.h"

@@ -2,6 +2,7 @@
  * refused, each with its message. */
 #include "convert/source/pooling_files.h"
 #include "format/base/mem.h"
+#include "format/config/pooling.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"

@@ -2,6 +2,7 @@
  * config.json, tokenizer.json or the configuration of sentence-transformers. A head that is read
  * has a record that is read as the same. */
 #include "convert/source/classifier_head.h"
+#include "format/config/pooling.h"
 #include "tests/support/scratch.h"
 
 #include <stdint.h>

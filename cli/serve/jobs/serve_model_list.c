@@ -3,6 +3,7 @@
 #include "cli/serve/jobs/serve_models.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
+#include "format/config/pooling.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Cohere's Command R, Command R7B and Command A+. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 #include <string.h>

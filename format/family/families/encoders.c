@@ -1,7 +1,7 @@
 /* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, XLM-RoBERTa, Nomic BERT,
  * ModernBERT and EuroBERT. They have no output matrix that text generation could use;
  * sentence-transformers makes embeddings of them. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 #include <string.h>

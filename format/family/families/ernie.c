@@ -1,5 +1,5 @@
 /* ERNIE 4.5, dense and with experts. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 /* moe_norm_min is a lower limit of the sum that weights are divided by. The largest of n experts

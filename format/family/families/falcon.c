@@ -6,7 +6,7 @@
  * the score scale. The multiplier of the MLP's gate scales the input of the MLP and is divided out
  * of its output. A bias in such a path would be multiplied as well, so biases are refused; no
  * published model has them. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Gemma 1 to 3. Gemma 4 is in gemma4.c. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 static const struct sp_wrapper wrapper_gemma3 = {

@@ -2,7 +2,7 @@
  * heads of another size on full layers, values made from keys, layers that read an earlier layer's
  * keys, per-layer embeddings, and experts in parallel to the dense MLP. Source: Gemma4TextConfig
  * and the gemma4 modeling file in transformers. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* gpt-oss: experts with a clamped SwiGLU and biases, attention with sinks. */
-#include "format/config/config_parts.h"
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 static const char *const own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
