@@ -176,6 +176,7 @@ struct sp_family {
     bool window_switch;      /* a window takes effect only with use_sliding_window */
 
     /* ---- attention and MLP ---- */
+    enum sp_bias_rule biases; /* of all projections, where a member of the next line is zero */
     enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
     const char *bias_key;            /* one key for all biases; NULL: attention_bias, mlp_bias */
     const char *other_bias_keys[2];  /* other spellings of attention_bias and mlp_bias */

@@ -24,6 +24,9 @@ void sp_family_resolve(struct sp_family *out, const struct sp_family *row)
     if (out->theta == 0 && !out->theta_required) out->theta = 1e4;
     if (out->activation == NULL) out->activation = "silu";
     if (out->activation_key == NULL) out->activation_key = "hidden_act";
+    if (out->qkv_bias == SP_BIAS_BY_CONFIG) out->qkv_bias = out->biases;
+    if (out->o_bias == SP_BIAS_BY_CONFIG) out->o_bias = out->biases;
+    if (out->mlp_bias == SP_BIAS_BY_CONFIG) out->mlp_bias = out->biases;
     if (out->routing.scale == 0) out->routing.scale = 1;
     if (out->prefix == NULL) out->prefix = "model.";
 }

@@ -251,10 +251,9 @@ static const struct sp_gguf_name classifier_names[] = {
                   .n_heads = 12,                                                                   \
                   .max_positions = 512},                                                           \
         .norm_eps = 1e-12, .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_RESIDUAL,            \
-        .norm_centered = true, .norm_bias = true, .unrotated = true, .qkv_bias = SP_BIAS_ALWAYS,   \
-        .o_bias = SP_BIAS_ALWAYS, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",                \
-        .plain_mlp = true, .tied = true, .read_own = (read), .aliases = {bert_aliases},            \
-        .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",                             \
+        .norm_centered = true, .norm_bias = true, .unrotated = true, .biases = SP_BIAS_ALWAYS,     \
+        .activation = "gelu", .plain_mlp = true, .tied = true, .read_own = (read),                 \
+        .aliases = {bert_aliases}, .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",  \
         .gguf = {.archs = {{.name = (arch)}}, .members = bert_members, .names = classifier_names}, \
     }
 
@@ -277,9 +276,7 @@ const struct sp_family sp_families_encoders[] = {
         .norm_centered = true,
         .norm_bias = true,
         .theta = 1000,
-        .qkv_bias = SP_BIAS_NEVER,
-        .o_bias = SP_BIAS_NEVER,
-        .mlp_bias = SP_BIAS_NEVER,
+        .biases = SP_BIAS_NEVER,
         .tied = true,
         .read_own = read_nomic,
         .aliases = {nomic_aliases},
