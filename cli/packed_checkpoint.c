@@ -5,6 +5,7 @@
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
 #include "cli/user_stores.h"
+#include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
@@ -197,13 +198,6 @@ static bool is_modelfile(const char *path)
     return is_one;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t n = strlen(text), n_ending = strlen(ending);
-
-    return n >= n_ending && strcmp(text + n - n_ending, ending) == 0;
-}
-
 static enum sp_status fail_part(const char *path, struct sp_err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -219,20 +213,20 @@ static enum sp_status fail_part(const char *path, struct sp_err *err)
 
 bool sp_packed_checkpoint_is_model(const char *path)
 {
-    return sp_packed_checkpoint_is_needed(path) || ends_with(path, ".safetensors") ||
+    return sp_packed_checkpoint_is_needed(path) || sp_ends_with(path, ".safetensors") ||
            sp_pack_is_file(path);
 }
 
 enum sp_status sp_packed_checkpoint_check(const char *path, struct sp_err *err)
 {
     if (sp_file_is_folder(path)) return check_folder(path, err);
-    return sp_file_exists(path) && ends_with(path, ".json") ? fail_part(path, err) : SP_OK;
+    return sp_file_exists(path) && sp_ends_with(path, ".json") ? fail_part(path, err) : SP_OK;
 }
 
 /* Refuses a file that a packed file is made from. */
 static enum sp_status check_made_from(const char *path, struct sp_err *err)
 {
-    if (ends_with(path, ".safetensors")) return fail_part(path, err);
+    if (sp_ends_with(path, ".safetensors")) return fail_part(path, err);
     if (!is_modelfile(path)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: a Modelfile, expected a packed file; spectool create -f %s makes one", path,
@@ -245,7 +239,7 @@ static enum sp_status check_packed(const char *path, struct sp_err *err)
     bool is_pack;
 
     if ((st = sp_pack_recognize(&is_pack, path, err)) || is_pack) return st;
-    if (ends_with(path, ".json")) return fail_part(path, err);
+    if (sp_ends_with(path, ".json")) return fail_part(path, err);
     if ((st = check_made_from(path, err))) return st;
     return sp_fail(err, SP_E_INPUT,
                    "%s: neither a packed file, a checkpoint folder nor a GGUF file", path);

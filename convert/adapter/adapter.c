@@ -1,5 +1,6 @@
 #include "convert/adapter/adapter.h"
 
+#include "format/base/affix.h"
 #include "format/family/family.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -17,13 +18,6 @@ enum {
 static const char config_name[] = "adapter_config.json";
 
 /* ---- files ---- */
-
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
 
 /* Fails because a folder has no tensors; the message names a file of another format if there is
  * one. */
@@ -82,7 +76,7 @@ static enum sp_status check_file(bool *is_gguf, const char *path, struct sp_err 
     sp_file_close(file);
     if (st) return st;
     *is_gguf = sp_gguf_is_magic(magic);
-    if (*is_gguf || ends_with(path, ".safetensors")) return SP_OK;
+    if (*is_gguf || sp_ends_with(path, ".safetensors")) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: expected an adapter's folder, its .safetensors file or a GGUF file", path);
 }
@@ -169,7 +163,7 @@ static const struct ending {
 static const struct ending *find_ending(enum sp_adapter_format format, const char *name)
 {
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (endings[i].format == format && ends_with(name, endings[i].end)) return &endings[i];
+        if (endings[i].format == format && sp_ends_with(name, endings[i].end)) return &endings[i];
     return NULL;
 }
 
@@ -210,7 +204,7 @@ static enum sp_status add_whole(struct sp_adapter *a, const struct sp_adapter_te
     struct sp_adapter_whole *w;
     enum sp_status st;
 
-    if (strstr(t->name, ".lora_") || (is_gguf && !ends_with(name, "norm.weight"))) {
+    if (strstr(t->name, ".lora_") || (is_gguf && !sp_ends_with(name, "norm.weight"))) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is not a tensor of a LoRA adapter",
                        t->name);
     }

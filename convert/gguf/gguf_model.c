@@ -2,6 +2,7 @@
 #include "convert/gguf/gguf_model.h"
 
 #include "convert/gguf/gguf_names.h"
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/family/family_table.h"
@@ -17,18 +18,13 @@ enum { SHOWN_NAME = 200 };
 
 /* ---- names ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
 /* The ending of a factor of an adapter's product; "" for every other tensor. */
 static const char *factor_ending(const struct sp_gguf_model *m, const char *name)
 {
     if (!m->is_adapter) return "";
-    return ends_with(name, ".lora_a") ? ".lora_a" : ends_with(name, ".lora_b") ? ".lora_b" : "";
+    return sp_ends_with(name, ".lora_a")   ? ".lora_a"
+           : sp_ends_with(name, ".lora_b") ? ".lora_b"
+                                           : "";
 }
 
 /* ---- the list ---- */
@@ -40,13 +36,13 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
 
     w->rank = t->rank;
     memcpy(w->shape, t->shape, sizeof w->shape);
-    if (ends_with(w->name, ".shared_expert_gate.weight") &&
+    if (sp_ends_with(w->name, ".shared_expert_gate.weight") &&
         t->rank == 1) { /* a row without its 1 */
         w->rank = 2;
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
     }
-    if (form == SP_GGUF_ROWS && t->rank == 1 && !ends_with(w->name, ".bias")) {
+    if (form == SP_GGUF_ROWS && t->rank == 1 && !sp_ends_with(w->name, ".bias")) {
         w->rank = 2;
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
@@ -72,7 +68,7 @@ static const struct sp_gguf_tensor *find_sibling(const struct sp_gguf_model *m, 
     size_t len = strlen(name) - strlen(from);
     char other[SP_GGUF_NAME_SIZE];
 
-    if (!ends_with(name, from) || len + strlen(to) >= sizeof other) return NULL;
+    if (!sp_ends_with(name, from) || len + strlen(to) >= sizeof other) return NULL;
     snprintf(other, sizeof other, "%.*s%s", (int)len, name, to);
     return sp_gguf_find_tensor(m->file, other);
 }
@@ -119,8 +115,8 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     w->log = form == SP_GGUF_LOG;
     set_shape(w, form);
     if ((st = find_scale(w, m, err))) return st;
-    if (m->family.norm_shifted && ends_with(stem, "norm.weight") &&
-        !ends_with(stem, ".ssm_norm.weight"))
+    if (m->family.norm_shifted && sp_ends_with(stem, "norm.weight") &&
+        !sp_ends_with(stem, ".ssm_norm.weight"))
         w->less = 1;
     return sp_gguf_find_orders(w, m, err);
 }
@@ -369,7 +365,7 @@ static void find_family(bool *known, struct sp_gguf_model *m, const char *name, 
     for (size_t i = 0; (f = sp_family_at(i)) != NULL; i++) {
         for (const struct sp_gguf_arch *a = f->gguf.archs; a->name; a++) {
             bool conditional = a->with || a->without;
-            if (strlen(a->name) != len || memcmp(a->name, name, len) != 0) continue;
+            if (!sp_is_word(name, len, a->name)) continue;
             *known = true;
             if (adapted
                     ? strcmp(f->name, adapted->family) != 0

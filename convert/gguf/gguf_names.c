@@ -3,6 +3,7 @@
  * canonical one, and the aliases of the family say what a checkpoint calls that. */
 #include "convert/gguf/gguf_names.h"
 
+#include "format/base/affix.h"
 #include "format/family/tensor_alias.h"
 
 #include <stdio.h>
@@ -113,13 +114,6 @@ static const struct {
 
 /* ---- kinds of names ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
 bool sp_gguf_is_ignored(const char *name)
 {
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight",
@@ -127,7 +121,7 @@ bool sp_gguf_is_ignored(const char *name)
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return true;
-    return ends_with(name, ".input_scale");
+    return sp_ends_with(name, ".input_scale");
 }
 
 bool sp_gguf_is_of_encoder(const char *name)
@@ -174,7 +168,7 @@ static const struct sp_gguf_name *find(const struct sp_gguf_name *list, const ch
                                        size_t len)
 {
     for (; list && list->ggml; list++)
-        if (strlen(list->ggml) == len && memcmp(list->ggml, ggml, len) == 0) return list;
+        if (sp_is_word(ggml, len, list->ggml)) return list;
     return NULL;
 }
 
@@ -248,9 +242,9 @@ static bool publish_in_layer(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *for
 bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
                           const struct sp_gguf_model *m, const char *name)
 {
-    size_t stem = strlen(name) - (ends_with(name, ".weight") ? strlen(".weight")
-                                  : ends_with(name, ".bias") ? strlen(".bias")
-                                                             : 0);
+    size_t stem = strlen(name) - (sp_ends_with(name, ".weight") ? strlen(".weight")
+                                  : sp_ends_with(name, ".bias") ? strlen(".bias")
+                                                                : 0);
     unsigned long layer;
     const char *inner;
 

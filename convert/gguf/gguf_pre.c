@@ -1,6 +1,6 @@
 #include "convert/gguf/gguf_pre.h"
 
-#include <string.h>
+#include "format/base/affix.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define REST "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -214,6 +214,6 @@ static const struct sp_gguf_pre pres[] = {
 const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
-        if (strlen(pres[i].name) == len && memcmp(pres[i].name, name, len) == 0) return &pres[i];
+        if (sp_is_word(name, len, pres[i].name)) return &pres[i];
     return NULL;
 }

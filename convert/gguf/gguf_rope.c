@@ -1,6 +1,7 @@
 /* Rotary embedding of GGUF models: scaling by keys, and by tensors of divisors. */
 #include "convert/gguf/gguf_writer.h"
 
+#include "format/base/affix.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 
@@ -222,11 +223,6 @@ static enum sp_status put_gemma4(struct sp_gguf_writer *w)
     return st ? st : sp_json_put(&w->text, w->err, "}}");
 }
 
-static bool is(const char *type, size_t len, const char *name)
-{
-    return len == strlen(name) && memcmp(type, name, len) == 0;
-}
-
 enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
 {
     const struct sp_gguf *file = w->model->file;
@@ -250,15 +246,15 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     if (len == 0) len = strlen(type = "none");
     if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !by_type) return put_longrope(w);
     if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type) {
-        if (is(type, len, "none")) return put_llama3(w);
+        if (sp_is_word(type, len, "none")) return put_llama3(w);
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s together with rope_freqs.weight is not supported", name);
     }
-    if (by_type && (is(type, len, "none") || is(type, len, "yarn")))
-        return put_by_type(w, is(type, len, "yarn"));
-    if (is(type, len, "none")) return SP_OK;
-    if (is(type, len, "linear") && !by_type) return put_scaling(w, "linear");
-    if (is(type, len, "yarn")) return put_scaling(w, "yarn");
+    if (by_type && (sp_is_word(type, len, "none") || sp_is_word(type, len, "yarn")))
+        return put_by_type(w, sp_is_word(type, len, "yarn"));
+    if (sp_is_word(type, len, "none")) return SP_OK;
+    if (sp_is_word(type, len, "linear") && !by_type) return put_scaling(w, "linear");
+    if (sp_is_word(type, len, "yarn")) return put_scaling(w, "yarn");
     return sp_fail(w->err, SP_E_UNSUPPORTED, "%s \"%.*s\" is not supported", name,
                    (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
 }

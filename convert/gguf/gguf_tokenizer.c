@@ -4,6 +4,7 @@
 #include "convert/gguf/gguf_tokenizer.h"
 
 #include "convert/gguf/gguf_token_writer.h"
+#include "format/base/affix.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
@@ -21,11 +22,6 @@ static const char *const plain_tokens[] = {"<|fim_prefix|>", "<|fim_middle|>", "
 static const char *const shown_tokens[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
                                            "<tool_call|>", "<|tool_response>", "<tool_response|>",
                                            "<|\"|>"};
-
-static bool equal(const char *text, size_t len, const char *other)
-{
-    return strlen(other) == len && memcmp(text, other, len) == 0;
-}
 
 enum sp_status sp_gguf_token_put(struct sp_gguf_token_writer *w, const char *text)
 {
@@ -49,11 +45,11 @@ static bool is_special(const struct sp_gguf_token_writer *w, const struct sp_ggu
 {
     for (size_t i = 0; w->kind == SP_GGUF_MERGES && i < sizeof shown_tokens / sizeof *shown_tokens;
          i++)
-        if (equal(t->text, t->len, shown_tokens[i])) return true;
+        if (sp_is_word(t->text, t->len, shown_tokens[i])) return true;
     if (t->type == SP_GGUF_TOKEN_USER) return false;
     if (w->pre == NULL || !(w->pre->flags & SP_GGUF_PRE_NFC)) return true;
     for (size_t i = 0; i < sizeof plain_tokens / sizeof *plain_tokens; i++)
-        if (equal(t->text, t->len, plain_tokens[i])) return false;
+        if (sp_is_word(t->text, t->len, plain_tokens[i])) return false;
     return true;
 }
 
@@ -174,7 +170,7 @@ static enum sp_status find_end(const struct sp_gguf_token **found, uint64_t *id,
         if ((st = sp_gguf_token_find(found, id, w, key)) || *found) return st;
     }
     for (uint32_t i = 0; w->kind == SP_GGUF_WORDPIECE && i < w->tokens.n; i++) {
-        if (!equal(w->tokens.all[i].text, w->tokens.all[i].len, bert)) continue;
+        if (!sp_is_word(w->tokens.all[i].text, w->tokens.all[i].len, bert)) continue;
         *found = &w->tokens.all[i];
         *id = i;
         break;
@@ -391,7 +387,7 @@ static enum sp_status find_kind(struct sp_gguf_token_writer *w, const char *mode
                  {"bert", SP_GGUF_WORDPIECE}};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!equal(model, len, kinds[i].name)) continue;
+        if (!sp_is_word(model, len, kinds[i].name)) continue;
         w->kind = kinds[i].kind;
         return SP_OK;
     }
@@ -410,7 +406,8 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
     enum sp_status st;
 
     if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.model", &model, &len, w->err))) return st;
-    if (model == NULL || equal(model, len, "none") || equal(model, len, "no_vocab")) return SP_OK;
+    if (model == NULL || sp_is_word(model, len, "none") || sp_is_word(model, len, "no_vocab"))
+        return SP_OK;
     if ((st = find_kind(w, model, len))) return st;
     if (w->kind == SP_GGUF_BYTE_LEVEL && (st = find_pre(w))) return st;
     scored = w->kind == SP_GGUF_PIECES || w->kind == SP_GGUF_UNIGRAM;

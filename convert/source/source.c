@@ -6,6 +6,7 @@
 #include "convert/source/classifier_head.h"
 #include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"
+#include "format/base/affix.h"
 #include "format/family/config_packed.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
@@ -485,13 +486,6 @@ enum sp_status sp_source_text_open(struct sp_source_text *out, const struct sp_s
     return st;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* The first bytes of a file, zeros where it is shorter. */
 static enum sp_status read_magic(uint8_t magic[8], const char *path, struct sp_err *err)
 {
@@ -515,7 +509,7 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
     if ((st = read_magic(magic, source->path, err))) return st;
     if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
     if (sp_gguf_is_magic(magic)) return open_gguf(source, want, warnings, err);
-    if (!ends_with(source->path, ".safetensors")) {
+    if (!sp_ends_with(source->path, ".safetensors")) {
         return sp_fail(err, SP_E_INPUT,
                        "%s: neither safetensors, GGUF nor packed, expected a checkpoint folder, a "
                        ".safetensors file, a GGUF file or a packed file",

@@ -6,6 +6,7 @@
  * that is not known is refused, because newer models have other parts there. */
 #include "format/family/family.h"
 
+#include "format/base/affix.h"
 #include "format/family/config_settle.h"
 #include "format/family/family_parts.h"
 #include "format/base/mem.h"
@@ -13,11 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool begins_with(const char *name, const char *begin)
-{
-    return strncmp(name, begin, strlen(begin)) == 0;
-}
 
 /* prefix = that of the prediction head; "" if there is none. */
 static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *config,
@@ -31,7 +27,7 @@ static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *con
     snprintf(layer, sizeof layer, "layers.%u.eh_proj.weight", config->n_layers);
     for (size_t i = 0; i < n; i++) {
         const char *name = tensors[i].name, *found = strstr(name, layer);
-        if (!family->prediction_layer && begins_with(name, SP_MTP_PREFIX)) {
+        if (!family->prediction_layer && sp_begins_with(name, SP_MTP_PREFIX)) {
             snprintf(prefix, SP_SOURCE_NAME, "%s", SP_MTP_PREFIX);
             return;
         }
@@ -56,7 +52,7 @@ static bool is_of_head(const char *name, const char *prefix)
 {
     static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight"};
 
-    if (!begins_with(name, prefix)) return false;
+    if (!sp_begins_with(name, prefix)) return false;
     for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 2; i++)
         if (strcmp(name + strlen(prefix), copies[i]) == 0) return false;
     return true;
@@ -103,7 +99,7 @@ static bool has_ffn(const struct sp_tensor_match *m)
 
     snprintf(mlp, sizeof mlp, "%s%smlp.", m->prefix, layer);
     for (size_t i = 0; i < m->n; i++)
-        if (begins_with(m->sorted[i]->name, mlp)) return true;
+        if (sp_begins_with(m->sorted[i]->name, mlp)) return true;
     snprintf(mlp, sizeof mlp, "%spost_attention_layernorm.weight", layer);
     return sp_tensor_match_has(m, m->prefix, mlp);
 }

@@ -31,6 +31,7 @@ struct sp_published_list {
 struct sp_tensor_match {
     struct sp_specs *specs;
     struct sp_config *config;
+    const struct sp_family *family;                     /* of the config */
     const struct sp_alias *aliases[SP_MAX_ALIASES + 1]; /* the family's, and one more */
     size_t n_aliases;
     const struct sp_source_tensor **sorted; /* by name, [n]; owned */

@@ -23,6 +23,7 @@ enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
     enum sp_status st;
 
     if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
+    m->family = family;
     if (m->config->draft.rows_paired) m->aliases[m->n_aliases++] = sp_aliases_interleaved_heads;
     for (size_t i = 0; i < SP_MAX_ALIASES && family->aliases[i]; i++)
         m->aliases[m->n_aliases++] = family->aliases[i];
@@ -101,9 +102,8 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
     struct sp_alias_source source = {.name = name, .layer = &m->config->layers[layer]};
     const struct sp_alias *alias = NULL;
-    const struct sp_family *family = sp_family_by_type(m->config->family);
-    const char *const begins[] = {m->published ? NULL : family->old_layers,
-                                  family->layers ? family->layers : "layers."};
+    const char *const begins[] = {m->published ? NULL : m->family->old_layers,
+                                  m->family->layers ? m->family->layers : "layers."};
 
     for (unsigned i = begins[0] == NULL; i < 2; i++) {
         if (m->only_layer)

@@ -39,7 +39,7 @@ static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
     bool bare = d->kind != SP_DRAFT_NONE && d->kind != SP_DRAFT_ASSISTANT;
     struct sp_family family;
 
-    sp_family_resolve(&family, sp_family_by_type(m->config->family));
+    sp_family_resolve(&family, m->family);
     m->prefix = prefix;
     m->head_name = "lm_head.weight";
     snprintf(prefix, SP_SOURCE_NAME, "%s", bare ? "" : family.prefix);

@@ -5,6 +5,7 @@
  * not used is an error, because it means that the config does not describe the model. */
 #include "format/family/family.h"
 
+#include "format/base/affix.h"
 #include "format/family/config_settle.h"
 #include "format/family/family_parts.h"
 #include "format/family/family_table.h"
@@ -13,22 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
-static bool begins_with(const char *text, const char *begin)
-{
-    return strncmp(text, begin, strlen(begin)) == 0;
-}
-
 /* Refuses tensors of another kind of model than the config describes. */
 static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
 {
-    const struct sp_family *family = sp_family_by_type(m->config->family);
     static const struct {
         const char *begin; /* of the name */
         const char *what;
@@ -48,12 +36,12 @@ static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
 
     for (size_t i = 0; i < m->n; i++) {
         const char *name = m->sorted[i]->name;
-        if (family->prediction_head && !family->prediction_layer &&
-            begins_with(name, SP_MTP_PREFIX))
+        if (m->family->prediction_head && !m->family->prediction_layer &&
+            sp_begins_with(name, SP_MTP_PREFIX))
             continue;
-        if (family->unread && begins_with(name, family->unread)) continue;
+        if (m->family->unread && sp_begins_with(name, m->family->unread)) continue;
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
-            if (!begins_with(name, evidence[k].begin)) continue;
+            if (!sp_begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].kinds & 1u << m->config->draft.kind) continue;
             if (evidence[k].kinds) {
                 return sp_fail(m->err, SP_E_INPUT,
@@ -188,12 +176,12 @@ bool sp_source_is_skipped(const char *name)
         ".k_scale",
         ".v_scale",
     };
-    const char *inner = begins_with(name, "model.") ? name + strlen("model.") : name;
+    const char *inner = sp_begins_with(name, "model.") ? name + strlen("model.") : name;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (begins_with(inner, parts[i])) return true;
+        if (sp_begins_with(inner, parts[i])) return true;
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-        if (ends_with(name, buffers[i])) return true;
+        if (sp_ends_with(name, buffers[i])) return true;
     return false;
 }
 
@@ -203,16 +191,16 @@ static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
 {
     static const char *const keys[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
                                        ".self_attn.k_norm.weight"};
-    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+    const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long layer;
 
-    if (!begins_with(inner, "layers.")) return false;
+    if (!sp_begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + 7, NULL, 10);
     if (layer >= m->config->n_layers || m->config->layers[layer].kv_source < 0 ||
         m->config->layers[layer].kv_source == (int)layer)
         return false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (ends_with(name, keys[i])) return true;
+        if (sp_ends_with(name, keys[i])) return true;
     return false;
 }
 
@@ -221,7 +209,7 @@ static bool is_behind(unsigned long *n, const struct sp_tensor_match *m, const c
 {
     unsigned long layer;
 
-    if (!begins_with(inner, "layers.")) return false;
+    if (!sp_begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + strlen("layers."), NULL, 10);
     *n = layer - m->config->n_layers;
     return layer >= m->config->n_layers;
@@ -230,40 +218,38 @@ static bool is_behind(unsigned long *n, const struct sp_tensor_match *m, const c
 /* True for a tensor of a prediction head that is not supported. */
 static bool is_unsupported_head(const struct sp_tensor_match *m, const char *name)
 {
-    const struct sp_family *family = sp_family_by_type(m->config->family);
-    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+    const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
 
     unsigned long n;
 
-    if (family->unread_layers && is_behind(&n, m, inner)) return true;
-    return family->unread && begins_with(inner, family->unread);
+    if (m->family->unread_layers && is_behind(&n, m, inner)) return true;
+    return m->family->unread && sp_begins_with(inner, m->family->unread);
 }
 
 /* True for a tensor of the built-in prediction head, which sp_specs_of_mtp reads. */
 static bool is_prediction_head(const struct sp_tensor_match *m, const char *name)
 {
-    const struct sp_family *family = sp_family_by_type(m->config->family);
-    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+    const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long n;
 
-    if (family->prediction_head && begins_with(name, SP_MTP_PREFIX)) return true;
-    return family->prediction_layer && is_behind(&n, m, inner) && n < m->config->n_mtp_layers;
+    if (m->family->prediction_head && sp_begins_with(name, SP_MTP_PREFIX)) return true;
+    return m->family->prediction_layer && is_behind(&n, m, inner) && n < m->config->n_mtp_layers;
 }
 
 /* True for t2d, the inverse of d2t. */
 static bool is_reverse_map(const struct sp_tensor_match *m, const char *name)
 {
-    return m->config->draft.maps_tokens && begins_with(name, m->prefix) &&
+    return m->config->draft.maps_tokens && sp_begins_with(name, m->prefix) &&
            strcmp(name + strlen(m->prefix), "t2d") == 0;
 }
 
 static void report_unexpected(struct sp_tensor_match *m, const char *name)
 {
-    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+    const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long layer;
     char *end;
 
-    if (begins_with(inner, "layers.") && inner[7] >= '0' && inner[7] <= '9') {
+    if (sp_begins_with(inner, "layers.") && inner[7] >= '0' && inner[7] <= '9') {
         layer = strtoul(inner + 7, &end, 10);
         if (*end == '.' && layer >= m->config->n_layers) {
             sp_tensor_match_report(m, "unexpected tensor \"%s\": the config has %u layers", name,
@@ -272,7 +258,7 @@ static void report_unexpected(struct sp_tensor_match *m, const char *name)
         }
     }
     sp_tensor_match_report(m, "unexpected tensor \"%s\"%s", name,
-                           ends_with(name, ".bias") ? ": the config has no such bias" : "");
+                           sp_ends_with(name, ".bias") ? ": the config has no such bias" : "");
 }
 
 static enum sp_status match(struct sp_tensor_match *m, bool *compare_equal, size_t *n_skipped)

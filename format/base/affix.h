@@ -1,0 +1,26 @@
+/* How a text begins and ends. */
+#ifndef SP_FORMAT_BASE_AFFIX_H
+#define SP_FORMAT_BASE_AFFIX_H
+
+#include <stdbool.h>
+#include <string.h>
+
+static inline bool sp_begins_with(const char *text, const char *begin)
+{
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+static inline bool sp_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* True if text[len] is `word`. */
+static inline bool sp_is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+#endif
