@@ -3,7 +3,7 @@
  * of all key heads, then the second. */
 #include "convert/gguf/gguf_order.h"
 
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_writer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,22 +20,11 @@ uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i)
            inside % order->run;
 }
 
-/* A size of the model, or the last one that is not 0 of a list of one for each layer. */
+/* A size of the model; *out is unchanged if the file does not state it. */
 static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, const char *key,
                                struct sp_err *err)
 {
-    char name[96];
-    const struct sp_gguf_value *v;
-
-    snprintf(name, sizeof name, "%s.%s", m->arch->name, key);
-    v = sp_gguf_find(m->file, name);
-    if (!m->family.gguf.sizes_per_layer || v == NULL || !v->is_array || v->type == SP_GGUF_STRING)
-        return sp_gguf_get_u64(m->file, name, INT32_MAX, out, err);
-    for (uint64_t i = 0; i < v->n; i++) { /* 0: another kind of layer */
-        double n = sp_gguf_number_at(v, i);
-        if (n > 0 && n < INT32_MAX) *out = (uint64_t)n;
-    }
-    return SP_OK;
+    return sp_gguf_get_size(out, &(struct sp_gguf_writer){.model = m, .err = err}, key);
 }
 
 /* ---- permuted queries and keys ---- */

@@ -136,7 +136,7 @@ static enum sp_status put_template_pair(struct sp_gguf_token_writer *w,
                                         const struct sp_gguf_token *eos)
 {
     bool doubled = w->kind == SP_GGUF_UNIGRAM ||
-                   (w->kind == SP_GGUF_BYTE_LEVEL && strcmp(w->pre->name, "roberta-bpe") == 0);
+                   (w->kind == SP_GGUF_BYTE_LEVEL && w->pre->flags & SP_GGUF_PRE_TWO_SEPARATORS);
     unsigned type = w->kind == SP_GGUF_WORDPIECE;
     enum sp_status st;
 

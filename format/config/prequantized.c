@@ -17,8 +17,9 @@ bool sp_quant_is_one_of(const char *text, const char *const *list, size_t n)
     return false;
 }
 
-enum sp_status sp_quant_add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
-                                 struct sp_err *err)
+/* Adds a tile unless it is listed. */
+static enum sp_status add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
+                               struct sp_err *err)
 {
     for (size_t i = 0; i < out->n_tiles; i++)
         if (out->tiles[i].rows == rows && out->tiles[i].cols == cols) return SP_OK;
@@ -52,7 +53,7 @@ static enum sp_status read_block(struct sp_prequantized *out, const struct sp_js
     }
     if (rows < 1 || cols < 1 || rows > MAX_TILE || cols > MAX_TILE)
         return sp_fail(err, SP_E_INPUT, "%s: expected rows and columns of a block", key);
-    return sp_quant_add_tile(out, (uint64_t)rows, (uint64_t)cols, err);
+    return add_tile(out, (uint64_t)rows, (uint64_t)cols, err);
 }
 
 enum sp_status sp_quant_read_group(struct sp_prequantized *out, const struct sp_json *object,
@@ -62,7 +63,7 @@ enum sp_status sp_quant_read_group(struct sp_prequantized *out, const struct sp_
     enum sp_status st;
 
     if ((st = sp_json_get_i64(object, key, -1, MAX_TILE, &size, err))) return st;
-    return size > 0 ? sp_quant_add_tile(out, 1, (uint64_t)size, err) : SP_OK;
+    return size > 0 ? add_tile(out, 1, (uint64_t)size, err) : SP_OK;
 }
 
 static enum sp_status check_format(const struct sp_json *object, struct sp_err *err)

@@ -6,9 +6,6 @@
 
 bool sp_quant_is_one_of(const char *text, const char *const *list, size_t n);
 
-/* Adds a tile unless it is listed. */
-SP_MUST_CHECK enum sp_status sp_quant_add_tile(struct sp_prequantized *out, uint64_t rows,
-                                               uint64_t cols, struct sp_err *err);
 /* Adds the tile of a group size, of one row. A missing, null or negative one means whole rows. */
 SP_MUST_CHECK enum sp_status sp_quant_read_group(struct sp_prequantized *out,
                                                  const struct sp_json *object, const char *key,
