@@ -1,5 +1,6 @@
 #include "convert/adapter/adapter_config.h"
 
+#include "format/base/affix.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/tokenizer/regex.h"
@@ -48,14 +49,7 @@ static const char *const read_here[] = {
     "alpha_pattern", "use_dora", "init_lora_weights", "ensure_weight_tying",
 };
 
-static bool is_listed(const char *key, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(key, list[i]) == 0) return true;
-    return false;
-}
-
-#define LISTED(key, list) is_listed(key, list, sizeof list / sizeof list[0])
+#define LISTED(key, list) sp_is_one_of(key, list, sizeof list / sizeof list[0])
 
 /* null, false, 0, and what is empty. */
 static bool switches_nothing(const struct sp_json *v)

@@ -1,8 +1,9 @@
 /* Metadata to config.json, key by key: what all families have. The rest is in gguf_members.c. */
 #include "convert/gguf/gguf_config.h"
+
 #include "convert/gguf/gguf_members.h"
 #include "convert/gguf/gguf_names.h"
-
+#include "format/base/affix.h"
 #include "format/base/unicode.h"
 #include "format/base/warnings.h"
 #include "format/ggml_type.h"
@@ -197,12 +198,10 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
 
     for (size_t i = 0; i < n && !st; i++) {
         const char *key = values[i].key;
-        bool known;
         if (strncmp(key, m->arch->name, len) != 0 || key[len] != '.') continue;
-        known = sp_gguf_members_read(m, key + len + 1);
-        for (size_t k = 0; k < sizeof read / sizeof *read && !known; k++)
-            known = strcmp(key + len + 1, read[k]) == 0;
-        if (known) continue;
+        if (sp_is_one_of(key + len + 1, read, sizeof read / sizeof *read) ||
+            sp_gguf_members_read(m, key + len + 1))
+            continue;
         st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
     }
     return st;

@@ -119,9 +119,8 @@ bool sp_gguf_is_ignored(const char *name)
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                         "rope_factors_short.weight"};
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return sp_ends_with(name, ".input_scale");
+    return sp_is_one_of(name, names, sizeof names / sizeof names[0]) ||
+           sp_ends_with(name, ".input_scale");
 }
 
 bool sp_gguf_is_of_encoder(const char *name)

@@ -1,4 +1,4 @@
-/* How a text begins and ends. */
+/* How a text begins and ends, and whether it is one of some words. */
 #ifndef SP_FORMAT_BASE_AFFIX_H
 #define SP_FORMAT_BASE_AFFIX_H
 
@@ -21,6 +21,14 @@ static inline bool sp_ends_with(const char *text, const char *end)
 static inline bool sp_is_word(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+/* True if the text is one of list[n]. */
+static inline bool sp_is_one_of(const char *text, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], text) == 0) return true;
+    return false;
 }
 
 #endif

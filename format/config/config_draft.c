@@ -9,6 +9,8 @@
  * numbers of layer inputs, a window counts the keys before the block, all layers have the same
  * rotary embedding, and the target's embeddings are read without a scale, even Gemma's. */
 #include "format/config/config_readers.h"
+
+#include "format/base/affix.h"
 #include "format/base/warnings.h"
 
 #include <math.h>
@@ -159,11 +161,8 @@ static bool is_of_speculators(const struct sp_config_text *t, const char *key)
 {
     static const char *const keys[] = {"aux_hidden_state_layer_ids", "sample_from_anchor",
                                        "sliding_window_non_causal"};
-    bool found = false;
 
-    for (size_t i = 0; t->speculators && !found && i < sizeof keys / sizeof keys[0]; i++)
-        found = strcmp(keys[i], key) == 0;
-    return found;
+    return t->speculators && sp_is_one_of(key, keys, sizeof keys / sizeof keys[0]);
 }
 
 /* Refuses options of forks and of other kinds of drafts, unless their value has no effect.
@@ -434,12 +433,10 @@ static enum sp_status warn_unknown(const struct sp_config_text *t, struct sp_err
     };
     enum sp_status st = SP_OK;
 
-    for (struct sp_json_iter it = {0}; st == SP_OK && t->dflash && sp_json_next(t->dflash, &it);) {
-        bool skip = is_trivial(it.value, 0);
-        for (size_t i = 0; i < sizeof known / sizeof known[0] && !skip; i++)
-            skip = strcmp(known[i], it.key) == 0;
-        if (!skip) st = sp_warn(t->warnings, err, "dflash_config.%s has no effect", it.key);
-    }
+    for (struct sp_json_iter it = {0}; st == SP_OK && t->dflash && sp_json_next(t->dflash, &it);)
+        if (!is_trivial(it.value, 0) &&
+            !sp_is_one_of(it.key, known, sizeof known / sizeof known[0]))
+            st = sp_warn(t->warnings, err, "dflash_config.%s has no effect", it.key);
     return st;
 }
 

@@ -4,6 +4,7 @@
  * table are known to change the result, so a value with an effect is refused by name. The table
  * also catches variants of the Llama block (MiniCPM, ...) that are published as Llama. */
 #include "format/config/config_readers.h"
+#include "format/base/affix.h"
 #include "format/base/warnings.h"
 #include "format/config/prequantized.h"
 
@@ -104,9 +105,7 @@ static bool is_of_draft(const struct sp_config_text *t, const char *key)
         t->draft == SP_DRAFT_DFLASH || t->draft == SP_DRAFT_DFLASH2 || t->draft == SP_DRAFT_DSPARK;
     size_t n = block ? 3 : 1;
 
-    for (size_t i = 0; t->draft && i < n; i++)
-        if (strcmp(read[i], key) == 0) return true;
-    return false;
+    return t->draft && sp_is_one_of(key, read, n);
 }
 
 static bool is_own(const char *family_key, const char *key)

@@ -5,6 +5,7 @@
  * class default. Formulas: YaRN (arXiv 2309.00071) for `yarn`, LongRoPE (arXiv 2402.13753) for
  * `longrope`, both as implemented in transformers. */
 #include "format/config/config_readers.h"
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 
 #include <math.h>
@@ -106,10 +107,9 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
 static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err)
 {
     for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
-        bool known = false;
-        for (size_t i = 0; i < sizeof known_keys / sizeof known_keys[0] && !known; i++)
-            known = strcmp(known_keys[i], it.key) == 0;
-        if (known || it.value == NULL) continue;
+        if (it.value == NULL ||
+            sp_is_one_of(it.key, known_keys, sizeof known_keys / sizeof known_keys[0]))
+            continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);
     }

@@ -10,13 +10,6 @@
 
 static const int64_t MAX_TILE = 1 << 24;
 
-bool sp_quant_is_one_of(const char *text, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(text, list[i]) == 0) return true;
-    return false;
-}
-
 /* Adds a tile unless it is listed. */
 static enum sp_status add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
                                struct sp_err *err)
@@ -77,7 +70,7 @@ static enum sp_status check_format(const struct sp_json *object, struct sp_err *
     enum sp_status st;
 
     if ((st = sp_json_get_string(object, "format", &format, err))) return st;
-    if (sp_quant_is_one_of(format, known, sizeof known / sizeof known[0])) return SP_OK;
+    if (sp_is_one_of(format, known, sizeof known / sizeof known[0])) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "compressed-tensors format \"%s\" is not supported",
                    format);
 }
@@ -141,7 +134,7 @@ static enum sp_status read_modelopt(struct sp_prequantized *out, const struct sp
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, "quant_algo", &algo, err))) return st;
-    if (!sp_quant_is_one_of(algo, known, sizeof known / sizeof known[0]))
+    if (!sp_is_one_of(algo, known, sizeof known / sizeof known[0]))
         return sp_fail(err, SP_E_UNSUPPORTED, "modelopt algorithm \"%s\" is not supported", algo);
     return sp_quant_read_group(out, q, "group_size", err);
 }

@@ -2,9 +2,8 @@
 #ifndef SP_FORMAT_CONFIG_PREQUANTIZED_PARTS_H
 #define SP_FORMAT_CONFIG_PREQUANTIZED_PARTS_H
 
+#include "format/base/affix.h"
 #include "format/config/prequantized.h"
-
-bool sp_quant_is_one_of(const char *text, const char *const *list, size_t n);
 
 /* Adds the tile of a group size, of one row. A missing, null or negative one means whole rows. */
 SP_MUST_CHECK enum sp_status sp_quant_read_group(struct sp_prequantized *out,

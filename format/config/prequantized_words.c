@@ -16,7 +16,7 @@ static enum sp_status check_text(const struct sp_json *q, const char *key, const
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, key, value, err))) return st;
-    if (*value == NULL || sp_quant_is_one_of(*value, known, n)) return SP_OK;
+    if (*value == NULL || sp_is_one_of(*value, known, n)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, *value);
 }
 
@@ -131,7 +131,7 @@ enum sp_status sp_quant_read_awq(struct sp_prequantized *out, const struct sp_js
         return st;
     if (strcmp(backend, "llm-awq") == 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
-    if (version && sp_quant_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
+    if (version && sp_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
     return SP_OK;
 }
 
@@ -204,8 +204,7 @@ enum sp_status sp_quant_read_mlx(struct sp_prequantized *out, const struct sp_js
     if ((st = read_mlx_format(&ignored, q, err))) return st;
     for (struct sp_json_iter it = {0}; sp_json_next(q, &it);) {
         bool flag;
-        if (sp_quant_is_one_of(it.key, known, COUNT(known)) || sp_json_to_bool(it.value, &flag))
-            continue;
+        if (sp_is_one_of(it.key, known, COUNT(known)) || sp_json_to_bool(it.value, &flag)) continue;
         if (sp_json_kind(it.value) != SP_JSON_OBJECT) {
             return sp_fail(err, SP_E_UNSUPPORTED,
                            "%s: expected an object, true or false, as for a module", it.key);
