@@ -171,7 +171,7 @@ static bool has_ended(struct forked_ranks *f, unsigned rank)
     return true;
 }
 
-static const void *receive(struct sp_transport *transport, unsigned rank, size_t size)
+static void *receive(struct sp_transport *transport, unsigned rank, size_t size)
 {
     struct forked_ranks *f = of(transport);
     struct signal *done = &f->shared->ranks[rank].done;

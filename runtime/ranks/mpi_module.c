@@ -76,7 +76,7 @@ static bool send_message(struct sp_transport *transport, size_t size, size_t max
     return true;
 }
 
-static const void *receive(struct sp_transport *transport, unsigned rank, size_t size)
+static void *receive(struct sp_transport *transport, unsigned rank, size_t size)
 {
     struct mpi_ranks *m = of(transport);
     double end = sp_seconds() + ANSWER_SECONDS;

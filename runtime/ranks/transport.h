@@ -22,7 +22,7 @@ struct sp_transport_ops {
     bool (*send)(struct sp_transport *transport, size_t size, size_t max_answer);
     /* Rank 0. Waits for the answer of a rank. NULL if the rank has ended or does not answer within
      * the time limit: transport->lost says why. Borrowed until the next message. */
-    const void *(*receive)(struct sp_transport *transport, unsigned rank, size_t size);
+    void *(*receive)(struct sp_transport *transport, unsigned rank, size_t size);
     /* Rank 0. False if a rank has ended: transport->lost says how. NULL: ranks that end are noticed
      * by what started them. */
     bool (*look)(struct sp_transport *transport);

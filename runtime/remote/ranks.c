@@ -90,9 +90,9 @@ bool sp_ranks_send(struct sp_ranks *ranks, size_t size, size_t max_answer)
     return true;
 }
 
-const void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size)
+void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size)
 {
-    const void *answer = ranks->transport->ops->receive(ranks->transport, rank, size);
+    void *answer = ranks->transport->ops->receive(ranks->transport, rank, size);
 
     if (answer) ranks->traffic.received += size;
     return answer;

@@ -78,7 +78,7 @@ bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *sec
 void sp_ranks_lose(struct sp_ranks *ranks, const char *why);
 /* Send a message and receive an answer, as the transport does, and count them. */
 bool sp_ranks_send(struct sp_ranks *ranks, size_t size, size_t max_answer);
-const void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size);
+void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size);
 
 /* ---- other ranks ---- */
 

@@ -151,35 +151,24 @@ static bool send(struct exchange *x)
 
 /* ---- answers ---- */
 
-/* Copies the rows of a rank, or their codes, to the columns from `first` on. */
-static void copy_rows(const struct exchange *x, const struct sp_remote_attended *l,
-                      const uint8_t *answer, size_t first)
-{
-    const struct sp_acts *out = x->job->out;
-    size_t row = l->cols * (x->h.is_coded ? 1 : sizeof(float));
-    size_t scales = l->cols / SP_BLOCK * sizeof(float);
-
-    for (size_t t = 0; t < x->h.n_rows; t++) {
-        if (!x->h.is_coded) {
-            memcpy(out->x + t * out->ld + first, answer + t * row, row);
-            continue;
-        }
-        memcpy(out->q + t * out->ld + first, answer + t * row, row);
-        memcpy(out->scale + t * out->ld_block + first / SP_BLOCK, answer + l->scales + t * scales,
-               scales);
-    }
-}
-
+/* Receives the columns of a rank: floats, or codes and scales. */
 static bool receive_rank(const struct exchange *x, unsigned rank)
 {
     struct sp_head_slice slice =
         sp_remote_heads(x->h.n_kv_heads, rank, x->ranks->transport->n_ranks);
     const struct sp_remote_attended l = sp_remote_attended_of(&x->h, slice.n);
-    const uint8_t *answer = sp_ranks_receive(x->ranks, rank, l.size);
-    size_t group = x->h.n_heads / x->h.n_kv_heads;
+    uint8_t *answer = sp_ranks_receive(x->ranks, rank, l.size);
+    size_t first = slice.first * (x->h.n_heads / x->h.n_kv_heads) * x->h.head_dim;
+    struct sp_acts to = *x->job->out, from;
 
     if (answer == NULL) return false;
-    if (l.size) copy_rows(x, &l, answer, slice.first * group * x->h.head_dim);
+    if (l.size == 0) return true;
+    from = sp_remote_rows_at(answer, answer + l.scales, answer, l.cols);
+    to.cols = l.cols;
+    to.x += first;
+    to.q += first;
+    to.scale += first / SP_BLOCK;
+    sp_remote_rows_copy(&to, &from, (size_t)x->h.n_rows, x->h.is_coded, !x->h.is_coded);
     return true;
 }
 

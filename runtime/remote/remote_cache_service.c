@@ -205,7 +205,7 @@ struct attention {
     struct sp_head_slice own; /* kv heads of this rank */
     size_t first;             /* of these among the kv heads of the message */
     size_t group;             /* query heads of a kv head */
-    struct sp_acts rows;      /* of the answer, if they are not quantized for it */
+    struct sp_acts rows;      /* of the answer: codes or floats */
 };
 
 /* The bias of the own heads, of which there are `group` for a kv head. */
@@ -278,7 +278,7 @@ static enum sp_status find_caches(struct sp_cache_service *s, const struct atten
 static enum sp_status place_rows(struct sp_cache_service *s, struct attention *a, uint8_t *bytes,
                                  struct sp_err *err)
 {
-    a->rows = (struct sp_acts){.x = (float *)(void *)bytes, .ld = a->answer.cols};
+    a->rows = sp_remote_rows_at(bytes, bytes + a->answer.scales, bytes, a->answer.cols);
     a->job.out = a->h.is_coded ? &s->reader->coded.acts : &a->rows;
     if (!a->h.is_coded) return SP_OK;
     return sp_acts_buffer_reserve(&s->reader->coded, (size_t)a->h.n_rows, a->answer.cols, err);
@@ -297,7 +297,7 @@ static enum sp_status attend(struct sp_cache_service *s, struct attention *a, ui
     if (a->h.attends) sp_attention_job_attend(&a->job);
     if (!a->h.is_coded) return SP_OK;
     sp_backend_quantize(s->reader->backend, a->job.out, a->job.heads.n);
-    sp_remote_codes_write(bytes, bytes + a->answer.scales, a->job.out, a->job.heads.n);
+    sp_remote_rows_copy(&a->rows, a->job.out, a->job.heads.n, true, false);
     return SP_OK;
 }
 

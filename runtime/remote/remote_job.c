@@ -22,34 +22,6 @@ enum sp_status sp_acts_buffer_reserve(struct sp_acts_buffer *b, size_t n_rows, s
     return SP_OK;
 }
 
-void sp_remote_codes_write(uint8_t *codes, uint8_t *scales, const struct sp_acts *acts,
-                           size_t n_rows)
-{
-    size_t cols = acts->cols, scales_size = cols / SP_BLOCK * sizeof(float);
-
-    for (size_t t = 0; t < n_rows; t++) {
-        memcpy(codes + t * cols, acts->q + t * acts->ld, cols);
-        memcpy(scales + t * scales_size, acts->scale + t * acts->ld_block, scales_size);
-    }
-}
-
-static void get_rows(const struct sp_acts *acts, const struct sp_remote_parts *from,
-                     const struct sp_remote_head *h)
-{
-    size_t cols = acts->cols, n_blocks = cols / SP_BLOCK;
-
-    for (size_t t = 0; t < h->n_rows; t++) {
-        if (h->has_codes) {
-            memcpy(acts->q + t * acts->ld, from->codes + t * cols, cols);
-            memcpy(acts->scale + t * acts->ld_block, from->scales + t * n_blocks,
-                   n_blocks * sizeof *acts->scale);
-            sp_acts_set_starts(acts, t);
-        }
-        if (h->has_floats)
-            memcpy(acts->x + t * acts->ld, from->floats + t * cols, cols * sizeof *acts->x);
-    }
-}
-
 enum sp_status sp_kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows, size_t cols,
                                     struct sp_err *err)
 {
@@ -128,7 +100,9 @@ enum sp_status sp_received_job_read(struct sp_received_job *r, struct sp_job_rea
     assert(h.n_products <= SP_MAX_PRODUCTS && size == from.size);
     st = sp_acts_buffer_reserve(&reader->received, (size_t)h.n_rows, (size_t)h.cols, err);
     if (st) return st;
-    get_rows(acts, &from, &h);
+    sp_remote_rows_copy(acts, &from.rows, (size_t)h.n_rows, h.has_codes, h.has_floats);
+    for (size_t t = 0; h.has_codes && t < h.n_rows; t++)
+        sp_acts_set_starts(acts, t);
     *r = (struct sp_received_job){.kept = h.bias_kept ? &reader->corrected : &reader->kept};
     r->kept->epilogue = (struct sp_epilogue){.scale = h.scale, .cap = h.cap};
     r->shared.kept = h.kept;

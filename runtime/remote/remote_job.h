@@ -37,10 +37,6 @@ struct sp_job_reader {
 };
 void sp_job_reader_release(struct sp_job_reader *reader);
 
-/* Writes the codes of rows 0..n_rows-1 without gaps, and their scales. */
-void sp_remote_codes_write(uint8_t *codes, uint8_t *scales, const struct sp_acts *acts,
-                           size_t n_rows);
-
 /* The job that a message describes, with what its pointers refer to. */
 struct sp_received_job {
     struct sp_remote_job shared; /* without slices and results */

@@ -3,6 +3,8 @@
 #include "format/base/mem.h"
 #include "runtime/remote/weight_pages.h"
 
+#include <string.h>
+
 static size_t aligned(size_t size)
 {
     return sp_round_up(size, SP_REMOTE_ALIGNMENT);
@@ -43,14 +45,41 @@ struct sp_remote_parts sp_remote_parts_of(const struct sp_remote_head *h, void *
 {
     struct sp_remote_parts p = {0};
     size_t n = (size_t)(h->n_rows * h->cols);
+    void *codes, *scales, *floats;
 
     part(message, &p.size, sizeof *h);
     p.products = part(message, &p.size, h->n_products * sizeof *p.products);
     p.groups = part(message, &p.size, h->n_groups * sizeof *p.groups);
-    p.codes = part(message, &p.size, h->has_codes ? n : 0);
-    p.scales = part(message, &p.size, h->has_codes ? n / SP_BLOCK * sizeof *p.scales : 0);
-    p.floats = part(message, &p.size, h->has_floats ? n * sizeof *p.floats : 0);
+    codes = part(message, &p.size, h->has_codes ? n : 0);
+    scales = part(message, &p.size, h->has_codes ? n / SP_BLOCK * sizeof(float) : 0);
+    floats = part(message, &p.size, h->has_floats ? n * sizeof(float) : 0);
+    p.rows = sp_remote_rows_at(codes, scales, floats, (size_t)h->cols);
     return p;
+}
+
+struct sp_acts sp_remote_rows_at(void *codes, void *scales, void *floats, size_t cols)
+{
+    return (struct sp_acts){.cols = cols,
+                            .ld = cols,
+                            .ld_block = cols / SP_BLOCK,
+                            .x = floats,
+                            .q = codes,
+                            .scale = scales};
+}
+
+void sp_remote_rows_copy(const struct sp_acts *to, const struct sp_acts *from, size_t n_rows,
+                         bool codes, bool floats)
+{
+    size_t n_blocks = to->cols / SP_BLOCK;
+
+    for (size_t t = 0; t < n_rows; t++) {
+        if (codes) {
+            memcpy(to->q + t * to->ld, from->q + t * from->ld, to->cols);
+            memcpy(to->scale + t * to->ld_block, from->scale + t * from->ld_block,
+                   n_blocks * sizeof *to->scale);
+        }
+        if (floats) memcpy(to->x + t * to->ld, from->x + t * from->ld, to->cols * sizeof *to->x);
+    }
 }
 
 struct sp_remote_answer sp_remote_answer_of(const struct sp_remote_job *r)

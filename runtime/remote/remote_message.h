@@ -60,16 +60,20 @@ struct sp_remote_product {
     float limit;
 };
 
-/* The parts of a message; codes and floats have a row of activations behind the other. */
 struct sp_remote_parts {
     struct sp_remote_product *products;
     struct sp_row_group *groups;
-    int8_t *codes;
-    float *scales, *floats;
-    size_t size; /* of the message */
+    struct sp_acts rows; /* without gaps and without starts */
+    size_t size;         /* of the message */
 };
 /* message: which `head` begins; NULL: only the size is set. */
 struct sp_remote_parts sp_remote_parts_of(const struct sp_remote_head *head, void *message);
+
+/* Rows of `cols` columns without gaps, as they are in messages and answers. */
+struct sp_acts sp_remote_rows_at(void *codes, void *scales, void *floats, size_t cols);
+/* Copies the columns of `to`: codes and scales, floats, or both. */
+void sp_remote_rows_copy(const struct sp_acts *to, const struct sp_acts *from, size_t n_rows,
+                         bool codes, bool floats);
 
 /* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice,
  * or as many codes and their scales; of kept rows, [n_out_rows] orders of 64 bits and,

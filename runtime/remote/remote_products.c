@@ -62,22 +62,6 @@ static struct sp_remote_head head_of(const struct sp_remote_job *r)
     return h;
 }
 
-static void put_rows(const struct sp_remote_parts *to, const struct sp_remote_head *h,
-                     const struct sp_acts *acts)
-{
-    size_t cols = acts->cols, n_blocks = cols / SP_BLOCK;
-
-    for (size_t t = 0; t < h->n_rows; t++) {
-        if (h->has_codes) {
-            memcpy(to->codes + t * cols, acts->q + t * acts->ld, cols);
-            memcpy(to->scales + t * n_blocks, acts->scale + t * acts->ld_block,
-                   n_blocks * sizeof *to->scales);
-        }
-        if (h->has_floats)
-            memcpy(to->floats + t * cols, acts->x + t * acts->ld, cols * sizeof *to->floats);
-    }
-}
-
 size_t sp_remote_job_size(const struct sp_remote_job *r)
 {
     const struct sp_remote_head h = head_of(r);
@@ -105,7 +89,7 @@ void sp_remote_job_write(void *message, const struct sp_ranks *ranks, const stru
                                        .limit = p->limit};
     }
     memcpy(to.groups, r->job.groups, r->job.n_groups * sizeof *to.groups);
-    put_rows(&to, &h, r->job.acts);
+    sp_remote_rows_copy(&to.rows, r->job.acts, r->job.n_rows, h.has_codes, h.has_floats);
 }
 
 /* The most bytes that a rank needs for its answer. */

@@ -57,7 +57,9 @@ static enum sp_status run_rows(struct sp_received_job *r, const struct sp_remote
     for (size_t i = 0; i < job->n_products; i++) {
         if (!r->shared.is_coded[i]) continue;
         sp_backend_quantize(job->backend, coded, n_rows);
-        sp_remote_codes_write(bytes + a->places[i], bytes + a->scales[i], coded, n_rows);
+        const struct sp_acts to =
+            sp_remote_rows_at(bytes + a->places[i], bytes + a->scales[i], NULL, coded->cols);
+        sp_remote_rows_copy(&to, coded, n_rows, true, false);
     }
     return SP_OK;
 }
