@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* What the reader of a pass needs of its rows of logits, from the most to the least. With the last
- * two, other ranks keep their parts of the rows. */
+ * two, other processes keep their parts of the rows. */
 enum sp_logits_need {
     SP_LOGITS_WHOLE,       /* all elements, also where a draft has a shortlist */
     SP_LOGITS_ROWS,        /* all elements */
@@ -16,7 +16,8 @@ enum sp_logits_need {
 };
 
 /* The largest element m of a block of SP_LOGITS_BLOCK elements, and the sum of e^(x - m) over them:
- * the softmax of a row is computed from its blocks in their order, whichever rank summed them. */
+ * the softmax of a row is computed from its blocks in their order, whichever process summed them.
+ */
 struct sp_logits_sum {
     float max, sum;
 };
@@ -51,13 +52,13 @@ struct sp_logits {
     /* The logits of a draft's head that scores a part of the vocabulary, from which the row and its
      * probabilities are made; borrowed; NULL: the head scored this row. */
     const struct sp_logits *scored;
-    /* Receives the parts of a row that other ranks keep; NULL: `row` is set. */
+    /* Receives the parts of a row that other processes keep; NULL: `row` is set. */
     const float *(*complete)(void *source, size_t at);
     void *source; /* borrowed */
     size_t at;    /* the number of the row for `source` */
 };
 
-/* The row [n], valid as long as the logits. It is undefined if a rank is lost, which
+/* The row [n], valid as long as the logits. It is undefined if a process is lost, which
  * sp_decoder_check reports. */
 static inline const float *sp_logits_row(const struct sp_logits *logits)
 {
@@ -73,5 +74,20 @@ static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, cons
 {
     return (struct sp_logits){.row = row, .n = n, .best = vector->argmax(row, n)};
 }
+
+/* The largest logits of a row, the best first: a list that is also sent between processes. */
+struct sp_top_logit {
+    uint32_t index; /* in the row; equal logits are ordered by it */
+    float logit;
+};
+
+/* Adds the elements of a part of the row, part[n], which begins at index `first`, behind those in
+ * the list: it has `room`, and indexes below `first`. Returns the new number. */
+size_t sp_top_logits_add(struct sp_top_logit *top, size_t n_top, size_t room, const float *part,
+                         size_t n, size_t first);
+
+/* The same with the largest elements of a part, best first, by their indexes in the part. */
+size_t sp_top_logits_merge(struct sp_top_logit *top, size_t n_top, size_t room,
+                           const struct sp_top_logit *part, size_t n, size_t first);
 
 #endif

@@ -7,7 +7,6 @@
 #include "runtime/backend/attention_job.h"
 #include "runtime/backend/kv.h"
 #include "runtime/backend/product_job.h"
-#include "runtime/backend/top_logits.h"
 
 enum sp_cache_change { SP_CACHE_GROWS, SP_CACHE_SHRINKS, SP_CACHE_CLOSES };
 

@@ -19,7 +19,6 @@
 #include "runtime/backend/cache_budget.h"
 #include "runtime/backend/logits.h"
 #include "runtime/backend/session_file.h"
-#include "runtime/backend/top_logits.h"
 #include "runtime/model/lora.h"
 #include "runtime/model/model.h"
 

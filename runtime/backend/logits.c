@@ -1,4 +1,4 @@
-#include "runtime/backend/top_logits.h"
+#include "runtime/backend/logits.h"
 
 /* Adds a logit behind those that are not smaller; the last one of a full list makes way. Returns
  * the new number. */
