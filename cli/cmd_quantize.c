@@ -38,7 +38,8 @@ static const struct sp_opt opts[] = {
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    const char *in = args->operands[0], *out = args->n_operands > 1 ? args->operands[1] : NULL;
+    const char *in = args->n_operands > 0 ? args->operands[0] : SP_CREATE_OUTPUT;
+    const char *out = args->n_operands > 1 ? args->operands[1] : NULL;
     struct sp_create_listener listener = {.command = args->command->name};
     struct sp_create_report report;
     enum sp_status st;
@@ -63,6 +64,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
             "no type is given: expected -q TYPE for the target, as in quantize -q q4 IN OUT; or "
             "--draft TYPE, --quantize-output, --size, --bits or --rule");
     }
+    if (args->n_operands == 0 && !sp_file_exists(in))
+        return sp_fail(err, SP_E_USAGE, "no file is given, and there is no %s", in);
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if (sp_packed_checkpoint_is_needed(in) && (sp_file_exists(in) || !sp_source_name_is_file(in))) {
         return sp_fail(
@@ -84,13 +87,14 @@ static const struct options defaults = {0};
 const struct sp_command sp_cmd_quantize = {
     .name = "quantize",
     .summary = "Quantize the target or the draft model of a packed file",
-    .operands = "IN [OUT]",
-    .min_operands = 1,
+    .operands = "[IN [OUT]]",
+    .min_operands = 0,
     .max_operands = 2,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "Parts without a new type are copied unchanged. Without OUT, IN is replaced atomically.",
+        "Parts without a new type are copied unchanged. Without OUT, IN is replaced atomically; "
+        "without IN, ./packed.bin, the default output of create.",
     .run = run,
 };

@@ -1,3 +1,13 @@
+# The three commands in a folder with a Modelfile, as they are.
+mkdir literal && cd literal
+for part in target dflash; do cp -r "$TESTDATA/tiny/$part" .; done
+cp "$TESTDATA/tiny/Modelfile" .
+spectool quantize --draft q4; echo "exit $?"
+spectool create -f Modelfile 2>/dev/null
+spectool quantize --draft q4
+spectool run packed.bin --num-predict 8 --no-draft 'What is 7 plus 8?' 2>/dev/null
+spectool verify --lossless packed.bin 'What is 7 plus 8?' 2>/dev/null | tail -1
+cd .. && rm -r literal
 # Quantizes one part of a packed file and copies the other byte for byte.
 spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q8 2>/dev/null
 spectool quantize --draft q4 packed.bin out.bin
