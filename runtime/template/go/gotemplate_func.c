@@ -62,41 +62,18 @@ static enum sp_status less(struct sp_go_machine *m, bool *out, struct sp_value a
     return sp_heap_charge_reading(m->heap, &a, 1);
 }
 
-/* Computes lt, le, gt and ge from < and ==, as Go defines them. */
-static enum sp_status compare(struct sp_go_machine *m, struct sp_value *out,
-                              const struct sp_value *arg, bool or_equal, bool invert)
+/* Computes lt, le, gt and ge, whichever is called, from < and == as Go defines them. */
+FUNCTION(call_order)
 {
     enum sp_status st;
-    bool truth = false;
+    const char *name = m->at->value.text;
+    bool greater = name[0] == 'g', or_equal = greater == (name[1] == 't'), truth = false;
 
+    (void)n;
     if ((st = less(m, &truth, arg[0], arg[1]))) return st;
     if (or_equal && !truth && (st = equal(m, &truth, arg[0], arg[1]))) return st;
-    *out = sp_value_bool(truth != invert);
+    *out = sp_value_bool(truth != greater);
     return SP_OK;
-}
-
-FUNCTION(call_lt)
-{
-    (void)n;
-    return compare(m, out, arg, false, false);
-}
-
-FUNCTION(call_le)
-{
-    (void)n;
-    return compare(m, out, arg, true, false);
-}
-
-FUNCTION(call_gt)
-{
-    (void)n;
-    return compare(m, out, arg, true, true);
-}
-
-FUNCTION(call_ge)
-{
-    (void)n;
-    return compare(m, out, arg, false, true);
 }
 
 FUNCTION(call_not)
@@ -348,13 +325,13 @@ static const struct sp_go_function functions[] = {
     {"and", 1, -1, NULL},
     {"currentDate", 0, -1, call_current_date},
     {"eq", 1, -1, call_eq},
-    {"ge", 2, 2, call_ge},
-    {"gt", 2, 2, call_gt},
+    {"ge", 2, 2, call_order},
+    {"gt", 2, 2, call_order},
     {"index", 1, -1, call_index},
     {"json", 1, 1, call_json},
-    {"le", 2, 2, call_le},
+    {"le", 2, 2, call_order},
     {"len", 1, 1, call_len},
-    {"lt", 2, 2, call_lt},
+    {"lt", 2, 2, call_order},
     {"ne", 2, 2, call_ne},
     {"not", 1, 1, call_not},
     {"or", 1, -1, NULL},

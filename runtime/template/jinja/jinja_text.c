@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static enum sp_status repr_at(struct sp_builder *b, struct sp_value v, int depth);
