@@ -36,6 +36,7 @@ enum {
     SP_Q4_N_CODEBOOKS = 4,
     SP_Q4_N_RATIOS = 4,
     SP_Q4_N_MIDPOINTS = 15,
+    SP_Q4_GROUPS = 4, /* groups of 4 k in a half block */
 };
 
 /* Lookup tables of the codebooks in two forms: by all 256 values of x, and by x >> 4 for machines
@@ -67,6 +68,6 @@ static inline size_t sp_q4_place(size_t row, size_t k)
 /* Writes a block of SP_Q4_BLOCK_SIZE bytes from v[512], which is 64-byte aligned. */
 typedef void sp_q4_fit_fn(uint8_t *block, const int16_t *v, const struct sp_q4_tables *tables);
 
-sp_q4_fit_fn sp_q4_fit_ref, sp_q4_fit_avx2, sp_q4_fit_avx512, sp_q4_fit_neon;
+sp_q4_fit_fn sp_q4_fit_ref;
 
 #endif

@@ -6,12 +6,13 @@
 #ifdef __AVX2__
 
 #define REGISTER 32
+#include "quantize/microscale_fit.h"
 #include "quantize/simd.h"
 
 #include <immintrin.h>
 
 /* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
- * sums; of q8 queries, blocks of keys and vectors of dims; rows of a state. */
+ * sums; of q8 queries, blocks of keys and vectors of dims; sizes of a codebook; rows of a state. */
 enum {
     SCORE_QUERIES = 8,
     SCORE_ACCUMULATORS = 12,
@@ -22,6 +23,7 @@ enum {
     CODE_QUERIES = 4,
     CODE_BLOCKS = 1,
     CODE_VECTORS = 4,
+    FIT_SIZES = 1,
     STATE_ROWS = 2,
 };
 
@@ -235,6 +237,175 @@ INLINE void weigh(struct weighed *sum, value_codes x, held_weights w, size_t i)
 INLINE ints weighed_sum(const struct weighed *sum)
 {
     return sum->sum;
+}
+
+/* ---- encoders: quantize/kernels_tile_loops.h, kernels_fit_loops.h ---- */
+
+INLINE floats load_quads(const float *p, size_t ld)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + ld), 1);
+}
+
+INLINE void transpose_quads(floats x[4])
+{
+    __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
+    __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
+
+    x[0] = _mm256_shuffle_ps(a, c, 0x44);
+    x[1] = _mm256_shuffle_ps(a, c, 0xee);
+    x[2] = _mm256_shuffle_ps(b, d, 0x44);
+    x[3] = _mm256_shuffle_ps(b, d, 0xee);
+}
+
+INLINE void spread_quads(floats x[4], floats y)
+{
+    x[0] = _mm256_permute_ps(y, 0x00);
+    x[1] = _mm256_permute_ps(y, 0x55);
+    x[2] = _mm256_permute_ps(y, 0xaa);
+    x[3] = _mm256_permute_ps(y, 0xff);
+}
+
+INLINE words pack_words(ints a, ints b)
+{
+    return (words)_mm256_packs_epi32((__m256i)a, (__m256i)b);
+}
+
+INLINE bytes pack_bytes(words a, words b)
+{
+    return (bytes)_mm256_packs_epi16((__m256i)a, (__m256i)b);
+}
+
+INLINE bytes pack_unsigned(words a, words b)
+{
+    return (bytes)_mm256_packus_epi16((__m256i)a, (__m256i)b);
+}
+
+/* The lowest 16 bits of each lane; the others are 0. */
+INLINE __m128i words_of(ints x)
+{
+    __m256i v = (__m256i)x;
+
+    return _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+INLINE void store_words(uint8_t *p, ints x)
+{
+    _mm_storeu_si128((__m128i *)p, words_of(x));
+}
+
+INLINE void store_lanes(uint8_t *p, ints x)
+{
+    _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words_of(x), words_of(x)));
+}
+
+INLINE words spread_a(ints rows)
+{
+    __m128i order = _mm_set_epi32(0x05040504, 0x05040504, 0x01000100, 0x01000100);
+
+    return (words)_mm256_shuffle_epi8((__m256i)rows, _mm256_broadcastsi128_si256(order));
+}
+
+INLINE words spread_b(ints rows)
+{
+    __m128i order = _mm_set_epi32(0x0d0c0d0c, 0x0d0c0d0c, 0x09080908, 0x09080908);
+
+    return (words)_mm256_shuffle_epi8((__m256i)rows, _mm256_broadcastsi128_si256(order));
+}
+
+INLINE words larger_words(words a, words b)
+{
+    return (words)_mm256_max_epi16((__m256i)a, (__m256i)b);
+}
+
+INLINE words count_above(words n, words a, words b)
+{
+    return n - (a > b);
+}
+
+INLINE words scale_words(words a, words m)
+{
+    return (words)_mm256_mulhrs_epi16((__m256i)a, (__m256i)m);
+}
+
+/* By the upper four bits of x: an index, and two values of x above which the index is one more;
+ * then the entry by that index. */
+struct codebook {
+    __m256i index, first, second, entries;
+};
+
+INLINE __m256i load_twice(const void *table)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+}
+
+INLINE struct codebook load_codebook(const struct sp_q4_tables *tables, int t)
+{
+    return (struct codebook){load_twice(tables->index[t]), load_twice(tables->first[t]),
+                             load_twice(tables->second[t]), load_twice(tables->entries[t])};
+}
+
+INLINE bytes look_up(const struct codebook *book, bytes bytes_of_x)
+{
+    __m256i x = (__m256i)bytes_of_x;
+    __m256i bin = _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15));
+    __m256i n = _mm256_shuffle_epi8(book->index, bin);
+
+    n = _mm256_sub_epi8(n, _mm256_cmpgt_epi8(x, _mm256_shuffle_epi8(book->first, bin)));
+    n = _mm256_sub_epi8(n, _mm256_cmpgt_epi8(x, _mm256_shuffle_epi8(book->second, bin)));
+    return (bytes)_mm256_shuffle_epi8(book->entries, n);
+}
+
+struct fit_values {
+    words a[SP_Q4_GROUPS], b[SP_Q4_GROUPS];
+};
+
+INLINE void prepare_values(struct fit_values *v)
+{
+    (void)v;
+}
+
+/* Two 32-bit lanes a row. */
+struct entry_sums {
+    ints p_a, p_b, q_a, q_b;
+};
+
+INLINE void add_entries(struct entry_sums *s, const struct fit_values *v, bytes c, int g)
+{
+    __m256i x = (__m256i)c;
+    __m256i c_a = _mm256_srai_epi16(_mm256_unpacklo_epi8(x, x), 8);
+    __m256i c_b = _mm256_srai_epi16(_mm256_unpackhi_epi8(x, x), 8);
+
+    s->p_a += (ints)_mm256_madd_epi16((__m256i)v->a[g], c_a);
+    s->p_b += (ints)_mm256_madd_epi16((__m256i)v->b[g], c_b);
+    s->q_a += (ints)_mm256_madd_epi16(c_a, c_a);
+    s->q_b += (ints)_mm256_madd_epi16(c_b, c_b);
+}
+
+INLINE void read_sums(floats *p, floats *q, const struct entry_sums *s, const struct fit_values *v)
+{
+    (void)v;
+    *p = to_floats((ints)_mm256_hadd_epi32((__m256i)s->p_a, (__m256i)s->p_b));
+    *q = to_floats((ints)_mm256_hadd_epi32((__m256i)s->q_a, (__m256i)s->q_b));
+}
+
+INLINE floats max_words_of_rows(words a, words b)
+{
+    /* The larger of k and k + 2 of each row, then the larger of the two that remain. */
+    words low = (words)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88);
+    words high = (words)_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd);
+    ints pairs = (ints)larger_words(low, high);
+
+    return to_floats((ints)_mm256_max_epi32((__m256i)(pairs >> 16), (__m256i)(pairs << 16 >> 16)));
+}
+
+INLINE ints select_sums(const int32_t sums[4], ints i)
+{
+    return (ints)_mm256_permutevar_ps((__m256)load_twice(sums), (__m256i)i);
+}
+
+INLINE ints multiply_lanes(ints a, ints b)
+{
+    return (ints)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 
 #endif

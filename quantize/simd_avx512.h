@@ -6,12 +6,13 @@
 #ifdef __AVX512VBMI__
 
 #define REGISTER 64
+#include "quantize/microscale_fit.h"
 #include "quantize/simd.h"
 
 #include <immintrin.h>
 
 /* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
- * sums; of q8 queries, blocks of keys and vectors of dims; rows of a state. */
+ * sums; of q8 queries, blocks of keys and vectors of dims; sizes of a codebook; rows of a state. */
 enum {
     SCORE_QUERIES = 8,
     SCORE_ACCUMULATORS = 16,
@@ -22,6 +23,7 @@ enum {
     CODE_QUERIES = 4,
     CODE_BLOCKS = 2,
     CODE_VECTORS = 4,
+    FIT_SIZES = 4,
     STATE_ROWS = 4,
 };
 
@@ -209,6 +211,177 @@ INLINE void weigh(struct weighed *sum, value_codes x, held_weights w, size_t i)
 INLINE ints weighed_sum(const struct weighed *sum)
 {
     return (sum->high << 8) + sum->low;
+}
+
+/* ---- encoders: quantize/kernels_tile_loops.h, kernels_fit_loops.h ---- */
+
+INLINE floats load_quads(const float *p, size_t ld)
+{
+    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + ld), 1);
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 2 * ld), 2);
+    return _mm512_insertf32x4(x, _mm_loadu_ps(p + 3 * ld), 3);
+}
+
+INLINE void transpose_quads(floats x[4])
+{
+    __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
+    __m512 c = _mm512_unpacklo_ps(x[2], x[3]), d = _mm512_unpackhi_ps(x[2], x[3]);
+
+    x[0] = _mm512_shuffle_ps(a, c, 0x44);
+    x[1] = _mm512_shuffle_ps(a, c, 0xee);
+    x[2] = _mm512_shuffle_ps(b, d, 0x44);
+    x[3] = _mm512_shuffle_ps(b, d, 0xee);
+}
+
+INLINE void spread_quads(floats x[4], floats y)
+{
+    x[0] = _mm512_permute_ps(y, 0x00);
+    x[1] = _mm512_permute_ps(y, 0x55);
+    x[2] = _mm512_permute_ps(y, 0xaa);
+    x[3] = _mm512_permute_ps(y, 0xff);
+}
+
+INLINE words pack_words(ints a, ints b)
+{
+    return (words)_mm512_packs_epi32((__m512i)a, (__m512i)b);
+}
+
+INLINE bytes pack_bytes(words a, words b)
+{
+    return (bytes)_mm512_packs_epi16((__m512i)a, (__m512i)b);
+}
+
+INLINE bytes pack_unsigned(words a, words b)
+{
+    return (bytes)_mm512_packus_epi16((__m512i)a, (__m512i)b);
+}
+
+INLINE void store_words(uint8_t *p, ints x)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)x));
+}
+
+INLINE void store_lanes(uint8_t *p, ints x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8((__m512i)x));
+}
+
+INLINE words spread_a(ints rows)
+{
+    __m512i order = _mm512_set4_epi32(0x05040504, 0x05040504, 0x01000100, 0x01000100);
+
+    return (words)_mm512_shuffle_epi8((__m512i)rows, order);
+}
+
+INLINE words spread_b(ints rows)
+{
+    __m512i order = _mm512_set4_epi32(0x0d0c0d0c, 0x0d0c0d0c, 0x09080908, 0x09080908);
+
+    return (words)_mm512_shuffle_epi8((__m512i)rows, order);
+}
+
+INLINE words larger_words(words a, words b)
+{
+    return (words)_mm512_max_epi16((__m512i)a, (__m512i)b);
+}
+
+INLINE words count_above(words n, words a, words b)
+{
+    __mmask32 above = _mm512_cmpgt_epi16_mask((__m512i)a, (__m512i)b);
+
+    return (words)_mm512_mask_add_epi16((__m512i)n, above, (__m512i)n, _mm512_set1_epi16(1));
+}
+
+INLINE words scale_words(words a, words m)
+{
+    return (words)_mm512_mulhrs_epi16((__m512i)a, (__m512i)m);
+}
+
+/* The entries + 128, which VPDPBUSD multiplies, for x = 0..63, 64..127, -128..-65, -64..-1. */
+struct codebook {
+    __m512i u[4];
+};
+
+INLINE struct codebook load_codebook(const struct sp_q4_tables *tables, int t)
+{
+    struct codebook book;
+
+    for (int i = 0; i < 4; i++)
+        book.u[i] = (__m512i)(load_bytes(tables->nearest[t] + 64 * i) ^ -128);
+    return book;
+}
+
+INLINE bytes look_up(const struct codebook *book, bytes x)
+{
+    __m512i up = _mm512_permutex2var_epi8(book->u[0], (__m512i)x, book->u[1]);
+    __m512i down = _mm512_permutex2var_epi8(book->u[2], (__m512i)x, book->u[3]);
+
+    return (bytes)_mm512_mask_blend_epi8(_mm512_movepi8_mask((__m512i)x), up, down);
+}
+
+/* v = 256 * high + low, both signed bytes [row][4 k]; bias = 128 * the sum of v. */
+struct fit_values {
+    words a[SP_Q4_GROUPS], b[SP_Q4_GROUPS];
+    bytes high[SP_Q4_GROUPS], low[SP_Q4_GROUPS];
+    ints bias;
+};
+
+INLINE void prepare_values(struct fit_values *v)
+{
+    const __m512i ones = _mm512_set1_epi8(1);
+    __m512i sum_high = _mm512_setzero_si512(), sum_low = sum_high;
+
+    for (int g = 0; g < SP_Q4_GROUPS; g++) {
+        words high_a = (v->a[g] + 128) >> 8, high_b = (v->b[g] + 128) >> 8;
+        v->high[g] = pack_bytes(high_a, high_b);
+        v->low[g] = pack_bytes(v->a[g] - (high_a << 8), v->b[g] - (high_b << 8));
+        sum_high = _mm512_dpbusd_epi32(sum_high, ones, (__m512i)v->high[g]);
+        sum_low = _mm512_dpbusd_epi32(sum_low, ones, (__m512i)v->low[g]);
+    }
+    v->bias = ((ints)sum_high << 15) + ((ints)sum_low << 7);
+}
+
+struct entry_sums {
+    ints high, low, squares;
+};
+
+INLINE void add_entries(struct entry_sums *s, const struct fit_values *v, bytes u, int g)
+{
+    __m512i size = _mm512_abs_epi8((__m512i)(u ^ -128)), x = (__m512i)u;
+
+    s->high = (ints)_mm512_dpbusd_epi32((__m512i)s->high, x, (__m512i)v->high[g]);
+    s->low = (ints)_mm512_dpbusd_epi32((__m512i)s->low, x, (__m512i)v->low[g]);
+    s->squares = (ints)_mm512_dpbusd_epi32((__m512i)s->squares, size, size);
+}
+
+INLINE void read_sums(floats *p, floats *q, const struct entry_sums *s, const struct fit_values *v)
+{
+    *p = to_floats((s->high << 8) + s->low - v->bias);
+    *q = to_floats(s->squares);
+}
+
+INLINE floats max_words_of_rows(words a, words b)
+{
+    /* The larger of k and k + 2 of each row, then the larger of the two that remain. */
+    words low = (words)_mm512_shuffle_ps((__m512)a, (__m512)b, 0x88);
+    words high = (words)_mm512_shuffle_ps((__m512)a, (__m512)b, 0xdd);
+    ints pairs = (ints)larger_words(low, high);
+
+    return to_floats((ints)_mm512_max_epi32((__m512i)(pairs >> 16), (__m512i)(pairs << 16 >> 16)));
+}
+
+INLINE ints select_sums(const int32_t sums[4], ints i)
+{
+    __m512 table = _mm512_broadcast_f32x4(_mm_loadu_ps((const float *)(const void *)sums));
+
+    return (ints)_mm512_permutevar_ps(table, (__m512i)i);
+}
+
+INLINE ints multiply_lanes(ints a, ints b)
+{
+    return (ints)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 }
 
 #endif

@@ -6,12 +6,13 @@
 #ifdef __ARM_FEATURE_DOTPROD
 
 #define REGISTER 16
+#include "quantize/microscale_fit.h"
 #include "quantize/simd.h"
 
 #include <arm_neon.h>
 
 /* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
- * sums; of q8 queries, blocks of keys and vectors of dims; rows of a state. */
+ * sums; of q8 queries, blocks of keys and vectors of dims; sizes of a codebook; rows of a state. */
 enum {
     SCORE_QUERIES = 4,
     SCORE_ACCUMULATORS = 16,
@@ -22,6 +23,7 @@ enum {
     CODE_QUERIES = 8,
     CODE_BLOCKS = 1,
     CODE_VECTORS = 8,
+    FIT_SIZES = 1,
     STATE_ROWS = 1,
 };
 
@@ -228,6 +230,164 @@ INLINE void weigh(struct weighed *sum, value_codes x, held_weights w, size_t i)
 INLINE ints weighed_sum(const struct weighed *sum)
 {
     return -((sum->high << 8) + sum->low);
+}
+
+/* ---- encoders: quantize/kernels_tile_loops.h, kernels_fit_loops.h ---- */
+
+INLINE floats load_quads(const float *p, size_t ld)
+{
+    (void)ld;
+    return load(p, LANES);
+}
+
+INLINE void transpose_quads(floats x[4])
+{
+    float32x4x2_t a = vtrnq_f32((float32x4_t)x[0], (float32x4_t)x[1]);
+    float32x4x2_t b = vtrnq_f32((float32x4_t)x[2], (float32x4_t)x[3]);
+
+    for (size_t j = 0; j < 2; j++) {
+        x[j] = (floats)vcombine_f32(vget_low_f32(a.val[j]), vget_low_f32(b.val[j]));
+        x[j + 2] = (floats)vcombine_f32(vget_high_f32(a.val[j]), vget_high_f32(b.val[j]));
+    }
+}
+
+INLINE void spread_quads(floats x[4], floats y)
+{
+    for (size_t j = 0; j < 4; j++)
+        x[j] = splat(y[j]);
+}
+
+INLINE words pack_words(ints a, ints b)
+{
+    return (words)narrow(a, b);
+}
+
+INLINE bytes pack_bytes(words a, words b)
+{
+    return (bytes)vcombine_s8(vqmovn_s16((int16x8_t)a), vqmovn_s16((int16x8_t)b));
+}
+
+INLINE bytes pack_unsigned(words a, words b)
+{
+    return (bytes)vcombine_s8(vmovn_s16((int16x8_t)a), vmovn_s16((int16x8_t)b));
+}
+
+INLINE void store_words(uint8_t *p, ints x)
+{
+    vst1_u8(p, vreinterpret_u8_s16(vmovn_s32((int32x4_t)x)));
+}
+
+INLINE void store_lanes(uint8_t *p, ints x)
+{
+    int8x8_t four = vmovn_s16(narrow(x, x));
+
+    memcpy(p, &four, 4);
+}
+
+INLINE words spread_a(ints rows)
+{
+    static const uint8_t order[16] = {0, 1, 0, 1, 0, 1, 0, 1, 4, 5, 4, 5, 4, 5, 4, 5};
+
+    return (words)vqtbl1q_s8((int8x16_t)rows, vld1q_u8(order));
+}
+
+INLINE words spread_b(ints rows)
+{
+    static const uint8_t order[16] = {8, 9, 8, 9, 8, 9, 8, 9, 12, 13, 12, 13, 12, 13, 12, 13};
+
+    return (words)vqtbl1q_s8((int8x16_t)rows, vld1q_u8(order));
+}
+
+INLINE words larger_words(words a, words b)
+{
+    return (words)vmaxq_s16((int16x8_t)a, (int16x8_t)b);
+}
+
+INLINE words count_above(words n, words a, words b)
+{
+    return n - (a > b);
+}
+
+INLINE words scale_words(words a, words m)
+{
+    return (words)vqrdmulhq_s16((int16x8_t)a, (int16x8_t)m);
+}
+
+/* By the upper four bits of x: an index, and two values of x above which the index is one more;
+ * then the entry by that index. */
+struct codebook {
+    int8x16_t index, first, second, entries;
+};
+
+INLINE struct codebook load_codebook(const struct sp_q4_tables *tables, int t)
+{
+    return (struct codebook){vld1q_s8(tables->index[t]), vld1q_s8(tables->first[t]),
+                             vld1q_s8(tables->second[t]), vld1q_s8(tables->entries[t])};
+}
+
+INLINE bytes look_up(const struct codebook *book, bytes x)
+{
+    uint8x16_t bin = vshrq_n_u8((uint8x16_t)x, 4);
+    bytes n = (bytes)vqtbl1q_s8(book->index, bin);
+
+    n -= x > (bytes)vqtbl1q_s8(book->first, bin);
+    n -= x > (bytes)vqtbl1q_s8(book->second, bin);
+    return (bytes)vqtbl1q_s8(book->entries, (uint8x16_t)n);
+}
+
+struct fit_values {
+    words a[SP_Q4_GROUPS], b[SP_Q4_GROUPS];
+};
+
+INLINE void prepare_values(struct fit_values *v)
+{
+    (void)v;
+}
+
+/* Four 32-bit lanes of each row, and sums of its squares. */
+struct entry_sums {
+    int32x4_t rows[4], squares;
+};
+
+INLINE void add_entries(struct entry_sums *s, const struct fit_values *v, bytes c, int g)
+{
+    int16x8_t a = (int16x8_t)v->a[g], b = (int16x8_t)v->b[g];
+    int16x8_t c_a = vmovl_s8(vget_low_s8((int8x16_t)c)), c_b = vmovl_high_s8((int8x16_t)c);
+
+    s->rows[0] = vmlal_s16(s->rows[0], vget_low_s16(a), vget_low_s16(c_a));
+    s->rows[1] = vmlal_high_s16(s->rows[1], a, c_a);
+    s->rows[2] = vmlal_s16(s->rows[2], vget_low_s16(b), vget_low_s16(c_b));
+    s->rows[3] = vmlal_high_s16(s->rows[3], b, c_b);
+    s->squares = vdotq_s32(s->squares, (int8x16_t)c, (int8x16_t)c);
+}
+
+INLINE void read_sums(floats *p, floats *q, const struct entry_sums *s, const struct fit_values *v)
+{
+    int32x4_t a = vpaddq_s32(s->rows[0], s->rows[1]), b = vpaddq_s32(s->rows[2], s->rows[3]);
+
+    (void)v;
+    *p = to_floats((ints)vpaddq_s32(a, b));
+    *q = to_floats((ints)s->squares);
+}
+
+INLINE floats max_words_of_rows(words a, words b)
+{
+    int16x8_t pairs = vpmaxq_s16((int16x8_t)a, (int16x8_t)b), rows = vpmaxq_s16(pairs, pairs);
+
+    return to_floats((ints)vmovl_s16(vget_low_s16(rows)));
+}
+
+/* Four bytes of each lane select a sum in the table. */
+INLINE ints select_sums(const int32_t sums[4], ints i)
+{
+    ints four = (i & 3) * 0x04040404 + 0x03020100;
+
+    return (ints)vqtbl1q_s8(vreinterpretq_s8_s32(vld1q_s32(sums)), (uint8x16_t)four);
+}
+
+INLINE ints multiply_lanes(ints a, ints b)
+{
+    return a * b;
 }
 
 #endif

@@ -21,6 +21,13 @@ struct sp_tile_kernels {
     const struct sp_gptq_kernels *gptq;
 };
 
+/* The initializer of a table: the static functions of the file that defines it. */
+#define SP_TILE_TABLE(gptq_kernels)                                                                \
+    {                                                                                              \
+        .max_bits = max_bits, .transpose = transpose, .encode_q8 = encode_q8,                      \
+        .whole_q4 = whole_q4, .fit_q4 = fit_q4, .gptq = &gptq_kernels,                             \
+    }
+
 extern const struct sp_tile_kernels sp_tile_ref, sp_tile_avx2, sp_tile_avx512, sp_tile_neon;
 
 #endif
