@@ -82,6 +82,14 @@ struct sp_kernels {
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
 };
 
+/* The initializer of `matmul` of a set that has functions of these names. */
+#define SP_MATMULS(f32, f16, bf16)                                                                 \
+    {                                                                                              \
+        [SP_F32] = f32, [SP_F16] = f16, [SP_BF16] = bf16, [SP_Q8] = matmul_q8,                     \
+        [SP_Q6] = matmul_q6, [SP_Q5] = matmul_q5, [SP_Q4] = matmul_q4, [SP_Q3] = matmul_q3,        \
+        [SP_Q2] = matmul_q2,                                                                       \
+    }
+
 /* Computes a product of any number of rows: in even tiles of at most SP_TILE_ROWS rows, and in
  * groups of panels that stay in the cache while all tiles use them. The bits do not depend on how
  * the product is cut. */

@@ -320,17 +320,6 @@ void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t)
 const struct sp_kernels sp_kernels_avx2 = {
     .name = "avx2",
     .quantize_row = sp_avx2_quantize_row,
-    .matmul =
-        {
-            [SP_F32] = sp_avx2_matmul_f32,
-            [SP_F16] = sp_avx2_matmul_f16,
-            [SP_BF16] = sp_avx2_matmul_bf16,
-            [SP_Q8] = matmul_q8,
-            [SP_Q4] = matmul_q4,
-            [SP_Q2] = matmul_q2,
-            [SP_Q3] = matmul_q3,
-            [SP_Q5] = matmul_q5,
-            [SP_Q6] = matmul_q6,
-        },
+    .matmul = SP_MATMULS(sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16),
     .tile = &sp_tile_avx2,
 };

@@ -534,17 +534,6 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
 const struct sp_kernels sp_kernels_avx512 = {
     .name = "avx512",
     .quantize_row = quantize_row,
-    .matmul =
-        {
-            [SP_F32] = matmul_f32,
-            [SP_F16] = matmul_f16,
-            [SP_BF16] = matmul_bf16,
-            [SP_Q8] = matmul_q8,
-            [SP_Q4] = matmul_q4,
-            [SP_Q2] = matmul_q2,
-            [SP_Q3] = matmul_q3,
-            [SP_Q5] = matmul_q5,
-            [SP_Q6] = matmul_q6,
-        },
+    .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
     .tile = &sp_tile_avx512,
 };
