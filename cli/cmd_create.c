@@ -24,8 +24,7 @@ struct options {
 
 #define AT(member) .offset = offsetof(struct options, member)
 
-static const char *const draft_types[] = {"f32", "f16", "bf16", "q8",   "q6",   "q5", "q4",
-                                          "q3",  "q2",  "int8", "int4", "auto", NULL};
+static const char *const draft_types[] = {SP_DTYPE_NAMES, "auto", NULL};
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(modelfile), .path = true,
@@ -71,16 +70,6 @@ static void note_template(const char *path, const char *command)
     sp_template_free(template);
 }
 
-/* KL divergence (nats per token) that a type for all weights costs models of 0.1 to 0.5 billion
- * weights, on prose and on source code (BENCHMARKS.md). */
-static const struct {
-    enum sp_dtype type;
-    const char *from, *to;
-} usual_costs[] = {
-    {SP_Q8, "0.001", "0.005"}, {SP_Q6, "0.003", "0.012"}, {SP_Q5, "0.006", "0.02"},
-    {SP_Q4, "0.02", "0.07"},   {SP_Q3, "0.08", "0.4"},    {SP_Q2, "0.4", "2.6"},
-};
-
 /* Prints what the type costs, and how a small model loses less. */
 static void print_cost(enum sp_dtype type, uint64_t n_weights, bool is_calibrated)
 {
@@ -89,11 +78,11 @@ static void print_cost(enum sp_dtype type, uint64_t n_weights, bool is_calibrate
 
     if (n_weights < SMALL && !is_calibrated && sp_dtype_info(type)->code_bits)
         advice = "; below 1B parameters --calibration is worth it, see spectool calibrate";
-    for (size_t i = 0; i < sizeof usual_costs / sizeof *usual_costs; i++) {
-        if (usual_costs[i].type != type) continue;
+    for (size_t i = 0; i < SP_N_BLOCK_DTYPES; i++) {
+        if (sp_block_dtypes[i].dtype != type) continue;
         sp_word_wrap_print(
             stderr, 0, "%s usually costs a KL divergence of %s to %s nats%s%s",
-            sp_dtype_info(type)->name, usual_costs[i].from, usual_costs[i].to,
+            sp_dtype_info(type)->name, sp_block_dtypes[i].kl_from, sp_block_dtypes[i].kl_to,
             n_weights < SMALL ? "" : " in models below 1B parameters, larger ones lose less",
             advice);
     }

@@ -35,8 +35,7 @@ static const char *const built_in[] = {
 
 enum { N_BUILT_IN = sizeof built_in / sizeof *built_in, PLACES = 4, PREDICT = 48 };
 
-static const enum sp_dtype tried[] = {SP_Q8, SP_Q6, SP_Q5, SP_Q4, SP_Q3, SP_Q2};
-enum { N_TRIED = sizeof tried / sizeof *tried };
+enum { N_TRIED = SP_N_BLOCK_DTYPES };
 
 struct job {
     struct sp_create_options options;
@@ -136,7 +135,8 @@ static enum sp_status measure(struct job *job, const struct sp_backend_opts *bac
                        sp_dtype_info(stored)->name);
     }
     for (size_t i = 0; i <= N_TRIED && !st; i++) {
-        st = sp_draft_type_measure(&job->types[i], i ? tried[i - 1] : stored, &request, job->err);
+        st = sp_draft_type_measure(&job->types[i], i ? sp_block_dtypes[i - 1].dtype : stored,
+                                   &request, job->err);
         if (!st) job->n_types++;
     }
     return st;
@@ -250,13 +250,17 @@ static enum sp_status check(const struct job *job, struct sp_create_report *repo
 
 static void note_intention(const struct job *job, size_t n_texts)
 {
-    char sentence[256];
+    char sentence[256], types[64] = "";
 
+    for (size_t i = 0; i < N_TRIED; i++) {
+        strcat(types, i == 0 ? "" : i + 1 < N_TRIED ? ", " : " and ");
+        strcat(types, sp_dtype_info(sp_block_dtypes[i].dtype)->name);
+    }
     fflush(stdout);
     snprintf(sentence, sizeof sentence,
-             "--quantize-draft auto would measure the draft as it is stored and in q8, q6, q5, q4, "
-             "q3 and q2: %d tokens at each of %d positions of %zu texts",
-             PREDICT, PLACES, n_texts);
+             "--quantize-draft auto would measure the draft as it is stored and in %s: %d tokens "
+             "at each of %d positions of %zu texts",
+             types, PREDICT, PLACES, n_texts);
     sp_note(job->command, sentence);
 }
 

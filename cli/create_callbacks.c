@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const sp_cmd_types[] = {"f32", "f16", "bf16", "q8",   "q6",   "q5",
-                                    "q4",  "q3",  "q2",   "int8", "int4", NULL};
+const char *const sp_cmd_types[] = {SP_DTYPE_NAMES, NULL};
 
 enum sp_dtype sp_create_type(const char *name)
 {

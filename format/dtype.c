@@ -38,6 +38,12 @@ static const struct sp_dtype_info dtypes[] = {
     {SP_C64, "c64", NULL, "C64", 64, 0, 0},
 };
 
+const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES] = {
+    {SP_Q8, 0.0054, "0.001", "0.005"}, {SP_Q6, 0.0155, "0.003", "0.012"},
+    {SP_Q5, 0.029, "0.006", "0.02"},   {SP_Q4, 0.060, "0.02", "0.07"},
+    {SP_Q3, 0.12, "0.08", "0.4"},      {SP_Q2, 0.25, "0.4", "2.6"},
+};
+
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes, PANEL_ALIGN = 64 };
 
 static const struct sp_dtype_info *find(uint32_t dtype)

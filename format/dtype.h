@@ -47,6 +47,7 @@ enum sp_dtype {
     SP_Q5 = 9,
     SP_Q6 = 10,
     SP_N_PACKED_DTYPES = 11,
+    SP_N_BLOCK_DTYPES = 6,
 
     SP_F64 = 32,
     SP_I8,
@@ -68,6 +69,9 @@ enum sp_dtype {
     SP_F6_E3M2,
     SP_C64,
 };
+
+/* The names and aliases of the types that a packed file can hold, in the order of lists. */
+#define SP_DTYPE_NAMES "f32", "f16", "bf16", "q8", "q6", "q5", "q4", "q3", "q2", "int8", "int4"
 
 enum sp_layout { SP_PLAIN = 0, SP_PANEL = 1 };
 
@@ -95,6 +99,18 @@ static inline size_t sp_microscale_block_size(unsigned code_bits)
 {
     return (size_t)SP_PANEL_ROWS * SP_BLOCK / 8 * code_bits + 2 * SP_PANEL_ROWS;
 }
+
+/* What a block type costs. */
+struct sp_block_dtype {
+    enum sp_dtype dtype;
+    double error; /* relative rms error on Gaussian weights */
+    /* KL divergence (nats per token) that the type for all weights costs models of 0.1 to 0.5
+     * billion weights, on prose and on source code (BENCHMARKS.md). */
+    const char *kl_from, *kl_to;
+};
+
+/* All block types, from most to fewest bits. */
+extern const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES];
 
 /* The row of `dtype`; asserts that it exists. */
 const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype);

@@ -180,11 +180,9 @@ void sp_encoder_init(struct sp_encoder *encoder)
     encoder->small_codes = false;
     encoder->kernels = sp_kernels_best()->tile;
     sp_q4_tables_init(&encoder->tables);
-    for (uint32_t dtype = 1; dtype < SP_N_PACKED_DTYPES; dtype++) {
-        unsigned bits = sp_dtype_is_packed(dtype) ? sp_dtype_info(dtype)->code_bits : 0;
-
-        if (bits) sp_microscale_books_init(&encoder->books[bits], sp_microscale_of(dtype));
-    }
+    for (uint32_t dtype = 1; dtype < SP_N_PACKED_DTYPES; dtype++)
+        if (sp_dtype_is_packed(dtype) && sp_dtype_info(dtype)->code_bits)
+            sp_microscale_books_init(&encoder->books[dtype], sp_microscale_of(dtype));
 }
 
 /* Encodes one block of columns; returns its size. */
@@ -228,7 +226,7 @@ static void encode_microscale(uint8_t *panel, enum sp_dtype dtype, const struct 
 
     put_row_scales(panel, dtype, row_scale, max, n_rows);
     encoder->kernels->gptq->encode(blocks, rows, n_rows, cols, row_scale, factors, workspace,
-                                   &encoder->books[sp_dtype_info(dtype)->code_bits]);
+                                   &encoder->books[dtype]);
     blocks += cols / SP_BLOCK * block_size;
     if (sp_panel_size(&size, dtype, cols)) memset(blocks, 0, size - (size_t)(blocks - panel));
 }

@@ -183,11 +183,13 @@ enum { GROUP_BYTES = 256 << 10 };
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 {
     size_t n_tiles = (m->n_rows + SP_TILE_ROWS - 1) / SP_TILE_ROWS;
+    sp_matmul_fn *matmul = kernels->matmul[m->dtype];
     size_t panel_size = 0, group = m->n_panels;
     struct sp_matmul tile = *m;
 
     if (m->n_rows == 0 || m->n_panels == 0) return;
     if (!sp_panel_size(&panel_size, m->dtype, m->acts->cols)) return;
+    if (matmul == NULL) matmul = sp_kernels_ref.matmul[m->dtype]; /* of a new type */
     if (n_tiles > 1) group = panel_size < GROUP_BYTES ? GROUP_BYTES / panel_size : 1;
     for (size_t p = 0; p < m->n_panels; p += group) {
         size_t begin = 0;
@@ -198,7 +200,7 @@ void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
             tile.y = m->y + begin * m->ldy + p * SP_PANEL_ROWS;
             tile.first = m->first + begin;
             tile.n_rows = end - begin;
-            kernels->matmul[m->dtype](&tile);
+            matmul(&tile);
             begin = end;
         }
     }

@@ -19,11 +19,10 @@ bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to)
 
 double sp_policy_error(enum sp_dtype dtype)
 {
-    static const double rms[SP_N_PACKED_DTYPES] = {
-        [SP_Q8] = 0.0054, [SP_Q6] = 0.0155, [SP_Q5] = 0.029,
-        [SP_Q4] = 0.060,  [SP_Q3] = 0.12,   [SP_Q2] = 0.25};
-
-    return rms[dtype] * rms[dtype];
+    for (const struct sp_block_dtype *t = sp_block_dtypes; t < sp_block_dtypes + SP_N_BLOCK_DTYPES;
+         t++)
+        if (t->dtype == dtype) return t->error * t->error;
+    return 0;
 }
 
 static struct sp_policy_choice keep(const struct sp_policy_tensor *tensor, enum sp_layout layout,
@@ -69,7 +68,7 @@ static bool has_few_bits(enum sp_dtype dtype)
  *   q5               0.0290  0.0113  0.0138 110    0.0317  0.0122  0.0144 103 */
 static struct sp_policy_choice output_default(enum sp_dtype type, bool calibrated)
 {
-    if (type == SP_Q2 || type == SP_Q3 || (calibrated && (type == SP_Q4 || type == SP_Q5)))
+    if (has_few_bits(type) && sp_dtype_info(type)->code_bits < (calibrated ? 6 : 4))
         return (struct sp_policy_choice){SP_Q6, SP_PANEL, "output matrix keeps 6 bits"};
     if (has_few_bits(type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "output matrix keeps 8 bits"};

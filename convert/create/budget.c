@@ -8,9 +8,13 @@
 
 #include <stdlib.h>
 
-static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6, SP_Q8};
+enum { N_TYPES = SP_N_BLOCK_DTYPES, N_UNITS = 1 << 16 };
 
-enum { N_TYPES = sizeof types / sizeof *types, N_UNITS = 1 << 16 };
+/* The t-th type, from fewest to most bits. */
+static enum sp_dtype type_of(unsigned t)
+{
+    return sp_block_dtypes[N_TYPES - 1 - t].dtype;
+}
 
 /* A group of matrices that get one type. */
 struct group {
@@ -19,7 +23,7 @@ struct group {
     double sensitivity;
     uint64_t sizes[N_TYPES]; /* bytes; do not decrease */
     double costs[N_TYPES];   /* sensitivity times error */
-    unsigned chosen;         /* index into types */
+    unsigned chosen;         /* see type_of */
 };
 
 struct problem {
@@ -145,7 +149,7 @@ static void add_tensor(struct group *g, const struct sp_plan_item *item)
     g->n_weights += n;
     for (unsigned t = 0; t < N_TYPES; t++) {
         size_t size;
-        enum sp_dtype type = assign(&size, item, types[t]);
+        enum sp_dtype type = assign(&size, item, type_of(t));
 
         g->sizes[t] += size;
         if (type != item->from) g->costs[t] += sp_policy_error(type) * (double)n;
@@ -285,7 +289,7 @@ enum sp_status sp_budget_choose(struct sp_plan_choice *choices, bool *fits,
 
         if (p.group_of[i] == request->n_target) continue;
         choices[i].type =
-            assign(&size, &request->plan->items[i], types[p.groups[p.group_of[i]].chosen]);
+            assign(&size, &request->plan->items[i], type_of(p.groups[p.group_of[i]].chosen));
         choices[i].rule = "chosen for the size";
     }
 done:

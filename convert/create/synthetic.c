@@ -237,21 +237,17 @@ static void fill_floats(float *out, size_t n, size_t cols, uint64_t key)
 static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t cols, uint64_t key,
                                  struct sp_err *err)
 {
-    switch (dtype) {
-    case SP_Q2:
-    case SP_Q3:
-    case SP_Q4:
-    case SP_Q5:
-    case SP_Q6:
-        fill_microscale(job->panel, sp_dtype_info(dtype)->code_bits, cols, key);
-        return SP_OK;
-    case SP_Q8:
+    unsigned code_bits = sp_dtype_info(dtype)->code_bits;
+
+    if (dtype == SP_Q8) {
         fill_q8(job->panel, cols, key);
-        return SP_OK;
-    default:
+    } else if (code_bits) {
+        fill_microscale(job->panel, code_bits, cols, key);
+    } else {
         fill_floats(job->floats, cols * SP_PANEL_ROWS, cols, key);
         return sp_encode_floats(job->panel, dtype, job->floats, cols * SP_PANEL_ROWS, 0, err);
     }
+    return SP_OK;
 }
 
 static enum sp_status tell_progress(struct job *job, size_t size, struct sp_err *err)
