@@ -1,6 +1,8 @@
 /* Tests the prompts of fill-in-the-middle against those that the tokenizers library and the
  * families' publications give (tests/oracle/infill_cases.py). */
 #include "cli/chat/infill.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -31,7 +33,7 @@ static void check_case(const struct tokenizer_case *t, const struct sp_infill_to
     struct sp_err err = {0};
     int64_t most = 0;
     size_t n;
-    uint32_t *want = ids_of_json(sp_json_get(c, "ids"), &n);
+    uint32_t *want = golden_ids(sp_json_get(c, "ids"), &n);
 
     assert_true(gap.n_extra <= MOST_EXTRA);
     for (size_t i = 0; i < gap.n_extra; i++) {
@@ -48,7 +50,6 @@ static void check_case(const struct tokenizer_case *t, const struct sp_infill_to
     }
     if (ids.n != n) fail_msg("%s: '%s': %zu ids, expected %zu", where, gap.prefix.at, ids.n, n);
     sp_ids_release(&ids);
-    free(want);
 }
 
 static void check_line(const struct sp_json *line)
@@ -59,7 +60,7 @@ static void check_line(const struct sp_json *line)
     struct sp_infill_tokens tokens;
     struct tokenizer_case t;
     size_t n_ends;
-    uint32_t *ends = ids_of_json(sp_json_get(line, "ends"), &n_ends);
+    uint32_t *ends = golden_ids(sp_json_get(line, "ends"), &n_ends);
 
     tokenizer_case_open(&t, json.at, json.size, NULL);
     assert_int_equal(sp_infill_find(&tokens, t.tok, NULL), SP_OK);
@@ -70,22 +71,19 @@ static void check_line(const struct sp_json *line)
     for (size_t i = 0; i < sp_json_len(cases); i++)
         check_case(&t, &tokens, sp_json_at(cases, i), name);
     tokenizer_case_close(&t);
-    free(ends);
 }
 
 TEST(test_families)
 {
     size_t size, n = 0;
-    char *text = read_file(TESTDATA "/tokenizer/infill.jsonl", &size), *rest = text, *line;
+    char *text = golden_file(TESTDATA "/tokenizer/infill.jsonl", &size), *rest = text, *line;
 
     assert_non_null(text);
     while ((line = next_line(&rest)) != NULL) {
         struct sp_json *json = NULL;
-        assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+        json = keep_parsed(line, strlen(line), SP_JSON_STRICT);
         check_line(json);
-        sp_json_free(json);
         n++;
     }
     assert_int_equal(n, 9);
-    free(text);
 }

@@ -48,7 +48,6 @@ static enum sp_status open_with(struct opened *o, const char *name, enum sp_dtyp
     base = scratch_read(path, &size);
     base[strcspn(base, "\n")] = '\0';
     snprintf(line, sizeof line, "FROM " TESTDATA "/%s\n", base);
-    free(base);
     create_pack(create_modelfile(line), packed, type, SP_DTYPE_NONE, 1);
     *o = (struct opened){0};
     if (sp_package_open(&o->package, packed, options, err)) fail_msg("%s", err->text);
@@ -100,7 +99,6 @@ static double distance(struct sp_session *session, const char *name)
     c.golden = golden;
     if (sp_session_logits(session, prompt, N_PROMPT, compare_row, &c, &err))
         fail_msg("%s", err.text);
-    free(golden);
     return c.worst / c.largest;
 }
 

@@ -43,7 +43,6 @@ static const char *modelfile_of(const char *name, const char *from, bool with_ad
     base = scratch_read(path, &size);
     base[strcspn(base, "\n")] = '\0';
     snprintf(lines, sizeof lines, "FROM %s%s\n", from ? "" : TESTDATA "/", from ? from : base);
-    free(base);
     if (with_adapter) {
         size_t n = strlen(lines);
         snprintf(lines + n, sizeof lines - n, "ADAPTER %s/%s%s\n", ADAPTERS, name,
@@ -95,7 +94,6 @@ static double distance(const char *path, const char *name)
         fail_msg("%s: %s", name, err.text);
     sp_session_close(session);
     sp_package_close(package);
-    free(rows);
     return c.worst / c.largest;
 }
 

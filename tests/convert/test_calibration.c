@@ -13,6 +13,7 @@
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -528,7 +529,7 @@ TEST(test_smoothing_equals_the_definition)
     assert_int_equal(
         sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, NULL),
         SP_OK);
-    assert_int_equal(sp_json_parse(&record, text, size, SP_JSON_STRICT, NULL), SP_OK);
+    record = keep_parsed(text, size, SP_JSON_STRICT);
     assert_int_equal(sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), NULL), SP_OK);
     norm = sp_smoothing_find(&smoothing, "layers.0.input_layernorm.weight");
     assert_non_null(norm);
@@ -550,7 +551,6 @@ TEST(test_smoothing_equals_the_definition)
         n_other += norm->exponents[k] != 0;
     }
     assert_true(n_other > 0);
-    sp_json_free(record);
     free(text);
     sp_smoothing_release(&smoothing);
     sp_pack_close(pack);
@@ -577,7 +577,6 @@ TEST(test_refusals)
                                "does not match its digest");
     calibration_assert_refused(file, scratch_write("short.bin", bytes, size / 2), SP_Q4, SP_E_INPUT,
                                "short.bin");
-    free(bytes);
 }
 
 /* Overwrites every value of a bf16 tensor in a safetensors file with `value`. */
@@ -626,8 +625,6 @@ TEST(test_overflow)
                         "finite");
     assert_int_equal(create_count_files(), n_files);
     sp_package_close(package);
-    free(config);
-    free(bytes);
 }
 
 TEST_FIXTURE(begin, create_teardown);

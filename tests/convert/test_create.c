@@ -86,7 +86,6 @@ static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
     want = scratch_read(path, &want_size);
     assert_int_equal(size, want_size);
     assert_memory_equal(text, want, size);
-    free(want);
     free(text);
 }
 
@@ -511,7 +510,6 @@ TEST(test_moved_tokens_are_mapped)
         if (i == 2) exchange_rows(text, "embed_tokens.weight", 1596, 1599, 1600);
         if (i == 3) exchange_ids(text, "\"id\": ");
         scratch_write(files[i], text, size);
-        free(text);
     }
     create_pack(create_modelfile("FROM @/target\nDRAFT @/ar"), plain, SP_DTYPE_NONE, SP_DTYPE_NONE,
                 2);

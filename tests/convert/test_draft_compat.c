@@ -466,13 +466,10 @@ TEST(trained_models)
 
     text = read_tiny("target/config.json", &size);
     parse(&t, text, 0);
-    free(text);
     text = read_tiny("ar/config.json", &size);
     parse(&d, text, 0);
-    free(text);
     text = read_tiny("dflash/config.json", &size);
     parse(&f, text, (uint64_t)3 * 192);
-    free(text);
     tokenizer = read_tiny("target/tokenizer.json", &size);
     config = read_tiny("target/tokenizer_config.json", &size);
     a = side(&t, tokenizer, config);
@@ -480,8 +477,6 @@ TEST(trained_models)
     check(&a, &b, false, NULL, "");
     b = side(&f, NULL, NULL);
     check(&a, &b, false, NULL, "");
-    free(tokenizer);
-    free(config);
     sp_config_release(&t);
     sp_config_release(&d);
     sp_config_release(&f);

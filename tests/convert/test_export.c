@@ -9,6 +9,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -116,8 +117,6 @@ static bool is_same_text(const char *a, const char *b)
     char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
     bool same = n == m && memcmp(x, y, n) == 0;
 
-    free(x);
-    free(y);
     return same;
 }
 
@@ -220,8 +219,7 @@ static struct sp_json *config_of(const char *export)
     char *text = scratch_read(join(export, "target/config.json"), &size);
     struct sp_json *json = NULL;
 
-    assert_int_equal(sp_json_parse(&json, text, size, SP_JSON_LENIENT, NULL), SP_OK);
-    free(text);
+    json = keep_parsed(text, size, SP_JSON_LENIENT);
     return json;
 }
 
@@ -236,7 +234,6 @@ static void copy_text(const char *from, const char *to)
     char *text = scratch_read(from, &size);
 
     scratch_write(to, text, size);
-    free(text);
 }
 
 /* A tied model whose config says that it is not tied, and one whose config does not say it. */
@@ -255,7 +252,6 @@ TEST(tied_embeddings_are_stated)
         assert_non_null(at);
         snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, stated[i],
                  at + strlen("\"tie_word_embeddings\": true,"));
-        free(text);
         mkdir(scratch_path("model"), 0777);
         scratch_write("model/config.json", changed, strlen(changed));
         copy_text(TINY "/ar/model.safetensors", "model/model.safetensors");
@@ -264,7 +260,6 @@ TEST(tied_embeddings_are_stated)
         json = config_of(export);
         assert_int_equal(sp_json_get_bool(json, "tie_word_embeddings", &tied, NULL), SP_OK);
         assert_true(tied);
-        sp_json_free(json);
     }
 }
 
@@ -285,7 +280,6 @@ TEST(multimodal_wrapper_is_omitted)
                         "Qwen3_5MoeForCausalLM");
     assert_false(sp_json_has(json, "text_config"));
     assert_false(sp_json_has(json, "vision_config"));
-    sp_json_free(json);
 }
 
 /* ---- quantized tensors ---- */
@@ -387,7 +381,6 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
     assert_true(n_quantized >= 8);
     json = config_of(export);
     assert_member(json, sp_json_has(json, "dtype") ? "dtype" : "torch_dtype", stated);
-    sp_json_free(json);
     sp_safetensors_close(made);
     sp_pack_close(pack);
 }
@@ -421,7 +414,6 @@ TEST(dequantized)
     json = config_of(export);
     assert_false(sp_json_has(json, "quantization_config"));
     assert_member(json, "torch_dtype", "float32");
-    sp_json_free(json);
     create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
                 1);
     assert_same_parts(packed, create_path("again.bin"));
@@ -614,7 +606,7 @@ TEST(full_disk)
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, want, SP_DTYPE_NONE);
-    free(scratch_read(join(want, weights), &size));
+    scratch_read(join(want, weights), &size);
     assert_int_equal(export_within(&o, size), SP_OK);
     o.force = true;
     for (size_t limit = 0; limit < size; limit += 1 + size / 11) {

@@ -619,7 +619,6 @@ static const char *edit_gguf(const char *name, const char *from, const char *to,
     assert_true(at + n <= size);
     memcpy(bytes + at, to, n);
     edited = scratch_write("edited.gguf", bytes, size);
-    free(bytes);
     return edited;
 }
 

@@ -166,7 +166,6 @@ TEST(absent_norm)
     source = open_source(scratch_write("made.gguf", bytes, size));
     assert_false(source.config.routing.norm);
     sp_source_release(&source);
-    free(bytes);
 }
 
 static void oracle_target(void **state)

@@ -2,6 +2,8 @@
  * the tokenizer.json that the vocabulary was taken from, and of sentencepiece. */
 #include "convert/gguf/gguf_tokenizer.h"
 
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -12,9 +14,9 @@
 static void open_tokenizer(struct tokenizer_case *out, const char *path)
 {
     struct sp_gguf *file = NULL;
-    struct sp_err err = {0};
     char *json = NULL, *config = NULL;
     size_t size = 0, config_size = 0;
+    struct sp_err err = {0};
 
     if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, &size, file, &err) ||
         sp_gguf_tokenizer_config_text(&config, &config_size, file, &err))
@@ -30,22 +32,18 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
 {
     static const unsigned flags[] = {SP_ENCODE_PARSE_SPECIAL,
                                      SP_ENCODE_PARSE_SPECIAL | SP_ENCODE_ADD_SPECIAL};
-    struct sp_json *row = NULL;
-    struct sp_err err = {0};
+    const struct sp_json *row = keep_parsed(line, strlen(line), SP_JSON_LENIENT);
     const char *text;
     size_t size, n;
 
-    if (sp_json_parse(&row, line, strlen(line), SP_JSON_LENIENT, &err)) fail_msg("%s", err.text);
     text = sp_json_to_string(sp_json_at(row, 0), &size);
     assert_non_null(text);
     for (size_t i = 0; i < 2; i++) {
-        uint32_t *ids = ids_of_json(sp_json_at(row, 1 + i), &n);
+        uint32_t *ids = golden_ids(sp_json_at(row, 1 + i), &n);
         char where[400];
         snprintf(where, sizeof where, "%s: \"%.200s\"", name, text);
         expect_ids(t, where, text, size, flags[i], ids, n);
-        free(ids);
     }
-    sp_json_free(row);
 }
 
 TEST(ids_equal)
@@ -87,14 +85,13 @@ TEST(ids_equal)
         snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.gguf", names[i]);
         open_tokenizer(&t, path);
         snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.jsonl", names[i]);
-        at = text = read_file(path, &size);
+        at = text = golden_file(path, &size);
         assert_non_null(text);
         while ((line = next_line(&at)) != NULL) {
             check_line(&t, names[i], line);
             n++;
         }
         assert_true(n > 30);
-        free(text);
         tokenizer_case_close(&t);
     }
 }

@@ -1,6 +1,7 @@
 /* Tests groups of tensors: the group of a name, the table of a plan, and the sensitivities of a
  * calibration's record. */
 #include "convert/create/plan_groups.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
@@ -50,9 +51,8 @@ static enum sp_status read_record(struct sp_sensitivities *out, const char *text
     struct sp_json *record = NULL;
     enum sp_status st;
 
-    assert_int_equal(sp_json_parse(&record, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    record = keep_parsed(text, strlen(text), SP_JSON_STRICT);
     st = sp_sensitivities_read(out, record, err);
-    sp_json_free(record);
     return st;
 }
 

@@ -41,7 +41,6 @@ static void close_case(struct opened *o)
 {
     sp_quantized_weights_release(&o->weights);
     sp_safetensors_close(o->checkpoint);
-    sp_json_free(o->config);
 }
 
 /* FNV-1a of the numbers as little-endian f32. */
@@ -100,7 +99,6 @@ TEST(golden)
         check_case(name, weight, rows, cols, want);
     }
     assert_true(n >= 30);
-    free(text);
 }
 
 /* ---- spoiled files ---- */
@@ -176,7 +174,6 @@ TEST(refusals)
         }
         assert_null(o.weights.all);
         close_case(&o);
-        free(file);
     }
 }
 
@@ -213,7 +210,6 @@ TEST(scales_that_are_no_numbers)
         if (strstr(o.err.text, cases[i].sentence) == NULL) fail_msg("\"%s\"", o.err.text);
         sp_weight_workspace_release(&ws);
         free(out);
-        free(file);
         close_case(&o);
     }
 }

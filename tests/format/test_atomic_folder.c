@@ -58,7 +58,6 @@ static void assert_inside(const char *folder, const char *text)
     assert_int_equal(sp_file_join(&path, folder, "a", NULL), SP_OK);
     found = scratch_read(path, &size);
     assert_string_equal(found, text);
-    free(found);
     free(path);
 }
 

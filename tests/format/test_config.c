@@ -62,23 +62,24 @@ static bool has_trait(const struct golden *g, const char *trait)
 static void check_golden(const struct golden *g)
 {
     static const char *const kinds[] = {"default", "linear", "llama3", "yarn"};
-    struct sp_config c;
-    const struct sp_rope *r = &c.ropes[0];
+    struct sp_config *c;
+    const struct sp_rope *r;
     bool gemma = has_trait(g, "gemma");
     char path[512];
 
     print_message("%s\n", g->name);
     snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", g->name);
-    config_read(&c, path, NULL);
-    assert_string_equal(c.family, g->family);
-    assert_string_equal(c.architecture, g->architecture);
-    assert_int_equal(c.n_vocab, 512);
-    assert_int_equal(c.n_hidden, 64);
-    assert_int_equal(c.n_layers, g->n_layers);
-    assert_int_equal(c.max_positions, g->max_positions);
-    assert_shape(&c, g->n_heads, g->n_kv_heads, g->head_dim, g->n_ffn);
-    config_assert_windows(&c, g->windows);
-    assert_ropes(&c, g->ropes);
+    c = config_read(path, NULL);
+    r = &c->ropes[0];
+    assert_string_equal(c->family, g->family);
+    assert_string_equal(c->architecture, g->architecture);
+    assert_int_equal(c->n_vocab, 512);
+    assert_int_equal(c->n_hidden, 64);
+    assert_int_equal(c->n_layers, g->n_layers);
+    assert_int_equal(c->max_positions, g->max_positions);
+    assert_shape(c, g->n_heads, g->n_kv_heads, g->head_dim, g->n_ffn);
+    config_assert_windows(c, g->windows);
+    assert_ropes(c, g->ropes);
     assert_true((size_t)r->kind < sizeof kinds / sizeof kinds[0]);
     assert_string_equal(kinds[r->kind], g->kind);
     assert_int_equal(r->n_rot, g->n_rot);
@@ -86,16 +87,15 @@ static void check_golden(const struct golden *g)
     config_assert_near(r->factor, g->factor);
     config_assert_near(r->original_positions, g->original);
     config_assert_near(r->amplitude, g->amplitude);
-    config_assert_near(c.norm_eps, g->eps);
-    assert_int_equal(c.tied, has_trait(g, "tied"));
-    assert_int_equal(c.qk_norm, has_trait(g, "qk_norm"));
-    assert_int_equal(c.qkv_bias, has_trait(g, "qkv_bias"));
-    assert_int_equal(c.o_bias, has_trait(g, "o_bias"));
-    assert_int_equal(c.mlp_bias, has_trait(g, "mlp_bias"));
-    assert_int_equal(c.norm_shifted, gemma);
-    assert_int_equal(c.norms, gemma ? SP_NORM_SANDWICH : SP_NORM_PRE);
-    config_assert_near(c.embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
-    sp_config_release(&c);
+    config_assert_near(c->norm_eps, g->eps);
+    assert_int_equal(c->tied, has_trait(g, "tied"));
+    assert_int_equal(c->qk_norm, has_trait(g, "qk_norm"));
+    assert_int_equal(c->qkv_bias, has_trait(g, "qkv_bias"));
+    assert_int_equal(c->o_bias, has_trait(g, "o_bias"));
+    assert_int_equal(c->mlp_bias, has_trait(g, "mlp_bias"));
+    assert_int_equal(c->norm_shifted, gemma);
+    assert_int_equal(c->norms, gemma ? SP_NORM_SANDWICH : SP_NORM_PRE);
+    config_assert_near(c->embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
 }
 
 TEST(golden_checkpoints)
@@ -113,259 +113,229 @@ TEST(golden_checkpoints)
         n++;
     }
     assert_true(n >= 22);
-    free(text);
 }
 
 /* Numbers that only one family's golden config has. */
 TEST(golden_special_values)
 {
-    struct sp_config c;
+    struct sp_config *c;
 
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    config_read(&c, SHARED "/oracle/targets/gemma2/config.json", NULL);
-    config_assert_near(c.attention_cap, 50);
-    config_assert_near(c.logit_cap, 30);
-    config_assert_near(c.attention_scale, 0.204124145232); /* 24^-1/2 */
-    assert_int_equal(c.activation, SP_GELU_TANH);
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/gemma2/config.json", NULL);
+    config_assert_near(c->attention_cap, 50);
+    config_assert_near(c->logit_cap, 30);
+    config_assert_near(c->attention_scale, 0.204124145232); /* 24^-1/2 */
+    assert_int_equal(c->activation, SP_GELU_TANH);
 
-    config_read(&c, SHARED "/oracle/targets/gemma3/config.json", NULL);
-    assert_int_equal(c.n_ropes, 2);
-    config_assert_near(c.ropes[1].theta, 10000);
-    config_assert_near(c.attention_cap, 0);
-    config_assert_near(c.logit_cap, 0);
-    config_assert_near(c.attention_scale, 0.158113883008); /* 40^-1/2 */
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/gemma3/config.json", NULL);
+    assert_int_equal(c->n_ropes, 2);
+    config_assert_near(c->ropes[1].theta, 10000);
+    config_assert_near(c->attention_cap, 0);
+    config_assert_near(c->logit_cap, 0);
+    config_assert_near(c->attention_scale, 0.158113883008); /* 40^-1/2 */
 
-    config_read(&c, SHARED "/oracle/targets/gpt_oss/config.json", NULL);
-    assert_int_equal(c.activation, SP_SWIGLU_CLAMPED);
-    config_assert_near(c.swiglu_limit, 7);
-    assert_true(c.attention_sinks && c.routing.biased && !c.routing.norm);
-    assert_false(c.ropes[0].truncate);
-    assert_int_equal(c.layers[3].n_experts, 4);
-    assert_int_equal(c.layers[3].n_experts_used, 2);
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/gpt_oss/config.json", NULL);
+    assert_int_equal(c->activation, SP_SWIGLU_CLAMPED);
+    config_assert_near(c->swiglu_limit, 7);
+    assert_true(c->attention_sinks && c->routing.biased && !c->routing.norm);
+    assert_false(c->ropes[0].truncate);
+    assert_int_equal(c->layers[3].n_experts, 4);
+    assert_int_equal(c->layers[3].n_experts_used, 2);
 
-    config_read(&c, SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
-    assert_true(c.routing.norm);
-    assert_int_equal(c.layers[0].n_experts, 6);
-    assert_int_equal(c.layers[1].n_experts, 0); /* mlp_only_layers */
-    assert_int_equal(c.layers[1].n_ffn, 96);
-    assert_int_equal(c.layers[2].n_experts_used, 2);
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
+    assert_true(c->routing.norm);
+    assert_int_equal(c->layers[0].n_experts, 6);
+    assert_int_equal(c->layers[1].n_experts, 0); /* mlp_only_layers */
+    assert_int_equal(c->layers[1].n_ffn, 96);
+    assert_int_equal(c->layers[2].n_experts_used, 2);
 
-    config_read(&c, SHARED "/oracle/targets/ministral3/config.json", NULL);
-    config_assert_near(c.query_growth, 0.5);
-    config_assert_near(c.query_growth_from, 64);
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/ministral3/config.json", NULL);
+    config_assert_near(c->query_growth, 0.5);
+    config_assert_near(c->query_growth_from, 64);
 }
 
 /* The expected numbers are read by hand from the config.json files. */
 TEST(golden_gemma4)
 {
-    struct sp_config c;
+    struct sp_config *c;
 
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    config_read(&c, SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
-    assert_int_equal(c.n_per_layer, 32);
-    assert_int_equal(c.n_per_layer_vocab, 512);
-    config_assert_near(c.attention_scale, 1);
-    config_assert_near(c.logit_cap, 3);
-    assert_true(c.v_norm && c.norms == SP_NORM_SANDWICH && c.qk_norm && !c.norm_shifted);
-    assert_int_equal(c.layers[0].head_dim, 16);
-    assert_int_equal(c.layers[0].window, 5);
-    assert_int_equal(c.layers[2].head_dim, 32);
-    assert_int_equal(c.layers[2].window, 0);
-    assert_int_equal(c.layers[4].kv_source, 4);
-    assert_int_equal(c.layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
-    assert_int_equal(c.layers[7].kv_source, 4);
-    assert_int_equal(c.layers[4].n_ffn, 96);
-    assert_int_equal(c.layers[5].n_ffn, 192); /* twice as wide where keys are shared */
-    assert_int_equal(c.ropes[0].n_rot, 32);
-    assert_int_equal(c.ropes[0].n_rotated, 4); /* 0.25 * 32 / 2 */
-    assert_int_equal(c.ropes[1].n_rot, 16);
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
+    assert_int_equal(c->n_per_layer, 32);
+    assert_int_equal(c->n_per_layer_vocab, 512);
+    config_assert_near(c->attention_scale, 1);
+    config_assert_near(c->logit_cap, 3);
+    assert_true(c->v_norm && c->norms == SP_NORM_SANDWICH && c->qk_norm && !c->norm_shifted);
+    assert_int_equal(c->layers[0].head_dim, 16);
+    assert_int_equal(c->layers[0].window, 5);
+    assert_int_equal(c->layers[2].head_dim, 32);
+    assert_int_equal(c->layers[2].window, 0);
+    assert_int_equal(c->layers[4].kv_source, 4);
+    assert_int_equal(c->layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
+    assert_int_equal(c->layers[7].kv_source, 4);
+    assert_int_equal(c->layers[4].n_ffn, 96);
+    assert_int_equal(c->layers[5].n_ffn, 192); /* twice as wide where keys are shared */
+    assert_int_equal(c->ropes[0].n_rot, 32);
+    assert_int_equal(c->ropes[0].n_rotated, 4); /* 0.25 * 32 / 2 */
+    assert_int_equal(c->ropes[1].n_rot, 16);
 
-    config_read(&c, SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
-    config_assert_near(c.logit_cap, 0);
-    assert_int_equal(c.layers[0].n_experts, 6);
-    assert_int_equal(c.layers[0].n_experts_used, 2);
-    assert_int_equal(c.layers[0].n_ffn, 32);
-    assert_int_equal(c.layers[0].n_shared_ffn, 96);
-    assert_int_equal(c.layers[0].n_kv_heads, 4);
-    assert_int_equal(c.layers[5].n_kv_heads, 2);
-    assert_true(c.layers[5].v_from_k && !c.layers[0].v_from_k);
-    sp_config_release(&c);
+    c = config_read(SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
+    config_assert_near(c->logit_cap, 0);
+    assert_int_equal(c->layers[0].n_experts, 6);
+    assert_int_equal(c->layers[0].n_experts_used, 2);
+    assert_int_equal(c->layers[0].n_ffn, 32);
+    assert_int_equal(c->layers[0].n_shared_ffn, 96);
+    assert_int_equal(c->layers[0].n_kv_heads, 4);
+    assert_int_equal(c->layers[5].n_kv_heads, 2);
+    assert_true(c->layers[5].v_from_k && !c->layers[0].v_from_k);
 }
 
 TEST(llama)
 {
-    struct sp_config c;
+    struct sp_config *c;
     char *warnings = NULL;
 
-    config_read_testdata(&c, "llama_bias", NULL);
-    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && !c.tied && c.tied_stated);
-    assert_int_equal(c.activation, SP_SILU); /* "swish" */
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c.ropes[0].factor, 2);
-    assert_shape(&c, 6, 2, 8, 88);
-    config_assert_near(c.attention_scale, 0.353553390593); /* 8^-1/2 */
-    sp_config_release(&c);
+    c = config_read_testdata("llama_bias", NULL);
+    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias && !c->tied && c->tied_stated);
+    assert_int_equal(c->activation, SP_SILU); /* "swish" */
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
+    config_assert_near(c->ropes[0].factor, 2);
+    assert_shape(c, 6, 2, 8, 88);
+    config_assert_near(c->attention_scale, 0.353553390593); /* 8^-1/2 */
 
-    config_read_testdata(&c, "llama3_tied", NULL);
-    assert_true(c.tied && c.tied_stated);
-    config_assert_near(c.ropes[0].theta, 10001); /* the nested value precedes the class default */
-    config_assert_near(c.ropes[0].low_freq_factor, 1);
-    config_assert_near(c.ropes[0].high_freq_factor, 4);
-    config_assert_near(c.ropes[0].original_positions, 32);
-    assert_int_equal(c.max_positions, 256); /* written as 256.0 */
-    sp_config_release(&c);
+    c = config_read_testdata("llama3_tied", NULL);
+    assert_true(c->tied && c->tied_stated);
+    config_assert_near(c->ropes[0].theta, 10001); /* the nested value precedes the class default */
+    config_assert_near(c->ropes[0].low_freq_factor, 1);
+    config_assert_near(c->ropes[0].high_freq_factor, 4);
+    config_assert_near(c->ropes[0].original_positions, 32);
+    assert_int_equal(c->max_positions, 256); /* written as 256.0 */
 
     /* Class defaults apply. A window, which transformers' Llama does not support, causes a warning.
      */
-    config_read_testdata(&c, "llama_sparse", &warnings);
-    assert_int_equal(c.n_vocab, 32000);
-    assert_int_equal(c.n_hidden, 4096);
-    assert_int_equal(c.n_layers, 32);
-    assert_int_equal(c.max_positions, 2048);
-    assert_shape(&c, 32, 32, 128, 11008);
-    config_assert_near(c.norm_eps, 1e-6);
-    config_assert_near(c.ropes[0].theta, 500000);
-    assert_false(c.tied || c.tied_stated || c.qkv_bias || c.mlp_bias);
-    assert_int_equal(c.layers[0].window, 0);
+    c = config_read_testdata("llama_sparse", &warnings);
+    assert_int_equal(c->n_vocab, 32000);
+    assert_int_equal(c->n_hidden, 4096);
+    assert_int_equal(c->n_layers, 32);
+    assert_int_equal(c->max_positions, 2048);
+    assert_shape(c, 32, 32, 128, 11008);
+    config_assert_near(c->norm_eps, 1e-6);
+    config_assert_near(c->ropes[0].theta, 500000);
+    assert_false(c->tied || c->tied_stated || c->qkv_bias || c->mlp_bias);
+    assert_int_equal(c->layers[0].window, 0);
     assert_string_equal(warnings, "sliding_window has no effect in family llama");
-    free(warnings);
-    sp_config_release(&c);
 
     /* null means absent, NaN is accepted as in files written by Python, and the last value of a
      * repeated key counts. */
-    config_read_testdata(&c, "null_and_nan", NULL);
-    assert_int_equal(c.n_layers, 2);
-    assert_shape(&c, 4, 4, 16, 11008);
-    sp_config_release(&c);
+    c = config_read_testdata("null_and_nan", NULL);
+    assert_int_equal(c->n_layers, 2);
+    assert_shape(c, 4, 4, 16, 11008);
 }
 
 TEST(mistral)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("mistral_nemo", NULL);
 
-    config_read_testdata(&c, "mistral_nemo", NULL);
-    assert_shape(&c, 4, 1, 16, 56);
-    assert_int_equal(c.n_hidden, 40);
-    config_assert_windows(&c, "5,5,5");
-    config_assert_near(c.ropes[0].theta, 1e6);
-    sp_config_release(&c);
+    assert_shape(c, 4, 1, 16, 56);
+    assert_int_equal(c->n_hidden, 40);
+    config_assert_windows(c, "5,5,5");
+    config_assert_near(c->ropes[0].theta, 1e6);
 
-    config_read_testdata(&c, "mistral_default_window", NULL);
-    config_assert_windows(&c, "4096,4096");
-    assert_shape(&c, 32, 8, 128, 14336);
-    sp_config_release(&c);
+    c = config_read_testdata("mistral_default_window", NULL);
+    config_assert_windows(c, "4096,4096");
+    assert_shape(c, 32, 8, 128, 14336);
 
-    config_read_testdata(&c, "ministral_mix", NULL);
-    assert_string_equal(c.family, "ministral");
-    config_assert_windows(&c, "0,4,4");
-    sp_config_release(&c);
+    c = config_read_testdata("ministral_mix", NULL);
+    assert_string_equal(c->family, "ministral");
+    config_assert_windows(c, "0,4,4");
 
-    config_read_testdata(&c, "ministral3_wrap", NULL);
-    assert_string_equal(c.family, "ministral3");
-    config_assert_near(c.ropes[0].theta, 1e4); /* the dict does not state theta */
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
-    config_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
-    config_assert_near(c.query_growth, 0.5);
-    config_assert_near(c.query_growth_from, 64);
-    assert_false(c.tied_stated);
-    sp_config_release(&c);
+    c = config_read_testdata("ministral3_wrap", NULL);
+    assert_string_equal(c->family, "ministral3");
+    config_assert_near(c->ropes[0].theta, 1e4); /* the dict does not state theta */
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
+    config_assert_near(c->ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
+    config_assert_near(c->query_growth, 0.5);
+    config_assert_near(c->query_growth_from, 64);
+    assert_false(c->tied_stated);
 
     /* All values come from the class, including the rotation. The text_config's tie_word_embeddings
      * precedes that of the root. */
-    config_read_testdata(&c, "ministral3_sparse", NULL);
-    assert_int_equal(c.n_vocab, 131072);
-    assert_shape(&c, 32, 8, 128, 14336);
-    config_assert_windows(&c, "0,0");
-    config_assert_near(c.norm_eps, 1e-5);
-    config_assert_near(c.ropes[0].theta,
+    c = config_read_testdata("ministral3_sparse", NULL);
+    assert_int_equal(c->n_vocab, 131072);
+    assert_shape(c, 32, 8, 128, 14336);
+    config_assert_windows(c, "0,0");
+    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_near(c->ropes[0].theta,
                        1e6); /* the default dict precedes the member outside of it */
-    config_assert_near(c.ropes[0].factor, 16);
-    config_assert_near(c.ropes[0].original_positions, 16384);
-    config_assert_near(c.ropes[0].beta_fast, 32);
-    config_assert_near(c.ropes[0].beta_slow, 1);
-    assert_true(c.ropes[0].truncate);
-    config_assert_near(c.query_growth, 0.1);
-    config_assert_near(c.query_growth_from, 16384);
-    assert_true(c.tied_stated && !c.tied);
-    sp_config_release(&c);
+    config_assert_near(c->ropes[0].factor, 16);
+    config_assert_near(c->ropes[0].original_positions, 16384);
+    config_assert_near(c->ropes[0].beta_fast, 32);
+    config_assert_near(c->ropes[0].beta_slow, 1);
+    assert_true(c->ropes[0].truncate);
+    config_assert_near(c->query_growth, 0.1);
+    config_assert_near(c->query_growth_from, 16384);
+    assert_true(c->tied_stated && !c->tied);
 }
 
 /* Every layer has experts, whose width is intermediate_size. */
 TEST(mixtral)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("mixtral", NULL);
 
-    config_read_testdata(&c, "mixtral", NULL);
-    config_assert_windows(&c, "0,0");
-    assert_shape(&c, 5, 1, 8, 56);
-    assert_int_equal(c.layers[1].n_experts, 6);
-    assert_int_equal(c.layers[1].n_experts_used, 2); /* class default */
-    assert_int_equal(c.layers[1].n_shared_ffn, 0);
-    assert_true(c.routing.norm && !c.routing.biased && !c.shared_gate && !c.qk_norm);
-    sp_config_release(&c);
+    config_assert_windows(c, "0,0");
+    assert_shape(c, 5, 1, 8, 56);
+    assert_int_equal(c->layers[1].n_experts, 6);
+    assert_int_equal(c->layers[1].n_experts_used, 2); /* class default */
+    assert_int_equal(c->layers[1].n_shared_ffn, 0);
+    assert_true(c->routing.norm && !c->routing.biased && !c->shared_gate && !c->qk_norm);
 }
 
 TEST(qwen)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("qwen2_swa", NULL);
 
-    config_read_testdata(&c, "qwen2_swa", NULL);
-    config_assert_windows(&c, "0,0,4,4");
-    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_norm && c.tied);
-    sp_config_release(&c);
+    config_assert_windows(c, "0,0,4,4");
+    assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias && !c->qk_norm && c->tied);
 
-    config_read_testdata(&c, "qwen2_window_off", NULL);
-    config_assert_windows(&c, "0,0,0,0");
-    assert_shape(&c, 32, 32, 128, 22016);
-    sp_config_release(&c);
+    c = config_read_testdata("qwen2_window_off", NULL);
+    config_assert_windows(c, "0,0,0,0");
+    assert_shape(c, 32, 32, 128, 22016);
 
     /* beta_fast null and beta_slow 0 select the defaults. */
-    config_read_testdata(&c, "qwen3_yarn", NULL);
-    config_assert_near(c.ropes[0].theta, 1e6);
-    config_assert_near(c.ropes[0].factor, 4);
-    config_assert_near(c.ropes[0].beta_fast, 32);
-    config_assert_near(c.ropes[0].beta_slow, 1);
-    config_assert_near(c.ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
-    assert_int_equal(c.ropes[0].n_rot, 16);
-    assert_true(c.qk_norm && !c.qkv_bias);
-    sp_config_release(&c);
+    c = config_read_testdata("qwen3_yarn", NULL);
+    config_assert_near(c->ropes[0].theta, 1e6);
+    config_assert_near(c->ropes[0].factor, 4);
+    config_assert_near(c->ropes[0].beta_fast, 32);
+    config_assert_near(c->ropes[0].beta_slow, 1);
+    config_assert_near(c->ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
+    assert_int_equal(c->ropes[0].n_rot, 16);
+    assert_true(c->qk_norm && !c->qkv_bias);
 
     /* The factor follows from the lengths, and the attention factor is given. */
-    config_read_testdata(&c, "qwen3_yarn_lengths", NULL);
-    config_assert_near(c.ropes[0].theta, 5e6);
-    config_assert_near(c.ropes[0].factor, 4);
-    config_assert_near(c.ropes[0].amplitude, 1.5);
-    assert_shape(&c, 32, 32, 128, 22016);
-    sp_config_release(&c);
+    c = config_read_testdata("qwen3_yarn_lengths", NULL);
+    config_assert_near(c->ropes[0].theta, 5e6);
+    config_assert_near(c->ropes[0].factor, 4);
+    config_assert_near(c->ropes[0].amplitude, 1.5);
+    assert_shape(c, 32, 32, 128, 22016);
 
     /* rope_scaling is used, but theta comes from the other dict. */
-    config_read_testdata(&c, "unused_dict_theta", NULL);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c.ropes[0].theta, 123456);
-    sp_config_release(&c);
+    c = config_read_testdata("unused_dict_theta", NULL);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
+    config_assert_near(c->ropes[0].theta, 123456);
 
-    config_read_testdata(&c, "qwen3_moe", NULL);
+    c = config_read_testdata("qwen3_moe", NULL);
     for (unsigned i = 0; i < 5; i++) {
-        assert_int_equal(c.layers[i].n_experts, i == 1 ? 6 : 0);
-        assert_int_equal(c.layers[i].n_experts_used, i == 1 ? 2 : 0);
-        assert_int_equal(c.layers[i].n_ffn, i == 1 ? 24 : 40);
+        assert_int_equal(c->layers[i].n_experts, i == 1 ? 6 : 0);
+        assert_int_equal(c->layers[i].n_experts_used, i == 1 ? 2 : 0);
+        assert_int_equal(c->layers[i].n_ffn, i == 1 ? 24 : 40);
     }
-    assert_true(c.routing.norm);
-    sp_config_release(&c);
+    assert_true(c->routing.norm);
 
     /* In both families either all layers or none have a window, and layer_types is not read. */
-    config_read_testdata(&c, "qwen3_moe_listed", NULL);
-    config_assert_windows(&c, "7,7");
-    sp_config_release(&c);
-    config_read_testdata(&c, "mixtral_listed", NULL);
-    config_assert_windows(&c, "7,7");
-    sp_config_release(&c);
+    c = config_read_testdata("qwen3_moe_listed", NULL);
+    config_assert_windows(c, "7,7");
+    c = config_read_testdata("mixtral_listed", NULL);
+    config_assert_windows(c, "7,7");
 }
 
 /* Compares the mixers of the layers: A attention, D delta, C short convolution. */
@@ -384,306 +354,279 @@ static void assert_mixers(const struct sp_config *c, const char *expected)
 
 TEST(lfm2)
 {
-    struct sp_config c;
+    struct sp_config *c;
 
     /* The released spelling: block_ff_dim and tie_embedding are used. */
-    config_read_testdata(&c, "lfm2_released", NULL);
-    assert_mixers(&c, "CCACAC");
-    assert_true(sp_config_is_recurrent(&c));
-    assert_int_equal(c.short_conv.kernel, 4);
-    assert_false(c.short_conv.bias || c.qkv_bias || c.o_bias);
-    assert_true(c.tied && c.tied_stated && c.qk_norm && !c.norm_shifted);
-    config_assert_near(c.norm_eps, 1e-5);
-    config_assert_near(c.ropes[0].theta, 1e6);
-    assert_int_equal(c.ropes[0].n_rot, 12);
+    c = config_read_testdata("lfm2_released", NULL);
+    assert_mixers(c, "CCACAC");
+    assert_true(sp_config_is_recurrent(c));
+    assert_int_equal(c->short_conv.kernel, 4);
+    assert_false(c->short_conv.bias || c->qkv_bias || c->o_bias);
+    assert_true(c->tied && c->tied_stated && c->qk_norm && !c->norm_shifted);
+    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_near(c->ropes[0].theta, 1e6);
+    assert_int_equal(c->ropes[0].n_rot, 12);
     for (unsigned i = 0; i < 6; i++)
-        assert_int_equal(c.layers[i].n_ffn,
+        assert_int_equal(c->layers[i].n_ffn,
                          208); /* 200 * 2 / 3 = 133, * 1.5 = 199, rounded up to a multiple of 16 */
-    assert_int_equal(c.layers[0].rope, -1);
-    assert_int_equal(c.layers[2].n_heads, 4);
-    assert_int_equal(c.layers[0].n_heads, 0);
-    sp_config_release(&c);
+    assert_int_equal(c->layers[0].rope, -1);
+    assert_int_equal(c->layers[2].n_heads, 4);
+    assert_int_equal(c->layers[0].n_heads, 0);
 
     /* The list of layer types is used. Without a multiplier the width is not rounded. */
-    config_read_testdata(&c, "lfm2_sparse", NULL);
-    assert_mixers(&c, "CAC");
-    assert_int_equal(c.n_hidden, 2560);
-    assert_int_equal(c.short_conv.kernel, 3);
-    assert_int_equal(c.layers[1].n_ffn, 8192); /* 12288 * 2 / 3 */
-    assert_true(c.tied && !c.tied_stated);
-    sp_config_release(&c);
+    c = config_read_testdata("lfm2_sparse", NULL);
+    assert_mixers(c, "CAC");
+    assert_int_equal(c->n_hidden, 2560);
+    assert_int_equal(c->short_conv.kernel, 3);
+    assert_int_equal(c->layers[1].n_ffn, 8192); /* 12288 * 2 / 3 */
+    assert_true(c->tied && !c->tied_stated);
 }
 
 TEST(qwen3_5)
 {
-    struct sp_config c;
+    struct sp_config *c;
 
     /* A text model at the root: layers are listed, and all sizes are given. */
-    config_read_testdata(&c, "qwen3_5_text", NULL);
-    assert_mixers(&c, "DDAD");
-    assert_int_equal(c.delta.n_key_heads, 2);
-    assert_int_equal(c.delta.n_value_heads, 4);
-    assert_int_equal(c.delta.key_dim, 8);
-    assert_int_equal(c.delta.value_dim, 12);
-    assert_int_equal(c.delta.kernel, 3);
-    assert_true(c.norm_shifted && c.qk_norm && !c.qkv_bias && !c.tied);
-    assert_true(c.layers[2].output_gate && !c.layers[1].output_gate);
-    assert_int_equal(c.layers[1].rope, -1);
-    assert_int_equal(c.layers[2].rope, 0);
-    assert_int_equal(c.ropes[0].n_rot, 4); /* a quarter of 16, the default of the class */
-    assert_int_equal(c.n_mtp_layers, 1);
-    sp_config_release(&c);
+    c = config_read_testdata("qwen3_5_text", NULL);
+    assert_mixers(c, "DDAD");
+    assert_int_equal(c->delta.n_key_heads, 2);
+    assert_int_equal(c->delta.n_value_heads, 4);
+    assert_int_equal(c->delta.key_dim, 8);
+    assert_int_equal(c->delta.value_dim, 12);
+    assert_int_equal(c->delta.kernel, 3);
+    assert_true(c->norm_shifted && c->qk_norm && !c->qkv_bias && !c->tied);
+    assert_true(c->layers[2].output_gate && !c->layers[1].output_gate);
+    assert_int_equal(c->layers[1].rope, -1);
+    assert_int_equal(c->layers[2].rope, 0);
+    assert_int_equal(c->ropes[0].n_rot, 4); /* a quarter of 16, the default of the class */
+    assert_int_equal(c->n_mtp_layers, 1);
 
     /* A wrapped model with experts: layers follow an interval, and the sizes of the delta heads are
      * the defaults. */
-    config_read_testdata(&c, "qwen3_5_moe", NULL);
-    assert_mixers(&c, "DADADA");
-    assert_int_equal(c.delta.n_value_heads, 32);
-    assert_int_equal(c.delta.kernel, 4);
-    assert_true(c.tied && c.routing.norm && c.shared_gate);
+    c = config_read_testdata("qwen3_5_moe", NULL);
+    assert_mixers(c, "DADADA");
+    assert_int_equal(c->delta.n_value_heads, 32);
+    assert_int_equal(c->delta.kernel, 4);
+    assert_true(c->tied && c->routing.norm && c->shared_gate);
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(c.layers[i].n_experts, 4);
-        assert_int_equal(c.layers[i].n_experts_used, 2);
-        assert_int_equal(c.layers[i].n_ffn, 16);
-        assert_int_equal(c.layers[i].n_shared_ffn, 24);
+        assert_int_equal(c->layers[i].n_experts, 4);
+        assert_int_equal(c->layers[i].n_experts_used, 2);
+        assert_int_equal(c->layers[i].n_ffn, 16);
+        assert_int_equal(c->layers[i].n_shared_ffn, 24);
     }
-    sp_config_release(&c);
 }
 
 TEST(qwen3_next)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("qwen3_next", NULL);
 
-    config_read_testdata(&c, "qwen3_next", NULL);
-    assert_mixers(&c, "DDADDA");
-    assert_int_equal(c.delta.n_key_heads, 3);
-    assert_int_equal(c.delta.n_value_heads, 6);
-    assert_int_equal(c.delta.key_dim, 8);
-    assert_int_equal(c.delta.value_dim, 4);
-    assert_int_equal(c.delta.kernel, 4);
-    assert_true(c.norm_shifted && c.qk_norm && c.shared_gate && !c.routing.norm && !c.tied);
-    assert_true(c.layers[2].output_gate);
-    assert_int_equal(c.ropes[0].n_rot, 8);
+    assert_mixers(c, "DDADDA");
+    assert_int_equal(c->delta.n_key_heads, 3);
+    assert_int_equal(c->delta.n_value_heads, 6);
+    assert_int_equal(c->delta.key_dim, 8);
+    assert_int_equal(c->delta.value_dim, 4);
+    assert_int_equal(c->delta.kernel, 4);
+    assert_true(c->norm_shifted && c->qk_norm && c->shared_gate && !c->routing.norm && !c->tied);
+    assert_true(c->layers[2].output_gate);
+    assert_int_equal(c->ropes[0].n_rot, 8);
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(c.layers[i].n_experts, i == 1 ? 0 : 5);
-        assert_int_equal(c.layers[i].n_ffn, i == 1 ? 40 : 16);
-        assert_int_equal(c.layers[i].n_shared_ffn, i == 1 ? 0 : 24);
+        assert_int_equal(c->layers[i].n_experts, i == 1 ? 0 : 5);
+        assert_int_equal(c->layers[i].n_ffn, i == 1 ? 40 : 16);
+        assert_int_equal(c->layers[i].n_shared_ffn, i == 1 ? 0 : 24);
     }
-    sp_config_release(&c);
 }
 
 /* Experts in some layers, and their routing. */
 TEST(routing)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("lfm2_moe", NULL);
 
-    config_read_testdata(&c, "lfm2_moe", NULL);
-    assert_mixers(&c, "CCAC");
-    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
-    assert_true(c.routing.corrected && c.routing.norm && !c.routing.biased && !c.tied);
-    config_assert_near(c.routing.norm_eps, 1e-6);
-    config_assert_near(c.routing.scale, 1.5);
+    assert_mixers(c, "CCAC");
+    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c->routing.corrected && c->routing.norm && !c->routing.biased && !c->tied);
+    config_assert_near(c->routing.norm_eps, 1e-6);
+    config_assert_near(c->routing.scale, 1.5);
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(c.layers[i].n_experts, i < 3 ? 0 : 6);
-        assert_int_equal(c.layers[i].n_ffn, i < 3 ? 72 : 24); /* not changed by the multiplier */
+        assert_int_equal(c->layers[i].n_experts, i < 3 ? 0 : 6);
+        assert_int_equal(c->layers[i].n_ffn, i < 3 ? 72 : 24); /* not changed by the multiplier */
     }
-    sp_config_release(&c);
 
-    config_read_testdata(&c, "olmoe", NULL);
-    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
-    assert_true(!c.routing.corrected && !c.routing.norm);
-    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
-    config_assert_near(c.routing.scale, 1);
-    assert_int_equal(c.layers[0].n_experts, 6);
-    assert_int_equal(c.layers[0].n_ffn, 24);
-    assert_int_equal(c.layers[0].n_shared_ffn, 0);
-    sp_config_release(&c);
+    c = config_read_testdata("olmoe", NULL);
+    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(!c->routing.corrected && !c->routing.norm);
+    assert_int_equal(c->qk_norm, SP_QK_WHOLE);
+    config_assert_near(c->routing.scale, 1);
+    assert_int_equal(c->layers[0].n_experts, 6);
+    assert_int_equal(c->layers[0].n_ffn, 24);
+    assert_int_equal(c->layers[0].n_shared_ffn, 0);
 
-    config_read_testdata(&c, "glm4_moe", NULL);
-    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
-    assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
-    config_assert_near(c.routing.norm_eps, 1e-20);
-    config_assert_near(c.routing.scale, 2.5);
-    assert_int_equal(c.n_mtp_layers, 1);
-    assert_int_equal(c.routing.n_groups, 4);
-    assert_int_equal(c.routing.n_groups_used, 2);
-    assert_int_equal(c.qk_norm, SP_QK_HEADS);
-    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    assert_int_equal(c.ropes[0].n_rot, 8);
+    c = config_read_testdata("glm4_moe", NULL);
+    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c->routing.corrected && c->routing.norm && !c->shared_gate);
+    config_assert_near(c->routing.norm_eps, 1e-20);
+    config_assert_near(c->routing.scale, 2.5);
+    assert_int_equal(c->n_mtp_layers, 1);
+    assert_int_equal(c->routing.n_groups, 4);
+    assert_int_equal(c->routing.n_groups_used, 2);
+    assert_int_equal(c->qk_norm, SP_QK_HEADS);
+    assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias);
+    assert_int_equal(c->ropes[0].n_rot, 8);
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(c.layers[i].n_experts, i < 2 ? 0 : 8);
-        assert_int_equal(c.layers[i].n_experts_used, i < 2 ? 0 : 3);
-        assert_int_equal(c.layers[i].n_ffn, i < 2 ? 72 : 24);
-        assert_int_equal(c.layers[i].n_shared_ffn, i < 2 ? 0 : 72);
+        assert_int_equal(c->layers[i].n_experts, i < 2 ? 0 : 8);
+        assert_int_equal(c->layers[i].n_experts_used, i < 2 ? 0 : 3);
+        assert_int_equal(c->layers[i].n_ffn, i < 2 ? 72 : 24);
+        assert_int_equal(c->layers[i].n_shared_ffn, i < 2 ? 0 : 72);
     }
-    sp_config_release(&c);
 }
 
 TEST(routing_of_other_families)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("granitemoe", NULL);
 
-    config_read_testdata(&c, "granitemoe", NULL);
-    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
-    assert_true(!c.routing.biased && !c.routing.corrected && !c.routing.norm && c.tied);
-    assert_int_equal(c.layers[0].n_experts, 6);
-    assert_int_equal(c.layers[0].n_experts_used, 3);
-    assert_int_equal(c.layers[0].n_ffn, 24);
-    config_assert_near(c.attention_scale, 0.015625);
-    sp_config_release(&c);
+    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    assert_true(!c->routing.biased && !c->routing.corrected && !c->routing.norm && c->tied);
+    assert_int_equal(c->layers[0].n_experts, 6);
+    assert_int_equal(c->layers[0].n_experts_used, 3);
+    assert_int_equal(c->layers[0].n_ffn, 24);
+    config_assert_near(c->attention_scale, 0.015625);
 
-    config_read_testdata(&c, "ernie4_5_moe", NULL);
-    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
-    assert_true(c.routing.corrected && c.routing.norm && c.tied && !c.shared_gate);
+    c = config_read_testdata("ernie4_5_moe", NULL);
+    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(c->routing.corrected && c->routing.norm && c->tied && !c->shared_gate);
     for (unsigned i = 0; i < 8; i++) {
         bool sparse = i == 3 || i == 5; /* the odd layers of 2..5 */
-        assert_int_equal(c.layers[i].n_experts, sparse ? 6 : 0);
-        assert_int_equal(c.layers[i].n_experts_used, sparse ? 3 : 0);
-        assert_int_equal(c.layers[i].n_ffn, sparse ? 20 : 72);
-        assert_int_equal(c.layers[i].n_shared_ffn, sparse ? 60 : 0);
+        assert_int_equal(c->layers[i].n_experts, sparse ? 6 : 0);
+        assert_int_equal(c->layers[i].n_experts_used, sparse ? 3 : 0);
+        assert_int_equal(c->layers[i].n_ffn, sparse ? 20 : 72);
+        assert_int_equal(c->layers[i].n_shared_ffn, sparse ? 60 : 0);
     }
-    sp_config_release(&c);
 }
 
 TEST(gemma)
 {
-    struct sp_config c, d;
+    struct sp_config *c = config_read_testdata("gemma2_caps", NULL), *d;
 
-    config_read_testdata(&c, "gemma2_caps", NULL);
-    config_assert_near(c.attention_cap, 2);
-    config_assert_near(c.logit_cap, 3);
-    config_assert_near(c.attention_scale, 0.223606797750); /* 20^-1/2 */
-    config_assert_near(c.embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
-    assert_int_equal(c.activation, SP_GELU_TANH);          /* hidden_act is not read */
-    config_assert_windows(&c, "4,0,4,0");
-    assert_true(c.tied && !c.tied_stated);
-    sp_config_release(&c);
+    config_assert_near(c->attention_cap, 2);
+    config_assert_near(c->logit_cap, 3);
+    config_assert_near(c->attention_scale, 0.223606797750); /* 20^-1/2 */
+    config_assert_near(c->embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
+    assert_int_equal(c->activation, SP_GELU_TANH);          /* hidden_act is not read */
+    config_assert_windows(c, "4,0,4,0");
+    assert_true(c->tied && !c->tied_stated);
 
-    config_read_testdata(&c, "gemma2_no_caps", NULL);
-    config_assert_near(c.attention_cap, 0);
-    config_assert_near(c.logit_cap, 0);
-    config_assert_near(c.embedding_scale, 48); /* sqrt(2304) */
-    assert_shape(&c, 8, 4, 256, 9216);
-    config_assert_windows(&c, "4096");
-    sp_config_release(&c);
+    c = config_read_testdata("gemma2_no_caps", NULL);
+    config_assert_near(c->attention_cap, 0);
+    config_assert_near(c->logit_cap, 0);
+    config_assert_near(c->embedding_scale, 48); /* sqrt(2304) */
+    assert_shape(c, 8, 4, 256, 9216);
+    config_assert_windows(c, "4096");
 
     /* A config that states only differences from the class, and the same model written in full in
      * the newer notation. */
-    config_read_testdata(&c, "gemma3_sparse", NULL);
-    config_read_testdata(&d, "gemma3_nested", NULL);
-    config_assert_windows(&c, "4,4,4,4,4,0,4");
-    assert_ropes(&c, "1,1,1,1,1,0,1");
-    assert_shape(&c, 8, 4, 256, 96);
-    assert_int_equal(c.max_positions, 131072);
-    config_assert_near(c.ropes[0].theta, 1e6);
-    config_assert_near(c.ropes[0].factor, 8);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c.ropes[1].theta, 1e4);
-    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
-    config_assert_near(c.attention_scale, 0.0625); /* 256^-1/2 */
-    config_assert_near(c.embedding_scale, 8);
-    assert_memory_equal(c.layers, d.layers, 7 * sizeof *c.layers);
-    free(d.layers);
-    d.layers = c.layers;
-    assert_memory_equal(&c, &d, sizeof c);
-    sp_config_release(&c);
+    c = config_read_testdata("gemma3_sparse", NULL);
+    d = config_read_testdata("gemma3_nested", NULL);
+    config_assert_windows(c, "4,4,4,4,4,0,4");
+    assert_ropes(c, "1,1,1,1,1,0,1");
+    assert_shape(c, 8, 4, 256, 96);
+    assert_int_equal(c->max_positions, 131072);
+    config_assert_near(c->ropes[0].theta, 1e6);
+    config_assert_near(c->ropes[0].factor, 8);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
+    config_assert_near(c->ropes[1].theta, 1e4);
+    assert_int_equal(c->ropes[1].kind, SP_ROPE_DEFAULT);
+    config_assert_near(c->attention_scale, 0.0625); /* 256^-1/2 */
+    config_assert_near(c->embedding_scale, 8);
+    assert_memory_equal(c->layers, d->layers, 7 * sizeof *c->layers);
+    free(d->layers);
+    d->layers = c->layers;
+    assert_memory_equal(c, d, sizeof c);
 }
 
 TEST(gemma4)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("gemma4_sparse", NULL);
 
-    config_read_testdata(&c, "gemma4_sparse", NULL);
     config_assert_windows(
-        &c, "4,0,4,0"); /* the last layer has full attention, whatever the list states */
-    assert_ropes(&c, "1,0,1,0");
-    assert_int_equal(c.layers[0].head_dim, 256);
-    assert_int_equal(c.layers[1].head_dim, 512);
-    assert_int_equal(c.n_per_layer, 256);
-    assert_int_equal(c.n_per_layer_vocab, 262144);
-    config_assert_near(c.logit_cap, 0);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c.ropes[0].n_rotated,
+        c, "4,0,4,0"); /* the last layer has full attention, whatever the list states */
+    assert_ropes(c, "1,0,1,0");
+    assert_int_equal(c->layers[0].head_dim, 256);
+    assert_int_equal(c->layers[1].head_dim, 512);
+    assert_int_equal(c->n_per_layer, 256);
+    assert_int_equal(c->n_per_layer_vocab, 262144);
+    config_assert_near(c->logit_cap, 0);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    assert_int_equal(c->ropes[0].n_rotated,
                      64); /* a quarter: the value inside the dict precedes the one outside */
-    config_assert_near(c.ropes[0].theta, 1e6);
-    assert_int_equal(c.ropes[1].n_rot, 256);
-    config_assert_near(c.ropes[1].theta, 1e4);
-    sp_config_release(&c);
+    config_assert_near(c->ropes[0].theta, 1e6);
+    assert_int_equal(c->ropes[1].n_rot, 256);
+    config_assert_near(c->ropes[1].theta, 1e4);
 
-    config_read_testdata(&c, "gemma4_ropes", NULL);
-    config_assert_windows(&c, "4,0");
-    assert_int_equal(c.n_per_layer, 0);
-    assert_int_equal(c.layers[1].head_dim, 32);
-    assert_int_equal(c.ropes[0].n_rot, 32);
-    assert_int_equal(c.ropes[0].n_rotated, 16); /* without partial_rotary_factor all pairs rotate */
-    config_assert_near(c.ropes[0].theta, 5e5);
-    sp_config_release(&c);
+    c = config_read_testdata("gemma4_ropes", NULL);
+    config_assert_windows(c, "4,0");
+    assert_int_equal(c->n_per_layer, 0);
+    assert_int_equal(c->layers[1].head_dim, 32);
+    assert_int_equal(c->ropes[0].n_rot, 32);
+    assert_int_equal(c->ropes[0].n_rotated,
+                     16); /* without partial_rotary_factor all pairs rotate */
+    config_assert_near(c->ropes[0].theta, 5e5);
 }
 
 TEST(smollm_phi_oss)
 {
-    struct sp_config c;
+    struct sp_config *c;
     char *warnings = NULL;
 
-    config_read_testdata(&c, "smollm3", NULL);
-    assert_ropes(&c, "0,0,0,-1,0");
-    config_assert_windows(&c, "0,0,0,0,0");
-    config_assert_near(c.ropes[0].theta, 2e6);
-    assert_true(c.tied);
-    sp_config_release(&c);
+    c = config_read_testdata("smollm3", NULL);
+    assert_ropes(c, "0,0,0,-1,0");
+    config_assert_windows(c, "0,0,0,0,0");
+    config_assert_near(c->ropes[0].theta, 2e6);
+    assert_true(c->tied);
 
-    config_read_testdata(&c, "smollm3_window", NULL);
-    assert_ropes(&c, "0,-1,0,0,-1");
-    config_assert_windows(&c, "0,3,0,0,3");
-    sp_config_release(&c);
+    c = config_read_testdata("smollm3_window", NULL);
+    assert_ropes(c, "0,-1,0,0,-1");
+    config_assert_windows(c, "0,3,0,0,3");
 
-    config_read_testdata(&c, "phi3_long", &warnings);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
-    assert_int_equal(c.ropes[0].n_rot, 12);
-    config_assert_near(c.ropes[0].short_factors[5], 2.25);
-    config_assert_near(c.ropes[0].long_factors[0], 2);
-    config_assert_near(c.ropes[0].factor, 4);
-    config_assert_near(c.ropes[0].original_positions, 16);
-    config_assert_near(c.ropes[0].amplitude,
+    c = config_read_testdata("phi3_long", &warnings);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LONGROPE);
+    assert_int_equal(c->ropes[0].n_rot, 12);
+    config_assert_near(c->ropes[0].short_factors[5], 2.25);
+    config_assert_near(c->ropes[0].long_factors[0], 2);
+    config_assert_near(c->ropes[0].factor, 4);
+    config_assert_near(c->ropes[0].original_positions, 16);
+    config_assert_near(c->ropes[0].amplitude,
                        1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
-    config_assert_windows(&c, "7,7");
+    config_assert_windows(c, "7,7");
     assert_string_equal(warnings, "auto_map: custom code is not run, the model is taken as phi3");
-    free(warnings);
-    sp_config_release(&c);
 
     /* The class's original length precedes the dict's, and layer_types is not read. */
-    config_read_testdata(&c, "phi3_class_original", NULL);
-    config_assert_near(c.ropes[0].original_positions, 4096);
-    config_assert_near(c.ropes[0].factor, 16);
-    config_assert_near(c.ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
-    config_assert_windows(&c, "7,7");
-    sp_config_release(&c);
+    c = config_read_testdata("phi3_class_original", NULL);
+    config_assert_near(c->ropes[0].original_positions, 4096);
+    config_assert_near(c->ropes[0].factor, 16);
+    config_assert_near(c->ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
+    config_assert_windows(c, "7,7");
 
-    config_read_testdata(&c, "phi3_yarn_means_longrope", NULL);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
-    config_assert_near(c.ropes[0].factor, 32);
-    config_assert_near(c.ropes[0].amplitude,
+    c = config_read_testdata("phi3_yarn_means_longrope", NULL);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LONGROPE);
+    config_assert_near(c->ropes[0].factor, 32);
+    config_assert_near(c->ropes[0].amplitude,
                        1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
-    sp_config_release(&c);
 
-    config_read_testdata(&c, "gpt_oss_sparse", NULL);
-    config_assert_windows(&c, "128,0,128");
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
-    config_assert_near(c.ropes[0].theta, 150000);
-    config_assert_near(c.ropes[0].factor, 32);
-    config_assert_near(c.ropes[0].original_positions, 4096);
-    assert_false(c.ropes[0].truncate);
-    config_assert_near(c.ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
-    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
-    assert_int_equal(c.layers[2].n_experts, 4);
-    assert_int_equal(c.layers[2].n_experts_used, 2);
-    assert_shape(&c, 4, 2, 64, 32);
-    sp_config_release(&c);
+    c = config_read_testdata("gpt_oss_sparse", NULL);
+    config_assert_windows(c, "128,0,128");
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
+    config_assert_near(c->ropes[0].theta, 150000);
+    config_assert_near(c->ropes[0].factor, 32);
+    config_assert_near(c->ropes[0].original_positions, 4096);
+    assert_false(c->ropes[0].truncate);
+    config_assert_near(c->ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
+    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
+    assert_int_equal(c->layers[2].n_experts, 4);
+    assert_int_equal(c->layers[2].n_experts_used, 2);
+    assert_shape(c, 4, 2, 64, 32);
 
-    config_read_testdata(&c, "gpt_oss_unscaled", NULL);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
-    config_assert_near(c.ropes[0].theta, 150000);
-    sp_config_release(&c);
+    c = config_read_testdata("gpt_oss_unscaled", NULL);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_DEFAULT);
+    config_assert_near(c->ropes[0].theta, 150000);
 }
 
 TEST(refusals)
@@ -708,7 +651,6 @@ TEST(refusals)
         assert_memory_equal(&c, &zero, sizeof c);
     }
     assert_true(n > 100);
-    free(cases);
 }
 
 TEST(end_ids)

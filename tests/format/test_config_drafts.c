@@ -15,252 +15,226 @@
 TEST(qwen3_5_values_from_tensors)
 {
     struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
-    struct sp_config c;
+    struct sp_config *c;
     struct sp_err err = {0};
 
-    config_read_testdata(&c, "qwen3_5_text", NULL);
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
-    assert_true(c.norm_shifted && !c.delta.converted);
+    c = config_read_testdata("qwen3_5_text", NULL);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_true(c->norm_shifted && !c->delta.converted);
     found.conv_taps = 1;
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
-    assert_true(!c.norm_shifted && c.delta.converted);
-    sp_config_release(&c);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_true(!c->norm_shifted && c->delta.converted);
 
-    config_read_testdata(&c, "qwen3_5_text", NULL);
+    c = config_read_testdata("qwen3_5_text", NULL);
     found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
-    assert_int_equal(c.draft.kind, SP_DRAFT_MTP);
-    assert_int_equal(c.n_layers, 1);
-    assert_int_equal(c.layers[0].mixers, SP_MIXER_ATTENTION);
-    assert_int_equal(c.layers[0].kv_source, 0);
-    assert_int_equal(c.layers[0].n_ffn, 48);
-    assert_true(c.draft.borrows_tables && c.layers[0].output_gate);
-    sp_config_release(&c);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_int_equal(c->draft.kind, SP_DRAFT_MTP);
+    assert_int_equal(c->n_layers, 1);
+    assert_int_equal(c->layers[0].mixers, SP_MIXER_ATTENTION);
+    assert_int_equal(c->layers[0].kv_source, 0);
+    assert_int_equal(c->layers[0].n_ffn, 48);
+    assert_true(c->draft.borrows_tables && c->layers[0].output_gate);
 
-    config_read_testdata(&c, "qwen3_5_text", NULL);
+    c = config_read_testdata("qwen3_5_text", NULL);
     found.mtp_ffn = false;
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
-    assert_int_equal(c.layers[0].n_ffn, 0);
-    sp_config_release(&c);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_int_equal(c->layers[0].n_ffn, 0);
 
-    config_read_testdata(&c, "qwen3_5_text", NULL);
+    c = config_read_testdata("qwen3_5_text", NULL);
     found.fc_cols = 96;
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
     assert_string_equal(err.text, "mtp: fc is [.., 96], expected [32,64]");
     found.fc_cols = 64;
     found.embedding = true;
     err = (struct sp_err){0};
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_UNSUPPORTED);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_UNSUPPORTED);
     assert_string_equal(err.text, "mtp: dedicated embeddings not supported");
-    sp_config_release(&c);
 
     /* A tensor of a prediction head in a family without one. */
-    config_read_testdata(&c, "qwen3_moe", NULL);
+    c = config_read_testdata("qwen3_moe", NULL);
     found.embedding = false;
     err = (struct sp_err){0};
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
-    sp_config_release(&c);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
 }
 
 TEST(dflash)
 {
-    struct sp_config c;
+    struct sp_config *c;
     char *warnings = NULL;
 
-    config_read_testdata(&c, "dflash_root", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
-    assert_int_equal(c.draft.block_size, 8);
-    assert_int_equal(c.draft.mask_token, 96);
-    assert_int_equal(c.draft.n_taps, 3);
-    assert_int_equal(c.draft.taps[1], 3);
-    assert_int_equal(c.draft.n_target_layers, 6);
-    assert_int_equal(c.draft.target_hidden, 32);
-    assert_true(c.qk_norm && c.draft.borrows_tables);
-    assert_false(c.layers[0].causal || c.layers[1].causal);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash_root", NULL);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DFLASH);
+    assert_int_equal(c->draft.block_size, 8);
+    assert_int_equal(c->draft.mask_token, 96);
+    assert_int_equal(c->draft.n_taps, 3);
+    assert_int_equal(c->draft.taps[1], 3);
+    assert_int_equal(c->draft.n_target_layers, 6);
+    assert_int_equal(c->draft.target_hidden, 32);
+    assert_true(c->qk_norm && c->draft.borrows_tables);
+    assert_false(c->layers[0].causal || c->layers[1].causal);
 
     /* The nested value is used. Unknown members that are set cause a warning. */
-    config_read_testdata(&c, "dflash_nested", &warnings);
-    assert_int_equal(c.draft.block_size, 16);
-    assert_int_equal(c.draft.n_target_layers, 6);
-    config_assert_near(c.logit_cap, 20);
-    assert_true(c.layers[0].causal && c.layers[1].causal);
+    c = config_read_testdata("dflash_nested", &warnings);
+    assert_int_equal(c->draft.block_size, 16);
+    assert_int_equal(c->draft.n_target_layers, 6);
+    config_assert_near(c->logit_cap, 20);
+    assert_true(c->layers[0].causal && c->layers[1].causal);
     assert_string_equal(warnings, "dflash_config.something_new has no effect");
-    free(warnings);
-    sp_config_release(&c);
 
-    config_read_testdata(&c, "dflash_sliding", NULL);
-    config_assert_windows(&c, "6,0");
-    assert_true(c.layers[0].causal && !c.layers[1].causal);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash_sliding", NULL);
+    config_assert_windows(c, "6,0");
+    assert_true(c->layers[0].causal && !c->layers[1].causal);
 
-    config_read_testdata(&c, "dflash_is_causal", NULL);
-    assert_false(c.layers[0].causal || c.layers[1].causal);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash_is_causal", NULL);
+    assert_false(c->layers[0].causal || c->layers[1].causal);
 }
 
 /* In the speculators library taps are inputs of layers, windows end at the block, and members that
  * its classes omit have Qwen3's values. */
 TEST(dflash_of_speculators)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("dflash_speculators", NULL);
 
-    config_read_testdata(&c, "dflash_speculators", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
-    assert_string_equal(c.family, "qwen3");
-    assert_int_equal(c.n_vocab, 97);
-    assert_int_equal(c.draft.n_head_rows, 40);
-    assert_int_equal(c.draft.block_size, 8);
-    assert_int_equal(c.draft.first_row, 1);
-    assert_int_equal(c.draft.mask_token, 96);
-    assert_int_equal(c.draft.n_taps, 3);
-    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c.draft.taps[1], 1);
-    assert_int_equal(c.draft.taps[2], 5);
-    assert_int_equal(c.draft.target_hidden, 32);
-    assert_true(c.qk_norm && c.draft.borrows_tables && c.draft.raw_embeddings);
-    assert_int_equal(c.layers[0].head_dim, 128);
-    config_assert_near(c.ropes[0].theta, 10000);
-    config_assert_windows(&c, "6,0");
-    assert_true(c.layers[0].window_before && c.layers[0].causal);
-    assert_false(c.layers[1].window_before || c.layers[1].causal);
-    sp_config_release(&c);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DFLASH);
+    assert_string_equal(c->family, "qwen3");
+    assert_int_equal(c->n_vocab, 97);
+    assert_int_equal(c->draft.n_head_rows, 40);
+    assert_int_equal(c->draft.block_size, 8);
+    assert_int_equal(c->draft.first_row, 1);
+    assert_int_equal(c->draft.mask_token, 96);
+    assert_int_equal(c->draft.n_taps, 3);
+    assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c->draft.taps[1], 1);
+    assert_int_equal(c->draft.taps[2], 5);
+    assert_int_equal(c->draft.target_hidden, 32);
+    assert_true(c->qk_norm && c->draft.borrows_tables && c->draft.raw_embeddings);
+    assert_int_equal(c->layers[0].head_dim, 128);
+    config_assert_near(c->ropes[0].theta, 10000);
+    config_assert_windows(c, "6,0");
+    assert_true(c->layers[0].window_before && c->layers[0].causal);
+    assert_false(c->layers[1].window_before || c->layers[1].causal);
 
     /* All layers use the rotation of sliding layers. */
-    config_read_testdata(&c, "dflash_speculators_anchored", NULL);
-    assert_int_equal(c.draft.block_size, 1);
-    assert_int_equal(c.draft.first_row, 0);
-    assert_int_equal(c.draft.n_head_rows, 0);
-    assert_int_equal(c.draft.target_hidden, 24);
-    assert_false(c.layers[0].causal || c.layers[1].causal);
-    assert_int_equal(c.n_ropes, 1);
-    config_assert_near(c.ropes[0].theta, 5000);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash_speculators_anchored", NULL);
+    assert_int_equal(c->draft.block_size, 1);
+    assert_int_equal(c->draft.first_row, 0);
+    assert_int_equal(c->draft.n_head_rows, 0);
+    assert_int_equal(c->draft.target_hidden, 24);
+    assert_false(c->layers[0].causal || c->layers[1].causal);
+    assert_int_equal(c->n_ropes, 1);
+    config_assert_near(c->ropes[0].theta, 5000);
 
-    config_read_testdata(&c, "dflash_speculators_older", NULL);
-    assert_int_equal(c.draft.first_row, 1);
-    assert_true(c.layers[0].causal && !c.layers[1].causal);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash_speculators_older", NULL);
+    assert_int_equal(c->draft.first_row, 1);
+    assert_true(c->layers[0].causal && !c->layers[1].causal);
 
     /* z-lab's format has none of these members. */
-    config_read_testdata(&c, "dflash_sliding", NULL);
-    assert_false(c.draft.raw_embeddings || c.layers[0].window_before);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash_sliding", NULL);
+    assert_false(c->draft.raw_embeddings || c->layers[0].window_before);
 }
 
 /* The defaults of the speculators library's DFlash2 class, followed by a config that states other
  * values. */
 TEST(dflash2_of_speculators)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("dflash2_speculators", NULL);
 
-    config_read_testdata(&c, "dflash2_speculators", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH2);
-    assert_int_equal(c.draft.block_size, 8);
-    assert_int_equal(c.draft.first_row, 1);
-    assert_int_equal(c.draft.n_taps, 3);
-    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c.draft.taps[2], 5);
-    assert_int_equal(c.n_conv_taps, 2);
-    assert_int_equal(c.conv_group, 16);
-    assert_int_equal(c.draft.selector_rank, 256);
-    assert_int_equal(c.draft.selector_top_k, 16);
-    assert_true(c.draft.raw_embeddings && c.layers[0].window_before);
-    config_assert_windows(&c, "6,0");
-    assert_false(c.layers[0].causal || c.layers[1].causal);
-    sp_config_release(&c);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DFLASH2);
+    assert_int_equal(c->draft.block_size, 8);
+    assert_int_equal(c->draft.first_row, 1);
+    assert_int_equal(c->draft.n_taps, 3);
+    assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c->draft.taps[2], 5);
+    assert_int_equal(c->n_conv_taps, 2);
+    assert_int_equal(c->conv_group, 16);
+    assert_int_equal(c->draft.selector_rank, 256);
+    assert_int_equal(c->draft.selector_top_k, 16);
+    assert_true(c->draft.raw_embeddings && c->layers[0].window_before);
+    config_assert_windows(c, "6,0");
+    assert_false(c->layers[0].causal || c->layers[1].causal);
 
-    config_read_testdata(&c, "dflash2_speculators_anchored", NULL);
-    assert_int_equal(c.draft.first_row, 0);
-    assert_int_equal(c.n_conv_taps, 3);
-    assert_int_equal(c.conv_group, 8);
-    assert_int_equal(c.draft.selector_rank, 12);
-    assert_int_equal(c.draft.selector_top_k, 5);
-    assert_true(c.layers[0].causal && !c.layers[1].causal);
-    sp_config_release(&c);
+    c = config_read_testdata("dflash2_speculators_anchored", NULL);
+    assert_int_equal(c->draft.first_row, 0);
+    assert_int_equal(c->n_conv_taps, 3);
+    assert_int_equal(c->conv_group, 8);
+    assert_int_equal(c->draft.selector_rank, 12);
+    assert_int_equal(c->draft.selector_top_k, 5);
+    assert_true(c->layers[0].causal && !c->layers[1].causal);
 }
 
 /* A block whose anchor row drafts too, with both heads. */
 TEST(dspark)
 {
-    struct sp_config c;
+    struct sp_config *c;
     char *warnings = NULL;
 
-    config_read_testdata(&c, "dspark_gated", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c.draft.block_size, 7);
-    assert_int_equal(c.draft.first_row, 0);
-    assert_int_equal(c.draft.n_taps, 3);
-    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(sp_tap_number(c.draft.taps[0]), -1);
-    assert_int_equal(c.draft.taps[1], 2);
-    assert_int_equal(c.draft.dspark.rank, 8);
-    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_GATED);
-    assert_string_equal(sp_markov_name(&c.draft.dspark), "gated");
-    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
-    assert_false(c.layers[0].causal || c.layers[1].causal || c.draft.rows_paired);
-    sp_config_release(&c);
+    c = config_read_testdata("dspark_gated", NULL);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c->draft.block_size, 7);
+    assert_int_equal(c->draft.first_row, 0);
+    assert_int_equal(c->draft.n_taps, 3);
+    assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(sp_tap_number(c->draft.taps[0]), -1);
+    assert_int_equal(c->draft.taps[1], 2);
+    assert_int_equal(c->draft.dspark.rank, 8);
+    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_GATED);
+    assert_string_equal(sp_markov_name(&c->draft.dspark), "gated");
+    assert_true(c->draft.dspark.confidence && c->draft.dspark.confidence_markov);
+    assert_false(c->layers[0].causal || c->layers[1].causal || c->draft.rows_paired);
 
     /* The format that Liquid AI releases. */
-    config_read_testdata(&c, "lfm2_dspark", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c.draft.block_size, 9);
-    assert_int_equal(c.draft.first_row, 0);
-    assert_int_equal(c.draft.n_taps, 5);
-    assert_int_equal(c.draft.taps[4], 14);
-    assert_int_equal(c.draft.n_target_layers, 16);
-    assert_int_equal(c.draft.mask_token, 95);
-    assert_true(c.draft.rows_paired && c.draft.borrows_tables);
-    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
-    assert_false(c.layers[0].causal);
-    sp_config_release(&c);
+    c = config_read_testdata("lfm2_dspark", NULL);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c->draft.block_size, 9);
+    assert_int_equal(c->draft.first_row, 0);
+    assert_int_equal(c->draft.n_taps, 5);
+    assert_int_equal(c->draft.taps[4], 14);
+    assert_int_equal(c->draft.n_target_layers, 16);
+    assert_int_equal(c->draft.mask_token, 95);
+    assert_true(c->draft.rows_paired && c->draft.borrows_tables);
+    assert_true(c->draft.dspark.confidence && c->draft.dspark.confidence_markov);
+    assert_false(c->layers[0].causal);
 
     /* The name that DeepSpec uses: dflash_*_block7. */
-    config_read_testdata(&c, "dspark_no_heads", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c.draft.block_size, 1);
-    assert_int_equal(c.draft.dspark.rank, 0);
-    assert_string_equal(sp_markov_name(&c.draft.dspark), "none");
-    assert_false(c.draft.dspark.confidence || c.draft.dspark.confidence_markov);
-    sp_config_release(&c);
+    c = config_read_testdata("dspark_no_heads", NULL);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c->draft.block_size, 1);
+    assert_int_equal(c->draft.dspark.rank, 0);
+    assert_string_equal(sp_markov_name(&c->draft.dspark), "none");
+    assert_false(c->draft.dspark.confidence || c->draft.dspark.confidence_markov);
 
     /* The format that SpecForge writes. */
-    config_read_testdata(&c, "dspark_nested", &warnings);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c.draft.mask_token, 95);
-    assert_int_equal(c.draft.taps[1], 5);
-    assert_int_equal(c.draft.dspark.rank, 12);
-    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
-    assert_true(c.draft.dspark.confidence);
-    assert_false(c.draft.dspark.confidence_markov);
+    c = config_read_testdata("dspark_nested", &warnings);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c->draft.mask_token, 95);
+    assert_int_equal(c->draft.taps[1], 5);
+    assert_int_equal(c->draft.dspark.rank, 12);
+    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_RNN);
+    assert_true(c->draft.dspark.confidence);
+    assert_false(c->draft.dspark.confidence_markov);
     assert_string_equal(warnings, "dflash_config.attention_mode has no effect");
-    free(warnings);
-    sp_config_release(&c);
 }
 
 /* In the speculators library both heads exist unless the config states otherwise. */
 TEST(dspark_of_speculators)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("dspark_speculators", NULL);
 
-    config_read_testdata(&c, "dspark_speculators", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c.draft.n_head_rows, 40);
-    assert_int_equal(c.draft.first_row, 0);
-    assert_int_equal(c.draft.dspark.rank, 256);
-    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_VANILLA);
-    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
-    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING && c.draft.raw_embeddings);
-    assert_int_equal(c.draft.taps[2], 5);
-    assert_true(c.layers[0].causal && c.layers[0].window_before && !c.layers[1].causal);
-    sp_config_release(&c);
+    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c->draft.n_head_rows, 40);
+    assert_int_equal(c->draft.first_row, 0);
+    assert_int_equal(c->draft.dspark.rank, 256);
+    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_VANILLA);
+    assert_true(c->draft.dspark.confidence && c->draft.dspark.confidence_markov);
+    assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING && c->draft.raw_embeddings);
+    assert_int_equal(c->draft.taps[2], 5);
+    assert_true(c->layers[0].causal && c->layers[0].window_before && !c->layers[1].causal);
 
-    config_read_testdata(&c, "dspark_speculators_unanchored", NULL);
-    assert_int_equal(c.draft.first_row, 1);
-    assert_int_equal(c.draft.dspark.rank, 12);
-    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
-    assert_false(c.draft.dspark.confidence);
-    sp_config_release(&c);
+    c = config_read_testdata("dspark_speculators_unanchored", NULL);
+    assert_int_equal(c->draft.first_row, 1);
+    assert_int_equal(c->draft.dspark.rank, 12);
+    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_RNN);
+    assert_false(c->draft.dspark.confidence);
 }
 
 TEST(default_taps)
@@ -283,82 +257,76 @@ TEST(default_taps)
         {5, 2, "1 2"},
     };
     struct sp_err err = {0};
-    struct sp_config c;
+    struct sp_config *c;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[64] = "";
-        config_read_testdata(&c, "dflash_default_taps", NULL);
-        assert_int_equal(c.draft.n_taps, 0);
-        c.draft.n_target_layers = cases[i].n_layers;
-        assert_int_equal(
-            sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * cases[i].n}, NULL), SP_OK);
-        for (unsigned k = 0; k < c.draft.n_taps; k++) {
+        c = config_read_testdata("dflash_default_taps", NULL);
+        assert_int_equal(c->draft.n_taps, 0);
+        c->draft.n_target_layers = cases[i].n_layers;
+        assert_int_equal(sp_config_settle(c, &(struct sp_tables){.fc_cols = 32 * cases[i].n}, NULL),
+                         SP_OK);
+        for (unsigned k = 0; k < c->draft.n_taps; k++) {
             snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u",
-                     c.draft.taps[k]);
+                     c->draft.taps[k]);
         }
         assert_string_equal(text, cases[i].taps);
-        sp_config_release(&c);
     }
-    config_read_testdata(&c, "dflash_default_taps", NULL);
-    assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * 12}, &err),
+    c = config_read_testdata("dflash_default_taps", NULL);
+    assert_int_equal(sp_config_settle(c, &(struct sp_tables){.fc_cols = 32 * 12}, &err),
                      SP_E_INPUT);
     assert_string_equal(err.text,
                         "dflash fc reads 12 layers, which has no default for 14 target layers");
     memset(&err, 0, sizeof err);
-    assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 100}, &err), SP_E_INPUT);
+    assert_int_equal(sp_config_settle(c, &(struct sp_tables){.fc_cols = 100}, &err), SP_E_INPUT);
     assert_string_equal(err.text, "dflash fc input 100 != 3 ids * target hidden 32");
-    sp_config_release(&c);
 }
 
 TEST(eagle3)
 {
-    struct sp_config c;
+    struct sp_config *c;
 
     /* Tap 0 is the input of layer 0, the embeddings; tap j is the output of layer j - 1. */
-    config_read_testdata(&c, "eagle3_speculators", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_EAGLE3);
-    assert_string_equal(c.family, "qwen3");
-    assert_true(c.qk_norm && c.layers[0].reads_pair);
-    assert_int_equal(c.draft.n_head_rows, 40);
-    assert_int_equal(c.n_vocab, 97);
-    assert_int_equal(c.draft.target_hidden, 24);
-    assert_int_equal(c.draft.n_taps, 3);
-    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c.draft.taps[1], 1);
-    assert_int_equal(c.draft.taps[2], 5);
-    assert_true(c.draft.normed_residual && c.draft.taps_normed && c.draft.normed_output);
-    assert_false(c.draft.features_normed);
-    sp_config_release(&c);
+    c = config_read_testdata("eagle3_speculators", NULL);
+    assert_int_equal(c->draft.kind, SP_DRAFT_EAGLE3);
+    assert_string_equal(c->family, "qwen3");
+    assert_true(c->qk_norm && c->layers[0].reads_pair);
+    assert_int_equal(c->draft.n_head_rows, 40);
+    assert_int_equal(c->n_vocab, 97);
+    assert_int_equal(c->draft.target_hidden, 24);
+    assert_int_equal(c->draft.n_taps, 3);
+    assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c->draft.taps[1], 1);
+    assert_int_equal(c->draft.taps[2], 5);
+    assert_true(c->draft.normed_residual && c->draft.taps_normed && c->draft.normed_output);
+    assert_false(c->draft.features_normed);
 
-    config_read_testdata(&c, "eagle3_outputs", NULL);
-    assert_int_equal(c.draft.n_taps, 5);
-    assert_int_equal(c.draft.taps[0], 1);
-    assert_int_equal(c.draft.taps[4], 9);
-    sp_config_release(&c);
+    c = config_read_testdata("eagle3_outputs", NULL);
+    assert_int_equal(c->draft.n_taps, 5);
+    assert_int_equal(c->draft.taps[0], 1);
+    assert_int_equal(c->draft.taps[4], 9);
 }
 
 /* The first of any number of layers reads pairs. Windows are those of a language model. */
 TEST(peagle)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("peagle_speculators", NULL);
 
-    config_read_testdata(&c, "peagle_speculators", NULL);
-    assert_int_equal(c.draft.kind, SP_DRAFT_PEAGLE);
-    assert_string_equal(c.family, "qwen3");
-    assert_int_equal(c.n_layers, 3);
-    assert_true(c.layers[0].reads_pair && !c.layers[1].reads_pair && !c.layers[2].reads_pair);
-    config_assert_windows(&c, "0,6,0");
-    assert_true(c.layers[0].causal && c.layers[1].causal && !c.layers[1].window_before);
-    assert_int_equal(c.draft.block_size, 6);
-    assert_int_equal(c.draft.first_row, 0);
-    assert_int_equal(c.draft.mask_token, 96);
-    assert_int_equal(c.draft.n_head_rows, 40);
-    assert_int_equal(c.draft.target_hidden, 32);
-    assert_int_equal(c.draft.n_taps, 3);
-    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c.draft.taps[2], 5);
-    assert_true(c.draft.normed_residual && c.draft.features_normed && !c.draft.taps_normed);
-    sp_config_release(&c);
+    assert_int_equal(c->draft.kind, SP_DRAFT_PEAGLE);
+    assert_string_equal(c->family, "qwen3");
+    assert_int_equal(c->n_layers, 3);
+    assert_true(c->layers[0].reads_pair && !c->layers[1].reads_pair && !c->layers[2].reads_pair);
+    config_assert_windows(c, "0,6,0");
+    assert_true(c->layers[0].causal && c->layers[1].causal && !c->layers[1].window_before);
+    assert_int_equal(c->draft.block_size, 6);
+    assert_int_equal(c->draft.first_row, 0);
+    assert_int_equal(c->draft.mask_token, 96);
+    assert_int_equal(c->draft.n_head_rows, 40);
+    assert_int_equal(c->draft.target_hidden, 32);
+    assert_int_equal(c->draft.n_taps, 3);
+    assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c->draft.taps[2], 5);
+    assert_true(c->draft.normed_residual && c->draft.features_normed && !c->draft.taps_normed);
 }
 
 /* EAGLE-3's default taps are the inputs of layers 2, N / 2 and N - 3. */
@@ -369,35 +337,32 @@ TEST(eagle3_default_taps)
     } cases[] = {{32, {1, 15, 28}}, {28, {1, 13, 24}}, {7, {1, 2, 3}}};
     struct sp_tables found = {.head = true, .fc_cols = 96, .d2t = true};
     struct sp_err err = {0};
-    struct sp_config c, target = {.n_layers = 5};
+    struct sp_config *c, target = {.n_layers = 5};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        config_read_testdata(&c, "eagle3_root", NULL);
-        assert_int_equal(c.draft.n_taps, 0);
-        assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
-        assert_int_equal(c.draft.n_taps, 3);
-        assert_true(c.draft.borrows_tables && c.draft.maps_tokens);
+        c = config_read_testdata("eagle3_root", NULL);
+        assert_int_equal(c->draft.n_taps, 0);
+        assert_int_equal(sp_config_settle(c, &found, NULL), SP_OK);
+        assert_int_equal(c->draft.n_taps, 3);
+        assert_true(c->draft.borrows_tables && c->draft.maps_tokens);
         target.n_layers = cases[i].n_layers;
-        assert_int_equal(sp_config_fit_target(&c, &target, NULL), SP_OK);
-        assert_memory_equal(c.draft.taps, cases[i].taps, sizeof cases[i].taps);
-        sp_config_release(&c);
+        assert_int_equal(sp_config_fit_target(c, &target, NULL), SP_OK);
+        assert_memory_equal(c->draft.taps, cases[i].taps, sizeof cases[i].taps);
     }
-    config_read_testdata(&c, "eagle3_root", NULL);
-    assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
+    c = config_read_testdata("eagle3_root", NULL);
+    assert_int_equal(sp_config_settle(c, &found, NULL), SP_OK);
     target.n_layers = 5;
-    assert_int_equal(sp_config_fit_target(&c, &target, &err), SP_E_INPUT);
+    assert_int_equal(sp_config_fit_target(c, &target, &err), SP_E_INPUT);
     assert_string_equal(err.text,
                         "eagle3 fc reads 3 layers, which has no default for 5 target layers");
-    sp_config_release(&c);
 
     memset(&err, 0, sizeof err);
-    config_read_testdata(&c, "eagle3_root", NULL);
+    c = config_read_testdata("eagle3_root", NULL);
     found.d2t = false;
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
     assert_string_equal(err.text, "eagle3 draft vocab 40 != target vocab 97 and no d2t");
     memset(&err, 0, sizeof err);
     found.fc_cols = 40;
-    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
     assert_string_equal(err.text, "eagle3 fc input 40 != 1 ids * target hidden 32");
-    sp_config_release(&c);
 }

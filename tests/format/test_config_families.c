@@ -11,48 +11,44 @@
 
 TEST(granite)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("granite_3_1", NULL);
 
-    config_read_testdata(&c, "granite_3_1", NULL);
-    config_assert_near(c.attention_scale, 0.015625); /* replaces 16^-1/2 */
-    config_assert_near(c.embedding_scale, 12);
-    config_assert_near(c.residual_scale, 0.22);
-    config_assert_near(c.logit_scale, 0.125); /* logits_scaling divides */
-    config_assert_near(c.ropes[0].theta, 5e6);
-    assert_true(c.tied && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    assert_int_equal(c.norms, SP_NORM_PRE);
-    sp_config_release(&c);
+    config_assert_near(c->attention_scale, 0.015625); /* replaces 16^-1/2 */
+    config_assert_near(c->embedding_scale, 12);
+    config_assert_near(c->residual_scale, 0.22);
+    config_assert_near(c->logit_scale, 0.125); /* logits_scaling divides */
+    config_assert_near(c->ropes[0].theta, 5e6);
+    assert_true(c->tied && !c->qkv_bias && !c->o_bias && !c->mlp_bias);
+    assert_int_equal(c->norms, SP_NORM_PRE);
 
-    config_read_testdata(&c, "granite_sparse", NULL);
-    config_assert_near(c.attention_scale, 1);
-    config_assert_near(c.embedding_scale, 1);
-    config_assert_near(c.residual_scale, 1);
-    config_assert_near(c.logit_scale, 1);
-    config_assert_near(c.norm_eps, 1e-6);
-    config_assert_near(c.ropes[0].theta, 1e4);
-    assert_int_equal(c.layers[0].n_kv_heads, 32);
-    assert_false(c.tied);
-    sp_config_release(&c);
+    c = config_read_testdata("granite_sparse", NULL);
+    config_assert_near(c->attention_scale, 1);
+    config_assert_near(c->embedding_scale, 1);
+    config_assert_near(c->residual_scale, 1);
+    config_assert_near(c->logit_scale, 1);
+    config_assert_near(c->norm_eps, 1e-6);
+    config_assert_near(c->ropes[0].theta, 1e4);
+    assert_int_equal(c->layers[0].n_kv_heads, 32);
+    assert_false(c->tied);
 }
 
 /* A config of the first releases, without layer_types and rope_parameters. */
 TEST(modernbert)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("modernbert_old", NULL);
 
-    config_read_testdata(&c, "modernbert_old", NULL);
-    assert_true(c.bidirectional && c.normed_input && c.norm_centered && !c.norm_bias && c.tied);
-    assert_int_equal(c.n_ropes, 2);
-    config_assert_near(c.ropes[0].theta, 80000);
-    config_assert_near(c.ropes[1].theta, 20000);
-    config_assert_near(c.norm_eps, 1e-6);
-    assert_int_equal(c.activation, SP_GELU_ERF);
+    assert_true(c->bidirectional && c->normed_input && c->norm_centered && !c->norm_bias &&
+                c->tied);
+    assert_int_equal(c->n_ropes, 2);
+    config_assert_near(c->ropes[0].theta, 80000);
+    config_assert_near(c->ropes[1].theta, 20000);
+    config_assert_near(c->norm_eps, 1e-6);
+    assert_int_equal(c->activation, SP_GELU_ERF);
     for (unsigned i = 0; i < 5; i++) {
-        assert_false(c.layers[i].causal);
-        assert_int_equal(c.layers[i].window, i % 2 ? 33 : 0); /* 32 on each side */
-        assert_int_equal(c.layers[i].rope, i % 2);
+        assert_false(c->layers[i].causal);
+        assert_int_equal(c->layers[i].window, i % 2 ? 33 : 0); /* 32 on each side */
+        assert_int_equal(c->layers[i].rope, i % 2);
     }
-    sp_config_release(&c);
 }
 
 static void assert_rotations(const struct sp_config *c, const char *expected)
@@ -68,468 +64,416 @@ static void assert_rotations(const struct sp_config *c, const char *expected)
 
 TEST(olmo)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("olmo2_sparse", NULL);
 
-    config_read_testdata(&c, "olmo2_sparse", NULL);
-    assert_int_equal(c.norms, SP_NORM_POST);
-    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
-    config_assert_near(c.ropes[0].theta, 1e4);
-    config_assert_near(c.norm_eps, 1e-5);
-    config_assert_windows(&c, "0,0");
-    assert_int_equal(c.layers[0].n_kv_heads, 32);
-    sp_config_release(&c);
+    assert_int_equal(c->norms, SP_NORM_POST);
+    assert_int_equal(c->qk_norm, SP_QK_WHOLE);
+    config_assert_near(c->ropes[0].theta, 1e4);
+    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_windows(c, "0,0");
+    assert_int_equal(c->layers[0].n_kv_heads, 32);
 
     /* Only full layers are scaled, in both notations. */
-    config_read_testdata(&c, "olmo3_7b", NULL);
-    assert_int_equal(c.norms, SP_NORM_POST);
-    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
-    config_assert_windows(&c, "4096,4096,4096,0,4096");
-    assert_rotations(&c, "1,1,1,0,1");
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
-    config_assert_near(c.ropes[0].factor, 8);
-    config_assert_near(c.ropes[0].theta, 5e5);
-    config_assert_near(c.ropes[0].amplitude, 1.2079441541679836);
-    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
-    config_assert_near(c.ropes[1].theta, 5e5);
-    config_assert_near(c.ropes[1].amplitude, 1);
-    sp_config_release(&c);
+    c = config_read_testdata("olmo3_7b", NULL);
+    assert_int_equal(c->norms, SP_NORM_POST);
+    assert_int_equal(c->qk_norm, SP_QK_WHOLE);
+    config_assert_windows(c, "4096,4096,4096,0,4096");
+    assert_rotations(c, "1,1,1,0,1");
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
+    config_assert_near(c->ropes[0].factor, 8);
+    config_assert_near(c->ropes[0].theta, 5e5);
+    config_assert_near(c->ropes[0].amplitude, 1.2079441541679836);
+    assert_int_equal(c->ropes[1].kind, SP_ROPE_DEFAULT);
+    config_assert_near(c->ropes[1].theta, 5e5);
+    config_assert_near(c->ropes[1].amplitude, 1);
 
-    config_read_testdata(&c, "olmo3_sparse", NULL);
-    config_assert_windows(&c, "4096,4096,4096,0,4096,4096");
-    config_assert_near(c.ropes[0].theta, 5e5);
-    config_assert_near(c.ropes[1].theta, 5e5);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
-    sp_config_release(&c);
+    c = config_read_testdata("olmo3_sparse", NULL);
+    config_assert_windows(c, "4096,4096,4096,0,4096,4096");
+    config_assert_near(c->ropes[0].theta, 5e5);
+    config_assert_near(c->ropes[1].theta, 5e5);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_DEFAULT);
 
     /* A dict for full layers does not apply to sliding ones. */
-    config_read_testdata(&c, "olmo3_full_only", NULL);
-    config_assert_near(c.ropes[0].theta, 700);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c.ropes[1].theta, 5e5);
-    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
-    sp_config_release(&c);
+    c = config_read_testdata("olmo3_full_only", NULL);
+    config_assert_near(c->ropes[0].theta, 700);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
+    config_assert_near(c->ropes[1].theta, 5e5);
+    assert_int_equal(c->ropes[1].kind, SP_ROPE_DEFAULT);
 }
 
 TEST(exaone4)
 {
-    struct sp_config c;
+    struct sp_config *c;
 
     /* Full layers do not rotate. The pattern beside layer_types is text. */
-    config_read_testdata(&c, "exaone4_32b", NULL);
-    config_assert_windows(&c, "4096,4096,4096,0");
-    assert_rotations(&c, "0,0,0,-1");
-    assert_int_equal(c.n_ropes, 1);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
-    config_assert_near(c.ropes[0].factor, 16);
-    config_assert_near(c.ropes[0].theta, 1e6);
-    assert_int_equal(c.norms, SP_NORM_POST);
-    assert_int_equal(c.qk_norm, SP_QK_HEADS);
-    assert_false(c.qkv_bias || c.tied);
-    sp_config_release(&c);
+    c = config_read_testdata("exaone4_32b", NULL);
+    config_assert_windows(c, "4096,4096,4096,0");
+    assert_rotations(c, "0,0,0,-1");
+    assert_int_equal(c->n_ropes, 1);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LLAMA3);
+    config_assert_near(c->ropes[0].factor, 16);
+    config_assert_near(c->ropes[0].theta, 1e6);
+    assert_int_equal(c->norms, SP_NORM_POST);
+    assert_int_equal(c->qk_norm, SP_QK_HEADS);
+    assert_false(c->qkv_bias || c->tied);
 
     /* Without a window all layers rotate. */
-    config_read_testdata(&c, "exaone4_1_2b", NULL);
-    config_assert_windows(&c, "0,0");
-    assert_rotations(&c, "0,0");
-    assert_true(c.tied);
-    sp_config_release(&c);
+    c = config_read_testdata("exaone4_1_2b", NULL);
+    config_assert_windows(c, "0,0");
+    assert_rotations(c, "0,0");
+    assert_true(c->tied);
 
-    config_read_testdata(&c, "exaone4_sparse", NULL);
-    config_assert_windows(&c, "4096,4096,4096,0,4096");
-    assert_rotations(&c, "0,0,0,-1,0");
-    sp_config_release(&c);
+    c = config_read_testdata("exaone4_sparse", NULL);
+    config_assert_windows(c, "4096,4096,4096,0,4096");
+    assert_rotations(c, "0,0,0,-1,0");
 }
 
 TEST(glm)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("glm4_0414", NULL);
 
-    config_read_testdata(&c, "glm4_0414", NULL);
-    assert_int_equal(c.norms, SP_NORM_SANDWICH);
-    assert_int_equal(c.ropes[0].n_rot, 64);
-    config_assert_near(c.ropes[0].theta, 1e4);
-    assert_true(!c.qkv_bias && !c.o_bias && !c.tied);
-    sp_config_release(&c);
+    assert_int_equal(c->norms, SP_NORM_SANDWICH);
+    assert_int_equal(c->ropes[0].n_rot, 64);
+    config_assert_near(c->ropes[0].theta, 1e4);
+    assert_true(!c->qkv_bias && !c->o_bias && !c->tied);
 
-    config_read_testdata(&c, "glm_sparse", NULL);
-    assert_int_equal(c.norms, SP_NORM_PRE);
-    assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128, the default of the class */
-    assert_int_equal(c.layers[0].n_kv_heads, 2);
-    config_assert_near(c.norm_eps, 1.5625e-7);
-    assert_true(c.qkv_bias && !c.o_bias);
-    sp_config_release(&c);
+    c = config_read_testdata("glm_sparse", NULL);
+    assert_int_equal(c->norms, SP_NORM_PRE);
+    assert_int_equal(c->ropes[0].n_rot, 64); /* half of 128, the default of the class */
+    assert_int_equal(c->layers[0].n_kv_heads, 2);
+    config_assert_near(c->norm_eps, 1.5625e-7);
+    assert_true(c->qkv_bias && !c->o_bias);
 }
 
 TEST(helium)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("helium_sparse", NULL);
 
-    config_read_testdata(&c, "helium_sparse", NULL);
-    config_assert_near(c.ropes[0].theta, 1e5);
-    config_assert_near(c.norm_eps, 1e-8);
-    assert_int_equal(c.layers[0].head_dim, 128);
-    assert_int_equal(c.layers[0].n_kv_heads, 20);
-    assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    sp_config_release(&c);
+    config_assert_near(c->ropes[0].theta, 1e5);
+    config_assert_near(c->norm_eps, 1e-8);
+    assert_int_equal(c->layers[0].head_dim, 128);
+    assert_int_equal(c->layers[0].n_kv_heads, 20);
+    assert_true(!c->qkv_bias && !c->o_bias && !c->mlp_bias);
 }
 
 /* Which projections have biases, by the keys of each family. */
 TEST(biases)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("ernie4_5_0_3b", NULL);
 
-    config_read_testdata(&c, "ernie4_5_0_3b", NULL);
-    assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias && c.tied);
-    config_assert_near(c.ropes[0].theta, 5e5);
-    assert_int_equal(c.ropes[0].n_rot, 128);
-    sp_config_release(&c);
+    assert_true(!c->qkv_bias && !c->o_bias && !c->mlp_bias && c->tied);
+    config_assert_near(c->ropes[0].theta, 5e5);
+    assert_int_equal(c->ropes[0].n_rot, 128);
 
-    config_read_testdata(&c, "ernie4_5_sparse", NULL);
-    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && c.tied);
-    config_assert_near(c.ropes[0].theta, 5e5);
-    assert_int_equal(c.layers[0].n_kv_heads, 2);
-    sp_config_release(&c);
+    c = config_read_testdata("ernie4_5_sparse", NULL);
+    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias && c->tied);
+    config_assert_near(c->ropes[0].theta, 5e5);
+    assert_int_equal(c->layers[0].n_kv_heads, 2);
 
-    config_read_testdata(&c, "seed_oss_36b", NULL);
-    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.tied);
-    config_assert_near(c.ropes[0].theta, 1e7);
-    assert_int_equal(c.layers[0].head_dim, 128);
-    sp_config_release(&c);
+    c = config_read_testdata("seed_oss_36b", NULL);
+    assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias && !c->tied);
+    config_assert_near(c->ropes[0].theta, 1e7);
+    assert_int_equal(c->layers[0].head_dim, 128);
 
-    config_read_testdata(&c, "seed_oss_sparse", NULL);
-    assert_true(!c.qkv_bias && c.o_bias && !c.mlp_bias);
-    config_assert_near(c.ropes[0].theta, 1e4);
-    assert_int_equal(c.layers[0].n_heads, 80);
-    sp_config_release(&c);
+    c = config_read_testdata("seed_oss_sparse", NULL);
+    assert_true(!c->qkv_bias && c->o_bias && !c->mlp_bias);
+    config_assert_near(c->ropes[0].theta, 1e4);
+    assert_int_equal(c->layers[0].n_heads, 80);
 }
 
 TEST(cohere)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("cohere2_7b", NULL);
 
-    config_read_testdata(&c, "cohere2_7b", NULL);
-    assert_int_equal(c.norms, SP_NORM_PARALLEL);
-    assert_true(c.norm_centered && c.tied && !c.qkv_bias && !c.o_bias);
-    config_assert_near(c.norm_eps, 1e-5);
-    config_assert_near(c.logit_scale, 0.25);
-    config_assert_near(c.ropes[0].theta, 5e4);
-    config_assert_windows(&c, "4096,4096,4096,0,4096");
-    assert_rotations(&c, "0,0,0,-1,0");
-    sp_config_release(&c);
+    assert_int_equal(c->norms, SP_NORM_PARALLEL);
+    assert_true(c->norm_centered && c->tied && !c->qkv_bias && !c->o_bias);
+    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_near(c->logit_scale, 0.25);
+    config_assert_near(c->ropes[0].theta, 5e4);
+    config_assert_windows(c, "4096,4096,4096,0,4096");
+    assert_rotations(c, "0,0,0,-1,0");
 
-    config_read_testdata(&c, "cohere_plus", NULL);
-    assert_int_equal(c.qk_norm, SP_QK_OWN);
-    sp_config_release(&c);
+    c = config_read_testdata("cohere_plus", NULL);
+    assert_int_equal(c->qk_norm, SP_QK_OWN);
 
-    config_read_testdata(&c, "cohere_sparse", NULL);
-    assert_int_equal(c.qk_norm, SP_QK_PLAIN);
-    assert_int_equal(c.norms, SP_NORM_PARALLEL);
-    config_assert_near(c.norm_eps, 1e-5);
-    config_assert_near(c.logit_scale, 0.0625);
-    config_assert_near(c.ropes[0].theta, 5e5);
-    config_assert_windows(&c, "0,0");
-    assert_rotations(&c, "0,0");
-    assert_true(c.norm_centered && c.tied);
-    sp_config_release(&c);
+    c = config_read_testdata("cohere_sparse", NULL);
+    assert_int_equal(c->qk_norm, SP_QK_PLAIN);
+    assert_int_equal(c->norms, SP_NORM_PARALLEL);
+    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_near(c->logit_scale, 0.0625);
+    config_assert_near(c->ropes[0].theta, 5e5);
+    config_assert_windows(c, "0,0");
+    assert_rotations(c, "0,0");
+    assert_true(c->norm_centered && c->tied);
 
-    config_read_testdata(&c, "cohere2_sparse", NULL);
-    config_assert_near(c.logit_scale, 0.0625);
-    config_assert_near(c.ropes[0].theta, 1e4);
-    config_assert_windows(&c, "4096,4096,0,4096");
-    assert_rotations(&c, "0,0,-1,0");
-    sp_config_release(&c);
+    c = config_read_testdata("cohere2_sparse", NULL);
+    config_assert_near(c->logit_scale, 0.0625);
+    config_assert_near(c->ropes[0].theta, 1e4);
+    config_assert_windows(c, "4096,4096,0,4096");
+    assert_rotations(c, "0,0,-1,0");
 }
 
 TEST(hunyuan)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("hunyuan_7b", NULL);
 
-    config_read_testdata(&c, "hunyuan_7b", NULL);
-    assert_int_equal(c.qk_norm, SP_QK_ROTATED);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_NTK_ALPHA);
-    config_assert_near(c.ropes[0].theta, 1e4);
-    config_assert_near(c.ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
-    config_assert_near(c.ropes[0].amplitude, 1);
-    assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    sp_config_release(&c);
+    assert_int_equal(c->qk_norm, SP_QK_ROTATED);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_NTK_ALPHA);
+    config_assert_near(c->ropes[0].theta, 1e4);
+    config_assert_near(c->ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
+    config_assert_near(c->ropes[0].amplitude, 1);
+    assert_true(!c->qkv_bias && !c->o_bias && !c->mlp_bias);
 
-    config_read_testdata(&c, "hunyuan_sparse", NULL);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
-    assert_int_equal(c.layers[0].n_kv_heads, 32);
-    assert_int_equal(c.layers[0].head_dim, 128);
-    sp_config_release(&c);
+    c = config_read_testdata("hunyuan_sparse", NULL);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_DEFAULT);
+    assert_int_equal(c->layers[0].n_kv_heads, 32);
+    assert_int_equal(c->layers[0].head_dim, 128);
 }
 
 TEST(starcoder2)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("starcoder2_3b", NULL);
 
-    config_read_testdata(&c, "starcoder2_3b", NULL);
-    config_assert_windows(&c, "4096,4096");
-    config_assert_near(c.norm_eps, 1e-5);
-    config_assert_near(c.ropes[0].theta, 999999.4420358813);
-    assert_int_equal(c.activation, SP_GELU_TANH);
-    assert_true(c.norm_centered && c.norm_bias && c.plain_mlp && c.tied);
-    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
-    sp_config_release(&c);
+    config_assert_windows(c, "4096,4096");
+    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_near(c->ropes[0].theta, 999999.4420358813);
+    assert_int_equal(c->activation, SP_GELU_TANH);
+    assert_true(c->norm_centered && c->norm_bias && c->plain_mlp && c->tied);
+    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
 
     /* Norms have biases, whatever use_bias states. */
-    config_read_testdata(&c, "starcoder2_sparse", NULL);
-    config_assert_windows(&c, "0,0");
-    assert_true(c.norm_bias && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    assert_int_equal(c.layers[0].n_kv_heads, 2);
-    sp_config_release(&c);
+    c = config_read_testdata("starcoder2_sparse", NULL);
+    config_assert_windows(c, "0,0");
+    assert_true(c->norm_bias && !c->qkv_bias && !c->o_bias && !c->mlp_bias);
+    assert_int_equal(c->layers[0].n_kv_heads, 2);
 }
 
 TEST(granite4)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("granite4_micro", NULL);
 
-    config_read_testdata(&c, "granite4_micro", NULL);
-    assert_int_equal(c.layers[0].n_ffn, 1024); /* width of the MLP; there are no experts */
-    assert_int_equal(c.layers[0].n_experts, 0);
-    assert_rotations(&c, "0,0,0");
-    config_assert_near(c.ropes[0].theta, 1e7);
-    config_assert_near(c.attention_scale, 0.015625);
-    config_assert_near(c.embedding_scale, 12);
-    config_assert_near(c.residual_scale, 0.22);
-    config_assert_near(c.logit_scale, 0.1);
-    assert_true(c.tied);
-    sp_config_release(&c);
+    assert_int_equal(c->layers[0].n_ffn, 1024); /* width of the MLP; there are no experts */
+    assert_int_equal(c->layers[0].n_experts, 0);
+    assert_rotations(c, "0,0,0");
+    config_assert_near(c->ropes[0].theta, 1e7);
+    config_assert_near(c->attention_scale, 0.015625);
+    config_assert_near(c->embedding_scale, 12);
+    config_assert_near(c->residual_scale, 0.22);
+    config_assert_near(c->logit_scale, 0.1);
+    assert_true(c->tied);
 
     /* The released spelling. */
-    config_read_testdata(&c, "granite4_h_tiny", NULL);
-    assert_true(sp_config_is_recurrent(&c) && !c.shared_gate && !c.routing.norm);
-    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    c = config_read_testdata("granite4_h_tiny", NULL);
+    assert_true(sp_config_is_recurrent(c) && !c->shared_gate && !c->routing.norm);
+    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     for (unsigned i = 0; i < 4; i++) {
-        const struct sp_layer_config *l = &c.layers[i];
+        const struct sp_layer_config *l = &c->layers[i];
         assert_int_equal(l->mixers, i == 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
         assert_int_equal(l->n_experts, 64);
         assert_int_equal(l->n_experts_used, 6);
         assert_int_equal(l->n_ffn, 64);
         assert_int_equal(l->n_shared_ffn, 128);
     }
-    assert_rotations(&c, "-1,-1,-1,-1");
-    assert_int_equal(c.mamba.n_heads, 6);
-    assert_int_equal(c.mamba.head_dim, 64);
-    assert_int_equal(c.mamba.n_groups, 1);
-    assert_int_equal(c.mamba.state_dim, 128);
-    assert_int_equal(c.mamba.kernel, 4);
-    assert_true(c.mamba.conv_bias && !c.mamba.proj_bias);
-    assert_true(c.mamba.min_step == 0 && c.mamba.max_step == INFINITY);
-    sp_config_release(&c);
+    assert_rotations(c, "-1,-1,-1,-1");
+    assert_int_equal(c->mamba.n_heads, 6);
+    assert_int_equal(c->mamba.head_dim, 64);
+    assert_int_equal(c->mamba.n_groups, 1);
+    assert_int_equal(c->mamba.state_dim, 128);
+    assert_int_equal(c->mamba.kernel, 4);
+    assert_true(c->mamba.conv_bias && !c->mamba.proj_bias);
+    assert_true(c->mamba.min_step == 0 && c->mamba.max_step == INFINITY);
 
     /* Without a list all layers are Mamba-2 layers with default sizes. */
-    config_read_testdata(&c, "granite4_h_sparse", NULL);
-    assert_int_equal(c.layers[1].mixers, SP_MIXER_MAMBA);
-    assert_int_equal(c.layers[1].n_ffn, 1024);
-    assert_int_equal(c.mamba.n_heads, 128);
-    assert_int_equal(c.mamba.head_dim, 64); /* 2 * 4096 / 128 */
-    assert_int_equal(c.mamba.state_dim, 256);
-    config_assert_near(c.mamba.min_step, 0.001);
-    assert_true(c.mamba.max_step == INFINITY);
-    sp_config_release(&c);
+    c = config_read_testdata("granite4_h_sparse", NULL);
+    assert_int_equal(c->layers[1].mixers, SP_MIXER_MAMBA);
+    assert_int_equal(c->layers[1].n_ffn, 1024);
+    assert_int_equal(c->mamba.n_heads, 128);
+    assert_int_equal(c->mamba.head_dim, 64); /* 2 * 4096 / 128 */
+    assert_int_equal(c->mamba.state_dim, 256);
+    config_assert_near(c->mamba.min_step, 0.001);
+    assert_true(c->mamba.max_step == INFINITY);
 
-    config_read_testdata(&c, "granite4_sparse", NULL);
-    assert_int_equal(c.layers[0].n_ffn, 1024);
-    assert_rotations(&c, "-1,-1");
-    config_assert_near(c.attention_scale, 1);
-    sp_config_release(&c);
+    c = config_read_testdata("granite4_sparse", NULL);
+    assert_int_equal(c->layers[0].n_ffn, 1024);
+    assert_rotations(c, "-1,-1");
+    config_assert_near(c->attention_scale, 1);
 }
 
 TEST(bamba)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("bamba_released", NULL);
 
-    config_read_testdata(&c, "bamba_released", NULL);
     for (unsigned i = 0; i < 5; i++) {
-        assert_int_equal(c.layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
-        assert_int_equal(c.layers[i].n_ffn, 448);
+        assert_int_equal(c->layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
+        assert_int_equal(c->layers[i].n_ffn, 448);
     }
-    assert_rotations(&c, "-1,0,-1,0,-1");
-    assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 */
-    config_assert_near(c.ropes[0].theta, 1e4);
-    assert_int_equal(c.mamba.n_heads, 8);
-    assert_int_equal(c.mamba.state_dim, 128);
-    sp_config_release(&c);
+    assert_rotations(c, "-1,0,-1,0,-1");
+    assert_int_equal(c->ropes[0].n_rot, 64); /* half of 128 */
+    config_assert_near(c->ropes[0].theta, 1e4);
+    assert_int_equal(c->mamba.n_heads, 8);
+    assert_int_equal(c->mamba.state_dim, 128);
 
     /* The class's default of one half precedes the member outside the dict. */
-    config_read_testdata(&c, "bamba_partial_beside", NULL);
-    assert_int_equal(c.ropes[0].n_rot, 64);
-    sp_config_release(&c);
-    config_read_testdata(&c, "bamba_partial_inside", NULL);
-    assert_int_equal(c.ropes[0].n_rot, 32);
-    sp_config_release(&c);
+    c = config_read_testdata("bamba_partial_beside", NULL);
+    assert_int_equal(c->ropes[0].n_rot, 64);
+    c = config_read_testdata("bamba_partial_inside", NULL);
+    assert_int_equal(c->ropes[0].n_rot, 32);
 }
 
 TEST(falcon_h1)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("falcon_h1_released", NULL);
 
-    config_read_testdata(&c, "falcon_h1_released", NULL);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(c.layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA);
-        assert_int_equal(c.layers[i].n_heads, 4);
-        assert_int_equal(c.layers[i].n_ffn, 512);
+        assert_int_equal(c->layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA);
+        assert_int_equal(c->layers[i].n_heads, 4);
+        assert_int_equal(c->layers[i].n_ffn, 512);
     }
-    assert_rotations(&c, "0,0");
-    assert_int_equal(c.mamba.n_heads, 6);
-    assert_int_equal(c.mamba.head_dim, 64);
-    assert_int_equal(c.mamba.norm, SP_MAMBA_GATED);
-    config_assert_near(c.ropes[0].theta, 1e11);
-    config_assert_near(c.embedding_scale, 5.656854249492381);
-    config_assert_near(c.logit_scale, 0.0390625);
-    config_assert_near(c.attention_scale,
+    assert_rotations(c, "0,0");
+    assert_int_equal(c->mamba.n_heads, 6);
+    assert_int_equal(c->mamba.head_dim, 64);
+    assert_int_equal(c->mamba.norm, SP_MAMBA_GATED);
+    config_assert_near(c->ropes[0].theta, 1e11);
+    config_assert_near(c->embedding_scale, 5.656854249492381);
+    config_assert_near(c->logit_scale, 0.0390625);
+    config_assert_near(c->attention_scale,
                        0.125 * 0.25 * 0.25); /* 0.125 for heads of 64, times the key multiplier,
                                                 times the input multiplier twice */
-    config_assert_near(c.attention_out_scale, 0.375);
-    config_assert_near(c.mamba_out_scale, 0.3);
-    config_assert_near(c.ffn_in_scale, 0.8);
-    config_assert_near(c.ffn_out_scale, 0.25);
-    config_assert_near(c.residual_scale, 1);
-    config_assert_near(c.mamba.z_scale, 1);
-    config_assert_near(c.mamba.x_scale, 0.5);
-    config_assert_near(c.mamba.key_scale, 0.25);
-    config_assert_near(c.mamba.query_scale, 1.5);
-    config_assert_near(c.mamba.step_scale, 0.75);
-    sp_config_release(&c);
+    config_assert_near(c->attention_out_scale, 0.375);
+    config_assert_near(c->mamba_out_scale, 0.3);
+    config_assert_near(c->ffn_in_scale, 0.8);
+    config_assert_near(c->ffn_out_scale, 0.25);
+    config_assert_near(c->residual_scale, 1);
+    config_assert_near(c->mamba.z_scale, 1);
+    config_assert_near(c->mamba.x_scale, 0.5);
+    config_assert_near(c->mamba.key_scale, 0.25);
+    config_assert_near(c->mamba.query_scale, 1.5);
+    config_assert_near(c->mamba.step_scale, 0.75);
 
     /* Without its own width a Mamba layer is twice as wide as the model, with the norm before the
      * gate. */
-    config_read_testdata(&c, "falcon_h1_sparse", NULL);
-    assert_int_equal(c.mamba.head_dim, 64); /* 2 * 256 / 8 */
-    assert_int_equal(c.mamba.norm, SP_MAMBA_NORM_GATED);
-    config_assert_near(c.attention_scale, 0.125);
-    config_assert_near(c.attention_out_scale, 1);
-    config_assert_near(c.ffn_out_scale, 1);
-    config_assert_near(c.mamba.step_scale, 1);
-    sp_config_release(&c);
+    c = config_read_testdata("falcon_h1_sparse", NULL);
+    assert_int_equal(c->mamba.head_dim, 64); /* 2 * 256 / 8 */
+    assert_int_equal(c->mamba.norm, SP_MAMBA_NORM_GATED);
+    config_assert_near(c->attention_scale, 0.125);
+    config_assert_near(c->attention_out_scale, 1);
+    config_assert_near(c->ffn_out_scale, 1);
+    config_assert_near(c->mamba.step_scale, 1);
 
-    config_read_testdata(&c, "falcon_h1_null_order", NULL);
-    assert_int_equal(c.mamba.norm, SP_MAMBA_GATED_NORM);
-    sp_config_release(&c);
+    c = config_read_testdata("falcon_h1_null_order", NULL);
+    assert_int_equal(c->mamba.norm, SP_MAMBA_GATED_NORM);
 }
 
 TEST(mamba2)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("mamba2_sparse", NULL);
 
-    config_read_testdata(&c, "mamba2_sparse", NULL);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(c.layers[i].mixers, SP_MIXER_MAMBA);
-        assert_int_equal(c.layers[i].n_ffn, 0);
+        assert_int_equal(c->layers[i].mixers, SP_MIXER_MAMBA);
+        assert_int_equal(c->layers[i].n_ffn, 0);
     }
-    assert_int_equal(c.n_vocab, 32768);
-    assert_int_equal(c.n_hidden, 4096);
-    assert_int_equal(c.mamba.n_heads, 128);
-    assert_int_equal(c.mamba.head_dim, 64);
-    assert_int_equal(c.mamba.n_groups, 4);
-    assert_int_equal(c.mamba.state_dim, 128);
-    assert_int_equal(c.mamba.norm, SP_MAMBA_GATED_NORM);
-    assert_true(c.mamba.conv_bias && !c.mamba.proj_bias && !c.tied);
-    config_assert_near(c.norm_eps, 1e-5);
-    sp_config_release(&c);
+    assert_int_equal(c->n_vocab, 32768);
+    assert_int_equal(c->n_hidden, 4096);
+    assert_int_equal(c->mamba.n_heads, 128);
+    assert_int_equal(c->mamba.head_dim, 64);
+    assert_int_equal(c->mamba.n_groups, 4);
+    assert_int_equal(c->mamba.state_dim, 128);
+    assert_int_equal(c->mamba.norm, SP_MAMBA_GATED_NORM);
+    assert_true(c->mamba.conv_bias && !c->mamba.proj_bias && !c->tied);
+    config_assert_near(c->norm_eps, 1e-5);
 }
 
 TEST(nemotron_h)
 {
     static const unsigned mixers[] = {SP_MIXER_MAMBA, 0, SP_MIXER_MAMBA, SP_MIXER_ATTENTION, 0};
-    struct sp_config c;
+    struct sp_config *c;
 
-    config_read_testdata(&c, "nemotron_3_nano", NULL);
-    assert_int_equal(c.n_layers, 5);
+    c = config_read_testdata("nemotron_3_nano", NULL);
+    assert_int_equal(c->n_layers, 5);
     for (unsigned i = 0; i < 5; i++) {
-        const struct sp_layer_config *l = &c.layers[i];
+        const struct sp_layer_config *l = &c->layers[i];
         assert_int_equal(l->mixers, mixers[i]);
         assert_int_equal(l->n_ffn, mixers[i] ? 0 : 176);
         assert_int_equal(l->n_experts, i == 1 ? 12 : 0);
         assert_int_equal(l->n_shared_ffn, i == 1 ? 352 : 0);
     }
-    assert_rotations(&c, "-1,-1,-1,-1,-1");
-    assert_int_equal(c.layers[3].head_dim, 128);
-    assert_int_equal(c.activation, SP_RELU2);
-    assert_true(c.plain_mlp && !c.mlp_bias && !c.qkv_bias);
-    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
-    assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
-    config_assert_near(c.routing.scale, 2.5);
-    assert_int_equal(c.mamba.n_heads, 16);
-    assert_int_equal(c.mamba.head_dim, 64);
-    assert_int_equal(c.mamba.n_groups, 8);
-    config_assert_near(c.mamba.min_step, 0.001);
-    assert_true(c.mamba.max_step == INFINITY);
-    sp_config_release(&c);
+    assert_rotations(c, "-1,-1,-1,-1,-1");
+    assert_int_equal(c->layers[3].head_dim, 128);
+    assert_int_equal(c->activation, SP_RELU2);
+    assert_true(c->plain_mlp && !c->mlp_bias && !c->qkv_bias);
+    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c->routing.corrected && c->routing.norm && !c->shared_gate);
+    config_assert_near(c->routing.scale, 2.5);
+    assert_int_equal(c->mamba.n_heads, 16);
+    assert_int_equal(c->mamba.head_dim, 64);
+    assert_int_equal(c->mamba.n_groups, 8);
+    config_assert_near(c->mamba.min_step, 0.001);
+    assert_true(c->mamba.max_step == INFINITY);
 
     /* The older name precedes time_step_min, and time_step_limit is not read. */
-    config_read_testdata(&c, "nemotron_steps", NULL);
-    config_assert_near(c.mamba.min_step, 0.5);
-    assert_true(c.mamba.max_step == INFINITY);
-    sp_config_release(&c);
+    c = config_read_testdata("nemotron_steps", NULL);
+    config_assert_near(c->mamba.min_step, 0.5);
+    assert_true(c->mamba.max_step == INFINITY);
 
-    config_read_testdata(&c, "nemotron_default_steps", NULL);
-    config_assert_near(c.mamba.min_step, 0.001);
-    sp_config_release(&c);
+    c = config_read_testdata("nemotron_default_steps", NULL);
+    config_assert_near(c->mamba.min_step, 0.001);
 }
 
 TEST(latent)
 {
-    struct sp_config c;
+    struct sp_config *c = config_read_testdata("glm_4_7_flash", NULL);
 
-    config_read_testdata(&c, "glm_4_7_flash", NULL);
-    assert_int_equal(c.latent.kv_rank, 512);
-    assert_int_equal(c.latent.q_rank, 768);
-    assert_int_equal(c.latent.nope_dim, 192);
-    assert_int_equal(c.latent.rope_dim, 64);
-    assert_int_equal(c.latent.value_dim, 256);
-    assert_true(c.latent.rows_paired && !c.qkv_bias);
-    assert_int_equal(c.ropes[0].n_rot, 64);
-    config_assert_near(c.ropes[0].theta, 1e6);
-    config_assert_near(c.attention_scale, 0.0625);
-    assert_int_equal(c.n_mtp_layers, 1);
-    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
-    assert_true(c.routing.corrected && c.routing.norm && !c.routing.groups_by_best);
-    config_assert_near(c.routing.scale, 1.8);
+    assert_int_equal(c->latent.kv_rank, 512);
+    assert_int_equal(c->latent.q_rank, 768);
+    assert_int_equal(c->latent.nope_dim, 192);
+    assert_int_equal(c->latent.rope_dim, 64);
+    assert_int_equal(c->latent.value_dim, 256);
+    assert_true(c->latent.rows_paired && !c->qkv_bias);
+    assert_int_equal(c->ropes[0].n_rot, 64);
+    config_assert_near(c->ropes[0].theta, 1e6);
+    config_assert_near(c->attention_scale, 0.0625);
+    assert_int_equal(c->n_mtp_layers, 1);
+    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c->routing.corrected && c->routing.norm && !c->routing.groups_by_best);
+    config_assert_near(c->routing.scale, 1.8);
     for (unsigned i = 0; i < 4; i++) {
-        const struct sp_layer_config *l = &c.layers[i];
+        const struct sp_layer_config *l = &c->layers[i];
         assert_int_equal(l->n_heads, 20);
         assert_int_equal(l->n_kv_heads, 1);
         assert_int_equal(l->head_dim, 576);
-        assert_int_equal(sp_config_value_dim(&c, l), 512);
+        assert_int_equal(sp_config_value_dim(c, l), 512);
         assert_int_equal(l->n_experts, i == 0 ? 0 : 64);
         assert_int_equal(l->n_ffn, i == 0 ? 10240 : 1536);
         assert_int_equal(l->n_shared_ffn, i == 0 ? 0 : 1536);
     }
-    sp_config_release(&c);
 
-    config_read_testdata(&c, "deepseek_v2_lite", NULL);
-    assert_int_equal(c.latent.q_rank, 0);
-    assert_true(c.latent.rows_paired);
-    config_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim, */
-    config_assert_near(c.attention_scale,
+    c = config_read_testdata("deepseek_v2_lite", NULL);
+    assert_int_equal(c->latent.q_rank, 0);
+    assert_true(c->latent.rows_paired);
+    config_assert_near(c->ropes[0].amplitude, 1); /* mscale equals mscale_all_dim, */
+    config_assert_near(c->attention_scale,
                        0.114721386793); /* which scales the scores by its square */
-    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
-    assert_true(!c.routing.norm && !c.routing.corrected);
-    assert_int_equal(c.routing.n_groups, 0); /* greedy routing ignores groups */
-    assert_int_equal(c.layers[0].n_experts, 0);
-    assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
-    sp_config_release(&c);
+    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(!c->routing.norm && !c->routing.corrected);
+    assert_int_equal(c->routing.n_groups, 0); /* greedy routing ignores groups */
+    assert_int_equal(c->layers[0].n_experts, 0);
+    assert_int_equal(c->layers[1].n_shared_ffn, 2 * 1408);
 
-    config_read_testdata(&c, "deepseek_v2_grouped", NULL);
-    assert_int_equal(c.latent.q_rank, 1536);
-    assert_true(c.routing.groups_by_best);
-    assert_int_equal(c.routing.n_groups, 8);
-    assert_int_equal(c.routing.n_groups_used, 3);
-    config_assert_near(c.routing.scale, 16);
-    sp_config_release(&c);
+    c = config_read_testdata("deepseek_v2_grouped", NULL);
+    assert_int_equal(c->latent.q_rank, 1536);
+    assert_true(c->routing.groups_by_best);
+    assert_int_equal(c->routing.n_groups, 8);
+    assert_int_equal(c->routing.n_groups_used, 3);
+    config_assert_near(c->routing.scale, 16);
 
-    config_read_testdata(&c, "deepseek_v3_sparse", NULL);
-    assert_int_equal(c.latent.q_rank, 1536);
-    assert_int_equal(c.latent.value_dim, 128);
-    assert_int_equal(c.routing.n_groups, 8);
-    assert_int_equal(c.routing.n_groups_used, 4);
-    config_assert_near(c.routing.scale, 2.5);
-    config_assert_near(c.norm_eps, 1e-6);
-    assert_int_equal(c.layers[2].n_experts, 0);
-    assert_int_equal(c.layers[3].n_experts, 256);
-    assert_int_equal(c.layers[3].n_experts_used, 8);
-    sp_config_release(&c);
+    c = config_read_testdata("deepseek_v3_sparse", NULL);
+    assert_int_equal(c->latent.q_rank, 1536);
+    assert_int_equal(c->latent.value_dim, 128);
+    assert_int_equal(c->routing.n_groups, 8);
+    assert_int_equal(c->routing.n_groups_used, 4);
+    config_assert_near(c->routing.scale, 2.5);
+    config_assert_near(c->norm_eps, 1e-6);
+    assert_int_equal(c->layers[2].n_experts, 0);
+    assert_int_equal(c->layers[3].n_experts, 256);
+    assert_int_equal(c->layers[3].n_experts_used, 8);
 }

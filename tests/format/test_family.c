@@ -753,7 +753,6 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
     snprintf(path, sizeof path, "%s/%s/config.json", folder, name);
     text = scratch_read(path, &size);
     assert_int_equal(sp_config_parse(&config, text, size, NULL, &err), SP_OK);
-    free(text);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_int_equal(sp_safetensors_open(&file, path, NULL, &err), SP_OK);
     all = sp_safetensors_tensors(file, &n);

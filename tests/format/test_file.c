@@ -37,7 +37,6 @@ static void assert_content(const char *path, const char *expected)
 
     assert_int_equal(size, strlen(expected));
     assert_memory_equal(bytes, expected, size);
-    free(bytes);
 }
 
 TEST(existence_and_joined_paths)

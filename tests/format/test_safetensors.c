@@ -62,7 +62,6 @@ TEST(corrupt_files_are_refused)
         }
     }
     assert_int_equal(n, 79);
-    free(cases);
 }
 
 TEST(tensors_are_found_and_read)

@@ -42,11 +42,9 @@ TEST(test_casts)
         assert_int_equal(sp_f16_of_f32(f), lines[3 * i + 1]);
         assert_int_equal(sp_bf16_of_f32(f), lines[3 * i + 2]);
     }
-    free(lines);
     lines = vector_file_read("f64.txt", 2, &n);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(sp_bits_of_float(sp_f32_of_f64(lines[2 * i])), lines[2 * i + 1]);
-    free(lines);
 }
 
 /* Decodes every f16 and bf16 by its formula, and encodes it back to the same bits. */
@@ -125,7 +123,6 @@ TEST(test_q8)
             assert_true(out[k] == ((float)line[33 + k] - 128) * sp_f32_of_bf16((uint16_t)line[32]));
         }
     }
-    free(lines);
 }
 
 /* Decodes the weight of (row, k) from a panel by the layout that format/dtype.h states. */

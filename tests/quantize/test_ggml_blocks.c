@@ -37,7 +37,6 @@ static void check_file(const char *name, size_t n_bytes, size_t n_weights, unsig
         seen[type] = true;
     }
     assert_int_equal(n_seen, n_types);
-    free(numbers);
 }
 
 TEST(blocks_of_32)
@@ -97,7 +96,6 @@ TEST(every_point)
     assert_int_equal(n_lines, 7);
     for (size_t i = 0; i < n_lines; i++)
         assert_int_equal(digest_of((uint32_t)numbers[2 * i]), numbers[2 * i + 1]);
-    free(numbers);
 }
 
 /* Plain floats are blocks of one. */

@@ -123,7 +123,6 @@ TEST(test_solve)
         free(sums);
         free(want);
     }
-    free(lines);
 }
 
 /* The sums of a block in its order. */
@@ -260,7 +259,6 @@ static void check_encoded(const char *file, size_t n_factors)
         free(w);
         free(numbers);
     }
-    free(lines);
 }
 
 TEST(test_encode)

@@ -100,7 +100,6 @@ TEST(test_decode)
         for (size_t k = 0; k < 32; k++)
             assert_true(out[k] == sp_float_of_bits((uint32_t)weights[k]));
     }
-    free(lines);
 }
 
 TEST(test_fit)
@@ -122,7 +121,6 @@ TEST(test_fit)
         sp_q4_fit_ref(block, v, &tables);
         assert_memory_equal(block, expected, sizeof block);
     }
-    free(lines);
 }
 
 /* Fills v with weights of many magnitudes, including zeros and extremes. */

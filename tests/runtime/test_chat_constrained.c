@@ -4,6 +4,7 @@
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
@@ -67,11 +68,9 @@ static struct sp_grammar *make_grammar(const struct generate_fixture *o,
     struct sp_grammar *g = NULL;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
-                     SP_OK);
+    tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);
     options.tools = tools;
     if (sp_chat_grammar(&g, &options, &err)) fail_msg("%s", err.text);
-    sp_json_free(tools);
     return g;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/chat/chat_grammar.h"
 #include "tests/support/chat_transcript.h"
+#include "tests/support/keep.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
@@ -608,11 +609,10 @@ TEST(unsupported_constraints_are_refused)
         char text[512];
 
         snprintf(text, sizeof text, "[{\"type\": \"function\", \"function\": %s}]", cases[i].tool);
-        assert_int_equal(sp_json_parse(&tools, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+        tools = keep_parsed(text, strlen(text), SP_JSON_STRICT);
         options.tools = tools;
         assert_int_equal(sp_chat_grammar(&g, &options, &err), cases[i].status);
         assert_string_equal(err.text, cases[i].sentence);
-        sp_json_free(tools);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/tool_value.h"
 #include "tests/support/chat_transcript.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
@@ -57,10 +58,9 @@ static char *render(const struct sp_template *t, const struct sp_chat_format *s,
     }
     snprintf(json + n, sizeof json - (size_t)n, "]");
     free(escaped);
-    assert_int_equal(sp_json_parse(&messages, json, strlen(json), SP_JSON_STRICT, NULL), SP_OK);
+    messages = keep_parsed(json, strlen(json), SP_JSON_STRICT);
     in.messages = messages;
     if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
-    sp_json_free(messages);
     return text;
 }
 
@@ -77,14 +77,13 @@ static void count_call(void *context, const struct sp_chat_part *part)
     bool equal = false;
 
     if (part->kind != SP_CHAT_TOOL_CALL) return;
-    assert_int_equal(sp_json_parse(&got, part->text, part->size, SP_JSON_STRICT, NULL), SP_OK);
+    got = keep_parsed(part->text, part->size, SP_JSON_STRICT);
     assert_int_equal(sp_json_equal(&equal, got, c->wanted, NULL), SP_OK);
     if (c->n == 0)
         c->n_right += strcmp(part->name, "get_weather") == 0 && equal;
     else
         c->n_right += strcmp(part->name, "now") == 0 && sp_json_len(got) == 0;
     c->n++;
-    sp_json_free(got);
 }
 
 static struct calls read_calls(const struct answer *a, size_t cut)
@@ -98,15 +97,13 @@ static struct calls read_calls(const struct answer *a, size_t cut)
                                                    .context = &calls};
     struct sp_chat_parser *parser = NULL;
 
-    assert_int_equal(sp_json_parse(&wanted, arguments, strlen(arguments), SP_JSON_STRICT, NULL),
-                     SP_OK);
+    wanted = keep_parsed(arguments, strlen(arguments), SP_JSON_STRICT);
     calls.wanted = wanted;
     assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
     transcript_feed(parser, a, 0, cut);
     transcript_feed(parser, a, cut, a->size);
     assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
     sp_chat_parser_close(parser);
-    sp_json_free(wanted);
     return calls;
 }
 

@@ -70,8 +70,6 @@ static void check_prompt(struct generate_fixture *used, const char *path, const 
                          sp_decoder_digest(fresh.session->speculator->decoder, len));
     }
     if (compare_caches && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
-    sp_result_release(&r);
-    sp_result_release(&want);
     generate_close(&fresh);
 }
 
@@ -216,7 +214,6 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     r = generate_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);
     for (size_t i = 0; i < r.n_ids; i++)
         ids[emitted.n++] = r.ids[i];
-    sp_result_release(&r);
     sp_scheduler_acquire(s->scheduler);
     assert_int_equal(sp_speculator_round(s, draft_len, &proposal, keep_id, &emitted, &round, NULL),
                      SP_E_INPUT);

@@ -312,7 +312,6 @@ TEST(rows_of_dflash)
     weights = scratch_read(TESTDATA "/tiny/dflash/model.safetensors", &size);
     scratch_write("model.safetensors", weights, size);
     scratch_write("config.json", config, sizeof config - 1);
-    free(weights);
     o = open_f32(packed_file(packed_modelfile(TESTDATA "/tiny/target", scratch_path("")),
                              SP_DTYPE_NONE, SP_DTYPE_NONE));
     scratch_remove();
@@ -351,9 +350,7 @@ static void golden_confidences(void **state)
             assert_true(sp_json_to_double(sp_json_at(want, k), &x));
             assert_true(fabs(observed[k] - x) < 1e-5);
         }
-        free(ids);
     }
-    sp_json_free(root);
     generate_close(&o);
 }
 
@@ -430,14 +427,11 @@ static size_t check_lossless(const char *path, int block, size_t place)
                 r = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
                 generate_assert_same(&r, &plain);
                 if (draft_len == block) assert_same_rounds(&r, &deep);
-                sp_result_release(&r);
             }
             generate_close(&o);
         }
         place++;
     }
-    sp_result_release(&plain);
-    sp_result_release(&deep);
     return accepted;
 }
 
@@ -542,8 +536,6 @@ TEST(always_right)
         assert_int_equal(r.n_rounds, n_rounds);
         assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
-        sp_result_release(&plain);
-        sp_result_release(&r);
     }
     generate_close(&o);
 }
@@ -571,7 +563,6 @@ TEST(is_rolled_back)
     assert_memory_equal(a, b, 7 * V * sizeof *a);
     free(a);
     free(b);
-    sp_result_release(&r);
     sp_session_close(fresh);
     generate_close(&used);
 }
@@ -620,7 +611,6 @@ TEST(pairing_record)
     char *text = scratch_read(TESTDATA "/config/dspark_gated.json", &size);
 
     assert_int_equal(sp_config_parse(&c, text, size, NULL, &err), SP_OK);
-    free(text);
     assert_int_equal(sp_pairing_record_print(&text, &size, &c, 1, 2, &err), SP_OK);
     assert_int_equal(size, sizeof want - 1);
     assert_memory_equal(text, want, size);

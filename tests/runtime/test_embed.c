@@ -1,6 +1,7 @@
 /* Tests embeddings: equal to those of sentence-transformers, and the same bits whatever shares the
  * passes, whichever kernels and however many threads compute them. */
 #include "format/base/json.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -84,8 +85,7 @@ static struct golden golden_open_with(const char *path, const char *name, bool c
     g.n_max = info.max_embedding_tokens;
     snprintf(file, sizeof file, TESTDATA "/embeddings/%s/golden.json", name);
     text = scratch_read(file, &size);
-    assert_int_equal(sp_json_parse(&g.json, text, size, SP_JSON_STRICT, &err), SP_OK);
-    free(text);
+    g.json = keep_parsed(text, size, SP_JSON_STRICT);
     cases = sp_json_get(g.json, "cases");
     assert_in_range(sp_json_len(cases), 1, MOST_CASES);
     if (!complete) g.n_max = most_tokens(cases);
@@ -109,7 +109,6 @@ static void golden_close(struct golden *g)
 {
     for (size_t i = 0; i < g->n; i++)
         free(g->ids[i]);
-    sp_json_free(g->json);
     sp_package_close(g->package);
 }
 

@@ -101,7 +101,6 @@ TEST(rows_of_vectors)
         assert_near(score.logprob, want[3], 2 * size);
         assert_near(divergence, want[4], 4 * size);
     }
-    free(numbers);
 }
 
 TEST(rows_that_are_not_finite)
@@ -180,9 +179,9 @@ TEST(goldens)
                 .size = sizeof request, .reference = reference, .cache = SP_CACHE_F32};
             struct sp_evaluation e = SP_EVALUATION_INIT;
             double got[N_FIGURES], value;
-            uint32_t *ids =
+
+            request.ids =
                 golden_ids(sp_json_at(sp_json_get(golden, "prompts"), prompt), &request.n);
-            request.ids = ids;
             assert_true(want[0] == k && want[1] == prompt);
             e = evaluate(package, &request);
             assert_int_equal(e.n_windows, 1);
@@ -196,14 +195,10 @@ TEST(goldens)
                              i, got[i], value);
                 }
             }
-            free(ids);
         }
         sp_package_close(package);
         sp_package_close(reference);
-        sp_json_free(golden);
-        sp_json_free(unused);
     }
-    free(numbers);
 }
 
 /* Returns the ids of a text of the kind that the tiny models were trained on. */
@@ -335,7 +330,6 @@ static const char *variant(const char *name, const char *from, const char *to)
     snprintf(copy, sizeof copy, "%s/tokenizer.json", name);
     scratch_write(copy, changed, size);
     free(changed);
-    free(text);
     return packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
 }
 

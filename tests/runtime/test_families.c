@@ -39,7 +39,6 @@ static struct sp_result generate(const char *path, const char *kernels, unsigned
 static void assert_same_response(struct sp_result r, const struct sp_result *plain)
 {
     generate_assert_same(&r, plain);
-    sp_result_release(&r);
 }
 
 /* Runs with and without the draft, with several draft lengths, numbers of threads and prompt chunk
@@ -52,7 +51,6 @@ static void check_pair(const char *path, enum sp_cache_type cache)
     assert_int_equal(plain.n_ids, N_TOKENS);
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
         assert_same_response(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
-    sp_result_release(&plain);
 }
 
 /* Adds scalar kernels, which are slow. One file per family suffices, since test_kernels and
@@ -62,7 +60,6 @@ static void check_scalar(const char *path, enum sp_cache_type cache)
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
 
     assert_same_response(generate(path, "scalar", 1, cache, 7, 3), &plain);
-    sp_result_release(&plain);
 }
 
 static void self_drafted(void **state)
@@ -109,7 +106,6 @@ TEST(families)
         single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
         for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8)
             assert_same_response(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
-        sp_result_release(&single);
     }
 }
 
@@ -133,7 +129,6 @@ static void long_prompt(void **state)
         assert_same_response(answer(path, NULL, 1 + i % 2, &options, MOST_GIVEN, 8, PLAIN),
                              &single);
     }
-    sp_result_release(&single);
 }
 
 /* A draft with random weights made for its target, so that it is hardly ever accepted. */

@@ -98,7 +98,6 @@ TEST(test_transformers)
         sp_group_divergence_close(d);
         sp_package_close(package);
     }
-    free(lines);
 }
 
 /* The same numbers for any threads and kernels; and the model is as before afterwards. */

@@ -228,11 +228,8 @@ TEST(long_answer)
     generate_assert_same(&a, &b);
     sp_session_close(small);
     assert_int_equal(package->caches->used, most);
-    sp_result_release(&a);
-    sp_result_release(&b);
     a = generate_run(grown, ids, N_SHORT - 1, 1, PLAIN, true);
     assert_true(package->caches->used < most);
-    sp_result_release(&a);
     sp_session_close(grown);
     assert_int_equal(package->caches->used, 0);
     sp_package_close(package);
@@ -257,7 +254,6 @@ TEST(budgets)
     session = open_session(package, 0);
     part = generate_run(session, ids, N_SHORT, 1, SP_DRAFT_LENGTH_AUTO, true);
     step = package->caches->used;
-    sp_result_release(&part);
     sp_session_close(session);
     sp_package_close(package);
 
@@ -272,8 +268,6 @@ TEST(budgets)
     assert_string_equal(sp_stop_name(part.stop), "memory");
     assert_in_range(part.n_ids, 100, 1399);
     assert_memory_equal(part.ids, whole.ids, part.n_ids * sizeof *part.ids);
-    sp_result_release(&part);
-    sp_result_release(&whole);
     sp_session_close(session);
     sp_package_close(package);
 }
@@ -340,12 +334,9 @@ TEST(shared_budget)
     assert_int_equal(sp_session_cache_memory(sessions[0]), 0);
     assert_int_equal(sp_session_n_cached(sessions[0]), 0);
     generate_assert_same(&a, &b);
-    sp_result_release(&b);
     reclaim.session = sessions[1];
     b = generate_run(sessions[0], ids, N_SHORT, 40, 2, true);
     generate_assert_same(&a, &b);
-    sp_result_release(&b);
-    sp_result_release(&a);
     for (size_t i = 0; i < 2; i++) {
         sp_session_close(sessions[i]);
         sp_package_close(packages[i]);

@@ -284,14 +284,12 @@ static void check_lossless(const char *path, const char *kind, size_t place)
                 if (generate_threads(place + i) != n_threads) continue;
                 r = generate_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
                 generate_assert_same(&r, &plain);
-                sp_result_release(&r);
             }
             sp_session_close(session);
             sp_package_close(package);
         }
         place++;
     }
-    sp_result_release(&plain);
 }
 
 TEST(lossless_handmade)
@@ -339,8 +337,6 @@ TEST(always_right)
         assert_int_equal(r.n_rounds, n_rounds);
         assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
-        sp_result_release(&plain);
-        sp_result_release(&r);
         sp_session_close(session);
     }
     sp_package_close(package);
@@ -361,7 +357,6 @@ TEST(eagle3_drafts_within_its_vocabulary)
             assert_int_equal(r.ids[i], last);
         assert_int_equal(r.n_rounds, last % 2 ? 24 : 3);
         assert_int_equal(r.accepted, last % 2 ? 0 : 21);
-        sp_result_release(&r);
         sp_session_close(session);
     }
     sp_package_close(package);
@@ -385,7 +380,6 @@ static void check_catching_up(const char *path)
     memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
     ids[n] = 5;
     generate_assert_same_proposal(used, fresh, ids, n, 4, own ? own : package->target->head.rows);
-    sp_result_release(&r);
     sp_session_close(used);
     sp_session_close(fresh);
     sp_package_close(package);
@@ -456,7 +450,6 @@ TEST(head_is_rolled_back)
         memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
         ids[n] = 5;
         generate_assert_same_proposal(used, fresh, ids, n, 4, package->target->config.n_vocab);
-        sp_result_release(&r);
         sp_session_close(used);
         sp_session_close(fresh);
     }
@@ -523,8 +516,6 @@ TEST(head_from_packed_file)
 
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
-    free(a);
-    free(b);
 }
 
 /* Packing an EAGLE-3 draft of a packed file again gives the same bytes. t2d is not stored, but must
@@ -541,8 +532,6 @@ TEST(eagle3_from_packed_file)
 
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
-    free(a);
-    free(b);
     odd.marks_odd = true;
     assert_int_equal(create(eagle3_modelfile(&odd), &warning_log, SP_DTYPE_NONE, NULL, &err),
                      SP_E_INPUT);
@@ -583,9 +572,7 @@ TEST(recurrent_draft)
             struct sp_result r = generate_run(session, prompt, N_GIVEN, 61, draft_len, true);
             generate_assert_same(&r, &plain);
             if (i == 0) assert_int_equal(r.accepted, r.drafted);
-            sp_result_release(&r);
         }
-        sp_result_release(&plain);
         sp_session_close(session);
         sp_package_close(package);
         scratch_remove();
@@ -611,8 +598,6 @@ TEST(mlx_storage_format)
     r = generate_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     assert_int_equal(plain.n_ids, r.n_ids);
     assert_memory_equal(plain.ids, r.ids, r.n_ids * sizeof *r.ids);
-    sp_result_release(&plain);
-    sp_result_release(&r);
     sp_session_close(x);
     sp_session_close(y);
     sp_package_close(a);

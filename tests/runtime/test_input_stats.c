@@ -106,7 +106,6 @@ static void check_experts(size_t n_rows, unsigned n_threads)
         assert_true(fabs((double)weights.squares[l[1] * WIDTH + l[2]] -
                          from_bits(l[3]) / largest[l[0]][l[1]]) < 1e-4);
     }
-    free(lines);
     sp_input_stats_close(stats);
     sp_decoder_close(d);
     sp_package_close(package);

@@ -66,8 +66,6 @@ static void check_token(const char *path, uint32_t token, unsigned n_ranks)
         assert_int_equal(r.ids[i], token);
     assert_int_equal(r.n_rounds, N_ROUNDS);
     assert_int_equal(r.accepted, N_ROUNDS * DRAFT_LEN - n_rejected);
-    sp_result_release(&plain);
-    sp_result_release(&r);
     generate_close(&g);
 }
 

@@ -4,6 +4,7 @@
 #include "format/modelfile/modelfile_check.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/create_files.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
@@ -55,13 +56,11 @@ TEST(numbers)
     double x;
 
     set_comma();
-    assert_int_equal(sp_json_parse(&json, "[0.5,-2.5e-3]", 13, SP_JSON_STRICT, &err), SP_OK);
+    json = keep_parsed("[0.5,-2.5e-3]", 13, SP_JSON_STRICT);
     assert_true(sp_json_to_double(sp_json_at(json, 1), &x));
     assert_true(x == -0.0025);
-    assert_int_equal(sp_json_print(&text, json, &err), SP_OK);
+    text = keep_printed(json);
     assert_string_equal(text, "[0.5,-0.0025000000000000001]");
-    free(text);
-    sp_json_free(json);
     assert_int_equal(sp_parameter_number(&x, temperature, "0.75", &err), SP_OK);
     assert_true(x == 0.75);
     assert_int_equal(sp_parameter_number(&x, temperature, "0,75", &err), SP_E_INPUT);

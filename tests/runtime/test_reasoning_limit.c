@@ -5,6 +5,7 @@
 #include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
@@ -264,8 +265,7 @@ TEST(calls_follow_limited_reasoning)
                                  .digest = true,
                                  .reasoning_limit = &limit};
 
-    assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
-                     SP_OK);
+    tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);
     g_options.tools = tools;
     assert_int_equal(sp_chat_grammar(&g, &g_options, NULL), SP_OK);
     request.grammar = g;
@@ -280,7 +280,6 @@ TEST(calls_follow_limited_reasoning)
     sp_result_release(&plain);
     sp_result_release(&drafted);
     sp_grammar_close(g);
-    sp_json_free(tools);
     generate_close(&o);
 }
 

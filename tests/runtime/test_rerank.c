@@ -1,6 +1,7 @@
 /* Tests the scores of rerankers: equal to those of sentence-transformers, and, in Qwen3-Reranker's
  * own prompt, to those by the code of its model card. */
 #include "format/base/json.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -37,8 +38,7 @@ static struct sp_json *golden_read(void)
     size_t size;
     char *text = scratch_read(MODEL "/golden.json", &size);
 
-    assert_int_equal(sp_json_parse(&json, text, size, SP_JSON_STRICT, NULL), SP_OK);
-    free(text);
+    json = keep_parsed(text, size, SP_JSON_STRICT);
     return json;
 }
 
@@ -102,7 +102,6 @@ TEST(equals_sentence_transformers)
     sp_package_describe(package, &info);
     assert_true(info.pooling == SP_POOLING_RANK && info.generates && info.n_embedding == 1);
     check_cases(package, sp_json_get(golden, "cases"), false);
-    sp_json_free(golden);
     sp_package_close(package);
 }
 
@@ -123,7 +122,6 @@ TEST(equals_model_card)
     }
     package = open_model(folder, "TEMPLATE \"{{ .Prompt }}\"\n");
     check_cases(package, sp_json_get(golden, "card"), true);
-    sp_json_free(golden);
     sp_package_close(package);
     scratch_remove();
 }
@@ -166,8 +164,7 @@ static void classifier_equals_transformers(void **state)
 
     snprintf(path, sizeof path, CLASSIFIERS "%s/golden.json", (const char *)*state);
     text = scratch_read(path, &size);
-    assert_int_equal(sp_json_parse(&golden, text, size, SP_JSON_STRICT, NULL), SP_OK);
-    free(text);
+    golden = keep_parsed(text, size, SP_JSON_STRICT);
     *strrchr(path, '/') = '\0';
     package = open_model(path, "");
     sp_package_describe(package, &info);
@@ -175,7 +172,6 @@ static void classifier_equals_transformers(void **state)
     cases = sp_json_get(golden, "cases");
     check_cases(package, cases, false);
     check_tokens(package, cases);
-    sp_json_free(golden);
     sp_package_close(package);
 }
 
@@ -193,15 +189,13 @@ static void gguf_equals_transformers(void **state)
     snprintf(path, sizeof path, CLASSIFIERS "%.*s/golden.json",
              (int)(strstr(name, "_rerank") - name), name);
     text = scratch_read(path, &size);
-    assert_int_equal(sp_json_parse(&golden, text, size, SP_JSON_STRICT, NULL), SP_OK);
-    free(text);
+    golden = keep_parsed(text, size, SP_JSON_STRICT);
     snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", name);
     package = open_model(path, "");
     sp_package_describe(package, &info);
     assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
     check_cases(package, sp_json_get(golden, "cases"), false);
     check_tokens(package, sp_json_get(golden, "cases"));
-    sp_json_free(golden);
     sp_package_close(package);
 }
 
@@ -300,7 +294,6 @@ static const char *edit_classifier(const char *model, const char *file, const ch
         assert_non_null(f);
         fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
         assert_int_equal(fclose(f), 0);
-        free(text);
     }
     return folder;
 }

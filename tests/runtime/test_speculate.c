@@ -108,17 +108,13 @@ static void check_file(const char *path, size_t place)
                 generate_assert_same(&r, &plain);
                 assert_counts(&r);
                 if (draft_len > 0) assert_draft_length(&r, (size_t)draft_len);
-                sp_result_release(&r);
                 r = generate_run(o.session, question, 17, max_tokens, draft_len, false);
                 generate_assert_same(&r, &asked);
-                sp_result_release(&r);
             }
             generate_close(&o);
         }
         place++;
     }
-    sp_result_release(&plain);
-    sp_result_release(&asked);
 }
 
 TEST(dflash_q4)
@@ -168,7 +164,6 @@ TEST(rounds_are_planned)
         n_timed += r.rounds[i].reason == SP_ROUND_MEASURE;
     assert_int_equal(n_timed, 1);
     assert_int_equal(r.rounds[7].reason, SP_ROUND_MEASURE);
-    sp_result_release(&r);
     generate_close(&o);
 }
 
@@ -188,8 +183,6 @@ TEST(self_draft)
     assert_int_equal(r.accepted, r.drafted);
     assert_int_equal(r.all_accepted, 10);
     assert_int_equal(r.mismatches, 0);
-    sp_result_release(&plain);
-    sp_result_release(&r);
     generate_close(&o);
 }
 
@@ -233,13 +226,11 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                     assert_int_equal(r.ngram_drafted, r.drafted);
                     assert_int_equal(r.ngram_accepted, r.accepted);
                 }
-                sp_result_release(&r);
             }
             generate_close(&o);
         }
         place++;
     }
-    sp_result_release(&plain);
 }
 
 TEST(ngram)
@@ -274,9 +265,6 @@ TEST(default_of_a_pair)
     assert_int_equal(given.ngram_drafted, 0);
     automatic = generate_run(o.session, prompt, 340, 100, SP_DRAFT_LENGTH_AUTO, true);
     generate_assert_same(&automatic, &plain);
-    sp_result_release(&plain);
-    sp_result_release(&given);
-    sp_result_release(&automatic);
     generate_close(&o);
 }
 
@@ -315,8 +303,6 @@ TEST(budgets_and_contexts_at_their_limits)
         assert_int_equal(plain.n_ids, budget);
         assert_int_equal(plain.stop, SP_STOP_LENGTH);
         generate_assert_same(&r, &plain);
-        sp_result_release(&plain);
-        sp_result_release(&r);
     }
     for (size_t n = 1; n <= 4; n++) {
         struct sp_result plain = generate_run(o.session, story, n, 0, PLAIN, true);
@@ -324,8 +310,6 @@ TEST(budgets_and_contexts_at_their_limits)
         assert_int_equal(plain.stop, SP_STOP_CONTEXT);
         assert_int_equal(plain.n_ids, 40 - n + 1);
         generate_assert_same(&r, &plain);
-        sp_result_release(&plain);
-        sp_result_release(&r);
     }
     generate_close(&o);
 }
@@ -348,19 +332,14 @@ TEST(chunks_and_reuse)
         struct sp_result r = SP_RESULT_INIT;
         options.rows_per_pass = rows;
         o = generate_open(path, NULL, 2, &options);
-        for (size_t first = 0; first < 200; first += 67) {
+        for (size_t first = 0; first < 200; first += 67)
             r = generate_run(o.session, prompt + first, 200 - first, 20, 7, true);
-            sp_result_release(&r);
-        }
         r = generate_run(o.session, prompt, 150, 20, 7, true);
-        sp_result_release(&r);
         r = generate_run(o.session, prompt, 200, 30, 7, true);
         generate_assert_same(&r, &want);
         assert_true(r.n_reused >= 150);
-        sp_result_release(&r);
         generate_close(&o);
     }
-    sp_result_release(&want);
 }
 
 static int record_progress(void *context, size_t done, size_t total)
@@ -466,16 +445,13 @@ static void check_cache(enum sp_cache_type cache, size_t place)
                     continue;
                 struct sp_result r = generate_run(o.session, prompt, 270, 30, draft_len, true);
                 generate_assert_same(&r, &want);
-                sp_result_release(&r);
                 /* so that no token is reused */
                 r = generate_run(o.session, prompt, 11, 9, draft_len, true);
-                sp_result_release(&r);
             }
             generate_close(&o);
         }
         place++;
     }
-    sp_result_release(&want);
 }
 
 TEST(q8_caches)
@@ -519,13 +495,9 @@ TEST(golden_rounds)
             assert_memory_equal(r.ids, want, (emitted < n_want ? emitted : n_want) * sizeof *want);
             compared++;
         }
-        free(ids);
-        free(want);
-        sp_result_release(&r);
     }
     assert_true(compared > 100);
     generate_close(&o);
-    sp_json_free(root);
 }
 
 /* Coupled sampling with any draft gives the text of undrafted sampling with the same seed. */

@@ -58,13 +58,8 @@ static void golden_rounds(void **state)
             assert_int_equal(r.rounds[k].accepted, rounds[k]);
         }
         assert_memory_equal(r.ids, want, n_want * sizeof *want);
-        sp_result_release(&r);
-        free(ids);
-        free(want);
-        free(rounds);
     }
     generate_close(&o);
-    sp_json_free(root);
 }
 
 /* Seed 0 is greedy, and two other seeds sample. */
@@ -183,7 +178,6 @@ static void rolled_back(void **state)
             ids[n - 2] = (uint32_t)(50 + i);
             check_proposal(&used, ids, n, 1 + i % 5);
         }
-        sp_result_release(&r);
         generate_close(&used);
     }
     assert_true(n_wrong > 20);
@@ -253,7 +247,6 @@ static const char *copying_modelfile(const char *name, bool nearly)
     snprintf(path, sizeof path, TESTDATA "/speculators/%s/config.json", name);
     text = scratch_read(path, &size);
     write_file(config, text, size);
-    free(text);
     snprintf(path, sizeof path, TESTDATA "/speculators/%s/model.safetensors", name);
     old = scratch_read(path, &size);
     n_header = (size_t)sp_get64((const uint8_t *)old);
@@ -277,7 +270,6 @@ static const char *copying_modelfile(const char *name, bool nearly)
     if (nearly) new[size - 2] ^= 1;
     write_file(weights, new, size);
     sp_safetensors_close(target);
-    free(old);
     free(new);
     return packed_modelfile(TESTDATA "/speculators/target", weights);
 }
@@ -307,8 +299,6 @@ TEST(shared_embedding)
     b = scratch_read(shared, &n_b);
     assert_int_equal(n_a, n_b);
     assert_memory_equal(a, b, n_a);
-    free(a);
-    free(b);
     assert_false(stores_embedding(shared));
     assert_true(
         stores_embedding(packed_file(copying_modelfile("pruned", true), SP_Q8, SP_DTYPE_NONE)));

@@ -1,6 +1,7 @@
 /* Tests both template languages through their common interface: recognition of the language, the
  * sources of templates, and whole conversations. */
 #include "runtime/template/template.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdlib.h>
@@ -220,7 +221,7 @@ TEST(named_templates)
     size_t len;
 
     assert_int_equal(sp_template_open(&t, &texts, NULL), SP_OK);
-    assert_int_equal(sp_json_parse(&tools, "[{}]", 4, SP_JSON_STRICT, NULL), SP_OK);
+    tools = keep_parsed("[{}]", 4, SP_JSON_STRICT);
     assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
     assert_string_equal(text, "D");
     free(text);
@@ -228,7 +229,6 @@ TEST(named_templates)
     assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
     assert_string_equal(text, "T");
     free(text);
-    sp_json_free(tools);
     sp_template_free(t);
 }
 
@@ -249,8 +249,8 @@ TEST(empty_values_in_go)
     assert_int_equal(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39,
                                          SP_TEMPLATE_GO, NULL),
                      SP_OK);
-    assert_int_equal(sp_json_parse(&messages, "[]", 2, SP_JSON_STRICT, NULL), SP_OK);
-    assert_int_equal(sp_json_parse(&tools, json, strlen(json), SP_JSON_STRICT, NULL), SP_OK);
+    messages = keep_parsed("[]", 2, SP_JSON_STRICT);
+    tools = keep_parsed(json, strlen(json), SP_JSON_STRICT);
     in.messages = messages;
     in.tools = tools;
     assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
@@ -260,8 +260,6 @@ TEST(empty_values_in_go)
         "\"parameters\":{\"type\":\"object\",\"$defs\":false,"
         "\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
     free(text);
-    sp_json_free(messages);
-    sp_json_free(tools);
     sp_template_free(t);
 }
 
@@ -286,13 +284,10 @@ TEST(non_conversations_are_refused)
         char *text = NULL;
         size_t len;
 
-        assert_int_equal(
-            sp_json_parse(&json, cases[i].json, strlen(cases[i].json), SP_JSON_STRICT, NULL),
-            SP_OK);
+        json = keep_parsed(cases[i].json, strlen(cases[i].json), SP_JSON_STRICT);
         in.messages = json;
         assert_int_not_equal(sp_template_render(&text, &len, t, &in, &err), SP_OK);
         assert_string_equal(err.text, cases[i].message);
-        sp_json_free(json);
     }
     sp_template_free(t);
 }

@@ -10,6 +10,8 @@
 
 #include "format/base/json_write.h"
 #include "runtime/spectool.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -34,11 +36,10 @@ static void encode_row(const struct tokenizer_case *t, const char *name, const s
     const char *text = text_at(row, 0, &size);
 
     for (size_t i = 0; i < 3; i++) {
-        uint32_t *ids = ids_of_json(sp_json_at(row, 1 + i), &n);
+        uint32_t *ids = golden_ids(sp_json_at(row, 1 + i), &n);
         char where[400];
         snprintf(where, sizeof where, "%s: \"%.200s\", flags %u", name, text, flags[i]);
         expect_ids(t, where, text, size, flags[i], ids, n);
-        free(ids);
     }
 }
 
@@ -52,7 +53,7 @@ static bool has_byte_tokens(const struct tokenizer_case *t)
 static void decode_row(const struct tokenizer_case *t, const char *name, const struct sp_json *row)
 {
     size_t size, n;
-    uint32_t *ids = ids_of_json(sp_json_at(row, 0), &n);
+    uint32_t *ids = golden_ids(sp_json_at(row, 0), &n);
 
     for (size_t i = 0; i < 2; i++) {
         const char *text = text_at(row, 1 + i, &size);
@@ -60,25 +61,23 @@ static void decode_row(const struct tokenizer_case *t, const char *name, const s
         snprintf(where, sizeof where, "%s: decoding to \"%.200s\"", name, text);
         expect_text(t, where, ids, n, i == 1, text, size, !has_byte_tokens(t));
     }
-    free(ids);
 }
 
 TEST(small)
 {
     size_t size, len, n = 0;
-    char *text = read_file(TESTDATA "/tokenizer/cases.jsonl", &size), *rest = text, *line;
+    char *text = golden_file(TESTDATA "/tokenizer/cases.jsonl", &size), *rest = text, *line;
 
     assert_non_null(text);
     while ((line = next_line(&rest)) != NULL) {
-        struct sp_err err = {0};
         struct sp_json *root = NULL;
         struct tokenizer_case t;
         char *json = NULL;
-        assert_int_equal(sp_json_parse(&root, line, strlen(line), SP_JSON_STRICT, &err), SP_OK);
+        root = keep_parsed(line, strlen(line), SP_JSON_STRICT);
         const char *name = sp_json_to_string(sp_json_get(root, "name"), &len);
         const struct sp_json *cases = sp_json_get(root, "cases");
         const struct sp_json *decodes = sp_json_get(root, "decodes");
-        assert_int_equal(sp_json_print(&json, sp_json_get(root, "tokenizer"), &err), SP_OK);
+        json = keep_printed(sp_json_get(root, "tokenizer"));
         tokenizer_case_open(&t, json, strlen(json), NULL);
         for (size_t i = 0; i < sp_json_len(cases); i++)
             encode_row(&t, name, sp_json_at(cases, i));
@@ -86,10 +85,7 @@ TEST(small)
             decode_row(&t, name, sp_json_at(decodes, i));
         n += sp_json_len(cases) + sp_json_len(decodes);
         tokenizer_case_close(&t);
-        free(json);
-        sp_json_free(root);
     }
-    free(text);
     assert_true(n > 1500);
 }
 
@@ -102,14 +98,13 @@ static void golden_decoding(const struct tokenizer_case *t, const char *where,
 {
     const struct sp_json *wanted = sp_json_get(row, key);
     size_t n, size;
-    uint32_t *ids = ids_of_json(sp_json_get(row, ids_key), &n);
+    uint32_t *ids = golden_ids(sp_json_get(row, ids_key), &n);
     const char *text;
 
     if (wanted == NULL) wanted = sp_json_get(row, "decoded");
     text = sp_json_to_string(wanted, &size);
     assert_non_null(text);
     expect_text(t, where, ids, n, skip_special, text, size, !has_byte_tokens(t));
-    free(ids);
 }
 
 static void golden_row(const struct tokenizer_case *t, const char *where, const struct sp_json *row)
@@ -118,30 +113,26 @@ static void golden_row(const struct tokenizer_case *t, const char *where, const 
     const char *text = sp_json_to_string(sp_json_get(row, "text"), &size);
 
     for (int special = 0; text != NULL && special < 2; special++) {
-        uint32_t *ids = ids_of_json(sp_json_get(row, special ? "ids_special" : "ids"), &n);
+        uint32_t *ids = golden_ids(sp_json_get(row, special ? "ids_special" : "ids"), &n);
         expect_ids(t, where, text, size, special ? ALL : PARSE, ids, n);
-        free(ids);
     }
     golden_decoding(t, where, row, "ids", "decoded", false);
     golden_decoding(t, where, row, "ids", "decoded_skip", true);
     if (text != NULL) golden_decoding(t, where, row, "ids_special", "decoded_special", false);
 }
 
-static size_t golden_file(const struct tokenizer_case *t, const char *path)
+static size_t check_file(const struct tokenizer_case *t, const char *path)
 {
     size_t size, n = 0;
-    char *text = read_file(path, &size), *rest = text, *line;
+    char *text = golden_file(path, &size), *rest = text, *line;
 
     while ((line = next_line(&rest)) != NULL) {
-        struct sp_err err = {0};
         struct sp_json *row = NULL;
         char where[300];
-        assert_int_equal(sp_json_parse(&row, line, strlen(line), SP_JSON_STRICT, &err), SP_OK);
+        row = keep_parsed(line, strlen(line), SP_JSON_STRICT);
         snprintf(where, sizeof where, "%s:%zu", path, ++n);
         golden_row(t, where, row);
-        sp_json_free(row);
     }
-    free(text);
     return n;
 }
 
@@ -154,14 +145,13 @@ static void golden(const char *folder, size_t unpacked, size_t n_rows)
 
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/tokenizer.json%s", folder,
              unpacked ? ".zst" : "");
-    json = unpacked ? read_zstd(path, unpacked) : read_file(path, &size);
+    json = unpacked ? read_zstd(path, unpacked) : golden_file(path, &size);
     if (json == NULL) skip();
     tokenizer_case_open(&t, json, size, NULL);
-    free(json);
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/golden.jsonl", folder);
-    n = golden_file(&t, path);
+    n = check_file(&t, path);
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/decode_golden.jsonl", folder);
-    n += golden_file(&t, path);
+    n += check_file(&t, path);
     tokenizer_case_close(&t);
     assert_int_equal(n, n_rows);
 }
@@ -229,12 +219,11 @@ TEST(mini)
         size_t size;
         struct tokenizer_case t;
         snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/tokenizer.json", names[i]);
-        char *json = read_file(path, &size);
+        char *json = golden_file(path, &size);
         if (json == NULL) skip();
         tokenizer_case_open(&t, json, size, NULL);
-        free(json);
         snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/golden.jsonl", names[i]);
-        assert_true(golden_file(&t, path) > 100);
+        assert_true(check_file(&t, path) > 100);
         tokenizer_case_close(&t);
     }
 }
@@ -245,14 +234,12 @@ TEST(mini)
 static void open_tiny(struct tokenizer_case *t)
 {
     size_t size, config_size;
-    char *json = read_file(TESTDATA "/tiny/target/tokenizer.json", &size);
-    char *config = read_file(TESTDATA "/tiny/target/tokenizer_config.json", &config_size);
+    char *json = golden_file(TESTDATA "/tiny/target/tokenizer.json", &size);
+    char *config = golden_file(TESTDATA "/tiny/target/tokenizer_config.json", &config_size);
 
     assert_non_null(json);
     assert_non_null(config);
     tokenizer_case_open(t, json, size, config);
-    free(json);
-    free(config);
 }
 
 TEST(lookups)

@@ -1,6 +1,7 @@
 /* Tests that a hostile client can neither keep other clients out of `spectool serve` nor take all
  * memory, and that requests which a proxy could read differently are refused. */
 #include "format/base/clock.h"
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -48,7 +49,7 @@ static long memory_mb(const struct server *s, const char *key)
 /* Returns a chat whose member `key` is an array of n objects; owned (free). */
 static char *body_of(const char *key, size_t n)
 {
-    char *body = malloc(256 + n * 8), *at = body;
+    char *body = keep(malloc(256 + n * 8)), *at = body;
 
     assert_non_null(body);
     at += sprintf(at, "{" MESSAGES ", \"max_tokens\": 4, \"%s\": [{\"a\":0}", key);
@@ -72,7 +73,6 @@ static void *post(void *context)
     struct http_reply r = server_request(p->server, "POST", "/v1/chat/completions", p->body);
 
     p->status = r.status;
-    http_reply_release(&r);
     return NULL;
 }
 
@@ -108,14 +108,11 @@ TEST(test_memory)
     assert_int_equal(post_all(&s, large, 400), N_CLIENTS);
     n_served = post_all(&s, kept, 200);
     assert_true(n_served > 0 && n_served < N_CLIENTS); /* the others get 503 */
-    sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/chat/completions", unknown), 200));
+    http_reply_json(server_request(&s, "POST", "/v1/chat/completions", unknown), 200);
     if (!IS_SANITIZED) {
         assert_in_range(memory_mb(&s, "VmHWM"), 1, 300);
         assert_in_range(memory_mb(&s, "VmRSS"), 1, 100);
     }
-    free(unknown);
-    free(kept);
-    free(large);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -124,22 +121,21 @@ TEST(test_text_and_json)
 {
     enum { N_BLANKS = 15 << 20 };
     struct server s = server_start(served_file, NULL);
-    char *body = body_of("x", 55000);
+    char *body = body_of("x", 55000), *longer;
     size_t len = strlen(body);
     struct http_reply r;
     struct sp_json *json;
 
-    sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/chat/completions", body), 200));
-    body = realloc(body, len + N_BLANKS + 1);
-    assert_non_null(body);
-    memset(body + len, ' ', N_BLANKS);
-    body[len + N_BLANKS] = '\0';
-    r = server_request(&s, "POST", "/v1/chat/completions", body);
+    http_reply_json(server_request(&s, "POST", "/v1/chat/completions", body), 200);
+    longer = keep(malloc(len + N_BLANKS + 1));
+    assert_non_null(longer);
+    memcpy(longer, body, len);
+    memset(longer + len, ' ', N_BLANKS);
+    longer[len + N_BLANKS] = '\0';
+    r = server_request(&s, "POST", "/v1/chat/completions", longer);
     assert_null(strstr(r.head, "Retry-After"));
     json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
-    sp_json_free(json);
-    free(body);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -161,7 +157,6 @@ TEST(test_full_queue)
     r = server_request(&s, "POST", "/v1/completions", "not JSON");
     assert_int_equal(r.status, 503);
     assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
-    http_reply_release(&r);
     close(waiting);
     close(running);
     assert_int_equal(server_stop(&s), 0);
@@ -184,7 +179,7 @@ TEST(test_dripping)
         for (size_t i = 0; i < N_DRIPS; i++)
             (void)!send(drips[i], "x", 1, MSG_NOSIGNAL);
         began = sp_seconds();
-        sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+        http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
         assert_true(sp_seconds() - began < 10);
     }
     for (size_t i = 0; i < N_DRIPS; i++)
@@ -215,7 +210,7 @@ TEST(test_many_connections)
 /* Returns an object whose member `key` is a text of n blanks; owned (free). */
 static char *blanks(const char *key, size_t n)
 {
-    char *body = malloc(n + 64);
+    char *body = keep(malloc(n + 64));
 
     assert_non_null(body);
     sprintf(body, "{\"%s\": \"%*s\"}", key, (int)n, "");
@@ -235,12 +230,9 @@ TEST(test_long_prompt)
     assert_non_null(strstr(json_text(json, "error.message"), "the prompt has "));
     /* By these words of llama-server litellm knows that the context is too small. */
     assert_non_null(strstr(json_text(json, "error.message"), "exceeds the available context size"));
-    sp_json_free(json);
     refused = server_cpu_seconds(&tiny_server);
-    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/tokenize", content), 200));
+    http_reply_json(server_request(&tiny_server, "POST", "/tokenize", content), 200);
     assert_true(refused - began < server_cpu_seconds(&tiny_server) - refused);
-    free(prompt);
-    free(content);
 }
 
 TEST(test_ambiguous_requests)
@@ -275,7 +267,6 @@ TEST(test_ambiguous_requests)
         r = client_receive(fd);
         if (r.status != 400) fail_msg("%s: status %d", all[i].headers, r.status);
         assert_non_null(strstr(r.body, all[i].says));
-        http_reply_release(&r);
     }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         int fd = client_connect(&tiny_server);
@@ -283,7 +274,6 @@ TEST(test_ambiguous_requests)
         client_send(fd, request, strlen(request));
         r = client_receive(fd);
         assert_int_equal(r.status, 403);
-        http_reply_release(&r);
     }
 }
 
@@ -308,7 +298,7 @@ TEST(test_unreadable_requests)
         {"GET /", MANY, 414, "not valid HTTP"},
     };
     static const char line[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n";
-    char *request = malloc(MANY + 256);
+    char *request = keep(malloc(MANY + 256));
     size_t n = server_count_files(&tiny_server);
 
     assert_non_null(request);
@@ -331,9 +321,7 @@ TEST(test_unreadable_requests)
         if (r.status != all[i].status) fail_msg("%s: status %d", all[i].head, r.status);
         assert_non_null(strstr(r.head, "application/json"));
         assert_non_null(strstr(r.body, all[i].says));
-        http_reply_release(&r);
     }
-    free(request);
     server_await_files(&tiny_server, n);
 }
 
@@ -345,7 +333,7 @@ TEST(test_endless_body)
                                "Transfer-Encoding: chunked\r\n\r\n";
     enum { CHUNK = 1 << 20, SECONDS = 20 };
     size_t size = 8 + CHUNK + 2, sent = 0;
-    char *chunk = malloc(size + 1), status[13] = "";
+    char *chunk = keep(malloc(size + 1)), status[13] = "";
     int fd = client_connect(&tiny_server);
     double end = sp_seconds() + SECONDS;
     ssize_t n = 1;
@@ -363,7 +351,6 @@ TEST(test_endless_body)
     assert_int_equal(recv(fd, status, sizeof status - 1, 0), sizeof status - 1);
     assert_string_equal(status, "HTTP/1.1 413");
     close(fd);
-    free(chunk);
 }
 
 /* A path does not end at an escaped NUL. */
@@ -376,7 +363,6 @@ TEST(test_escaped_nul)
     client_send(fd, request, sizeof request - 1);
     r = client_receive(fd);
     assert_int_equal(r.status, 404);
-    http_reply_release(&r);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -1,6 +1,7 @@
 /* Tests Anthropic's Messages API: responses have the members and events of its reference
  * (https://platform.claude.com/docs/en/api/messages, the source of the quotation, and .../build-
  * with-claude/streaming). */
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -30,19 +31,11 @@ static struct events stream(const struct server *s, const char *body)
         if (sscanf(line, "event: %63s", name) == 1) continue;
         assert_int_equal(strncmp(line, "data: ", 6), 0);
         assert_true(e.n < sizeof e.at / sizeof *e.at);
-        assert_int_equal(
-            sp_json_parse(&e.at[e.n], line + 6, strlen(line + 6), SP_JSON_STRICT, NULL), SP_OK);
+        e.at[e.n] = keep_parsed(line + 6, strlen(line + 6), SP_JSON_STRICT);
         assert_string_equal(json_text(e.at[e.n], "type"), name);
         e.n++;
     }
-    http_reply_release(&r);
     return e;
-}
-
-static void release(struct events *e)
-{
-    while (e->n > 0)
-        sp_json_free(e->at[--e->n]);
 }
 
 static bool is(const struct sp_json *event, const char *type)
@@ -88,7 +81,7 @@ static const struct sp_json *check_order(const struct events *e, size_t *n_block
 /* Joins the texts at `path` of the block's deltas of this type; owned (free). */
 static char *joined(const struct events *e, int64_t block, const char *type, const char *path)
 {
-    char *text = calloc(1, 1 << 14);
+    char *text = keep(calloc(1, 1 << 14));
 
     assert_non_null(text);
     for (size_t i = 0; i < e->n; i++) {
@@ -129,9 +122,6 @@ TEST(test_message)
     assert_string_equal(text, json_text(json, "content.0.text"));
     assert_string_equal(json_text(last, "delta.stop_reason"), "end_turn");
     assert_int_equal(json_number(last, "usage.output_tokens"), n);
-    sp_json_free(json);
-    free(text);
-    release(&e);
 }
 
 /* "Total input tokens in a request is the summation": the second request reads all but its last
@@ -154,9 +144,7 @@ TEST(test_usage)
             assert_int_equal(json_number(usages[k], "cache_creation_input_tokens"), 0);
             assert_int_equal(json_number(usages[k], "cache_read_input_tokens"), i ? n - 1 : 0);
         }
-        release(&e);
     }
-    sp_json_free(count);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -168,16 +156,13 @@ TEST(test_stops)
 
     assert_string_equal(json_text(json, "stop_reason"), "max_tokens");
     assert_int_equal(json_number(json, "usage.output_tokens"), 3);
-    sp_json_free(json);
     json = request(&tiny_server, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
     assert_string_equal(json_text(json, "stop_reason"), "stop_sequence");
     assert_string_equal(json_text(json, "stop_sequence"), "once");
     assert_string_equal(json_text(json, "content.0.text"), "There was ");
-    sp_json_free(json);
     /* Without any text the content is an empty array, not an empty block. */
     json = request(&tiny_server, ASK ", \"stop_sequences\": [\"There\"]}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 0);
-    sp_json_free(json);
 }
 
 /* A stop text of the file is reported as the end of the turn. */
@@ -188,7 +173,6 @@ TEST(test_stop_of_the_file)
 
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
     assert_null(json_at(json, "stop_sequence"));
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -206,8 +190,6 @@ TEST(test_partial_message)
     assert_non_null(strstr(body, "\"There was once\"}"));
     rest = request(&tiny_server, body);
     assert_string_equal(json_text(rest, "content.0.text"), text + 14);
-    sp_json_free(rest);
-    sp_json_free(json);
 }
 
 /* The tool call tags of Hermes and Qwen; a grammar constrains the tiny model to them. */
@@ -244,34 +226,28 @@ TEST(test_tools)
     assert_string_equal(json_text(json, "content.0.name"), "paint");
     assert_int_equal(strlen(json_text(json, "content.0.id")), 9);
     assert_colour(json_text(json, "content.0.input.colour"));
-    sp_json_free(json);
 
     e = stream(&s, ASK TOOLS PAINT ", \"stream\": true}");
     last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
     assert_string_equal(json_text(last, "delta.stop_reason"), "tool_use");
     text = joined(&e, 0, "input_json_delta", "delta.partial_json");
-    assert_int_equal(sp_json_parse(&input, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    input = keep_parsed(text, strlen(text), SP_JSON_STRICT);
     assert_colour(json_text(input, "colour"));
     for (size_t i = 0; i < e.n; i++) {
         if (!is(e.at[i], "content_block_start")) continue;
         assert_string_equal(json_text(e.at[i], "content_block.name"), "paint");
         assert_int_equal(sp_json_len(json_at(e.at[i], "content_block.input")), 0);
     }
-    free(text);
-    sp_json_free(input);
-    release(&e);
 
     json = request(&s, ASK TOOLS
                    ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": "
                    "true}}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
     assert_string_equal(json_text(json, "content.0.type"), "tool_use");
-    sp_json_free(json);
     json = request(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
     assert_string_equal(json_text(json, "content.0.type"), "text");
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -303,47 +279,35 @@ TEST(test_reasoning)
     assert_int_equal(n_blocks, 2);
     text = joined(&e, 0, "thinking_delta", "delta.thinking");
     assert_string_equal(text, "was once");
-    free(text);
     text = joined(&e, 0, "signature_delta", "delta.signature");
     assert_string_equal(text, json_text(json, "content.0.signature"));
-    free(text);
     text = joined(&e, 1, "text_delta", "delta.text");
     assert_string_equal(text, json_text(json, "content.1.text"));
-    free(text);
-    release(&e);
-    sp_json_free(json);
 
     /* The template's switch decides whether the prompt opens the reasoning. */
     json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was once");
-    sp_json_free(json);
     /* After the budget the closing tag follows, whatever the model would choose. */
     json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was");
     assert_int_equal(json_number(json, "usage.output_tokens_details.thinking_tokens"), 1);
-    sp_json_free(json);
     json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
                                           ASK ", \"thinking\": {\"type\": \"disabled\"}}"),
                            200);
     n_blocks = (size_t)json_number(json, "input_tokens");
-    sp_json_free(json);
     json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
                                           ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
                                               "\"output_config\": {\"effort\": \"low\"}}"),
                            200);
     assert_true((size_t)json_number(json, "input_tokens") > n_blocks + 1);
-    sp_json_free(json);
     json = request(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "");
-    sp_json_free(json);
     e = stream(&s, ASK ", \"stream\": true, \"thinking\": {\"type\": \"adaptive\", \"display\": "
                        "\"omitted\"}}");
     (void)check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 2);
     text = joined(&e, 0, "thinking_delta", "delta.thinking");
     assert_string_equal(text, "");
-    free(text);
-    release(&e);
     /* The client cannot begin the response if the prompt opens the reasoning. */
     json =
         http_reply_json(server_request(&s, "POST", "/v1/messages",
@@ -353,7 +317,6 @@ TEST(test_reasoning)
                         400);
     assert_string_equal(json_text(json, "error.message"),
                         "thinking cannot be combined with a partial answer as the last message");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -376,7 +339,6 @@ TEST(test_open_reasoning)
         json_text(json, "error.message"),
         "the last message is a partial answer, which a model that always reasons first "
         "cannot continue");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -387,7 +349,6 @@ TEST(test_structured_output)
                                   "\"schema\": {\"const\": \"whale\"}}}}");
 
     assert_string_equal(json_text(json, "content.0.text"), "\"whale\"");
-    sp_json_free(json);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -108,7 +108,6 @@ TEST(test_errors)
             fail_msg("%s: \"%s\", expected \"%s\"", all[i].body, json_text(json, "error.message"),
                      all[i].says);
         }
-        sp_json_free(json);
     }
 }
 
@@ -123,7 +122,6 @@ TEST(test_thread)
 
     assert_string_equal(json_text(json, "error.type"), "invalid_request_error");
     assert_string_equal(json_text(json, "error.details.error_code"), "thread_unsupported_request");
-    sp_json_free(json);
 }
 
 /* Members that are hints or concern another server have no effect. */
@@ -137,7 +135,6 @@ TEST(test_hints)
                         "\"eu\", \"output_config\": {\"effort\": \"high\"}}");
 
     assert_int_equal(json_number(json, "usage.output_tokens"), 4);
-    sp_json_free(json);
 }
 
 /* Clients recognize by this sentence that a conversation must be shortened. */
@@ -147,14 +144,12 @@ TEST(test_too_long)
     struct sp_json *json = http_reply_json(server_request(&s, "POST", "/v1/messages", ROOMY), 200);
 
     assert_string_equal(json_text(json, "stop_reason"), "model_context_window_exceeded");
-    sp_json_free(json);
     json =
         http_reply_json(server_request(&s, "POST", "/v1/messages",
                                        "{\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", "
                                        "\"content\": \"Tell me a story about a lonely owl.\"}]}"),
                         400);
     assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -171,15 +166,12 @@ TEST(test_models)
     assert_int_equal(strlen(json_text(json, "data.0.created_at")), 27);
     assert_string_equal(json_text(json, "first_id"), "tiny");
     assert_string_equal(json_text(json, "last_id"), "tiny");
-    sp_json_free(json);
     json = http_reply_json(
         server_request_with(&tiny_server, header, "GET", "/v1/models/tiny", NULL), 200);
     assert_string_equal(json_text(json, "id"), "tiny");
-    sp_json_free(json);
     json = http_reply_json(
         server_request_with(&tiny_server, header, "GET", "/v1/models/other", NULL), 404);
     assert_string_equal(json_text(json, "error.type"), "not_found_error");
-    sp_json_free(json);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -3,6 +3,7 @@
  * the source of the quotations. */
 #include "cli/serve/anthropic/serve_anthropic_messages.h"
 #include "format/base/json_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdio.h>
@@ -22,15 +23,13 @@ static void assert_converted(const char *body, const char *wanted)
     if (sp_serve_anthropic_read_messages(&request, &conversation, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, request.messages, &err), SP_OK);
-        all = malloc(strlen(text) + request.partial.len + 2);
+        text = keep_printed(request.messages);
+        all = keep(malloc(strlen(text) + request.partial.len + 2));
         assert_non_null(all);
         sprintf(all, "%s%s%.*s", text, request.partial.len ? "|" : "", (int)request.partial.len,
                 request.partial.len ? request.partial.at : "");
         assert_string_equal(all, wanted);
-        free(all);
     }
-    free(text);
     sp_serve_request_release(&request);
 }
 

@@ -1,6 +1,7 @@
 /* Tests that `spectool run --batch` answers requests of OpenAI's and Anthropic's APIs as `spectool
  * serve` does. */
 #include "format/base/json_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -78,11 +79,9 @@ static void assert_same_value(const struct sp_json *batch, const struct sp_json 
 {
     char *one = NULL, *other = NULL;
 
-    assert_int_equal(sp_json_print(&one, json_at(batch, member), NULL), 0);
-    assert_int_equal(sp_json_print(&other, json_at(served, member), NULL), 0);
+    one = keep_printed(json_at(batch, member));
+    other = keep_printed(json_at(served, member));
     if (strcmp(one, other) != 0) fail_msg("request %zu: %s: %s, served %s", i, member, one, other);
-    free(one);
-    free(other);
 }
 
 /* Compares a line of the output with the response of the server. */
@@ -110,7 +109,6 @@ static void check_line(const struct sp_json *line, size_t i)
     assert_non_null(body);
     for (size_t m = 0; m < 3 && requests[i].members[m]; m++)
         assert_same_value(body, served, requests[i].members[m], i);
-    sp_json_free(served);
 }
 
 TEST(same_as_served)
@@ -132,12 +130,9 @@ TEST(same_as_served)
         f = popen(command, "r");
         assert_non_null(f);
         for (size_t i = 0; i < N_REQUESTS; i++) {
-            struct sp_json *json = NULL;
             ssize_t size = getline(&line, &cap, f);
             assert_true(size > 0);
-            assert_int_equal(sp_json_parse(&json, line, (size_t)size, SP_JSON_STRICT, NULL), 0);
-            check_line(json, i);
-            sp_json_free(json);
+            check_line(keep_parsed(line, (size_t)size, SP_JSON_STRICT), i);
         }
         assert_true(getline(&line, &cap, f) < 0);
         assert_int_equal(pclose(f), 256); /* some lines have errors: status 1 */

@@ -1,5 +1,6 @@
 /* Tests many clients of `spectool serve` at once, the queue, disconnecting and slow clients, and
  * the shutdown of the server. */
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -16,14 +17,12 @@ static void *request_stream(void *context)
 {
     const struct served_api *w = context;
     struct http_reply r;
-    char body[512], *text;
+    char body[512];
     size_t n;
 
     snprintf(body, sizeof body, "%strue}", w->body);
     r = server_request(&tiny_server, "POST", w->path, body);
-    text = r.status == 200 ? stream_text(&r, w->piece, &n) : NULL;
-    http_reply_release(&r);
-    return text;
+    return r.status == 200 ? stream_text(&r, w->piece, &n) : NULL;
 }
 
 /* Clients that request at the same time each get their own whole response. */
@@ -42,9 +41,7 @@ TEST(test_many_clients)
         assert_int_equal(pthread_join(threads[i], &text), 0);
         assert_non_null(text);
         assert_string_equal(text, first);
-        free(text);
     }
-    free(first);
 }
 
 /* The server generates as many responses at the same time as it has sessions. */
@@ -96,12 +93,10 @@ TEST(test_queue)
         assert_int_equal(r.status, 503);
         assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
         assert_non_null(strstr(r.body, "too many requests are waiting"));
-        http_reply_release(&r);
         close(rest[1 - away].fd);
         server_await_log(&s, "client disconnected", (size_t)i + 1);
         close(running);
-        sp_json_free(http_reply_json(
-            server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+        http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200);
     }
     server_await_log(&s, "200: 4 (0 cached) + ", 1);
     server_await_log(&s, ", cancelled", 2);
@@ -121,8 +116,7 @@ TEST(test_many_answers)
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
     many = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(many, &byte, 1, 0), 1);
-    sp_json_free(
-        http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200);
     assert_int_equal(server_count_log(&s, "POST /v1/completions 200"), 1);
     close(many);
     assert_int_equal(server_stop(&s), 0);
@@ -141,7 +135,7 @@ static void leave(int fd, bool reset)
 static char *long_prompt(void)
 {
     enum { TOKENS = 900, ROOM = 1 << 13 };
-    char *body = malloc(ROOM), *at = body;
+    char *body = keep(malloc(ROOM)), *at = body;
 
     assert_non_null(body);
     at += sprintf(at, "{\"prompt\": [582");
@@ -201,11 +195,10 @@ TEST(test_disconnects)
         leave(fd, all[i].reset);
         server_await_log(&s, "POST /v1/completions", ++n);
         server_await_files(&s, n_files);
-        sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", next), 200));
+        http_reply_json(server_request(&s, "POST", "/v1/completions", next), 200);
         server_await_log(&s, "POST /v1/completions", ++n);
     }
     assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other response was complete */
-    free(prompt);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -224,7 +217,7 @@ TEST(test_slow_clients)
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
     memcpy(strstr(body, "4000"), " 400", 4);
     deaf = server_begin_request(&tiny_server, "/v1/completions", body);
-    sp_json_free(served_post("/v1/completions", "{" GOLDEN_PROMPT "}"));
+    served_post("/v1/completions", "{" GOLDEN_PROMPT "}");
     for (size_t i = 0; i < 8; i++)
         close(slow[i]);
     close(deaf);
@@ -245,7 +238,7 @@ TEST(test_stopping)
     running = server_begin_request(&s, "/v1/completions", streamed);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
     waiting = server_begin_request(&s, "/v1/completions", whole);
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
     kill(s.pid, SIGTERM);
     r = client_receive(running);
     assert_int_equal(r.status, 200);
@@ -253,10 +246,8 @@ TEST(test_stopping)
     assert_non_null(
         strstr(r.body, "data: {\"error\": {\"message\": \"the server is shutting down\""));
     assert_null(strstr(r.body, "[DONE]"));
-    http_reply_release(&r);
     r = client_receive(waiting);
     assert_true(r.status == 503 || r.status == 0);
-    http_reply_release(&r);
     server_await_log(&s, ", at most 0.1 s; a second signal ends the server at once", 1);
     assert_int_equal(server_wait(&s), 0);
 }
@@ -284,20 +275,17 @@ TEST(test_draining)
         r = server_request(&s, "GET", "/ready", NULL);
         byte = r.status == 503;
         if (byte) assert_non_null(strstr(r.body, "\"shutting down\""));
-        http_reply_release(&r);
     } while (!byte);
     r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
     assert_int_equal(r.status, 503);
     assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
     assert_non_null(strstr(r.body, "the server is shutting down"));
-    http_reply_release(&r);
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
     r = client_receive(running);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.body, "[DONE]"));
     assert_null(strstr(r.body, "\"error\""));
-    http_reply_release(&r);
-    sp_json_free(http_reply_json(client_receive(waiting), 200));
+    http_reply_json(client_receive(waiting), 200);
     assert_int_equal(server_wait(&s), 0);
 }
 
@@ -317,7 +305,6 @@ TEST(test_second_signal)
     do {
         r = server_request(&s, "GET", "/ready", NULL);
         byte = r.status == 503;
-        http_reply_release(&r);
     } while (!byte);
     server_await_log(&s, "waiting for 3 answers; a second signal ends the server at once", 1);
     kill(s.pid, SIGTERM);

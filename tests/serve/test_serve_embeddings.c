@@ -1,4 +1,5 @@
 /* Tests embeddings of `spectool serve` in the formats of OpenAI's and ollama's APIs. */
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
@@ -57,12 +58,11 @@ static double golden_number(size_t i)
         assert_non_null(f);
         size = fread(text, 1, sizeof text, f);
         fclose(f);
-        assert_int_equal(sp_json_parse(&json, text, size, SP_JSON_STRICT, NULL), SP_OK);
+        json = keep_parsed(text, size, SP_JSON_STRICT);
         for (size_t k = 0; k < 64; k++) {
             const struct sp_json *row = json_at(json, "cases.0.embedding");
             assert_true(sp_json_to_double(sp_json_at(row, k), &first[k]));
         }
-        sp_json_free(json);
         is_read = true;
     }
     return first[i];
@@ -86,8 +86,6 @@ TEST(openai)
     assert_true(fabs(number_at(json, "data.0.embedding.5") - golden_number(5)) < 1e-5);
     assert_true(number_at(json, "data.2.embedding.7") == number_at(one, "data.0.embedding.7"));
     assert_int_equal(json_number(one, "usage.prompt_tokens"), 3);
-    sp_json_free(json);
-    sp_json_free(one);
 }
 
 static unsigned digit(char c)
@@ -128,8 +126,6 @@ TEST(base64)
             snprintf(path, sizeof path, "data.0.embedding.%zu", i);
             assert_true((float)number_at(plain, path) == x);
         }
-        sp_json_free(json);
-        sp_json_free(plain);
     }
 }
 
@@ -147,15 +143,10 @@ TEST(ollama)
     assert_true(number_at(old, "embedding.9") == number_at(json, "embeddings.0.9"));
     assert_string_equal(json_text(show, "capabilities.0"), "embedding");
     assert_int_equal(sp_json_len(json_at(show, "capabilities")), 1);
-    sp_json_free(json);
-    sp_json_free(old);
-    sp_json_free(show);
     json = post("/api/embed", "{\"input\": \"\"}", 200);
     assert_int_equal(sp_json_len(json_at(json, "embeddings")), 0);
-    sp_json_free(json);
     json = post("/api/embeddings", "{}", 200);
     assert_int_equal(sp_json_len(json_at(json, "embedding")), 0);
-    sp_json_free(json);
 }
 
 /* Fewer dimensions are the first ones of the whole embedding, with length 1 again. */
@@ -175,10 +166,8 @@ TEST(ollama_dimensions)
         snprintf(path, sizeof path, "embeddings.0.%zu", i);
         assert_true(fabs(number_at(json, path) - golden_number(i) / sqrt(square)) < 1e-5);
     }
-    sp_json_free(json);
     json = post("/api/embed", "{\"input\": \"a\", \"dimensions\": 65}", 400);
     assert_string_equal(json_text(json, "error"), "65 dimensions: the model's embeddings have 64");
-    sp_json_free(json);
 }
 
 /* OpenAI's API refuses what ollama's shortens. */
@@ -193,14 +182,11 @@ TEST(long_texts)
     json = post("/v1/embeddings", body, 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     assert_non_null(strstr(json_text(json, "error.message"), "the model reads at most 64"));
-    sp_json_free(json);
     json = post("/api/embed", body, 200);
     assert_int_equal(json_number(json, "prompt_eval_count"), 64);
-    sp_json_free(json);
     snprintf(body, sizeof body, "{\"input\": \"%s\", \"truncate\": false}", text);
     json = post("/api/embed", body, 400);
     assert_non_null(strstr(json_text(json, "error"), "the model reads at most 64"));
-    sp_json_free(json);
 }
 
 TEST(prompts)
@@ -211,8 +197,6 @@ TEST(prompts)
         post("/v1/embeddings", "{\"input\": \"title: none | text: the cat\"}", 200);
 
     assert_true(number_at(named, "data.0.embedding.0") == number_at(written, "data.0.embedding.0"));
-    sp_json_free(named);
-    sp_json_free(written);
 }
 
 TEST(refusals)
@@ -238,7 +222,6 @@ TEST(refusals)
         struct sp_json *json = post(rows[i].path, rows[i].body, 400);
         const char *message = json_text(json, "error.message");
         if (strstr(message, rows[i].message) == NULL) fail_msg("%s: %s", rows[i].body, message);
-        sp_json_free(json);
     }
 }
 
@@ -257,7 +240,6 @@ TEST(too_many)
     fclose(f);
     json = post("/v1/embeddings", body, 400);
     assert_string_equal(json_text(json, "error.message"), "input has more than 2048 texts");
-    sp_json_free(json);
     free(body);
 }
 
@@ -280,9 +262,6 @@ TEST(with_answers)
     assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
     r = client_receive(answer);
     assert_int_equal(r.status, 200);
-    http_reply_release(&r);
-    sp_json_free(json);
-    sp_json_free(again);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -323,21 +302,16 @@ TEST(rerank)
     assert_int_equal(json_number(few, "results.0.index"), json_number(json, "results.0.index"));
     assert_non_null(json_text(few, "results.0.document.text"));
     assert_true(json_number(few, "usage.total_tokens") > 100);
-    sp_json_free(json);
-    sp_json_free(few);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json = http_reply_json(server_request(&s, "POST", "/v2/rerank", bad[i].body), 400);
         if (strstr(json_text(json, "error.message"), bad[i].message) == NULL)
             fail_msg("%s", json_text(json, "error.message"));
-        sp_json_free(json);
     }
     json = http_reply_json(server_request(&s, "POST", "/v1/embeddings", "{\"input\": \"a\"}"), 400);
     assert_non_null(strstr(json_text(json, "error.message"), "a reranker scores documents"));
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
     json = post("/v1/rerank", "{\"query\": \"a\", \"documents\": [\"a\"]}", 400);
     assert_non_null(strstr(json_text(json, "error.message"), "not a reranker"));
-    sp_json_free(json);
 }
 
 GROUP_FIXTURE(setup, teardown);

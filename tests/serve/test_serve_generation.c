@@ -1,6 +1,7 @@
 /* Tests several completions of one request: OpenAI's n, and several prompts of its text
  * completions. Each equals the completion of a separate request. */
 #include "format/base/json_equal.h"
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -37,7 +38,6 @@ static void expect(struct expected *e, const char *path, const char *text, const
     strcpy(e->texts[e->n++], json_text(json, text));
     if (counted) e->n_prompt += json_number(json, "usage.prompt_tokens");
     e->n_completion += json_number(json, "usage.completion_tokens");
-    sp_json_free(json);
 }
 
 static void check_usage(const struct expected *e, const struct sp_json *json)
@@ -60,7 +60,6 @@ static void check_whole(const struct expected *e, const struct server *s, const 
         assert_non_null(json_text(choice, "finish_reason"));
     }
     check_usage(e, json);
-    sp_json_free(json);
 }
 
 /* Checks that a stream has the same content: the first events in order, the parts of each
@@ -70,7 +69,7 @@ static void check_stream(const struct expected *e, const struct server *s, const
                          const char *piece, const char *body)
 {
     struct http_reply r = server_request(s, "POST", path, body);
-    char(*texts)[MAX_TEXT] = calloc(MAX_ANSWERS, MAX_TEXT), id[64] = "", *rest = NULL;
+    char(*texts)[MAX_TEXT] = keep(calloc(MAX_ANSWERS, MAX_TEXT)), id[64] = "", *rest = NULL;
     size_t ends = 0, usages = 0, dones = 0, heads = 0;
 
     assert_non_null(texts);
@@ -84,7 +83,7 @@ static void check_stream(const struct expected *e, const struct server *s, const
             dones++;
             continue;
         }
-        assert_int_equal(sp_json_parse(&json, line + 6, strlen(line + 6), SP_JSON_STRICT, NULL), 0);
+        json = keep_parsed(line + 6, strlen(line + 6), SP_JSON_STRICT);
         if (*id == '\0') strcpy(id, json_text(json, "id"));
         assert_string_equal(json_text(json, "id"), id);
         if ((choice = json_at(json, "choices.0")) != NULL) {
@@ -101,14 +100,11 @@ static void check_stream(const struct expected *e, const struct server *s, const
             assert_true(heads == 0 || heads == e->n);
             usages++;
         }
-        sp_json_free(json);
     }
     for (size_t i = 0; i < e->n; i++)
         assert_string_equal(texts[i], e->texts[i]);
     assert_int_equal(usages, 1);
     assert_int_equal(dones, 1);
-    free(texts);
-    http_reply_release(&r);
 }
 
 #define STREAM ", \"stream\": true, \"stream_options\": {\"include_usage\": true}}"
@@ -119,7 +115,7 @@ TEST(test_chat)
     static const char path[] = "/v1/chat/completions";
     struct server two = server_start(
         served_file, (const char *const[]){"--kv-type", "f32", "--sessions", "2", NULL});
-    struct expected *e = calloc(1, sizeof *e);
+    struct expected *e = keep(calloc(1, sizeof *e));
 
     assert_non_null(e);
     for (unsigned i = 0; i < 6; i++) {
@@ -132,7 +128,6 @@ TEST(test_chat)
     check_whole(e, &two, path, "message.content", "{" CHAT ", \"seed\": 7, \"n\": 6}");
     check_stream(e, &tiny_server, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
     check_stream(e, &two, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
-    free(e);
     assert_int_equal(server_stop(&two), 0);
 }
 
@@ -142,7 +137,7 @@ TEST(test_prompts)
     static const char path[] = "/v1/completions",
                       several[] =
                           "{\"prompt\": [\"Once\", \"There was\"], \"n\": 2, \"seed\": 3, " TEXT;
-    struct expected *e = calloc(1, sizeof *e);
+    struct expected *e = keep(calloc(1, sizeof *e));
     char body[512];
 
     assert_non_null(e);
@@ -155,7 +150,6 @@ TEST(test_prompts)
     check_whole(e, &tiny_server, path, "text", body);
     snprintf(body, sizeof body, "%s" STREAM, several);
     check_stream(e, &tiny_server, path, "text", body);
-    free(e);
 }
 
 TEST(test_ids)
@@ -173,8 +167,6 @@ TEST(test_ids)
                      SP_OK);
     assert_true(same);
     assert_int_equal(json_number(two, "usage.prompt_tokens"), 5);
-    sp_json_free(one);
-    sp_json_free(two);
 }
 
 /* Checks that the response is one error, or ends with one. */
@@ -193,7 +185,7 @@ TEST(test_failure)
     struct server s =
         server_start(served_file, (const char *const[]){"--kv-type", "f32", "--num-ctx", "64",
                                                         "--sessions", "3", NULL});
-    char *body = calloc(1, 4096);
+    char *body = keep(calloc(1, 4096));
     struct sp_json *json;
     struct http_reply r;
 
@@ -205,15 +197,12 @@ TEST(test_failure)
     strcat(body, "false}");
     json = http_reply_json(server_request(&s, "POST", "/v1/completions", body), 400);
     assert_non_null(json_text(json, "error.message"));
-    sp_json_free(json);
     strcpy(body + strlen(body) - strlen("false}"), "true}");
     r = server_request(&s, "POST", "/v1/completions", body);
     assert_true(r.status == 200 || r.status == 400);
     assert_cut(&r);
-    http_reply_release(&r);
-    sp_json_free(http_reply_json(
-        server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}"), 200));
-    free(body);
+    http_reply_json(
+        server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}"), 200);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -232,15 +221,14 @@ TEST(test_end)
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
     close(fd);
-    sp_json_free(http_reply_json(
-        server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}"), 200));
+    http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}"),
+                    200);
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
     r = client_receive(fd);
     assert_int_equal(server_wait(&s), 0);
     assert_cut(&r);
-    http_reply_release(&r);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -1,6 +1,8 @@
 /* Tests fill-in-the-middle over HTTP: /infill, and `suffix` in the completions of OpenAI's and
  * ollama's APIs, with a tiny model whose tokenizer has the tokens for it. */
 #include "format/base/strbuf.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/tokenizer_cases.h"
@@ -29,8 +31,7 @@ static char *renamed(char *text)
             rest = at + strlen(names[i][0]);
         }
         assert_int_equal(sp_strbuf_append(&out, rest, strlen(rest) + 1, NULL), SP_OK);
-        free(text);
-        text = out.at;
+        text = keep(out.at);
     }
     return text;
 }
@@ -41,14 +42,13 @@ static const char *pack(void)
     static const char *const linked[] = {"config.json", "model.safetensors",
                                          "generation_config.json"};
     const char *path = packed_path("tokenizer.json");
-    char *text = renamed(read_file(TESTDATA "/tiny/target/tokenizer.json", &(size_t){0}));
+    char *text = renamed(golden_file(TESTDATA "/tiny/target/tokenizer.json", &(size_t){0}));
     char folder[512], from[512];
     FILE *f = fopen(path, "w");
 
     assert_non_null(f);
     fputs(text, f);
     assert_int_equal(fclose(f), 0);
-    free(text);
     for (size_t i = 0; i < 3; i++) {
         snprintf(from, sizeof from, TESTDATA "/tiny/target/%s", linked[i]);
         assert_int_equal(symlink(from, packed_path(linked[i])), 0);
@@ -99,7 +99,6 @@ static size_t add_ids(char *list, size_t len, unsigned token, const char *text)
         assert_true(sp_json_to_i64(sp_json_at(ids, i), &id));
         len += (size_t)sprintf(list + len, ", %d", (int)id);
     }
-    sp_json_free(json);
     return len;
 }
 
@@ -125,7 +124,6 @@ TEST(test_apis_agree)
                 "}",
                 200);
     assert_string_equal(json_text(json, "choices.0.text"), want);
-    sp_json_free(json);
     json = post("/infill",
                 "{\"input_prefix\": \"" PREFIX "\", \"input_suffix\": \"" SUFFIX
                 "\", \"n_predict\": 12, " MORE "}",
@@ -135,16 +133,12 @@ TEST(test_apis_agree)
     assert_int_equal(json_number(json, "tokens_predicted"), 12);
     assert_int_equal(json_number(json, "tokens_evaluated"),
                      json_number(plain, "usage.prompt_tokens"));
-    sp_json_free(json);
     r = server_request(&server, "POST", "/infill",
                        "{\"input_prefix\": \"Tell me a story\", \"prompt\": \" about\", "
                        "\"input_suffix\": \"" SUFFIX
                        "\", \"n_predict\": 12, \"stream\": true, " MORE "}");
     streamed = stream_text(&r, "content", &n);
     assert_string_equal(streamed, want);
-    http_reply_release(&r);
-    free(streamed);
-    sp_json_free(plain);
 
     /* The greedy answer ends at once where no bias forbids it, as in ollama's API, which has none.
      */
@@ -157,8 +151,6 @@ TEST(test_apis_agree)
     assert_string_equal(json_text(json, "response"), json_text(plain, "choices.0.text"));
     assert_int_equal(json_number(json, "prompt_eval_count"),
                      json_number(plain, "usage.prompt_tokens"));
-    sp_json_free(json);
-    sp_json_free(plain);
 }
 
 /* A length of 0 reads the prompt for the next request; a long prompt is cut to the context. */
@@ -174,12 +166,10 @@ TEST(test_prompt_only)
     assert_string_equal(json_text(json, "content"), "");
     assert_int_equal(json_number(json, "tokens_predicted"), 0);
     n = json_number(json, "tokens_evaluated");
-    sp_json_free(json);
     json = post(
         "/infill",
         "{\"input_prefix\": \"The sea\", \"input_suffix\": \" is blue.\", \"n_predict\": 2}", 200);
     assert_int_equal(json_number(json, "tokens_cached"), n - 1);
-    sp_json_free(json);
     for (size_t i = 0; i < 100; i++)
         strcat(text, "a story ");
     snprintf(body, sizeof body,
@@ -188,7 +178,6 @@ TEST(test_prompt_only)
              text, text);
     json = post("/infill", body, 200);
     assert_int_equal(json_number(json, "tokens_evaluated"), 100);
-    sp_json_free(json);
 }
 
 TEST(test_capability)
@@ -200,7 +189,6 @@ TEST(test_capability)
     for (size_t i = 0; i < sp_json_len(all); i++)
         found = found || strcmp(sp_json_to_string(sp_json_at(all, i), NULL), "insert") == 0;
     assert_true(found);
-    sp_json_free(json);
 }
 
 TEST(test_refusals)
@@ -225,7 +213,6 @@ TEST(test_refusals)
         struct sp_json *json = post(cases[i].path, cases[i].body, 400);
         const char *says = json_text(json, "error.message");
         if (strstr(says, cases[i].says) == NULL) fail_msg("%s, not %s", says, cases[i].says);
-        sp_json_free(json);
     }
 }
 

@@ -76,7 +76,6 @@ TEST(test_nulls)
         r = server_request(&tiny_server, "POST", rows[i].path, body);
         if (r.status != 200) fail_msg("%s: %s", rows[i].path, r.body);
         assert_null(strstr(r.head, "X-Ignored-Members"));
-        http_reply_release(&r);
     }
 }
 
@@ -89,7 +88,6 @@ static void check_ignored(const struct server *s, const char *path, const char *
     assert_int_equal(r.status, 200);
     snprintf(line, sizeof line, "\r\nX-Ignored-Members: %s\r\n", names);
     if (strstr(r.head, line) == NULL) fail_msg("%s: expected %s in %s", path, names, r.head);
-    http_reply_release(&r);
 }
 
 TEST(test_unknown)

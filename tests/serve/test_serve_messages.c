@@ -5,6 +5,7 @@
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_request.h"
 #include "format/base/json_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdio.h>
@@ -22,16 +23,14 @@ static void assert_converted(const struct sp_chat_info *chat, const char *sent, 
 
     assert_int_equal(sp_json_parse(&request.body, whole, strlen(whole), SP_JSON_STRICT, &err),
                      SP_OK);
-    assert_int_equal(sp_json_parse(&from, sent, strlen(sent), SP_JSON_STRICT, &err), SP_OK);
+    from = keep_parsed(sent, strlen(sent), SP_JSON_STRICT);
     if (sp_serve_read_messages(&request, &conversation, from, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, request.messages, &err), SP_OK);
+        text = keep_printed(request.messages);
         assert_string_equal(text, wanted);
     }
-    free(text);
     sp_serve_request_release(&request);
-    sp_json_free(from);
 }
 
 #define ARGUMENTS_TEXT "\"{\\\"city\\\": \\\"Paris\\\"}\""
@@ -115,7 +114,7 @@ TEST(memory_of_arguments)
         {N, (size_t)80 << 20, SP_OK, SP_JSON_STRING},
     };
     struct sp_conversation conversation = {.chat_info = {.has_tool_calls = true}};
-    char *sent = malloc(sizeof before + 3 * N + sizeof after);
+    char *sent = keep(malloc(sizeof before + 3 * N + sizeof after));
 
     assert_non_null(sent);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -129,7 +128,7 @@ TEST(memory_of_arguments)
         for (size_t k = 0; k < rows[i].n; k++, len += 3)
             memcpy(sent + len, "[],", 3);
         memcpy(sent + len, after, sizeof after);
-        assert_int_equal(sp_json_parse(&from, sent, strlen(sent), SP_JSON_STRICT, &err), SP_OK);
+        from = keep_parsed(sent, strlen(sent), SP_JSON_STRICT);
         assert_int_equal(sp_serve_read_messages(&request, &conversation, from, &err),
                          rows[i].status);
         call = sp_json_at(sp_json_get(sp_json_at(request.messages, 0), "tool_calls"), 0);
@@ -137,9 +136,7 @@ TEST(memory_of_arguments)
                          rows[i].kind);
         assert_true(rows[i].kind != SP_JSON_OBJECT || rows[i].left - left > (size_t)50 << 20);
         sp_serve_request_release(&request);
-        sp_json_free(from);
     }
-    free(sent);
 }
 
 /* The names of reasoning in llama-server, vLLM and ollama. */

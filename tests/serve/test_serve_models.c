@@ -63,14 +63,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    for (size_t i = 0; i < N_MODELS; i++)
-        for (size_t seed = 0; seed < N_SEEDS; seed++)
-            free(answers[i][seed]);
-    return served_teardown(state);
-}
-
 static void nap(double seconds)
 {
     const struct timespec time = {.tv_nsec = (long)(seconds * 1e9)};
@@ -94,7 +86,6 @@ static size_t count_open(const struct server *s)
     struct sp_json *json = get(s, "/api/ps");
     size_t n = sp_json_len(json_at(json, "models"));
 
-    sp_json_free(json);
     return n;
 }
 
@@ -117,7 +108,6 @@ static struct sp_json *generate(const struct server *s, const char *name, const 
 static void check_name(struct sp_json *json, const char *path, const char *name)
 {
     assert_string_equal(json_text(json, path), name);
-    sp_json_free(json);
 }
 
 /* All lists have all models of the folder, in the order of their names, before any is open. */
@@ -140,8 +130,8 @@ TEST(test_lists)
         200);
     assert_string_equal(json_text(json, "last_id"), "exact");
     check_name(json, "data.0.id", "coarse");
-    sp_json_free(post(&s, "/api/show", "{\"model\": \"exact\"}", 200));
-    sp_json_free(get(&s, "/slots?model=exact"));
+    post(&s, "/api/show", "{\"model\": \"exact\"}", 200);
+    get(&s, "/slots?model=exact");
     assert_int_equal(count_open(&s), 0);
     check_name(get(&s, "/props?model=exact"), "model_alias", "exact");
     assert_int_equal(count_open(&s), 1);
@@ -223,7 +213,7 @@ static void alternate(const struct server *s, size_t n_rounds)
 static long close_all(const struct server *s)
 {
     for (size_t i = 0; i < N_MODELS; i++)
-        sp_json_free(generate(s, names[i], ", \"keep_alive\": 0"));
+        generate(s, names[i], ", \"keep_alive\": 0");
     await_open(s, 0);
     return memory_kb(s);
 }
@@ -250,7 +240,6 @@ TEST(test_answers)
         r = server_request(&s, "GET", "/metrics", NULL);
         assert_non_null(strstr(r.body, "\nspectool_answers_total{model=\"exact\"} "));
         assert_non_null(strstr(r.body, "\nspectool_answers_total{model=\"coarse\"} "));
-        http_reply_release(&r);
         assert_int_equal(server_stop(&s), 0);
     }
 }
@@ -272,12 +261,11 @@ TEST(test_keep_alive)
     assert_int_equal(sp_json_len(json_at(json, "models")), 2);
     assert_string_equal(json_text(json, "models.1.expires_at"), "9999-12-31T23:59:59Z");
     assert_string_not_equal(json_text(json, "models.0.expires_at"), "9999-12-31T23:59:59Z");
-    sp_json_free(json);
     check_name(generate(&s, "exact", ", \"keep_alive\": 0"), "done_reason", "unload");
     assert_int_equal(count_open(&s), 1);
-    sp_json_free(generate(&s, "coarse",
-                          ", \"prompt\": \"a\", \"options\": {\"num_predict\": 1}, "
-                          "\"keep_alive\": \"0s\""));
+    generate(&s, "coarse",
+             ", \"prompt\": \"a\", \"options\": {\"num_predict\": 1}, "
+             "\"keep_alive\": \"0s\"");
     await_open(&s, 0);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -286,14 +274,12 @@ TEST(test_keep_alive)
 TEST(test_single)
 {
     struct server s = server_start(files[0], NULL);
-    struct sp_json *json;
 
     assert_int_equal(count_open(&s), 1);
-    sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
+    post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
     assert_int_equal(count_open(&s), 0);
-    sp_json_free(get(&s, "/slots"));
-    json = post(&s, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 1}", 200);
-    sp_json_free(json);
+    get(&s, "/slots");
+    post(&s, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 1}", 200);
     assert_int_equal(count_open(&s), 1);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -310,20 +296,17 @@ TEST(test_replaced_file)
     s = server_start(path, NULL);
     json = get(&s, "/api/tags");
     snprintf(digest, sizeof digest, "%s", json_text(json, "models.0.digest"));
-    sp_json_free(json);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(link(files[1], path), 0);
-    sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
-    sp_json_free(post(&s, "/api/generate", "{}", 200));
+    post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    post(&s, "/api/generate", "{}", 200);
     json = get(&s, "/api/tags");
     assert_string_not_equal(json_text(json, "models.0.digest"), digest);
-    sp_json_free(json);
     assert_int_equal(unlink(path), 0);
-    sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
+    post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
     json = post(&s, "/api/generate", "{}", 500);
     assert_non_null(strstr(json_text(json, "error"), "No such file or directory"));
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
-GROUP_FIXTURE(setup, teardown);
+GROUP_FIXTURE(setup, served_teardown);

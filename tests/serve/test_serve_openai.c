@@ -2,6 +2,7 @@
  * streams, stop texts and log-probabilities. */
 #include "format/base/json_equal.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
@@ -27,9 +28,7 @@ static char *golden_text(size_t n)
                      0);
     assert_int_equal(sp_package_decode(package, ids, n, true, &text, &size, &err), 0);
     sp_package_close(package);
-    sp_json_free(golden);
-    free(ids);
-    return text;
+    return keep(text);
 }
 
 TEST(test_golden)
@@ -48,8 +47,6 @@ TEST(test_golden)
     assert_true(json_number(json, "timings.draft_n_accepted") > 0);
     assert_true(json_number(json, "timings.draft_n") >=
                 json_number(json, "timings.draft_n_accepted"));
-    sp_json_free(json);
-    free(golden);
 }
 
 /* Replaces values that differ from call to call. */
@@ -94,14 +91,12 @@ TEST(test_stream_bytes)
     text = stream_text(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "7 plus");
     assert_int_equal(n, 2);
-    free(text);
     mask(r.body, "\"id\": ");
     mask(r.body, "\"created\": ");
     mask(r.body, "\"system_fingerprint\": ");
     if (strncmp(r.body, expected, strlen(expected)) != 0) fail_msg("%s", r.body);
     assert_non_null(strstr(r.body, "\"choices\": [], \"usage\": {\"prompt_tokens\": "));
     assert_string_equal(r.body + r.size - strlen("}\n\ndata: [DONE]\n\n"), "}\n\ndata: [DONE]\n\n");
-    http_reply_release(&r);
 }
 
 /* Streams an answer whose chunks say which tokens were drafted; counts them. Returns its text. */
@@ -122,7 +117,6 @@ static char *drafted_text(const char *depth, size_t *n_drafted, size_t *n_others
     *n_drafted = *n_others = 0;
     for (const char *p = r.body; (p = strstr(p, "\"drafted\": ")) != NULL; p++)
         ++*(strncmp(p, "\"drafted\": true", 15) == 0 ? n_drafted : n_others);
-    http_reply_release(&r);
     return text;
 }
 
@@ -138,26 +132,18 @@ TEST(test_drafted_tokens)
     assert_int_equal(n_drafted, 0);
     assert_true(n_others > 4);
     assert_string_equal(plain, drafted);
-    free(plain);
-    free(drafted);
 }
 
 /* Returns the text of a completion or generation whose body ends in `options`; owned. */
-static char *sampled_text(const char *path, const char *options, const char *at)
+static const char *sampled_text(const char *path, const char *options, const char *at)
 {
     char body[512];
-    struct sp_json *json;
-    char *text;
 
     snprintf(body, sizeof body,
              "{\"prompt\": \"Tell me a story about a river. Tell me a story\", \"max_tokens\": 32, "
              "\"raw\": true, \"stream\": false, %s}",
              options);
-    json = served_post(path, body);
-    text = strdup(json_text(json, at));
-    assert_non_null(text);
-    sp_json_free(json);
-    return text;
+    return json_text(served_post(path, body), at);
 }
 
 /* Each sampler changes the text of a seed, and drafting does not. Both APIs read the same names. */
@@ -170,11 +156,11 @@ TEST(test_samplers)
         "\"top_n_sigma\": 0.5",
     };
     char options[400];
-    char *plain =
+    const char *plain =
         sampled_text("/v1/completions", "\"seed\": 5, \"temperature\": 2", "choices.0.text");
 
     for (size_t i = 0; i < 3; i++) {
-        char *drafted, *undrafted, *ollama;
+        const char *drafted, *undrafted, *ollama;
         snprintf(options, sizeof options, "\"seed\": 5, \"temperature\": 2, %s", samplers[i]);
         drafted = sampled_text("/v1/completions", options, "choices.0.text");
         snprintf(options, sizeof options,
@@ -187,11 +173,7 @@ TEST(test_samplers)
         assert_string_equal(drafted, undrafted);
         assert_string_equal(drafted, ollama);
         assert_string_not_equal(drafted, plain);
-        free(drafted);
-        free(undrafted);
-        free(ollama);
     }
-    free(plain);
 }
 
 /* A stop text and its tokens are cut off, wherever tokens and events begin. */
@@ -214,7 +196,6 @@ TEST(test_stop)
     assert_int_equal(strlen(streamed), found - golden);
     assert_memory_equal(streamed, golden, strlen(streamed));
     assert_non_null(strstr(r.body, "\"finish_reason\": \"stop\""));
-    http_reply_release(&r);
 
     snprintf(text, sizeof text, body, word, "false");
     json = served_post("/v1/completions", text);
@@ -225,9 +206,6 @@ TEST(test_stop)
         len += strlen(
             sp_json_to_string(sp_json_at(json_at(json, "choices.0.logprobs.tokens"), i), NULL));
     assert_true(len < strlen(streamed));
-    sp_json_free(json);
-    free(streamed);
-    free(golden);
 }
 
 /* Log-probabilities are the log-softmax of the golden logits, whose rows transformers wrote. */
@@ -249,8 +227,6 @@ TEST(test_logprobs)
     assert_true(told <= 0 && told + __builtin_log(sum) < 2e-3 && told + __builtin_log(sum) > -2e-3);
     assert_int_equal(json_number(json, "choices.0.logprobs.text_offset.0"), 0);
     assert_int_equal(sp_json_len(json_at(json, "choices.0.logprobs.top_logprobs.0")), 3);
-    sp_json_free(json);
-    free(logits);
 }
 
 static double log_softmax(const float *row, size_t n, size_t id)
@@ -285,14 +261,11 @@ TEST(test_ollama_logprobs)
                                    json_at(openai, "choices.0.logprobs.content"), NULL),
                      SP_OK);
     assert_true(same);
-    sp_json_free(openai);
-    sp_json_free(ollama);
     snprintf(text, sizeof text, body, "true");
     r = server_request(&tiny_server, "POST", "/api/chat", text);
     for (const char *at = r.body; (at = strstr(at, "\"top_logprobs\"")) != NULL; at++)
         n++;
     assert_int_equal(n, 5);
-    http_reply_release(&r);
 }
 
 /* With echo all tokens of the prompt but the first have the log-probabilities of the golden logits,
@@ -343,10 +316,6 @@ TEST(test_echo_logprobs)
     assert_string_equal(json_text(both, "choices.0.text") + n_echo,
                         json_text(plain, "choices.0.text"));
     assert_int_equal(json_number(both, "choices.0.logprobs.text_offset.4"), n_echo);
-    free(logits);
-    sp_json_free(alone);
-    sp_json_free(both);
-    sp_json_free(plain);
 }
 
 /* A stream begins with the text of the prompt. */
@@ -370,10 +339,7 @@ TEST(test_echo_stream)
         assert_memory_equal(text, prompt, strlen(prompt));
         assert_string_equal(text + strlen(prompt), json_text(plain, "choices.0.text"));
         assert_int_equal(strstr(r.body, "\"token_logprobs\": [null, ") != NULL, logprobs);
-        http_reply_release(&r);
-        free(text);
     }
-    sp_json_free(plain);
 }
 
 /* The tokens together are as long as their text, in a chat's stream too, and `bytes` are those of
@@ -406,7 +372,6 @@ TEST(test_chat_logprobs)
     assert_string_equal(text, json_text(json, "choices.0.message.content"));
     assert_string_equal(bytes, text);
     assert_non_null(strstr(text, "15"));
-    sp_json_free(json);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -2,6 +2,7 @@
  * endpoints that show the tokenizer, the template and the sessions. */
 #include "cli/serve/http/serve_keys.h"
 #include "format/base/json_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/served_model.h"
@@ -79,25 +80,21 @@ TEST(test_keys)
     r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
     assert_int_equal(r.status, 401);
     assert_non_null(strstr(r.head, "\r\nWWW-Authenticate: Bearer\r\n"));
-    http_reply_release(&r);
     json = http_reply_json(server_request(&s, "GET", "/v1/models", NULL), 401);
     assert_string_equal(json_text(json, "error.code"), "invalid_api_key");
     assert_non_null(strstr(json_text(json, "error.message"), "needs an API key"));
-    sp_json_free(json);
     json = http_reply_json(
         server_request_with(&s, "Authorization: Bearer two_\r\n", "GET", "/v1/models", NULL), 401);
     assert_non_null(strstr(json_text(json, "error.message"), "API key is not valid"));
-    sp_json_free(json);
     json = http_reply_json(
         server_request_with(&s, "anthropic-version: 2023-06-01\r\n", "GET", "/v1/models", NULL),
         401);
     assert_string_equal(json_text(json, "error.type"), "authentication_error");
-    sp_json_free(json);
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/ready", NULL), 200));
-    sp_json_free(http_reply_json(server_request_with(&s, bearer, "GET", "/v1/models", NULL), 200));
-    sp_json_free(http_reply_json(
-        server_request_with(&s, x, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
+    http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
+    http_reply_json(server_request_with(&s, bearer, "GET", "/v1/models", NULL), 200);
+    http_reply_json(server_request_with(&s, x, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"),
+                    200);
     assert_int_equal(server_stop(&s), 0);
     s = server_start(served_file, (const char *const[]){"--quiet", NULL});
     assert_int_equal(server_count_log(&s, "--api-key-file"), 0);
@@ -148,10 +145,10 @@ TEST(test_metrics)
     struct http_reply r;
 
     for (int i = 0; i < 2; i++) {
-        sp_json_free(http_reply_json(
-            server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}"), 200));
+        http_reply_json(
+            server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}"), 200);
     }
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/nothing", NULL), 404));
+    http_reply_json(server_request(&s, "GET", "/nothing", NULL), 404);
     server_await_log(&s, "/nothing 404", 1);
     r = server_request(&s, "GET", "/metrics", NULL);
     assert_int_equal(r.status, 200);
@@ -173,7 +170,6 @@ TEST(test_metrics)
                 0);
     assert_true(series(r.body, "spectool_requests_waiting") == 0);
     assert_true(series(r.body, "spectool_request_memory_bytes") == 0);
-    http_reply_release(&r);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -188,13 +184,13 @@ TEST(test_loop)
 
     for (int temperature = 1; temperature >= 0; temperature--) {
         snprintf(text, sizeof text, body, temperature);
-        sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200));
+        http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200);
     }
     server_await_log(&s, "/v1/completions 200", 2);
     assert_int_equal(server_count_log(&s, ", repeats its last 1 token, length"), 1);
     snprintf(text, sizeof text, body, 0);
     strcpy(strrchr(text, '}'), ", \"n\": 2}");
-    sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200));
+    http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200);
     server_await_log(&s, " in 2 answers, 2 of which repeat themselves", 1);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -208,12 +204,11 @@ static const char *draft_and_stop(const char *const *options)
     struct dirent *entry;
     DIR *folder;
 
-    sp_json_free(
-        http_reply_json(server_request(&s, "POST", "/v1/completions",
-                                       "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
-                                       "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, "
-                                       "\"1598\": -1000}}"),
-                        200));
+    http_reply_json(server_request(&s, "POST", "/v1/completions",
+                                   "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
+                                   "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, "
+                                   "\"1598\": -1000}}"),
+                    200);
     assert_int_equal(server_stop(&s), 0);
     *path = '\0';
     if ((folder = opendir(scratch_path("spectool/drafting"))) == NULL) return NULL;
@@ -263,7 +258,6 @@ TEST(test_readiness)
 
     json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
     assert_string_equal(json_text(json, "status"), "ready");
-    sp_json_free(json);
     /* Requests for many answers, since one answer could end before the server is asked. */
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
     running = server_begin_request(&s, "/v1/completions", body);
@@ -271,16 +265,13 @@ TEST(test_readiness)
     json = http_reply_json(server_request(&s, "GET", "/slots", NULL), 200);
     assert_string_equal(sp_json_kind_name(sp_json_kind(json_at(json, "0.is_processing"))),
                         "boolean");
-    sp_json_free(json);
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/slots?fail_on_no_slot=1", NULL), 503));
+    http_reply_json(server_request(&s, "GET", "/slots?fail_on_no_slot=1", NULL), 503);
     waiting = server_begin_request(&s, "/v1/completions", body);
     while ((r = server_request(&s, "GET", "/ready", NULL)).status == 200)
-        http_reply_release(&r);
-    json = http_reply_json(r, 503);
+        json = http_reply_json(r, 503);
     assert_int_equal(json_number(json, "requests_waiting"), 1);
     assert_int_equal(json_number(json, "answers_running"), 1);
-    sp_json_free(json);
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
     close(waiting);
     close(running);
     assert_int_equal(server_stop(&s), 0);
@@ -295,26 +286,23 @@ TEST(test_json_log)
     struct sp_json *json = NULL;
     FILE *f;
 
-    sp_json_free(
-        http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
-    sp_json_free(http_reply_json(server_request(&s, "GET", "/\"x%c2%9b", NULL), 404));
+    http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200);
+    http_reply_json(server_request(&s, "GET", "/\"x%c2%9b", NULL), 404);
     server_await_log(&s, "\"error\": \"not found\"", 1);
     f = fopen(s.log, "r");
     assert_non_null(f);
     assert_non_null(fgets(line, sizeof line, f)); /* the address */
     assert_non_null(fgets(line, sizeof line, f));
-    assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+    json = keep_parsed(line, strlen(line), SP_JSON_STRICT);
     assert_int_equal(json_number(json, "status"), 200);
     assert_int_equal(json_number(json, "prompt_tokens"), 4);
     assert_int_equal(json_number(json, "generated_tokens"), 24);
     assert_string_equal(json_text(json, "stop"), "length");
     assert_non_null(json_at(json, "prompt_seconds"));
     assert_int_equal(strlen(json_text(json, "time")), strlen("2025-01-01T00:00:00.000000Z"));
-    sp_json_free(json);
     assert_non_null(fgets(line, sizeof line, f));
-    assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+    json = keep_parsed(line, strlen(line), SP_JSON_STRICT);
     assert_string_equal(json_text(json, "path"), "/\"x??");
-    sp_json_free(json);
     fclose(f);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -326,24 +314,18 @@ TEST(test_tokenizer)
     char *tokens = NULL, body[256];
 
     assert_true(n >= 2);
-    assert_int_equal(sp_json_print(&tokens, json_at(json, "tokens"), NULL), SP_OK);
-    sp_json_free(json);
+    tokens = keep_printed(json_at(json, "tokens"));
     snprintf(body, sizeof body, "{\"tokens\": %s}", tokens);
-    free(tokens);
     json = served_post("/detokenize", body);
     assert_string_equal(json_text(json, "content"), "Once<|im_end|>");
-    sp_json_free(json);
     json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"parse_special\": false}");
     assert_true(sp_json_len(json_at(json, "tokens")) > 1);
-    sp_json_free(json);
     json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"with_pieces\": true}");
     assert_string_equal(json_text(json, "tokens.0.piece"), "<|im_end|>");
-    sp_json_free(json);
     json = http_reply_json(server_request(&tiny_server, "POST", "/tokenize", "{}"), 400);
     assert_string_equal(json_text(json, "error.message"), "content: expected a string");
-    sp_json_free(json);
-    sp_json_free(http_reply_json(
-        server_request(&tiny_server, "POST", "/detokenize", "{\"tokens\": [\"a\"]}"), 400));
+    http_reply_json(server_request(&tiny_server, "POST", "/detokenize", "{\"tokens\": [\"a\"]}"),
+                    400);
 }
 
 TEST(test_template)
@@ -352,14 +334,11 @@ TEST(test_template)
 
     assert_string_equal(json_text(json, "prompt"),
                         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
-    sp_json_free(json);
-    sp_json_free(
-        http_reply_json(server_request(&tiny_server, "POST", "/apply-template", "{}"), 400));
+    http_reply_json(server_request(&tiny_server, "POST", "/apply-template", "{}"), 400);
     json = served_get("/props");
     assert_int_equal(json_number(json, "total_slots"), 4);
     assert_non_null(strstr(json_text(json, "chat_template"), "<|im_start|>"));
     assert_int_equal(json_number(json, "default_generation_settings.params.top_k"), 0);
-    sp_json_free(json);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -83,7 +83,6 @@ TEST(test_answer)
                   "/tokens\\/s.*% of \\d+ draft tokens accepted.*first token after/.test(" LAST
                   ".querySelector('.figures').textContent)",
                   "true");
-    sp_json_free(json);
 }
 
 /* Drafted tokens are tinted, unless the switch is off. */

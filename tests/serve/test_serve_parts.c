@@ -11,7 +11,6 @@ static void assert_structured(const char *path, const char *body, const char *at
     struct sp_json *json = served_post(path, body);
 
     assert_string_equal(json_text(json, at), text);
-    sp_json_free(json);
 }
 
 /* A schema may nest as deeply as with `run --format`. */
@@ -66,12 +65,10 @@ TEST(test_structured_output)
                        "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");
     assert_int_equal(json_text(json, "choices.0.message.content")[0], '{');
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
-    sp_json_free(json);
     json = served_post("/api/generate",
                        "{\"prompt\": \"Once\", \"stream\": false, \"format\": \"json\", "
                        "\"options\": {\"num_predict\": 3}}");
     assert_int_equal(json_text(json, "response")[0], '{');
-    sp_json_free(json);
 }
 
 static const char story[] = "There was once a hungry turtle called Finn. Finn lived in a cave near "
@@ -100,7 +97,6 @@ static void assert_streamed(const struct http_reply *r, const char *path, const 
     char *text = stream_text(r, path, &n);
 
     assert_string_equal(text, wanted);
-    free(text);
 }
 
 static void openai_calls(const struct server *s)
@@ -121,7 +117,6 @@ static void openai_calls(const struct server *s)
     assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"), "Finn");
     assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.arguments"),
                         arguments);
-    sp_json_free(json);
     r = server_request(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
     assert_streamed(&r, "choices.0.delta.content", "turtlenamed Maya.");
     assert_streamed(&r, "choices.0.delta.reasoning_content", "was once");
@@ -129,22 +124,18 @@ static void openai_calls(const struct server *s)
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "Finn");
     assert_int_equal(n, 1);
-    free(text);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_id(text);
-    free(text);
     assert_streamed(&r, "choices.0.delta.tool_calls.0.function.arguments", arguments);
     assert_non_null(strstr(r.body, "\"delta\": {}, \"logprobs\": null, \"finish_reason\": "
                                    "\"tool_calls\"}"));
     assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
                                    "{\"arguments\": "));
-    http_reply_release(&r);
     /* A request without tools cannot lead to a tool call. */
     json = http_reply_json(server_request(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
     assert_string_equal(json_text(json, "choices.0.message.content"), strstr(story, "turtle"));
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
     assert_null(json_at(json, "choices.0.message.tool_calls"));
-    sp_json_free(json);
 }
 
 static void ollama_calls(const struct server *s)
@@ -162,26 +153,21 @@ static void ollama_calls(const struct server *s)
                         "the sea");
     assert_int_equal(json_number(json, "message.tool_calls.0.function.index"), 0);
     assert_string_equal(json_text(json, "done_reason"), "stop");
-    sp_json_free(json);
     r = server_request(s, "POST", "/api/chat", STORY "true" TOOLS "}");
     assert_streamed(&r, "message.content", "turtlenamed Maya.");
     assert_streamed(&r, "message.thinking", "was once");
     text = stream_text(&r, "message.tool_calls.0.function.arguments.a cave", &n);
     assert_string_equal(text, "the sea");
     assert_int_equal(n, 1);
-    free(text);
-    http_reply_release(&r);
     json = http_reply_json(server_request(s, "POST", "/api/generate",
                                           "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
                                           "\"options\": {\"stop\": [\" called\"]}}"),
                            200);
     assert_string_equal(json_text(json, "response"), "turtle");
     assert_string_equal(json_text(json, "thinking"), "was once");
-    sp_json_free(json);
     json = http_reply_json(server_request(s, "POST", "/api/show", "{}"), 200);
     assert_string_equal(json_text(json, "capabilities.1"), "tools");
     assert_string_equal(json_text(json, "capabilities.2"), "thinking");
-    sp_json_free(json);
 }
 
 #define DEN(value)                                                                                 \
@@ -201,18 +187,15 @@ static void constrained_calls(const struct server *s)
 
     assert_string_equal(json_text(json, call), "{\"a den\": \"the hill\"}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
-    sp_json_free(json);
     r = server_request(s, "POST", "/v1/chat/completions",
                        STORY "true, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}");
     assert_non_null(strstr(r.body, "{\\\"a den\\\": \\\"the hill\\\"}"));
-    http_reply_release(&r);
     /* A schema that is not supported leaves the call to the model. */
     json = http_reply_json(
         server_request(s, "POST", "/v1/chat/completions",
                        STORY "false" DEN("{\"type\": \"string\", \"pattern\": \"^x\"}") "}"),
         200);
     assert_string_equal(json_text(json, call), arguments);
-    sp_json_free(json);
 }
 
 TEST(test_calls)
@@ -224,7 +207,6 @@ TEST(test_calls)
     s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
     text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
     assert_string_equal(text, story); /* the text equals that of `run` */
-    free(text);
     openai_calls(&s);
     constrained_calls(&s);
     ollama_calls(&s);

@@ -1,4 +1,5 @@
 /* Tests which requests `spectool serve` refuses, and with which error. */
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -205,7 +206,6 @@ TEST(test_refusals)
             assert_string_equal(json_text(json, "error.type"),
                                 q->status < 500 ? "invalid_request_error" : "server_error");
         }
-        sp_json_free(json);
     }
 }
 
@@ -254,52 +254,48 @@ TEST(test_codes)
         server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"a b c d e f g h i j k\"}"),
         400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
-    sp_json_free(json);
     server_await_log(&s, "POST /v1/completions 400: the prompt has ", 1);
     assert_int_equal(server_stop(&s), 0);
     json = http_reply_json(
         server_request(&tiny_server, "POST", "/v1/completions", "{\"model\": \"gpt-4\"}"), 404);
     assert_string_equal(json_text(json, "error.code"), "model_not_found");
-    sp_json_free(json);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json =
             http_reply_json(server_request(&tiny_server, "POST", rows[i].path, rows[i].body), 400);
         assert_string_equal(json_text(json, "error.code"), rows[i].code);
         assert_string_equal(json_text(json, "error.param"), rows[i].param);
-        sp_json_free(json);
     }
 }
 
 /* What turns reasoning off is accepted by models without it. */
 TEST(test_no_reasoning)
 {
-    sp_json_free(served_post("/api/chat", "{" MESSAGES ", \"think\": false, \"stream\": false, "
-                                          "\"options\": {\"num_predict\": 1}}"));
-    sp_json_free(served_post("/v1/chat/completions",
-                             "{" MESSAGES ", \"reasoning_effort\": \"none\", \"max_tokens\": 1}"));
-    sp_json_free(served_post("/v1/messages", "{" MESSAGES ", \"max_tokens\": 1, \"thinking\": "
-                                             "{\"type\": \"disabled\"}}"));
+    served_post("/api/chat", "{" MESSAGES ", \"think\": false, \"stream\": false, "
+                             "\"options\": {\"num_predict\": 1}}");
+    served_post("/v1/chat/completions",
+                "{" MESSAGES ", \"reasoning_effort\": \"none\", \"max_tokens\": 1}");
+    served_post("/v1/messages", "{" MESSAGES ", \"max_tokens\": 1, \"thinking\": "
+                                "{\"type\": \"disabled\"}}");
 }
 
 /* A body of more than 16 MiB is refused, and JSON that needs more memory than a request may use. */
 TEST(test_large)
 {
     size_t size = (16 << 20) + 1;
-    char *body = malloc(size + 1);
+    char *body = keep(malloc(size + 1));
 
     assert_non_null(body);
     memset(body, ' ', size);
     body[size] = '\0';
-    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 413));
+    http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 413);
     for (size_t i = 0; i + 3 <= size; i += 3)
         memcpy(body + i, "{},", 3);
     memcpy(body, "[  ", 3);
     strcpy(body + size - 4, "{}]");
-    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400));
+    http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400);
     memset(body, '[', 100);
     body[100] = '\0';
-    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400));
-    free(body);
+    http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400);
 }
 
 /* Bytes that are not HTTP get an error or no response, and the server continues. */
@@ -323,12 +319,11 @@ TEST(test_malformed_requests)
         shutdown(fd, SHUT_WR);
         r = client_receive(fd);
         assert_true(r.status == 0 || (r.status >= 400 && r.status < 506));
-        http_reply_release(&r);
     }
-    sp_json_free(http_reply_json(server_request(&tiny_server, "GET", "/%1b[2J%0aPOST", NULL), 404));
+    http_reply_json(server_request(&tiny_server, "GET", "/%1b[2J%0aPOST", NULL), 404);
     server_await_log(&tiny_server, "GET /?[2J?POST 404: not found",
                      1); /* control characters do not reach a terminal */
-    sp_json_free(served_get("/health"));
+    served_get("/health");
 }
 
 TEST(test_browsers)
@@ -348,23 +343,19 @@ TEST(test_browsers)
     assert_non_null(strstr(r.head, "\r\nAccess-Control-Allow-Origin: http://app.example\r\n"));
     assert_non_null(
         strstr(r.head, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type, *\r\n"));
-    http_reply_release(&r);
     r = server_request_with(&s, origin, "GET", "/health", NULL);
     assert_int_equal(r.status, 200);
-    http_reply_release(&r);
-    sp_json_free(http_reply_json(server_request_with(&s, other, "GET", "/health", NULL), 403));
-    sp_json_free(http_reply_json(server_request_with(&s, part, "GET", "/health", NULL), 403));
+    http_reply_json(server_request_with(&s, other, "GET", "/health", NULL), 403);
+    http_reply_json(server_request_with(&s, part, "GET", "/health", NULL), 403);
     assert_int_equal(server_stop(&s), 0);
 
     r = server_request(&tiny_server, "GET", "/health", NULL);
     assert_null(strstr(r.head, "Access-Control"));
-    http_reply_release(&r);
-    sp_json_free(
-        http_reply_json(server_request_with(&tiny_server, origin, "GET", "/health", NULL), 403));
+    http_reply_json(server_request_with(&tiny_server, origin, "GET", "/health", NULL), 403);
     /* A host name of someone else that resolves to this machine. */
     fd = client_connect(&tiny_server);
     client_send(fd, "GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 44);
-    sp_json_free(http_reply_json(client_receive(fd), 403));
+    http_reply_json(client_receive(fd), 403);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -1,6 +1,7 @@
 /* Tests OpenAI's Responses API of `spectool serve` against its reference
  * (https://platform.openai.com/docs/api-reference/responses): the items of a response, the events
  * of a stream, and refusals. */
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -14,7 +15,7 @@ static struct sp_json *parse(const char *text)
 {
     struct sp_json *json = NULL;
 
-    assert_int_equal(sp_json_parse(&json, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    json = keep_parsed(text, strlen(text), SP_JSON_STRICT);
     return json;
 }
 
@@ -71,8 +72,6 @@ TEST(test_whole)
     assert_int_equal(json_number(json, "usage.input_tokens_details.cached_tokens"),
                      json_number(chat, "usage.prompt_tokens") - 1);
     assert_int_equal(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 0);
-    sp_json_free(json);
-    sp_json_free(chat);
 }
 
 TEST(test_incomplete)
@@ -93,7 +92,6 @@ TEST(test_incomplete)
     assert_string_equal(json_text(json, "reasoning.effort"), "none");
     assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs")), 3);
     assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs.2.top_logprobs")), 2);
-    sp_json_free(json);
 }
 
 TEST(test_schema)
@@ -103,7 +101,6 @@ TEST(test_schema)
                          "\"json_schema\", \"name\": \"a\", \"schema\": {\"const\": \"whale\"}}}}");
 
     assert_string_equal(json_text(json, "output.0.content.0.text"), "\"whale\"");
-    sp_json_free(json);
 }
 
 /* ---- items ------------------------------------------------------------------------------------
@@ -151,7 +148,6 @@ TEST(test_items)
     assert_null(json_at(json, "output.0.encrypted_content"));
     /* "was", "once" and the words of the tags. */
     assert_in_range(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
-    sp_json_free(json);
 
     json = request_story(&s, ", \"reasoning\": {\"summary\": \"auto\"}, \"include\": "
                              "[\"reasoning.encrypted_content\"]");
@@ -160,7 +156,6 @@ TEST(test_items)
     assert_string_equal(json_text(json, "output.0.summary.0.text"), "was once");
     assert_int_equal(sp_json_len(json_at(json, "output.0.content")), 0);
     assert_string_equal(json_text(json, "output.0.encrypted_content"), "spectool:was once");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -171,7 +166,7 @@ TEST(test_items)
  * are omitted. *last: the JSON of the last event. */
 static char *event_names(const struct http_reply *r, struct sp_json **last)
 {
-    char *copy = malloc(r->size + 1), *names = calloc(1, r->size + 1), *rest = NULL;
+    char *copy = keep(malloc(r->size + 1)), *names = keep(calloc(1, r->size + 1)), *rest = NULL;
     const char *before = "";
     int64_t n = 0;
 
@@ -186,12 +181,10 @@ static char *event_names(const struct http_reply *r, struct sp_json **last)
         line = strtok_r(NULL, "\n", &rest);
         assert_non_null(line);
         assert_begins(line, "data: ");
-        sp_json_free(*last);
         *last = parse(line + 6);
         assert_string_equal(json_text(*last, "type"), before);
         assert_int_equal(json_number(*last, "sequence_number"), n++);
     }
-    free(copy);
     return names;
 }
 
@@ -225,17 +218,11 @@ static void check_stream(const struct server *s, const char *more, const char *w
                      json_number(whole, "usage.output_tokens"));
     /* Reasoning, content, arguments, content. */
     joined = stream_text(&r, "delta", &n);
-    text = calloc(1, 1 << 10);
+    text = keep(calloc(1, 1 << 10));
     assert_non_null(text);
     strcat(strcat(strcat(text, "was once"), "turtle"), "{\"a cave\": \"the sea\"}");
     strcat(text, json_text(whole, "output.3.content.0.text"));
     assert_string_equal(joined, text);
-    free(joined);
-    free(text);
-    free(names);
-    http_reply_release(&r);
-    sp_json_free(last);
-    sp_json_free(whole);
 }
 
 TEST(test_stream)
@@ -261,7 +248,7 @@ TEST(test_stream_logprobs)
                        "{\"input\": \"What is 7 plus 8?\", \"stream\": true, \"include\": "
                        "[\"message.output_text.logprobs\"]}");
     struct sp_json *last;
-    char *names = event_names(&r, &last), text[256] = "", *tokens;
+    char *names = event_names(&r, &last), text[256] = "";
     const struct sp_json *all = json_at(last, "response.output.0.content.0.logprobs");
     size_t n;
 
@@ -270,12 +257,8 @@ TEST(test_stream_logprobs)
     for (size_t i = 0; i < sp_json_len(all); i++)
         strcat(text, json_text(sp_json_at(all, i), "token"));
     assert_string_equal(text, json_text(last, "response.output.0.content.0.text"));
-    tokens = stream_text(&r, "logprobs.0.token", &n);
+    stream_text(&r, "logprobs.0.token", &n);
     assert_true(n > 2);
-    free(tokens);
-    free(names);
-    sp_json_free(last);
-    http_reply_release(&r);
 }
 
 /* A response that the server's shutdown cuts off. */
@@ -303,9 +286,6 @@ TEST(test_failed)
     assert_string_equal(json_text(last, "type"), "response.failed");
     assert_string_equal(json_text(last, "response.status"), "failed");
     assert_string_equal(json_text(last, "response.error.message"), "the server is shutting down");
-    free(names);
-    sp_json_free(last);
-    http_reply_release(&r);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------
@@ -350,7 +330,6 @@ TEST(test_refusals)
         snprintf(body, sizeof body, "{\"input\": \"a\", %s}", all[i].body);
         json = http_reply_json(server_request(&tiny_server, "POST", "/v1/responses", body), 400);
         assert_begins(json_text(json, "error.message"), all[i].sentence);
-        sp_json_free(json);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "cli/serve/openai/serve_responses_input.h"
 #include "cli/serve/openai/serve_responses_tools.h"
 #include "format/base/json_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static struct sp_json *parse(const char *text)
 {
     struct sp_json *json = NULL;
 
-    assert_int_equal(sp_json_parse(&json, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    json = keep_parsed(text, strlen(text), SP_JSON_STRICT);
     return json;
 }
 
@@ -27,12 +28,9 @@ static void assert_converted(const char *body, const char *wanted)
     if (sp_serve_responses_read_input(&messages, from, &(struct sp_serve_fault){0}, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, messages, &err), SP_OK);
+        text = keep_printed(messages);
         assert_string_equal(text, wanted);
     }
-    free(text);
-    sp_json_free(messages);
-    sp_json_free(from);
 }
 
 #define MESSAGE(role, text) "{\"role\":\"" role "\",\"content\":\"" text "\"}"
@@ -145,11 +143,10 @@ static void assert_tools(const char *body, const char *wanted, bool must)
     if (sp_serve_responses_read_tools(&request, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, request.tools, &err), SP_OK);
+        text = keep_printed(request.tools);
         assert_string_equal(text, wanted);
         assert_int_equal(request.must_call, must);
     }
-    free(text);
     sp_serve_request_release(&request);
 }
 

@@ -1,6 +1,7 @@
 /* Tests responses of `spectool serve` that are constrained to tool calls, and structured output
  * after reasoning: OpenAI's tool_choice, parallel_tool_calls and strict, as its API reference
  * describes them. */
+#include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -36,13 +37,12 @@ static void assert_paints(const char *text)
     const char *colour;
 
     assert_non_null(text);
-    assert_int_equal(sp_json_parse(&arguments, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    arguments = keep_parsed(text, strlen(text), SP_JSON_STRICT);
     colour = json_text(arguments, "colour");
     assert_true(strcmp(colour, "red") == 0 || strcmp(colour, "blue") == 0);
     assert_true(sp_json_to_i64(json_at(arguments, "coats"), &coats));
     assert_in_range(coats, 1, 3);
     assert_int_equal(sp_json_len(arguments), 2);
-    sp_json_free(arguments);
 }
 
 /* Checks that all calls are valid and that there are at least `least`. Returns their number. */
@@ -99,22 +99,18 @@ TEST(test_choice)
             assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"),
                                 i == 4 ? "paint" : "wait");
         }
-        sp_json_free(json);
     }
     /* Without tool_choice the model, which was not trained on tools, writes its story. */
     json = request(&s, REQUEST TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
     assert_int_equal(check_calls(json, 0), 0);
-    sp_json_free(json);
     /* Content is unconstrained where a call may follow. A response format may take its place. */
     json =
         request(&s, REQUEST ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
     assert_int_equal(check_calls(json, 0), 0);
     assert_true(strlen(json_text(json, "choices.0.message.content")) > 8);
-    sp_json_free(json);
     json = request(&s, REQUEST ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
                            "\"strict\": true, ") "]}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "There");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -139,11 +135,9 @@ TEST(test_allowed_tools)
             assert_string_equal(json_text(sp_json_at(calls, k), "function.name"),
                                 i == 0 ? "paint" : "wait");
         }
-        sp_json_free(json);
     }
     json = request(&s, REQUEST TOOLS ", \"max_tokens\": 8" ALLOWED("auto", "wait") "}");
     assert_int_equal(check_calls(json, 0), 0);
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -161,18 +155,13 @@ TEST(test_stream)
     assert_int_equal(r.status, 200);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "paint");
-    free(text);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
     assert_paints(text);
     assert_true(n > 3); /* several events */
-    free(text);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_int_equal(strlen(text), 9);
-    free(text);
     text = stream_text(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "");
-    free(text);
-    http_reply_release(&r);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -197,12 +186,8 @@ TEST(test_responses_stream)
     assert_true(n > 3); /* several events */
     text = stream_text(&r, "arguments", &n);
     assert_string_equal(text, deltas);
-    free(text);
     text = stream_text(&r, "response.output.0.arguments", &n);
     assert_string_equal(text, deltas);
-    free(text);
-    free(deltas);
-    http_reply_release(&r);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -234,10 +219,7 @@ TEST(test_refusals)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         json =
             http_reply_json(server_request(&s, "POST", "/v1/chat/completions", all[i].body), 400);
-        if (strstr(json_text(json, "error.message"), all[i].sentence) != NULL) {
-            sp_json_free(json);
-            continue;
-        }
+        if (strstr(json_text(json, "error.message"), all[i].sentence) != NULL) continue;
         fail_msg("%s: %s", all[i].body, json_text(json, "error.message"));
     }
     assert_int_equal(server_stop(&s), 0);
@@ -246,7 +228,6 @@ TEST(test_refusals)
         server_request(&tiny_server, "POST", "/v1/chat/completions", REQUEST TOOLS "}"), 400);
     assert_string_equal(json_text(json, "error.message"),
                         "tools: this model's chat template does not support them");
-    sp_json_free(json);
     /* A template that shows tools, but no calls. */
     s = server_start(served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}"
                                  "\"\"\"\n"),
@@ -258,7 +239,6 @@ TEST(test_refusals)
         json_text(json, "error.message"),
         "tool_choice: the model's chat template does not show how it writes tool calls, "
         "so they cannot be constrained");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -284,21 +264,17 @@ TEST(test_reasoning)
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
-    sp_json_free(json);
     /* The prompt opens the reasoning. */
     json = request(&s, REQUEST ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_true(strlen(json_text(json, "choices.0.message.reasoning_content")) > 0);
-    sp_json_free(json);
     /* The reasoning is ended after a number of tokens. */
     json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": 1}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    sp_json_free(json);
     json = request(&s, REQUEST ONE_WORD ", \"thinking_budget_tokens\": 0}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    sp_json_free(json);
     json =
         http_reply_json(server_request(&s, "POST", "/api/chat",
                                        REQUEST ", \"stream\": false, \"format\": {\"const\": 7}, "
@@ -306,19 +282,16 @@ TEST(test_reasoning)
                         200);
     assert_string_equal(json_text(json, "message.thinking"), "was");
     assert_string_equal(json_text(json, "message.content"), "7");
-    sp_json_free(json);
     /* There is no reasoning. */
     json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": \"none\"}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    sp_json_free(json);
     json =
         http_reply_json(server_request(&s, "POST", "/api/chat",
                                        REQUEST ", \"stream\": false, \"format\": {\"const\": 7}}"),
                         200);
     assert_string_equal(json_text(json, "message.thinking"), "was once");
     assert_string_equal(json_text(json, "message.content"), "7");
-    sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -350,7 +323,6 @@ TEST(test_memory)
     json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"),
                            "takes more memory than the 128 MiB that the server has"));
-    sp_json_free(json);
     free(body);
     assert_int_equal(server_stop(&s), 0);
 }

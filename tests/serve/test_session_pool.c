@@ -46,7 +46,6 @@ static struct sp_session *request(struct served *s, uint32_t conversation, size_
     r = generate_run(session, ids, n, 4, PLAIN, true);
     sp_session_pool_give(s->sessions, session);
     *n_reused = r.n_reused;
-    sp_result_release(&r);
     return session;
 }
 

@@ -227,7 +227,6 @@ void browser_run_file(struct browser *b, const char *words, const char *path)
     assert_int_equal(fclose(f), 0);
     browser_run(b, script);
     free(script);
-    free(text);
 }
 
 char *browser_value(struct browser *b, const char *expression)

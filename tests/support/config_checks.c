@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -16,23 +17,32 @@ enum sp_status config_parse_file(struct sp_config *c, const char *path, char **w
     char *text = scratch_read(path, &size);
     enum sp_status st = sp_config_parse(c, text, size, warnings, err);
 
-    free(text);
     return st;
 }
 
-void config_read(struct sp_config *c, const char *path, char **warnings)
+static void release(void *config)
 {
-    struct sp_err err = {0};
-
-    if (config_parse_file(c, path, warnings, &err)) fail_msg("%s: %s", path, err.text);
+    sp_config_release(config);
+    free(config);
 }
 
-void config_read_testdata(struct sp_config *c, const char *name, char **warnings)
+struct sp_config *config_read(const char *path, char **warnings)
+{
+    struct sp_config *c = malloc(sizeof *c);
+    struct sp_err err = {0};
+
+    assert_non_null(c);
+    if (config_parse_file(c, path, warnings, &err)) fail_msg("%s: %s", path, err.text);
+    if (warnings) keep(*warnings);
+    return keep_with(c, release);
+}
+
+struct sp_config *config_read_testdata(const char *name, char **warnings)
 {
     char path[512];
 
     snprintf(path, sizeof path, TESTDATA "/config/%s.json", name);
-    config_read(c, path, warnings);
+    return config_read(path, warnings);
 }
 
 void config_assert_near(double a, double b)

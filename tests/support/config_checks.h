@@ -7,10 +7,11 @@
 /* Parses the file; `warnings` is the parameter of sp_config_parse. */
 enum sp_status config_parse_file(struct sp_config *c, const char *path, char **warnings,
                                  struct sp_err *err);
-/* Parses the file and fails the test if it is refused. */
-void config_read(struct sp_config *c, const char *path, char **warnings);
-/* Parses a file of testdata/config and fails the test if it is refused. */
-void config_read_testdata(struct sp_config *c, const char *name, char **warnings);
+/* Parses the file and fails the test if it is refused. The config and the warnings are kept
+ * (keep.h). */
+struct sp_config *config_read(const char *path, char **warnings);
+/* The same with a file of testdata/config. */
+struct sp_config *config_read_testdata(const char *name, char **warnings);
 
 /* Fails the test unless the numbers agree to 9 digits, the precision of hand calculations. */
 void config_assert_near(double a, double b);

@@ -109,8 +109,6 @@ void create_assert_same_file(const char *a, const char *b)
 
     assert_int_equal(n, m);
     assert_memory_equal(x, y, n);
-    free(x);
-    free(y);
 }
 
 void create_damage_tensor(const char *path, const char *tensor, const char *with, size_t n)

@@ -1,4 +1,5 @@
 #include "tests/support/generate_checks.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdlib.h>
@@ -31,6 +32,12 @@ void generate_close(struct generate_fixture *g)
     sp_package_close(g->package);
 }
 
+static void release_result(void *result)
+{
+    sp_result_release(result);
+    free(result);
+}
+
 struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
                               size_t max_tokens, int draft_len, bool ignore_eos)
 {
@@ -44,10 +51,13 @@ struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt
         .digest = true,
         .ignore_eos = ignore_eos,
     };
-    struct sp_result result = SP_RESULT_INIT;
+    struct sp_result result = SP_RESULT_INIT, *kept = malloc(sizeof *kept);
     struct sp_err err = {0};
 
     if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    assert_non_null(kept);
+    *kept = result;
+    keep_with(kept, release_result);
     return result;
 }
 

@@ -26,7 +26,7 @@ unsigned generate_threads(size_t place);
 enum { PLAIN = -2 }; /* as a draft length: no draft */
 
 /* Generates max_tokens tokens, or fewer if the end of the text counts, with a digest of the
- * logits. */
+ * logits. The result is released when the test ends. */
 struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
                               size_t max_tokens, int draft_len, bool ignore_eos);
 

@@ -1,4 +1,6 @@
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
@@ -32,44 +34,25 @@ const char *const *golden_families(void)
     return names;
 }
 
-static char *read_all(const char *path, size_t *size)
+char *golden_file(const char *path, size_t *size)
 {
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    size_t cap = 0;
-
-    if (f == NULL) return NULL;
-    *size = 0;
-    do {
-        cap = cap ? 2 * cap : 65536;
-        text = realloc(text, cap);
-        assert_non_null(text);
-        *size += fread(text + *size, 1, cap - *size, f);
-    } while (*size == cap);
-    fclose(f);
-    return text;
+    return golden_exists(path) ? scratch_read(path, size) : NULL;
 }
 
 struct sp_json *golden_json(const char *path)
 {
-    struct sp_err err = {0};
-    struct sp_json *root = NULL;
     size_t size;
-    char *text = read_all(path, &size);
+    char *text = golden_file(path, &size);
 
-    if (text == NULL) return NULL;
-    if (sp_json_parse(&root, text, size, SP_JSON_LENIENT, &err)) fail_msg("%s: %s", path, err.text);
-    free(text);
-    return root;
+    return text ? keep_parsed(text, size, SP_JSON_LENIENT) : NULL;
 }
 
 uint32_t *golden_ids(const struct sp_json *array, size_t *n)
 {
-    uint32_t *ids;
+    uint32_t *ids = keep(calloc(sp_json_len(array) + 1, sizeof *ids));
 
-    *n = sp_json_len(array);
-    ids = calloc(*n + 1, sizeof *ids);
     assert_non_null(ids);
+    *n = sp_json_len(array);
     for (size_t i = 0; i < *n; i++) {
         uint64_t v = UINT64_MAX;
         assert_true(sp_json_to_u64(sp_json_at(array, i), &v));
@@ -81,7 +64,7 @@ uint32_t *golden_ids(const struct sp_json *array, size_t *n)
 float *golden_npy(const char *path, size_t *rows, size_t *cols)
 {
     size_t size = 0, header;
-    char *text = read_all(path, &size), *copy;
+    char *text = golden_file(path, &size), *copy;
     const char *shape;
     float *out;
 
@@ -89,17 +72,15 @@ float *golden_npy(const char *path, size_t *rows, size_t *cols)
     assert_memory_equal(text, "\x93NUMPY\x01\x00", 8);
     header = 10 + (size_t)(uint8_t)text[8] + 256 * (size_t)(uint8_t)text[9];
     assert_true(header < size);
-    copy = strndup(text + 10, header - 10);
+    copy = keep(strndup(text + 10, header - 10));
     assert_non_null(strstr(copy, "'<f4'"));
     assert_non_null(strstr(copy, "'fortran_order': False"));
     shape = strstr(copy, "'shape': (");
     assert_non_null(shape);
     assert_int_equal(sscanf(shape, "'shape': (%zu, %zu)", rows, cols), 2);
     assert_int_equal(size - header, *rows * *cols * sizeof(float));
-    out = malloc(size - header);
+    out = keep(malloc(size - header));
     assert_non_null(out);
     memcpy(out, text + header, size - header);
-    free(copy);
-    free(text);
     return out;
 }

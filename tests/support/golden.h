@@ -8,13 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parses a JSON file; owned (sp_json_free). NULL if the file does not exist. */
+/* Returns the whole file, NUL-terminated; kept (keep.h). NULL if it does not exist. */
+char *golden_file(const char *path, size_t *size);
+
+/* Parses a JSON file; kept. NULL if the file does not exist. */
 struct sp_json *golden_json(const char *path);
 
-/* Returns the ids of a JSON array; owned (free). */
+/* Returns the token ids of a JSON array; kept. */
 uint32_t *golden_ids(const struct sp_json *array, size_t *n);
 
-/* Reads a two-dimensional float32 .npy file; owned (free). Fails the test if it cannot be read. */
+/* Reads a two-dimensional float32 .npy file; kept. Fails the test if it cannot be read. */
 float *golden_npy(const char *path, size_t *rows, size_t *cols);
 
 bool golden_exists(const char *path);

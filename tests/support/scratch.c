@@ -1,4 +1,5 @@
 #include "tests/support/scratch.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
@@ -90,5 +91,5 @@ char *scratch_read(const char *path, size_t *size)
     fclose(f);
     bytes[n] = '\0';
     *size = n;
-    return bytes;
+    return keep(bytes);
 }

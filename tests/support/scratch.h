@@ -17,7 +17,7 @@ int scratch_teardown(void **state);
 const char *scratch_path(const char *name);
 /* Writes the file and returns its path. */
 const char *scratch_write(const char *name, const void *bytes, size_t size);
-/* Returns the whole file, NUL-terminated; owned (free). */
+/* Returns the whole file, NUL-terminated; kept (keep.h). */
 char *scratch_read(const char *path, size_t *size);
 
 #endif

@@ -28,7 +28,7 @@ extern const char served_tool_template[];
 
 /* ---- requests and replies ---- */
 
-/* Return the JSON of a response with status 200; owned (sp_json_free). */
+/* Return the JSON of a response with status 200; kept (keep.h). */
 struct sp_json *served_get(const char *path);
 struct sp_json *served_post(const char *path, const char *body);
 
@@ -38,7 +38,7 @@ const struct sp_json *json_at(const struct sp_json *json, const char *path);
 const char *json_text(const struct sp_json *json, const char *path);
 int64_t json_number(const struct sp_json *json, const char *path);
 
-/* Joins the texts at `path` of a stream's events or lines; owned (free). Checks that each consists
+/* Joins the texts at `path` of a stream's events or lines; kept. Checks that each consists
  * of whole characters. *n: number of texts. */
 char *stream_text(const struct http_reply *r, const char *path, size_t *n);
 
@@ -61,7 +61,7 @@ extern const struct served_api {
     const char *whole, *piece; /* paths of the text in a response and in a stream event */
 } served_apis[N_SERVED_APIS];
 
-/* Returns the output of `spectool run PACKED OPTIONS` without its last line end; owned (free). */
+/* Returns the output of `spectool run PACKED OPTIONS` without its last line end; kept. */
 char *served_run(const char *packed, const char *options);
 
 #endif

@@ -1,4 +1,5 @@
 #include "tests/support/server_process.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
@@ -256,6 +257,7 @@ struct http_reply client_receive(int fd)
     size_t size = receive_all(fd, &r.head);
     char *end = strstr(r.head, "\r\n\r\n");
 
+    keep(r.head);
     close(fd);
     if (end == NULL || sscanf(r.head, "HTTP/1.1 %d ", &r.status) != 1) return r;
     end[2] = '\0';
@@ -264,12 +266,6 @@ struct http_reply client_receive(int fd)
     if (strstr(r.head, "\r\nTransfer-Encoding: chunked\r\n") != NULL)
         r.size = join_chunks(r.body, r.size, &r.chunked);
     return r;
-}
-
-void http_reply_release(struct http_reply *r)
-{
-    free(r->head);
-    *r = (struct http_reply){0};
 }
 
 static int begin(const struct server *s, const char *headers, const char *method, const char *path,
@@ -307,16 +303,10 @@ int server_begin_request(const struct server *s, const char *path, const char *b
 
 struct sp_json *http_reply_json(struct http_reply reply, int status)
 {
-    struct sp_json *json = NULL;
-    struct sp_err err = {0};
-
     if (reply.status != status)
         fail_msg("status %d, expected %d: %s", reply.status, status, reply.body);
     assert_non_null(strstr(reply.head, "\r\nContent-Type: application/json\r\n"));
-    if (sp_json_parse(&json, reply.body, reply.size, SP_JSON_STRICT, &err))
-        fail_msg("%s in %s", err.text, reply.body);
-    http_reply_release(&reply);
-    return json;
+    return keep_parsed(reply.body, reply.size, SP_JSON_STRICT);
 }
 
 void server_await_load(const struct server *s, const char *key, int64_t n)
@@ -325,10 +315,8 @@ void server_await_load(const struct server *s, const char *key, int64_t n)
         struct http_reply r = server_request(s, "GET", "/ready", NULL);
         struct sp_json *load = http_reply_json(r, r.status); /* 503 if the queue is full */
         int64_t now;
-        bool reached = sp_json_to_i64(sp_json_get(load, key), &now) && now >= n;
 
-        sp_json_free(load);
-        if (reached) return;
+        if (sp_json_to_i64(sp_json_get(load, key), &now) && now >= n) return;
         nap();
     }
     fail_msg("%s does not reach %ld", key, (long)n);

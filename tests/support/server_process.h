@@ -49,9 +49,9 @@ struct http_reply {
     size_t size; /* size of the body after its chunks are joined */
     bool chunked;
 };
-/* Reads the response until the server closes the connection, and closes fd. */
+/* Reads the response until the server closes the connection, and closes fd. The response is kept
+ * (keep.h). */
 struct http_reply client_receive(int fd);
-void http_reply_release(struct http_reply *reply);
 
 /* Sends one request on a new connection and returns its response. body: may be NULL. */
 struct http_reply server_request(const struct server *s, const char *method, const char *path,
@@ -61,7 +61,7 @@ struct http_reply server_request_with(const struct server *s, const char *header
                                       const char *method, const char *path, const char *body);
 /* Sends a request and returns the connection without waiting for the response. */
 int server_begin_request(const struct server *s, const char *path, const char *body);
-/* Checks the status, releases the response and returns its JSON; owned (sp_json_free). */
+/* Checks the status and returns the JSON of the response; kept. */
 struct sp_json *http_reply_json(struct http_reply reply, int status);
 
 #endif

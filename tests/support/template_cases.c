@@ -1,38 +1,13 @@
 #include "tests/support/template_cases.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
-#include "format/base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 64 << 20, SHOWN = 10 };
-
-static char *read_file(const char *path, size_t *size)
-{
-    struct sp_err err = {0};
-    char *text = NULL;
-
-    *size = 0;
-    if (!sp_file_exists(path)) return NULL;
-    if (sp_file_read_text(&text, size, path, MAX_FILE, &err)) {
-        printf("%s\n", err.text);
-        abort();
-    }
-    return text;
-}
-
-static struct sp_json *parse(const char *text, size_t size)
-{
-    struct sp_err err = {0};
-    struct sp_json *json = NULL;
-
-    if (sp_json_parse(&json, text, size, SP_JSON_LENIENT, &err)) {
-        printf("%s\n", err.text);
-        abort();
-    }
-    return json;
-}
+enum { SHOWN = 10 };
 
 /* Restores two known numbers: the shared variables were written by a program that only has
  * doubles. */
@@ -47,19 +22,16 @@ static void repair(char *text)
 static enum sp_status compile(struct sp_template **out, const struct template_cases *what,
                               const struct sp_json *line, struct sp_err *err)
 {
-    enum sp_status st;
-    char path[1024], *file = NULL;
+    char path[1024];
     size_t size = 0;
     const char *text = sp_json_to_string(sp_json_get(line, "template"), &size);
 
     if (what->folder != NULL) {
         snprintf(path, sizeof path, "%s/%s%s", what->folder, text ? text : "", what->suffix);
-        text = file = read_file(path, &size);
+        text = golden_file(path, &size);
     }
     if (text == NULL) abort();
-    st = sp_template_compile(out, text, size, what->language, err);
-    free(file);
-    return st;
+    return sp_template_compile(out, text, size, what->language, err);
 }
 
 static bool passes(const struct template_cases *what, const struct sp_json *vars,
@@ -103,15 +75,15 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
 static size_t count_failures(size_t *n, const struct template_cases *what)
 {
     size_t size, n_vars, failures = 0;
-    char *lines = read_file(what->lines, &size);
-    char *variables = what->variables ? read_file(what->variables, &n_vars) : NULL;
+    char *lines = golden_file(what->lines, &size);
+    char *variables = what->variables ? golden_file(what->variables, &n_vars) : NULL;
     struct sp_json *vars = NULL;
 
     *n = 0;
     if (lines == NULL) return 0;
     if (variables != NULL) {
         repair(variables);
-        vars = parse(variables, n_vars);
+        vars = keep_parsed(variables, n_vars, SP_JSON_LENIENT);
     }
     for (char *at = lines, *end; at < lines + size; at = end + 1) {
         struct sp_json *line;
@@ -119,15 +91,11 @@ static size_t count_failures(size_t *n, const struct template_cases *what)
         end = memchr(at, '\n', size - (size_t)(at - lines));
         if (end == NULL) end = lines + size;
         if (end == at) continue;
-        line = parse(at, (size_t)(end - at));
+        line = keep_parsed(at, (size_t)(end - at), SP_JSON_LENIENT);
         ++*n;
         if (!passes(what, vars, line) && failures++ < SHOWN)
             printf("line %zu: %.*s\n", *n, (int)(end - at < 1500 ? end - at : 1500), at);
-        sp_json_free(line);
     }
-    sp_json_free(vars);
-    free(variables);
-    free(lines);
     return failures;
 }
 

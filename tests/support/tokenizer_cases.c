@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "tests/support/tokenizer_cases.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include "format/base/compress.h"
@@ -28,20 +30,6 @@ void tokenizer_case_close(struct tokenizer_case *t)
     sp_tokenizer_close(t->tok);
     free(t->blob);
     memset(t, 0, sizeof *t);
-}
-
-uint32_t *ids_of_json(const struct sp_json *array, size_t *n)
-{
-    uint32_t *ids = calloc(sp_json_len(array) + 1, sizeof *ids);
-
-    assert_non_null(ids);
-    *n = sp_json_len(array);
-    for (size_t i = 0; i < *n; i++) {
-        uint64_t id = 0;
-        assert_true(sp_json_to_u64(sp_json_at(array, i), &id));
-        ids[i] = (uint32_t)id;
-    }
-    return ids;
 }
 
 /* Fails the test at the first difference, which the message names. */
@@ -128,28 +116,17 @@ char *next_line(char **text)
     return line;
 }
 
-char *read_file(const char *path, size_t *size)
-{
-    struct sp_err err = {0};
-    char *text = NULL;
-
-    if (!sp_file_exists(path)) return NULL;
-    if (sp_file_read_text(&text, size, path, (size_t)1 << 30, &err)) fail_msg("%s", err.text);
-    return text;
-}
-
 char *read_zstd(const char *path, size_t size)
 {
     struct sp_err err = {0};
     size_t frame_size;
-    char *frame = read_file(path, &frame_size), *content;
+    char *frame = golden_file(path, &frame_size), *content;
 
     if (frame == NULL) return NULL;
-    content = malloc(size + 1);
+    content = keep(malloc(size + 1));
     assert_non_null(content);
     if (sp_decompress(content, size, (const uint8_t *)frame, frame_size, &err))
         fail_msg("%s: %s", path, err.text);
     content[size] = '\0';
-    free(frame);
     return content;
 }

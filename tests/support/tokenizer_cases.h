@@ -17,9 +17,6 @@ void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size
                          const char *config);
 void tokenizer_case_close(struct tokenizer_case *t);
 
-/* Returns the token ids of a JSON array; owned (free). */
-uint32_t *ids_of_json(const struct sp_json *array, size_t *n);
-
 /* Encodes the text and compares the ids. `where` begins the failure message. */
 void expect_ids(const struct tokenizer_case *t, const char *where, const char *text, size_t size,
                 unsigned flags, const uint32_t *ids, size_t n);
@@ -33,9 +30,7 @@ void expect_text(const struct tokenizer_case *t, const char *where, const uint32
  * past it. */
 char *next_line(char **text);
 
-/* Returns the whole file, NUL-terminated; owned (free). NULL if it does not exist. */
-char *read_file(const char *path, size_t *size);
-/* Returns the content of a zstd file, which has `size` bytes; owned (free). NULL if it does not
+/* Returns the content of a zstd file, which has `size` bytes; kept. NULL if it does not
  * exist. */
 char *read_zstd(const char *path, size_t size);
 

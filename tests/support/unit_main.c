@@ -1,5 +1,6 @@
 /* The program of a folder of tests: `format_tests test_json` runs the tests of test_json.c, and
  * `format_tests test_json 'numbers*'` those of them whose names match. */
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdio.h>
@@ -14,6 +15,8 @@ enum { MAX_TESTS = 256, NAME_SIZE = 128 };
 static struct CMUnitTest tests[MAX_TESTS];
 static char names[MAX_TESTS][NAME_SIZE];
 static size_t n_tests;
+static const struct unit_entry *around_each, *around_all; /* fixtures; NULL: none */
+static size_t n_kept;                                     /* before the test */
 
 /* The name of a file without its folder and suffix. */
 static void module_of(const char *file, char module[NAME_SIZE])
@@ -23,7 +26,29 @@ static void module_of(const char *file, char module[NAME_SIZE])
     snprintf(module, NAME_SIZE, "%.*s", (int)strcspn(name, "."), name);
 }
 
-static void add_test(const struct unit_entry *e, const struct unit_entry *fixture, const char *arg)
+static int begin_test(void **state)
+{
+    n_kept = kept_count();
+    return around_each && around_each->setup ? around_each->setup(state) : 0;
+}
+
+static int end_test(void **state)
+{
+    int failed = around_each && around_each->teardown ? around_each->teardown(state) : 0;
+
+    kept_release(n_kept);
+    return failed;
+}
+
+static int end_group(void **state)
+{
+    int failed = around_all && around_all->teardown ? around_all->teardown(state) : 0;
+
+    kept_release(0);
+    return failed;
+}
+
+static void add_test(const struct unit_entry *e, const char *arg)
 {
     struct CMUnitTest *test = &tests[n_tests];
 
@@ -31,8 +56,8 @@ static void add_test(const struct unit_entry *e, const struct unit_entry *fixtur
     snprintf(names[n_tests], NAME_SIZE, "%s%s%s", e->name, arg ? " " : "", arg ? arg : "");
     test->name = names[n_tests++];
     test->test_func = e->run;
-    test->setup_func = fixture ? fixture->setup : NULL;
-    test->teardown_func = fixture ? fixture->teardown : NULL;
+    test->setup_func = begin_test;
+    test->teardown_func = end_test;
     test->initial_state = (void *)(uintptr_t)arg;
 }
 
@@ -45,7 +70,7 @@ static int compare_lines(const void *a, const void *b)
 
 static int run_module(const char *module)
 {
-    const struct unit_entry *found[MAX_TESTS], *around_each = NULL, *around_all = NULL;
+    const struct unit_entry *found[MAX_TESTS];
     char name[NAME_SIZE];
     size_t n = 0;
 
@@ -63,16 +88,16 @@ static int run_module(const char *module)
 
         if (found[i]->kind != UNIT_TEST) continue;
         if (found[i]->list_cases) arg = found[i]->list_cases();
-        if (arg == NULL) add_test(found[i], around_each, NULL);
+        if (arg == NULL) add_test(found[i], NULL);
         for (; arg && *arg; arg++)
-            add_test(found[i], around_each, *arg);
+            add_test(found[i], *arg);
     }
     if (n_tests == 0) {
         fprintf(stderr, "this program has no tests of %s\n", module);
         return 2;
     }
     return _cmocka_run_group_tests(module, tests, n_tests, around_all ? around_all->setup : NULL,
-                                   around_all ? around_all->teardown : NULL);
+                                   end_group);
 }
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
 #include "tests/support/unit_test.h"
+#include "tests/support/keep.h"
 #include "tests/support/vector_file.h"
 
 #include "format/base/file.h"
@@ -15,7 +16,7 @@ uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
 
     snprintf(path, sizeof path, "%s/vectors/%s", TESTDATA, name);
     assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, NULL), SP_OK);
-    numbers = calloc(size + 1, sizeof *numbers);
+    numbers = keep(calloc(size + 1, sizeof *numbers));
     assert_non_null(numbers);
     *n_lines = 0;
     for (char *s = text; *s;) {

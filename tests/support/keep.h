@@ -1,0 +1,26 @@
+/* What a test reads, parses or runs is freed when the test ends, the last first; what a group's
+ * setup keeps, when the group ends. So a test says what it checks, not what it frees. */
+#ifndef SP_TESTS_SUPPORT_KEEP_H
+#define SP_TESTS_SUPPORT_KEEP_H
+
+#include "format/base/json.h"
+
+#include <stddef.h>
+
+/* Each returns its argument. */
+void *keep(void *memory); /* of malloc */
+struct sp_json *keep_json(struct sp_json *json);
+void *keep_with(void *object, void (*release)(void *object));
+
+/* Parses the text and keeps the value; fails the test if it is refused. */
+struct sp_json *keep_parsed(const char *text, size_t size, enum sp_json_strictness strictness);
+
+/* Returns the value as text; kept. */
+char *keep_printed(const struct sp_json *json);
+
+/* For the program of the tests: the number of objects that are kept, and the release of all beyond
+ * the first n. */
+size_t kept_count(void);
+void kept_release(size_t n);
+
+#endif
