@@ -11,20 +11,13 @@
 #include "tests/support/config_checks.h"
 #include "tests/support/unit_test.h"
 
-static void parse(struct sp_config *c, const char *json)
-{
-    struct sp_err err = {0};
-
-    if (sp_config_parse(c, json, strlen(json), NULL, &err)) fail_msg("%s: %s", json, err.text);
-}
-
 static void check_class(const char *line)
 {
     unsigned vocab, hidden, ffn, layers, heads, kv, dim, positions, tied;
     char family[64], json[160];
     double eps, theta;
     const struct sp_layer_config *l;
-    struct sp_config c;
+    struct sp_config *c;
 
     assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %u %lf %lf %u", family, &vocab,
                             &hidden, &ffn, &layers, &heads, &kv, &dim, &positions, &eps, &theta,
@@ -35,20 +28,19 @@ static void check_class(const char *line)
     snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
     if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0)
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
-    parse(&c, json);
-    l = &c.layers[sp_config_first_layer(&c, SP_MIXER_ATTENTION)];
-    assert_int_equal(c.n_vocab, vocab);
-    assert_int_equal(c.n_hidden, hidden);
-    assert_int_equal(c.layers[0].n_ffn, ffn);
-    assert_int_equal(c.n_layers, layers);
+    c = config_parsed(json);
+    l = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
+    assert_int_equal(c->n_vocab, vocab);
+    assert_int_equal(c->n_hidden, hidden);
+    assert_int_equal(c->layers[0].n_ffn, ffn);
+    assert_int_equal(c->n_layers, layers);
     assert_int_equal(l->n_heads, heads);
     assert_int_equal(l->n_kv_heads, kv);
     assert_int_equal(l->head_dim, dim);
-    assert_int_equal(c.max_positions, positions);
-    config_assert_near(c.norm_eps, eps);
-    config_assert_near(c.ropes[0].theta, theta);
-    assert_int_equal(c.tied, tied);
-    sp_config_release(&c);
+    assert_int_equal(c->max_positions, positions);
+    config_assert_near(c->norm_eps, eps);
+    config_assert_near(c->ropes[0].theta, theta);
+    assert_int_equal(c->tied, tied);
 }
 
 TEST(class_defaults)
@@ -71,38 +63,35 @@ TEST(class_defaults)
 
 TEST(windows)
 {
-    struct sp_config c;
+    struct sp_config *c = config_parsed("{\"model_type\": \"cwm\", " SMALL
+                                        "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
 
-    parse(&c,
-          "{\"model_type\": \"cwm\", " SMALL "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
-    config_assert_windows(&c, "0,7,7,7,0,7");
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
-    config_assert_near(c.ropes[0].factor, 16);
-    sp_config_release(&c);
+    config_assert_windows(c, "0,7,7,7,0,7");
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_LLAMA3);
+    config_assert_near(c->ropes[0].factor, 16);
 
-    parse(&c, "{\"model_type\": \"qwen2_moe\", " SMALL "\"num_hidden_layers\": 6, "
-              "\"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 4}");
-    config_assert_windows(&c, "7,0,7,0,0,0");
-    assert_true(c.qkv_bias && !c.o_bias && c.shared_gate && !c.routing.norm);
-    assert_int_equal(c.layers[0].n_shared_ffn, 5632);
-    sp_config_release(&c);
+    c = config_parsed(
+        "{\"model_type\": \"qwen2_moe\", " SMALL "\"num_hidden_layers\": 6, "
+        "\"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 4}");
+    config_assert_windows(c, "7,0,7,0,0,0");
+    assert_true(c->qkv_bias && !c->o_bias && c->shared_gate && !c->routing.norm);
+    assert_int_equal(c->layers[0].n_shared_ffn, 5632);
 
-    parse(&c, "{\"model_type\": \"mellum\", " SMALL "\"num_hidden_layers\": 2}");
-    config_assert_windows(&c, "0,0");
-    assert_int_equal(c.n_ropes, 2);
-    config_assert_near(c.ropes[1].theta, 1e4);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"mellum\", " SMALL "\"num_hidden_layers\": 2}");
+    config_assert_windows(c, "0,0");
+    assert_int_equal(c->n_ropes, 2);
+    config_assert_near(c->ropes[1].theta, 1e4);
 
-    parse(&c, "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
-              "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
-    config_assert_windows(&c, "1024,0,1024,0");
-    assert_int_equal(c.layers[1].rope, -1); /* layers with full attention do not rotate */
-    assert_int_equal(c.layers[2].rope, 0);
-    assert_int_equal(c.layers[0].n_experts, 0);
-    assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
-    config_assert_near(c.embedding_scale, sqrt(48));
-    config_assert_near(c.routing.scale, 2.5);
-    sp_config_release(&c);
+    c = config_parsed(
+        "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
+        "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
+    config_assert_windows(c, "1024,0,1024,0");
+    assert_int_equal(c->layers[1].rope, -1); /* layers with full attention do not rotate */
+    assert_int_equal(c->layers[2].rope, 0);
+    assert_int_equal(c->layers[0].n_experts, 0);
+    assert_int_equal(c->layers[1].n_shared_ffn, 2 * 1408);
+    config_assert_near(c->embedding_scale, sqrt(48));
+    config_assert_near(c->routing.scale, 2.5);
 }
 
 static void assert_refused(const char *json, const char *message)
@@ -122,32 +111,29 @@ static void assert_refused(const char *json, const char *message)
 
 TEST(cohere2_moe)
 {
-    struct sp_config c;
+    struct sp_config *c = config_parsed(COHERE2_MOE "\"prefix_dense_sliding_window_pattern\": 2}");
 
-    parse(&c, COHERE2_MOE "\"prefix_dense_sliding_window_pattern\": 2}");
-    config_assert_windows(&c, "4096,0,4096,4096,0,4096");
+    config_assert_windows(c, "4096,0,4096,4096,0,4096");
     for (unsigned i = 0; i < 6; i++)
-        assert_int_equal(c.layers[i].rope, c.layers[i].window ? 0 : -1);
-    assert_int_equal(c.layers[1].n_ffn, 96);
-    assert_int_equal(c.layers[1].n_experts, 0);
-    assert_int_equal(c.layers[2].n_ffn, 64);
-    assert_int_equal(c.layers[2].n_experts, 8);
-    assert_int_equal(c.layers[2].n_shared_ffn, 3 * 64);
-    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
-    assert_true(!c.routing.norm && c.routing.shared_half && c.norm_centered);
-    config_assert_near(c.routing.scale, 0.5);
-    sp_config_release(&c);
+        assert_int_equal(c->layers[i].rope, c->layers[i].window ? 0 : -1);
+    assert_int_equal(c->layers[1].n_ffn, 96);
+    assert_int_equal(c->layers[1].n_experts, 0);
+    assert_int_equal(c->layers[2].n_ffn, 64);
+    assert_int_equal(c->layers[2].n_experts, 8);
+    assert_int_equal(c->layers[2].n_shared_ffn, 3 * 64);
+    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    assert_true(!c->routing.norm && c->routing.shared_half && c->norm_centered);
+    config_assert_near(c->routing.scale, 0.5);
 
     /* By default the dense layers have no window and rotate all the same. */
-    parse(&c, COHERE2_MOE "\"rms_norm_eps\": 1e-3, \"expert_selection_fn\": \"sigmoid\", "
-                          "\"shared_expert_combination_strategy\": \"sum\"}");
-    config_assert_windows(&c, "0,0,4096,4096,0,4096");
-    assert_int_equal(c.layers[1].rope, 0);
-    assert_int_equal(c.layers[4].rope, -1);
-    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID_CHOSEN);
-    assert_true(c.routing.norm && !c.routing.shared_half && !c.norm_centered);
-    config_assert_near(c.norm_eps, 1e-3);
-    sp_config_release(&c);
+    c = config_parsed(COHERE2_MOE "\"rms_norm_eps\": 1e-3, \"expert_selection_fn\": \"sigmoid\", "
+                                  "\"shared_expert_combination_strategy\": \"sum\"}");
+    config_assert_windows(c, "0,0,4096,4096,0,4096");
+    assert_int_equal(c->layers[1].rope, 0);
+    assert_int_equal(c->layers[4].rope, -1);
+    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID_CHOSEN);
+    assert_true(c->routing.norm && !c->routing.shared_half && !c->norm_centered);
+    config_assert_near(c->norm_eps, 1e-3);
 
     assert_refused(COHERE2_MOE "\"expert_selection_fn\": \"relu\"}",
                    "expert_selection_fn \"relu\"");
@@ -158,14 +144,14 @@ TEST(cohere2_moe)
 /* Nomic's own configurations state variants of the block that no class of transformers has. */
 TEST(nomic_bert)
 {
-    struct sp_config c;
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"nomic_bert\", \"prenorm\": false, \"rotary_emb_base\": 5000}");
 
-    parse(&c, "{\"model_type\": \"nomic_bert\", \"prenorm\": false, \"rotary_emb_base\": 5000}");
-    assert_true(c.bidirectional && c.normed_input && c.norm_bias && !c.plain_mlp && !c.qkv_bias);
-    assert_int_equal(c.n_token_types, 2);
-    assert_int_equal(c.n_positions_table, 0);
-    config_assert_near(c.ropes[0].theta, 5000);
-    sp_config_release(&c);
+    assert_true(c->bidirectional && c->normed_input && c->norm_bias && !c->plain_mlp &&
+                !c->qkv_bias);
+    assert_int_equal(c->n_token_types, 2);
+    assert_int_equal(c->n_positions_table, 0);
+    config_assert_near(c->ropes[0].theta, 5000);
     assert_refused("{\"model_type\": \"nomic_bert\", \"prenorm\": true}", "prenorm true");
     assert_refused("{\"model_type\": \"nomic_bert\", \"moe_every_n_layers\": 2}",
                    "moe_every_n_layers is not supported");
@@ -177,127 +163,113 @@ TEST(nomic_bert)
 
 TEST(alternative_spellings)
 {
-    struct sp_config c;
+    struct sp_config *c =
+        config_parsed("{\"model_type\": \"gemma\", " SMALL "\"hidden_act\": \"gelu\"}");
 
-    parse(&c, "{\"model_type\": \"gemma\", " SMALL "\"hidden_act\": \"gelu\"}");
-    assert_int_equal(c.activation, SP_GELU_TANH);
-    assert_true(c.norm_shifted && c.tied);
-    sp_config_release(&c);
+    assert_int_equal(c->activation, SP_GELU_TANH);
+    assert_true(c->norm_shifted && c->tied);
 
     /* The released spelling, and the spelling that transformers saves. */
-    parse(&c,
-          "{\"model_type\": \"internlm3\", \"architectures\": [\"InternLM3ForCausalLM\"], " SMALL
-          "\"qkv_bias\": true, \"bias\": true, \"rope_scaling\": {\"rope_type\": \"dynamic\", "
-          "\"factor\": 6.0}}");
-    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
-    config_assert_near(c.ropes[0].original_positions, 32768);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"internlm3\", \"architectures\": [\"LlamaForCausalLM\"], " SMALL
-              "\"attention_bias\": true}");
-    assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias);
-    sp_config_release(&c);
+    c = config_parsed(
+        "{\"model_type\": \"internlm3\", \"architectures\": [\"InternLM3ForCausalLM\"], " SMALL
+        "\"qkv_bias\": true, \"bias\": true, \"rope_scaling\": {\"rope_type\": \"dynamic\", "
+        "\"factor\": 6.0}}");
+    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_DYNAMIC);
+    config_assert_near(c->ropes[0].original_positions, 32768);
+    c = config_parsed(
+        "{\"model_type\": \"internlm3\", \"architectures\": [\"LlamaForCausalLM\"], " SMALL
+        "\"attention_bias\": true}");
+    assert_true(c->qkv_bias && c->o_bias && !c->mlp_bias);
 
     /* Without alpha the rotation is dynamic as in other families. */
-    parse(&c, "{\"model_type\": \"hunyuan_v1_dense\", " SMALL
-              "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}");
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"hunyuan_v1_dense\", " SMALL
+                      "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}");
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_DYNAMIC);
 
-    parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
-    config_assert_near(c.logit_scale, 0.125); /* this family multiplies by the scale */
-    config_assert_near(c.attention_scale, 1 / sqrt(12));
-    assert_int_equal(c.norms, SP_NORM_SANDWICH);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
+    config_assert_near(c->logit_scale, 0.125); /* this family multiplies by the scale */
+    config_assert_near(c->attention_scale, 1 / sqrt(12));
+    assert_int_equal(c->norms, SP_NORM_SANDWICH);
 
-    parse(&c, "{\"model_type\": \"hunyuan_v1_moe\", " SMALL "\"num_hidden_layers\": 2, "
-              "\"num_experts\": 16, \"moe_topk\": [8, 8], \"use_qk_norm\": true}");
-    assert_int_equal(c.layers[1].n_experts_used, 8);
-    assert_int_equal(c.layers[1].n_shared_ffn, 64);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"hunyuan_v1_moe\", " SMALL "\"num_hidden_layers\": 2, "
+                      "\"num_experts\": 16, \"moe_topk\": [8, 8], \"use_qk_norm\": true}");
+    assert_int_equal(c->layers[1].n_experts_used, 8);
+    assert_int_equal(c->layers[1].n_shared_ffn, 64);
 
-    parse(&c, "{\"model_type\": \"exaone_moe\", " SMALL "\"num_hidden_layers\": 3, "
-              "\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]}");
-    assert_int_equal(c.layers[0].n_experts, 64);
-    assert_int_equal(c.layers[1].n_experts, 0);
-    config_assert_near(c.routing.scale, 2.5);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"exaone_moe\", " SMALL "\"num_hidden_layers\": 3, "
+                      "\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]}");
+    assert_int_equal(c->layers[0].n_experts, 64);
+    assert_int_equal(c->layers[1].n_experts, 0);
+    config_assert_near(c->routing.scale, 2.5);
 }
 
 TEST(norms)
 {
-    struct sp_config c;
+    struct sp_config *c = config_parsed("{\"model_type\": \"olmo\", " SMALL
+                                        "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
 
-    parse(&c, "{\"model_type\": \"olmo\", " SMALL "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
-    assert_true(c.norm_weightless && c.norm_centered && !c.norm_bias);
-    config_assert_near(c.qkv_limit, 8);
-    config_assert_near(c.norm_eps, 1e-5); /* the family has a fixed eps */
-    sp_config_release(&c);
+    assert_true(c->norm_weightless && c->norm_centered && !c->norm_bias);
+    config_assert_near(c->qkv_limit, 8);
+    config_assert_near(c->norm_eps, 1e-5); /* the family has a fixed eps */
 
-    parse(&c, "{\"model_type\": \"nanochat\", " SMALL "\"final_logit_softcapping\": null}");
-    assert_true(c.norm_weightless && c.embedding_normed && c.logit_cap == 0);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"nanochat\", " SMALL "\"final_logit_softcapping\": null}");
+    assert_true(c->norm_weightless && c->embedding_normed && c->logit_cap == 0);
 
-    parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"qk_layernorm\": true, "
-              "\"use_parallel_residual\": true, \"use_qkv_bias\": true, "
-              "\"partial_rotary_factor\": 0.5}");
-    assert_int_equal(c.norms, SP_NORM_PARALLEL);
-    assert_int_equal(c.qk_norm, SP_QK_OWN);
-    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"num_hidden_layers\": 1, "
-              "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}");
-    assert_int_equal(c.norms, SP_NORM_PRE);
-    assert_int_equal(c.qk_norm, SP_QK_PLAIN);
-    assert_false(c.qkv_bias);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"stablelm\", " SMALL "\"qk_layernorm\": true, "
+                      "\"use_parallel_residual\": true, \"use_qkv_bias\": true, "
+                      "\"partial_rotary_factor\": 0.5}");
+    assert_int_equal(c->norms, SP_NORM_PARALLEL);
+    assert_int_equal(c->qk_norm, SP_QK_OWN);
+    assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias);
+    c = config_parsed("{\"model_type\": \"stablelm\", " SMALL "\"num_hidden_layers\": 1, "
+                      "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}");
+    assert_int_equal(c->norms, SP_NORM_PRE);
+    assert_int_equal(c->qk_norm, SP_QK_PLAIN);
+    assert_false(c->qkv_bias);
 }
 
 /* A layer_rope_theta of 0 disables the rotation of the layer. */
 TEST(thetas)
 {
-    struct sp_config c;
+    struct sp_config *c =
+        config_parsed("{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 5, "
+                      "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
 
-    parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 5, "
-              "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
-    config_assert_windows(&c, "0,128,128,128,0");
-    assert_int_equal(c.n_ropes, 2);
-    config_assert_near(c.ropes[0].theta, 500);
-    config_assert_near(c.ropes[1].theta, 10000);
-    assert_int_equal(c.layers[0].rope, -1);
-    assert_int_equal(c.layers[1].rope, 0);
-    assert_int_equal(c.layers[2].rope, 1);
-    assert_int_equal(c.layers[3].rope, 0);
-    assert_true(c.attention_sinks);
-    sp_config_release(&c);
+    config_assert_windows(c, "0,128,128,128,0");
+    assert_int_equal(c->n_ropes, 2);
+    config_assert_near(c->ropes[0].theta, 500);
+    config_assert_near(c->ropes[1].theta, 10000);
+    assert_int_equal(c->layers[0].rope, -1);
+    assert_int_equal(c->layers[1].rope, 0);
+    assert_int_equal(c->layers[2].rope, 1);
+    assert_int_equal(c->layers[3].rope, 0);
+    assert_true(c->attention_sinks);
 
-    parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 2, "
-              "\"rope_parameters\": {\"rope_theta\": 700}}");
-    assert_int_equal(c.n_ropes, 1);
-    assert_int_equal(c.layers[1].rope, 0);
-    config_assert_near(c.ropes[0].theta, 700);
-    sp_config_release(&c);
+    c = config_parsed("{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 2, "
+                      "\"rope_parameters\": {\"rope_theta\": 700}}");
+    assert_int_equal(c->n_ropes, 1);
+    assert_int_equal(c->layers[1].rope, 0);
+    config_assert_near(c->ropes[0].theta, 700);
 }
 
 /* Convolutions, windows and rotations of LFM3 by class default: C C F C S C F C. */
 TEST(lfm3)
 {
-    struct sp_config c;
+    struct sp_config *c = config_parsed("{\"model_type\": \"lfm3\", \"num_hidden_layers\": 8}");
 
-    parse(&c, "{\"model_type\": \"lfm3\", \"num_hidden_layers\": 8}");
-    config_assert_windows(&c, "0,0,0,0,256,0,0,0");
+    config_assert_windows(c, "0,0,0,0,256,0,0,0");
     for (unsigned i = 0; i < 8; i++) {
         bool conv = i != 2 && i != 4 && i != 6;
-        assert_int_equal(c.layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION);
-        assert_int_equal(c.layers[i].rope, conv ? -1 : i == 4);
+        assert_int_equal(c->layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION);
+        assert_int_equal(c->layers[i].rope, conv ? -1 : i == 4);
     }
-    assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c.ropes[0].n_rotated, 32);
-    config_assert_near(c.ropes[1].theta, 1e4);
-    assert_int_equal(c.short_conv.kernel, 7);
-    assert_true(c.layers[2].head_gate && !c.layers[2].output_gate && c.tied);
-    assert_int_equal(c.norms, SP_NORM_SANDWICH);
-    sp_config_release(&c);
+    assert_int_equal(c->ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    assert_int_equal(c->ropes[0].n_rotated, 32);
+    config_assert_near(c->ropes[1].theta, 1e4);
+    assert_int_equal(c->short_conv.kernel, 7);
+    assert_true(c->layers[2].head_gate && !c->layers[2].output_gate && c->tied);
+    assert_int_equal(c->norms, SP_NORM_SANDWICH);
 }
 
 TEST(refusals)
@@ -355,42 +327,35 @@ TEST(refusals)
 /* Keys that some classes read and others ignore, and null where it means false. */
 TEST(keys_of_some_classes)
 {
-    struct sp_config c;
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
 
-    parse(&c,
-          "{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
-    assert_int_equal(c.layers[0].n_experts, 0);
-    assert_int_equal(c.layers[1].n_experts, 0);
-    assert_int_equal(c.layers[3].n_experts, 128);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"olmoe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
-    assert_int_equal(c.layers[0].n_experts, 64);
-    assert_int_equal(c.layers[1].n_experts, 64);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"qwen3_next\", \"norm_topk_prob\": null}");
-    assert_false(c.routing.norm);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"mixtral\", \"norm_topk_prob\": null}");
-    assert_true(c.routing.norm);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"deepseek_v3\", \"rope_interleave\": null}");
-    assert_false(c.latent.rows_paired);
-    sp_config_release(&c);
+    assert_int_equal(c->layers[0].n_experts, 0);
+    assert_int_equal(c->layers[1].n_experts, 0);
+    assert_int_equal(c->layers[3].n_experts, 128);
+    c = config_parsed(
+        "{\"model_type\": \"olmoe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
+    assert_int_equal(c->layers[0].n_experts, 64);
+    assert_int_equal(c->layers[1].n_experts, 64);
+    c = config_parsed("{\"model_type\": \"qwen3_next\", \"norm_topk_prob\": null}");
+    assert_false(c->routing.norm);
+    c = config_parsed("{\"model_type\": \"mixtral\", \"norm_topk_prob\": null}");
+    assert_true(c->routing.norm);
+    c = config_parsed("{\"model_type\": \"deepseek_v3\", \"rope_interleave\": null}");
+    assert_false(c->latent.rows_paired);
 }
 
 /* Heads of an odd size whose rotating part is even, or that do not rotate. */
 TEST(odd_heads)
 {
-    struct sp_config c;
+    struct sp_config *c =
+        config_parsed("{\"model_type\": \"phi\", \"hidden_size\": 36, \"num_attention_heads\": 4, "
+                      "\"num_key_value_heads\": 4}");
 
-    parse(&c, "{\"model_type\": \"phi\", \"hidden_size\": 36, \"num_attention_heads\": 4, "
-              "\"num_key_value_heads\": 4}");
-    assert_int_equal(c.layers[0].head_dim, 9);
-    assert_int_equal(c.ropes[0].n_rot, 4);
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"nemotron_h\", \"head_dim\": 9}");
-    sp_config_release(&c);
-    parse(&c, "{\"model_type\": \"granitemoehybrid\", \"hidden_size\": 36, "
-              "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"mamba_n_heads\": 4}");
-    sp_config_release(&c);
+    assert_int_equal(c->layers[0].head_dim, 9);
+    assert_int_equal(c->ropes[0].n_rot, 4);
+    c = config_parsed("{\"model_type\": \"nemotron_h\", \"head_dim\": 9}");
+    c = config_parsed(
+        "{\"model_type\": \"granitemoehybrid\", \"hidden_size\": 36, "
+        "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"mamba_n_heads\": 4}");
 }

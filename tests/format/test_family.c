@@ -18,38 +18,29 @@
 
 TEST(plain_model)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_accepted(LLAMA, WHOLE);
 
-    match_open(&c, LLAMA, WHOLE);
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 12);
-    assert_int_equal(o.n_skipped, 0);
-    assert_false(o.compare_equal);
-    assert_false(c.config.tied);
-    for (size_t i = 1; i < o.specs.n_specs; i++)
-        assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
-    match_assert_spans(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
-    match_assert_spans(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
-    match_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x4");
-    match_assert_spans(&o, "layers.0.mlp.down_proj.weight",
+    assert_int_equal(m->specs.n_specs, 12);
+    assert_int_equal(m->n_skipped, 0);
+    assert_false(m->compare_equal);
+    assert_false(m->config.tied);
+    for (size_t i = 1; i < m->specs.n_specs; i++)
+        assert_true(strcmp(m->specs.specs[i - 1].name, m->specs.specs[i].name) < 0);
+    match_assert_spans(m, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
+    match_assert_spans(m, "lm_head.weight", "lm_head.weight 0:1:8x4");
+    match_assert_spans(m, "norm.weight", "model.norm.weight 0:1:1x4");
+    match_assert_spans(m, "layers.0.mlp.down_proj.weight",
                        "model.layers.0.mlp.down_proj.weight 0:1:4x6");
-    assert_int_equal(sp_specs_find(&o.specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
-    assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->role, SP_ROLE_HEAD);
-    assert_null(sp_specs_find(&o.specs, "layers.1.mlp.down_proj.weight"));
-    match_close(&o, &c);
+    assert_int_equal(sp_specs_find(&m->specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
+    assert_int_equal(sp_specs_find(&m->specs, "lm_head.weight")->role, SP_ROLE_HEAD);
+    assert_null(sp_specs_find(&m->specs, "layers.1.mlp.down_proj.weight"));
 }
 
 /* Names that transformers writes with save_original_format=False, or mlx-lm; and the prediction
  * head of a family that does not read it, which is counted. */
 TEST(other_names)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(
-        &c,
+    struct match *m = match_accepted(
         "{\"model_type\": \"granitemoe\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, "
         "\"tie_word_embeddings\": false, " SIZES "}",
         EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
@@ -61,20 +52,14 @@ TEST(other_names)
               "model.layers.0.block_sparse_moe.router.weight 2 4, "
               "model.layers.0.block_sparse_moe.experts.gate_up_proj 2 12 4, "
               "model.layers.0.block_sparse_moe.experts.down_proj 2 4 6");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+
+    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
                        "model.layers.0.block_sparse_moe.experts.down_proj 0:1:8x6");
-    match_close(&o, &c);
-    match_open(&c,
-               "{\"model_type\": \"mellum\", \"mlp_layer_types\": [\"dense\"], "
-               "\"tie_word_embeddings\": false, " SIZES "}",
-               WHOLE ", model.layers.0.self_attn.q_norm.weight 2, "
-                     "model.layers.0.self_attn.k_norm.weight 2, mtp.fc.weight 4 8");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.n_skipped, 1);
-    match_close(&o, &c);
+    m = match_accepted("{\"model_type\": \"mellum\", \"mlp_layer_types\": [\"dense\"], "
+                       "\"tie_word_embeddings\": false, " SIZES "}",
+                       WHOLE ", model.layers.0.self_attn.q_norm.weight 2, "
+                             "model.layers.0.self_attn.k_norm.weight 2, mtp.fc.weight 4 8");
+    assert_int_equal(m->n_skipped, 1);
 }
 
 TEST(prefixes)
@@ -87,20 +72,18 @@ TEST(prefixes)
         "model.language_model.model.embed_tokens.weight 8 4, model.lm_head.weight 8 4, " BODY(
             "model.language_model.model."),
     };
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m;
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        match_open(&c, LLAMA, lists[i]);
+        m = match_open(LLAMA, lists[i]);
         match_add_tensors(
-            &c, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
-                "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
-                "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
-        match_run(&o, &c);
-        assert_string_equal(o.err.text, "");
-        assert_int_equal(o.specs.n_specs, 12);
-        assert_int_equal(o.n_skipped, 5);
-        match_close(&o, &c);
+            m, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
+               "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
+               "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
+        match_run(m);
+        assert_string_equal(m->err.text, "");
+        assert_int_equal(m->specs.n_specs, 12);
+        assert_int_equal(m->n_skipped, 5);
     }
     match_assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
                          "two text models, with tensors under \"\" and under \"model.\"");
@@ -118,38 +101,36 @@ TEST(tied_embeddings)
     /* Indexed by [flag][tensors in the file: embedding, head, both]. t: tied, u: untied, h: tied,
      * and the embedding is read from the head, c: the bytes decide, e: an error. */
     static const char *const expected[] = {"thu", "teu", "thc"};
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m;
 
     for (int flag = 0; flag < 3; flag++) {
         for (int what = 0; what < 3; what++) {
             char config[512], wanted = expected[flag][what];
             snprintf(config, sizeof config, "{\"model_type\": \"llama\", " SIZES "%s}",
                      flags[flag]);
-            match_open(&c, config, BODY("model."));
-            if (what != 1) match_add_tensors(&c, EMBED);
-            if (what != 0) match_add_tensors(&c, HEAD);
-            match_run(&o, &c);
+            m = match_open(config, BODY("model."));
+            if (what != 1) match_add_tensors(m, EMBED);
+            if (what != 0) match_add_tensors(m, HEAD);
+            match_run(m);
             if (wanted == 'e') {
-                assert_string_equal(o.err.text, "missing tensor \"model.embed_tokens.weight\", and "
-                                                "tie_word_embeddings is false");
-                match_close(&o, &c);
+                assert_string_equal(m->err.text,
+                                    "missing tensor \"model.embed_tokens.weight\", and "
+                                    "tie_word_embeddings is false");
                 continue;
             }
-            assert_string_equal(o.err.text, "");
-            assert_int_equal(c.config.tied, wanted == 't' || wanted == 'h');
-            assert_int_equal(o.compare_equal, wanted == 'c');
-            assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
+            assert_string_equal(m->err.text, "");
+            assert_int_equal(m->config.tied, wanted == 't' || wanted == 'h');
+            assert_int_equal(m->compare_equal, wanted == 'c');
+            assert_int_equal(m->specs.n_specs, m->config.tied ? 11 : 12);
             if (wanted == 'h')
-                match_assert_spans(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
+                match_assert_spans(m, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
             if (wanted == 'c') {
-                sp_specs_share_head(&o.specs, &c.config);
-                assert_true(c.config.tied);
-                assert_int_equal(o.specs.n_specs, 11);
-                assert_null(sp_specs_find(&o.specs, "lm_head.weight"));
-                assert_non_null(sp_specs_find(&o.specs, "norm.weight"));
+                sp_specs_share_head(&m->specs, &m->config);
+                assert_true(m->config.tied);
+                assert_int_equal(m->specs.n_specs, 11);
+                assert_null(sp_specs_find(&m->specs, "lm_head.weight"));
+                assert_non_null(sp_specs_find(&m->specs, "norm.weight"));
             }
-            match_close(&o, &c);
         }
     }
 }
@@ -190,26 +171,21 @@ TEST(mismatches_are_reported)
 /* The first mismatches are named, and the others are counted. */
 TEST(many_findings)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_open("{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
 
-    match_open(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
-    match_run(&o, &c);
-    assert_int_equal(o.status, SP_E_INPUT);
-    assert_memory_equal(o.err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
-    assert_non_null(strstr(o.err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
-                                       "[4096]; "));
-    assert_non_null(strstr(o.err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
-    match_close(&o, &c);
+    match_run(m);
+    assert_int_equal(m->status, SP_E_INPUT);
+    assert_memory_equal(m->err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
+    assert_non_null(strstr(m->err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
+                                        "[4096]; "));
+    assert_non_null(strstr(m->err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
 
-    match_open(&c,
-               "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
-               "\"num_experts\": 16384}",
-               "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
-    match_run(&o, &c);
-    assert_int_equal(o.status, SP_E_INPUT);
-    assert_non_null(strstr(o.err.text, " at least"));
-    match_close(&o, &c);
+    m = match_open("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
+                   "\"num_experts\": 16384}",
+                   "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
+    match_run(m);
+    assert_int_equal(m->status, SP_E_INPUT);
+    assert_non_null(strstr(m->err.text, " at least"));
 }
 
 TEST(scalar)
@@ -218,24 +194,18 @@ TEST(scalar)
         "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1, "
         "\"tie_word_embeddings\": true}";
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_accepted(config, "model.embed_tokens.weight 3 1, model.norm.weight, "
+                                             "model.layers.0.input_layernorm.weight 1, "
+                                             "model.layers.0.post_attention_layernorm.weight, "
+                                             "model.layers.0.self_attn.q_proj.weight 2 1, "
+                                             "model.layers.0.self_attn.k_proj.weight 2 1, "
+                                             "model.layers.0.self_attn.v_proj.weight 2 1, "
+                                             "model.layers.0.self_attn.o_proj.weight 1 2, "
+                                             "model.layers.0.mlp.gate_proj.weight 1 1, "
+                                             "model.layers.0.mlp.up_proj.weight 1 1, "
+                                             "model.layers.0.mlp.down_proj.weight 1 1");
 
-    match_open(&c, config,
-               "model.embed_tokens.weight 3 1, model.norm.weight, "
-               "model.layers.0.input_layernorm.weight 1, "
-               "model.layers.0.post_attention_layernorm.weight, "
-               "model.layers.0.self_attn.q_proj.weight 2 1, "
-               "model.layers.0.self_attn.k_proj.weight 2 1, "
-               "model.layers.0.self_attn.v_proj.weight 2 1, "
-               "model.layers.0.self_attn.o_proj.weight 1 2, "
-               "model.layers.0.mlp.gate_proj.weight 1 1, "
-               "model.layers.0.mlp.up_proj.weight 1 1, "
-               "model.layers.0.mlp.down_proj.weight 1 1");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x1");
-    match_close(&o, &c);
+    match_assert_spans(m, "norm.weight", "model.norm.weight 0:1:1x1");
 }
 
 #define ATTENTION(p)                                                                               \
@@ -245,30 +215,25 @@ TEST(scalar)
 
 TEST(fused_rows)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, "{\"model_type\": \"phi3\", " SIZES "}",
-               EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                     "model.layers.0.post_attention_layernorm.weight 4, "
-                     "model.layers.0.self_attn.qkv_proj.weight 8 4, "
-                     "model.layers.0.self_attn.o_proj.weight 4 4, "
-                     "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                     "model.layers.0.mlp.down_proj.weight 4 6");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 12);
-    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+    struct match *m =
+        match_accepted("{\"model_type\": \"phi3\", " SIZES "}", EMBED
+                       ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                       "model.layers.0.post_attention_layernorm.weight 4, "
+                       "model.layers.0.self_attn.qkv_proj.weight 8 4, "
+                       "model.layers.0.self_attn.o_proj.weight 4 4, "
+                       "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                       "model.layers.0.mlp.down_proj.weight 4 6");
+    assert_int_equal(m->specs.n_specs, 12);
+    match_assert_spans(m, "layers.0.self_attn.q_proj.weight",
                        "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
-    match_assert_spans(&o, "layers.0.self_attn.k_proj.weight",
+    match_assert_spans(m, "layers.0.self_attn.k_proj.weight",
                        "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
-    match_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
+    match_assert_spans(m, "layers.0.self_attn.v_proj.weight",
                        "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
-    match_assert_spans(&o, "layers.0.mlp.gate_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.gate_proj.weight",
                        "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
-    match_assert_spans(&o, "layers.0.mlp.up_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.up_proj.weight",
                        "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
-    match_close(&o, &c);
 }
 
 /* Two heads of 8 on one key/value head. Half of each head rotates. */
@@ -279,37 +244,26 @@ TEST(fused_rows)
 
 TEST(paired_rows)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_accepted(
+        PAIRED, EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                      "model.layers.0.post_attention_layernorm.weight 4, "
+                      "model.layers.0.self_attn.q_proj.weight 16 4, "
+                      "model.layers.0.self_attn.k_proj.weight 8 4, "
+                      "model.layers.0.self_attn.v_proj.weight 8 4, "
+                      "model.layers.0.self_attn.q_proj.bias 16, "
+                      "model.layers.0.self_attn.k_proj.bias 8, "
+                      "model.layers.0.self_attn.v_proj.bias 8, "
+                      "model.layers.0.self_attn.o_proj.weight 4 16, "
+                      "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                      "model.layers.0.mlp.down_proj.weight 4 6");
 
-    match_open(&c, PAIRED,
-               EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                     "model.layers.0.post_attention_layernorm.weight 4, "
-                     "model.layers.0.self_attn.q_proj.weight 16 4, "
-                     "model.layers.0.self_attn.k_proj.weight 8 4, "
-                     "model.layers.0.self_attn.v_proj.weight 8 4, "
-                     "model.layers.0.self_attn.q_proj.bias 16, "
-                     "model.layers.0.self_attn.k_proj.bias 8, "
-                     "model.layers.0.self_attn.v_proj.bias 8, "
-                     "model.layers.0.self_attn.o_proj.weight 4 16, "
-                     "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                     "model.layers.0.mlp.down_proj.weight 4 6");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                       "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
-                       "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
-    match_assert_spans(&o, "layers.0.self_attn.k_proj.bias",
-                       "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
-                       "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
-                       "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
-    match_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
+    match_assert_spans(
+        m, "layers.0.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.q_proj.weight 0:2:2x4 1:2:2x4 4:1:4x4 8:2:2x4 9:2:2x4 12:1:4x4");
+    match_assert_spans(m, "layers.0.self_attn.k_proj.bias",
+                       "model.layers.0.self_attn.k_proj.bias 0:2:2x1 1:2:2x1 4:1:4x1");
+    match_assert_spans(m, "layers.0.self_attn.v_proj.weight",
                        "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
-    match_close(&o, &c);
 }
 
 #define MOE                                                                                        \
@@ -324,25 +278,19 @@ TEST(paired_rows)
 
 TEST(experts_stored_separately)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, MOE,
-               MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
-                        "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
-                        "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
-                        "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
-                        "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
-                        "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.mlp.router.weight", "model.layers.0.mlp.gate.weight 0:1:2x4");
-    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+    struct match *m =
+        match_accepted(MOE, MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                                     "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                                     "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                                     "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
+                                     "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
+                                     "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
+    match_assert_spans(m, "layers.0.mlp.router.weight", "model.layers.0.mlp.gate.weight 0:1:2x4");
+    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
                        "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
                        "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
-    assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
-    assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
-    match_close(&o, &c);
+    assert_int_equal(sp_specs_find(&m->specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
+    assert_int_equal(sp_specs_find(&m->specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
 
     match_assert_refused(
         MOE,
@@ -359,23 +307,15 @@ TEST(experts_stored_separately)
 
 TEST(experts_fused)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_accepted(MOE, MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
+                                                   "model.layers.0.mlp.experts.down_proj 2 4 3");
 
-    match_open(&c, MOE,
-               MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
-                        "model.layers.0.mlp.experts.down_proj 2 4 3");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
-                       "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
-    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
-                       "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
-    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4 6:1:3x4");
+    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4 9:1:3x4");
+    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
                        "model.layers.0.mlp.experts.down_proj 0:1:8x3");
-    match_close(&o, &c);
 }
 
 #define OSS                                                                                        \
@@ -425,33 +365,22 @@ TEST(experts_fused)
 /* Queries and gates alternate head by head. The tensors of the prediction head are ignored here. */
 TEST(hybrid)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m =
+        match_accepted(HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
+    assert_int_equal(m->n_skipped, 1);
+    assert_true(m->config.norm_shifted);
+    match_assert_spans(m, "layers.1.self_attn.q_proj.weight",
+                       "model.layers.1.self_attn.q_proj.weight 0:1:8x4 16:1:8x4");
+    match_assert_spans(m, "layers.1.self_attn.gate_proj.weight",
+                       "model.layers.1.self_attn.q_proj.weight 8:1:8x4 24:1:8x4");
+    match_assert_spans(m, "layers.0.linear_attn.A_log", "model.layers.0.linear_attn.A_log 0:1:1x2");
+    assert_null(sp_specs_find(&m->specs, "layers.0.self_attn.q_proj.weight"));
+    assert_null(sp_specs_find(&m->specs, "layers.1.linear_attn.A_log"));
+    assert_true(sp_source_has_mtp(&m->config, m->tensors, m->n));
 
-    match_open(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.n_skipped, 1);
-    assert_true(c.config.norm_shifted);
-    match_assert_spans(&o, "layers.1.self_attn.q_proj.weight",
-                       "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
-                       "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
-    match_assert_spans(&o, "layers.1.self_attn.gate_proj.weight",
-                       "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
-                       "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
-    match_assert_spans(&o, "layers.0.linear_attn.A_log",
-                       "model.layers.0.linear_attn.A_log 0:1:1x2");
-    assert_null(sp_specs_find(&o.specs, "layers.0.self_attn.q_proj.weight"));
-    assert_null(sp_specs_find(&o.specs, "layers.1.linear_attn.A_log"));
-    assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    match_close(&o, &c);
-
-    match_open(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_false(c.config.norm_shifted);
-    assert_false(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    match_close(&o, &c);
+    m = match_accepted(HYBRID, HYBRID_TENSORS("10 2 1"));
+    assert_false(m->config.norm_shifted);
+    assert_false(sp_source_has_mtp(&m->config, m->tensors, m->n));
 
     match_assert_refused(
         HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
@@ -483,29 +412,16 @@ TEST(grouped_by_key_head)
                                "model.layers.0.linear_attn.dt_bias 4, "                            \
                                "model.layers.0.linear_attn.norm.weight 3, "                        \
                                "model.layers.0.linear_attn.out_proj.weight 4 12"
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, config, GROUPED("32"));
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.linear_attn.in_proj_qkv.weight",
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
-    match_assert_spans(&o, "layers.0.linear_attn.in_proj_z.weight",
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
-    match_assert_spans(&o, "layers.0.linear_attn.in_proj_b.weight",
-                       "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
-                       "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
-    match_assert_spans(&o, "layers.0.linear_attn.in_proj_a.weight",
-                       "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
-                       "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
-    match_close(&o, &c);
+    struct match *m = match_accepted(config, GROUPED("32"));
+    match_assert_spans(m, "layers.0.linear_attn.in_proj_qkv.weight",
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4 16:1:2x4 2:1:2x4 "
+                       "18:1:2x4 4:1:6x4 20:1:6x4");
+    match_assert_spans(m, "layers.0.linear_attn.in_proj_z.weight",
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4 26:1:6x4");
+    match_assert_spans(m, "layers.0.linear_attn.in_proj_b.weight",
+                       "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4 4:1:2x4");
+    match_assert_spans(m, "layers.0.linear_attn.in_proj_a.weight",
+                       "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4 6:1:2x4");
     match_assert_refused(
         config, GROUPED("28"), SP_E_INPUT,
         "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, 4], "
@@ -520,17 +436,13 @@ TEST(unused_prediction_heads)
     "\"first_k_dense_replace\": 1, \"use_qk_norm\": false, " more SIZES "}"
     static const char ernie[] =
         "{\"model_type\": \"ernie4_5_moe\", \"tie_word_embeddings\": false, " SIZES "}";
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, GLM(""), WHOLE);
-    match_add_tensors(&c, "model.layers.1.eh_proj.weight 4 8, "
-                          "model.layers.1.self_attn.q_proj.weight 9 9");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.n_skipped, 0);
-    assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    match_close(&o, &c);
+    struct match *m = match_open(GLM(""), WHOLE);
+    match_add_tensors(m, "model.layers.1.eh_proj.weight 4 8, "
+                         "model.layers.1.self_attn.q_proj.weight 9 9");
+    match_run(m);
+    assert_string_equal(m->err.text, "");
+    assert_int_equal(m->n_skipped, 0);
+    assert_true(sp_source_has_mtp(&m->config, m->tensors, m->n));
     match_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
                          "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
                          "not supported");
@@ -542,11 +454,8 @@ TEST(unused_prediction_heads)
                          "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
                          "1 layers");
 
-    match_open(&c, ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.n_skipped, 1);
-    match_close(&o, &c);
+    m = match_accepted(ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
+    assert_int_equal(m->n_skipped, 1);
     match_assert_refused(LLAMA, WHOLE ", model.mtp_linear_proj.0.weight 4 8", SP_E_INPUT,
                          "unexpected tensor \"model.mtp_linear_proj.0.weight\"");
 }
@@ -577,65 +486,51 @@ TEST(prediction_head)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct match_checkpoint c;
-        struct match_outcome o = {0};
-        match_open(&c, HYBRID, cases[i].tensors);
-        o.status = sp_specs_of_mtp(&o.specs, &c.config, c.tensors, c.n, &o.err);
-        assert_string_equal(o.err.text, cases[i].error ? cases[i].error : "");
-        assert_int_equal(o.specs.n_specs, cases[i].n_specs);
-        if (o.status == SP_OK) {
-            assert_int_equal(c.config.draft.kind, SP_DRAFT_MTP);
-            match_assert_spans(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
-            match_assert_spans(&o, "layers.0.self_attn.gate_proj.weight",
-                               "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
-                               "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
+        struct match *m = match_open(HYBRID, cases[i].tensors);
+        m->status = sp_specs_of_mtp(&m->specs, &m->config, m->tensors, m->n, &m->err);
+        assert_string_equal(m->err.text, cases[i].error ? cases[i].error : "");
+        assert_int_equal(m->specs.n_specs, cases[i].n_specs);
+        if (m->status == SP_OK) {
+            assert_int_equal(m->config.draft.kind, SP_DRAFT_MTP);
+            match_assert_spans(m, "fc.weight", "mtp.fc.weight 0:1:4x8");
+            match_assert_spans(m, "layers.0.self_attn.gate_proj.weight",
+                               "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4 24:1:8x4");
         }
-        match_close(&o, &c);
     }
 }
 
 TEST(experts_interleaved)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, OSS,
-               OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
-                        "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                        "model.layers.0.mlp.experts.down_proj 2 6 4, "
-                        "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+    struct match *m =
+        match_accepted(OSS, OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
+                                     "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                                     "model.layers.0.mlp.experts.down_proj 2 6 4, "
+                                     "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.weight",
                        "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
-    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
                        "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
-    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
                        "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
-    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.bias",
+    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.bias",
                        "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
-    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.bias",
+    match_assert_spans(m, "layers.0.mlp.experts.up_proj.bias",
                        "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
-    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.bias",
+    match_assert_spans(m, "layers.0.mlp.experts.down_proj.bias",
                        "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
-    assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
-    match_close(&o, &c);
+    assert_int_equal(sp_specs_find(&m->specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
 
     /* Dequantized blocks are not transposed. */
-    match_open(&c, OSS,
-               OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
-                        "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                        "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
-                        "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+    m = match_accepted(OSS, OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
+                                     "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                                     "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
+                                     "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.weight",
                        "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
-    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
                        "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
-    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
                        "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
-    match_close(&o, &c);
 }
 
 #define LATENT(more)                                                                               \
@@ -658,43 +553,27 @@ TEST(experts_interleaved)
 TEST(latents)
 {
     static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_accepted(LATENT(""), all);
 
-    match_open(&c, LATENT(""), all);
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                       "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
-                       "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
-    match_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
-    match_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
-    match_assert_spans(&o, "layers.0.self_attn.k_b_proj.weight",
+    match_assert_spans(
+        m, "layers.0.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.q_proj.weight 0:1:2x4 2:2:2x4 3:2:2x4 6:1:2x4 8:2:2x4 9:2:2x4");
+    match_assert_spans(
+        m, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+        "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4 3:2:2x4 4:2:2x4");
+    match_assert_spans(m, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1 3:2:2x1 4:2:2x1");
+    match_assert_spans(m, "layers.0.self_attn.k_b_proj.weight",
                        "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
-    match_assert_spans(&o, "layers.0.self_attn.v_b_proj.weight",
-                       "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
-                       "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
-    match_close(&o, &c);
+    match_assert_spans(m, "layers.0.self_attn.v_b_proj.weight",
+                       "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3 9:1:5x3");
 
     /* The rows of a rotated pair are stored as in other families. */
-    match_open(&c, LATENT(", \"rope_interleave\": false"), all);
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+    m = match_accepted(LATENT(", \"rope_interleave\": false"), all);
+    match_assert_spans(m, "layers.0.self_attn.q_proj.weight",
                        "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
-    match_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+    match_assert_spans(m, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
                        "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
-    match_close(&o, &c);
     match_assert_refused(
         LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
         "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape "

@@ -19,32 +19,22 @@
 TEST(dflash)
 {
     static const char *const lists[] = {DFLASH_BODY(""), DFLASH_BODY("model.")};
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m;
 
     for (int i = 0; i < 2; i++) {
-        match_open(&c, DFLASH(""), lists[i]);
-        match_run(&o, &c);
-        assert_string_equal(o.err.text, "");
-        assert_int_equal(o.specs.n_specs, 14);
-        assert_true(c.config.draft.borrows_tables);
-        assert_int_equal(sp_specs_find(&o.specs, "fc.weight")->role, SP_ROLE_FEATURE);
-        match_close(&o, &c);
+        m = match_accepted(DFLASH(""), lists[i]);
+        assert_int_equal(m->specs.n_specs, 14);
+        assert_true(m->config.draft.borrows_tables);
+        assert_int_equal(sp_specs_find(&m->specs, "fc.weight")->role, SP_ROLE_FEATURE);
     }
     /* The draft has two tables of its own, or one for both where its config ties them. */
-    match_open(&c, DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 16);
-    assert_false(c.config.draft.borrows_tables || c.config.tied);
-    match_close(&o, &c);
-    match_open(&c, DFLASH(", \"tie_word_embeddings\": true"),
-               DFLASH_BODY("") ", embed_tokens.weight 8 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 15);
-    assert_true(c.config.tied && !c.config.draft.borrows_tables);
-    match_close(&o, &c);
+    m = match_accepted(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
+    assert_int_equal(m->specs.n_specs, 16);
+    assert_false(m->config.draft.borrows_tables || m->config.tied);
+    m = match_accepted(DFLASH(", \"tie_word_embeddings\": true"),
+                       DFLASH_BODY("") ", embed_tokens.weight 8 4");
+    assert_int_equal(m->specs.n_specs, 15);
+    assert_true(m->config.tied && !m->config.draft.borrows_tables);
 }
 
 #define SPECULATORS_DFLASH                                                                         \
@@ -55,26 +45,18 @@ TEST(dflash)
 /* A vocabulary of its own, without and with an embedding of its own. */
 TEST(dflash_of_speculators)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 16);
-    assert_int_equal(o.n_skipped, 1);
-    assert_true(c.config.draft.borrows_tables && c.config.draft.owns_head);
-    assert_true(c.config.draft.maps_tokens && !c.config.tied);
-    assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->shape[0], 5);
-    assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
-    match_close(&o, &c);
-    match_open(&c, SPECULATORS_DFLASH,
-               DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 5 4, d2t 5");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 17);
-    assert_false(c.config.draft.borrows_tables);
-    match_close(&o, &c);
+    struct match *m =
+        match_accepted(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8");
+    assert_int_equal(m->specs.n_specs, 16);
+    assert_int_equal(m->n_skipped, 1);
+    assert_true(m->config.draft.borrows_tables && m->config.draft.owns_head);
+    assert_true(m->config.draft.maps_tokens && !m->config.tied);
+    assert_int_equal(sp_specs_find(&m->specs, "lm_head.weight")->shape[0], 5);
+    assert_int_equal(sp_specs_find(&m->specs, "d2t")->role, SP_ROLE_INDEX);
+    m = match_accepted(SPECULATORS_DFLASH,
+                       DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 5 4, d2t 5");
+    assert_int_equal(m->specs.n_specs, 17);
+    assert_false(m->config.draft.borrows_tables);
 
     match_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4", SP_E_INPUT,
                          "dflash draft vocab 5 != target vocab 8 and no d2t");
@@ -146,23 +128,19 @@ TEST(dspark)
         {DSPARK("\"enable_confidence_head\": true, "),
          DSPARK_BODY("") ", confidence_head.proj.weight 1 4, confidence_head.proj.bias 1", 18},
     };
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        match_open(&c, cases[i].config, cases[i].tensors);
-        match_run(&o, &c);
-        assert_string_equal(o.err.text, "");
-        assert_int_equal(o.specs.n_specs, cases[i].n_specs);
-        assert_false(c.config.draft.borrows_tables || c.config.tied);
+        m = match_accepted(cases[i].config, cases[i].tensors);
+        assert_int_equal(m->specs.n_specs, cases[i].n_specs);
+        assert_false(m->config.draft.borrows_tables || m->config.tied);
         if (i == 4) {
-            assert_shape_of(&o.specs, "markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, 8, 3);
-            assert_shape_of(&o.specs, "markov_head.markov_w2.weight", SP_ROLE_HEAD, 8, 3);
-            assert_shape_of(&o.specs, "markov_head.joint_proj.weight", SP_ROLE_GATE, 9, 10);
-            assert_shape_of(&o.specs, "confidence_head.proj.weight", SP_ROLE_GATE, 1, 7);
-            assert_shape_of(&o.specs, "confidence_head.proj.bias", SP_ROLE_BIAS, 1, 0);
+            assert_shape_of(&m->specs, "markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, 8, 3);
+            assert_shape_of(&m->specs, "markov_head.markov_w2.weight", SP_ROLE_HEAD, 8, 3);
+            assert_shape_of(&m->specs, "markov_head.joint_proj.weight", SP_ROLE_GATE, 9, 10);
+            assert_shape_of(&m->specs, "confidence_head.proj.weight", SP_ROLE_GATE, 1, 7);
+            assert_shape_of(&m->specs, "confidence_head.proj.bias", SP_ROLE_BIAS, 1, 0);
         }
-        match_close(&o, &c);
     }
 }
 
@@ -175,19 +153,15 @@ TEST(dspark)
 /* The Markov head reads the target's vocabulary and writes the draft's. */
 TEST(dspark_of_speculators)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_accepted(
+        SPECULATORS_DSPARK,
+        DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
+                        "markov_head.markov_w1.weight 8 3, "
+                        "markov_head.markov_w2.weight 5 3, "
+                        "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1");
 
-    match_open(&c, SPECULATORS_DSPARK,
-               DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
-                               "markov_head.markov_w1.weight 8 3, "
-                               "markov_head.markov_w2.weight 5 3, "
-                               "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 20);
-    assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
-    match_close(&o, &c);
+    assert_int_equal(m->specs.n_specs, 20);
+    assert_true(m->config.draft.borrows_tables && m->config.draft.maps_tokens);
     match_assert_refused(SPECULATORS_DSPARK,
                          DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5" MARKOV(
                              "") ", confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
@@ -228,31 +202,25 @@ TEST(dspark_refusals)
 
 TEST(eagle3)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m;
 
     /* A layer with its older name, a draft vocabulary, and separate norms of the taps. */
-    match_open(&c, EAGLE3(", \"fc_norm\": true"),
-               EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST ", d2t 5, t2d 8, fc_norm.0.weight 4, "
-                                         "fc_norm.1.weight 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 15);
-    assert_int_equal(o.n_skipped, 1);
-    assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
-    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+    m = match_accepted(EAGLE3(", \"fc_norm\": true"),
+                       EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST
+                                                 ", d2t 5, t2d 8, fc_norm.0.weight 4, "
+                                                 "fc_norm.1.weight 4");
+    assert_int_equal(m->specs.n_specs, 15);
+    assert_int_equal(m->n_skipped, 1);
+    assert_true(m->config.draft.borrows_tables && m->config.draft.maps_tokens);
+    match_assert_spans(m, "layers.0.self_attn.q_proj.weight",
                        "midlayer.self_attn.q_proj.weight 0:1:4x8");
-    match_assert_spans(&o, "fc_norm.weight", "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
-    assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
-    match_close(&o, &c);
+    match_assert_spans(m, "fc_norm.weight", "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
+    assert_int_equal(sp_specs_find(&m->specs, "d2t")->role, SP_ROLE_INDEX);
 
-    match_open(&c, EAGLE3(""),
-               EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, embed_tokens.weight 8 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 15);
-    assert_false(c.config.draft.borrows_tables);
-    match_close(&o, &c);
+    m = match_accepted(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST
+                                                             ", d2t 5, embed_tokens.weight 8 4");
+    assert_int_equal(m->specs.n_specs, 15);
+    assert_false(m->config.draft.borrows_tables);
 
     match_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST, SP_E_INPUT,
                          "eagle3 draft vocab 5 != target vocab 8 and no d2t");
@@ -288,18 +256,13 @@ TEST(eagle3)
 
 TEST(peagle)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
-
-    match_open(&c, PEAGLE, PEAGLE_BODY ", t2d 8, mask_hidden 1 1 8, embed_tokens.weight 8 4");
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 10 + 9 + 6);
-    assert_int_equal(o.n_skipped, 1);
-    assert_false(c.config.draft.borrows_tables);
-    assert_int_equal(sp_specs_find(&o.specs, "mask_hidden")->role, SP_ROLE_SMALL);
-    match_assert_spans(&o, "mask_hidden", "mask_hidden 0:1:1x8");
-    match_close(&o, &c);
+    struct match *m =
+        match_accepted(PEAGLE, PEAGLE_BODY ", t2d 8, mask_hidden 1 1 8, embed_tokens.weight 8 4");
+    assert_int_equal(m->specs.n_specs, 10 + 9 + 6);
+    assert_int_equal(m->n_skipped, 1);
+    assert_false(m->config.draft.borrows_tables);
+    assert_int_equal(sp_specs_find(&m->specs, "mask_hidden")->role, SP_ROLE_SMALL);
+    match_assert_spans(m, "mask_hidden", "mask_hidden 0:1:1x8");
 
     match_assert_refused(PEAGLE, PEAGLE_BODY, SP_E_INPUT,
                          "missing tensor \"mask_hidden\" [1, 1, 8]");

@@ -37,6 +37,16 @@ struct sp_config *config_read(const char *path, char **warnings)
     return keep_with(c, release);
 }
 
+struct sp_config *config_parsed(const char *json)
+{
+    struct sp_config *c = malloc(sizeof *c);
+    struct sp_err err = {0};
+
+    assert_non_null(c);
+    if (sp_config_parse(c, json, strlen(json), NULL, &err)) fail_msg("%s: %s", json, err.text);
+    return keep_with(c, release);
+}
+
 struct sp_config *config_read_testdata(const char *name, char **warnings)
 {
     char path[512];

@@ -10,8 +10,9 @@ enum sp_status config_parse_file(struct sp_config *c, const char *path, char **w
 /* Parses the file and fails the test if it is refused. The config and the warnings are kept
  * (keep.h). */
 struct sp_config *config_read(const char *path, char **warnings);
-/* The same with a file of testdata/config. */
+/* The same with a file of testdata/config, or with a text. */
 struct sp_config *config_read_testdata(const char *name, char **warnings);
+struct sp_config *config_parsed(const char *json);
 
 /* Fails the test unless the numbers agree to 9 digits, the precision of hand calculations. */
 void config_assert_near(double a, double b);

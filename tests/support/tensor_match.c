@@ -1,12 +1,13 @@
 #include "format/family/config_parse.h"
 #include "tests/support/tensor_match.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void match_add_tensors(struct match_checkpoint *c, const char *list)
+void match_add_tensors(struct match *c, const char *list)
 {
     char *text = c->text + c->used;
     char *item, *rest;
@@ -29,44 +30,60 @@ void match_add_tensors(struct match_checkpoint *c, const char *list)
     }
 }
 
-void match_open(struct match_checkpoint *c, const char *config, const char *list)
+static void release(void *match)
 {
-    struct sp_err err = {0};
+    struct match *m = match;
 
-    memset(c, 0, sizeof *c);
-    if (sp_config_parse(&c->config, config, strlen(config), NULL, &err)) fail_msg("%s", err.text);
-    match_add_tensors(c, list);
+    sp_specs_release(&m->specs);
+    sp_config_release(&m->config);
+    free(m);
 }
 
-void match_run(struct match_outcome *o, struct match_checkpoint *c)
+struct match *match_open(const char *config, const char *list)
 {
-    memset(o, 0, sizeof *o);
-    o->status = sp_specs_of_source(&o->specs, &c->config, c->tensors, c->n, &o->compare_equal,
-                                   &o->n_skipped, &o->err);
+    struct match *m = calloc(1, sizeof *m);
+
+    assert_non_null(m);
+    if (sp_config_parse(&m->config, config, strlen(config), NULL, &m->err))
+        fail_msg("%s", m->err.text);
+    match_add_tensors(m, list);
+    return keep_with(m, release);
 }
 
-void match_close(struct match_outcome *o, struct match_checkpoint *c)
+void match_run(struct match *m)
 {
-    sp_specs_release(&o->specs);
-    sp_config_release(&c->config);
+    m->status = sp_specs_of_source(&m->specs, &m->config, m->tensors, m->n, &m->compare_equal,
+                                   &m->n_skipped, &m->err);
 }
 
-void match_assert_spans(const struct match_outcome *o, const char *name, const char *expected)
+struct match *match_accepted(const char *config, const char *list)
 {
-    const struct sp_tensor_spec *spec = sp_specs_find(&o->specs, name);
-    char text[1024] = "";
+    struct match *m = match_open(config, list);
+
+    match_run(m);
+    assert_string_equal(m->err.text, "");
+    return m;
+}
+
+void match_assert_spans(const struct match *m, const char *name, const char *expected)
+{
+    const struct sp_tensor_spec *spec = sp_specs_find(&m->specs, name);
+    const char *source = "";
+    char text[1024] = "", *at = text, *end = text + sizeof text;
 
     if (spec == NULL) fail_msg("no %s", name);
     for (size_t i = 0; i < spec->n_spans; i++) {
-        const struct sp_row_span *p = &o->specs.spans[spec->first_span + i];
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %llu:%llu:%llux%llu%s",
-                 i ? ", " : "", p->source, (unsigned long long)p->first_row,
-                 (unsigned long long)p->step, (unsigned long long)p->n_rows,
-                 (unsigned long long)p->n_cols, p->transposed ? "T" : "");
-        if (p->pitch) {
-            snprintf(text + strlen(text), sizeof text - strlen(text), "/%llu",
-                     (unsigned long long)p->pitch);
-        }
+        const struct sp_row_span *p = &m->specs.spans[spec->first_span + i];
+
+        if (strcmp(p->source, source) != 0)
+            at += snprintf(at, (size_t)(end - at), "%s%s", i ? ", " : "", p->source);
+        at += snprintf(at, (size_t)(end - at), " %llu:%llu:%llux%llu%s",
+                       (unsigned long long)p->first_row, (unsigned long long)p->step,
+                       (unsigned long long)p->n_rows, (unsigned long long)p->n_cols,
+                       p->transposed ? "T" : "");
+        if (p->pitch) at += snprintf(at, (size_t)(end - at), "/%llu", (unsigned long long)p->pitch);
+        assert_true(at < end);
+        source = p->source;
     }
     assert_string_equal(text, expected);
 }
@@ -74,13 +91,10 @@ void match_assert_spans(const struct match_outcome *o, const char *name, const c
 void match_assert_refused(const char *config, const char *list, enum sp_status status,
                           const char *sentence)
 {
-    struct match_checkpoint c;
-    struct match_outcome o;
+    struct match *m = match_open(config, list);
 
-    match_open(&c, config, list);
-    match_run(&o, &c);
-    assert_string_equal(o.err.text, sentence);
-    assert_int_equal(o.status, status);
-    assert_null(o.specs.specs);
-    match_close(&o, &c);
+    match_run(m);
+    assert_string_equal(m->err.text, sentence);
+    assert_int_equal(m->status, status);
+    assert_null(m->specs.specs);
 }

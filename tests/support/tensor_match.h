@@ -6,17 +6,15 @@
 
 enum { MATCH_MAX_TENSORS = 64 };
 
-/* A config and the tensors of a checkpoint, listed as "name 2 3, name 4, ...". */
-struct match_checkpoint {
+/* A config and the tensors of a checkpoint, listed as "name 2 3, name 4, ...", and how they match.
+ */
+struct match {
     struct sp_config config;
     struct sp_source_tensor tensors[MATCH_MAX_TENSORS];
     size_t n;
     char text[4096];
     size_t used;
-};
-
-/* The result of matching. */
-struct match_outcome {
+    /* the result */
     enum sp_status status;
     struct sp_specs specs;
     struct sp_err err;
@@ -24,14 +22,18 @@ struct match_outcome {
     size_t n_skipped;
 };
 
-void match_open(struct match_checkpoint *c, const char *config, const char *list);
-void match_add_tensors(struct match_checkpoint *c, const char *list);
-void match_run(struct match_outcome *o, struct match_checkpoint *c);
-void match_close(struct match_outcome *o, struct match_checkpoint *c);
+/* The checkpoint, to which tensors can be added before it is matched; kept (keep.h). */
+struct match *match_open(const char *config, const char *list);
+void match_add_tensors(struct match *m, const char *list);
+void match_run(struct match *m);
+
+/* The three in one; fails the test unless the tensors match. */
+struct match *match_accepted(const char *config, const char *list);
 
 /* Compares the spans of one tensor with text: "source first:step:rows x cols", followed by 'T' if
- * it is transposed and "/pitch" if it has a pitch. */
-void match_assert_spans(const struct match_outcome *o, const char *name, const char *expected);
+ * it is transposed and "/pitch" if it has a pitch. Further spans of the same source follow without
+ * its name. */
+void match_assert_spans(const struct match *m, const char *name, const char *expected);
 void match_assert_refused(const char *config, const char *list, enum sp_status status,
                           const char *sentence);
 
