@@ -167,8 +167,6 @@ TEST(test_stored_types_are_kept)
         sp_decode_floats(x, SP_BF16, bytes, n);
         assert_memory_equal(x, y, n * sizeof *x);
         free(bytes);
-        free(x);
-        free(y);
     }
     sp_source_release(&exact);
     sp_source_release(&rounded);
@@ -184,7 +182,6 @@ static char *read_adapters(const char *path)
 
     assert_int_equal(
         sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL), SP_OK);
-    sp_pack_close(pack);
     return text;
 }
 
@@ -252,7 +249,6 @@ static bool draft_has_embedding(const char *lines)
     create_pack(create_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     pack = create_open(path);
     is_stored = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
-    sp_pack_close(pack);
     return is_stored;
 }
 

@@ -168,8 +168,6 @@ TEST(test_statistics_equal_the_definition)
             }
         }
     }
-    sp_pack_close(pack);
-    sp_pack_close(model);
 }
 
 TEST(test_threads_and_kernels_do_not_change_the_file)
@@ -325,9 +323,6 @@ TEST(test_experts)
         assert_int_equal(x->size, y->size);
         assert_int_equal(memcmp(x->data, y->data, x->size) != 0, tensors[i].calibrated);
     }
-    sp_pack_close(pack);
-    sp_pack_close(b);
-    sp_pack_close(a);
 }
 
 static struct sp_matrix matrix_of(const struct sp_pack_tensor *t)
@@ -401,9 +396,6 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
     assert_memory_equal(made.w.panels, t->data, t->size);
     sp_rounded_matrix_release(&made);
     sp_pool_close(pool);
-    sp_pack_close(pack);
-    sp_pack_close(to);
-    sp_pack_close(from);
 }
 
 /* Returns whether a calibration must hold statistics for the tensor: it is multiplied. */
@@ -445,8 +437,6 @@ static void check_covered(const char *lines)
         if (has_statistics(pack, t->part, t->name) != needs_statistics(model, t))
             fail_msg("%s: part %d, tensor %s", lines, (int)t->part, t->name);
     }
-    sp_pack_close(pack);
-    sp_pack_close(model);
 }
 
 TEST(test_families)

@@ -112,7 +112,6 @@ TEST(test_weights_and_sections_are_kept)
             snprintf(path, sizeof path, "%s/%s/%s", TINY, drafts[d], sp_section_name(section));
             assert_section_is(pack, SP_PART_DRAFT, section, path);
         }
-        sp_pack_close(pack);
     }
 }
 
@@ -132,7 +131,6 @@ TEST(test_records_are_kept)
     assert_string_equal(text, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
     free(text);
     assert_null(sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_PAIRING));
-    sp_pack_close(pack);
 }
 
 TEST(test_pairing_is_recorded)
@@ -153,7 +151,6 @@ TEST(test_pairing_is_recorded)
         sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL), SP_OK);
     assert_memory_equal(text, want, strlen(want));
     free(text);
-    sp_pack_close(pack);
 }
 
 TEST(test_threads_change_no_byte)
@@ -192,7 +189,6 @@ static const char *recreate(const char *pack_path, const char *name)
     path = create_keep_path(scratch_write("Modelfile.again", text, size));
     free(records);
     free(text);
-    sp_pack_close(pack);
     return path;
 }
 
@@ -334,7 +330,6 @@ TEST(test_dry_run_shows_the_plan)
     assert_int_equal(wet.size[SP_PART_TARGET], dry.size[SP_PART_TARGET]);
     pack = create_open(o.output);
     assert_int_equal(wet.file_size, sp_pack_size(pack));
-    sp_pack_close(pack);
     free(h);
 }
 

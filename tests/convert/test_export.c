@@ -130,8 +130,6 @@ static void assert_same_parts(const char *a, const char *b)
         assert_int_equal(sp_pack_part_digest(&other, y, (enum sp_part)part, NULL), SP_OK);
         assert_true(one == other);
     }
-    sp_pack_close(x);
-    sp_pack_close(y);
 }
 
 /* Packs, exports, compares the export with the checkpoints, and packs it again. draft: the folder
@@ -382,7 +380,6 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
     json = config_of(export);
     assert_member(json, sp_json_has(json, "dtype") ? "dtype" : "torch_dtype", stated);
     sp_safetensors_close(made);
-    sp_pack_close(pack);
 }
 
 TEST(quantized_tensors_are_decoded)

@@ -17,12 +17,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static int setup(void **state)
-{
-    (void)state;
-    return scratch_folder() == NULL;
-}
-
 static void assert_refused(const char *path, enum sp_status status, const char *message)
 {
     struct sp_source source;
@@ -790,4 +784,4 @@ TEST(parts_keep_no_metadata)
 }
 #endif
 
-GROUP_FIXTURE(setup, scratch_teardown);
+GROUP_FIXTURE(NULL, scratch_teardown);

@@ -16,12 +16,6 @@
 
 #define TINY TESTDATA "/tiny"
 
-static int setup(void **state)
-{
-    (void)state;
-    return scratch_folder() == NULL;
-}
-
 /* ---- rows of a handmade checkpoint; each element's value is its index in its tensor ---- */
 
 static const char header[] =
@@ -286,4 +280,4 @@ TEST(test_non_sources_are_refused)
     assert_non_null(strstr(err.text, "shorter than a packed file's first page"));
 }
 
-TEST_FIXTURE(setup, scratch_teardown);
+TEST_FIXTURE(NULL, scratch_teardown);

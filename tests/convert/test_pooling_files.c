@@ -240,16 +240,13 @@ TEST(kept)
         assert_non_null(sp_pack_find(packs[i], SP_PART_TARGET, "dense.1.weight"));
     }
     assert_string_equal(texts[0], texts[1]);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         free(texts[i]);
-        sp_pack_close(packs[i]);
-    }
     create_pack(create_modelfile("FROM " TESTDATA "/embeddings/qwen3\nDRAFT " TESTDATA
                                  "/embeddings/qwen3\n"),
                 second, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     packs[0] = create_open(second);
     assert_null(sp_pack_find_section(packs[0], SP_PART_DRAFT, SP_SECTION_POOLING));
-    sp_pack_close(packs[0]);
 }
 
 TEST_FIXTURE(create_setup, create_teardown);

@@ -473,13 +473,6 @@ TEST(unused_tensors_are_ignored)
     close_checkpoint(&o);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    scratch_folder();
-    return 0;
-}
-
 /* With 16 rows, zero points of 3 and of 4 bits fill two words; the index tells how many columns
  * there are. */
 TEST(bits_by_index)
@@ -506,4 +499,4 @@ TEST(bits_by_index)
     }
 }
 
-GROUP_FIXTURE(begin, scratch_teardown);
+GROUP_FIXTURE(NULL, scratch_teardown);

@@ -173,7 +173,6 @@ static struct sp_sensitivities read_sensitivities(const char *path)
         fail_msg("%s", err.text);
     sp_json_free(json);
     free(record);
-    sp_pack_close(pack);
     return s;
 }
 
@@ -244,8 +243,6 @@ static void assert_same_tensors(const char *path, const char *other)
 
         assert_memory_equal(t->data, sp_pack_tensor(b, i)->data, t->size);
     }
-    sp_pack_close(a);
-    sp_pack_close(b);
 }
 
 /* The statistics of long texts are those of the texts without the four windows of 128 tokens around

@@ -123,7 +123,7 @@ TEST(packed_files)
     set_comma();
     create_pack(modelfile, create_path("comma.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     create_assert_same_file(create_path("point.bin"), create_path("comma.bin"));
-    sp_pack_close(create_open(create_path("comma.bin")));
+    create_open(create_path("comma.bin"));
 }
 
 GROUP_FIXTURE(begin, end);

@@ -99,8 +99,6 @@ TEST(same_values_as_f32)
                 fail_msg("%s: %s: element %zu is %.9g, not %.9g", kept[i].name, spec->name, e,
                          (double)b[e], (double)a[e]);
             }
-            free(a);
-            free(b);
         }
         sp_source_release(&floats);
         sp_source_release(&own);

@@ -17,12 +17,6 @@
 #include <unistd.h>
 
 enum { N_IDS = 24 };
-#ifdef SP_SANITIZED
-enum { IS_SANITIZED = 1 };
-#else
-enum { IS_SANITIZED = 0 };
-#endif
-
 static void note_lost(void *context, const char *sentence)
 {
     snprintf(context, 256, "%s", sentence);

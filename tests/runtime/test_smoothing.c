@@ -204,8 +204,6 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
             if (a[k] == b[k] || (shifted && fabsf(a[k] - b[k]) < 1e-6f)) continue;
             fail_msg("%s[%zu]: %.9g is read as %.9g", spec->name, k, (double)a[k], (double)b[k]);
         }
-        free(a);
-        free(b);
     }
     free(warnings);
     sp_source_release(&again);

@@ -15,12 +15,6 @@
 
 #define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
 
-#ifdef SP_SANITIZED
-enum { IS_SANITIZED = 1 };
-#else
-enum { IS_SANITIZED = 0 };
-#endif
-
 static void nap(double seconds)
 {
     const struct timespec time = {.tv_sec = (time_t)seconds,

@@ -11,12 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef SP_SANITIZED
-enum { IS_SANITIZED = 1 };
-#else
-enum { IS_SANITIZED = 0 };
-#endif
-
 enum { N_MODELS = 2, N_SEEDS = 3 };
 
 #define PROMPT "Tell me a story about a lonely owl."

@@ -3,6 +3,7 @@
 #include "convert/create/pairing_record.h"
 #include "convert/create/requantize.h"
 #include "format/pack_contents.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -11,15 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *kept[128];
-static size_t n_kept;
-
 const char *create_keep_path(const char *path)
 {
-    assert_true(n_kept < sizeof kept / sizeof kept[0]);
-    kept[n_kept] = strdup(path);
-    assert_non_null(kept[n_kept]);
-    return kept[n_kept++];
+    char *copy = keep(strdup(path));
+
+    assert_non_null(copy);
+    return copy;
 }
 
 const char *create_path(const char *name)
@@ -37,8 +35,6 @@ int create_teardown(void **state)
 {
     (void)state;
     scratch_remove();
-    while (n_kept)
-        free(kept[--n_kept]);
     return 0;
 }
 
@@ -122,6 +118,10 @@ void create_damage_tensor(const char *path, const char *tensor, const char *with
     assert_int_equal(fseek(file, 4096 + (long)(data - sp_pack_tensor(pack, 0)->data), SEEK_SET), 0);
     assert_int_equal(fwrite(with, 1, n, file), n);
     fclose(file);
+}
+
+static void close_pack(void *pack)
+{
     sp_pack_close(pack);
 }
 
@@ -137,5 +137,5 @@ struct sp_pack *create_open(const char *path)
         st = sp_pack_check_section(pack, i, &err);
     if (!st) st = sp_pairing_record_check(pack, &err);
     if (st) fail_msg("%s", err.text);
-    return pack;
+    return keep_with(pack, close_pack);
 }

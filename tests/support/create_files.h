@@ -12,8 +12,8 @@
 int create_setup(void **state);
 int create_teardown(void **state);
 
-/* Return a copy of the string `path`, and the path of `name` in the scratch folder. Valid until
- * create_teardown. */
+/* Return a copy of the string `path`, and the path of `name` in the scratch folder. Kept
+ * (keep.h). */
 const char *create_keep_path(const char *path);
 const char *create_path(const char *name);
 
@@ -37,7 +37,7 @@ void create_damage_tensor(const char *path, const char *tensor, const char *byte
 
 void create_assert_same_file(const char *a, const char *b);
 
-/* Opens the packed file and checks every digest and the pairing record. The caller closes it. */
+/* Opens the packed file and checks every digest and the pairing record. It is kept (keep.h). */
 struct sp_pack *create_open(const char *path);
 
 #endif

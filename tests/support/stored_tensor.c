@@ -1,4 +1,5 @@
 #include "tests/support/stored_tensor.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 #include "convert/source/source_read.h"
 
@@ -7,7 +8,7 @@
 float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
                             enum sp_dtype *dtype)
 {
-    float *out = calloc(sp_spec_elements(spec), sizeof *out);
+    float *out = keep(calloc(sp_spec_elements(spec), sizeof *out));
     struct sp_scratch scratch = {0};
     struct sp_stored stored;
     enum sp_status st;

@@ -4,7 +4,7 @@
 
 #include "convert/source/source.h"
 
-/* Returns all elements as floats; owned (free). *dtype is the stored type. */
+/* Returns all elements as floats; kept (keep.h). *dtype is the stored type. */
 float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
                             enum sp_dtype *dtype);
 

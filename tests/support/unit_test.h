@@ -20,6 +20,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+/* Whether a sanitizer slows the tests down and takes memory of its own. */
+#ifdef SP_SANITIZED
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
 enum unit_kind { UNIT_TEST, UNIT_TEST_FIXTURE, UNIT_GROUP_FIXTURE };
 
 /* A statement of a test file. */
