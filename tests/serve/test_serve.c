@@ -195,7 +195,7 @@ TEST(test_reuse)
     assert_int_equal(json_number(a, "timings.cache_n") + json_number(a, "timings.prompt_n"),
                      json_number(a, "usage.prompt_tokens"));
     fresh = server_start(served_file, options);
-    b = http_reply_json(server_request(&fresh, "POST", "/v1/chat/completions", body), 200);
+    b = server_post(&fresh, "/v1/chat/completions", body, 200);
     assert_int_equal(json_number(b, "usage.prompt_tokens_details.cached_tokens"), 0);
     assert_string_equal(json_text(a, "choices.0.message.content"),
                         json_text(b, "choices.0.message.content"));
@@ -225,7 +225,7 @@ TEST(test_prompt_cache)
              cache);
     served_run(served_file, run_options);
     s = server_start(served_file, options);
-    a = http_reply_json(server_request(&s, "POST", "/v1/completions", question), 200);
+    a = server_post(&s, "/v1/completions", question, 200);
     b = served_post("/v1/completions", question);
     assert_in_range(json_number(a, "usage.prompt_tokens_details.cached_tokens"), 9, 11);
     assert_string_equal(json_text(a, "choices.0.text"), json_text(b, "choices.0.text"));
@@ -245,24 +245,22 @@ TEST(test_records)
 
     s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
     expected = served_run(packed, "'Tell me a story.' --kv-type f32");
-    json = http_reply_json(server_request(&s, "POST", "/api/generate",
-                                          "{\"prompt\": \"Tell me a story.\", \"stream\": false}"),
-                           200);
+    json = server_post(&s, "/api/generate", "{\"prompt\": \"Tell me a story.\", \"stream\": false}",
+                       200);
     assert_string_equal(json_text(json, "response"), expected);
     assert_int_equal(json_number(json, "eval_count"), 9);
     assert_string_equal(json_text(json, "done_reason"), "length");
     assert_int_equal(json_number(json, "draft_count"), 0);
     expected = served_run(packed,
                           "'Tell me a story.' --kv-type f32 --system 'Be a cat.' --num-predict 12");
-    json = http_reply_json(
-        server_request(&s, "POST", "/v1/chat/completions",
+    json = server_post(&s, "/v1/chat/completions",
                        "{\"messages\": [{\"role\": \"developer\", \"content\": \"Be a cat.\"}, "
                        "{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "
-                       "\"max_tokens\": 12}"),
-        200);
+                       "\"max_tokens\": 12}",
+                       200);
     assert_string_equal(json_text(json, "choices.0.message.content"), expected);
-    json = http_reply_json(server_request(&s, "POST", "/api/generate", "{\"model\": \"\"}"), 404);
-    json = http_reply_json(server_request(&s, "POST", "/api/generate", "{\"keep_alive\": 0}"), 200);
+    json = server_post(&s, "/api/generate", "{\"model\": \"\"}", 404);
+    json = server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
     assert_string_equal(json_text(json, "done_reason"), "unload");
     assert_int_equal(server_stop(&s), 0);
 }

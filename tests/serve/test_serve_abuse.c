@@ -102,7 +102,7 @@ TEST(test_memory)
     assert_int_equal(post_all(&s, large, 400), N_CLIENTS);
     n_served = post_all(&s, kept, 200);
     assert_true(n_served > 0 && n_served < N_CLIENTS); /* the others get 503 */
-    http_reply_json(server_request(&s, "POST", "/v1/chat/completions", unknown), 200);
+    server_post(&s, "/v1/chat/completions", unknown, 200);
     if (!IS_SANITIZED) {
         assert_in_range(memory_mb(&s, "VmHWM"), 1, 300);
         assert_in_range(memory_mb(&s, "VmRSS"), 1, 100);
@@ -120,7 +120,7 @@ TEST(test_text_and_json)
     struct http_reply r;
     struct sp_json *json;
 
-    http_reply_json(server_request(&s, "POST", "/v1/chat/completions", body), 200);
+    server_post(&s, "/v1/chat/completions", body, 200);
     longer = keep(malloc(len + N_BLANKS + 1));
     assert_non_null(longer);
     memcpy(longer, body, len);
@@ -173,7 +173,7 @@ TEST(test_dripping)
         for (size_t i = 0; i < N_DRIPS; i++)
             (void)!send(drips[i], "x", 1, MSG_NOSIGNAL);
         began = sp_seconds();
-        http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
+        server_get(&s, "/health", 200);
         assert_true(sp_seconds() - began < 10);
     }
     for (size_t i = 0; i < N_DRIPS; i++)
@@ -220,12 +220,12 @@ TEST(test_long_prompt)
     struct sp_json *json;
     double began = server_cpu_seconds(&tiny_server), refused;
 
-    json = http_reply_json(server_request(&tiny_server, "POST", "/v1/completions", prompt), 400);
+    json = server_post(&tiny_server, "/v1/completions", prompt, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "the prompt has "));
     /* By these words of llama-server litellm knows that the context is too small. */
     assert_non_null(strstr(json_text(json, "error.message"), "exceeds the available context size"));
     refused = server_cpu_seconds(&tiny_server);
-    http_reply_json(server_request(&tiny_server, "POST", "/tokenize", content), 200);
+    server_post(&tiny_server, "/tokenize", content, 200);
     assert_true(refused - began < server_cpu_seconds(&tiny_server) - refused);
 }
 

@@ -96,7 +96,7 @@ static char *joined(const struct events *e, int64_t block, const char *type, con
 
 static struct sp_json *request(const struct server *s, const char *body)
 {
-    return http_reply_json(server_request(s, "POST", "/v1/messages", body), 200);
+    return server_post(s, "/v1/messages", body, 200);
 }
 
 /* A message has the same content as a whole and as a stream. */
@@ -129,8 +129,7 @@ TEST(test_message)
 TEST(test_usage)
 {
     struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
-    struct sp_json *count =
-        http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens", ASK "}"), 200);
+    struct sp_json *count = server_post(&s, "/v1/messages/count_tokens", ASK "}", 200);
     int64_t n = json_number(count, "input_tokens");
 
     assert_true(n > 4);
@@ -291,14 +290,13 @@ TEST(test_reasoning)
     json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was");
     assert_int_equal(json_number(json, "usage.output_tokens_details.thinking_tokens"), 1);
-    json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
-                                          ASK ", \"thinking\": {\"type\": \"disabled\"}}"),
-                           200);
+    json = server_post(&s, "/v1/messages/count_tokens",
+                       ASK ", \"thinking\": {\"type\": \"disabled\"}}", 200);
     n_blocks = (size_t)json_number(json, "input_tokens");
-    json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
-                                          ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
-                                              "\"output_config\": {\"effort\": \"low\"}}"),
-                           200);
+    json = server_post(&s, "/v1/messages/count_tokens",
+                       ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
+                           "\"output_config\": {\"effort\": \"low\"}}",
+                       200);
     assert_true((size_t)json_number(json, "input_tokens") > n_blocks + 1);
     json = request(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "");
@@ -309,12 +307,11 @@ TEST(test_reasoning)
     text = joined(&e, 0, "thinking_delta", "delta.thinking");
     assert_string_equal(text, "");
     /* The client cannot begin the response if the prompt opens the reasoning. */
-    json =
-        http_reply_json(server_request(&s, "POST", "/v1/messages",
-                                       "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
-                                       "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
-                                       "{\"role\": \"assistant\", \"content\": \"b\"}]}"),
-                        400);
+    json = server_post(&s, "/v1/messages",
+                       "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
+                       "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+                       "{\"role\": \"assistant\", \"content\": \"b\"}]}",
+                       400);
     assert_string_equal(json_text(json, "error.message"),
                         "thinking cannot be combined with a partial answer as the last message");
     assert_int_equal(server_stop(&s), 0);
@@ -328,12 +325,12 @@ TEST(test_open_reasoning)
         "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
         "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\nThere{% endif %}\"\"\"\n";
     struct server s = server_start(served_pack(always), NULL);
-    struct sp_json *json = http_reply_json(
-        server_request(&s, "POST", "/v1/messages",
-                       "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
-                       "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
-                       "\"b\"}]}"),
-        400);
+    struct sp_json *json =
+        server_post(&s, "/v1/messages",
+                    "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
+                    "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+                    "\"b\"}]}",
+                    400);
 
     assert_string_equal(
         json_text(json, "error.message"),

@@ -11,6 +11,10 @@
     "story.\"}]}"
 #define HI "\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
 
+/* A request with more members, which is refused. */
+#define REFUSED(members, says)                                                                     \
+    "POST", "/v1/messages", "{" HI members "}", 400, "invalid_request_error", says
+
 TEST(test_errors)
 {
     static const struct {
@@ -30,63 +34,46 @@ TEST(test_errors)
          "max_tokens is 0, expected 1 or more"},
         {"POST", "/v1/messages", "{\"max_tokens\": \"9\"}", 400, "invalid_request_error",
          "max_tokens is string, expected number"},
-        {"POST", "/v1/messages", "{" HI ", \"temperature\": -1}", 400, "invalid_request_error",
-         "temperature is -1"},
-        {"POST", "/v1/messages", "{" HI ", \"stop_sequences\": [\"\"]}", 400,
-         "invalid_request_error", "stop_sequences: stop is empty"},
-        {"POST", "/v1/messages", "{" HI ", \"mcp_servers\": [{}]}", 400, "invalid_request_error",
-         "mcp_servers: "},
-        {"POST", "/v1/messages", "{" HI ", \"container\": \"c\"}", 400, "invalid_request_error",
-         "container: "},
-        {"POST", "/v1/messages",
-         "{" HI
-         ", \"context_management\": {\"edits\": [{\"type\": \"clear_tool_uses_20250919\"}]}}",
-         400, "invalid_request_error", "context_management: clear_tool_uses_20250919: "},
-        {"POST", "/v1/messages", "{" HI ", \"context_management\": []}", 400,
-         "invalid_request_error", "context_management is array, expected an object"},
-        {"POST", "/v1/messages", "{" HI ", \"context_management\": {\"edits\": {}}}", 400,
-         "invalid_request_error", "context_management.edits is object, expected an array"},
-        {"POST", "/v1/messages", "{" HI ", \"output_config\": \"high\"}", 400,
-         "invalid_request_error", "output_config is string, expected an object"},
-        {"POST", "/v1/messages", "{" HI ", \"output_config\": {\"effort\": \"huge\"}}", 400,
-         "invalid_request_error",
-         "output_config.effort is huge, expected low, medium, high, xhigh or max"},
-        {"POST", "/v1/messages", "{" HI ", \"output_config\": {\"effort\": 3}}", 400,
-         "invalid_request_error", "output_config.effort is integer"},
-        {"POST", "/v1/messages", "{" HI ", \"output_config\": {\"effort\": \"low\"}}", 400,
-         "invalid_request_error", "'tiny' does not support the effort parameter"},
-        {"POST", "/v1/messages", "{" HI ", \"thinking\": {\"type\": \"between_tools\"}}", 400,
-         "invalid_request_error", "thinking.type is between_tools"},
-        {"POST", "/v1/messages",
-         "{" HI ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 9}}", 400,
-         "invalid_request_error", "'tiny' does not support thinking"},
-        {"POST", "/v1/messages", "{" HI ", \"stop_sequences\": \"owl\"}", 400,
-         "invalid_request_error", "stop_sequences is string, expected an array"},
-        {"POST", "/v1/messages", "{" HI ", \"thinking\": {\"type\": \"disabled\", \"display\": 3}}",
-         400, "invalid_request_error", "thinking: display is 3, expected a string"},
-        {"POST", "/v1/messages", "{" HI ", \"thinking\": {\"type\": \"adaptive\"}}", 400,
-         "invalid_request_error", "'tiny' does not support thinking"},
-        {"POST", "/v1/messages",
-         "{" HI ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 0}}", 400,
-         "invalid_request_error", "thinking.budget_tokens is 0, expected 1 or more"},
-        {"POST", "/v1/messages",
-         "{" HI ", \"thinking\": {\"type\": \"adaptive\", \"budget_tokens\": 9}}", 400,
-         "invalid_request_error", "thinking.budget_tokens requires"},
-        {"POST", "/v1/messages", "{" HI ", \"tools\": {}}", 400, "invalid_request_error",
-         "tools is object, expected an array"},
-        {"POST", "/v1/messages", "{" HI ", \"tools\": [{\"name\": \"f\"}]}", 400,
-         "invalid_request_error", "tools[0]: input_schema is missing, expected an object"},
-        {"POST", "/v1/messages",
-         "{" HI ", \"tools\": [{\"type\": \"web_search_20250305\", \"name\": \"web_search\"}]}",
-         400, "invalid_request_error",
-         "tools[0]: tools of type web_search_20250305 are not supported"},
-        {"POST", "/v1/messages",
-         "{" HI ", \"tools\": [{\"name\": \"f\", \"input_schema\": {}, \"defer_loading\": true}]}",
-         400, "invalid_request_error", "tools[0]: defer_loading: "},
-        {"POST", "/v1/messages", "{" HI ", \"tool_choice\": {\"type\": \"any\"}}", 400,
-         "invalid_request_error", "tool_choice: the request has no tools"},
-        {"POST", "/v1/messages", "{" HI ", \"tool_choice\": \"any\"}", 400, "invalid_request_error",
-         "tool_choice.type: expected auto, any, tool or none"},
+        {REFUSED(", \"temperature\": -1", "temperature is -1")},
+        {REFUSED(", \"stop_sequences\": [\"\"]", "stop_sequences: stop is empty")},
+        {REFUSED(", \"mcp_servers\": [{}]", "mcp_servers: ")},
+        {REFUSED(", \"container\": \"c\"", "container: ")},
+        {REFUSED(
+            ", \"context_management\": {\"edits\": [{\"type\": \"clear_tool_uses_20250919\"}]}",
+            "context_management: clear_tool_uses_20250919: ")},
+        {REFUSED(", \"context_management\": []",
+                 "context_management is array, expected an object")},
+        {REFUSED(", \"context_management\": {\"edits\": {}}",
+                 "context_management.edits is object, expected an array")},
+        {REFUSED(", \"output_config\": \"high\"", "output_config is string, expected an object")},
+        {REFUSED(", \"output_config\": {\"effort\": \"huge\"}",
+                 "output_config.effort is huge, expected low, medium, high, xhigh or max")},
+        {REFUSED(", \"output_config\": {\"effort\": 3}", "output_config.effort is integer")},
+        {REFUSED(", \"output_config\": {\"effort\": \"low\"}",
+                 "'tiny' does not support the effort parameter")},
+        {REFUSED(", \"thinking\": {\"type\": \"between_tools\"}",
+                 "thinking.type is between_tools")},
+        {REFUSED(", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 9}",
+                 "'tiny' does not support thinking")},
+        {REFUSED(", \"stop_sequences\": \"owl\"", "stop_sequences is string, expected an array")},
+        {REFUSED(", \"thinking\": {\"type\": \"disabled\", \"display\": 3}",
+                 "thinking: display is 3, expected a string")},
+        {REFUSED(", \"thinking\": {\"type\": \"adaptive\"}", "'tiny' does not support thinking")},
+        {REFUSED(", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 0}",
+                 "thinking.budget_tokens is 0, expected 1 or more")},
+        {REFUSED(", \"thinking\": {\"type\": \"adaptive\", \"budget_tokens\": 9}",
+                 "thinking.budget_tokens requires")},
+        {REFUSED(", \"tools\": {}", "tools is object, expected an array")},
+        {REFUSED(", \"tools\": [{\"name\": \"f\"}]",
+                 "tools[0]: input_schema is missing, expected an object")},
+        {REFUSED(", \"tools\": [{\"type\": \"web_search_20250305\", \"name\": \"web_search\"}]",
+                 "tools[0]: tools of type web_search_20250305 are not supported")},
+        {REFUSED(", \"tools\": [{\"name\": \"f\", \"input_schema\": {}, \"defer_loading\": true}]",
+                 "tools[0]: defer_loading: ")},
+        {REFUSED(", \"tool_choice\": {\"type\": \"any\"}",
+                 "tool_choice: the request has no tools")},
+        {REFUSED(", \"tool_choice\": \"any\"",
+                 "tool_choice.type: expected auto, any, tool or none")},
         {"POST", "/v1/messages/count_tokens",
          "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}", 400,
          "invalid_request_error",
@@ -115,10 +102,8 @@ TEST(test_errors)
  * that feature. */
 TEST(test_thread)
 {
-    struct sp_json *json =
-        http_reply_json(server_request(&tiny_server, "POST", "/v1/messages",
-                                       "{" HI ", \"thread\": {\"type\": \"create\"}}"),
-                        400);
+    struct sp_json *json = server_post(&tiny_server, "/v1/messages",
+                                       "{" HI ", \"thread\": {\"type\": \"create\"}}", 400);
 
     assert_string_equal(json_text(json, "error.type"), "invalid_request_error");
     assert_string_equal(json_text(json, "error.details.error_code"), "thread_unsupported_request");
@@ -141,14 +126,13 @@ TEST(test_hints)
 TEST(test_too_long)
 {
     struct server s = server_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});
-    struct sp_json *json = http_reply_json(server_request(&s, "POST", "/v1/messages", ROOMY), 200);
+    struct sp_json *json = server_post(&s, "/v1/messages", ROOMY, 200);
 
     assert_string_equal(json_text(json, "stop_reason"), "model_context_window_exceeded");
-    json =
-        http_reply_json(server_request(&s, "POST", "/v1/messages",
-                                       "{\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", "
-                                       "\"content\": \"Tell me a story about a lonely owl.\"}]}"),
-                        400);
+    json = server_post(&s, "/v1/messages",
+                       "{\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", "
+                       "\"content\": \"Tell me a story about a lonely owl.\"}]}",
+                       400);
     assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
     assert_int_equal(server_stop(&s), 0);
 }

@@ -96,7 +96,7 @@ TEST(test_queue)
         close(rest[1 - away].fd);
         server_await_log(&s, "client disconnected", (size_t)i + 1);
         close(running);
-        http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200);
+        server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
     }
     server_await_log(&s, "200: 4 (0 cached) + ", 1);
     server_await_log(&s, ", cancelled", 2);
@@ -116,7 +116,7 @@ TEST(test_many_answers)
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
     many = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(many, &byte, 1, 0), 1);
-    http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200);
+    server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
     assert_int_equal(server_count_log(&s, "POST /v1/completions 200"), 1);
     close(many);
     assert_int_equal(server_stop(&s), 0);
@@ -195,7 +195,7 @@ TEST(test_disconnects)
         leave(fd, all[i].reset);
         server_await_log(&s, "POST /v1/completions", ++n);
         server_await_files(&s, n_files);
-        http_reply_json(server_request(&s, "POST", "/v1/completions", next), 200);
+        server_post(&s, "/v1/completions", next, 200);
         server_await_log(&s, "POST /v1/completions", ++n);
     }
     assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other response was complete */
@@ -238,7 +238,7 @@ TEST(test_stopping)
     running = server_begin_request(&s, "/v1/completions", streamed);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
     waiting = server_begin_request(&s, "/v1/completions", whole);
-    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
+    server_get(&s, "/health", 200);
     kill(s.pid, SIGTERM);
     r = client_receive(running);
     assert_int_equal(r.status, 200);
@@ -280,7 +280,7 @@ TEST(test_draining)
     assert_int_equal(r.status, 503);
     assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
     assert_non_null(strstr(r.body, "the server is shutting down"));
-    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
+    server_get(&s, "/health", 200);
     r = client_receive(running);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.body, "[DONE]"));

@@ -30,7 +30,7 @@ static int teardown(void **state)
 
 static struct sp_json *post(const char *path, const char *body, int status)
 {
-    return http_reply_json(server_request(&server, "POST", path, body), status);
+    return server_post(&server, path, body, status);
 }
 
 static double number_at(const struct sp_json *json, const char *path)
@@ -254,11 +254,9 @@ TEST(with_answers)
     int answer;
     struct http_reply r;
 
-    json = http_reply_json(
-        server_request(&s, "POST", "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}"), 200);
+    json = server_post(&s, "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}", 200);
     answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
-    again = http_reply_json(
-        server_request(&s, "POST", "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}"), 200);
+    again = server_post(&s, "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}", 200);
     assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
     r = client_receive(answer);
     assert_int_equal(r.status, 200);
@@ -288,9 +286,9 @@ TEST(rerank)
     char text[400];
 
     snprintf(text, sizeof text, body, "");
-    json = http_reply_json(server_request(&s, "POST", "/v1/rerank", text), 200);
+    json = server_post(&s, "/v1/rerank", text, 200);
     snprintf(text, sizeof text, body, ", \"top_n\": 1, \"return_documents\": true");
-    few = http_reply_json(server_request(&s, "POST", "/rerank", text), 200);
+    few = server_post(&s, "/rerank", text, 200);
     assert_string_equal(json_text(json, "model"), "r");
     assert_int_equal(sp_json_len(json_at(json, "results")), 3);
     assert_true(number_at(json, "results.0.relevance_score") >=
@@ -303,11 +301,11 @@ TEST(rerank)
     assert_non_null(json_text(few, "results.0.document.text"));
     assert_true(json_number(few, "usage.total_tokens") > 100);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        json = http_reply_json(server_request(&s, "POST", "/v2/rerank", bad[i].body), 400);
+        json = server_post(&s, "/v2/rerank", bad[i].body, 400);
         if (strstr(json_text(json, "error.message"), bad[i].message) == NULL)
             fail_msg("%s", json_text(json, "error.message"));
     }
-    json = http_reply_json(server_request(&s, "POST", "/v1/embeddings", "{\"input\": \"a\"}"), 400);
+    json = server_post(&s, "/v1/embeddings", "{\"input\": \"a\"}", 400);
     assert_non_null(strstr(json_text(json, "error.message"), "a reranker scores documents"));
     assert_int_equal(server_stop(&s), 0);
     json = post("/v1/rerank", "{\"query\": \"a\", \"documents\": [\"a\"]}", 400);

@@ -50,7 +50,7 @@ static void check_usage(const struct expected *e, const struct sp_json *json)
 static void check_whole(const struct expected *e, const struct server *s, const char *path,
                         const char *text, const char *body)
 {
-    struct sp_json *json = http_reply_json(server_request(s, "POST", path, body), 200);
+    struct sp_json *json = server_post(s, path, body, 200);
 
     assert_int_equal(sp_json_len(json_at(json, "choices")), e->n);
     for (size_t i = 0; i < e->n; i++) {
@@ -195,14 +195,13 @@ TEST(test_failure)
         strcat(body, "word ");
     strcat(body, "\", \"\", \"There\"], \"stream\": ");
     strcat(body, "false}");
-    json = http_reply_json(server_request(&s, "POST", "/v1/completions", body), 400);
+    json = server_post(&s, "/v1/completions", body, 400);
     assert_non_null(json_text(json, "error.message"));
     strcpy(body + strlen(body) - strlen("false}"), "true}");
     r = server_request(&s, "POST", "/v1/completions", body);
     assert_true(r.status == 200 || r.status == 400);
     assert_cut(&r);
-    http_reply_json(
-        server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}"), 200);
+    server_post(&s, "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}", 200);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -221,8 +220,7 @@ TEST(test_end)
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
     close(fd);
-    http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}"),
-                    200);
+    server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}", 200);
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);

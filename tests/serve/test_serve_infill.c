@@ -75,7 +75,7 @@ static int teardown(void **state)
 
 static struct sp_json *post(const char *path, const char *body, int status)
 {
-    return http_reply_json(server_request(&server, "POST", path, body), status);
+    return server_post(&server, path, body, status);
 }
 
 #define PREFIX "Tell me a story about"

@@ -29,7 +29,7 @@ static long cache_memory(const struct server *s)
 
 static size_t count_open(const struct server *s)
 {
-    struct sp_json *json = http_reply_json(server_request(s, "GET", "/api/ps", NULL), 200);
+    struct sp_json *json = server_get(s, "/api/ps", 200);
     size_t n = sp_json_len(json_at(json, "models"));
 
     return n;
@@ -58,8 +58,7 @@ static const char *complete(const struct server *s, const char *model, int first
     char body[256];
 
     snprintf(body, sizeof body, SHORT, model, first);
-    return json_text(http_reply_json(server_request(s, "POST", "/v1/completions", body), 200),
-                     "choices.0.text");
+    return json_text(server_post(s, "/v1/completions", body, 200), "choices.0.text");
 }
 
 static int setup(void **state)
@@ -188,7 +187,7 @@ TEST(test_never_fits)
              "{\"model\": \"b\", \"stream\": true, \"max_tokens\": 8, "
              "\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}]}",
              text);
-    json = http_reply_json(server_request(&s, "POST", "/v1/messages", body), 400);
+    json = server_post(&s, "/v1/messages", body, 400);
     assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
     snprintf(body, sizeof body, "{\"model\": \"b\", \"input\": [\"owl\", \"%s\"]}", text);
     r = server_request(&s, "POST", "/v1/embeddings", body);

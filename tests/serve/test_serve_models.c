@@ -64,20 +64,10 @@ static void nap(double seconds)
     nanosleep(&time, NULL);
 }
 
-static struct sp_json *get(const struct server *s, const char *path)
-{
-    return http_reply_json(server_request(s, "GET", path, NULL), 200);
-}
-
-static struct sp_json *post(const struct server *s, const char *path, const char *body, int status)
-{
-    return http_reply_json(server_request(s, "POST", path, body), status);
-}
-
 /* Returns the number of open models. */
 static size_t count_open(const struct server *s)
 {
-    struct sp_json *json = get(s, "/api/ps");
+    struct sp_json *json = server_get(s, "/api/ps", 200);
     size_t n = sp_json_len(json_at(json, "models"));
 
     return n;
@@ -96,7 +86,7 @@ static struct sp_json *generate(const struct server *s, const char *name, const 
     char body[512];
 
     snprintf(body, sizeof body, "{\"model\": \"%s\", \"stream\": false%s}", name, members);
-    return post(s, "/api/generate", body, 200);
+    return server_post(s, "/api/generate", body, 200);
 }
 
 static void check_name(struct sp_json *json, const char *path, const char *name)
@@ -111,11 +101,11 @@ TEST(test_lists)
     struct sp_json *json;
 
     assert_int_equal(count_open(&s), 0);
-    json = get(&s, "/v1/models");
+    json = server_get(&s, "/v1/models", 200);
     assert_int_equal(sp_json_len(json_at(json, "data")), N_MODELS);
     check_name(json, "data.1.id", "exact");
-    check_name(get(&s, "/v1/models/exact"), "id", "exact");
-    json = get(&s, "/api/tags");
+    check_name(server_get(&s, "/v1/models/exact", 200), "id", "exact");
+    json = server_get(&s, "/api/tags", 200);
     assert_string_equal(json_text(json, "models.0.details.quantization_level"), "q4");
     assert_string_not_equal(json_text(json, "models.0.digest"), json_text(json, "models.1.digest"));
     check_name(json, "models.0.name", "coarse");
@@ -124,10 +114,10 @@ TEST(test_lists)
         200);
     assert_string_equal(json_text(json, "last_id"), "exact");
     check_name(json, "data.0.id", "coarse");
-    post(&s, "/api/show", "{\"model\": \"exact\"}", 200);
-    get(&s, "/slots?model=exact");
+    server_post(&s, "/api/show", "{\"model\": \"exact\"}", 200);
+    server_get(&s, "/slots?model=exact", 200);
     assert_int_equal(count_open(&s), 0);
-    check_name(get(&s, "/props?model=exact"), "model_alias", "exact");
+    check_name(server_get(&s, "/props?model=exact", 200), "model_alias", "exact");
     assert_int_equal(count_open(&s), 1);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -138,18 +128,20 @@ TEST(test_names)
     static const char body[] = "{\"model\": \"other\", \"prompt\": \"a\"}";
     struct server s = server_start(files[0], (const char *const[]){files[1], NULL});
 
-    check_name(post(&s, "/v1/completions", "{\"prompt\": \"a\"}", 400), "error.message",
+    check_name(server_post(&s, "/v1/completions", "{\"prompt\": \"a\"}", 400), "error.message",
                "model is missing, this server has 'exact', 'coarse'");
-    check_name(post(&s, "/v1/completions", body, 404), "error.message",
+    check_name(server_post(&s, "/v1/completions", body, 404), "error.message",
                "model 'other' not found, this server has 'exact', 'coarse'");
-    check_name(post(&s, "/api/generate", body, 404), "error",
+    check_name(server_post(&s, "/api/generate", body, 404), "error",
                "model 'other' not found, this server has 'exact', 'coarse'");
-    check_name(post(&s, "/v1/messages", "{\"model\": \"other\"}", 404), "error.type",
+    check_name(server_post(&s, "/v1/messages", "{\"model\": \"other\"}", 404), "error.type",
                "not_found_error");
-    check_name(post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": \"5x\"}", 400),
-               "error", "keep_alive: expected seconds or a duration such as \"5m\"");
-    check_name(post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": 1e300}", 400),
-               "error", "keep_alive: expected seconds or a duration such as \"5m\"");
+    check_name(
+        server_post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": \"5x\"}", 400),
+        "error", "keep_alive: expected seconds or a duration such as \"5m\"");
+    check_name(
+        server_post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": 1e300}", 400),
+        "error", "keep_alive: expected seconds or a duration such as \"5m\"");
     assert_int_equal(count_open(&s), 0);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -251,7 +243,7 @@ TEST(test_keep_alive)
     check_name(generate(&s, "exact", ", \"keep_alive\": -1"), "done_reason", "load");
     check_name(generate(&s, "coarse:latest", ", \"keep_alive\": \"1h\""), "done_reason", "load");
     nap(0.5);
-    json = get(&s, "/api/ps");
+    json = server_get(&s, "/api/ps", 200);
     assert_int_equal(sp_json_len(json_at(json, "models")), 2);
     assert_string_equal(json_text(json, "models.1.expires_at"), "9999-12-31T23:59:59Z");
     assert_string_not_equal(json_text(json, "models.0.expires_at"), "9999-12-31T23:59:59Z");
@@ -270,10 +262,10 @@ TEST(test_single)
     struct server s = server_start(files[0], NULL);
 
     assert_int_equal(count_open(&s), 1);
-    post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
     assert_int_equal(count_open(&s), 0);
-    get(&s, "/slots");
-    post(&s, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 1}", 200);
+    server_get(&s, "/slots", 200);
+    server_post(&s, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 1}", 200);
     assert_int_equal(count_open(&s), 1);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -288,17 +280,17 @@ TEST(test_replaced_file)
     snprintf(path, sizeof path, "%s", packed_path("replaced.bin"));
     assert_int_equal(link(files[0], path), 0);
     s = server_start(path, NULL);
-    json = get(&s, "/api/tags");
+    json = server_get(&s, "/api/tags", 200);
     snprintf(digest, sizeof digest, "%s", json_text(json, "models.0.digest"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(link(files[1], path), 0);
-    post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
-    post(&s, "/api/generate", "{}", 200);
-    json = get(&s, "/api/tags");
+    server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    server_post(&s, "/api/generate", "{}", 200);
+    json = server_get(&s, "/api/tags", 200);
     assert_string_not_equal(json_text(json, "models.0.digest"), digest);
     assert_int_equal(unlink(path), 0);
-    post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
-    json = post(&s, "/api/generate", "{}", 500);
+    server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    json = server_post(&s, "/api/generate", "{}", 500);
     assert_non_null(strstr(json_text(json, "error"), "No such file or directory"));
     assert_int_equal(server_stop(&s), 0);
 }

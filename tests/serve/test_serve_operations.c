@@ -80,7 +80,7 @@ TEST(test_keys)
     r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
     assert_int_equal(r.status, 401);
     assert_non_null(strstr(r.head, "\r\nWWW-Authenticate: Bearer\r\n"));
-    json = http_reply_json(server_request(&s, "GET", "/v1/models", NULL), 401);
+    json = server_get(&s, "/v1/models", 401);
     assert_string_equal(json_text(json, "error.code"), "invalid_api_key");
     assert_non_null(strstr(json_text(json, "error.message"), "needs an API key"));
     json = http_reply_json(
@@ -90,8 +90,8 @@ TEST(test_keys)
         server_request_with(&s, "anthropic-version: 2023-06-01\r\n", "GET", "/v1/models", NULL),
         401);
     assert_string_equal(json_text(json, "error.type"), "authentication_error");
-    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
-    http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
+    server_get(&s, "/health", 200);
+    server_get(&s, "/ready", 200);
     http_reply_json(server_request_with(&s, bearer, "GET", "/v1/models", NULL), 200);
     http_reply_json(server_request_with(&s, x, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"),
                     200);
@@ -144,11 +144,9 @@ TEST(test_metrics)
         served_file, (const char *const[]){"--name", "a\"b\\c", "--sessions", "1", NULL});
     struct http_reply r;
 
-    for (int i = 0; i < 2; i++) {
-        http_reply_json(
-            server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}"), 200);
-    }
-    http_reply_json(server_request(&s, "GET", "/nothing", NULL), 404);
+    for (int i = 0; i < 2; i++)
+        server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}", 200);
+    server_get(&s, "/nothing", 404);
     server_await_log(&s, "/nothing 404", 1);
     r = server_request(&s, "GET", "/metrics", NULL);
     assert_int_equal(r.status, 200);
@@ -184,13 +182,13 @@ TEST(test_loop)
 
     for (int temperature = 1; temperature >= 0; temperature--) {
         snprintf(text, sizeof text, body, temperature);
-        http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200);
+        server_post(&s, "/v1/completions", text, 200);
     }
     server_await_log(&s, "/v1/completions 200", 2);
     assert_int_equal(server_count_log(&s, ", repeats its last 1 token, length"), 1);
     snprintf(text, sizeof text, body, 0);
     strcpy(strrchr(text, '}'), ", \"n\": 2}");
-    http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200);
+    server_post(&s, "/v1/completions", text, 200);
     server_await_log(&s, " in 2 answers, 2 of which repeat themselves", 1);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -204,11 +202,11 @@ static const char *draft_and_stop(const char *const *options)
     struct dirent *entry;
     DIR *folder;
 
-    http_reply_json(server_request(&s, "POST", "/v1/completions",
-                                   "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
-                                   "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, "
-                                   "\"1598\": -1000}}"),
-                    200);
+    server_post(&s, "/v1/completions",
+                "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
+                "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, "
+                "\"1598\": -1000}}",
+                200);
     assert_int_equal(server_stop(&s), 0);
     *path = '\0';
     if ((folder = opendir(scratch_path("spectool/drafting"))) == NULL) return NULL;
@@ -256,22 +254,22 @@ TEST(test_readiness)
     struct sp_json *json;
     struct http_reply r;
 
-    json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
+    json = server_get(&s, "/ready", 200);
     assert_string_equal(json_text(json, "status"), "ready");
     /* Requests for many answers, since one answer could end before the server is asked. */
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, 0), 1);
-    json = http_reply_json(server_request(&s, "GET", "/slots", NULL), 200);
+    json = server_get(&s, "/slots", 200);
     assert_string_equal(sp_json_kind_name(sp_json_kind(json_at(json, "0.is_processing"))),
                         "boolean");
-    http_reply_json(server_request(&s, "GET", "/slots?fail_on_no_slot=1", NULL), 503);
+    server_get(&s, "/slots?fail_on_no_slot=1", 503);
     waiting = server_begin_request(&s, "/v1/completions", body);
     while ((r = server_request(&s, "GET", "/ready", NULL)).status == 200)
         json = http_reply_json(r, 503);
     assert_int_equal(json_number(json, "requests_waiting"), 1);
     assert_int_equal(json_number(json, "answers_running"), 1);
-    http_reply_json(server_request(&s, "GET", "/health", NULL), 200);
+    server_get(&s, "/health", 200);
     close(waiting);
     close(running);
     assert_int_equal(server_stop(&s), 0);
@@ -286,8 +284,8 @@ TEST(test_json_log)
     struct sp_json *json = NULL;
     FILE *f;
 
-    http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200);
-    http_reply_json(server_request(&s, "GET", "/\"x%c2%9b", NULL), 404);
+    server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
+    server_get(&s, "/\"x%c2%9b", 404);
     server_await_log(&s, "\"error\": \"not found\"", 1);
     f = fopen(s.log, "r");
     assert_non_null(f);
@@ -322,10 +320,9 @@ TEST(test_tokenizer)
     assert_true(sp_json_len(json_at(json, "tokens")) > 1);
     json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"with_pieces\": true}");
     assert_string_equal(json_text(json, "tokens.0.piece"), "<|im_end|>");
-    json = http_reply_json(server_request(&tiny_server, "POST", "/tokenize", "{}"), 400);
+    json = server_post(&tiny_server, "/tokenize", "{}", 400);
     assert_string_equal(json_text(json, "error.message"), "content: expected a string");
-    http_reply_json(server_request(&tiny_server, "POST", "/detokenize", "{\"tokens\": [\"a\"]}"),
-                    400);
+    server_post(&tiny_server, "/detokenize", "{\"tokens\": [\"a\"]}", 400);
 }
 
 TEST(test_template)
@@ -334,7 +331,7 @@ TEST(test_template)
 
     assert_string_equal(json_text(json, "prompt"),
                         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
-    http_reply_json(server_request(&tiny_server, "POST", "/apply-template", "{}"), 400);
+    server_post(&tiny_server, "/apply-template", "{}", 400);
     json = served_get("/props");
     assert_int_equal(json_number(json, "total_slots"), 4);
     assert_non_null(strstr(json_text(json, "chat_template"), "<|im_start|>"));

@@ -106,8 +106,7 @@ static void openai_calls(const struct server *s)
     char *text;
     size_t n;
 
-    json = http_reply_json(
-        server_request(s, "POST", "/v1/chat/completions", STORY "false" TOOLS "}"), 200);
+    json = server_post(s, "/v1/chat/completions", STORY "false" TOOLS "}", 200);
     assert_string_equal(json_text(json, "choices.0.message.content"), "turtlenamed Maya.");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "tool_calls");
@@ -132,7 +131,7 @@ static void openai_calls(const struct server *s)
     assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
                                    "{\"arguments\": "));
     /* A request without tools cannot lead to a tool call. */
-    json = http_reply_json(server_request(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
+    json = server_post(s, "/v1/chat/completions", STORY "false}", 200);
     assert_string_equal(json_text(json, "choices.0.message.content"), strstr(story, "turtle"));
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
     assert_null(json_at(json, "choices.0.message.tool_calls"));
@@ -145,7 +144,7 @@ static void ollama_calls(const struct server *s)
     char *text;
     size_t n;
 
-    json = http_reply_json(server_request(s, "POST", "/api/chat", STORY "false" TOOLS "}"), 200);
+    json = server_post(s, "/api/chat", STORY "false" TOOLS "}", 200);
     assert_string_equal(json_text(json, "message.content"), "turtlenamed Maya.");
     assert_string_equal(json_text(json, "message.thinking"), "was once");
     assert_string_equal(json_text(json, "message.tool_calls.0.function.name"), "Finn");
@@ -159,13 +158,13 @@ static void ollama_calls(const struct server *s)
     text = stream_text(&r, "message.tool_calls.0.function.arguments.a cave", &n);
     assert_string_equal(text, "the sea");
     assert_int_equal(n, 1);
-    json = http_reply_json(server_request(s, "POST", "/api/generate",
-                                          "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
-                                          "\"options\": {\"stop\": [\" called\"]}}"),
-                           200);
+    json = server_post(s, "/api/generate",
+                       "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
+                       "\"options\": {\"stop\": [\" called\"]}}",
+                       200);
     assert_string_equal(json_text(json, "response"), "turtle");
     assert_string_equal(json_text(json, "thinking"), "was once");
-    json = http_reply_json(server_request(s, "POST", "/api/show", "{}"), 200);
+    json = server_post(s, "/api/show", "{}", 200);
     assert_string_equal(json_text(json, "capabilities.1"), "tools");
     assert_string_equal(json_text(json, "capabilities.2"), "thinking");
 }
@@ -179,10 +178,9 @@ static void ollama_calls(const struct server *s)
 static void constrained_calls(const struct server *s)
 {
     static const char call[] = "choices.0.message.tool_calls.0.function.arguments";
-    struct sp_json *json = http_reply_json(
-        server_request(s, "POST", "/v1/chat/completions",
-                       STORY "false, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}"),
-        200);
+    struct sp_json *json =
+        server_post(s, "/v1/chat/completions",
+                    STORY "false, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}", 200);
     struct http_reply r;
 
     assert_string_equal(json_text(json, call), "{\"a den\": \"the hill\"}");
@@ -191,10 +189,8 @@ static void constrained_calls(const struct server *s)
                        STORY "true, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}");
     assert_non_null(strstr(r.body, "{\\\"a den\\\": \\\"the hill\\\"}"));
     /* A schema that is not supported leaves the call to the model. */
-    json = http_reply_json(
-        server_request(s, "POST", "/v1/chat/completions",
-                       STORY "false" DEN("{\"type\": \"string\", \"pattern\": \"^x\"}") "}"),
-        200);
+    json = server_post(s, "/v1/chat/completions",
+                       STORY "false" DEN("{\"type\": \"string\", \"pattern\": \"^x\"}") "}", 200);
     assert_string_equal(json_text(json, call), arguments);
 }
 

@@ -10,6 +10,11 @@
 #define MESSAGES_AND "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}"
 #define MESSAGES MESSAGES_AND "]"
 
+/* Requests with more members. */
+#define CHAT(members) "POST", "/v1/chat/completions", "{" MESSAGES members "}"
+#define OLLAMA(members) "POST", "/api/chat", "{" MESSAGES members "}"
+#define TEXT(members) "POST", "/v1/completions", "{\"prompt\": \"a\"" members "}"
+
 /* A request, its status, and a part of the error message. */
 static const struct refusal {
     const char *method, *path, *body;
@@ -51,9 +56,8 @@ static const struct refusal {
     {"POST", "/api/chat", "{" MESSAGES_AND ", {\"role\": \"usr\", \"content\": \"a\"}]}", 400,
      "messages[1]: role is usr"},
     {"POST", "/v1/completions", "{\"prompt\": []}", 400, "prompt is an empty array, expected a"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"dry_base\": 0}", 400,
-     "dry_base is 0, expected a number 1..100"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"dry_sequence_breakers\": \":\"}", 400,
+    {TEXT(", \"dry_base\": 0"), 400, "dry_base is 0, expected a number 1..100"},
+    {TEXT(", \"dry_sequence_breakers\": \":\""), 400,
      "dry_sequence_breakers is string, expected an array of strings"},
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"options\": {\"xtc_threshold\": 2}}", 400,
      "options: xtc_threshold is 2, expected a number 0..1"},
@@ -61,117 +65,95 @@ static const struct refusal {
      "messages[0]: has no content"},
     {"POST", "/api/chat", "{\"messages\": [{\"role\": \"assistant\"}]}", 400,
      "messages[0]: has no content"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"reasoning_effort\": \"huge\"}", 400,
-     "reasoning_effort is huge, expected none, "},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"thinking_budget_tokens\": 9}", 400,
+    {CHAT(", \"reasoning_effort\": \"huge\""), 400, "reasoning_effort is huge, expected none, "},
+    {CHAT(", \"thinking_budget_tokens\": 9"), 400,
      "thinking_budget_tokens: the reasoning of this model cannot be limited"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"thinking_token_budget\": \"9\"}", 400,
+    {CHAT(", \"thinking_token_budget\": \"9\""), 400,
      "thinking_token_budget is string, expected number"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"reasoning_effort\": 9}", 400,
+    {CHAT(", \"reasoning_effort\": 9"), 400,
      "reasoning_effort: the reasoning of this model cannot be limited"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"options\": {\"reasoning_budget\": 9}}", 400,
+    {OLLAMA(", \"options\": {\"reasoning_budget\": 9}"), 400,
      "options: reasoning_budget: the reasoning of this model cannot be limited"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"think\": \"huge\"}", 400, "think is huge"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"think\": \"\"}", 400,
-     "think is empty, expected none, "},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"reasoning_effort\": \"\"}", 400,
-     "reasoning_effort is empty, expected none, "},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"continue_final_message\": true}", 400,
+    {OLLAMA(", \"think\": \"huge\""), 400, "think is huge"},
+    {OLLAMA(", \"think\": \"\""), 400, "think is empty, expected none, "},
+    {CHAT(", \"reasoning_effort\": \"\""), 400, "reasoning_effort is empty, expected none, "},
+    {CHAT(", \"continue_final_message\": true"), 400,
      "continue_final_message: the last message is not text of the assistant"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"add_generation_prompt\": false}", 400,
+    {CHAT(", \"add_generation_prompt\": false"), 400,
      "add_generation_prompt is false, but the last message is complete"},
     {"POST", "/v1/chat/completions",
      "{" MESSAGES_AND ", {\"role\": \"assistant\", \"content\": \"a\"}], "
      "\"response_format\": {\"type\": \"json_object\"}}",
      400, "a response format cannot be combined with a partial answer"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"tools\": [{\"type\": \"function\"}]}", 400,
-     "tools[0]: function.name is missing"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tools\": [{\"type\": \"retrieval\"}]}", 400,
+    {OLLAMA(", \"tools\": [{\"type\": \"function\"}]"), 400, "tools[0]: function.name is missing"},
+    {CHAT(", \"tools\": [{\"type\": \"retrieval\"}]"), 400,
      "tools[0]: type is retrieval, expected function"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"tools\": [{\"function\": {\"name\": \"f\"}}]}", 400,
+    {OLLAMA(", \"tools\": [{\"function\": {\"name\": \"f\"}}]"), 400,
      "tools: this model's chat template does not support them"},
     {"POST", "/v1/chat/completions",
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}", 400,
      "content of type image_url"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stream_options\": [\"include_usage\"]}", 400,
+    {CHAT(", \"stream_options\": [\"include_usage\"]"), 400,
      "stream_options is array, expected an object"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 0}", 400,
-     "n is 0, expected an integer 1..128"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 129}", 400, "n is 129"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"response_format\": {\"type\": \"xml\"}}",
-     400, "response_format.type: "},
-    {"POST", "/v1/chat/completions",
-     "{" MESSAGES ", \"response_format\": {\"type\": \"json_schema\"}}", 400,
+    {CHAT(", \"n\": 0"), 400, "n is 0, expected an integer 1..128"},
+    {CHAT(", \"n\": 129"), 400, "n is 129"},
+    {CHAT(", \"response_format\": {\"type\": \"xml\"}"), 400, "response_format.type: "},
+    {CHAT(", \"response_format\": {\"type\": \"json_schema\"}"), 400,
      "response_format.json_schema.schema is missing"},
-    {"POST", "/v1/chat/completions",
-     "{" MESSAGES
-     ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"schema\": "
-     "{\"items\": {\"not\": {}}}}}}",
+    {CHAT(", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"schema\": "
+          "{\"items\": {\"not\": {}}}}}"),
      400, "response_format.json_schema.schema: #/items/not: this keyword is not supported"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"grammar\": \"root ::= a\"}", 400,
-     "grammar: 1:10: this rule is not defined"},
-    {"POST", "/v1/completions",
-     "{\"prompt\": \"a\", \"grammar\": \"root ::= [a]\", \"json_schema\": {\"type\": \"null\"}}",
-     400, "json_schema: the request has another response format already"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"json_schema\": \"{}\"}", 400,
+    {TEXT(", \"grammar\": \"root ::= a\""), 400, "grammar: 1:10: this rule is not defined"},
+    {TEXT(", \"grammar\": \"root ::= [a]\", \"json_schema\": {\"type\": \"null\"}"), 400,
+     "json_schema: the request has another response format already"},
+    {TEXT(", \"json_schema\": \"{}\""), 400,
      "json_schema: #: a schema is an object or a boolean, not string"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tools\": [{}, 3]}", 400,
-     "tools[1] is integer, expected an object"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"tools\": [\"f\"]}", 400,
-     "tools[0] is string, expected an object"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"temperature\": \"hot\"}", 400,
-     "temperature is string, expected number"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"temperature\": 101}", 400,
-     "temperature is 101, expected a number 0..100"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"max_tokens\": 0}", 400, "max_tokens is 0"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"max_tokens\": 1.5}", 400,
-     "max_tokens: num_predict is 1.5, expected an integer"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stream\": 1}", 400, "stream is 1"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stop\": [\"\"]}", 400, "stop is empty"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stop\": {}}", 400, "stop is object"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"logit_bias\": {\"x\": 1}}", 400,
-     "logit_bias: \"x\""},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"logit_bias\": {\"1600\": 1}}", 400, "1600"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"top_logprobs\": 2}", 400, "requires"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"logprobs\": true, \"top_logprobs\": 21}",
-     400, "top_logprobs is 21, expected an integer 0..20"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tools\": {}}", 400, "tools is object"},
-    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tool_choice\": \"required\"}", 400,
-     "tool_choice: "},
+    {CHAT(", \"tools\": [{}, 3]"), 400, "tools[1] is integer, expected an object"},
+    {OLLAMA(", \"tools\": [\"f\"]"), 400, "tools[0] is string, expected an object"},
+    {CHAT(", \"temperature\": \"hot\""), 400, "temperature is string, expected number"},
+    {CHAT(", \"temperature\": 101"), 400, "temperature is 101, expected a number 0..100"},
+    {CHAT(", \"max_tokens\": 0"), 400, "max_tokens is 0"},
+    {CHAT(", \"max_tokens\": 1.5"), 400, "max_tokens: num_predict is 1.5, expected an integer"},
+    {CHAT(", \"stream\": 1"), 400, "stream is 1"},
+    {CHAT(", \"stop\": [\"\"]"), 400, "stop is empty"},
+    {CHAT(", \"stop\": {}"), 400, "stop is object"},
+    {CHAT(", \"logit_bias\": {\"x\": 1}"), 400, "logit_bias: \"x\""},
+    {CHAT(", \"logit_bias\": {\"1600\": 1}"), 400, "1600"},
+    {CHAT(", \"top_logprobs\": 2"), 400, "requires"},
+    {CHAT(", \"logprobs\": true, \"top_logprobs\": 21"), 400,
+     "top_logprobs is 21, expected an integer 0..20"},
+    {CHAT(", \"tools\": {}"), 400, "tools is object"},
+    {CHAT(", \"tool_choice\": \"required\""), 400, "tool_choice: "},
     {"POST", "/v1/completions", "{}", 400, "prompt is missing"},
     {"POST", "/v1/completions", "{\"prompt\": \"\"}", 400, "prompt is empty"},
     {"POST", "/v1/completions", "{\"prompt\": [\"a\", 3]}", 400,
      "prompt is integer, expected a string or token IDs"},
     {"POST", "/v1/completions", "{\"prompt\": [\"a\", \"b\"], \"n\": 65}", 400,
      "n is 65 for 2 prompts, expected at most 128 answers in total"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"best_of\": 2}", 400, "best_of: "},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"lora\": [{\"id\": 0, \"scale\": 1}]}", 400,
+    {TEXT(", \"best_of\": 2"), 400, "best_of: "},
+    {TEXT(", \"lora\": [{\"id\": 0, \"scale\": 1}]"), 400,
      "lora[0]: the server has no adapters (--adapter)"},
     {"POST", "/v1/chat/completions",
      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"lora\": [{\"id\": 0}]}", 400,
      "lora[0]: expected an object with id and scale"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"lora\": 1}", 400,
-     "lora is integer, expected an array"},
+    {TEXT(", \"lora\": 1"), 400, "lora is integer, expected an array"},
     {"POST", "/lora-adapters", "[]", 501, "scales of adapters are set by each request"},
     {"POST", "/v1/completions", "{\"prompt\": [1600]}", 400, "token ID 1600"},
     {"POST", "/v1/completions", "{\"prompt\": [1, \"a\"]}", 400, "prompt: "},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"echo\": \"yes\"}", 400, "echo is "},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 0}", 400, "max_tokens is 0"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"echo\": true, \"suffix\": \"b\"}", 400,
-     "echo and suffix cannot be combined"},
-    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"suffix\": \"b\"}", 400,
+    {TEXT(", \"echo\": \"yes\""), 400, "echo is "},
+    {TEXT(", \"max_tokens\": 0"), 400, "max_tokens is 0"},
+    {TEXT(", \"echo\": true, \"suffix\": \"b\""), 400, "echo and suffix cannot be combined"},
+    {TEXT(", \"suffix\": \"b\""), 400,
      "suffix: the tokenizer of tiny has no tokens for filling a gap (fill-in-the-middle)"},
     {"POST", "/infill", "{\"input_prefix\": \"a\", \"input_suffix\": \"b\"}", 400,
      "/infill: the tokenizer of tiny has no tokens for filling a gap"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"format\": \"xml\"}", 400, "format: "},
+    {OLLAMA(", \"format\": \"xml\""), 400, "format: "},
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"format\": {\"type\": \"strin\"}}", 400,
      "format: #/type: expected null"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"options\": 1}", 400, "options is integer"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"options\": {\"top_k\": -1}}", 400,
-     "options: top_k is -1"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"think\": 1}", 400, "think is integer"},
-    {"POST", "/api/chat", "{" MESSAGES ", \"think\": true}", 400,
-     "\"tiny\" does not support thinking"},
+    {OLLAMA(", \"options\": 1"), 400, "options is integer"},
+    {OLLAMA(", \"options\": {\"top_k\": -1}"), 400, "options: top_k is -1"},
+    {OLLAMA(", \"think\": 1"), 400, "think is integer"},
+    {OLLAMA(", \"think\": true"), 400, "\"tiny\" does not support thinking"},
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"think\": \"high\"}", 400,
      "\"tiny\" does not support thinking"},
     {"POST", "/api/chat",
@@ -250,18 +232,14 @@ TEST(test_codes)
     struct server s = server_start(served_file, small);
     struct sp_json *json;
 
-    json = http_reply_json(
-        server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"a b c d e f g h i j k\"}"),
-        400);
+    json = server_post(&s, "/v1/completions", "{\"prompt\": \"a b c d e f g h i j k\"}", 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     server_await_log(&s, "POST /v1/completions 400: the prompt has ", 1);
     assert_int_equal(server_stop(&s), 0);
-    json = http_reply_json(
-        server_request(&tiny_server, "POST", "/v1/completions", "{\"model\": \"gpt-4\"}"), 404);
+    json = server_post(&tiny_server, "/v1/completions", "{\"model\": \"gpt-4\"}", 404);
     assert_string_equal(json_text(json, "error.code"), "model_not_found");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        json =
-            http_reply_json(server_request(&tiny_server, "POST", rows[i].path, rows[i].body), 400);
+        json = server_post(&tiny_server, rows[i].path, rows[i].body, 400);
         assert_string_equal(json_text(json, "error.code"), rows[i].code);
         assert_string_equal(json_text(json, "error.param"), rows[i].param);
     }
@@ -287,15 +265,15 @@ TEST(test_large)
     assert_non_null(body);
     memset(body, ' ', size);
     body[size] = '\0';
-    http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 413);
+    server_post(&tiny_server, "/api/chat", body, 413);
     for (size_t i = 0; i + 3 <= size; i += 3)
         memcpy(body + i, "{},", 3);
     memcpy(body, "[  ", 3);
     strcpy(body + size - 4, "{}]");
-    http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400);
+    server_post(&tiny_server, "/api/chat", body, 400);
     memset(body, '[', 100);
     body[100] = '\0';
-    http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400);
+    server_post(&tiny_server, "/api/chat", body, 400);
 }
 
 /* Bytes that are not HTTP get an error or no response, and the server continues. */
@@ -320,7 +298,7 @@ TEST(test_malformed_requests)
         r = client_receive(fd);
         assert_true(r.status == 0 || (r.status >= 400 && r.status < 506));
     }
-    http_reply_json(server_request(&tiny_server, "GET", "/%1b[2J%0aPOST", NULL), 404);
+    server_get(&tiny_server, "/%1b[2J%0aPOST", 404);
     server_await_log(&tiny_server, "GET /?[2J?POST 404: not found",
                      1); /* control characters do not reach a terminal */
     served_get("/health");

@@ -116,7 +116,7 @@ static struct sp_json *request_story(const struct server *s, const char *more)
     char body[1024];
 
     snprintf(body, sizeof body, "{" STORY "%s}", more);
-    return http_reply_json(server_request(s, "POST", "/v1/responses", body), 200);
+    return server_post(s, "/v1/responses", body, 200);
 }
 
 static void check_items(const struct sp_json *json)
@@ -328,7 +328,7 @@ TEST(test_refusals)
         char body[256];
         struct sp_json *json;
         snprintf(body, sizeof body, "{\"input\": \"a\", %s}", all[i].body);
-        json = http_reply_json(server_request(&tiny_server, "POST", "/v1/responses", body), 400);
+        json = server_post(&tiny_server, "/v1/responses", body, 400);
         assert_begins(json_text(json, "error.message"), all[i].sentence);
     }
 }

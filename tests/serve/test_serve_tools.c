@@ -65,7 +65,7 @@ static size_t check_calls(const struct sp_json *json, size_t least)
 
 static struct sp_json *request(const struct server *s, const char *body)
 {
-    return http_reply_json(server_request(s, "POST", "/v1/chat/completions", body), 200);
+    return server_post(s, "/v1/chat/completions", body, 200);
 }
 
 TEST(test_choice)
@@ -217,24 +217,21 @@ TEST(test_refusals)
     struct sp_json *json;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        json =
-            http_reply_json(server_request(&s, "POST", "/v1/chat/completions", all[i].body), 400);
+        json = server_post(&s, "/v1/chat/completions", all[i].body, 400);
         if (strstr(json_text(json, "error.message"), all[i].sentence) != NULL) continue;
         fail_msg("%s: %s", all[i].body, json_text(json, "error.message"));
     }
     assert_int_equal(server_stop(&s), 0);
     /* The template of the other tests has no tools. */
-    json = http_reply_json(
-        server_request(&tiny_server, "POST", "/v1/chat/completions", REQUEST TOOLS "}"), 400);
+    json = server_post(&tiny_server, "/v1/chat/completions", REQUEST TOOLS "}", 400);
     assert_string_equal(json_text(json, "error.message"),
                         "tools: this model's chat template does not support them");
     /* A template that shows tools, but no calls. */
     s = server_start(served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}"
                                  "\"\"\"\n"),
                      NULL);
-    json = http_reply_json(server_request(&s, "POST", "/v1/chat/completions",
-                                          REQUEST TOOLS ", \"tool_choice\": \"required\"}"),
-                           400);
+    json = server_post(&s, "/v1/chat/completions", REQUEST TOOLS ", \"tool_choice\": \"required\"}",
+                       400);
     assert_string_equal(
         json_text(json, "error.message"),
         "tool_choice: the model's chat template does not show how it writes tool calls, "
@@ -275,21 +272,18 @@ TEST(test_reasoning)
     json = request(&s, REQUEST ONE_WORD ", \"thinking_budget_tokens\": 0}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    json =
-        http_reply_json(server_request(&s, "POST", "/api/chat",
-                                       REQUEST ", \"stream\": false, \"format\": {\"const\": 7}, "
-                                               "\"options\": {\"reasoning_budget\": 1}}"),
-                        200);
+    json = server_post(&s, "/api/chat",
+                       REQUEST ", \"stream\": false, \"format\": {\"const\": 7}, "
+                               "\"options\": {\"reasoning_budget\": 1}}",
+                       200);
     assert_string_equal(json_text(json, "message.thinking"), "was");
     assert_string_equal(json_text(json, "message.content"), "7");
     /* There is no reasoning. */
     json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": \"none\"}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    json =
-        http_reply_json(server_request(&s, "POST", "/api/chat",
-                                       REQUEST ", \"stream\": false, \"format\": {\"const\": 7}}"),
-                        200);
+    json = server_post(&s, "/api/chat", REQUEST ", \"stream\": false, \"format\": {\"const\": 7}}",
+                       200);
     assert_string_equal(json_text(json, "message.thinking"), "was once");
     assert_string_equal(json_text(json, "message.content"), "7");
     assert_int_equal(server_stop(&s), 0);

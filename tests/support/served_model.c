@@ -73,12 +73,12 @@ int64_t json_number(const struct sp_json *json, const char *path)
 
 struct sp_json *served_get(const char *path)
 {
-    return http_reply_json(server_request(&tiny_server, "GET", path, NULL), 200);
+    return server_get(&tiny_server, path, 200);
 }
 
 struct sp_json *served_post(const char *path, const char *body)
 {
-    return http_reply_json(server_request(&tiny_server, "POST", path, body), 200);
+    return server_post(&tiny_server, path, body, 200);
 }
 
 char *stream_text(const struct http_reply *r, const char *path, size_t *n)

@@ -309,6 +309,16 @@ struct sp_json *http_reply_json(struct http_reply reply, int status)
     return keep_parsed(reply.body, reply.size, SP_JSON_STRICT);
 }
 
+struct sp_json *server_get(const struct server *s, const char *path, int status)
+{
+    return http_reply_json(server_request(s, "GET", path, NULL), status);
+}
+
+struct sp_json *server_post(const struct server *s, const char *path, const char *body, int status)
+{
+    return http_reply_json(server_request(s, "POST", path, body), status);
+}
+
 void server_await_load(const struct server *s, const char *key, int64_t n)
 {
     for (int i = 0; i < AWAIT_NAPS; i++) {

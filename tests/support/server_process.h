@@ -61,7 +61,9 @@ struct http_reply server_request_with(const struct server *s, const char *header
                                       const char *method, const char *path, const char *body);
 /* Sends a request and returns the connection without waiting for the response. */
 int server_begin_request(const struct server *s, const char *path, const char *body);
-/* Checks the status and returns the JSON of the response; kept. */
+/* Check the status and return the JSON of the response; kept. */
+struct sp_json *server_get(const struct server *s, const char *path, int status);
+struct sp_json *server_post(const struct server *s, const char *path, const char *body, int status);
 struct sp_json *http_reply_json(struct http_reply reply, int status);
 
 #endif
