@@ -6,9 +6,6 @@
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_EXTRA = 4 };
 
 static struct sp_infill_text text_of(const struct sp_json *value)

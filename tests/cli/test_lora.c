@@ -11,9 +11,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ADAPTERS TESTDATA "/adapters"
 

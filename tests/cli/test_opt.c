@@ -1,8 +1,5 @@
 /* cli/base/opt.h: how command lines are read; and every command's table, walked. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/commands.h"
 #include "format/base/spelling.h"

@@ -1,10 +1,8 @@
 /* Tests the rate and the remaining time of a progress bar. */
 #include "cli/base/out.h"
-
 #include "format/base/clock.h"
 #include "tests/support/unit_test.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* Returns the bar, 10 seconds after its beginning; static. */

@@ -4,8 +4,6 @@
 #include "tests/support/unit_test.h"
 
 #include <locale.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Returns what a terminal shows that received the bytes: the cursor moves left, the rest of a line
  * is erased. Wide characters are 3 bytes and 2 columns, combining ones 2 bytes and none, all others

@@ -10,13 +10,9 @@
 #include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
-
 #include "quantize/codec.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ADAPTERS TESTDATA "/adapters"
 

@@ -3,10 +3,6 @@
 #include "convert/create/budget.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6, SP_Q8};
 enum { N_TYPES = 6, N_TENSORS = 7, N_GROUPS = 4 };
 

@@ -19,9 +19,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     HIDDEN = 192,

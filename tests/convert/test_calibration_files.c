@@ -9,9 +9,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The factors of an input of 192 columns. */
 enum { N_NUMBERS = 12 + 16 * (192 + 176 + 160 + 144 + 128 + 112 + 96 + 80 + 64 + 48 + 32 + 16) };

@@ -3,9 +3,6 @@
 #include "convert/create/draft_compat.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "format/family/config_parse.h"
 #include "format/family/config_settle.h"

@@ -7,10 +7,6 @@
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct sp_source open_source(const char *path)
 {
     struct sp_source source;

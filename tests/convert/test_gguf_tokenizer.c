@@ -1,15 +1,10 @@
 /* Tokenizers made from the metadata of GGUF files: the ids are those of the tokenizers library with
  * the tokenizer.json that the vocabulary was taken from, and of sentencepiece. */
 #include "convert/gguf/gguf_tokenizer.h"
-
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void open_tokenizer(struct tokenizer_case *out, const char *path)
 {

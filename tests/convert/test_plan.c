@@ -1,7 +1,6 @@
 /* Tests sources and plans: rows read through every kind of span, against values that follow from
  * their position, and the plans of the tiny models. */
 #include "convert/create/plan.h"
-
 #include "convert/source/source_read.h"
 #include "format/base/bytes.h"
 #include "format/pack_contents.h"
@@ -9,10 +8,6 @@
 #include "quantize/float_cast.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TINY TESTDATA "/tiny"
 

@@ -7,9 +7,6 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define TYPE(class) "\"type\": \"sentence_transformers.models." class "\""

@@ -2,16 +2,11 @@
  * of their formats give, to the last bit: testdata/quantized, made by
  * tests/oracle/quantized_weights.py. Files in which one tensor is spoiled are refused by name. */
 #include "convert/source/quantized_weights.h"
-
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FOLDER TESTDATA "/quantized/"
 

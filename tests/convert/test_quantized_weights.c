@@ -1,16 +1,12 @@
 /* Tests quantized weights of handmade checkpoints: the values that are read, against numbers
  * computed by hand, and refusals with their messages. */
 #include "convert/source/quantized_weights.h"
-
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A safetensors file under construction. */
 struct file_builder {

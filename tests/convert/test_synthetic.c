@@ -13,8 +13,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char shape[] = "smollm2-135m";
 

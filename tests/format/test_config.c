@@ -3,9 +3,6 @@
  * under test. */
 #include "format/config/config.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "format/family/config_parse.h"

@@ -4,8 +4,6 @@
 #include "format/config/config.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"

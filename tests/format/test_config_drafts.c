@@ -1,11 +1,6 @@
 /* format/config/config.h: drafts, and values that follow from tensors. Expected numbers are read by
  * hand from a config.json or computed by hand from a published formula. */
 #include "format/config/config.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/family/config_settle.h"
 #include "tests/support/config_checks.h"
 #include "tests/support/unit_test.h"

@@ -3,8 +3,6 @@
 #include "format/config/config.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/support/config_checks.h"
 #include "tests/support/unit_test.h"

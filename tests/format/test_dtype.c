@@ -1,6 +1,4 @@
 /* format/dtype.h: the table, and sizes computed by hand from the layouts that the header states. */
-#include <string.h>
-
 #include "format/dtype.h"
 #include "tests/support/unit_test.h"
 

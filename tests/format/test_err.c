@@ -1,7 +1,5 @@
 /* format/base/err.h: the first failure wins, context is put in front, and foreign bytes cannot
  * control a terminal. */
-#include <string.h>
-
 #include "format/base/err.h"
 #include "tests/support/unit_test.h"
 

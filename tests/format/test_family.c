@@ -3,9 +3,6 @@
 #include "format/family/config_parse.h"
 #include "format/family/family.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "format/safetensors.h"

@@ -1,6 +1,5 @@
 /* format/family/family.h: drafts in checkpoints of their own, listed tensor by tensor. */
 #include "format/family/family.h"
-
 #include "tests/support/tensor_match.h"
 #include "tests/support/unit_test.h"
 

@@ -1,9 +1,6 @@
 /* format/base/hash.h and format/base/compress.h. Digests equal published test values of XXH3.
  * Frames decompress to their content, and anything other than one whole frame of the stated size is
  * refused. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/base/compress.h"
 #include "format/base/hash.h"
 #include "tests/support/unit_test.h"

@@ -1,9 +1,6 @@
 /* format/base/json.h: documents that RFC 8259 allows and forbids, the additions of lenient parsing,
  * and the typed getters. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "format/base/json_equal.h"
 #include "format/base/json_write.h"

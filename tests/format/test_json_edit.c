@@ -1,10 +1,7 @@
 /* Tests edits of JSON text: the edited member changes, and every other byte stays. */
 #include "format/base/json_edit.h"
-
 #include "format/base/json.h"
 #include "tests/support/unit_test.h"
-
-#include <stdio.h>
 
 static struct sp_strbuf text_of(const char *s)
 {

@@ -1,9 +1,6 @@
 /* format/base/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed or printed
  * completely, or refused with SP_E_NOMEM, and nothing leaks. */
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "format/base/json_write.h"
 #include "tests/support/unit_test.h"

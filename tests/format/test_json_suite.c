@@ -1,9 +1,5 @@
 /* format/base/json.h against JSONTestSuite: what RFC 8259 allows is taken, what it forbids is
  * refused, and what it leaves open is decided as recorded here. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/base/json.h"
 #include "tests/support/unit_test.h"
 

@@ -1,8 +1,5 @@
 /* format/base/mem.h and format/base/bytes.h: sizes that overflow are failures, and numbers are
  * little-endian. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "tests/support/unit_test.h"

@@ -4,10 +4,6 @@
 #include "format/modelfile/modelfile_check.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The records of a text as "command|name|value", joined by U+241E, or the error. */
 struct parse_case {
     const char *text;

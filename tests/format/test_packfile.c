@@ -2,7 +2,6 @@
  * and damaged files, and the writer against the reader. The digests of the handmade file come from
  * another implementation. */
 #include "format/packfile.h"
-
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -11,8 +10,6 @@
 #include "format/packfile_write.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { MINIMAL_SIZE = 12811, MINIMAL_DIRECTORY = 12480 };

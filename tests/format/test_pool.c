@@ -1,10 +1,6 @@
 /* format/base/pool.h: every item runs exactly once, on any number of threads, also when workers
  * sleep between runs and when there are many more threads than cores. */
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "format/base/pool.h"

@@ -7,10 +7,6 @@
 #include "tests/support/golden.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Returns the name of a language model's tensor inside a multimodal checkpoint. */
 static const char *inner_name(char out[256], const char *name)
 {

@@ -5,9 +5,6 @@
 #include "tests/support/unit_test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TARGET "\"target\":\"00000000000000aa\""
 #define DRAFT "\"draft\":\"00000000000000bb\""

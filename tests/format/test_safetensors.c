@@ -1,9 +1,6 @@
 /* format/safetensors.h. The files in testdata/corrupt/safetensors and the expected outcomes come
  * from tests/oracle/corrupt_safetensors.py, which also runs the safetensors package. Indexes and
  * large files are written here. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
 #include <unistd.h>

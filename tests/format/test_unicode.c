@@ -1,7 +1,5 @@
 /* format/base/unicode.h: every well-formed sequence is a character, every ill-formed one is found
  * where Unicode says it is, and control characters are hidden. */
-#include <string.h>
-
 #include "format/base/unicode.h"
 #include "tests/support/unit_test.h"
 

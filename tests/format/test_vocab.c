@@ -1,9 +1,5 @@
 /* format/tokenizer/vocab.h: the contents read from tokenizer.json, refusals with their messages,
  * and that compiling depends on the input alone. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
 #include "tests/support/unit_test.h"

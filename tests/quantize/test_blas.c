@@ -4,7 +4,6 @@
  * Weights and quantized activations are compared as decoded numbers; test_codec tests the
  * quantization error. */
 #include "runtime/backend/attention.h"
-
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
@@ -13,7 +12,6 @@
 
 #include <cblas.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_X_ROWS = 67 };
 

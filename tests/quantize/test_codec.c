@@ -13,9 +13,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const enum sp_dtype types[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4,
                                       SP_Q2,  SP_Q3,  SP_Q5,   SP_Q6};

@@ -1,14 +1,11 @@
 /* Blocks of GGUF files against the weights that the gguf package makes of them, bit for bit. */
 #include "quantize/ggml_blocks.h"
-
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_BYTES = 210 };
 

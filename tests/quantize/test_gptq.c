@@ -12,9 +12,6 @@
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A whole block of columns, and a short one. */
 enum { COLS = 1120, ROWS = 16, N_INPUTS = 300, BLOCK = SP_GPTQ_BLOCK };

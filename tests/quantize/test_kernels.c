@@ -2,7 +2,6 @@
  * depend on the other rows, and the scalar result is close to a double-precision sum of the decoded
  * weights. Layouts and rounding are checked against numbers computed by hand. */
 #include "quantize/kernels.h"
-
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/codec.h"
@@ -11,8 +10,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088 };
 

@@ -11,9 +11,6 @@
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COLS = 1024, N_ROWS = 64 };
 

@@ -2,9 +2,6 @@
 #include "quantize/policy.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 struct policy_case {
     enum sp_role role;
     unsigned rank;

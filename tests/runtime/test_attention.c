@@ -2,15 +2,12 @@
  * not depend on the other rows of the pass, the number of threads, the instruction set, the ring
  * buffer, or the contents of slots that the query does not see. */
 #include "runtime/backend/attention.h"
-
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_ROWS = 48, MAX_TABLES = 8, MAX_THREADS = 3 };
 

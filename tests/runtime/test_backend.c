@@ -6,8 +6,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 40003, LD = (ROWS + 63) / 64 * 64, N = 5 };
 

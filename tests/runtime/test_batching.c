@@ -6,15 +6,11 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "runtime/session/session.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { N_CLIENTS = 4, N_TURNS = 3, N_CONTEXT = 256, MOST_TOKENS = 26 };

@@ -3,10 +3,6 @@
 #include "runtime/spectool.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char hermes[] =
     "{% if tools %}<tools>{{ tools | tojson }}</tools>\n{% endif %}"
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"

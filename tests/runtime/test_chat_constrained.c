@@ -8,10 +8,6 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Tokens of testdata/tiny's tokenizer, as its tokenizer.json numbers them. */
 enum { END_OF_TEXT = 1596, IM_START = 1597, MASK = 1599 };
 

@@ -8,10 +8,6 @@
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- chat formats, as the templates of these models define them -------------------------------
  */
 

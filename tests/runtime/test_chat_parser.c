@@ -4,9 +4,6 @@
 #include "tests/support/chat_transcript.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- small templates, one per format ----------------------------------------------------------
  */
 

@@ -10,9 +10,6 @@
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FOLDER SHARED "/chat_templates"
 

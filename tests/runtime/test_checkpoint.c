@@ -8,11 +8,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "runtime/session/session.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { N_CONTEXT = 256, N_TOKENS = 12, N_STEPS = 3, N_PROMPTS = 8 };
 

@@ -1,9 +1,5 @@
 /* runtime/tokenizer/token_trie.h and constraint.h: token masks are compared with the texts of a
  * grammar, and a response constrained by a grammar has the same bits with and without drafting. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/grammar/constraint.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/vector/vector_tables.h"

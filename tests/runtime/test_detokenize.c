@@ -1,9 +1,6 @@
 /* runtime/tokenizer/detokenize.h: which text is emitted after each token. Expected texts follow by
  * hand from the rules of the `tokenizers` library's decoders; test_tokenizer compares whole
  * decodings with that library. */
-#include <stdio.h>
-#include <string.h>
-
 #include "runtime/tokenizer/detokenize.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"

@@ -2,12 +2,10 @@
  * fixed length, or beats it if the draft knows when it is unsure, and is never much slower than
  * plain decoding. */
 #include "runtime/speculate/draft_length.h"
-
 #include "runtime/vector/rng.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
 

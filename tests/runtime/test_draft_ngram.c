@@ -6,8 +6,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TEXT = 300, CAPACITY = TEXT + SP_DRAFT_NGRAM_MAX + 2 };
 

@@ -4,15 +4,11 @@
  * are drawn from measured costs with a noisy clock. The measure is the regret against the best
  * fixed draft length in hindsight, which no controller can know. */
 #include "runtime/speculate/draft_length.h"
-
 #include "format/base/file.h"
 #include "runtime/vector/rng.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LENGTH = 15, MAX_PROMPTS = 16, MAX_TOKENS = 256, N_SEEDS = 12, AUTO = -1 };
 

@@ -3,8 +3,6 @@
 #include "runtime/speculate/drafting_controller_json.h"
 #include "tests/support/unit_test.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MAX = 8, N_ROUNDS = 60 };
 

@@ -9,7 +9,6 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "convert/create/pairing_record.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
@@ -17,9 +16,6 @@
 #include "runtime/session/session.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { V = HANDMADE_TOKENS, H = HANDMADE_WIDTH, MAX_BLOCK = 16, MAX_RANK = 64 };

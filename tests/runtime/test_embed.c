@@ -5,14 +5,10 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "runtime/session/session.h"
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST_CASES = 32 };

@@ -6,10 +6,6 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { N_TOKENS = 72, MOST_GIVEN = 300 };
 
 static struct sp_result answer(const char *path, const char *kernels, unsigned n_threads,

@@ -4,7 +4,6 @@
 #include "tests/support/unit_test.h"
 
 #include <float.h>
-#include <stdlib.h>
 
 /* Return |got - want| in units in the last place of a float (double) near want. */
 static double ulps_float(float got, double want)

@@ -4,9 +4,6 @@
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 TEST(renders_like_go)
 {
     const struct template_cases what = {.lines = TESTDATA "/templates/go.jsonl",

@@ -1,9 +1,5 @@
 /* runtime/grammar/grammar.h, grammar_gbnf.c and grammar_matcher.h: characters against the
  * definition of UTF-8, GBNF against llama.cpp's grammars/README.md, and the limits. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/base/unicode.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_matcher.h"

@@ -2,7 +2,6 @@
  * against evaluation, groups of every family, sensitivities of a record, and continuing after an
  * interruption. */
 #include "runtime/measure/group_divergence.h"
-
 #include "convert/create/create.h"
 #include "format/weights/sensitivity.h"
 #include "format/pack_contents.h"
@@ -15,9 +14,6 @@
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N_IDS = 600 };
 

@@ -5,12 +5,9 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "format/base/free_memory.h"
 #include "runtime/session/session.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -8,14 +8,10 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "convert/create/create.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { N_PROMPT = 21, N_TRUTH = 32, MAX_DRAFTED = 7 };

@@ -2,7 +2,6 @@
  * expert, against transformers, and that of the output matrix, against the features of a decoder.
  */
 #include "runtime/measure/input_stats.h"
-
 #include "runtime/model/decoder.h"
 #include "runtime/session/session.h"
 #include "tests/support/create_files.h"
@@ -11,8 +10,6 @@
 #include "tests/support/vector_file.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N_IDS = 96, VOCAB = 128, HIDDEN = 32, WIDTH = 64, N_EXPERTS = 4, N_LAYERS = 2 };
 

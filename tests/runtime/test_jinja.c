@@ -4,10 +4,6 @@
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(renders_like_jinja2)
 {
     const struct template_cases what = {.lines = TESTDATA "/templates/jinja.jsonl",

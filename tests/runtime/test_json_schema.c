@@ -3,10 +3,6 @@
  * accepts every allowed text except for the deviations that the header lists, which are counted. A
  * schema that cannot be enforced is refused. Bounds are compared with every number near them, names
  * with every other name. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/base/json_write.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/golden.h"

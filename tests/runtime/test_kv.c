@@ -3,9 +3,6 @@
 #include "runtime/backend/kv.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
 
 static void init(struct sp_kv *kv, enum sp_cache_type type, size_t n_positions, size_t window,

@@ -7,7 +7,6 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 enum { N_VOCAB = 70000, N = 40, DRAFT_LEN = 4, N_ROUNDS = 8 };

@@ -10,9 +10,6 @@
 #include "tests/support/unit_test.h"
 
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int begin(void **state)
 {

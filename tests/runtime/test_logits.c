@@ -7,9 +7,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* max |a - b| / max |b| */
 static const double tolerance = 1e-4, close_tolerance = 1e-5;

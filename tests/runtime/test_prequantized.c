@@ -10,10 +10,6 @@
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const struct kept {
     const char *name, *tensor, *type, *rule;
 } kept[] = {

@@ -7,14 +7,10 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
 #include "format/base/bytes.h"
 #include "format/base/hash.h"
 #include "runtime/session/session.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum {
@@ -346,7 +342,6 @@ TEST(damage_is_detected)
     bytes[8] = 3;
     write_cache(cache, bytes, size);
     check_refused(path, &default_options, cache, SP_E_UNSUPPORTED, "version 3");
-    free(bytes);
 }
 
 enum { HEAD = 16 };
@@ -406,7 +401,6 @@ TEST(corrupted_caches_are_refused_or_usable)
             try_bytes(path, cache, bytes, size);
             bytes[at] = was;
         }
-        free(bytes);
     }
 }
 

@@ -10,9 +10,6 @@
 #include "tests/support/unit_test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Tokens of testdata/tiny's tokenizer, as its tokenizer.json numbers them. */
 enum { END_OF_TEXT = 1596, MASK = 1599 };

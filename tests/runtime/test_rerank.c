@@ -7,9 +7,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MODEL TESTDATA "/embeddings/qwen3_reranker"

@@ -1,12 +1,10 @@
 /* Tests the frequencies of every kind of rotation against numbers checked by hand (double
  * precision, eight places), rotations against examples, and sines against the C library's. */
 #include "runtime/model/rope.h"
-
 #include "runtime/vector/vector.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MAX_PAIRS = 256 };
 

@@ -2,15 +2,12 @@
  * chi-square, plain and with each kind of drafting. The same test must reject a deliberately broken
  * sampler. */
 #include "runtime/sampling/logit_transforms.h"
-
 #include "quantize/kernels.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct sp_sampling defaults(void)
 {

@@ -7,9 +7,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_TEXTS = 8, N_VOCAB = 1600, MOST_HISTORY = 512 };
 

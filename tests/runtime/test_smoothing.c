@@ -12,9 +12,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N_IDS = 24, MOST_COLUMNS = 4096 };
 

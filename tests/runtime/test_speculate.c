@@ -7,10 +7,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ThreadSanitizer makes every memory access slow. A single thread cannot race, so two threads are
  * tested there, with every kernel set. */

@@ -11,10 +11,6 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { N_TOKENS = 90, N_PROMPT = 11 };
 
 static const uint32_t prompt[N_PROMPT] = {90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24};

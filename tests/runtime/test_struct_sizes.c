@@ -4,10 +4,6 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const uint32_t story[] = {582, 580, 258, 421};
 
 /* A struct as in version 1, and as in version 2. */

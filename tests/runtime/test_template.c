@@ -4,9 +4,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
 
 TEST(recognizes_languages)

@@ -3,9 +3,6 @@
  * vocabularies (../shared, if available). Damaged blocks are refused or harmless, and long words
  * take little time. */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "format/base/json_write.h"

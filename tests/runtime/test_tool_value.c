@@ -2,8 +2,6 @@
 #include "runtime/chat/tool_value.h"
 #include "tests/support/unit_test.h"
 
-#include <string.h>
-
 /* The expected text is printed by Python's json.dumps(ast.literal_eval(text), separators=(",",
  * ":")). */
 TEST(values_in_python)

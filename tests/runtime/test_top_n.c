@@ -1,10 +1,7 @@
 /* Tests the n largest keys against the C library's sort. */
 #include "runtime/sampling/top_n.h"
-
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
-
-#include <stdlib.h>
 
 enum { MOST = 5000 };
 

@@ -2,7 +2,6 @@
  * and special values, and writes only its rows. The scalar table is close to double-precision
  * results. */
 #include "runtime/vector/vector.h"
-
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
 #include "runtime/vector/fmath.h"
@@ -11,8 +10,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MARGIN = 16, MAX_LEN = 1100, MAX_TABLES = 8 };
 

@@ -1,12 +1,8 @@
 /* Tests the logits of a shortlist against those of the whole head: tokens that are listed have the
  * same logits, bit for bit, and all others none. */
 #include "runtime/model/vocab_shortlist.h"
-
 #include "runtime/backend/logits.h"
 #include "tests/support/unit_test.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 70007, LD = (ROWS + 63) / 64 * 64, N = 3 };
 

@@ -6,10 +6,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(test_lists)
 {
     struct http_reply r;

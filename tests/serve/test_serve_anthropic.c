@@ -5,10 +5,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define ASK                                                                                        \
     "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "          \
     "story.\"}]"

@@ -4,8 +4,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <string.h>
-
 #define ROOMY                                                                                      \
     "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "          \
     "story.\"}]}"

@@ -6,10 +6,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Compares the messages of the prompt, followed by "|" and the beginning of the response, or the
  * error message. */
 static void assert_converted(const char *body, const char *wanted)

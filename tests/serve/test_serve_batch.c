@@ -5,10 +5,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define HELLO "{\"role\": \"user\", \"content\": \"Hello\"}"
 #define WEATHER                                                                                    \
     "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "         \

@@ -8,9 +8,6 @@
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static struct server server;

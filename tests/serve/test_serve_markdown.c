@@ -5,8 +5,6 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-
 static struct browser page;
 
 static int setup(void **state)

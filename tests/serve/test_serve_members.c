@@ -3,10 +3,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define MESSAGES                                                                                   \
     "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\", \"name\": null, \"tool_calls\": "    \
     "null, \"refusal\": null, \"images\": null}]"

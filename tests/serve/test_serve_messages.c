@@ -8,10 +8,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void assert_converted(const struct sp_chat_info *chat, const char *sent, const char *wanted)
 {
     struct sp_conversation conversation = {.chat_info = *chat};

@@ -8,9 +8,6 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The text that transformers wrote after the first golden prompt. */
 static char *golden_text(size_t n)

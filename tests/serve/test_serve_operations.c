@@ -9,9 +9,6 @@
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -266,7 +263,8 @@ TEST(test_readiness)
     server_get(&s, "/slots?fail_on_no_slot=1", 503);
     waiting = server_begin_request(&s, "/v1/completions", body);
     while ((r = server_request(&s, "GET", "/ready", NULL)).status == 200)
-        json = http_reply_json(r, 503);
+        continue;
+    json = http_reply_json(r, 503);
     assert_int_equal(json_number(json, "requests_waiting"), 1);
     assert_int_equal(json_number(json, "answers_running"), 1);
     server_get(&s, "/health", 200);

@@ -3,9 +3,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void assert_structured(const char *path, const char *body, const char *at, const char *text)
 {
     struct sp_json *json = served_post(path, body);

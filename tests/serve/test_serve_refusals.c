@@ -3,8 +3,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #define MESSAGES_AND "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}"

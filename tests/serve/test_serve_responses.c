@@ -6,9 +6,6 @@
 #include "tests/support/unit_test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static struct sp_json *parse(const char *text)

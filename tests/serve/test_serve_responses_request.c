@@ -7,9 +7,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct sp_json *parse(const char *text)
 {
     struct sp_json *json = NULL;

@@ -5,10 +5,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The tags of Hermes and Qwen. The tiny model was not trained on them, so only the grammar makes it
  * write valid calls. */
 static const char template_with_calls[] =

@@ -5,8 +5,6 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
-#include <string.h>
-
 enum { N_CONTEXT = 256, N_IDS = 200 };
 
 struct served {

@@ -1,10 +1,7 @@
 #include "tests/support/calibration_files.h"
-
 #include "convert/create/requantize.h"
 #include "tests/support/create_files.h"
 #include "tests/support/unit_test.h"
-
-#include <string.h>
 
 const char *calibration_target(void)
 {

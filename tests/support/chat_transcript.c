@@ -1,10 +1,6 @@
 #include "tests/support/chat_transcript.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char tools_text[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"d\","
     " \"parameters\": {\"type\": \"object\", \"required\": [\"city\"], \"properties\": {"

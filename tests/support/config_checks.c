@@ -2,9 +2,6 @@
 #include "tests/support/config_checks.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"

@@ -1,5 +1,4 @@
 #include "tests/support/create_files.h"
-
 #include "convert/create/pairing_record.h"
 #include "convert/create/requantize.h"
 #include "format/pack_contents.h"
@@ -8,9 +7,6 @@
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *create_keep_path(const char *path)
 {

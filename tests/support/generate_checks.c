@@ -2,9 +2,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 struct generate_fixture generate_open(const char *path, const char *kernels, unsigned n_threads,
                                       const struct sp_session_options *options)
 {

@@ -4,9 +4,6 @@
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 bool golden_exists(const char *path)

@@ -1,11 +1,6 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/unit_test.h"
-
 #include "format/base/bytes.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     V = 160,

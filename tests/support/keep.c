@@ -3,7 +3,6 @@
 #include "tests/support/unit_test.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 struct kept {
     void *object;

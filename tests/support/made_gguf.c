@@ -1,12 +1,8 @@
 #include "tests/support/made_gguf.h"
-
 #include "format/base/bytes.h"
 #include "format/gguf.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-
-#include <stdio.h>
-#include <string.h>
 
 void gguf_add_u32(struct made_gguf *m, uint32_t v)
 {

@@ -1,12 +1,8 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
-
 #include "convert/create/create.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MAX_PATHS = 2048, PATH_SIZE = 512 };

@@ -4,10 +4,6 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *served_file;
 struct server tiny_server;
 

@@ -3,8 +3,6 @@
 #include "tests/support/unit_test.h"
 #include "convert/source/source_read.h"
 
-#include <stdlib.h>
-
 float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
                             enum sp_dtype *dtype)
 {

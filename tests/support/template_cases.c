@@ -3,10 +3,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SHOWN = 10 };
 
 /* Restores two known numbers: the shared variables were written by a program that only has

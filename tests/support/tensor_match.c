@@ -3,10 +3,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 void match_add_tensors(struct match *c, const char *list)
 {
     char *text = c->text + c->used;

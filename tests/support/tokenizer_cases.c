@@ -1,12 +1,8 @@
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
-
 #include "format/base/compress.h"
 #include "format/base/file.h"
 #include "format/base/unicode.h"

@@ -3,10 +3,6 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The linker defines them: the entries of all files of the program. */
 extern const struct unit_entry *const __start_unit_entries[], *const __stop_unit_entries[];
 

@@ -1,6 +1,6 @@
-/* What each test file includes: cmocka, and a few lines that hand the file's tests to the program
- * of its folder (unit_main.c). A test file is a module; the program runs the module that its
- * argument names.
+/* What each test file includes: cmocka, the headers of C that nearly every test needs, and macros
+ * that hand the file's tests to the program of its folder (unit_main.c). A test file is a module;
+ * the program runs the module that its argument names.
  *
  *     TEST(numbers_are_read)                      a test; *state is what the fixture left there
  *     {
@@ -16,8 +16,12 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 /* Whether a sanitizer slows the tests down and takes memory of its own. */

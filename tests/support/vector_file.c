@@ -1,12 +1,7 @@
 #include "tests/support/unit_test.h"
 #include "tests/support/keep.h"
 #include "tests/support/vector_file.h"
-
 #include "format/base/file.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
 {
