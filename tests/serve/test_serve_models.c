@@ -211,13 +211,17 @@ TEST(test_answers)
                                        "--max-models", max_models[i], NULL};
         struct server s = server_start(folder, options);
         size_t n_files = server_count_files(&s);
-        long before;
+        long before, grown = 8192;
 
         alternate(&s, IS_SANITIZED ? 1 : 5);
         assert_int_equal(count_open(&s), i + 1);
-        before = close_all(&s);
-        alternate(&s, IS_SANITIZED ? 2 : 10);
-        if (!IS_SANITIZED) assert_true(close_all(&s) - before < 8192);
+        /* The allocator may need more once, for threads that meet, but not again and again. */
+        for (int k = 0; k < 4 && grown >= 8192; k++) {
+            before = close_all(&s);
+            alternate(&s, IS_SANITIZED ? 2 : 10);
+            grown = IS_SANITIZED ? 0 : close_all(&s) - before;
+        }
+        assert_true(grown < 8192);
         server_await_files(&s, n_files);
         if (i == 0) assert_true(server_count_log(&s, "opened exact") > 3);
         r = server_request(&s, "GET", "/metrics", NULL);
