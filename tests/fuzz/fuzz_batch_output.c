@@ -1,5 +1,5 @@
 /* Fuzzes the output of an interrupted batch: a file is refused with a message and stays as it is,
- * or its whole lines are kept, byte for byte, and answers follow them. */
+ * or stays so until answers follow its whole lines, which are kept byte for byte. */
 #include "cli/chat/batch_output.h"
 
 #include <stdint.h>
@@ -65,6 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (whole > 0 && text[whole - 1] != '\n')
         whole--;
     check_kept(&output, text, whole);
+    check_file(text, size);
+    if (sp_batch_output_drop_tail(&output, &err)) abort();
     putc('x', output.file);
     if (sp_batch_output_flush(&output, &err)) abort();
     sp_batch_output_close(&output);
