@@ -1,7 +1,6 @@
 /* spectool bench: measures a packed file on this machine, or a temporary file of random weights in
- * the shape of a known model; compares results. */
+ * the shape of a known model. */
 #include "cli/bench/bench.h"
-#include "cli/bench/bench_compare.h"
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_print.h"
 #include "cli/bench/bench_svg.h"
@@ -23,7 +22,7 @@ struct options {
     bool json;
     const char *shape, *shape_draft, *type, *draft_type, *output_type;
     int64_t n_layers;
-    bool force, compare;
+    bool force;
     struct sp_backend_opts backend;
 };
 
@@ -60,9 +59,6 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the results as JSON"},
     {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
      .help = "Also draw a chart; an existing chart is replaced, any other file is not"},
-    {SP_OPT_FLAG, 0, "compare", NULL, NULL, AT(compare),
-     .help = "Compare results of --json, which are the operands, instead of measuring; only --json "
-             "and --svg apply"},
     {SP_OPT_HEADING, .help = "Without a model (random weights)"},
     {SP_OPT_CHOICE, 0, "synthetic", NULL, "SHAPE", AT(shape), .choices = sp_synthetic_targets,
      .help = "Create a model of this shape with random weights and measure it; it is kept if FILE "
@@ -88,10 +84,6 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
                                                "quantize-draft", "quantize-output", "force"};
     const struct options *o = args->options;
 
-    if (args->n_operands > 1) {
-        return sp_fail(err, SP_E_USAGE, "unexpected argument %s: several files require --compare",
-                       args->operands[1]);
-    }
     if (o->shape == NULL && args->n_operands == 0)
         return sp_fail(err, SP_E_USAGE, "expected FILE or --synthetic");
     for (size_t i = 0; i < sizeof of_synthetic / sizeof *of_synthetic && !o->shape; i++) {
@@ -101,25 +93,6 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
     if (o->draft_type && o->shape_draft == NULL)
         return sp_fail(err, SP_E_USAGE, "--quantize-draft requires --synthetic-draft");
     return o->svg ? sp_bench_check_svg(o->svg, err) : SP_OK;
-}
-
-static enum sp_status compare(const struct sp_args *args, struct sp_err *err)
-{
-    const struct options *o = args->options;
-    enum sp_status st;
-
-    for (const struct sp_opt *opt = opts; opt->kind != SP_OPT_END; opt++) {
-        bool applies = opt->kind == SP_OPT_HEADING ||
-                       opt->offset == offsetof(struct options, json) ||
-                       opt->offset == offsetof(struct options, svg) ||
-                       opt->offset == offsetof(struct options, compare);
-        if (applies || !sp_args_given(args, opt->name)) continue;
-        return sp_fail(err, SP_E_USAGE, "--%s does not apply to --compare", opt->name);
-    }
-    if (args->n_operands < 2)
-        return sp_fail(err, SP_E_USAGE, "--compare: expected two or more results of --json");
-    if (o->svg && (st = sp_bench_check_svg(o->svg, err))) return st;
-    return sp_bench_compare(args->operands, args->n_operands, o->json, o->svg, err);
 }
 
 /* Writes the random weights to the given file or to a temporary one. *path is borrowed. */
@@ -175,7 +148,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .backend = o->backend,
     };
     struct sp_bench bench = {.synthetic = o->shape, .n_layers = (size_t)o->n_layers};
-    struct sp_bench_series series = {.bench = &bench};
     struct sp_bench_printer printer = {.bench = &bench};
     struct sp_bench_listener listener = {.step = o->json ? NULL : sp_bench_print_step,
                                          .context = &printer};
@@ -185,7 +157,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     char name[64], *packed = NULL;
     enum sp_status st;
 
-    if (o->compare) return compare(args, err);
     if ((st = check_options(args, err))) goto done;
     sp_signals_catch();
     if (o->shape) {
@@ -207,7 +178,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     bench.name = args->n_operands ? args->operands[0] : name;
     if ((st = sp_bench_measure(&bench, package, &options, &listener, err))) goto done;
     if (o->json) sp_bench_print_json(&bench);
-    if (o->svg) st = sp_bench_write_svg(&series, 1, o->svg, err);
+    if (o->svg) st = sp_bench_write_svg(&bench, o->svg, err);
 done:
     sp_bench_printer_release(&printer);
     sp_bench_release(&bench);
@@ -226,8 +197,8 @@ static const struct options defaults = {
 const struct sp_command sp_cmd_bench = {
     .name = "bench",
     .summary = "Benchmark a packed file on this machine",
-    .operands = "[FILE] | --compare RESULT...",
-    .max_operands = SP_BENCH_MAX_RESULTS,
+    .operands = "[FILE]",
+    .max_operands = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -1,9 +1,6 @@
 /* Writes the figures of bench as a chart. The left plot shows the time of a pass by its number of
  * rows, one line per depth. The right plot shows tokens per second: with and without drafting for
- * each prompt or, in a comparison of draft lengths, by draft length with one line per prompt.
- *
- * A chart of several results has a color for each of them: their lines differ by depth in dashes,
- * and the bars of a prompt stand side by side.
+ * each prompt or, for several draft lengths, by draft length with one line per prompt.
  *
  * The chart is plain SVG 1.1 without external resources. */
 #include "cli/bench/bench_svg.h"
@@ -96,20 +93,10 @@ static const char *color_of(size_t index)
     return line_colors[index % N_COLORS];
 }
 
-/* The dashes of lines of one color, and their names; empty: a solid line. */
-static const struct {
-    const char *dashes, *name;
-} line_styles[] = {{"", "solid"}, {"7 4", "dashed"}, {"2 3", "dotted"}, {"9 3 2 3", "dash-dotted"}};
-
-enum { N_STYLES = sizeof line_styles / sizeof *line_styles };
-
-static void begin_line(FILE *out, size_t color, size_t style)
+static void begin_line(FILE *out, size_t color)
 {
-    const char *dashes = line_styles[style % N_STYLES].dashes;
-
-    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"", color_of(color));
-    if (*dashes) fprintf(out, " stroke-dasharray=\"%s\"", dashes);
-    fputs(" points=\"", out);
+    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
+            color_of(color));
 }
 
 static void write_point(FILE *out, size_t k, double x, double value, double top)
@@ -125,10 +112,9 @@ static void write_legend(FILE *out, double left, size_t index, const char *label
     write_text(out, left + 26, (double)(PLOT_TOP + 15 + 16 * index), "start", label);
 }
 
-static void write_line(FILE *out, const struct sp_bench_depth *d, size_t color, size_t style,
-                       double top)
+static void write_line(FILE *out, const struct sp_bench_depth *d, size_t color, double top)
 {
-    begin_line(out, color, style);
+    begin_line(out, color);
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++)
         write_point(out, k, row_x(sp_bench_row_counts[k]), d->verify_seconds[k] * 1e3, top);
     fputs("\"/>\n", out);
@@ -147,46 +133,22 @@ static double longest_pass(const struct sp_bench *b)
     return most;
 }
 
-/* Writes which dashes stand for which depth. */
-static void write_styles(FILE *out, const struct sp_bench *b)
+static void write_rows(FILE *out, const struct sp_bench *b)
 {
-    char label[160] = "after ";
-
-    for (size_t i = 0; i < b->n_depths && i < N_STYLES; i++) {
-        size_t len = strlen(label);
-        snprintf(label + len, sizeof label - len, "%s%zu tokens: %s", i ? ", " : "",
-                 b->depths[i].n_before, line_styles[i].name);
-    }
-    if (b->n_depths > 1) write_text(out, LEFT_PLOT, PLOT_TOP + PLOT_HEIGHT + 46, "start", label);
-}
-
-static void write_rows(FILE *out, const struct sp_bench_series *series, size_t n)
-{
-    const struct sp_bench *b = series[0].bench;
-    double most = 0, top;
+    double top = round_up(longest_pass(b));
     char label[48];
 
-    for (size_t s = 0; s < n; s++)
-        if (longest_pass(series[s].bench) > most) most = longest_pass(series[s].bench);
-    top = round_up(most);
     write_frame(out, LEFT_PLOT, top, "Milliseconds per forward pass, by rows");
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
         snprintf(label, sizeof label, "%zu", sp_bench_row_counts[k]);
         write_text(out, row_x(sp_bench_row_counts[k]), PLOT_TOP + PLOT_HEIGHT + 18, "middle",
                    label);
     }
-    for (size_t i = 0; i < b->n_depths && n == 1; i++) {
-        write_line(out, &b->depths[i], i, 0, top);
+    for (size_t i = 0; i < b->n_depths; i++) {
+        write_line(out, &b->depths[i], i, top);
         snprintf(label, sizeof label, "after %zu tokens", b->depths[i].n_before);
         write_legend(out, LEFT_PLOT, i, label);
     }
-    if (n == 1) return;
-    for (size_t s = 0; s < n; s++) {
-        for (size_t i = 0; i < b->n_depths; i++)
-            write_line(out, &series[s].bench->depths[i], s, i, top);
-        write_legend(out, LEFT_PLOT, s, series[s].name);
-    }
-    write_styles(out, b);
 }
 
 static void write_bar(FILE *out, double x, double width, double rate, double top, const char *color)
@@ -242,47 +204,6 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     fputs("</g>\n", out);
 }
 
-/* Writes the bars of one result at a prompt: without drafting, in a light color, and with the
- * fastest drafting. */
-static void write_result_bars(FILE *out, const struct sp_bench *b, size_t prompt, size_t color,
-                              double x, double width, double top)
-{
-    const struct sp_bench_prompt *p = &b->prompts[prompt];
-    double rate = 0;
-
-    for (size_t k = 0; k < b->n_draft_lens; k++)
-        if (p->drafted[k].rate > rate) rate = p->drafted[k].rate;
-    if (b->n_draft_lens > 0) width /= 2;
-    fprintf(out, "<g fill-opacity=\"%s\">\n", b->n_draft_lens > 0 ? "0.45" : "1");
-    write_bar(out, x, width, p->plain.rate, top, color_of(color));
-    fputs("</g>\n", out);
-    if (b->n_draft_lens > 0) write_bar(out, x + width, width, rate, top, color_of(color));
-}
-
-static void write_compared_bars(FILE *out, const struct sp_bench_series *series, size_t n)
-{
-    const struct sp_bench *b = series[0].bench;
-    double step = (double)PLOT_WIDTH / (double)b->n_prompts, width = step * 0.85 / (double)n;
-    double most = 0, top;
-    char label[16];
-
-    for (size_t s = 0; s < n; s++)
-        if (highest_rate(series[s].bench) > most) most = highest_rate(series[s].bench);
-    top = round_up(most * 1.05);
-    write_frame(out, RIGHT_PLOT, top, "Tokens per second, by prompt");
-    for (size_t i = 0; i < b->n_prompts; i++) {
-        double left = (double)RIGHT_PLOT + step * ((double)i + 0.075);
-        for (size_t s = 0; s < n; s++)
-            write_result_bars(out, series[s].bench, i, s, left + width * (double)s, width, top);
-        snprintf(label, sizeof label, "%zu", i + 1);
-        write_text(out, left + step * 0.425, PLOT_TOP + PLOT_HEIGHT + 18, "middle", label);
-    }
-    if (b->n_draft_lens == 0) return;
-    write_text(out, RIGHT_PLOT, PLOT_TOP + PLOT_HEIGHT + 46, "start",
-               sp_bench_simulated(b) ? "light: plain, dark: SIMULATED drafting"
-                                     : "light: plain, dark: drafted");
-}
-
 /* Writes a line from no drafting through the fixed draft lengths, and the automatic length as a
  * separate point. */
 static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
@@ -293,7 +214,7 @@ static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt,
     size_t n_fixed = b->n_draft_lens - has_auto;
     char label[48];
 
-    begin_line(out, prompt, 0);
+    begin_line(out, prompt);
     write_point(out, 0, (double)RIGHT_PLOT + step / 2, p->plain.rate, top);
     for (size_t k = 0; k < n_fixed; k++)
         write_point(out, 1, (double)RIGHT_PLOT + step * ((double)k + 1.5), p->drafted[k].rate, top);
@@ -331,10 +252,8 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
  * overwritten. */
 #define SVG_START "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
 
-static void write_chart(FILE *out, const struct sp_bench_series *series, size_t n)
+static void write_chart(FILE *out, const struct sp_bench *b)
 {
-    const struct sp_bench *b = series[0].bench;
-
     fprintf(out,
             SVG_START
             "xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -343,14 +262,9 @@ static void write_chart(FILE *out, const struct sp_bench_series *series, size_t 
             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
     fputs("<g font-size=\"16\">\n", out);
-    write_text(out, LEFT_PLOT, 34, "start", n > 1 ? "Comparison" : b->name);
+    write_text(out, LEFT_PLOT, 34, "start", b->name);
     fputs("</g>\n", out);
-    write_rows(out, series, n);
-    if (n > 1) {
-        write_compared_bars(out, series, n);
-        fputs("</svg>\n", out);
-        return;
-    }
+    write_rows(out, b);
     fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
             LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
     if (b->n_draft_lens > 1)
@@ -378,7 +292,7 @@ enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err)
     return st;
 }
 
-enum sp_status sp_bench_write_svg(const struct sp_bench_series *series, size_t n, const char *path,
+enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
                                   struct sp_err *err)
 {
     struct sp_atomic_file *output = NULL;
@@ -388,7 +302,7 @@ enum sp_status sp_bench_write_svg(const struct sp_bench_series *series, size_t n
     enum sp_status st;
 
     if (out == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
-    write_chart(out, series, n);
+    write_chart(out, bench);
     if ((st = sp_close_text(out, &text, err))) goto done;
     if ((st = open_chart(&output, path, size, err))) goto done;
     if ((st = sp_atomic_file_write_at(output, 0, text, size, err))) goto done;

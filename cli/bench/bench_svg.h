@@ -8,14 +8,8 @@
  * file may not. */
 SP_MUST_CHECK enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err);
 
-/* Figures to draw, with their name in the legend of a comparison. */
-struct sp_bench_series {
-    const char *name;
-    const struct sp_bench *bench;
-};
-/* Writes the chart: the cost of passes by rows, and rates with and without drafting. Several series
- * are compared: they have the same depths and number of prompts. */
-SP_MUST_CHECK enum sp_status sp_bench_write_svg(const struct sp_bench_series *series, size_t n,
-                                                const char *path, struct sp_err *err);
+/* Writes the chart: the cost of passes by rows, and rates with and without drafting. */
+SP_MUST_CHECK enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
+                                                struct sp_err *err);
 
 #endif

@@ -73,39 +73,6 @@ kill -TERM $bench && echo "$(grep -c '^ *7 .*x ' rows) rows of a running benchma
 wait $bench 2>/dev/null
 echo "exit $?"
 rm rows
-echo '# results are compared: of each other result the speed in relation to the first'
-spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --ids 3,4,5 --depths 7 --draft-depth 2 --json >a.json
-# Twice the rates, half the times.
-sed 's/_rate": /&2*/g; s/"seconds": /&0.5*/g' a.json | awk '{
-    while (match($0, /(2|0\.5)\*[0-9.e+-]+/)) {
-        split(substr($0, RSTART, RLENGTH), f, "*")
-        $0 = substr($0, 1, RSTART - 1) sprintf("%.17g", f[1] * f[2]) substr($0, RSTART + RLENGTH)
-    }
-    print }' >b.json
-spectool bench --compare a.json b.json --svg both.svg >table
-sed '/^  /!d; s/[0-9.]* *[0-9.]* *\([0-9.]*x\)$/N N \1/; s/  */ /g' table
-sed '1,2!d' table | mask
-spectool bench --compare a.json b.json a.json --json | grep -o '"speeds": [^]]*' | sort -u | sed 's/[0-9][0-9.]*/ &/g'
-grep -c '^<polyline' both.svg
-grep -o '>[ab].json<\|>light[^<]*' both.svg
-spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --ids 3,4,5 --depths 9,7 --draft-depth 2 --json >deeper.json
-spectool bench --compare a.json deeper.json; echo "exit $?"
-spectool bench --compare deeper.json a.json; echo "exit $?"
-spectool bench --compare a.json; echo "exit $?"
-spectool bench --compare a.json b.json --repeat 3; echo "exit $?"
-spectool bench a.json b.json; echo "exit $?"
-spectool bench --compare a.json packed.bin; echo "exit $?"
-: >c.json
-spectool bench --compare a.json c.json; echo "exit $?"
-echo text >c.json
-spectool bench --compare a.json c.json; echo "exit $?"
-echo '{"file": "x", "kernels": "avx2", "threads": 2, "repeat": 0}' >c.json
-spectool bench --compare a.json c.json; echo "exit $?"
-sed 's/"rows": 8/"rows": 9/' a.json >c.json
-spectool bench --compare a.json c.json; echo "exit $?"
-sed 's/"plain_rate": [^,]*/"plain_rate": null/' a.json >c.json
-spectool bench --compare a.json c.json; echo "exit $?"
-rm a.json b.json c.json deeper.json table both.svg
 echo '# random weights in a known shape'
 spectool bench --synthetic smollm2-135m -q q4 --repeat 1 --num-predict 2 --num-ctx 32 --depths 8 --json made.bin |
     grep -o '"file": "[a-z.]*"\|"synthetic": "[a-z0-9-]*"'

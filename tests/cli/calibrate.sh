@@ -63,7 +63,7 @@ for command in 'run calibration.bin hi' 'run calibration.bin --huge-pages --ids 
     'eval calibration.bin --text one.txt' 'calibrate calibration.bin one.txt --force' 'verify --lossless calibration.bin' \
     'show --template calibration.bin' 'show --modelfile calibration.bin' 'export calibration.bin out' \
     'quantize -q q4 calibration.bin out.bin' 'create -f From -o out.bin' \
-    'create calibration.bin -o out.bin' 'bench --compare calibration.bin target.bin'; do
+    'create calibration.bin -o out.bin'; do
     echo "# $command" >&2
     spectool $command
     echo "exit $?"
