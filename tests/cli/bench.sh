@@ -63,7 +63,8 @@ grep -o '"plain_rate": [^,]*\|"draft_depth": [^,]*\|"drafted_rate": [^,]*\|"spee
 rm figures of_bench table
 echo '# rows are printed as soon as they are measured: the passes, while prompts are still running'
 ids=$(yes -- --ids=1,2 | head -32)
-spectool bench packed.bin --num-predict 1000 --repeat 10 --depths 7 $ids >rows &
+: >rows
+spectool bench packed.bin --num-predict 1000 --repeat 10 --depths 7 $ids >>rows &
 bench=$!
 for _ in $(seq 600); do
     [ "$(grep -c 'x ' rows)" -lt 6 ] || break
