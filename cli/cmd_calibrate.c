@@ -5,7 +5,7 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/chat/prompt.h"

@@ -1,5 +1,4 @@
 /* spectool create: converts the models of a Modelfile to a packed file. */
-#include "cli/base/note.h"
 #include "cli/base/word_wrap.h"
 #include "cli/create_auto_draft.h"
 #include "cli/create_callbacks.h"

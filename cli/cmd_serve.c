@@ -4,7 +4,7 @@
  * its own; one thread waits for signals. */
 #include "cli/base/duration.h"
 #include "cli/base/embed_inputs.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/base/settings_opts.h"
 #include "cli/chat/drafting_cache.h"
 #include "cli/commands.h"

@@ -1,8 +1,10 @@
 /* spectool tokenize and spectool detokenize: convert text to token ids, and token ids to text. */
 #include "cli/commands.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/ids.h"
+#include "cli/base/input_text.h"
+#include "cli/base/lines.h"
 #include "cli/base/out.h"
-#include "cli/token_command.h"
 #include "format/base/mem.h"
 #include "runtime/spectool.h"
 
@@ -11,6 +13,90 @@
 #include <string.h>
 
 #define AT(type, member) .offset = offsetof(struct type, member)
+
+/* ---- what both share ---- */
+
+/* The functions of a command; `options` are the command's own. */
+struct token_job {
+    const struct sp_tokenizer *tokenizer;
+    const void *options;
+    const char *what, *what_line; /* input to announce: all of it, a line of a batch */
+    enum sp_status (*text)(const struct token_job *job, const char *text, size_t size,
+                           struct sp_err *err);
+    enum sp_status (*value)(const struct token_job *job, const struct sp_json *value,
+                            struct sp_err *err);
+};
+
+static enum sp_status token_line(void *context, size_t number, const char *text, size_t size,
+                                 struct sp_err *err)
+{
+    const struct token_job *job = context;
+    struct sp_json *value = NULL;
+    enum sp_status st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err);
+
+    (void)number;
+    if (st == SP_OK) st = job->value(job, value, err);
+    sp_json_free(value);
+    return st;
+}
+
+/* Passes the operands after the first one, separated by blanks. */
+static enum sp_status token_operands(const struct token_job *job, const struct sp_args *args,
+                                     struct sp_err *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *joined = open_memstream(&text, &size);
+    enum sp_status st;
+
+    for (size_t i = 1; joined != NULL && i < args->n_operands; i++)
+        fprintf(joined, "%s%s", i > 1 ? " " : "", args->operands[i]);
+    if (joined == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for the arguments");
+    if (!(st = sp_close_text(joined, &text, err))) st = job->text(job, text, size, err);
+    free(text);
+    return st;
+}
+
+static enum sp_status token_input(const struct token_job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_input_text(&text, &size, NULL, job->what, SP_INPUT_MOST, err))) return st;
+    st = job->text(job, text, size, err);
+    free(text);
+    return st;
+}
+
+/* Runs a command with the operands SOURCE [TEXT...]. It calls job->text with the texts, separated
+ * by blanks, or all of standard input or, if `batch`, job->value with the JSON value of each line
+ * of standard input. It sets the tokenizer and the options of `job`. */
+static enum sp_status run_job(const struct sp_args *args, bool batch, struct token_job job,
+                              struct sp_err *err)
+{
+    const char *text = sp_args_text(args);
+    struct sp_tokenizer *tokenizer = NULL;
+    char *path = NULL;
+    enum sp_status st;
+
+    if (text != NULL && batch) {
+        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
+                       text);
+    }
+    st = sp_packed_checkpoint_or_folder(&path, args->operands[0], args->command->name, err);
+    if (st) return st;
+    st = sp_tokenizer_open_file(&tokenizer, path, err);
+    free(path);
+    if (st) return st;
+    job.tokenizer = tokenizer;
+    job.options = args->options;
+    st = batch          ? sp_each_line(token_line, NULL, &job, job.what_line, err)
+         : text != NULL ? token_operands(&job, args, err)
+                        : token_input(&job, err);
+    sp_tokenizer_close(tokenizer);
+    return st;
+}
 
 /* ---- tokenize ---- */
 
@@ -58,7 +144,7 @@ static void print_tokens(const struct sp_tokenizer *tokenizer, const uint32_t *i
     }
 }
 
-static enum sp_status tokenize(const struct sp_token_job *job, const char *text, size_t size,
+static enum sp_status tokenize(const struct token_job *job, const char *text, size_t size,
                                struct sp_err *err)
 {
     const struct tokenize_options *o = job->options;
@@ -78,7 +164,7 @@ static enum sp_status tokenize(const struct sp_token_job *job, const char *text,
     return SP_OK;
 }
 
-static enum sp_status tokenize_value(const struct sp_token_job *job, const struct sp_json *value,
+static enum sp_status tokenize_value(const struct token_job *job, const struct sp_json *value,
                                      struct sp_err *err)
 {
     size_t len;
@@ -91,12 +177,12 @@ static enum sp_status tokenize_value(const struct sp_token_job *job, const struc
 static enum sp_status run_tokenize(const struct sp_args *args, struct sp_err *err)
 {
     const struct tokenize_options *o = args->options;
-    struct sp_token_job job = {.text = tokenize,
-                               .value = tokenize_value,
-                               .what = "a text",
-                               .what_line = "one JSON string per line"};
+    struct token_job job = {.text = tokenize,
+                            .value = tokenize_value,
+                            .what = "a text",
+                            .what_line = "one JSON string per line"};
 
-    return sp_token_command(args, o->batch, job, err);
+    return run_job(args, o->batch, job, err);
 }
 
 static const struct tokenize_options tokenize_defaults = {0};
@@ -136,7 +222,7 @@ static const struct sp_opt detokenize_opts[] = {
 };
 
 /* Prints the text of the ids; only on a terminal a line end follows. */
-static enum sp_status detokenize(const struct sp_token_job *job, const struct sp_ids *ids,
+static enum sp_status detokenize(const struct token_job *job, const struct sp_ids *ids,
                                  struct sp_err *err)
 {
     const struct detokenize_options *o = job->options;
@@ -158,7 +244,7 @@ static enum sp_status detokenize(const struct sp_token_job *job, const struct sp
     return SP_OK;
 }
 
-static enum sp_status detokenize_value(const struct sp_token_job *job, const struct sp_json *value,
+static enum sp_status detokenize_value(const struct token_job *job, const struct sp_json *value,
                                        struct sp_err *err)
 {
     enum sp_status st;
@@ -188,7 +274,7 @@ static void blank_token_texts(char *text)
     }
 }
 
-static enum sp_status detokenize_text(const struct sp_token_job *job, const char *text, size_t size,
+static enum sp_status detokenize_text(const struct token_job *job, const char *text, size_t size,
                                       struct sp_err *err)
 {
     enum sp_status st;
@@ -208,12 +294,12 @@ static enum sp_status detokenize_text(const struct sp_token_job *job, const char
 static enum sp_status run_detokenize(const struct sp_args *args, struct sp_err *err)
 {
     const struct detokenize_options *o = args->options;
-    struct sp_token_job job = {.text = detokenize_text,
-                               .value = detokenize_value,
-                               .what = "token IDs",
-                               .what_line = "one JSON array of token IDs per line"};
+    struct token_job job = {.text = detokenize_text,
+                            .value = detokenize_value,
+                            .what = "token IDs",
+                            .what_line = "one JSON array of token IDs per line"};
 
-    return sp_token_command(args, o->batch, job, err);
+    return run_job(args, o->batch, job, err);
 }
 
 static const struct detokenize_options detokenize_defaults = {0};

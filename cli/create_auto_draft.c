@@ -3,7 +3,7 @@
 #include "cli/create_auto_draft.h"
 
 #include "cli/base/input_text.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"

@@ -1,4 +1,3 @@
-#include "cli/base/note.h"
 #include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
 #include "cli/base/signals.h"

@@ -1,7 +1,6 @@
 #include "cli/lossless.h"
 #include "cli/chat/conversation.h"
 #include "cli/chat/response_format.h"
-#include "cli/base/note.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/base/word_wrap.h"

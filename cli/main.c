@@ -1,12 +1,11 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
+#include "cli/base/other_tools.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
-#include "cli/mpi_job.h"
-#include "cli/other_tools.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/compress.h"
 #include "format/base/file.h"
@@ -102,6 +101,54 @@ static int help(int argc, char **argv)
     return flush(SP_OK);
 }
 
+/* ---- processes that mpirun started ---- */
+
+static bool is_started_by_mpi(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value == NULL) continue;
+        /* The first two are numbers of processes. */
+        if (i == 2 || strcmp(value, "1") != 0) return true;
+    }
+    return false;
+}
+
+/* True if this is rank 0 of a job, or no job: only it reports what all processes find out. */
+static bool is_first_of_job(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL) return strcmp(value, "0") == 0;
+    }
+    return true;
+}
+
+/* Joins the job if the environment says that mpirun (Open MPI, MPICH, or srun with PMIx) started
+ * this process. *out is NULL if it did not, or if the process is the only one. SP_E_UNSUPPORTED:
+ * the command does not run in several processes. */
+static enum sp_status join_job(struct sp_rank_group **out, const struct sp_command *command,
+                               struct sp_err *err)
+{
+    struct sp_rank_group *group = NULL;
+    enum sp_status st;
+
+    *out = NULL;
+    if (!is_started_by_mpi()) return SP_OK;
+    if (command->group_offset == 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "one process is enough: mpirun started several");
+    if ((st = sp_rank_group_join(&group, "spectool-mpi.so", err))) return st;
+    if (sp_rank_group_size(group) > 1)
+        *out = group;
+    else
+        sp_rank_group_leave(group);
+    return SP_OK;
+}
+
 /* Runs a command, or computes for the rank that runs it. */
 static enum sp_status run_joined(const struct sp_args *args, struct sp_rank_group *group,
                                  struct sp_err *err)
@@ -129,8 +176,8 @@ static int run(const struct sp_command *command, int argc, char **argv)
     bool usage = st == SP_E_USAGE;
     int code;
 
-    if (st == SP_OK && !args.help) st = sp_mpi_job_join(&group, command, &err);
-    if (st && !sp_mpi_job_is_first()) err.text[0] = '\0';
+    if (st == SP_OK && !args.help) st = join_job(&group, command, &err);
+    if (st && !is_first_of_job()) err.text[0] = '\0';
     if (st == SP_OK && args.help)
         sp_opt_print_help(stdout, command);
     else if (st == SP_OK)

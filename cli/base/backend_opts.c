@@ -1,5 +1,5 @@
 #include "cli/base/backend_opts.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
 
 #include <string.h>

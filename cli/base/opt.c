@@ -1,7 +1,7 @@
 /* Parses command lines. */
 #include "cli/base/opt.h"
 #include "cli/base/duration.h"
-#include "cli/base/other_options.h"
+#include "cli/base/other_tools.h"
 #include "format/base/spelling.h"
 #include "format/base/mem.h"
 

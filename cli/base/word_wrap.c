@@ -144,3 +144,8 @@ void sp_word_wrap_print(FILE *file, int indent, const char *format, ...)
     sp_word_wrap_sentence(file, indent, format, args);
     va_end(args);
 }
+
+void sp_note(const char *command, const char *sentence)
+{
+    sp_word_wrap_print(stderr, 0, "spectool %s: note: %s", command, sentence);
+}

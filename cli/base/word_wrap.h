@@ -48,4 +48,7 @@ void sp_word_wrap_print(FILE *file, int indent, const char *format, ...) SP_PRIN
 void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list args)
     SP_PRINTF(3, 0);
 
+/* Prints the note "spectool COMMAND: note: sentence" to stderr. */
+void sp_note(const char *command, const char *sentence);
+
 #endif

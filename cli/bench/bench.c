@@ -1,5 +1,5 @@
 #include "cli/bench/bench.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 
 #include <stdlib.h>
 #include <string.h>

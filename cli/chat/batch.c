@@ -4,7 +4,7 @@
 #include "cli/chat/batch_line.h"
 #include "cli/chat/batch_output.h"
 #include "cli/base/lines.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/mem.h"

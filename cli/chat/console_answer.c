@@ -1,6 +1,5 @@
 #include "cli/chat/console_answer.h"
 #include "cli/base/ids.h"
-#include "cli/base/note.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/chat/repetition.h"

@@ -1,6 +1,6 @@
 #include "cli/chat/loaded_model.h"
 #include "cli/base/lora_file.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "cli/chat/prompt_cache.h"
 
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 

@@ -1,8 +1,37 @@
-/* The interactive session of `spectool run`. */
+/* The interactive session of `spectool run`: its state, and what its loop and its commands share.
+ */
 #ifndef SP_CLI_CHAT_REPL_H
 #define SP_CLI_CHAT_REPL_H
 
 #include "cli/chat/loaded_model.h"
+#include "cli/chat/line_edit.h"
+#include "format/base/strbuf.h"
+
+/* The words that Tab completes. */
+struct sp_repl_completions {
+    char **list; /* [n] texts; owned */
+    size_t n, cap;
+};
+
+struct sp_repl {
+    struct sp_loaded_model *model;
+    struct sp_line_edit *edit;
+    struct sp_repl_completions completions;
+    bool ended;            /* the input ended within a message of several lines */
+    enum sp_status status; /* not SP_OK: the session ends with the error in `err` */
+    struct sp_err *err;
+};
+
+/* Prints a sentence, or two, of the session. */
+void sp_repl_reply(const char *format, ...) SP_PRINTF(1, 2);
+
+/* Reads a message from the line that begins with """ to the line that ends with it; a first line
+ * of the quotes alone is no part of it. Returns false if an interrupt or the end of input came
+ * before. */
+bool sp_repl_read_message(struct sp_repl *repl, const char *line, struct sp_strbuf *message);
+
+/* Answers a message. An error of one message does not end the session. */
+SP_MUST_CHECK enum sp_status sp_repl_answer(struct sp_repl *repl, const char *text, size_t size);
 
 /* Reads messages and commands from the terminal until /bye or the end of input. */
 SP_MUST_CHECK enum sp_status sp_repl_run(struct sp_loaded_model *model, struct sp_err *err);

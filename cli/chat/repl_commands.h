@@ -2,7 +2,7 @@
 #ifndef SP_CLI_CHAT_REPL_COMMANDS_H
 #define SP_CLI_CHAT_REPL_COMMANDS_H
 
-#include "cli/chat/repl_session.h"
+#include "cli/chat/repl.h"
 
 /* Runs the command of a line, which begins with a slash and is overwritten. Returns false to end
  * the session. */

@@ -1,5 +1,5 @@
 #include "cli/serve/serve_opener.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/chat/drafting_cache.h"
 #include "cli/serve/serve_log.h"
 #include "format/base/clock.h"

@@ -1,7 +1,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "cli/serve/jobs/serve_folder.h"
-#include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"
