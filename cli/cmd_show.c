@@ -86,22 +86,20 @@ static void shape_text(char text[96], const struct sp_pack_tensor *t)
 
 static enum sp_status show_tensors(const struct sp_pack *pack, struct sp_err *err)
 {
+    struct sp_table table = {.align = "lllrr", .err = err};
     enum sp_status st;
-    struct sp_table table = {.align = "lllrr"};
     char shape[96];
 
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         shape_text(shape, t);
-        if ((st = sp_table_add(&table, err, "%s", sp_part_name(t->part)))) goto done;
-        if ((st = sp_table_add(&table, err, "%s", t->name))) goto done;
-        if ((st = sp_table_add(&table, err, "%s", sp_dtype_info(t->dtype)->name))) goto done;
-        if ((st = sp_table_add(&table, err, "%s", shape))) goto done;
-        if ((st = sp_table_add(&table, err, "%" PRIu64, t->size))) goto done;
+        sp_table_add(&table, "%s", sp_part_name(t->part));
+        sp_table_add(&table, "%s", t->name);
+        sp_table_add(&table, "%s", sp_dtype_info(t->dtype)->name);
+        sp_table_add(&table, "%s", shape);
+        sp_table_add(&table, "%" PRIu64, t->size);
     }
-    sp_table_print(stdout, &table, 0);
-    st = SP_OK;
-done:
+    st = sp_table_print(stdout, &table, 0);
     sp_table_release(&table);
     return st;
 }

@@ -379,23 +379,19 @@ size_t sp_draft_types_fastest(const struct sp_draft_type *types, size_t n)
 /* ---- output -----------------------------------------------------------------------------------
  */
 
-static enum sp_status add_row(struct sp_table *table, const struct sp_draft_type *t, bool is_timed,
-                              struct sp_err *err)
+static void add_row(struct sp_table *table, const struct sp_draft_type *t, bool is_timed)
 {
     double unit = is_timed ? 1e-3 : 1e6;
     char size[SP_AMOUNT_TEXT];
-    enum sp_status st;
 
-    if ((st = sp_table_add(table, err, "%s%s", sp_dtype_info(t->type)->name,
-                           t->stored ? ", stored" : "")) ||
-        (st = sp_table_add(table, err, "%s", sp_out_size(size, t->size))) ||
-        (st = sp_table_add(table, err, "%.1f%%", 100 * t->first)) ||
-        (st = sp_table_add(table, err, "%zu", sp_draft_lengths[t->best])) ||
-        (st = sp_table_add(table, err, "%.3f", t->tokens[t->best])) ||
-        (st = sp_table_add(table, err, "%.2f", t->draft_cost[t->best] / unit)) ||
-        (st = sp_table_add(table, err, "%.2f", t->cost[t->best] / unit)))
-        return st;
-    return sp_table_add(table, err, "%.2fx", t->speed_up);
+    sp_table_add(table, "%s%s", sp_dtype_info(t->type)->name, t->stored ? ", stored" : "");
+    sp_table_add(table, "%s", sp_out_size(size, t->size));
+    sp_table_add(table, "%.1f%%", 100 * t->first);
+    sp_table_add(table, "%zu", sp_draft_lengths[t->best]);
+    sp_table_add(table, "%.3f", t->tokens[t->best]);
+    sp_table_add(table, "%.2f", t->draft_cost[t->best] / unit);
+    sp_table_add(table, "%.2f", t->cost[t->best] / unit);
+    sp_table_add(table, "%.2fx", t->speed_up);
 }
 
 enum sp_status sp_draft_types_print(FILE *out, const struct sp_draft_type *types, size_t n,
@@ -405,15 +401,14 @@ enum sp_status sp_draft_types_print(FILE *out, const struct sp_draft_type *types
     const char *const heading[] = {
         "",      "",     "first",    "",      "tokens",    "drafting", "round", "expected",
         "draft", "size", "accepted", "depth", "per round", unit,       unit,    "speed-up"};
-    struct sp_table table = {.align = "lrrrrrrl"};
-    enum sp_status st = SP_OK;
+    struct sp_table table = {.align = "lrrrrrrl", .err = err};
+    enum sp_status st;
 
-    for (size_t i = 0; i < sizeof heading / sizeof *heading && !st; i++)
-        st = sp_table_add(&table, err, "%s", heading[i]);
-    for (size_t i = 0; i < n && !st; i++)
-        st = add_row(&table, &types[i], is_timed, err);
-    if (!st) {
-        sp_table_print(out, &table, 2);
+    for (size_t i = 0; i < sizeof heading / sizeof *heading; i++)
+        sp_table_add(&table, "%s", heading[i]);
+    for (size_t i = 0; i < n; i++)
+        add_row(&table, &types[i], is_timed);
+    if (!(st = sp_table_print(out, &table, 2))) {
         fprintf(out, "  a pass without drafting %s %.2f %s\n", is_timed ? "takes" : "reads",
                 types[0].plain / (is_timed ? 1e-3 : 1e6), unit);
     }

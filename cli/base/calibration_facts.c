@@ -64,18 +64,18 @@ enum sp_status sp_calibration_facts_print(const struct sp_calibration_facts *fac
                 {"statistics", "matrices", facts->n_matrices},
                 {"smoothing", "norms", facts->n_smoothed},
                 {"sensitivities", "groups of matrices", facts->n_groups}};
-    struct sp_table table = {.align = "ll"};
+    struct sp_table table = {.align = "ll", .err = err};
     char size[SP_AMOUNT_TEXT];
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !st; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].n == 0) continue;
-        st = sp_table_add(&table, err, "%s", rows[i].what);
-        if (!st) st = sp_table_add(&table, err, "%zu %s", rows[i].n, rows[i].unit);
+        sp_table_add(&table, "%s", rows[i].what);
+        sp_table_add(&table, "%zu %s", rows[i].n, rows[i].unit);
     }
     printf("%s: %s, a calibration, for --calibration of spectool create and quantize\n", name,
            sp_out_size(size, sp_pack_size(pack)));
-    if (!st) sp_table_print(stdout, &table, 2);
+    st = sp_table_print(stdout, &table, 2);
     sp_table_release(&table);
     return st;
 }

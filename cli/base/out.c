@@ -183,9 +183,8 @@ const char *sp_out_count(char text[SP_AMOUNT_TEXT], uint64_t n)
     return text;
 }
 
-enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err, const char *format, ...)
+void sp_table_add(struct sp_table *table, const char *format, ...)
 {
-    enum sp_status st;
     char text[1024];
     va_list args;
 
@@ -193,11 +192,11 @@ enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err, const ch
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     sp_utf8_hide_controls(text, strlen(text), "");
-    if ((st = sp_grow(&table->cells, &table->cap, table->n + 1, sizeof *table->cells, err)))
-        return st;
-    if ((st = sp_copy_text(&table->cells[table->n], text, strlen(text), err))) return st;
-    table->n++;
-    return SP_OK;
+    if (table->st) return;
+    table->st = sp_grow(&table->cells, &table->cap, table->n + 1, sizeof *table->cells, table->err);
+    if (!table->st)
+        table->st = sp_copy_text(&table->cells[table->n], text, strlen(text), table->err);
+    if (!table->st) table->n++;
 }
 
 /* Returns the width of a text in characters. */
@@ -210,11 +209,12 @@ static int shown_width(const char *text)
     return n;
 }
 
-void sp_table_print(FILE *out, struct sp_table *table, int indent)
+enum sp_status sp_table_print(FILE *out, struct sp_table *table, int indent)
 {
     size_t n_cols = strlen(table->align);
     int *widths = table->widths;
 
+    if (table->st) return table->st;
     for (size_t i = table->n_printed; i < table->n; i++) {
         int width = shown_width(table->cells[i]);
         if (width > widths[i % n_cols]) widths[i % n_cols] = width;
@@ -227,6 +227,7 @@ void sp_table_print(FILE *out, struct sp_table *table, int indent)
         fprintf(out, "%*s%s", right || last ? 0 : pad, "", last ? "\n" : "");
     }
     table->n_printed = table->n;
+    return SP_OK;
 }
 
 void sp_table_release(struct sp_table *table)

@@ -54,12 +54,14 @@ struct sp_table {
     int widths[SP_TABLE_MAX_COLUMNS];
     char **cells; /* cells, row after row; owned */
     size_t n, cap, n_printed;
+    enum sp_status st; /* the first failure, after which cells have no effect */
+    struct sp_err *err;
 };
 /* Adds the next cell of the current row; control characters in it are shown as '?'. */
-SP_MUST_CHECK enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err,
-                                          const char *format, ...) SP_PRINTF(3, 4);
-/* Prints the rows that were added since the last call. */
-void sp_table_print(FILE *out, struct sp_table *table, int indent);
+void sp_table_add(struct sp_table *table, const char *format, ...) SP_PRINTF(2, 3);
+/* Prints the rows that were added since the last call. Returns the first failure of the table,
+ * after which nothing is printed. */
+SP_MUST_CHECK enum sp_status sp_table_print(FILE *out, struct sp_table *table, int indent);
 void sp_table_release(struct sp_table *table);
 
 #endif

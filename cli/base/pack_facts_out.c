@@ -20,14 +20,9 @@ static double bits_per_weight(const struct sp_part_facts *p)
     return p->n_weights ? 8 * (double)p->size / (double)p->n_weights : 0;
 }
 
-/* A table of two columns, name and value. After the first failure nothing more is added. */
-struct rows {
-    struct sp_table table;
-    enum sp_status st;
-    struct sp_err *err;
-};
-
-SP_PRINTF(3, 4) static void add_row(struct rows *r, const char *what, const char *format, ...)
+/* Adds a row of the table of two columns, name and value. */
+SP_PRINTF(3, 4)
+static void add_row(struct sp_table *t, const char *what, const char *format, ...)
 {
     char text[640]; /* the longest is the list of a draft's layers or types */
     va_list args;
@@ -35,139 +30,139 @@ SP_PRINTF(3, 4) static void add_row(struct rows *r, const char *what, const char
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (r->st == SP_OK) r->st = sp_table_add(&r->table, r->err, "%s", what);
-    if (r->st == SP_OK) r->st = sp_table_add(&r->table, r->err, "%s", text);
+    sp_table_add(t, "%s", what);
+    sp_table_add(t, "%s", text);
 }
 
-static void add_draft_rows(struct rows *r, const struct sp_config *config)
+static void add_draft_rows(struct sp_table *t, const struct sp_config *config)
 {
     const struct sp_draft_config *d = &config->draft;
     char taps[512] = "";
     size_t len = 0;
 
-    add_row(r, "kind", "%s%s", sp_draft_kind_name(config->draft.kind),
+    add_row(t, "kind", "%s%s", sp_draft_kind_name(config->draft.kind),
             d->kind == SP_DRAFT_MTP ? ", the target's built-in prediction head" : "");
     for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
         len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%d", i ? ", " : "",
                                 sp_tap_number(d->taps[i]));
     }
     if (d->block_size) {
-        add_row(r, "block", d->first_row ? "%u tokens, including the current one" : "%u tokens",
+        add_row(t, "block", d->first_row ? "%u tokens, including the current one" : "%u tokens",
                 d->block_size);
     }
-    if (d->n_head_rows) add_row(r, "draft vocabulary", "%u tokens", d->n_head_rows);
-    if (d->n_taps) add_row(r, "reads layers", "%s", taps);
+    if (d->n_head_rows) add_row(t, "draft vocabulary", "%u tokens", d->n_head_rows);
+    if (d->n_taps) add_row(t, "reads layers", "%s", taps);
     if (d->kind != SP_DRAFT_DSPARK) return;
-    add_row(r, "markov head", "%s, rank %u", sp_markov_name(&d->dspark), d->dspark.rank);
-    add_row(r, "confidence",
+    add_row(t, "markov head", "%s, rank %u", sp_markov_name(&d->dspark), d->dspark.rank);
+    add_row(t, "confidence",
             d->dspark.confidence ? "by a confidence head" : "the draft token's probability");
 }
 
-static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
+static void add_type_rows(struct sp_table *t, const struct sp_part_facts *p)
 {
     char size[SP_AMOUNT_TEXT];
     bool first = true;
 
     for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
         if (p->n_of_type[d] == 0) continue;
-        add_row(r, first ? "types" : "", "%-4s  %" PRIu64 " tensor%s, %s",
+        add_row(t, first ? "types" : "", "%-4s  %" PRIu64 " tensor%s, %s",
                 sp_dtype_info((enum sp_dtype)d)->name, p->n_of_type[d],
                 p->n_of_type[d] == 1 ? "" : "s", sp_out_size(size, p->size_of_type[d]));
         first = false;
     }
 }
 
-static void add_head_rows(struct rows *r, const struct sp_config *c)
+static void add_head_rows(struct sp_table *t, const struct sp_config *c)
 {
     const struct sp_layer_config *layer = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
     const struct sp_latent_config *latent = &c->latent;
 
     if (latent->kv_rank) {
-        add_row(r, "heads", "%u of %u, values of %u, all from a latent of %u", layer->n_heads,
+        add_row(t, "heads", "%u of %u, values of %u, all from a latent of %u", layer->n_heads,
                 latent->nope_dim + latent->rope_dim, latent->value_dim, latent->kv_rank);
         return;
     }
-    add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
+    add_row(t, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
             layer->head_dim);
 }
 
 /* Adds how an embedding model makes embeddings. */
-static void add_pooling_rows(struct rows *r, const struct sp_config *c)
+static void add_pooling_rows(struct sp_table *t, const struct sp_config *c)
 {
     const struct sp_pooling_config *p = &c->pooling;
     char dense[32] = "";
 
     if (p->mode == SP_POOL_NONE) return;
     if (p->classifies) {
-        add_row(r, "reranker", "score by a classification head, %s pooling%s",
+        add_row(t, "reranker", "score by a classification head, %s pooling%s",
                 sp_pooling_name(p->mode), p->score.sigmoid ? ", 0 to 1" : "");
-        if (p->max_tokens) add_row(r, "longest pair", "%u tokens", p->max_tokens);
+        if (p->max_tokens) add_row(t, "longest pair", "%u tokens", p->max_tokens);
         return;
     }
     if (p->mode == SP_POOL_RANK) {
-        add_row(r, "reranker", "score by the logit of token %u%s", (unsigned)p->score.true_token,
+        add_row(t, "reranker", "score by the logit of token %u%s", (unsigned)p->score.true_token,
                 p->score.sigmoid ? ", 0 to 1" : "");
         return;
     }
     if (p->n_dense)
         snprintf(dense, sizeof dense, ", %u dense layer%s", p->n_dense, p->n_dense == 1 ? "" : "s");
-    add_row(r, "embeddings", "%s pooling%s%s, %u numbers", sp_pooling_name(p->mode), dense,
+    add_row(t, "embeddings", "%s pooling%s%s, %u numbers", sp_pooling_name(p->mode), dense,
             p->normalize ? ", normalized" : "", sp_pooling_width(p, c->n_hidden));
-    if (p->max_tokens) add_row(r, "longest text", "%u tokens", p->max_tokens);
+    if (p->max_tokens) add_row(t, "longest text", "%u tokens", p->max_tokens);
 }
 
-static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp_part part)
+static void add_part_rows(struct sp_table *t, const struct sp_part_facts *p, enum sp_part part)
 {
     const struct sp_config *c = &p->config;
     unsigned expert = 0;
     char text[SP_AMOUNT_TEXT];
 
-    if (part == SP_PART_DRAFT) add_draft_rows(r, c);
-    add_row(r, "architecture", "%s", c->architecture);
-    add_row(r, "parameters", "%s", sp_out_count(text, p->n_weights));
-    add_row(r, "layers", "%u", c->n_layers);
-    add_row(r, "hidden size", "%u", c->n_hidden);
-    if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) add_head_rows(r, c);
+    if (part == SP_PART_DRAFT) add_draft_rows(t, c);
+    add_row(t, "architecture", "%s", c->architecture);
+    add_row(t, "parameters", "%s", sp_out_count(text, p->n_weights));
+    add_row(t, "layers", "%u", c->n_layers);
+    add_row(t, "hidden size", "%u", c->n_hidden);
+    if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) add_head_rows(t, c);
     while (expert < c->n_layers && c->layers[expert].n_experts == 0)
         expert++;
     if (expert < c->n_layers) {
-        add_row(r, "experts", "%u, %u used", c->layers[expert].n_experts,
+        add_row(t, "experts", "%u, %u used", c->layers[expert].n_experts,
                 c->layers[expert].n_experts_used);
     }
-    add_row(r, "vocabulary", "%u", c->n_vocab);
-    add_row(r, "context", "%u", c->max_positions);
-    add_pooling_rows(r, c);
-    add_type_rows(r, p);
-    add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
+    add_row(t, "vocabulary", "%u", c->n_vocab);
+    add_row(t, "context", "%u", c->max_positions);
+    add_pooling_rows(t, c);
+    add_type_rows(t, p);
+    add_row(t, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
 }
 
 /* What was done to the weights before they were rounded. */
-static void add_changed_rows(struct rows *r, const struct sp_pack_facts *facts)
+static void add_changed_rows(struct sp_table *t, const struct sp_pack_facts *facts)
 {
-    if (facts->n_smoothed) add_row(r, "smoothed", "%zu norms, by a calibration", facts->n_smoothed);
+    if (facts->n_smoothed) add_row(t, "smoothed", "%zu norms, by a calibration", facts->n_smoothed);
     for (size_t i = 0; i < facts->n_merged; i++) {
         const struct sp_merge_record *m = &facts->merged[i];
         char words[SP_MERGE_WORDS];
 
         sp_merge_words(words, m);
-        add_row(r, "adapter", "%s, of %s, digest %016" PRIx64, words,
+        add_row(t, "adapter", "%s, of %s, digest %016" PRIx64, words,
                 sp_adapter_format_name(m->format), m->digest);
     }
 }
 
 /* Adds the first line of a text that is not blank, cut between characters. */
-static void add_text_row(struct rows *r, const char *what, const char *text)
+static void add_text_row(struct sp_table *t, const char *what, const char *text)
 {
     const char *first = text + strspn(text, " \t\r\n");
     int line = (int)strcspn(first, "\r\n"), shown = line > 60 ? 60 : line;
 
     while (shown > 0 && (first[shown] & 0xC0) == 0x80)
         shown--;
-    add_row(r, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
+    add_row(t, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
 }
 
 /* Adds rows for the records after FROM and DRAFT; of long texts the first line is shown. */
-static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
+static void add_record_rows(struct sp_table *t, const struct sp_modelfile *records)
 {
     for (size_t i = 0; i < records->n_records; i++) {
         const struct sp_modelfile_record *record = records->records + i;
@@ -175,12 +170,12 @@ static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
         char what[128];
         snprintf(what, sizeof what, "%s%s%s", sp_modelfile_command_name(record->command),
                  *name ? " " : "", name);
-        add_text_row(r, what, record->value);
+        add_text_row(t, what, record->value);
     }
 }
 
 /* The budget that the target's types were chosen for. */
-static void add_types_row(struct rows *r, const struct sp_json *receipt)
+static void add_types_row(struct sp_table *t, const struct sp_json *receipt)
 {
     double bits = 0, kl = 0;
     uint64_t bytes = 0;
@@ -189,10 +184,10 @@ static void add_types_row(struct rows *r, const struct sp_json *receipt)
     if (sp_json_to_double(sp_json_get(receipt, "predicted_kl"), &kl))
         snprintf(predicted, sizeof predicted, ", predicted KL divergence %.4g nats per token", kl);
     if (sp_json_to_double(sp_json_get(receipt, "bits"), &bits)) {
-        add_row(r, sp_receipt_types, "chosen for %g bits per weight%s", bits, predicted);
+        add_row(t, sp_receipt_types, "chosen for %g bits per weight%s", bits, predicted);
     } else {
         (void)sp_json_to_u64(sp_json_get(receipt, "size"), &bytes);
-        add_row(r, sp_receipt_types, "chosen for a file of at most %s%s", sp_out_size(size, bytes),
+        add_row(t, sp_receipt_types, "chosen for a file of at most %s%s", sp_out_size(size, bytes),
                 predicted);
     }
 }
@@ -205,7 +200,7 @@ static const char *type_of(const struct sp_json *object)
 }
 
 /* Why the draft has its type, and what the other types would gain. */
-static void add_draft_type_rows(struct rows *r, const struct sp_json *receipt)
+static void add_draft_type_rows(struct sp_table *t, const struct sp_json *receipt)
 {
     const struct sp_json *results = sp_json_get(receipt, "results");
     const char *chosen = type_of(receipt), *before = "";
@@ -221,7 +216,7 @@ static void add_draft_type_rows(struct rows *r, const struct sp_json *receipt)
         if (strcmp(type_of(result), chosen) == 0) {
             (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
             (void)sp_json_to_u64(sp_json_get(result, "draft_length"), &draft_len);
-            add_row(r, sp_receipt_draft_type,
+            add_row(t, sp_receipt_draft_type,
                     "chosen %s by the bytes read: %.3f tokens per round at draft depth %" PRIu64
                     ", speed-up %.2f",
                     chosen, tokens, draft_len, speed_up);
@@ -231,30 +226,31 @@ static void add_draft_type_rows(struct rows *r, const struct sp_json *receipt)
             before = ",";
         }
     }
-    if (*others) add_row(r, "", "speed-up of the others:%s", others);
+    if (*others) add_row(t, "", "speed-up of the others:%s", others);
 }
 
-static void add_receipt_rows(struct rows *r, const struct sp_json *receipts)
+static void add_receipt_rows(struct sp_table *t, const struct sp_json *receipts)
 {
     for (size_t i = 0; i < sp_json_len(receipts); i++) {
         const struct sp_json *receipt = sp_json_at(receipts, i);
 
         if (strcmp(sp_json_get_text(receipt, "kind"), sp_receipt_types) == 0)
-            add_types_row(r, receipt);
+            add_types_row(t, receipt);
         else
-            add_draft_type_rows(r, receipt);
+            add_draft_type_rows(t, receipt);
     }
 }
 
-/* Prints the rows and empties the table for the next heading. */
-static void print_rows(const char *heading, struct rows *r)
+/* Prints the rows under a heading, if there are any, and empties the table for the next one. */
+static void print_rows(const char *heading, struct sp_table *t)
 {
-    if (r->st == SP_OK && r->table.n > 0) {
-        printf("\n%s\n", heading);
-        sp_table_print(stdout, &r->table, 2);
-    }
-    sp_table_release(&r->table);
-    r->table.align = "ll";
+    struct sp_err *err = t->err;
+    enum sp_status st;
+
+    if (t->st == SP_OK && t->n > 0) printf("\n%s\n", heading);
+    st = sp_table_print(stdout, t, 2);
+    sp_table_release(t);
+    *t = (struct sp_table){.align = "ll", .st = st, .err = err};
 }
 
 static void print_fact(const char *name, const char *text)
@@ -267,7 +263,7 @@ static void print_fact(const char *name, const char *text)
 enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const char *name,
                                    const struct sp_pack *pack, struct sp_err *err)
 {
-    struct rows rows = {.table = {.align = "ll"}, .err = err};
+    struct sp_table rows = {.align = "ll", .err = err};
     char size[SP_AMOUNT_TEXT];
 
     printf("%s: %s, identity %016" PRIx64 "\n", name, sp_out_size(size, sp_pack_size(pack)),

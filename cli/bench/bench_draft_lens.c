@@ -65,72 +65,69 @@ size_t sp_bench_best_draft_len(const struct sp_bench *b, const struct sp_bench_p
 
 /* ---- the table ---- */
 
-static enum sp_status add_row(struct sp_table *table, const struct sp_bench *b,
-                              const struct sp_bench_prompt *p, size_t which, struct sp_err *err)
+static void add_percent(struct sp_table *table, int digits, double percent, bool applies)
+{
+    if (applies)
+        sp_table_add(table, "%.*f%%", digits, percent);
+    else
+        sp_table_add(table, "-");
+}
+
+static void add_row(struct sp_table *table, const struct sp_bench *b,
+                    const struct sp_bench_prompt *p, size_t which)
 {
     const struct sp_bench_runs *r = sp_bench_runs_of(p, which);
     size_t best = sp_bench_best_draft_len(b, p);
     double of_best = 100 * r->rate / sp_bench_runs_of(p, best)->rate;
     char name[SP_BENCH_DRAFT_LEN_TEXT];
-    enum sp_status st;
 
-    if ((st = sp_table_add(table, err, "%s", sp_bench_draft_len_name(name, b, which)))) return st;
-    if ((st = sp_table_add(table, err, "%.1f", r->rate))) return st;
-    if ((st = sp_table_add(table, err, "%.1f-%.1f", r->slowest, r->fastest))) return st;
-    if ((st = sp_table_add(table, err, "%.2fx", sp_bench_speed_up(r, &p->plain)))) return st;
-    st = which == best ? sp_table_add(table, err, "best")
-                       : sp_table_add(table, err, "%.0f%%", of_best);
-    if (st) return st;
-    st = r->drafted ? sp_table_add(table, err, "%.1f%%", 100 * sp_bench_acceptance(r))
-                    : sp_table_add(table, err, "-");
-    if (st || (st = sp_table_add(table, err, "%.2f", sp_bench_per_pass(r)))) return st;
-    return r->drafted ? sp_table_add(table, err, "%.0f%%", 100 * sp_bench_draft_share(r))
-                      : sp_table_add(table, err, "-");
+    sp_table_add(table, "%s", sp_bench_draft_len_name(name, b, which));
+    sp_table_add(table, "%.1f", r->rate);
+    sp_table_add(table, "%.1f-%.1f", r->slowest, r->fastest);
+    sp_table_add(table, "%.2fx", sp_bench_speed_up(r, &p->plain));
+    if (which == best)
+        sp_table_add(table, "best");
+    else
+        sp_table_add(table, "%.0f%%", of_best);
+    add_percent(table, 1, 100 * sp_bench_acceptance(r), r->drafted > 0);
+    sp_table_add(table, "%.2f", sp_bench_per_pass(r));
+    add_percent(table, 0, 100 * sp_bench_draft_share(r), r->drafted > 0);
 }
 
-struct sp_table sp_bench_draft_lens_table(void)
-{
-    return (struct sp_table){.align = "rrrrrrrrrr", .widths = {3, 6, 5, 6, 11}};
-}
-
-enum sp_status sp_bench_add_draft_lens_headings(struct sp_table *table, const struct sp_bench *b,
-                                                struct sp_err *err)
+struct sp_table sp_bench_draft_lens_table(const struct sp_bench *b, struct sp_err *err)
 {
     const char *const headings[] = {
         "#",        "prompt",   "depth",   sp_bench_simulated(b) ? "SIMULATED" : "median",
         "runs",     "speed-up", "of best", "accepted",
         "per pass", "drafting"};
-    enum sp_status st = SP_OK;
+    struct sp_table table = {.align = "rrrrrrrrrr", .widths = {3, 6, 5, 6, 11}, .err = err};
 
-    for (size_t i = 0; table->align[i] && !st; i++)
-        st = sp_table_add(table, err, "%s", headings[i]);
-    return st;
+    for (size_t i = 0; table.align[i]; i++)
+        sp_table_add(&table, "%s", headings[i]);
+    return table;
 }
 
 /* The first row names the prompt. */
-enum sp_status sp_bench_add_draft_lens(struct sp_table *table, const struct sp_bench *b,
-                                       size_t prompt, struct sp_err *err)
+void sp_bench_add_draft_lens(struct sp_table *table, const struct sp_bench *b, size_t prompt)
 {
     struct sp_bench_prompt all = {0};
     const struct sp_bench_prompt *p = &b->prompts[prompt];
-    enum sp_status st;
 
     if (prompt == b->n_prompts) {
         all = sp_bench_all_prompts(b);
         p = &all;
-        if ((st = sp_table_add(table, err, "all"))) return st;
-        if ((st = sp_table_add(table, err, "%s", ""))) return st;
+        sp_table_add(table, "all");
+        sp_table_add(table, "%s", "");
     } else {
-        if ((st = sp_table_add(table, err, "%zu", prompt + 1))) return st;
-        if ((st = sp_table_add(table, err, "%zu", p->ids.n))) return st;
+        sp_table_add(table, "%zu", prompt + 1);
+        sp_table_add(table, "%zu", p->ids.n);
     }
-    if ((st = add_row(table, b, p, SP_BENCH_PLAIN, err))) return st;
+    add_row(table, b, p, SP_BENCH_PLAIN);
     for (size_t i = 0; i < b->n_draft_lens; i++) {
-        if ((st = sp_table_add(table, err, "%s", ""))) return st;
-        if ((st = sp_table_add(table, err, "%s", ""))) return st;
-        if ((st = add_row(table, b, p, i, err))) return st;
+        sp_table_add(table, "%s", "");
+        sp_table_add(table, "%s", "");
+        add_row(table, b, p, i);
     }
-    return SP_OK;
 }
 
 void sp_bench_print_advice(const struct sp_bench *b)

@@ -12,15 +12,10 @@ struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
  * drafting. The automatic length is not considered; it is compared with the best fixed one. */
 size_t sp_bench_best_draft_len(const struct sp_bench *bench, const struct sp_bench_prompt *prompt);
 
-/* The table of a comparison: an empty table, its headings, and the rows of the prompt with an
- * index, or of all prompts for bench->n_prompts. */
-struct sp_table sp_bench_draft_lens_table(void);
-SP_MUST_CHECK enum sp_status sp_bench_add_draft_lens_headings(struct sp_table *table,
-                                                              const struct sp_bench *bench,
-                                                              struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_bench_add_draft_lens(struct sp_table *table,
-                                                     const struct sp_bench *bench, size_t prompt,
-                                                     struct sp_err *err);
+/* The table of a comparison: one with headings alone, and the rows of the prompt with an index, or
+ * of all prompts for bench->n_prompts. */
+struct sp_table sp_bench_draft_lens_table(const struct sp_bench *bench, struct sp_err *err);
+void sp_bench_add_draft_lens(struct sp_table *table, const struct sp_bench *bench, size_t prompt);
 /* Prints which draft length to use. */
 void sp_bench_print_advice(const struct sp_bench *bench);
 

@@ -6,20 +6,15 @@
 static const double GIGA = 1e9;
 enum { INDENT = 2 };
 
-static enum sp_status add_headings(struct sp_table *table, const char *const *headings,
-                                   struct sp_err *err)
+static void add_headings(struct sp_table *table, const char *const *headings)
 {
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; table->align[i] && !st; i++)
-        st = sp_table_add(table, err, "%s", headings[i]);
-    return st;
+    for (size_t i = 0; table->align[i]; i++)
+        sp_table_add(table, "%s", headings[i]);
 }
 
 /* ---- forward passes ---- */
 
-static enum sp_status begin_passes(struct sp_table *table, const struct sp_bench *b,
-                                   struct sp_err *err)
+static void begin_passes(struct sp_table *table, const struct sp_bench *b, struct sp_err *err)
 {
     static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
                                            "bus GB/s", "used", "draft ms"};
@@ -30,29 +25,31 @@ static enum sp_status begin_passes(struct sp_table *table, const struct sp_bench
                        "all rows:",
                        b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     /* Without a draft the last column would be empty, and the table too wide for 60 columns. */
-    *table = (struct sp_table){.align = b->info.draft ? "rrrrrrr" : "rrrrrr", .widths = {6, 4, 8}};
-    return add_headings(table, headings, err);
+    *table = (struct sp_table){
+        .align = b->info.draft ? "rrrrrrr" : "rrrrrr", .widths = {6, 4, 8}, .err = err};
+    add_headings(table, headings);
 }
 
-static enum sp_status add_passes(struct sp_table *table, const struct sp_bench_depth *d,
-                                 struct sp_err *err)
+static void add_passes(struct sp_table *table, const struct sp_bench_depth *d)
 {
-    double one = d->verify_seconds[0], share = 100 * sp_bench_bus_share(d);
-    enum sp_status st = SP_OK;
+    double one = d->verify_seconds[0];
 
-    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS && !st; k++) {
-        if ((st = sp_table_add(table, err, "%zu", d->n_before))) break;
-        if ((st = sp_table_add(table, err, "%zu", sp_bench_row_counts[k]))) break;
-        if ((st = sp_table_add(table, err, "%.2f", d->verify_seconds[k] * 1e3))) break;
-        st = sp_table_add(table, err, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
-        if (st) break;
-        if ((st = sp_table_add(table, err, "%.1f", d->bandwidth[k] / GIGA))) break;
-        st = k ? sp_table_add(table, err, "-") : sp_table_add(table, err, "%.0f%%", share);
-        if (st || table->align[6] == '\0') continue;
-        st = d->draft_seconds[k] > 0 ? sp_table_add(table, err, "%.2f", d->draft_seconds[k] * 1e3)
-                                     : sp_table_add(table, err, "-");
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
+        sp_table_add(table, "%zu", d->n_before);
+        sp_table_add(table, "%zu", sp_bench_row_counts[k]);
+        sp_table_add(table, "%.2f", d->verify_seconds[k] * 1e3);
+        sp_table_add(table, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
+        sp_table_add(table, "%.1f", d->bandwidth[k] / GIGA);
+        if (k == 0)
+            sp_table_add(table, "%.0f%%", 100 * sp_bench_bus_share(d));
+        else
+            sp_table_add(table, "-");
+        if (table->align[6] == '\0') continue;
+        if (d->draft_seconds[k] > 0)
+            sp_table_add(table, "%.2f", d->draft_seconds[k] * 1e3);
+        else
+            sp_table_add(table, "-");
     }
-    return st;
 }
 
 /* Prints what a pass would take if each rank had a machine as fast as all of them have together. */
@@ -62,27 +59,23 @@ static enum sp_status print_predictions(const struct sp_bench *b, struct sp_err 
                                            "to one machine"};
     const struct sp_bench_exchange *x = &b->exchange;
     double alone = sp_bench_predict(x, 1, NULL);
-    struct sp_table table = {.align = "lrrrr"};
-    enum sp_status st = SP_OK;
+    struct sp_table table = {.align = "lrrrr", .err = err};
+    enum sp_status st;
 
-    for (size_t i = 0; i < sizeof headings / sizeof *headings && !st; i++)
-        st = sp_table_add(&table, err, "%s", headings[i]);
-    for (size_t i = 0; i < SP_BENCH_NETWORKS && !st; i++) {
+    add_headings(&table, headings);
+    for (size_t i = 0; i < SP_BENCH_NETWORKS; i++) {
         const struct sp_bench_network *net = &sp_bench_networks[i];
         double seconds = sp_bench_predict(x, b->info.n_ranks, net);
-        if ((st = sp_table_add(&table, err, "%s", net->name))) break;
-        if ((st = sp_table_add(&table, err, "%.0f", net->round_trip * 1e6))) break;
-        if ((st = sp_table_add(&table, err, "%.1f", net->bandwidth / GIGA))) break;
-        if ((st = sp_table_add(&table, err, "%.2f", seconds * 1e3))) break;
-        st = sp_table_add(&table, err, "%.2fx", alone / seconds);
+        sp_table_add(&table, "%s", net->name);
+        sp_table_add(&table, "%.0f", net->round_trip * 1e6);
+        sp_table_add(&table, "%.1f", net->bandwidth / GIGA);
+        sp_table_add(&table, "%.2f", seconds * 1e3);
+        sp_table_add(&table, "%.2fx", alone / seconds);
     }
-    if (st == SP_OK) {
-        sp_word_wrap_print(
-            stdout, 0,
-            "\nPredicted for %u machines, each as fast as these ranks together (%.2f ms):",
-            b->info.n_ranks, alone * 1e3);
-        sp_table_print(stdout, &table, 2);
-    }
+    sp_word_wrap_print(
+        stdout, 0, "\nPredicted for %u machines, each as fast as these ranks together (%.2f ms):",
+        b->info.n_ranks, alone * 1e3);
+    st = sp_table_print(stdout, &table, 2);
     sp_table_release(&table);
     return st;
 }
@@ -104,8 +97,7 @@ static enum sp_status print_exchange(const struct sp_bench *b, struct sp_err *er
 
 /* ---- generation ---- */
 
-static enum sp_status begin_prompts(struct sp_table *table, const struct sp_bench *b,
-                                    struct sp_err *err)
+static void begin_prompts(struct sp_table *table, const struct sp_bench *b, struct sp_err *err)
 {
     const char *const headings[] = {
         "#",        "prompt",   "plain",
@@ -125,45 +117,43 @@ static enum sp_status begin_prompts(struct sp_table *table, const struct sp_benc
                            b->options->acceptance);
     }
     if (several) {
-        *table = sp_bench_draft_lens_table();
-        return sp_bench_add_draft_lens_headings(table, b, err);
+        *table = sp_bench_draft_lens_table(b, err);
+        return;
     }
-    *table = (struct sp_table){.align = b->info.draft ? "rrrrrrrrr" : "rrrrr",
-                               .widths = {2, 6, 6, 8, 4, 7}};
-    return add_headings(table, headings, err);
+    *table = (struct sp_table){
+        .align = b->info.draft ? "rrrrrrrrr" : "rrrrr", .widths = {2, 6, 6, 8, 4, 7}, .err = err};
+    add_headings(table, headings);
 }
 
-static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *b, size_t index,
-                                 struct sp_err *err)
+static void add_prompt(struct sp_table *table, const struct sp_bench *b, size_t index)
 {
     const struct sp_bench_prompt *p = &b->prompts[index];
     const struct sp_bench_runs *d = &p->drafted[0];
-    enum sp_status st;
 
-    if (b->n_draft_lens > 1) return sp_bench_add_draft_lens(table, b, index, err);
-    if ((st = sp_table_add(table, err, "%zu", index + 1))) return st;
-    if ((st = sp_table_add(table, err, "%zu", p->ids.n))) return st;
-    if ((st = sp_table_add(table, err, "%.1f", p->plain.rate))) return st;
-    if ((st = sp_table_add(table, err, "%.1f", p->bandwidth / GIGA))) return st;
-    st = sp_table_add(table, err, "%.0f%%", 100 * sp_bench_plain_share(p));
-    if (st || b->info.draft == NULL) return st;
-    if ((st = sp_table_add(table, err, "%.1f", d->rate))) return st;
-    if ((st = sp_table_add(table, err, "%.2fx", sp_bench_speed_up(d, &p->plain)))) return st;
-    if ((st = sp_table_add(table, err, "%.1f%%", 100 * sp_bench_acceptance(d)))) return st;
-    return sp_table_add(table, err, "%.2f", sp_bench_per_pass(d));
+    if (b->n_draft_lens > 1) {
+        sp_bench_add_draft_lens(table, b, index);
+        return;
+    }
+    sp_table_add(table, "%zu", index + 1);
+    sp_table_add(table, "%zu", p->ids.n);
+    sp_table_add(table, "%.1f", p->plain.rate);
+    sp_table_add(table, "%.1f", p->bandwidth / GIGA);
+    sp_table_add(table, "%.0f%%", 100 * sp_bench_plain_share(p));
+    if (b->info.draft == NULL) return;
+    sp_table_add(table, "%.1f", d->rate);
+    sp_table_add(table, "%.2fx", sp_bench_speed_up(d, &p->plain));
+    sp_table_add(table, "%.1f%%", 100 * sp_bench_acceptance(d));
+    sp_table_add(table, "%.2f", sp_bench_per_pass(d));
 }
 
 /* Prints what follows the last prompt. */
-static enum sp_status complete(struct sp_table *table, const struct sp_bench *b, struct sp_err *err)
+static enum sp_status complete(struct sp_table *table, const struct sp_bench *b)
 {
     bool several = b->n_draft_lens > 1;
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
-    if (several && b->n_prompts > 1) {
-        st = sp_bench_add_draft_lens(table, b, b->n_prompts, err);
-        sp_table_print(stdout, table, INDENT);
-    }
-    if (st) return st;
+    if (several && b->n_prompts > 1) sp_bench_add_draft_lens(table, b, b->n_prompts);
+    if ((st = sp_table_print(stdout, table, INDENT))) return st;
     if (b->info.draft && !sp_bench_simulated(b))
         puts(several ? "All runs generated the same tokens." : "Both generated the same tokens.");
     if (several) sp_bench_print_advice(b);
@@ -197,10 +187,10 @@ enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_
         print_title(b);
         break;
     case SP_BENCH_PREFILL:
-        st = begin_passes(table, b, err);
+        begin_passes(table, b, err);
         break;
     case SP_BENCH_PASSES:
-        st = add_passes(table, &b->depths[index], err);
+        add_passes(table, &b->depths[index]);
         break;
     case SP_BENCH_EXCHANGE:
         st = print_exchange(b, err);
@@ -208,15 +198,15 @@ enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_
     case SP_BENCH_PROMPT:
         if (index == 0) {
             sp_table_release(table);
-            st = begin_prompts(table, b, err);
+            begin_prompts(table, b, err);
         }
-        if (st == SP_OK) st = add_prompt(table, b, index, err);
+        add_prompt(table, b, index);
         break;
     case SP_BENCH_COMPLETE:
-        st = complete(table, b, err);
+        st = complete(table, b);
         break;
     }
-    if (st == SP_OK && table->align) sp_table_print(stdout, table, INDENT);
+    if (st == SP_OK && table->align) st = sp_table_print(stdout, table, INDENT);
     fflush(stdout);
     return st;
 }

@@ -151,34 +151,18 @@ static void print_trial(const struct view *v)
 /* ---- as tables --------------------------------------------------------------------------------
  */
 
-/* A table that is filled cell by cell; after a failure, cells have no effect. */
-struct cells {
-    struct sp_table table;
-    enum sp_status st;
-    struct sp_err *err;
-};
-
-static void cell(struct cells *c, const char *text)
-{
-    if (!c->st) c->st = sp_table_add(&c->table, c->err, "%s", text);
-}
-
-static void count_cell(struct cells *c, size_t n)
-{
-    if (!c->st) c->st = sp_table_add(&c->table, c->err, "%zu", n);
-}
-
-static void estimate_cell(struct cells *c, struct sp_eval_estimate x, int digits, const char *unit)
+static void estimate_cell(struct sp_table *t, struct sp_eval_estimate x, int digits,
+                          const char *unit)
 {
     char text[ESTIMATE_TEXT];
 
-    cell(c, shown(text, x, digits, unit));
+    sp_table_add(t, "%s", shown(text, x, digits, unit));
 }
 
-static void headings(struct cells *c, const char *const *names)
+static void headings(struct sp_table *t, const char *const *names)
 {
     for (; *names; names++)
-        cell(c, *names);
+        sp_table_add(t, "%s", *names);
 }
 
 static const char *row_name(const struct view *v)
@@ -186,63 +170,64 @@ static const char *row_name(const struct view *v)
     return v->n == 1 ? v->eval->texts[v->first].name : "together";
 }
 
-static void text_row(struct cells *c, const struct view *v)
+static void text_row(struct sp_table *t, const struct view *v)
 {
-    cell(c, row_name(v));
-    count_cell(c, v->counts.n_scored);
-    estimate_cell(c, sp_eval_exp(mean_of(v, SP_EVAL_LOSS)), 4, "");
-    estimate_cell(c, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%");
+    sp_table_add(t, "%s", row_name(v));
+    sp_table_add(t, "%zu", v->counts.n_scored);
+    estimate_cell(t, sp_eval_exp(mean_of(v, SP_EVAL_LOSS)), 4, "");
+    estimate_cell(t, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%");
     if (v->eval->reference == NULL) return;
-    estimate_cell(c, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, "");
-    estimate_cell(c, mean_of(v, SP_EVAL_DIVERGENCE), 6, "");
-    estimate_cell(c, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%");
+    estimate_cell(t, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, "");
+    estimate_cell(t, mean_of(v, SP_EVAL_DIVERGENCE), 6, "");
+    estimate_cell(t, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%");
 }
 
-static void trial_row(struct cells *c, const struct view *v)
+static void trial_row(struct sp_table *t, const struct view *v)
 {
-    cell(c, row_name(v));
-    count_cell(c, v->counts.n_generated);
-    estimate_cell(c, sp_eval_per_round(v->file, v->first, v->n), 3, "");
-    estimate_cell(c,
+    sp_table_add(t, "%s", row_name(v));
+    sp_table_add(t, "%zu", v->counts.n_generated);
+    estimate_cell(t, sp_eval_per_round(v->file, v->first, v->n), 3, "");
+    estimate_cell(t,
                   (struct sp_eval_estimate){
                       .mean = 100 * share(v->counts.accepted, v->counts.drafted), .half = NAN},
                   2, "%");
 }
 
-static void difference_row(struct cells *c, const struct view *v)
+static void difference_row(struct sp_table *t, const struct view *v)
 {
     const struct sp_eval_file *a = v->file, *b = &v->eval->files[1];
 
-    cell(c, row_name(v));
-    count_cell(c, v->counts.n_scored);
-    estimate_cell(c, sp_eval_difference(a, b, SP_EVAL_LOSS, v->first, v->n), 6, "");
-    estimate_cell(c, scaled(sp_eval_difference(a, b, SP_EVAL_RIGHT, v->first, v->n), 100), 2, "%");
+    sp_table_add(t, "%s", row_name(v));
+    sp_table_add(t, "%zu", v->counts.n_scored);
+    estimate_cell(t, sp_eval_difference(a, b, SP_EVAL_LOSS, v->first, v->n), 6, "");
+    estimate_cell(t, scaled(sp_eval_difference(a, b, SP_EVAL_RIGHT, v->first, v->n), 100), 2, "%");
     if (v->eval->reference == NULL) return;
-    estimate_cell(c, sp_eval_difference(a, b, SP_EVAL_DIVERGENCE, v->first, v->n), 6, "");
-    estimate_cell(c, scaled(sp_eval_difference(a, b, SP_EVAL_AGREEMENT, v->first, v->n), 100), 2,
+    estimate_cell(t, sp_eval_difference(a, b, SP_EVAL_DIVERGENCE, v->first, v->n), 6, "");
+    estimate_cell(t, scaled(sp_eval_difference(a, b, SP_EVAL_AGREEMENT, v->first, v->n), 100), 2,
                   "%");
 }
 
 /* A row for each text, and one for all if they are several. */
 static enum sp_status print_rows(const struct sp_eval *eval, const struct sp_eval_file *file,
                                  const char *align, const char *const *names,
-                                 void (*row)(struct cells *, const struct view *),
+                                 void (*row)(struct sp_table *, const struct view *),
                                  struct sp_err *err)
 {
-    struct cells c = {.table.align = align, .err = err};
+    struct sp_table table = {.align = align, .err = err};
+    enum sp_status st;
 
-    headings(&c, names);
+    headings(&table, names);
     for (size_t i = 0; i < eval->n_texts; i++) {
         struct view v = view_of(eval, file, i, 1);
-        row(&c, &v);
+        row(&table, &v);
     }
     if (eval->n_texts > 1) {
         struct view v = view_of(eval, file, 0, eval->n_texts);
-        row(&c, &v);
+        row(&table, &v);
     }
-    if (!c.st) sp_table_print(stdout, &c.table, 2);
-    sp_table_release(&c.table);
-    return c.st;
+    st = sp_table_print(stdout, &table, 2);
+    sp_table_release(&table);
+    return st;
 }
 
 static enum sp_status print_file(const struct sp_eval *eval, const struct sp_eval_file *file,
