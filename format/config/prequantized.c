@@ -1,14 +1,20 @@
-/* Reads quantization_config: checks the method, and collects the sizes of blocks and groups. The
- * methods that pack codes into words are in prequantized_words.c.
+/* Reads quantization_config: checks the method, and collects the sizes of blocks and groups. An
+ * option that changes the layout and is not read is refused by name.
  *
  * Lists of modules that are or are not quantized (ignore, targets, modules_to_not_convert) are not
  * read, because they may be patterns and the tensors show it more reliably. */
-#include "format/config/prequantized_parts.h"
+#include "format/config/prequantized.h"
+
+#include "format/base/affix.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_PATH_LEN = 512 };
+
 static const int64_t MAX_TILE = 1 << 24;
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* Adds a tile unless it is listed. */
 static enum sp_status add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
@@ -49,8 +55,9 @@ static enum sp_status read_block(struct sp_prequantized *out, const struct sp_js
     return add_tile(out, (uint64_t)rows, (uint64_t)cols, err);
 }
 
-enum sp_status sp_quant_read_group(struct sp_prequantized *out, const struct sp_json *object,
-                                   const char *key, struct sp_err *err)
+/* Adds the tile of a group size, of one row. A missing, null or negative one means whole rows. */
+static enum sp_status read_group(struct sp_prequantized *out, const struct sp_json *object,
+                                 const char *key, struct sp_err *err)
 {
     int64_t size = -1; /* -1: no groups */
     enum sp_status st;
@@ -58,6 +65,8 @@ enum sp_status sp_quant_read_group(struct sp_prequantized *out, const struct sp_
     if ((st = sp_json_get_i64(object, key, -1, MAX_TILE, &size, err))) return st;
     return size > 0 ? add_tile(out, 1, (uint64_t)size, err) : SP_OK;
 }
+
+/* ---- methods with a scale beside the weight ---- */
 
 static enum sp_status check_format(const struct sp_json *object, struct sp_err *err)
 {
@@ -70,7 +79,7 @@ static enum sp_status check_format(const struct sp_json *object, struct sp_err *
     enum sp_status st;
 
     if ((st = sp_json_get_string(object, "format", &format, err))) return st;
-    if (sp_is_one_of(format, known, sizeof known / sizeof known[0])) return SP_OK;
+    if (sp_is_one_of(format, known, COUNT(known))) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "compressed-tensors format \"%s\" is not supported",
                    format);
 }
@@ -118,7 +127,7 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
     for (struct sp_json_iter it = {0}; sp_json_next(groups, &it);) {
         const struct sp_json *weights = sp_json_get(it.value, "weights");
         if ((st = check_format(it.value, err)) ||
-            (st = sp_quant_read_group(out, weights, "group_size", err)) ||
+            (st = read_group(out, weights, "group_size", err)) ||
             (st = read_block(out, weights, "block_structure", err)))
             return st;
     }
@@ -134,9 +143,9 @@ static enum sp_status read_modelopt(struct sp_prequantized *out, const struct sp
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, "quant_algo", &algo, err))) return st;
-    if (!sp_is_one_of(algo, known, sizeof known / sizeof known[0]))
+    if (!sp_is_one_of(algo, known, COUNT(known)))
         return sp_fail(err, SP_E_UNSUPPORTED, "modelopt algorithm \"%s\" is not supported", algo);
-    return sp_quant_read_group(out, q, "group_size", err);
+    return read_group(out, q, "group_size", err);
 }
 
 static enum sp_status read_blocks(struct sp_prequantized *out, const struct sp_json *q,
@@ -154,22 +163,251 @@ static enum sp_status read_nothing(struct sp_prequantized *out, const struct sp_
     return SP_OK;
 }
 
+/* ---- methods that pack codes into words ---- */
+
+/* A string that must be one of `known` where it is stated. */
+static enum sp_status check_text(const struct sp_json *q, const char *key, const char *const *known,
+                                 size_t n, const char **value, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(q, key, value, err))) return st;
+    if (*value == NULL || sp_is_one_of(*value, known, n)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, *value);
+}
+
+/* A number of bits that must be one of the digits of `known`. */
+static enum sp_status check_bits(const struct sp_json *q, const char *key, const char *known,
+                                 int64_t *bits, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_json_get_i64(q, key, 0, 64, bits, err))) return st;
+    if (*bits >= 1 && *bits <= 9 && strchr(known, (int)('0' + *bits))) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s %lld is not supported", key, (long long)*bits);
+}
+
+static enum sp_status refuse_if_true(const struct sp_json *q, const char *key, struct sp_err *err)
+{
+    bool set = false;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(q, key, &set, err)) || !set) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported", key);
+}
+
+/* ---- GPTQ and AutoRound ---- */
+
+/* The rules of `dynamic` by regular expressions, or extra_config by module paths: bits and groups
+ * of some modules. Shapes show the bits, and which modules are quantized at all. */
+static enum sp_status read_rules(struct sp_prequantized *out, const struct sp_json *rules,
+                                 const char *known_bits, struct sp_err *err)
+{
+    for (struct sp_json_iter it = {0}; sp_json_next(rules, &it);) {
+        int64_t bits = 16;
+        enum sp_status st;
+        if (it.key[0] == '-') continue;
+        if ((st = sp_json_get_i64(it.value, "bits", 1, 64, &bits, err))) return st;
+        if (bits >= 16) continue;
+        if (sp_json_get(it.value, "bits"))
+            st = check_bits(it.value, "bits", known_bits, &bits, err);
+        if (st || (st = read_group(out, it.value, "group_size", err))) {
+            sp_context(err, "%s", it.key);
+            return st;
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_gptq(struct sp_prequantized *out, const struct sp_json *q,
+                                struct sp_err *err)
+{
+    static const char *const formats[] = {"gptq", "gptq_v2"}, *const words[] = {"int32"};
+    const char *format = NULL, *pack = NULL;
+    int64_t bits = 4;
+    enum sp_status st;
+
+    if ((st = check_text(q, "checkpoint_format", formats, COUNT(formats), &format, err)) ||
+        (format == NULL && (st = check_text(q, "format", formats, COUNT(formats), &format, err))) ||
+        (st = check_text(q, "pack_dtype", words, COUNT(words), &pack, err)) ||
+        (st = refuse_if_true(q, "is_marlin_format", err)) ||
+        (st = check_bits(q, "bits", "2348", &bits, err)) ||
+        (st = read_group(out, q, "group_size", err)) ||
+        (st = read_rules(out, sp_json_get(q, "dynamic"), "2348", err)))
+        return st;
+    out->bits = (unsigned)bits;
+    out->zeros_less_one = format == NULL || strcmp(format, "gptq") == 0;
+    return SP_OK;
+}
+
+static enum sp_status read_auto_round(struct sp_prequantized *out, const struct sp_json *q,
+                                      struct sp_err *err)
+{
+    static const char *const packings[] = {"auto_round:auto_gptq", "auto_round",
+                                           "auto_round:gptqmodel", "auto_round:auto_awq"};
+    static const char *const types[] = {"int"};
+    const char *packing = packings[0], *type = NULL;
+    int64_t bits = 4;
+    enum sp_status st;
+
+    if ((st = check_text(q, "packing_format", packings, COUNT(packings), &packing, err)) ||
+        (st = check_text(q, "data_type", types, COUNT(types), &type, err)) ||
+        (st = check_bits(q, "bits", "2348", &bits, err)) ||
+        (st = read_group(out, q, "group_size", err)) ||
+        (st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err)))
+        return st;
+    out->bits = (unsigned)bits;
+    if (strcmp(packing, "auto_round:auto_awq") == 0) out->layout = SP_QUANT_AWQ;
+    out->zeros_less_one = strcmp(packing, packings[0]) == 0;
+    return SP_OK;
+}
+
+/* ---- AWQ ---- */
+
+/* Old files have w_bit, q_group_size and "GEMM", and those of GPTQModel checkpoint_format. The
+ * layout of llm-awq is a third one. */
+static enum sp_status read_awq(struct sp_prequantized *out, const struct sp_json *q,
+                               struct sp_err *err)
+{
+    static const char *const versions[] = {"gemm", "GEMM", "exllama", "gemv", "GEMV"};
+    static const char *const keys[] = {"version", "format", "checkpoint_format"};
+    const char *version = NULL, *backend = "autoawq";
+    int64_t bits = 4;
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < COUNT(keys) && version == NULL; i++) {
+        st = check_text(q, keys[i], versions, COUNT(versions), &version, err);
+        if (st) return st;
+    }
+    if ((st = sp_json_get_string(q, "backend", &backend, err)) ||
+        (st = check_bits(q, "bits", "4", &bits, err)) ||
+        (st = check_bits(q, "w_bit", "4", &bits, err)) ||
+        (st = read_group(out, q, "group_size", err)) ||
+        (st = read_group(out, q, "q_group_size", err)))
+        return st;
+    if (strcmp(backend, "llm-awq") == 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
+    if (version && sp_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
+    return SP_OK;
+}
+
+/* ---- MLX ---- */
+
+static const struct {
+    const char *name;
+    enum sp_mlx_mode mode;
+    unsigned group;
+    const char *bits; /* digits; the first is the default */
+} mlx_modes[] = {
+    {"affine", SP_MLX_AFFINE, 64, "423568"},
+    {"mxfp4", SP_MLX_MXFP4, 32, "4"},
+    {"nvfp4", SP_MLX_NVFP4, 16, "4"},
+    {"mxfp8", SP_MLX_MXFP8, 32, "8"},
+};
+
+/* Reads the mode of the whole model or of one module, which may have its own; affine by default. */
+static enum sp_status read_mlx_format(struct sp_mlx_format *out, const struct sp_json *q,
+                                      struct sp_err *err)
+{
+    const char *mode = "affine";
+    int64_t group, bits;
+    size_t i = 0;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(q, "mode", &mode, err))) return st;
+    while (i < COUNT(mlx_modes) && strcmp(mode, mlx_modes[i].name) != 0)
+        i++;
+    if (i == COUNT(mlx_modes))
+        return sp_fail(err, SP_E_UNSUPPORTED, "mode \"%s\" is not supported", mode);
+    group = mlx_modes[i].group;
+    bits = mlx_modes[i].bits[0] - '0';
+    if ((st = check_bits(q, "bits", mlx_modes[i].bits, &bits, err)) ||
+        (st = sp_json_get_i64(q, "group_size", 1, 1 << 24, &group, err)))
+        return st;
+    if (i == 0 ? group != 32 && group != 64 && group != 128 : group != mlx_modes[i].group) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "group_size %lld is not supported for mode \"%s\"",
+                       (long long)group, mode);
+    }
+    *out = (struct sp_mlx_format){mlx_modes[i].mode, (unsigned)bits, (unsigned)group, true};
+    return SP_OK;
+}
+
+enum sp_status sp_prequantized_mlx(struct sp_mlx_format *out, const struct sp_prequantized *stated,
+                                   const char *path, size_t len, struct sp_err *err)
+{
+    char key[MAX_PATH_LEN];
+    const struct sp_json *own = NULL;
+    bool quantized = true;
+    enum sp_status st;
+
+    if (len < sizeof key) {
+        snprintf(key, sizeof key, "%.*s", (int)len, path);
+        own = sp_json_get(stated->json, key);
+    }
+    (void)sp_json_to_bool(own, &quantized);
+    st = read_mlx_format(out, sp_json_kind(own) == SP_JSON_OBJECT ? own : stated->json, err);
+    out->quantized = quantized;
+    return st;
+}
+
+static enum sp_status read_mlx(struct sp_prequantized *out, const struct sp_json *q,
+                               struct sp_err *err)
+{
+    static const char *const known[] = {"group_size", "bits", "mode", "quant_method"};
+    struct sp_mlx_format ignored;
+    enum sp_status st;
+
+    if ((st = read_mlx_format(&ignored, q, err))) return st;
+    for (struct sp_json_iter it = {0}; sp_json_next(q, &it);) {
+        bool flag;
+        if (sp_is_one_of(it.key, known, COUNT(known)) || sp_json_to_bool(it.value, &flag)) continue;
+        if (sp_json_kind(it.value) != SP_JSON_OBJECT) {
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "%s: expected an object, true or false, as for a module", it.key);
+        }
+        if ((st = read_mlx_format(&ignored, it.value, err))) {
+            sp_context(err, "%s", it.key);
+            return st;
+        }
+    }
+    out->json = q;
+    return SP_OK;
+}
+
+/* ---- bitsandbytes ---- */
+
+/* Types, blocks and shapes stand beside each weight. */
+static enum sp_status read_bitsandbytes(struct sp_prequantized *out, const struct sp_json *q,
+                                        struct sp_err *err)
+{
+    static const char *const types[] = {"nf4", "fp4"};
+    const char *type = NULL;
+
+    (void)out;
+    return check_text(q, "bnb_4bit_quant_type", types, COUNT(types), &type, err);
+}
+
+/* ---- all methods ---- */
+
+typedef enum sp_status read_fn(struct sp_prequantized *out, const struct sp_json *q,
+                               struct sp_err *err);
+
 static const struct {
     const char *name; /* quant_method */
     enum sp_quant_layout layout;
-    sp_quant_read_fn *read;
+    read_fn *read;
 } methods[] = {
     {"fp8", SP_QUANT_SCALED, read_blocks},
     {"fbgemm_fp8", SP_QUANT_SCALED, read_nothing},
     {"compressed-tensors", SP_QUANT_SCALED, read_compressed_tensors},
     {"modelopt", SP_QUANT_SCALED, read_modelopt},
     {"mxfp4", SP_QUANT_SCALED, read_nothing},
-    {"mlx", SP_QUANT_MLX, sp_quant_read_mlx},
-    {"gptq", SP_QUANT_GPTQ, sp_quant_read_gptq},
-    {"awq", SP_QUANT_AWQ, sp_quant_read_awq},
-    {"auto-round", SP_QUANT_GPTQ, sp_quant_read_auto_round},
-    {"intel/auto-round", SP_QUANT_GPTQ, sp_quant_read_auto_round},
-    {"bitsandbytes", SP_QUANT_BNB, sp_quant_read_bitsandbytes},
+    {"mlx", SP_QUANT_MLX, read_mlx},
+    {"gptq", SP_QUANT_GPTQ, read_gptq},
+    {"awq", SP_QUANT_AWQ, read_awq},
+    {"auto-round", SP_QUANT_GPTQ, read_auto_round},
+    {"intel/auto-round", SP_QUANT_GPTQ, read_auto_round},
+    {"bitsandbytes", SP_QUANT_BNB, read_bitsandbytes},
 };
 
 static enum sp_status read_method(struct sp_prequantized *out, const struct sp_json *q,
@@ -178,7 +416,7 @@ static enum sp_status read_method(struct sp_prequantized *out, const struct sp_j
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, "quant_method", &method, err))) return st;
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+    for (size_t i = 0; i < COUNT(methods); i++) {
         if (strcmp(method, methods[i].name) != 0) continue;
         out->layout = methods[i].layout;
         return methods[i].read(out, q, err);
@@ -202,7 +440,7 @@ enum sp_status sp_prequantized_parse(struct sp_prequantized *out, const struct s
     const struct sp_json *texts[] = {root, sp_json_get(root, "text_config")};
 
     *out = (struct sp_prequantized){0};
-    for (size_t i = 0; i < 2 * sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < 2 * COUNT(keys); i++) {
         const char *key = keys[i / 2];
         const struct sp_json *q = sp_json_get(texts[i % 2], key);
         enum sp_status st;
