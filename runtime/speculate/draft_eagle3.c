@@ -3,22 +3,29 @@
  * the target's residual stream after some layers; the layer reads [norm(embed(ids[t+1])),
  * norm(h_t)] and adds to h_t. Its own head scores a vocabulary of its own, often a part of the
  * target's (draft_vocab.h). */
-#include "runtime/speculate/draft_eagle3.h"
+#include "runtime/speculate/draft_feature_head.h"
+#include "runtime/speculate/draft_vocab.h"
 
 #include "format/base/mem.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+struct eagle3 {
+    struct sp_feature_head pairs;
+    struct sp_draft_vocab vocabulary;
+};
 
 static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
 
-const unsigned *sp_eagle3_taps(const struct sp_model *draft, unsigned *n_taps)
+static const unsigned *eagle3_taps(const struct sp_model *draft, unsigned *n_taps)
 {
     *n_taps = draft->config.draft.n_taps;
     return draft->config.draft.taps;
 }
 
-enum sp_status sp_eagle3_check(const struct sp_model *target, const struct sp_model *draft,
-                               struct sp_err *err)
+static enum sp_status eagle3_check(const struct sp_model *target, const struct sp_model *draft,
+                                   struct sp_err *err)
 {
     enum sp_status st = sp_config_check_eagle3(&draft->config, &target->config, err);
 
@@ -27,12 +34,14 @@ enum sp_status sp_eagle3_check(const struct sp_model *target, const struct sp_mo
 
 static struct sp_logits translate(struct sp_feature_head *pairs, struct sp_logits logits)
 {
-    return sp_draft_vocab_spread(&((struct sp_eagle3 *)pairs)->vocabulary, logits);
+    return sp_draft_vocab_spread(&((struct eagle3 *)pairs)->vocabulary, logits);
 }
 
-enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *ops,
-                              const struct sp_drafter_setup *setup, const unsigned *tap,
-                              struct sp_err *err)
+/* Depth and parallel of the pairs are the caller's; `tap` as in sp_feature_head_init. On failure
+ * eagle3_release cleans up. */
+static enum sp_status eagle3_init(struct eagle3 *d, const struct sp_drafter_ops *ops,
+                                  const struct sp_drafter_setup *setup, const unsigned *tap,
+                                  struct sp_err *err)
 {
     const struct sp_model *draft = setup->draft;
     enum sp_status st;
@@ -44,7 +53,7 @@ enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *
     return sp_draft_vocab_init(&d->vocabulary, draft, setup->target->config.n_vocab, err);
 }
 
-void sp_eagle3_release(struct sp_eagle3 *d)
+static void eagle3_release(struct eagle3 *d)
 {
     sp_feature_head_release(&d->pairs);
     sp_draft_vocab_release(&d->vocabulary);
@@ -52,7 +61,7 @@ void sp_eagle3_release(struct sp_eagle3 *d)
 
 static void eagle3_close(struct sp_drafter *base)
 {
-    sp_eagle3_release((struct sp_eagle3 *)base);
+    eagle3_release((struct eagle3 *)base);
     free(base);
 }
 
@@ -60,12 +69,12 @@ static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_draft
                                   struct sp_err *err)
 {
     const unsigned *tap = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
-    struct sp_eagle3 *d = NULL;
+    struct eagle3 *d = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->pairs.draft_len = SP_FEATURE_HEAD_MAX;
-    if ((st = sp_eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
+    if ((st = eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
         eagle3_close(&d->pairs.base);
         return st;
     }
@@ -73,7 +82,7 @@ static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_draft
     return SP_OK;
 }
 
-void sp_eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
+static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
 
@@ -85,16 +94,124 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .kind = SP_DRAFT_EAGLE3,
     .stepwise = true,
     .max_draft_len = sp_feature_head_max_draft_len,
-    .taps = sp_eagle3_taps,
-    .check = sp_eagle3_check,
+    .taps = eagle3_taps,
+    .check = eagle3_check,
     .open = eagle3_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
     .n_unread = sp_feature_head_n_unread,
     .propose = sp_feature_head_propose,
     .logits = sp_feature_head_logits,
-    .commit = sp_eagle3_commit,
+    .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,
     .state = sp_feature_head_state,
     .close = eagle3_close,
+};
+
+/* ---- P-EAGLE ---- */
+
+/* P-EAGLE drafts (arXiv 2602.01469) of the speculators library: EAGLE-3 that makes all its draft
+ * tokens in one pass.
+ *
+ * After the newest pair there are as many slots as further draft tokens, each a pair of the mask
+ * token and one state for all, fc of the learned mask_hidden. A slot sees the true pairs and the
+ * slots in front of it, and predicts the token after it, as a committed pair does; so draft token i
+ * is the same for any draft length, and only the slots wanted are run, together with the pairs that
+ * wait. Their keys and values are overwritten by the next committed pairs. */
+struct draft_peagle {
+    struct eagle3 eagle3;
+    uint32_t mask_token;
+    const float *mask_hidden; /* learned */
+    float *mask_state;        /* [n_hidden], made with the first proposal */
+    bool has_mask_state;
+};
+
+static size_t peagle_max_draft_len(const struct sp_model *draft)
+{
+    return draft->config.draft.block_size;
+}
+
+static void peagle_close(struct sp_drafter *base)
+{
+    struct draft_peagle *d = (struct draft_peagle *)base;
+
+    eagle3_release(&d->eagle3);
+    free(d->mask_state);
+    free(d);
+}
+
+static enum sp_status peagle_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    const struct sp_model *draft = setup->draft;
+    struct draft_peagle *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->eagle3.pairs.draft_len = peagle_max_draft_len(draft);
+    d->eagle3.pairs.parallel = true;
+    d->mask_token = draft->config.draft.mask_token;
+    if ((st = eagle3_init(&d->eagle3, &sp_draft_peagle_ops, setup, NULL, err)) ||
+        (st = sp_new_aligned(&d->mask_state, draft->config.n_hidden, sizeof *d->mask_state, err))) {
+        peagle_close(&d->eagle3.pairs.base);
+        return st;
+    }
+    d->mask_hidden = draft->mask_hidden;
+    *out = &d->eagle3.pairs.base;
+    return SP_OK;
+}
+
+static void make_mask_state(struct draft_peagle *d)
+{
+    if (d->has_mask_state) return;
+    sp_decoder_fuse_features(d->eagle3.pairs.decoder, d->mask_state, d->mask_hidden, 1);
+    d->has_mask_state = true;
+}
+
+static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_proposal *proposal,
+                                     struct sp_err *err)
+{
+    struct draft_peagle *d = (struct draft_peagle *)base;
+    struct sp_feature_head *p = &d->eagle3.pairs;
+    float *states = sp_feature_head_next_states(p);
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    make_mask_state(d);
+    for (i = 0; i + 1 < *n; i++) {
+        ids[n_cached + 1 + i] = d->mask_token; /* until it is drafted */
+        memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
+    }
+    sp_feature_head_begin(p, ids, n_cached, i, proposal);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        struct sp_logits logits = sp_decoder_row(p->decoder, i);
+        if (p->translate) logits = p->translate(p, logits);
+        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
+    }
+    *n = i;
+    return st;
+}
+
+static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
+{
+    return sp_decoder_row(((const struct draft_peagle *)base)->eagle3.pairs.decoder, i);
+}
+
+const struct sp_drafter_ops sp_draft_peagle_ops = {
+    .kind = SP_DRAFT_PEAGLE,
+    .max_draft_len = peagle_max_draft_len,
+    .taps = eagle3_taps,
+    .check = eagle3_check,
+    .open = peagle_open,
+    .limit = sp_feature_head_limit,
+    .catch_up = sp_feature_head_catch_up,
+    .n_unread = sp_feature_head_n_unread,
+    .propose = peagle_propose,
+    .logits = peagle_logits,
+    .commit = eagle3_commit,
+    .truncate = sp_feature_head_truncate,
+    .state = sp_feature_head_state,
+    .close = peagle_close,
 };
