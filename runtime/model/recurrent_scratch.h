@@ -6,7 +6,7 @@
 #include "format/base/pool.h"
 #include "runtime/model/head_state.h"
 
-struct sp_conv_history; /* runtime/model/conv_history.h */
+struct sp_conv_history; /* runtime/model/recurrent.h */
 struct sp_workspace;    /* runtime/model/workspace.h */
 
 struct sp_recurrent_scratch {
