@@ -36,11 +36,10 @@ static void close_all(struct opened *o)
 static enum sp_status open_with(struct opened *o, const char *name, enum sp_dtype type,
                                 const struct sp_package_options *options, struct sp_err *err)
 {
-    static const char *packed;
+    const char *packed = create_path("p.bin");
     char path[400], line[600], *base;
     size_t size;
 
-    if (packed == NULL) packed = create_keep_path(create_path("p.bin"));
     snprintf(path, sizeof path, ADAPTERS "/%s/base.txt", name);
     base = scratch_read(path, &size);
     base[strcspn(base, "\n")] = '\0';
