@@ -11,6 +11,7 @@
 #include "cli/chat/prompt.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>

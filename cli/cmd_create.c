@@ -66,7 +66,7 @@ static void note_template(const char *path, const char *command)
                  "%s; use run --raw, or a TEMPLATE line in the Modelfile", err.text);
         sp_note(command, sentence);
     }
-    sp_template_free(template);
+    sp_template_close(template);
 }
 
 /* Prints what the type costs, and how a small model loses less. */
@@ -175,7 +175,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .draft = o->draft_model,
         .output = o->output,
         .home = getenv("HOME"),
-        .check_template = sp_template_check,
+        .check_template = sp_create_check_template,
         .target_type = sp_create_type(o->target),
         .draft_type = is_auto ? SP_DTYPE_NONE : sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),

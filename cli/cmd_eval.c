@@ -17,6 +17,7 @@
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -202,8 +203,9 @@ static enum sp_status count_bytes(struct job *job, struct sp_eval_result *result
     enum sp_status st;
 
     if (!job->infos[file].has_tokenizer) return SP_OK;
-    st = sp_package_decode(job->packages[file], t->ids + result->text.first_scored,
-                           result->text.n_scored, false, &text, &result->n_bytes, job->err);
+    st = sp_tokenizer_decode(sp_package_tokenizer(job->packages[file]),
+                             t->ids + result->text.first_scored, result->text.n_scored, false,
+                             &text, &result->n_bytes, job->err);
     free(text);
     return st;
 }

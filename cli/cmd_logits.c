@@ -8,6 +8,7 @@
 #include "cli/base/signals.h"
 #include "format/base/atomic_file.h"
 #include "format/base/mem.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -85,9 +86,9 @@ static enum sp_status read_ids(struct sp_ids *ids, const struct options *o,
                                const struct sp_package *package, struct sp_err *err)
 {
     if (o->ids != NULL) return sp_ids_parse(ids, o->ids, err);
-    return sp_package_encode(package, o->text, strlen(o->text),
-                             SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids->at, &ids->n,
-                             err);
+    return sp_tokenizer_encode(sp_package_tokenizer(package), o->text, strlen(o->text),
+                               SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids->at, &ids->n,
+                               err);
 }
 
 static enum sp_status write_array(const struct options *o, struct sp_session *session,

@@ -115,7 +115,7 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
     if (!st) st = sp_template_apply(text, size, own ? own : job->source, &in, err);
     for (size_t i = 0; i < N_MEMBERS; i++)
         free(texts[i]);
-    sp_template_free(own);
+    sp_template_close(own);
     return st;
 }
 
@@ -317,7 +317,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = o->batch ? sp_each_line(render_line, NULL, &job, "one JSON object per line", err)
                   : render_once(&job, o, sp_args_text(args), err);
 done:
-    sp_template_free(source);
+    sp_template_close(source);
     return st;
 }
 

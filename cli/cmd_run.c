@@ -186,7 +186,7 @@ static enum sp_status run_once(struct sp_loaded_model *m, const struct options *
                                 m->conversation.rendered, err);
     if (st) goto done;
     if (!o->json && !o->quiet) report_limit(m, result.stop);
-    if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
+    if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CANCELLED, "interrupted");
 done:
     sp_chat_reader_close(reader);
     sp_result_release(&result);

@@ -507,7 +507,7 @@ done:
     end_watch(&guard);
     sp_serve_opener_close(&opener);
     sp_serve_adapters_release(&opener.options.adapters);
-    sp_cache_budget_free(s.caches);
+    sp_cache_budget_close(s.caches);
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);
     sp_serve_keys_release(&keys);

@@ -71,7 +71,7 @@ static enum sp_status show_template(const char *name, const struct sp_pack *pack
     text = sp_template_text(template, &size);
     sp_out_text(stdout, text, size);
     if (sp_out_is_terminal(stdout) && size > 0 && text[size - 1] != '\n') putchar('\n');
-    sp_template_free(template);
+    sp_template_close(template);
     return SP_OK;
 }
 

@@ -68,7 +68,7 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
         n_bad++;
     }
     sp_progress_end(&progress);
-    if (sp_signals_caught()) return sp_fail(err, SP_E_CHECK, "interrupted");
+    if (sp_signals_caught()) return sp_fail(err, SP_E_CANCELLED, "interrupted");
     if (o->json && (n_bad || !o->lossless)) {
         sp_json_out_begin(&out, NULL, '{');
         sp_json_out_text(&out, "file", name);

@@ -65,8 +65,9 @@ static enum sp_status add_text(struct job *job, const struct sp_package *package
                        job->n_texts + 1, SP_PACK_MAX_NAME);
     }
     sp_hash128_text(t->digest, text, size);
-    st = sp_package_encode(package, text, size, SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL,
-                           &t->ids, &t->n_ids, job->err);
+    st = sp_tokenizer_encode(sp_package_tokenizer(package), text, size,
+                             SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &t->ids, &t->n_ids,
+                             job->err);
     if (st) return st;
     job->n_texts++;
     return SP_OK;

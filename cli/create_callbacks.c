@@ -3,6 +3,7 @@
 #include "cli/base/signals.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
+#include "runtime/spectool.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,6 +80,15 @@ static int progress(void *context, uint64_t done, uint64_t total)
     if (listener->progress.label == NULL) sp_progress_begin(&listener->progress, "writing");
     sp_progress_show(&listener->progress, done, total);
     return sp_signals_caught();
+}
+
+enum sp_status sp_create_check_template(const char *text, size_t size, struct sp_err *err)
+{
+    struct sp_template *t = NULL;
+    enum sp_status st = sp_template_compile(&t, text, size, SP_TEMPLATE_UNKNOWN, err);
+
+    sp_template_close(t);
+    return st;
 }
 
 void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener)

@@ -73,6 +73,10 @@ SP_MUST_CHECK enum sp_status sp_create_check_budget(const struct sp_budget *budg
 SP_MUST_CHECK enum sp_status sp_create_rules(struct sp_type_rules *out,
                                              const struct sp_opt_list *list, struct sp_err *err);
 
+/* Checks that a chat template compiles. */
+SP_MUST_CHECK enum sp_status sp_create_check_template(const char *text, size_t size,
+                                                      struct sp_err *err);
+
 /* Sets the callbacks and makes signals cancel the work. `listener` must outlive the callbacks. */
 void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener);
 

@@ -7,6 +7,7 @@
 #include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -278,10 +279,10 @@ static void count_bytes(struct trial *t)
 
     while (out->n_lengths && sp_draft_lengths[out->n_lengths - 1] > MOST_BY_BYTES)
         out->n_lengths--;
-    out->plain = (double)sp_session_read_size(t->session, 0);
+    out->plain = (double)sp_session_read_size(t->session, 0, 0);
     for (size_t k = 0; k < out->n_lengths; k++) {
-        out->draft_cost[k] = (double)sp_session_draft_read_size(t->session, sp_draft_lengths[k]);
-        out->cost[k] = out->plain + out->draft_cost[k];
+        out->cost[k] = (double)sp_session_read_size(t->session, 0, sp_draft_lengths[k]);
+        out->draft_cost[k] = out->cost[k] - out->plain;
     }
 }
 

@@ -14,6 +14,7 @@
 #include "cli/eval/eval.h"
 #include "format/base/json_write.h"
 #include "format/dtype.h"
+#include "runtime/spectool_measure.h"
 
 enum { SP_DRAFT_TYPES_MAX = SP_N_PACKED_DTYPES, SP_DRAFT_LENGTHS = 12 };
 extern const size_t sp_draft_lengths[SP_DRAFT_LENGTHS]; /* that are compared, ascending from 1 */

@@ -57,8 +57,7 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = (size_t)c->options->n_predict,
-        .no_draft = plain,
-        .draft_len = (int)c->options->backend.draft_len,
+        .draft_len = plain ? 0 : (int)c->options->backend.draft_len,
         .digest = true,
         .grammar = c->grammar,
         .token = count_token,
@@ -70,7 +69,7 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
     st = sp_session_generate(session, &request, result, err);
     if (st == SP_OK && result->stop == SP_STOP_CANCELLED) {
         sp_result_release(result);
-        st = sp_fail(err, SP_E_CHECK, "interrupted");
+        st = sp_fail(err, SP_E_CANCELLED, "interrupted");
     }
     return st;
 }

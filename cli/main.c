@@ -189,7 +189,7 @@ static int run(const struct sp_command *command, int argc, char **argv)
         if (usage) fprintf(stderr, " (spectool %s --help)", command->name);
         fputc('\n', stderr);
     }
-    code = flush((int)st);
+    code = flush(st == SP_E_CANCELLED ? SP_E_CHECK : (int)st);
     if (code != SP_OK) sp_signals_resume();
     return code;
 }

@@ -123,7 +123,7 @@ static enum sp_status pack(const char *checkpoint, const char *path, const char 
     struct sp_create_report report;
     struct sp_user_stores user;
     struct sp_create_options create = {
-        .from = checkpoint, .output = path, .check_template = sp_template_check};
+        .from = checkpoint, .output = path, .check_template = sp_create_check_template};
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 

@@ -65,38 +65,16 @@ SP_API const char *sp_version(void);
     }
 
 struct sp_package;
-struct sp_cache_budget;
-struct sp_rank_group;
 struct sp_session;
+struct sp_tokenizer; /* turns text into ids and back; immutable */
+struct sp_template;
+struct sp_chat_request;
+struct sp_chat_reader;
+struct sp_simulation; /* spectool_measure.h */
+struct sp_rank_group;
+struct sp_cache_budget;
 
-/* ---- memory of several packages ---------------------------------------------------------------
- */
-
-struct sp_cache_budget_options {
-    size_t size;
-    size_t limit; /* bytes that the caches of all sessions of the packages may hold together; 0:
-                   * what the machine and the limits of the process leave beside the weights of
-                   * these packages when a cache grows */
-    /* Is called by a thread whose caches need more memory than is left. It may free memory of
-     * sessions that are not in use, with sp_session_clear or by closing packages, and returns true
-     * if it has; then the thread tries again. It may not wait for a session that is in use. NULL:
-     * nothing can be freed. */
-    bool (*reclaim)(void *context);
-    void *context;
-};
-#define SP_CACHE_BUDGET_OPTIONS_INIT SP_SIZED(struct sp_cache_budget_options)
-
-/* Makes a budget that several packages share (struct sp_package_options). [any thread] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_cache_budget_new(struct sp_cache_budget **out, const struct sp_cache_budget_options *options,
-                    struct sp_err *err);
-/* Frees a budget whose packages are closed; NULL is fine. [one thread] */
-SP_API void sp_cache_budget_free(struct sp_cache_budget *budget);
-/* The bytes that the caches hold. [any thread] */
-SP_API size_t sp_cache_budget_used(const struct sp_cache_budget *budget);
-
-/* ---- packages ---------------------------------------------------------------------------------
- */
+/* ---- packages ------------------------------------------------------------------------------ */
 
 struct sp_package_options {
     size_t size;
@@ -125,33 +103,14 @@ struct sp_package_options {
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
 /* Opens a packed file. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
-                                                    const struct sp_package_options *options,
-                                                    struct sp_err *err);
+SP_API_STATUS sp_package_open(struct sp_package **out, const char *path,
+                              const struct sp_package_options *options, struct sp_err *err);
 /* Looks whether the package's ranks still run; a generation finds out by itself. SP_E_IO, after
  * rank_lost was called, if one has ended. Ranks that mpirun started are watched by it. [any
  * thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_check_ranks(const struct sp_package *package,
-                                                           struct sp_err *err);
+SP_API_STATUS sp_package_check_ranks(const struct sp_package *package, struct sp_err *err);
 /* Closes a package whose sessions are closed; NULL is fine. [package] */
 SP_API void sp_package_close(struct sp_package *package);
-
-/* Processes that mpirun started as one job, on one machine or several. Each joins the group; rank
- * 0 then opens packages and leaves at the end, the others serve it until then, and leave.
- *
- * module: the file spectool-mpi.so, found as dlopen(3) finds a library. SP_E_UNSUPPORTED: it, or
- * the MPI library, is missing. Once per process. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_rank_group_join(struct sp_rank_group **out,
-                                                       const char *module, struct sp_err *err);
-/* The number of this process, from 0, and the number of processes. [any thread] */
-SP_API unsigned sp_rank_group_rank(const struct sp_rank_group *group);
-SP_API unsigned sp_rank_group_size(const struct sp_rank_group *group);
-/* Ranks above 0: maps the files that rank 0 opens, and computes. After a failure the process must
- * end without leaving, which ends the job. [group] */
-SP_API SP_MUST_CHECK enum sp_status sp_rank_group_serve(struct sp_rank_group *group,
-                                                        struct sp_err *err);
-/* Leaves the group and frees it; on rank 0 its packages are closed. NULL is fine. [group] */
-SP_API void sp_rank_group_leave(struct sp_rank_group *group);
 
 enum { SP_EOS_MAX = 16 };
 
@@ -186,12 +145,7 @@ struct sp_package_info {
     size_t n_embedding;          /* numbers of an embedding */
     size_t max_embedding_tokens; /* longest text to embed, its special tokens included */
     unsigned n_ranks;            /* processes that compute together, this one included */
-    unsigned n_numa_nodes;       /* of this machine, that this process may use */
-    uint64_t rank_messages, rank_sent, rank_received; /* so far: messages to each of the other
-                                                       * ranks; bytes to and from all of them */
-    double rank_seconds;         /* spent on messages, and on waiting for answers */
-    double rank_product_seconds; /* that, and on this process's part of products and attention */
-    unsigned n_ranks_here;       /* those of n_ranks on this machine */
+    unsigned n_ranks_here;       /* those on this machine */
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 /* [any thread] */
@@ -202,48 +156,15 @@ SP_API void sp_package_describe(const struct sp_package *package, struct sp_pack
  * [package]
  *
  * *json: text owned by the caller (free); NULL: too little was drafted to be worth keeping. */
-SP_API SP_MUST_CHECK enum sp_status sp_package_drafting_statistics(const struct sp_package *package,
-                                                                   char **json, struct sp_err *err);
+SP_API_STATUS sp_package_drafting_statistics(const struct sp_package *package, char **json,
+                                             struct sp_err *err);
 /* json: text of sp_package_drafting_statistics. If drafting did not pay by it, it begins paused,
  * unless `retry`. SP_E_INPUT, with no effect: not such a text, or not of this kind of draft.
  * [package] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_set_drafting_statistics(struct sp_package *package,
-                                                                       const char *json,
-                                                                       size_t size, bool retry,
-                                                                       struct sp_err *err);
+SP_API_STATUS sp_package_set_drafting_statistics(struct sp_package *package, const char *json,
+                                                 size_t size, bool retry, struct sp_err *err);
 
-/* Costs of the messages between the ranks of a package. */
-struct sp_rank_link {
-    size_t size;
-    double round_trip; /* seconds of a message of 64 bytes to all other ranks and their answers */
-    double bandwidth;  /* bytes per second, of large messages and answers */
-};
-#define SP_RANK_LINK_INIT SP_SIZED(struct sp_rank_link)
-/* Measures them, in some milliseconds, while nothing generates. SP_E_USAGE: there is one rank.
- * SP_E_IO: a rank is lost. [package] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_package_measure_link(struct sp_package *package, struct sp_rank_link *link, struct sp_err *err);
-
-enum sp_encode_flags {
-    SP_ENCODE_ADD_SPECIAL = 1,   /* add the special tokens of the tokenizer's post-processor */
-    SP_ENCODE_PARSE_SPECIAL = 2, /* recognize special tokens that are written in the text */
-};
-
-/* Encodes a text; flags: enum sp_encode_flags. *ids is owned by the caller (free).
- * SP_E_UNSUPPORTED: the package has no tokenizer. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_encode(const struct sp_package *package,
-                                                      const char *text, size_t size, unsigned flags,
-                                                      uint32_t **ids, size_t *n,
-                                                      struct sp_err *err);
-/* Decodes ids. *text is owned by the caller (free), NUL-terminated and valid UTF-8.
- * SP_E_UNSUPPORTED: the package has no tokenizer. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
-                                                      const uint32_t *ids, size_t n,
-                                                      bool skip_special, char **text, size_t *size,
-                                                      struct sp_err *err);
-
-/* ---- sessions ---------------------------------------------------------------------------------
- */
+/* ---- sessions ------------------------------------------------------------------------------ */
 
 /* Type of the numbers in a KV cache. */
 enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
@@ -256,7 +177,8 @@ enum sp_draft_by {
     SP_DRAFT_BY_DEFAULT,
     SP_DRAFT_BY_MODEL,
     SP_DRAFT_BY_NGRAM,
-    SP_DRAFT_BY_BOTH, /* the more promising of the two in each round */
+    SP_DRAFT_BY_BOTH,    /* the more promising of the two in each round */
+    SP_DRAFT_BY_NOTHING, /* every session generates without drafting, and needs less memory */
 };
 
 /* The name of the draft of such sessions, borrowed from the package: the kind of the draft model,
@@ -274,7 +196,6 @@ struct sp_session_options {
     size_t n_context;
     enum sp_cache_type cache;
     enum sp_draft_by draft_by;
-    bool no_draft;        /* generate without drafting */
     size_t rows_per_pass; /* tokens of a prompt that one pass reads; 0: chosen by the library; the
                            * result does not depend on it */
     size_t max_batch;     /* sessions that can share passes: this one and those that
@@ -283,15 +204,12 @@ struct sp_session_options {
 #define SP_SESSION_OPTIONS_INIT SP_SIZED(struct sp_session_options)
 
 /* Opens a session, which borrows the package. [opening] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out,
-                                                    struct sp_package *package,
-                                                    const struct sp_session_options *options,
-                                                    struct sp_err *err);
+SP_API_STATUS sp_session_open(struct sp_session **out, struct sp_package *package,
+                              const struct sp_session_options *options, struct sp_err *err);
 /* Opens another session of the same package with the same options. It shares passes with
  * `shared_with`: the weights are read once for the tokens of both. [opening] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_open_shared(struct sp_session **out,
-                                                           const struct sp_session *shared_with,
-                                                           struct sp_err *err);
+SP_API_STATUS sp_session_open_shared(struct sp_session **out, const struct sp_session *shared_with,
+                                     struct sp_err *err);
 /* Closes a session that no thread uses; NULL is fine. [opening] */
 SP_API void sp_session_close(struct sp_session *session);
 
@@ -313,88 +231,21 @@ SP_API size_t sp_session_n_context(const struct sp_session *session);
 
 /* Writes the tokens and the caches of the session to a file in a format of its own. The file is
  * complete or not written; an older file of the same format and name is replaced. [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const char *path,
-                                                    struct sp_err *err);
+SP_API_STATUS sp_session_save(struct sp_session *session, const char *path, struct sp_err *err);
 /* Loads the caches that a session of the same packed file with the same cache type has saved. A
  * prompt that begins with their tokens does not read these again, and its answer has the same bits.
  * SP_E_INPUT: the file does not fit the session; err says why. (Layers with a sliding window need
  * the same context and the same rows_per_pass.) SP_E_CHECK: this session drafts, and the saved one
  * did not. [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
-                                                    struct sp_err *err);
+SP_API_STATUS sp_session_load(struct sp_session *session, const char *path, struct sp_err *err);
 
-/* ---- adapters ---------------------------------------------------------------------------------
- */
-
-/* A LoRA adapter of a package, whose products are added to those of the weights while a session
- * runs: sessions of one package may have different adapters, or none, and share passes. Every
- * answer has the bits that it has alone. Drafts propose without the adapter. */
-struct sp_lora;
-
-/* A low-rank product that is added to a weight matrix W: W x + left (right x). */
-struct sp_lora_product {
-    size_t size;
-    const char *tensor; /* W's name in the packed file: "layers.0.self_attn.q_proj.weight", ... */
-    size_t n_rows, n_cols, rank;
-    const float *left;  /* [n_rows][rank], the adapter's scale included */
-    const float *right; /* [rank][n_cols] */
-};
-#define SP_LORA_PRODUCT_INIT SP_SIZED(struct sp_lora_product)
-
-/* Opens an adapter without products, which borrows the package. [package] */
-SP_API SP_MUST_CHECK enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package,
-                                                 struct sp_err *err);
-/* Adds a product, whose numbers are copied; at most one for a matrix, and only before a session
- * that is to have the adapter is opened. SP_E_UNSUPPORTED: the tensor is not a single matrix of a
- * layer. SP_E_INPUT: the shapes differ, or a number is not finite. [package] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *product, struct sp_err *err);
-/* NULL is fine. No session has the adapter, and the package is still open. [one thread] */
-SP_API void sp_lora_close(struct sp_lora *lora);
-
-/* Sets the adapter of the prompts and the logits that follow, and the finite number by which its
- * products are multiplied, 1 as they are; lora NULL: none. The caches are emptied unless the
- * session had both. The adapter is borrowed until another one is set, or close. SP_E_USAGE: it got
- * its products after the session, or the one that it shares passes with, was opened. Not in a
- * callback of the session. [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_set_lora(struct sp_session *session,
-                                                        const struct sp_lora *lora, float scale,
-                                                        struct sp_err *err);
-/* True if the session has this adapter with this scale; lora NULL: none. [session] */
-SP_API bool sp_session_has_lora(const struct sp_session *session, const struct sp_lora *lora,
-                                float scale);
-
-/* ---- grammars ---------------------------------------------------------------------------------
- */
-
-/* The set of texts that an answer may be. It is immutable: any number of requests may borrow it, in
- * any number of threads. */
-struct sp_grammar;
-
-/* Makes the grammar of a JSON schema. The manual page spectool-grammar(7) lists the keywords and
- * says how the texts are written. SP_E_UNSUPPORTED or SP_E_INPUT: "#/path/keyword: ...". [any
- * thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text,
-                                                         size_t size, struct sp_err *err);
-/* Makes a grammar from GBNF, the notation of llama.cpp, which that page describes. SP_E_INPUT:
- * "line:column: ...". [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text,
-                                                       size_t size, struct sp_err *err);
-/* Makes the grammar of all JSON objects. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
-/* Closes a grammar that no request borrows any more; NULL is fine. [one thread] */
-SP_API void sp_grammar_close(struct sp_grammar *grammar);
-
-/* ---- generation -------------------------------------------------------------------------------
- */
+/* ---- generation ---------------------------------------------------------------------------- */
 
 /* A number that is added to the logit of one token. */
 struct sp_logit_bias {
     uint32_t id;
     float bias;
 };
-
-struct sp_tokenizer;
 
 /* How draft tokens are accepted while sampling. */
 enum sp_accept {
@@ -453,13 +304,6 @@ struct sp_token {
 
 enum { SP_DRAFT_LENGTH_AUTO = -1 };
 
-/* For measurements of speed: each draft token is accepted with this probability, whatever the
- * target would have chosen. The text has no meaning. */
-struct sp_simulation {
-    double acceptance; /* 0..1 */
-    uint64_t seed;
-};
-
 /* The most tokens of an answer's reasoning. After so many, the tokens of the closing tag follow,
  * whatever the model would choose, and then the answer goes on. A character of several tokens is
  * completed first. */
@@ -479,7 +323,6 @@ struct sp_request {
     bool ignore_eos;
     const uint32_t *end_ids; /* [n_end_ids] tokens that end the answer, also with ignore_eos */
     size_t n_end_ids;
-    bool no_draft; /* generate without drafting */
     int draft_len; /* draft tokens of a round, at most; 0: none; SP_DRAFT_LENGTH_AUTO: as many as
                     * are worth their time, the default of SP_REQUEST_INIT and of `spectool run` */
     bool measure;  /* also time steps without drafting, for speed_up */
@@ -497,7 +340,7 @@ struct sp_request {
     const uint32_t *special_ids; /* [n_special_ids] special tokens that `special` receives */
     size_t n_special_ids;
     /* The first argument of the callbacks, each of which may be NULL. A callback that returns a
-     * number other than 0 ends the answer with SP_STOP_CANCELLED, or with SP_E_CHECK "interrupted"
+     * number other than 0 ends the answer with SP_STOP_CANCELLED, or with SP_E_CANCELLED
      * while the prompt is read. No callback is called after it. */
     void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
@@ -511,6 +354,9 @@ struct sp_request {
     int (*special)(void *context, uint32_t id);
     /* NULL: none; not with `simulation`, and only with a tokenizer. */
     const struct sp_reasoning_limit *reasoning_limit;
+    /* Separates the answer, after the callbacks `text` and `special`; NULL: none does. If its
+     * callback stops it, the answer ends with SP_STOP_CANCELLED. */
+    struct sp_chat_reader *reader;
 };
 #define SP_REQUEST_INIT                                                                            \
     {                                                                                              \
@@ -598,33 +444,31 @@ SP_API void sp_result_release(struct sp_result *result);
  * again. `stop` is set in the result before the last texts are delivered. On failure the result is
  * empty, and the session stays usable. SP_E_NOMEM, before the prompt is read, if memory does not
  * hold its caches; err states the numbers. [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
-                                                        const struct sp_request *request,
-                                                        struct sp_result *result,
-                                                        struct sp_err *err);
+SP_API_STATUS sp_session_generate(struct sp_session *session, const struct sp_request *request,
+                                  struct sp_result *result, struct sp_err *err);
 
-/* ---- tokenizers -------------------------------------------------------------------------------
- */
-
-/* Turns text into ids and back. It is immutable. */
-struct sp_tokenizer;
+/* ---- tokenizers ---------------------------------------------------------------------------- */
 
 /* Opens the tokenizer of a packed file, of a checkpoint folder, or of a tokenizer.json. SP_E_INPUT:
  * the file has no tokenizer. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out,
-                                                           const char *path, struct sp_err *err);
+SP_API_STATUS sp_tokenizer_open_file(struct sp_tokenizer **out, const char *path,
+                                     struct sp_err *err);
 /* NULL is fine. [one thread] */
 SP_API void sp_tokenizer_close(struct sp_tokenizer *tok);
 
-/* The tokenizer of a package, borrowed from it; NULL: it has none. [any thread] */
+/* The tokenizer of a package, borrowed from it; NULL: it has none, and the functions below refuse
+ * it with SP_E_UNSUPPORTED. [any thread] */
 SP_API const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package);
+
+enum sp_encode_flags {
+    SP_ENCODE_ADD_SPECIAL = 1,   /* add the special tokens of the tokenizer's post-processor */
+    SP_ENCODE_PARSE_SPECIAL = 2, /* recognize special tokens that are written in the text */
+};
 
 /* Encodes a text of valid UTF-8 (otherwise SP_E_INPUT), which may contain NULs; flags: enum
  * sp_encode_flags. *ids is owned by the caller (free), also when *n is 0. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok,
-                                                        const char *text, size_t size,
-                                                        unsigned flags, uint32_t **ids, size_t *n,
-                                                        struct sp_err *err);
+SP_API_STATUS sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text, size_t size,
+                                  unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err);
 
 /* A number of tokens that a text of `size` bytes has at least, by which a text that is too long is
  * known without encoding it; 0 where the tokenizer may shorten a text by any amount. [any thread]
@@ -633,10 +477,8 @@ SP_API size_t sp_tokenizer_min_tokens(const struct sp_tokenizer *tok, size_t siz
 
 /* Decodes ids. It skips ids without a token (rows of the embedding beyond the vocabulary). *text is
  * owned by the caller (free), NUL-terminated and valid UTF-8. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok,
-                                                        const uint32_t *ids, size_t n,
-                                                        bool skip_special, char **text,
-                                                        size_t *size, struct sp_err *err);
+SP_API_STATUS sp_tokenizer_decode(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n,
+                                  bool skip_special, char **text, size_t *size, struct sp_err *err);
 
 /* One token of a vocabulary. */
 struct sp_token_info {
@@ -655,39 +497,28 @@ SP_API bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id,
 SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text,
                                          uint32_t *id, size_t *size);
 
-/* ---- chat templates ---------------------------------------------------------------------------
- */
+/* ---- chat templates ------------------------------------------------------------------------ */
 
 /* A chat template turns a conversation into the text that the model reads. It is written in Jinja
  * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them).
  * Compiling and rendering are bounded in memory and work. An error names the construct that is not
  * supported. */
-struct sp_template;
-struct sp_chat_request;
-
 enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
 
 /* Compiles a template; SP_TEMPLATE_UNKNOWN recognizes its language. SP_E_INPUT or SP_E_UNSUPPORTED:
  * "template:LINE: ...". [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
-                                                        size_t size,
-                                                        enum sp_template_language language,
-                                                        struct sp_err *err);
-/* Checks that a text compiles. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size,
-                                                      struct sp_err *err);
+SP_API_STATUS sp_template_compile(struct sp_template **out, const char *text, size_t size,
+                                  enum sp_template_language language, struct sp_err *err);
 /* Opens the template of a packed file (the TEMPLATE of its Modelfile, otherwise that of the
  * checkpoint), of a checkpoint folder, or of a template file. *out = NULL: there is none.
  * SP_E_USAGE: the template is not in the language asked for. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_template_open_file(struct sp_template **out,
-                                                          const char *path,
-                                                          enum sp_template_language language,
-                                                          struct sp_err *err);
+SP_API_STATUS sp_template_open_file(struct sp_template **out, const char *path,
+                                    enum sp_template_language language, struct sp_err *err);
 /* Compiles the template of a package; *out = NULL: it has none. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_package_template(const struct sp_package *package, struct sp_template **out, struct sp_err *err);
+SP_API_STATUS sp_package_template(const struct sp_package *package, struct sp_template **out,
+                                  struct sp_err *err);
 /* NULL is fine. [one thread] */
-SP_API void sp_template_free(struct sp_template *t);
+SP_API void sp_template_close(struct sp_template *t);
 
 /* [any thread] */
 SP_API enum sp_template_language sp_template_language(const struct sp_template *t);
@@ -704,21 +535,17 @@ SP_API struct sp_template_time sp_template_now(void);
 
 /* Renders a conversation; the members of the request that describe the answer do not count. *text
  * is owned by the caller (free) and NUL-terminated. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
-                                                      const struct sp_template *t,
-                                                      const struct sp_chat_request *request,
-                                                      struct sp_err *err);
+SP_API_STATUS sp_template_apply(char **text, size_t *size, const struct sp_template *t,
+                                const struct sp_chat_request *request, struct sp_err *err);
 
-/* ---- chat -------------------------------------------------------------------------------------
+/* ---- chat -----------------------------------------------------------------------------------
  *
  *   sp_chat_open(&chat, package, NULL, &err);
  *   sp_chat_prompt_open(&prompt, chat, &conversation, &err);
- *   sp_chat_reader_open(&reader, prompt, &options, &err);
+ *   sp_chat_reader_open(&request.reader, prompt, &options, &err);
  *   sp_chat_prompt_apply(prompt, &request);
  *   sp_session_generate(session, &request, &result, &err);
- *   sp_chat_reader_finish(reader, &err);
  *
- * The request's callbacks `text` and `special` call sp_chat_reader_text and sp_chat_reader_special.
  * cli/examples/chat.c is the whole program. */
 
 /* How a model converses: its template, and the format in which it writes reasoning and tool calls,
@@ -737,10 +564,8 @@ struct sp_chat_options {
 /* Opens a chat. The package is borrowed until close; NULL: the options have a template, and no EOS
  * tokens are known. The options may be NULL. SP_E_UNSUPPORTED: there is no template. If the format
  * cannot be learned, reasoning and calls stay in the content. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_chat_open(struct sp_chat **out,
-                                                 const struct sp_package *package,
-                                                 const struct sp_chat_options *options,
-                                                 struct sp_err *err);
+SP_API_STATUS sp_chat_open(struct sp_chat **out, const struct sp_package *package,
+                           const struct sp_chat_options *options, struct sp_err *err);
 /* Closes a chat whose prompts are closed; NULL is fine. [one thread] */
 SP_API void sp_chat_close(struct sp_chat *chat);
 
@@ -770,6 +595,16 @@ struct sp_chat_message {
     const char *reasoning; /* of an assistant's message; NULL: none */
 };
 
+/* What the schemas of the tools constrain. */
+enum sp_chat_calls {
+    SP_CHAT_CALLS_FREE,
+    /* Calls that begin with the model's tag match the schemas. The answer is free where there is no
+     * such tag, a schema is not supported, or there is a response format. */
+    SP_CHAT_CALLS_TAGGED,
+    SP_CHAT_CALLS_STRICT,   /* calls match the schemas */
+    SP_CHAT_CALLS_REQUIRED, /* the answer is calls that match the schemas */
+};
+
 /* A conversation, and the answer that is asked for. JSON texts are NUL-terminated and have the form
  * of OpenAI's chat completions API; NULL: none. Everything is borrowed during the call. Zero but
  * for `size` and the messages is valid. */
@@ -794,8 +629,7 @@ struct sp_chat_request {
     size_t prefix_size;
     const struct sp_grammar *response_format; /* of the content; borrowed until the prompt is
                                                * closed; NULL: any text */
-    bool strict_calls;                        /* calls match the schemas of their tools */
-    bool must_call;          /* the answer is calls that match the schemas of their tools */
+    enum sp_chat_calls calls;
     const char *function;    /* the only function that calls may name; NULL: any */
     bool one_call;           /* the answer has at most one call */
     const uint32_t *end_ids; /* [n_end_ids] more tokens that end the answer */
@@ -803,10 +637,6 @@ struct sp_chat_request {
     bool ignore_eos;   /* the template's own end of an answer does not end it */
     size_t max_tokens; /* of the prompt: a text that is known to have more is not encoded, and is
                           SP_E_USAGE; 0: any number */
-
-    /* Calls that begin with the model's tag match the schemas of their tools. The answer is free
-     * where there is no such tag, a schema is not supported, or there is a response format. */
-    bool strict_tagged_calls;
 
     bool limit_reasoning; /* the answer has at most max_reasoning_tokens of reasoning */
     size_t max_reasoning_tokens;
@@ -821,10 +651,8 @@ struct sp_chat_prompt;
  * constrained, its reasoning cannot be limited, a schema is not supported, or a `prefix` where
  * answers begin with reasoning. Errors of tools begin with "tools" or "tool_choice".
  */
-SP_API SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
-                                                        const struct sp_chat *chat,
-                                                        const struct sp_chat_request *request,
-                                                        struct sp_err *err);
+SP_API_STATUS sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_chat *chat,
+                                  const struct sp_chat_request *request, struct sp_err *err);
 /* Closes a prompt whose readers are closed; NULL is fine. [one thread] */
 SP_API void sp_chat_prompt_close(struct sp_chat_prompt *prompt);
 
@@ -847,9 +675,9 @@ SP_API void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt,
 SP_API void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
 
 /* Counts the tokens of the prompt of a conversation and its prefix. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
-                                                         const struct sp_chat_request *request,
-                                                         size_t *n_tokens, struct sp_err *err);
+SP_API_STATUS sp_chat_count_tokens(const struct sp_chat *chat,
+                                   const struct sp_chat_request *request, size_t *n_tokens,
+                                   struct sp_err *err);
 
 enum sp_chat_part_kind {
     SP_CHAT_CONTENT,
@@ -875,36 +703,22 @@ struct sp_chat_reader_options {
     size_t size;
     bool stream_calls;     /* emit constrained calls as they are written */
     uint64_t call_id_seed; /* the ids of calls follow from it: each answer has a seed of its own */
-    /* Receives each part; NULL: none does. Nonzero: no more parts, and SP_E_CHECK "interrupted". */
+    /* Receives each part; NULL: none does. Nonzero: the answer ends, and no more parts come. */
     int (*part)(void *context, const struct sp_chat_part *part);
     void *context;
 };
 #define SP_CHAT_READER_OPTIONS_INIT SP_SIZED(struct sp_chat_reader_options)
 
-/* Separates one answer into reasoning, content and tool calls while it is generated. */
+/* Separates one answer into reasoning, content and tool calls while a request with this reader
+ * generates it. */
 struct sp_chat_reader;
 
 /* Opens a reader for one answer. The prompt is borrowed until close; NULL: the whole answer is
  * content. The options may be NULL. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_chat_reader_open(struct sp_chat_reader **out, const struct sp_chat_prompt *prompt,
-                    const struct sp_chat_reader_options *options, struct sp_err *err);
+SP_API_STATUS sp_chat_reader_open(struct sp_chat_reader **out, const struct sp_chat_prompt *prompt,
+                                  const struct sp_chat_reader_options *options, struct sp_err *err);
 /* NULL is fine. [one thread] */
 SP_API void sp_chat_reader_close(struct sp_chat_reader *reader);
-
-/* Read the next text or special token of the answer, in the order in which the callbacks `text` and
- * `special` of the request receive them. After a failure (SP_E_NOMEM, or the callback stopped) the
- * reader ignores the rest. [one thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_text(struct sp_chat_reader *reader,
-                                                        const char *text, size_t size,
-                                                        struct sp_err *err);
-SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_special(struct sp_chat_reader *reader,
-                                                           uint32_t id, struct sp_err *err);
-/* Counts a token of the answer, for the numbers of tokens in struct sp_chat_answer. [one thread] */
-SP_API void sp_chat_reader_count_token(struct sp_chat_reader *reader);
-/* Ends the answer, and emits text that could still have become a tag. [one thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader,
-                                                          struct sp_err *err);
 
 struct sp_chat_span {
     const char *at; /* [len] and a NUL; never NULL */
@@ -924,7 +738,7 @@ struct sp_chat_call {
 struct sp_chat_segment {
     enum sp_chat_part_kind kind; /* CONTENT, REASONING or TOOL_CALL */
     size_t at, size;             /* bytes of content or reasoning; of a call: its index, and 1 */
-    size_t n_tokens;             /* tokens counted by sp_chat_reader_count_token */
+    size_t n_tokens;             /* tokens of the answer */
 };
 
 /* The answer so far. All pointers are borrowed from the reader until it reads on or closes. */
@@ -936,79 +750,81 @@ struct sp_chat_answer {
     const struct sp_chat_segment
         *segments; /* [n_segments] neighbors differ in kind, or are calls */
     size_t n_segments;
-    size_t n_reasoning_tokens; /* tokens counted by sp_chat_reader_count_token */
+    size_t n_reasoning_tokens;
 };
 #define SP_CHAT_ANSWER_INIT SP_SIZED(struct sp_chat_answer)
 /* [one thread] */
 SP_API void sp_chat_reader_answer(const struct sp_chat_reader *reader,
                                   struct sp_chat_answer *answer);
 
-/* ---- logits -----------------------------------------------------------------------------------
- */
+/* ---- grammars ------------------------------------------------------------------------------ */
 
-/* Receives the logits [n_vocab] of one row after the other; nonzero: stop, SP_E_CHECK
- * "interrupted".
- */
-typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t n_vocab);
+/* The set of texts that an answer may be. It is immutable: any number of requests may borrow it, in
+ * any number of threads. */
+struct sp_grammar;
 
-/* Computes the logits of every position of ids[0..n-1] from an empty cache. [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session,
-                                                      const uint32_t *ids, size_t n,
-                                                      sp_logits_fn *fn, void *context,
-                                                      struct sp_err *err);
+/* Makes the grammar of a JSON schema. The manual page spectool-grammar(7) lists the keywords and
+ * says how the texts are written. SP_E_UNSUPPORTED or SP_E_INPUT: "#/path/keyword: ...". [any
+ * thread] */
+SP_API_STATUS sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
+                                   struct sp_err *err);
+/* Makes a grammar from GBNF, the notation of llama.cpp, which that page describes. SP_E_INPUT:
+ * "line:column: ...". [any thread] */
+SP_API_STATUS sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, size_t size,
+                                 struct sp_err *err);
+/* Makes the grammar of all JSON objects. [any thread] */
+SP_API_STATUS sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
+/* Closes a grammar that no request borrows any more; NULL is fine. [one thread] */
+SP_API void sp_grammar_close(struct sp_grammar *grammar);
 
-/* Receives ids[index] with its log-probability after the ids before it; nonzero: stop, SP_E_CHECK
- * "interrupted". */
-typedef int sp_logprob_fn(void *context, size_t index, const struct sp_token *token);
+/* ---- adapters ------------------------------------------------------------------------------ */
 
-/* Computes the log-probabilities of ids[1..n-1], each with the n_top most likely tokens of its
- * position, as a request's `logprobs` gives those of an answer. The caches stay as they are.
- * [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_logprobs(struct sp_session *session,
-                                                        const uint32_t *ids, size_t n,
-                                                        unsigned n_top, sp_logprob_fn *fn,
-                                                        void *context, struct sp_err *err);
+/* A LoRA adapter of a package, whose products are added to those of the weights while a session
+ * runs: sessions of one package may have different adapters, or none, and share passes. Every
+ * answer has the bits that it has alone. Drafts propose without the adapter. */
+struct sp_lora;
 
-/* Computes the logits of the draft model after ids[0..n-1], the last of which the target has not
- * read yet. A block draft has block_size - 1 rows, for the positions after it; an autoregressive
- * draft has one row for each id; heads have `steps` rows, each after the most likely token of the
- * row before. SP_E_USAGE: the session has no draft model. [session] */
-SP_API SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
-                                                            const uint32_t *ids, size_t n,
-                                                            size_t steps, sp_logits_fn *fn,
-                                                            void *context, struct sp_err *err);
+/* A low-rank product that is added to a weight matrix W: W x + left (right x). */
+struct sp_lora_product {
+    size_t size;
+    const char *tensor; /* W's name in the packed file: "layers.0.self_attn.q_proj.weight", ... */
+    size_t n_rows, n_cols, rank;
+    const float *left;  /* [n_rows][rank], the adapter's scale included */
+    const float *right; /* [rank][n_cols] */
+};
+#define SP_LORA_PRODUCT_INIT SP_SIZED(struct sp_lora_product)
 
-/* Receives the seconds of one target pass over n_rows[index] rows with all their logits, and of a
- * proposal of one token less (0 without draft); nonzero: stop, SP_E_CHECK "interrupted". */
-typedef int sp_timing_fn(void *context, size_t index, double verify_seconds, double draft_seconds);
+/* Opens an adapter without products, which borrows the package. [package] */
+SP_API_STATUS sp_lora_open(struct sp_lora **out, struct sp_package *package, struct sp_err *err);
+/* Adds a product, whose numbers are copied; at most one for a matrix, and only before a session
+ * that is to have the adapter is opened. SP_E_UNSUPPORTED: the tensor is not a single matrix of a
+ * layer. SP_E_INPUT: the shapes differ, or a number is not finite. [package] */
+SP_API_STATUS sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *product,
+                          struct sp_err *err);
+/* NULL is fine. No session has the adapter, and the package is still open. [one thread] */
+SP_API void sp_lora_close(struct sp_lora *lora);
 
-/* Times passes of n_rows[0..n-1] rows after n_before tokens. It times one pass of each number in
- * turn, `repeats` times, so that changes of the machine's speed affect all numbers alike. [session]
- */
-SP_API SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *session,
-                                                         size_t n_before, const size_t *n_rows,
-                                                         size_t n, size_t repeats, sp_timing_fn *fn,
-                                                         void *context, struct sp_err *err);
+/* Sets the adapter of the prompts and the logits that follow, and the finite number by which its
+ * products are multiplied, 1 as they are; lora NULL: none. The caches are emptied unless the
+ * session had both. The adapter is borrowed until another one is set, or close. SP_E_USAGE: it got
+ * its products after the session, or the one that it shares passes with, was opened. Not in a
+ * callback of the session. [session] */
+SP_API_STATUS sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora,
+                                  float scale, struct sp_err *err);
+/* True if the session has this adapter with this scale; lora NULL: none. [session] */
+SP_API bool sp_session_has_lora(const struct sp_session *session, const struct sp_lora *lora,
+                                float scale);
 
-/* The bytes that a target pass of one row reads after n_before tokens: weights (of experts, those
- * that one row uses), keys, values and states. [session] */
-SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
-/* The bytes of weights that the draft model reads to propose n tokens: once for a draft that
- * proposes blocks, else for each token; 0: no draft model. [session] */
-SP_API uint64_t sp_session_draft_read_size(const struct sp_session *session, size_t n);
-
-/* ---- embeddings -------------------------------------------------------------------------------
- */
+/* ---- embeddings ---------------------------------------------------------------------------- */
 
 /* Encodes a text to embed, with the special tokens of the tokenizer's post-processor. `prompt` is
  * the name of a prompt of the file, which is put before the text; "": none; NULL: the file's
  * default. If the text is longer than max_tokens, tokens before the special ones at its end are
  * left out; 0: none are. *ids is owned by the caller (free). SP_E_USAGE: the file has no such
  * prompt; SP_E_UNSUPPORTED: the package has no tokenizer. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_package_encode_for_embedding(const struct sp_package *package, const char *prompt,
-                                const char *text, size_t size, size_t max_tokens, uint32_t **ids,
-                                size_t *n, struct sp_err *err);
+SP_API_STATUS sp_package_encode_for_embedding(const struct sp_package *package, const char *prompt,
+                                              const char *text, size_t size, size_t max_tokens,
+                                              uint32_t **ids, size_t *n, struct sp_err *err);
 
 struct sp_embedding_text {
     const uint32_t *ids; /* [n] */
@@ -1036,15 +852,13 @@ struct sp_embedding_request {
  * file, the ids, the pooling and n_dimensions alone. Several requests of a package are computed
  * alternately, some texts at a time; between the passes, sessions of other threads generate.
  * SP_E_UNSUPPORTED: the file states no pooling, and the request neither. SP_E_USAGE: a text is
- * empty or too long, or has an unknown id. SP_E_INPUT: a number is not finite. SP_E_CHECK
- * "interrupted": the callback stopped. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_embed(struct sp_package *package,
-                                                     const struct sp_embedding_request *request,
-                                                     float **embeddings, size_t *width,
-                                                     struct sp_err *err);
+ * empty or too long, or has an unknown id. SP_E_INPUT: a number is not finite. SP_E_CANCELLED: the
+ * callback stopped. [any thread] */
+SP_API_STATUS sp_package_embed(struct sp_package *package,
+                               const struct sp_embedding_request *request, float **embeddings,
+                               size_t *width, struct sp_err *err);
 
-/* ---- reranking --------------------------------------------------------------------------------
- */
+/* ---- reranking ----------------------------------------------------------------------------- */
 
 struct sp_rerank_document {
     const char *text; /* [size], valid UTF-8 without NULs, NUL-terminated */
@@ -1070,167 +884,53 @@ struct sp_rerank_request {
 /* Computes scores [n_documents], which the caller owns (free); *n_tokens: of all prompts. Errors as
  * of sp_package_embed. SP_E_UNSUPPORTED: the file is not a reranker's, or lacks the tokens of the
  * prompt. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_rerank(struct sp_package *package,
-                                                      const struct sp_rerank_request *request,
-                                                      float **scores, size_t *n_tokens,
-                                                      struct sp_err *err);
+SP_API_STATUS sp_package_rerank(struct sp_package *package, const struct sp_rerank_request *request,
+                                float **scores, size_t *n_tokens, struct sp_err *err);
 
-/* ---- evaluation -------------------------------------------------------------------------------
- */
+/* ---- memory of several packages ------------------------------------------------------------ */
 
-/* A mean over positions and its standard error, as if positions were independent of each other. */
-struct sp_estimate {
-    double mean, error;
-};
-
-/* e^loss: the perplexity of a mean loss, or the ratio of two perplexities from the mean difference
- * of their losses. The error is to first order. [any thread] */
-SP_API struct sp_estimate sp_perplexity(struct sp_estimate loss);
-
-/* Means over consecutive scored ids of a text. The scored ids are divided into as many blocks as
- * the square root of their number says, rounded down, whose sizes differ by at most one. The spread
- * of the blocks' means gives the error of a mean over a text whose positions depend on each other
- * (the method of batch means: Flegal and Jones, Annals of Statistics 38, 2010). */
-struct sp_evaluation_block {
-    size_t n;           /* ids */
-    double loss, right; /* as in struct sp_evaluation */
-    double reference_loss, loss_change, divergence, agreement, prob_change; /* 0: no reference */
-};
-
-/* A text to evaluate, which is read in windows. If the ids begin with the tokens that the tokenizer
- * puts before a text (the lead), every window begins with them. Window k holds the ids from
- * k * stride on. Each id after the lead is scored once, by the first window that holds it and a
- * token before it. */
-struct sp_evaluation_request {
+struct sp_cache_budget_options {
     size_t size;
-    const uint32_t *ids; /* [n] */
-    size_t n;
-    size_t n_window; /* ids of a window, the lead included; 0: the model's context, at most 2048 */
-    size_t stride;   /* 0: half of what a window holds of the text */
-    size_t max_windows;           /* 0: all */
-    struct sp_package *reference; /* the model to compare with; NULL: none */
-    enum sp_cache_type cache;
+    size_t limit; /* bytes that the caches of all sessions of the packages may hold together; 0:
+                   * what the machine and the limits of the process leave beside the weights of
+                   * these packages when a cache grows */
+    /* Is called by a thread whose caches need more memory than is left. It may free memory of
+     * sessions that are not in use, with sp_session_clear or by closing packages, and returns true
+     * if it has; then the thread tries again. It may not wait for a session that is in use. NULL:
+     * nothing can be freed. */
+    bool (*reclaim)(void *context);
     void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
-    void (*block)(void *context, const struct sp_evaluation_block *block); /* in order; or NULL */
 };
-#define SP_EVALUATION_REQUEST_INIT SP_SIZED(struct sp_evaluation_request)
+#define SP_CACHE_BUDGET_OPTIONS_INIT SP_SIZED(struct sp_cache_budget_options)
 
-/* The quality of a model on a text. Logarithms are natural. The numbers do not depend on threads or
- * kernels. */
-struct sp_evaluation {
-    size_t size;
-    size_t n_windows, n_window, stride, n_lead; /* as they were chosen */
-    size_t first_scored, n_scored;              /* ids[first_scored..first_scored + n_scored - 1] */
-    struct sp_estimate loss;  /* -ln of a token's probability; perplexity is e^mean */
-    struct sp_estimate right; /* 1 where the most likely token is the text's */
-    /* Only with a reference: */
-    struct sp_estimate reference_loss;
-    struct sp_estimate loss_change; /* loss - reference_loss */
-    struct sp_estimate divergence;  /* KL(reference || this), nats */
-    double divergence_50, divergence_90, divergence_99, divergence_999; /* percentiles */
-    double divergence_max;
-    struct sp_estimate agreement;   /* 1 where both models have the same most likely token */
-    struct sp_estimate prob_change; /* of the text's token */
-    double prob_change_rms;
-};
-#define SP_EVALUATION_INIT SP_SIZED(struct sp_evaluation)
+/* Makes a budget that several packages share (struct sp_package_options). [any thread] */
+SP_API_STATUS sp_cache_budget_new(struct sp_cache_budget **out,
+                                  const struct sp_cache_budget_options *options,
+                                  struct sp_err *err);
+/* Closes a budget whose packages are closed; NULL is fine. [one thread] */
+SP_API void sp_cache_budget_close(struct sp_cache_budget *budget);
+/* The bytes that the caches hold. [any thread] */
+SP_API size_t sp_cache_budget_used(const struct sp_cache_budget *budget);
 
-/* Evaluates a package on a text. Memory is bounded by the window, plus 8 bytes for each token.
- * SP_E_INPUT: a logit is not finite, or the reference has a different vocabulary. SP_E_CHECK
- * "interrupted": the callback stopped. [package], also for the reference. */
-SP_API SP_MUST_CHECK enum sp_status sp_package_evaluate(struct sp_package *package,
-                                                        const struct sp_evaluation_request *request,
-                                                        struct sp_evaluation *out,
-                                                        struct sp_err *err);
+/* ---- processes of an MPI job ---------------------------------------------------------------- */
 
-/* ---- calibration ------------------------------------------------------------------------------
- */
+/* Processes that mpirun started as one job, on one machine or several. Each joins the group; rank
+ * 0 then opens packages and leaves at the end, the others serve it until then, and leave.
+ *
+ * module: the file spectool-mpi.so, found as dlopen(3) finds a library. SP_E_UNSUPPORTED: it, or
+ * the MPI library, is missing. Once per process. [any thread] */
+SP_API_STATUS sp_rank_group_join(struct sp_rank_group **out, const char *module,
+                                 struct sp_err *err);
+/* The number of this process, from 0, and the number of processes. [any thread] */
+SP_API unsigned sp_rank_group_rank(const struct sp_rank_group *group);
+SP_API unsigned sp_rank_group_size(const struct sp_rank_group *group);
+/* Ranks above 0: maps the files that rank 0 opens, and computes. After a failure the process must
+ * end without leaving, which ends the job. [group] */
+SP_API_STATUS sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *err);
+/* Leaves the group and frees it; on rank 0 its packages are closed. NULL is fine. [group] */
+SP_API void sp_rank_group_leave(struct sp_rank_group *group);
 
-struct sp_calibration_text {
-    const uint32_t *ids; /* [n] */
-    size_t n;
-};
-
-/* Texts to calibrate with. They are read in windows of at most 1024 ids that do not overlap. If a
- * text begins with the tokens that the tokenizer puts before a text, every window does. */
-struct sp_calibration_request {
-    size_t size;
-    const struct sp_calibration_text *texts; /* [n_texts] */
-    size_t n_texts;
-    const char *path; /* the file to write */
-    bool force;       /* replace an existing packed file or calibration */
-    void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* in tokens that are read, or
-                                                                  generated; nonzero: stop */
-    bool sensitivity; /* measure how much groups of matrices matter to the output as well; its four
-                         windows of up to 128 ids are not in the statistics, unless the texts are
-                         shorter than eight times these */
-    int (*layer_progress)(void *context, size_t done, size_t total); /* of measuring, in layers
-                                                                        run; nonzero: stop */
-};
-#define SP_CALIBRATION_REQUEST_INIT SP_SIZED(struct sp_calibration_request)
-
-/* The extent of a calibration. */
-struct sp_calibration {
-    size_t size;
-    size_t n_tokens;             /* read by the target, repeated beginnings of windows included */
-    size_t n_inputs, n_matrices; /* inputs with statistics; matrices that read them */
-    uint64_t n_bytes;            /* of statistics in the file */
-    size_t n_groups;             /* groups of matrices whose sensitivity was measured */
-};
-#define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)
-
-/* Collects statistics of what the matrices of the target read, and those of the draft while it
- * drafts, which weigh the errors of quantizing them to q2 to q6 and tell how to smooth the target's
- * norms for q5 to q8, and writes them to a file. The file depends on the package and the ids alone.
- * It cannot replace the file of the package (SP_E_USAGE). SP_E_CHECK "interrupted": the callback
- * stopped. Sensitivities that were measured until then stay in a file named `path`.sensitivity,
- * from which the same request continues, and which is removed at the end. [package] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_package_calibrate(struct sp_package *package, const struct sp_calibration_request *request,
-                     struct sp_calibration *out, struct sp_err *err);
-
-/* Evaluation of a draft on a text: at places spread evenly over the ids, the session generates
- * greedily after at most SP_DRAFT_EVAL_PROMPT of them, with the same draft length in each round. */
-enum { SP_DRAFT_EVAL_PROMPT = 512, SP_DRAFT_EVAL_LENGTH = 16 };
-
-struct sp_draft_eval_request {
-    size_t size;
-    const uint32_t *ids; /* [n] */
-    size_t n;
-    size_t n_places;
-    size_t n_predict; /* tokens to generate at each place; the last round may exceed it */
-    int draft_len;    /* draft tokens of a round; SP_DRAFT_LENGTH_AUTO: as many as the draft
-                         proposes, at most SP_DRAFT_EVAL_LENGTH */
-    void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
-};
-#define SP_DRAFT_EVAL_REQUEST_INIT SP_SIZED(struct sp_draft_eval_request)
-
-/* The acceptance of a draft on a text. The caller calls sp_draft_eval_release. */
-struct sp_draft_eval {
-    size_t size;
-    size_t n_places, draft_len;
-    size_t n_tokens;                           /* generated by rounds */
-    size_t n_rounds;                           /* target passes that generated them */
-    size_t drafted, accepted;                  /* draft tokens verified; of these, accepted */
-    struct sp_position_count *draft_positions; /* [n_draft_positions] of the first, second, ...
-                                                  draft token of a round; owned */
-    size_t n_draft_positions;
-    struct sp_estimate per_round; /* tokens that a round generates */
-};
-#define SP_DRAFT_EVAL_INIT SP_SIZED(struct sp_draft_eval)
-
-/* Evaluates the draft model of a session (SP_E_USAGE: it has none). The numbers depend on the file,
- * the cache type and the request alone. On failure *out is empty. [session] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_session_eval_draft(struct sp_session *session, const struct sp_draft_eval_request *request,
-                      struct sp_draft_eval *out, struct sp_err *err);
-/* Frees what it owns, and empties it. [one thread] */
-SP_API void sp_draft_eval_release(struct sp_draft_eval *eval);
-
-/* ---- sampling ------------------------------------------------------------------------------- */
+/* ---- sampling ------------------------------------------------------------------------------ */
 
 /* Sampling without a session, for schedulers with a forward pass of their own: any number of
  * sequences over one vocabulary, each in a slot. One call samples rows of different slots, which do
@@ -1240,27 +940,24 @@ struct sp_sampler;
 
 /* n_context: the history that a repeat_last_n or dry_penalty_last_n of -1 penalizes. [any thread]
  */
-SP_API SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
-                                                    size_t n_context, struct sp_err *err);
+SP_API_STATUS sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
+                              struct sp_err *err);
 /* NULL is fine. [one thread] */
 SP_API void sp_sampler_close(struct sp_sampler *sampler);
 
 /* Adds a sequence with the history `prior`, and copies its options, except for the tokenizer. [one
  * thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
-                                                   const struct sp_sampling *sampling,
-                                                   const uint32_t *prior, size_t n_prior,
-                                                   struct sp_err *err);
+SP_API_STATUS sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
+                             const struct sp_sampling *sampling, const uint32_t *prior,
+                             size_t n_prior, struct sp_err *err);
 /* Removes a sequence; its slot may be used again. [one thread] */
 SP_API void sp_sampler_remove(struct sp_sampler *sampler, size_t slot);
 /* Replaces the history of a sequence. [one thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_sampler_reset(struct sp_sampler *sampler, size_t slot,
-                                                     const uint32_t *prior, size_t n_prior,
-                                                     struct sp_err *err);
+SP_API_STATUS sp_sampler_reset(struct sp_sampler *sampler, size_t slot, const uint32_t *prior,
+                               size_t n_prior, struct sp_err *err);
 /* Appends tokens to the history of a sequence. [one thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_sampler_commit(struct sp_sampler *sampler, size_t slot,
-                                                      const uint32_t *ids, size_t n,
-                                                      struct sp_err *err);
+SP_API_STATUS sp_sampler_commit(struct sp_sampler *sampler, size_t slot, const uint32_t *ids,
+                                size_t n, struct sp_err *err);
 
 /* One row to sample: it follows the history of its slot and the tokens `drafts`. */
 struct sp_sampler_row {
@@ -1273,9 +970,8 @@ struct sp_sampler_row {
 /* Sets ids[i] to the token of rows[i]. The histories do not change: the caller commits the tokens
  * that it keeps. Rows with the same pointer to logits and equal options share their work, except
  * for the draw with the seed of each. [one thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
-                                                      const struct sp_sampler_row *rows, size_t n,
-                                                      struct sp_err *err);
+SP_API_STATUS sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
+                                const struct sp_sampler_row *rows, size_t n, struct sp_err *err);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests an installed spectool: every file is installed, the shared library exports exactly what the header
-# declares, and a program that uses only pkg-config builds against either library and generates.
+# Tests an installed spectool: every file is installed, the shared library exports exactly what the headers
+# declare, and a program that uses only pkg-config builds against either library and generates.
 # usage: tests/installed.sh BUILD_DIR
 set -eu
 build=$(cd "$1" && pwd)
@@ -9,7 +9,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cmake --install "$build" --prefix "$tmp/usr" >"$tmp/log"
 libdir=$(dirname "$(find "$tmp/usr" -name libspectool.a)")
-for f in "${libdir#"$tmp/usr/"}/libspectool.so" bin/spectool include/spectool.h share/man/man1/spectool.1 share/man/man1/spectool-run.1 \
+for f in "${libdir#"$tmp/usr/"}/libspectool.so" bin/spectool include/spectool.h include/spectool_measure.h share/man/man1/spectool.1 share/man/man1/spectool-run.1 \
     share/man/man5/spectool-pack.5 share/bash-completion/completions/spectool \
     lib/systemd/system/spectool.service lib/systemd/system/spectool.socket; do
     [ -e "$tmp/usr/$f" ] || { echo "not installed: $f"; exit 1; }
@@ -57,21 +57,21 @@ cc -std=c11 -Wall -Wextra -Werror -o "$tmp/use" "$tmp/use.c" $cflags \
 cc -std=c11 -o "$tmp/use_static" "$tmp/use.c" $cflags \
     $(pkg-config --static --libs spectool | sed 's/-lspectool/-l:libspectool.a/') ${SP_LINK_FLAGS:-}
 
-# Every function that the header declares, and no other symbol, is exported.
-printf '#include <spectool.h>\n' >"$tmp/declared.c"
+# Every function that the headers declare, and no other symbol, is exported.
+printf '#include <spectool_measure.h>\n' >"$tmp/declared.c"
 cc -E -P -I"$tmp/usr/include" "$tmp/declared.c" | tr '\n' ' ' |
     sed -e 's/__attribute__ *(([a-z_]*))//g' -e 's/__attribute__ *(([a-z_]*([^()]*)))//g' \
         -e ':again' -e 's/{[^{}]*}//g' -e 't again' |
     tr ';' '\n' | grep -v typedef | sed -n 's/^[^(]*\b\(sp_[a-z0-9_]*\) *(.*/\1/p' | sort >"$tmp/declared"
 nm -D --defined-only "$libdir/libspectool.so" | awk '$3 !~ /^_/ { print $3 }' | sort >"$tmp/exported"
 diff "$tmp/declared" "$tmp/exported" >"$tmp/difference" || {
-    echo "declared in spectool.h without SP_API (<), or exported without a declaration there (>):"
+    echo "declared in a header without SP_API (<), or exported without a declaration there (>):"
     cat "$tmp/difference"
     exit 1
 }
 
 cat >"$tmp/use.cc" <<'C'
-#include <spectool.h>
+#include <spectool_measure.h>
 int main() { return sp_fail(nullptr, SP_OK, "links by its C name"); }
 C
 # shellcheck disable=SC2046

@@ -1,6 +1,7 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
+#include "runtime/spectool_measure.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -45,9 +46,9 @@ static void end_without_rank(void *context, const char *sentence)
 
 static void note_single_node(const struct sp_backend_opts *opts, const struct sp_package *package)
 {
-    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_rank_info info = SP_RANK_INFO_INIT;
 
-    sp_package_describe(package, &info);
+    sp_package_describe_ranks(package, &info);
     if (opts->n_ranks < 2 || info.n_numa_nodes > 1 || !sp_out_is_terminal(stderr)) return;
     fprintf(stderr, "spectool: note: this machine has one NUMA node: --ranks is no faster than "
                     "--threads\n");
@@ -109,8 +110,7 @@ enum sp_status sp_backend_open_session(struct sp_session **out, struct sp_packag
         .size = sizeof options,
         .n_context = (size_t)opts->n_context,
         .cache = sp_backend_cache_type(opts),
-        .draft_by = sp_backend_draft_by_of(opts),
-        .no_draft = no_draft,
+        .draft_by = no_draft ? SP_DRAFT_BY_NOTHING : sp_backend_draft_by_of(opts),
         .rows_per_pass = rows_per_pass,
         .max_batch = opts->max_batch,
     };

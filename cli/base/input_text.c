@@ -61,7 +61,7 @@ static enum sp_status read_stream(char **text, size_t *size, FILE *stream, const
         /* A terminal could be read on after its end and after an interrupt. */
     } while (got > 0 && !feof(stream) && !ferror(stream));
     if (ferror(stream)) {
-        st = errno == EINTR ? sp_fail(err, SP_E_CHECK, "interrupted")
+        st = errno == EINTR ? sp_fail(err, SP_E_CANCELLED, "interrupted")
                             : sp_fail(err, SP_E_IO, "%s: %s", name, strerror(errno));
         goto done;
     }

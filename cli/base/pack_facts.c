@@ -131,7 +131,7 @@ static enum sp_status read_template(struct sp_pack_facts *facts, const struct sp
     facts->template_size = size;
     facts->template_language = sp_template_language(template);
     st = read_chat_format(facts, template, pack, err);
-    sp_template_free(template);
+    sp_template_close(template);
     return st;
 }
 

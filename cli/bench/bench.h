@@ -5,6 +5,7 @@
 #include "cli/bench/bandwidth.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
+#include "runtime/spectool_measure.h"
 
 enum {
     SP_BENCH_ROW_COUNTS = 6,

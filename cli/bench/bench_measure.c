@@ -7,6 +7,7 @@
 #include "cli/base/out.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -185,8 +186,8 @@ static enum sp_status prompt_of_text(struct run *r, struct sp_ids *ids, const ch
 
     if ((st = sp_package_template(r->package, &template, r->err))) goto done;
     if (template == NULL) {
-        st = sp_package_encode(r->package, text, strlen(text), SP_ENCODE_ADD_SPECIAL, &ids->at,
-                               &ids->n, r->err);
+        st = sp_tokenizer_encode(sp_package_tokenizer(r->package), text, strlen(text),
+                                 SP_ENCODE_ADD_SPECIAL, &ids->at, &ids->n, r->err);
         goto done;
     }
     if ((st = sp_chat_open(&chat, r->package, NULL, r->err))) goto done;
@@ -198,7 +199,7 @@ static enum sp_status prompt_of_text(struct run *r, struct sp_ids *ids, const ch
 done:
     sp_chat_prompt_close(prompt);
     sp_chat_close(chat);
-    sp_template_free(template);
+    sp_template_close(template);
     return st;
 }
 
@@ -243,8 +244,8 @@ static enum sp_status read_prompts(struct run *r)
             st = named_prompt(r, ids, b->n_prompts);
         } else if (b->info.has_tokenizer) {
             const char *text = built_in_texts[b->n_prompts];
-            st = sp_package_encode(r->package, text, strlen(text), SP_ENCODE_ADD_SPECIAL, &ids->at,
-                                   &ids->n, r->err);
+            st = sp_tokenizer_encode(sp_package_tokenizer(r->package), text, strlen(text),
+                                     SP_ENCODE_ADD_SPECIAL, &ids->at, &ids->n, r->err);
         } else {
             st = prompt_of_size(r, ids, built_in_sizes[b->n_prompts]);
         }
@@ -266,11 +267,8 @@ static enum sp_status measure_prefill(struct run *r)
     b->n_prefill = n < PREFILL ? n : PREFILL;
     for (size_t run = 0; run < r->options->n_repeat; run++) {
         struct sp_result result = SP_RESULT_INIT;
-        struct sp_request request = {.size = sizeof request,
-                                     .prompt = ids,
-                                     .n_prompt = b->n_prefill,
-                                     .max_tokens = 1,
-                                     .no_draft = true};
+        struct sp_request request = {
+            .size = sizeof request, .prompt = ids, .n_prompt = b->n_prefill, .max_tokens = 1};
         for (size_t i = 0; i < b->n_prefill; i++)
             ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
         r->samples[run] = sp_bandwidth_sample(r->bandwidth);
@@ -285,7 +283,7 @@ static enum sp_status measure_prefill(struct run *r)
 }
 
 /* Generates n tokens one by one after the first prompt, whose caches are kept. */
-static enum sp_status generate_plain(struct run *r, size_t n, struct sp_package_info *after)
+static enum sp_status generate_plain(struct run *r, size_t n, struct sp_rank_info *after)
 {
     const struct sp_ids *ids = &r->bench->prompts[0].ids;
     struct sp_result result = SP_RESULT_INIT;
@@ -293,13 +291,12 @@ static enum sp_status generate_plain(struct run *r, size_t n, struct sp_package_
                                  .prompt = ids->at,
                                  .n_prompt = ids->n,
                                  .max_tokens = n,
-                                 .ignore_eos = true,
-                                 .no_draft = true};
+                                 .ignore_eos = true};
     enum sp_status st = sp_session_generate(r->session, &request, &result, r->err);
 
     sp_result_release(&result);
-    *after = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
-    sp_package_describe(r->package, after);
+    *after = (struct sp_rank_info)SP_RANK_INFO_INIT;
+    sp_package_describe_ranks(r->package, after);
     return st;
 }
 
@@ -308,7 +305,7 @@ static enum sp_status measure_exchange(struct run *r)
 {
     enum { PASSES = 16 };
     struct sp_bench_exchange *x = &r->bench->exchange;
-    struct sp_package_info before, first, last;
+    struct sp_rank_info before, first, last;
     double seconds;
     enum sp_status st;
 
@@ -317,15 +314,15 @@ static enum sp_status measure_exchange(struct run *r)
     if ((st = generate_plain(r, 1 + PASSES, &last))) return st;
     seconds = sp_seconds() - seconds;
     /* Without the pass of the prompt's last token, which the generation of one token runs too. */
-    x->messages = (double)(last.rank_messages - 2 * first.rank_messages + before.rank_messages);
-    x->sent = (double)(last.rank_sent - 2 * first.rank_sent + before.rank_sent);
-    x->received = (double)(last.rank_received - 2 * first.rank_received + before.rank_received);
+    x->messages = (double)(last.messages - 2 * first.messages + before.messages);
+    x->sent = (double)(last.sent - 2 * first.sent + before.sent);
+    x->received = (double)(last.received - 2 * first.received + before.received);
     x->messages /= PASSES;
     x->sent /= PASSES;
     x->received /= PASSES;
-    x->share = (last.rank_seconds - first.rank_seconds) / seconds;
+    x->share = (last.seconds - first.seconds) / seconds;
     x->pass_seconds = seconds / (PASSES + 1); /* and one of the prompt's last token */
-    x->product_seconds = (last.rank_product_seconds - first.rank_product_seconds) / (PASSES + 1);
+    x->product_seconds = (last.product_seconds - first.product_seconds) / (PASSES + 1);
     x->link = (struct sp_rank_link)SP_RANK_LINK_INIT;
     return sp_package_measure_link(r->package, &x->link, r->err);
 }
@@ -355,7 +352,7 @@ static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth
     struct passes p = {.run = r, .n_repeat = n_repeat};
     enum sp_status st;
 
-    depth->read_size = sp_session_read_size(r->session, depth->n_before);
+    depth->read_size = sp_session_read_size(r->session, depth->n_before, 0);
     if ((st = sp_new(&p.verify, n, sizeof *p.verify, r->err))) goto done;
     if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
     if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
@@ -391,7 +388,6 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
         .n_prompt = ids->n,
         .max_tokens = r->options->n_predict,
         .ignore_eos = true,
-        .no_draft = plain,
         .draft_len = draft_len,
         .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
         .token = count_token,
@@ -488,7 +484,7 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
     for (size_t i = 0; i < n; i++)
         set_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
     p->bandwidth = median(r->samples, n_repeat);
-    p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2);
+    p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2, 0);
     return SP_OK;
 }
 
@@ -550,7 +546,7 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     if ((st = choose_depths(&r))) goto done;
     if ((st = read_prompts(&r))) goto done;
     if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads * bench->info.n_ranks,
-                                sp_session_read_size(r.session, 0), err)))
+                                sp_session_read_size(r.session, 0, 0), err)))
         goto done;
     st = measure(&r);
 done:

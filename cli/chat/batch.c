@@ -76,7 +76,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     st = sp_loaded_model_answer(&result, &reader, &m, &line->ids, line->rendered, err);
     sp_session_pool_give(b->options->sessions, m.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED)
-        st = sp_fail(err, SP_E_CHECK, "interrupted");
+        st = sp_fail(err, SP_E_CANCELLED, "interrupted");
     sp_chat_reader_close(reader);
     sp_result_release(&result);
     return st;
@@ -298,7 +298,7 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
         n++;
     st = n > 0 ? sp_each_line(add_line, has_ended, b, "one JSON prompt per line", &line_err)
                : sp_fail(&line_err, SP_E_NOMEM, "cannot create a thread for generation");
-    if (st == SP_OK && sp_signals_caught()) st = sp_fail(&line_err, SP_E_CHECK, "interrupted");
+    if (st == SP_OK && sp_signals_caught()) st = sp_fail(&line_err, SP_E_CANCELLED, "interrupted");
     if (st == SP_OK && b->n_read < b->output.n_kept) {
         st = sp_fail(&line_err, SP_E_INPUT, "%s has %zu answers, but the input %zu lines",
                      b->output.path, b->output.n_kept, b->n_read);
@@ -319,8 +319,8 @@ static enum sp_status finish(const struct batch *b, struct sp_err *err)
 {
     size_t n = b->n_failed + b->output.n_kept_failures;
 
-    if (b->err.status == SP_E_CHECK && b->output.path != NULL) {
-        return sp_fail(err, SP_E_CHECK,
+    if (b->err.status == SP_E_CANCELLED && b->output.path != NULL) {
+        return sp_fail(err, SP_E_CANCELLED,
                        "interrupted; %s has %zu answer%s, and the same command continues after %s",
                        b->output.path, b->n_written, b->n_written == 1 ? "" : "s",
                        b->n_written == 1 ? "it" : "them");

@@ -10,8 +10,8 @@
 /* Answers the lines that are requests of an API. */
 struct sp_batch_api {
     /* Writes the answer to a line of this number, with its line end. A failure that concerns only
-     * the line is written too, and returned with its sentence; SP_E_CHECK: a signal interrupted the
-     * answer, and nothing was written. [any thread] */
+     * the line is written too, and returned with its sentence; SP_E_CANCELLED: a signal interrupted
+     * the answer, and nothing was written. [any thread] */
     enum sp_status (*answer)(void *context, FILE *out, size_t number, const struct sp_json *line,
                              struct sp_err *err);
     void *context;
@@ -29,8 +29,8 @@ struct sp_batch_options {
 };
 
 /* Runs the batch. A line that cannot be answered gets an error in its place. SP_E_NOMEM: at least
- * one line failed for lack of memory; SP_E_CHECK: some lines failed, or a signal was caught, and
- * the completed answers were written. */
+ * one line failed for lack of memory; SP_E_CHECK: some lines failed; SP_E_CANCELLED: a signal was
+ * caught, and the completed answers were written. */
 SP_MUST_CHECK enum sp_status sp_batch(struct sp_loaded_model *model,
                                       const struct sp_batch_options *options, struct sp_err *err);
 

@@ -80,20 +80,6 @@ static void dim(struct stream *s, bool on)
     s->dim = on;
 }
 
-/* Shows a part of the answer: reasoning is dim, and an empty line follows it. */
-static int show_part(void *context, const struct sp_chat_part *part)
-{
-    struct stream *s = context;
-    bool reasoning = part->kind == SP_CHAT_REASONING;
-
-    if (!s->separate || (reasoning && s->style->hide_reasoning)) return 0;
-    dim(s, reasoning);
-    if (s->reasoning && !reasoning) write_text(s, "\n\n", 2);
-    s->reasoning = reasoning;
-    write_text(s, part->text, part->size);
-    return 0;
-}
-
 /* Writes the output so far and returns what a callback returns: an answer that cannot be written
  * ends. */
 static int flush(struct stream *s)
@@ -102,19 +88,18 @@ static int flush(struct stream *s)
     return s->write_errno != 0 || sp_signals_caught();
 }
 
-/* Returns what a callback returns after the reader returned `st`. */
-static int after_reading(struct stream *s, enum sp_status st)
-{
-    if (st) s->status = st;
-    if (s->separate && flush(s)) return 1;
-    return s->status != SP_OK || sp_signals_caught();
-}
-
-static int show_special(void *context, uint32_t id)
+/* Shows a part of the answer: reasoning is dim, and an empty line follows it. */
+static int show_part(void *context, const struct sp_chat_part *part)
 {
     struct stream *s = context;
+    bool reasoning = part->kind == SP_CHAT_REASONING;
 
-    return after_reading(s, sp_chat_reader_special(s->reader, id, NULL));
+    if (!s->separate || (reasoning && s->style->hide_reasoning)) return sp_signals_caught();
+    dim(s, reasoning);
+    if (s->reasoning && !reasoning) write_text(s, "\n\n", 2);
+    s->reasoning = reasoning;
+    write_text(s, part->text, part->size);
+    return flush(s);
 }
 
 static int show_text(void *context, const char *text, size_t size, bool drafted)
@@ -122,7 +107,6 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
     struct stream *s = context;
 
     if (size == 0) return sp_signals_caught();
-    if (s->reader && after_reading(s, sp_chat_reader_text(s->reader, text, size, NULL))) return 1;
     if (s->separate || s->style->last_object_file) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
@@ -219,10 +203,8 @@ static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt 
     return sp_chat_reader_open(&s->reader, prompt, &options, err);
 }
 
-static enum sp_status finish_reader(struct stream *s, enum sp_status st, struct sp_err *err)
+static enum sp_status finish_output(struct stream *s, enum sp_status st, struct sp_err *err)
 {
-    if (!st && s->reader != NULL) st = sp_chat_reader_finish(s->reader, err);
-    if (!st && s->status) st = sp_fail(err, s->status, "out of memory for the answer");
     if (!st && s->write_errno)
         st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(s->write_errno));
     dim(s, false);
@@ -256,9 +238,9 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     if (style->prompt_cache) r.prompt_read = keep_prompt;
     r.token = show_token;
     r.text = show_text;
-    if (prompt != NULL) r.special = show_special;
+    r.reader = stream.reader;
     st = sp_session_generate(session, &r, result, err);
-    st = finish_reader(&stream, st, err);
+    st = finish_output(&stream, st, err);
     color(&stream, false);
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
     if (!style->json) end_line(&stream, st == SP_OK);

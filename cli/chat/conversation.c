@@ -144,7 +144,7 @@ void sp_conversation_release(struct sp_conversation *c)
     sp_ids_release(&c->prompt);
     sp_chat_prompt_close(c->rendered);
     sp_chat_close(c->chat);
-    sp_template_free(c->template);
+    sp_template_close(c->template);
     memset(c, 0, sizeof *c);
 }
 

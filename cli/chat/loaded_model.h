@@ -82,7 +82,7 @@ void sp_loaded_model_request(struct sp_request *out, struct sp_sampling *samplin
 
 /* Generates and shows one answer to a prompt, with its figures. rendered: the chat prompt that the
  * ids belong to; NULL: none. *result is owned by the caller. An interrupted answer is not a
- * failure: result->stop says so; an interrupted prompt is SP_E_CHECK. *reader, which the caller
+ * failure: result->stop says so; an interrupted prompt is SP_E_CANCELLED. *reader, which the caller
  * closes before the prompt, separates content and reasoning; NULL: nothing was separated. */
 SP_MUST_CHECK enum sp_status
 sp_loaded_model_answer(struct sp_result *result, struct sp_chat_reader **reader,

@@ -7,7 +7,8 @@ enum sp_status sp_prompt_raw(struct sp_ids *ids, const struct sp_package *packag
 {
     unsigned flags = SP_ENCODE_PARSE_SPECIAL | (first ? SP_ENCODE_ADD_SPECIAL : 0);
 
-    return sp_package_encode(package, text, size, flags, &ids->at, &ids->n, err);
+    return sp_tokenizer_encode(sp_package_tokenizer(package), text, size, flags, &ids->at, &ids->n,
+                               err);
 }
 
 size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *package,

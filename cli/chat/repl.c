@@ -207,7 +207,7 @@ enum sp_status sp_repl_run(struct sp_loaded_model *model, struct sp_err *err)
         while (turn(&repl))
             fflush(stdout);
         st = repl.status;
-        if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CHECK, "terminated");
+        if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CANCELLED, "terminated");
     }
     sp_line_edit_close(repl.edit);
     sp_repl_release_completions(&repl.completions);

@@ -3,7 +3,7 @@
 #define SP_CLI_EVAL_EVAL_H
 
 #include "format/base/hash.h"
-#include "runtime/spectool.h"
+#include "runtime/spectool_measure.h"
 
 /* The means over positions that have intervals. */
 enum sp_eval_figure {

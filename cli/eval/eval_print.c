@@ -5,6 +5,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/eval/eval_stats.h"
 #include "format/base/json_write.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "cli/eval/eval_stats.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 

@@ -16,17 +16,6 @@ static int show(void *context, const struct sp_chat_part *part)
     return fwrite(part->text, 1, part->size, file) != part->size;
 }
 
-static int take_text(void *reader, const char *text, size_t size, bool drafted)
-{
-    (void)drafted;
-    return sp_chat_reader_text(reader, text, size, NULL) != SP_OK;
-}
-
-static int take_special(void *reader, uint32_t id)
-{
-    return sp_chat_reader_special(reader, id, NULL) != SP_OK;
-}
-
 int main(int argc, char **argv)
 {
     const struct sp_chat_message question = {"user", argc > 2 ? argv[2] : "", NULL};
@@ -34,7 +23,7 @@ int main(int argc, char **argv)
                                         .turns = &question,
                                         .n_turns = 1,
                                         .tools = argc > 3 ? argv[3] : NULL,
-                                        .must_call = argc > 3};
+                                        .calls = argc > 3 ? SP_CHAT_CALLS_REQUIRED : 0};
     const struct sp_chat_reader_options reading = {
         .size = sizeof reading, .part = show, .context = stdout};
     struct sp_request request = SP_REQUEST_INIT;
@@ -42,7 +31,6 @@ int main(int argc, char **argv)
     struct sp_session *session = NULL;
     struct sp_chat *chat = NULL;
     struct sp_chat_prompt *prompt = NULL;
-    struct sp_chat_reader *reader = NULL;
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     enum sp_status st;
@@ -54,15 +42,11 @@ int main(int argc, char **argv)
                               &(struct sp_session_options)SP_SESSION_OPTIONS_INIT, &err)) ||
         (st = sp_chat_open(&chat, package, NULL, &err)) ||
         (st = sp_chat_prompt_open(&prompt, chat, &ask, &err)) ||
-        (st = sp_chat_reader_open(&reader, prompt, &reading, &err)))
+        (st = sp_chat_reader_open(&request.reader, prompt, &reading, &err)))
         goto done;
     sp_chat_prompt_apply(prompt, &request);
     request.max_tokens = 200;
-    request.text = take_text;
-    request.special = take_special;
-    request.context = reader;
     st = sp_session_generate(session, &request, &result, &err);
-    if (!st) st = sp_chat_reader_finish(reader, &err);
 done:
     puts("");
     if (st)
@@ -70,7 +54,7 @@ done:
     else
         fprintf(stderr, "%zu of %zu draft tokens accepted\n", result.accepted, result.drafted);
     sp_result_release(&result);
-    sp_chat_reader_close(reader);
+    sp_chat_reader_close(request.reader);
     sp_chat_prompt_close(prompt);
     sp_chat_close(chat);
     sp_session_close(session);

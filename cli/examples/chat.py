@@ -8,11 +8,8 @@ structs are those of spectool.h.
 """
 import json
 import sys
-from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
-                    c_size_t, c_uint, c_uint32, c_void_p, sizeof, string_at)
-
-TEXT = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_bool)
-SPECIAL = CFUNCTYPE(c_int, c_void_p, c_uint32)
+from ctypes import (CDLL, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
+                    c_size_t, c_uint, c_void_p, sizeof, string_at)
 
 
 class Err(Structure):
@@ -25,7 +22,7 @@ class PackageOptions(Structure):
 
 class SessionOptions(Structure):
     _fields_ = [("size", c_size_t), ("n_context", c_size_t), ("cache", c_int),
-                ("draft_by", c_int), ("no_draft", c_bool), ("rows_per_pass", c_size_t), ("max_batch", c_size_t)]
+                ("draft_by", c_int), ("rows_per_pass", c_size_t), ("max_batch", c_size_t)]
 
 
 class ChatRequest(Structure):
@@ -35,7 +32,7 @@ class ChatRequest(Structure):
                 ("n_ids", c_size_t), ("omit_generation_prompt", c_bool), ("is_think_set", c_bool),
                 ("think", c_bool), ("think_level", c_char_p), ("now", c_void_p),
                 ("prefix", c_char_p), ("prefix_size", c_size_t), ("response_format", c_void_p),
-                ("strict_calls", c_bool), ("must_call", c_bool), ("function", c_char_p),
+                ("calls", c_int), ("function", c_char_p),
                 ("one_call", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
                 ("ignore_eos", c_bool)]
 
@@ -43,13 +40,13 @@ class ChatRequest(Structure):
 class Request(Structure):
     _fields_ = [("size", c_size_t), ("prompt", c_void_p), ("n_prompt", c_size_t),
                 ("max_tokens", c_size_t), ("ignore_eos", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
-                ("no_draft", c_bool), ("draft_len", c_int), ("measure", c_bool),
+                ("draft_len", c_int), ("measure", c_bool),
                 ("sampling", c_void_p), ("simulation", c_void_p), ("grammar", c_void_p),
                 ("stops", c_void_p), ("n_stops", c_size_t), ("logprobs", c_bool),
                 ("n_top", c_uint), ("digest", c_bool), ("special_ids", c_void_p),
                 ("n_special_ids", c_size_t), ("context", c_void_p), ("prompt_progress", c_void_p),
-                ("prompt_read", c_void_p), ("token", c_void_p), ("text", TEXT),
-                ("special", SPECIAL)]
+                ("prompt_read", c_void_p), ("token", c_void_p), ("text", c_void_p),
+                ("special", c_void_p), ("reasoning_limit", c_void_p), ("reader", c_void_p)]
 
 
 class Result(Structure):
@@ -79,7 +76,7 @@ def main(library, file, question, tools=None):
             sys.exit(err.text.decode())
 
     messages = json.dumps([{"role": "user", "content": question}]).encode()
-    ask = ChatRequest(size=sizeof(ChatRequest), messages=messages, must_call=tools is not None,
+    ask = ChatRequest(size=sizeof(ChatRequest), messages=messages, calls=3 if tools else 0,
                       tools=tools.encode() if tools else None)
     opening = PackageOptions(size=sizeof(PackageOptions))
     options = SessionOptions(size=sizeof(SessionOptions))
@@ -89,17 +86,9 @@ def main(library, file, question, tools=None):
     check(lib.sp_chat_prompt_open(byref(prompt), chat, byref(ask), byref(err)))
     check(lib.sp_chat_reader_open(byref(reader), prompt, None, byref(err)))
 
-    def take_text(_context, text, size, _drafted):
-        return lib.sp_chat_reader_text(reader, c_void_p(text), c_size_t(size), None)
-
-    def take_special(_context, token):
-        return lib.sp_chat_reader_special(reader, c_uint32(token), None)
-
-    request = Request(size=sizeof(Request), max_tokens=200, draft_len=-1, text=TEXT(take_text),
-                      special=SPECIAL(take_special))
+    request = Request(size=sizeof(Request), max_tokens=200, draft_len=-1, reader=reader)
     lib.sp_chat_prompt_apply(prompt, byref(request))
     check(lib.sp_session_generate(session, byref(request), byref(result), byref(err)))
-    check(lib.sp_chat_reader_finish(reader, byref(err)))
     answer = Answer(size=sizeof(Answer))
     lib.sp_chat_reader_answer(reader, byref(answer))
     print(string_at(answer.content, answer.n_content).decode())

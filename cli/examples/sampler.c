@@ -1,7 +1,7 @@
 /* Two answers to one prompt, sampled together by the batch sampler: cc sampler.c $(pkg-config
  * --cflags --libs spectool). usage: sampler FILE PROMPT. A scheduler has a forward pass of its own;
  * here sp_session_logits takes its place. */
-#include <spectool.h>
+#include <spectool_measure.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,8 @@ static enum sp_status print(const struct sp_package *package, const uint32_t *id
 {
     char *text = NULL;
     size_t size;
-    enum sp_status st = sp_package_decode(package, ids, n, true, &text, &size, err);
+    enum sp_status st =
+        sp_tokenizer_decode(sp_package_tokenizer(package), ids, n, true, &text, &size, err);
 
     if (!st) puts(text);
     free(text);
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
 {
     struct sp_package_options opening = SP_PACKAGE_OPTIONS_INIT;
     struct sp_session_options options = {
-        .size = sizeof options, .n_context = N_CONTEXT, .no_draft = true};
+        .size = sizeof options, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_NOTHING};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_package *package = NULL;
@@ -75,7 +76,8 @@ int main(int argc, char **argv)
     if (argc != 3) return SP_E_USAGE;
     if ((st = sp_package_open(&package, argv[1], &opening, &err)) ||
         (st = sp_session_open(&session, package, &options, &err)) ||
-        (st = sp_package_encode(package, argv[2], strlen(argv[2]), 0, &prompt, &n, &err)))
+        (st = sp_tokenizer_encode(sp_package_tokenizer(package), argv[2], strlen(argv[2]), 0,
+                                  &prompt, &n, &err)))
         goto done;
     sp_package_describe(package, &info);
     if (n == 0 || n + N_TOKENS > N_CONTEXT) {

@@ -157,7 +157,7 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
     }
     sp_strbuf_release(&x->out.text);
     x->out = (struct sp_json_out){0};
-    if (st == SP_E_CHECK)
+    if (st == SP_E_CANCELLED)
         sp_exchange_refuse(x, 503, "the server is shutting down");
     else
         sp_exchange_refuse_for(x, sp_serve_status_of(st), fault, err->text);

@@ -139,7 +139,7 @@ static enum sp_status read_line(const struct sp_json **body, const struct sp_ser
 }
 
 /* Has the server's routes answer a request. *body = the body of the response, owned by the caller;
- * SP_E_CHECK: a signal interrupted the answer. */
+ * SP_E_CANCELLED: a signal interrupted the answer. */
 static enum sp_status handle(struct sp_strbuf *body, int *status, struct sp_serve_batch *b,
                              const char *path, const struct sp_json *json, struct sp_err *err)
 {
@@ -162,7 +162,7 @@ static enum sp_status handle(struct sp_strbuf *body, int *status, struct sp_serv
         body->len--;
     if (answer.status != 0) return SP_OK;
     sp_strbuf_release(body);
-    if (sp_signals_caught()) return sp_fail(err, SP_E_CHECK, "interrupted");
+    if (sp_signals_caught()) return sp_fail(err, SP_E_CANCELLED, "interrupted");
     return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
 }
 
@@ -240,7 +240,7 @@ enum sp_status sp_serve_batch_answer(void *context, FILE *file, size_t number,
     snprintf(request_id, sizeof request_id, "req_%" PRIx64 "%08zx", b->began_at, number);
     st = read_line(&json, b, line, anthropic, err);
     if (!st) st = handle(&body, &status, b, url, json, err);
-    if (st == SP_E_CHECK) return st;
+    if (st == SP_E_CANCELLED) return st;
     if (st) sp_context(err, "line %zu", number);
     sp_json_out_begin(&out, NULL, '{');
     if (!anthropic) sp_json_out_text(&out, "id", batch_id);

@@ -34,7 +34,7 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
         (st = sp_json_get_bool(body, "with_pieces", &pieces, err)))
         return st;
     flags = (special ? SP_ENCODE_ADD_SPECIAL : 0) | (parse ? SP_ENCODE_PARSE_SPECIAL : 0);
-    st = sp_package_encode(package, text, size, flags, &ids, &n, err);
+    st = sp_tokenizer_encode(sp_package_tokenizer(package), text, size, flags, &ids, &n, err);
     if (st) return st;
     sp_json_out_begin(out, "tokens", '[');
     for (size_t i = 0; i < n; i++)
@@ -64,7 +64,8 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
         sp_context(err, "tokens");
         return st;
     }
-    st = sp_package_decode(package, ids.at, ids.n, false, &text, &size, err);
+    st =
+        sp_tokenizer_decode(sp_package_tokenizer(package), ids.at, ids.n, false, &text, &size, err);
     if (!st) sp_json_out_string(out, "content", text, size);
     free(text);
     sp_ids_release(&ids);

@@ -18,7 +18,7 @@ struct sp_create_callbacks {
      * last newline; only with dry_run. */
     void (*plan)(void *context, const char *text);
     /* Receives the bytes of the sources read so far and in total. A nonzero result cancels: the
-     * unfinished output is removed and SP_E_CHECK ("cancelled") is returned. */
+     * unfinished output is removed and SP_E_CANCELLED is returned. */
     int (*progress)(void *context, uint64_t done, uint64_t total);
 };
 

@@ -12,7 +12,7 @@
 
 /* Into `folder`, which is there. `progress` (may be NULL) is called from this thread with bytes
  * written before, plus those written so far, and `total`; a result other than zero ends in
- * SP_E_CHECK ("cancelled"). */
+ * SP_E_CANCELLED. */
 struct sp_export_progress {
     int (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;

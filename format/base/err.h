@@ -1,8 +1,8 @@
 /* Failure as a value: a status code and one sentence.
  *
- * The status equals the exit code of the program. The sentence says what is wrong, where, and what
- * was expected; it is written once, where the failure is found, and only ever gets context put in
- * front of it ("shard 2: tensor x: ..."). Nothing below cli/ prints. */
+ * Except for SP_E_CANCELLED, the status equals the exit code of the program. The sentence says what
+ * is wrong, where, and what was expected; it is written once, where the failure is found, and only
+ * ever gets context put in front of it ("shard 2: tensor x: ..."). Nothing below cli/ prints. */
 #ifndef SP_FORMAT_BASE_ERR_H
 #define SP_FORMAT_BASE_ERR_H
 
@@ -18,7 +18,8 @@ enum sp_status {
     SP_E_UNSUPPORTED = 4, /* well-formed, but not implemented or not possible on this machine */
     SP_E_IO = 5,
     SP_E_NOMEM = 6,
-    SP_E_BUG = 70, /* our own mistake */
+    SP_E_CANCELLED = 7, /* a callback or a signal stopped the work; the exit code is 1 */
+    SP_E_BUG = 70,      /* our own mistake */
 };
 
 enum { SP_ERR_TEXT = 1024 };
@@ -32,6 +33,8 @@ struct sp_err {
 /* Marks the functions that the shared library exports. */
 #define SP_API __attribute__((visibility("default")))
 #define SP_MUST_CHECK __attribute__((warn_unused_result))
+/* The result of an exported function that can fail. */
+#define SP_API_STATUS SP_API SP_MUST_CHECK enum sp_status
 #define SP_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* Records the first failure (a later one does not replace it) and returns `status`. `err` may be

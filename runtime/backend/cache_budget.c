@@ -87,7 +87,7 @@ enum sp_status sp_cache_budget_new(struct sp_cache_budget **out,
     return SP_OK;
 }
 
-void sp_cache_budget_free(struct sp_cache_budget *budget)
+void sp_cache_budget_close(struct sp_cache_budget *budget)
 {
     free(budget);
 }

@@ -111,7 +111,7 @@ void sp_chat_close(struct sp_chat *chat)
 {
     if (chat == NULL) return;
     forget_format(chat);
-    sp_template_free(chat->own_template);
+    sp_template_close(chat->own_template);
     free(chat);
 }
 

@@ -16,7 +16,7 @@
 static bool constrains_calls(const struct sp_chat *chat, const struct sp_chat_request *request)
 {
     if (request->tools == NULL) return false;
-    return request->strict_calls || request->must_call ||
+    return request->calls >= SP_CHAT_CALLS_STRICT ||
            (request->one_call && sp_chat_format_can_constrain_calls(&chat->format));
 }
 
@@ -26,7 +26,7 @@ static bool constrains_tagged_calls(const struct sp_chat *chat,
 {
     const struct sp_tool_call_format *calls = &chat->format.calls;
 
-    return request->strict_tagged_calls && request->tools && !request->response_format &&
+    return request->calls != SP_CHAT_CALLS_FREE && request->tools && !request->response_format &&
            sp_chat_format_can_constrain_calls(&chat->format) && (*calls->all_open || *calls->open);
 }
 
@@ -60,7 +60,7 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         .content = request->response_format,
         .tools = p->constrained_calls ? tools : NULL,
         .function = request->function,
-        .must_call = request->must_call,
+        .must_call = request->calls == SP_CHAT_CALLS_REQUIRED,
         .one_call = request->one_call,
         .tagged_only = p->tagged_calls_only,
     };
@@ -74,7 +74,7 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
     if ((st = list_ends(&ends, &options.n_ends, p, err))) return st;
     options.ends = ends;
     st = sp_chat_grammar(&p->own_grammar, &options, err);
-    if (st && options.tools) sp_context(err, request->must_call ? "tool_choice" : "tools");
+    if (st && options.tools) sp_context(err, options.must_call ? "tool_choice" : "tools");
     p->grammar = p->own_grammar;
     free(ends);
     return st;
@@ -214,15 +214,8 @@ static enum sp_status encode(struct sp_chat_prompt *p, size_t max_tokens, struct
         return sp_fail(err, SP_E_USAGE, "the prompt has at least %zu tokens, expected at most %zu",
                        n, max_tokens);
     }
-    if (chat->package && chat->tokenizer == NULL) {
-        st = sp_package_encode(chat->package, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
-                               &p->n_ids, err);
-    } else if (chat->tokenizer) {
-        st = sp_tokenizer_encode(chat->tokenizer, p->text, p->size, SP_ENCODE_PARSE_SPECIAL,
-                                 &p->ids, &p->n_ids, err);
-    } else {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "there is no tokenizer for prompts");
-    }
+    st = sp_tokenizer_encode(chat->tokenizer, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
+                             &p->n_ids, err);
     if (!st && p->n_ids == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
     return st;
 }

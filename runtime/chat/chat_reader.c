@@ -1,4 +1,5 @@
 /* Readers: the parser of an answer, and the answer that its parts make. */
+#include "runtime/chat/chat_reader.h"
 #include "format/base/mem.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_answer.h"
@@ -94,7 +95,7 @@ static enum sp_status outcome(const struct sp_chat_reader *reader, enum sp_statu
     if (st) return st;
     if (reader->failure.status)
         return sp_fail(err, reader->failure.status, "%s", reader->failure.text);
-    return reader->is_stopped ? sp_fail(err, SP_E_CHECK, "interrupted") : SP_OK;
+    return reader->is_stopped ? sp_fail(err, SP_E_CANCELLED, "interrupted") : SP_OK;
 }
 
 static enum sp_status feed(struct sp_chat_reader *reader, const char *text, size_t size,

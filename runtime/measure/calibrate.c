@@ -14,6 +14,7 @@
 #include "runtime/measure/measure_smoothing.h"
 #include "runtime/measure/group_divergence.h"
 #include "runtime/measure/measure_sensitivity.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
 
         if (q->progress && q->progress(q->context, c->n_done, c->n_total))
-            return sp_fail(err, SP_E_CHECK, "interrupted");
+            return sp_fail(err, SP_E_CANCELLED, "interrupted");
         sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
         sp_decoder_run(c->decoder, rows, pos, rows);
         sp_decoder_observe_head(c->decoder, c->package->target, rows);

@@ -7,6 +7,7 @@
 
 #include "format/base/mem.h"
 #include "runtime/measure/running_stats.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static enum sp_status interrupted(const struct draft_eval *t, size_t n_here)
 
     if (q->progress == NULL || !q->progress(q->context, done, q->n_places * q->n_predict))
         return SP_OK;
-    return sp_fail(t->err, SP_E_CHECK, "interrupted");
+    return sp_fail(t->err, SP_E_CANCELLED, "interrupted");
 }
 
 static enum sp_status go_on(struct draft_eval *t, size_t n_prompt)

@@ -9,6 +9,7 @@
 #include "runtime/vector/fmath.h"
 #include "runtime/measure/logit_score.h"
 #include "runtime/measure/running_stats.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -293,7 +294,7 @@ static enum sp_status read_window(struct evaluation *e, const struct window *w)
     for (size_t pos = 0; pos < n && !st; pos += SP_PROMPT_ROWS) {
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
         if (q->progress && q->progress(q->context, e->n_done, e->n_total))
-            return sp_fail(e->err, SP_E_CHECK, "interrupted");
+            return sp_fail(e->err, SP_E_CANCELLED, "interrupted");
         st = read_pass(e, pos, rows, scored);
         e->n_done += rows;
     }

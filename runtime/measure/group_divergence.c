@@ -3,6 +3,7 @@
 #include "format/base/mem.h"
 #include "runtime/measure/rounded_matrix.h"
 #include "runtime/measure/output_reference.h"
+#include "runtime/spectool_measure.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "format/weights/tensor_group.h"
 #include "runtime/measure/input_stats.h"
 #include "runtime/session/session.h"
+#include "runtime/spectool_measure.h"
 
 struct sp_group_divergence; /* opaque */
 

@@ -6,6 +6,7 @@
 #include "format/base/json_write.h"
 #include "quantize/policy.h"
 #include "runtime/measure/group_divergence.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +136,7 @@ static enum sp_status report(struct measuring *m, unsigned depth, struct sp_err 
 
     m->n_done += cost(m, depth);
     if (q->layer_progress && q->layer_progress(q->context, m->n_done, m->n_total))
-        return sp_fail(err, SP_E_CHECK, "interrupted");
+        return sp_fail(err, SP_E_CANCELLED, "interrupted");
     return SP_OK;
 }
 

@@ -14,11 +14,12 @@
 #include "format/weights/sensitivity.h"
 #include "runtime/measure/input_stats.h"
 #include "runtime/session/session.h"
+#include "runtime/spectool_measure.h"
 
 /* Measures with the texts, callback and output path of `request`. Matrices are rounded with the
  * weights of `stats`, as create rounds them with this calibration. What is measured is kept in a
  * file beside the output, and the same request continues from there; the caller removes that file
- * when it has written the output. SP_E_CHECK "interrupted": the callback stopped. */
+ * when it has written the output. SP_E_CANCELLED: the callback stopped. */
 SP_MUST_CHECK enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out,
                                                     struct sp_package *package,
                                                     const struct sp_input_stats *stats,

@@ -3,6 +3,7 @@
 #include "format/pack_contents.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/session/session.h"
+#include "runtime/spectool_measure.h"
 
 static uint64_t matrix_size(const struct sp_matrix *matrix)
 {
@@ -80,13 +81,13 @@ static uint64_t shared_head(const struct sp_model *draft, const struct sp_model 
     return draft->head.rows ? 0 : matrix_size(&target->head);
 }
 
-uint64_t sp_session_draft_read_size(const struct sp_session *session, size_t n)
+static uint64_t draft_read(const struct sp_session *session, size_t n)
 {
     const struct sp_drafter *drafter = session->speculator->drafter;
     const struct sp_package *package = session->package;
     uint64_t size;
 
-    if (drafter == NULL || package->draft == NULL) return 0;
+    if (drafter == NULL || package->draft == NULL || n == 0) return 0;
     size =
         weights_read(package->pack, package->draft) + shared_head(package->draft, package->target);
     return drafter->ops->stepwise ? n * size : size;
@@ -116,10 +117,10 @@ static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_befo
     return size;
 }
 
-uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before)
+uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before, size_t draft_len)
 {
     const struct sp_decoder *d = session->speculator->decoder;
-    uint64_t size = weights_read(session->package->pack, d->model);
+    uint64_t size = weights_read(session->package->pack, d->model) + draft_read(session, draft_len);
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
         size += cache_read(d, i, n_before);

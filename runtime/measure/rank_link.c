@@ -2,6 +2,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 

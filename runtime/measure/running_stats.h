@@ -2,7 +2,7 @@
 #ifndef SP_RUNTIME_MEASURE_RUNNING_STATS_H
 #define SP_RUNTIME_MEASURE_RUNNING_STATS_H
 
-#include "runtime/spectool.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #define SP_RUNTIME_SAMPLING_SIMULATED_CHOOSER_H
 
 #include "runtime/sampling/chooser.h"
-#include "runtime/spectool.h"
+#include "runtime/spectool_measure.h"
 #include "runtime/vector/vector.h"
 
 struct sp_simulated_choice {

@@ -88,8 +88,8 @@ enum sp_status sp_package_encode_for_embedding(const struct sp_package *package,
     if ((st = find_prompt(package, prompt, &lead, &n_lead, err)) ||
         (st = sp_strbuf_append(&whole, lead, n_lead, err)) ||
         (st = sp_strbuf_append(&whole, text, size, err)) ||
-        (st = sp_package_encode(package, whole.at, whole.len,
-                                SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, ids, n, err)))
+        (st = sp_tokenizer_encode(package->tokenizer, whole.at, whole.len,
+                                  SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, ids, n, err)))
         goto done;
     n_tail = sp_tokenizer_n_tail(package->tokenizer);
     if (max_tokens && *n > max_tokens && max_tokens >= n_tail) {
@@ -505,7 +505,7 @@ static enum sp_status compute_group(struct embedder *e)
         st = run_pass(e);
         sp_scheduler_release(scheduler);
         if (!st && q->progress && q->progress(q->context, e->n_done, e->n_total))
-            st = sp_fail(e->err, SP_E_CHECK, "interrupted");
+            st = sp_fail(e->err, SP_E_CANCELLED, "interrupted");
         sp_scheduler_acquire(scheduler);
     }
     close_slots(e);

@@ -6,6 +6,7 @@
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sampling_chooser.h"
+#include "runtime/chat/chat_reader.h"
 #include "runtime/session/logprobs.h"
 #include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
@@ -101,13 +102,16 @@ static bool is_among(const uint32_t *ids, size_t n, uint32_t id)
     return false;
 }
 
+static bool is_eos(const struct run *run, uint32_t id)
+{
+    return is_among(run->session->package->eos, run->session->package->n_eos, id);
+}
+
 static bool ends(const struct run *run, uint32_t id)
 {
-    const struct sp_package *package = run->session->package;
     const struct sp_request *q = run->request;
 
-    if (is_among(q->end_ids, q->n_end_ids, id)) return true;
-    return !q->ignore_eos && is_among(package->eos, package->n_eos, id);
+    return is_among(q->end_ids, q->n_end_ids, id) || (!q->ignore_eos && is_eos(run, id));
 }
 
 /* ---- tokens -----------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ static int show(struct run *run, uint32_t id, bool drafted)
     size_t n;
 
     if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
-    if (q->special && is_among(q->special_ids, q->n_special_ids, id) &&
+    if ((q->special || q->reader) && is_among(q->special_ids, q->n_special_ids, id) &&
         (run->status = sp_stop_filter_add_special(&run->filter, id, run->err)))
         return 1;
     if ((run->status = sp_stop_filter_add(&run->filter, text, n, drafted, run->err))) return 1;
@@ -153,6 +157,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
 
     if (record(run, id, logits, drafted)) return 1;
     if (ends(run, id)) return end(run, SP_STOP_EOS);
+    if (run->request->reader && !is_eos(run, id)) sp_chat_reader_count_token(run->request->reader);
     if (run->detokenizer && show(run, id, drafted)) return 1;
     if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens)
         return end(run, SP_STOP_LENGTH);
@@ -196,7 +201,6 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
 
     if (draft_len > 0 && run->grammar_draft && draft_len < SP_DRAFT_GRAMMAR_MAX)
         draft_len = SP_DRAFT_GRAMMAR_MAX;
-    if (q->no_draft) draft_len = 0;
     if (q->draft_len >= 0 && draft_len > (size_t)q->draft_len) draft_len = (size_t)q->draft_len;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
     if (draft_len > left) draft_len = left;
@@ -325,7 +329,7 @@ static enum sp_status run_rounds(struct run *run)
     run->result->prompt_seconds = sp_seconds() - t0;
     run->result->n_reused = speculator->n_reused;
     if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused))
-        return sp_fail(run->err, SP_E_CHECK, "interrupted");
+        return sp_fail(run->err, SP_E_CANCELLED, "interrupted");
     sp_speculator_begin(speculator, id);
     if (q->max_tokens && q->max_tokens < speculator->n_last - q->n_prompt)
         speculator->n_last = q->n_prompt + q->max_tokens;
@@ -359,6 +363,10 @@ static enum sp_status flush_text(struct run *run)
     if (run->result->stop == SP_STOP_CANCELLED) run->filter.is_cancelled = true;
     if ((st = sp_stop_filter_end(&run->filter, text, n, run->err))) return st;
     if (run->filter.is_cancelled) end(run, SP_STOP_CANCELLED);
+    if (run->request->reader == NULL || run->filter.is_cancelled) return SP_OK;
+    st = sp_chat_reader_finish(run->request->reader, run->err);
+    if (st != SP_E_CANCELLED) return st;
+    end(run, SP_STOP_CANCELLED);
     return SP_OK;
 }
 

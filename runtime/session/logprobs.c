@@ -3,6 +3,7 @@
 #include "format/base/mem.h"
 #include "runtime/session/session.h"
 #include "runtime/vector/fmath.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>

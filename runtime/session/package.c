@@ -8,6 +8,7 @@
 #include "format/base/mem.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/remote/rank_group.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -280,21 +281,10 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         .n_embedding =
             sp_pooling_width(&package->target->config.pooling, package->target->config.n_hidden),
         .max_embedding_tokens = sp_package_max_embedding_tokens(package),
-        .n_ranks = 1,
-        .n_numa_nodes = sp_numa_nodes(),
-        .n_ranks_here = 1,
+        .n_ranks = package->ranks ? package->ranks->transport->n_ranks : 1,
+        .n_ranks_here = package->ranks ? package->ranks->transport->n_here : 1,
     };
-    const struct sp_ranks *ranks = package->ranks;
 
-    if (ranks) {
-        all.n_ranks = ranks->transport->n_ranks;
-        all.rank_messages = ranks->traffic.n_messages;
-        all.rank_sent = ranks->traffic.sent;
-        all.rank_received = ranks->traffic.received;
-        all.rank_seconds = ranks->traffic.seconds;
-        all.rank_product_seconds = ranks->traffic.product_seconds;
-        all.n_ranks_here = ranks->transport->n_here;
-    }
     if (draft) {
         all.draft = sp_draft_kind_name(draft->config.draft.kind);
         all.max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);
@@ -304,43 +294,35 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     sp_copy_out(info, &all);
 }
 
+void sp_package_describe_ranks(const struct sp_package *package, struct sp_rank_info *info)
+{
+    struct sp_rank_info all = {.size = sizeof all, .n_numa_nodes = sp_numa_nodes()};
+    const struct sp_ranks *ranks = package->ranks;
+
+    if (ranks) {
+        all.messages = ranks->traffic.n_messages;
+        all.sent = ranks->traffic.sent;
+        all.received = ranks->traffic.received;
+        all.seconds = ranks->traffic.seconds;
+        all.product_seconds = ranks->traffic.product_seconds;
+    }
+    sp_copy_out(info, &all);
+}
+
 const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
                                   size_t *max_draft_len)
 {
     const struct sp_model *draft = package->draft;
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
 
+    *max_draft_len = 0;
+    if (by == SP_DRAFT_BY_NOTHING) return NULL;
     if (by == SP_DRAFT_BY_NGRAM) ops = NULL;
     if (by == SP_DRAFT_BY_DEFAULT && ops) by = SP_DRAFT_BY_MODEL;
     *max_draft_len = ops ? ops->max_draft_len(draft) : 0;
     if (by == SP_DRAFT_BY_MODEL) return ops ? sp_draft_kind_name(ops->kind) : NULL;
     if (*max_draft_len < SP_DRAFT_NGRAM_MAX) *max_draft_len = SP_DRAFT_NGRAM_MAX;
     return ops ? package->both : SP_LOOKUP_NAME;
-}
-
-static enum sp_status need_tokenizer(const struct sp_package *package, struct sp_err *err)
-{
-    if (package->tokenizer) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give token IDs",
-                   sp_pack_path(package->pack));
-}
-
-enum sp_status sp_package_encode(const struct sp_package *package, const char *text, size_t size,
-                                 unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
-{
-    enum sp_status st = need_tokenizer(package, err);
-
-    if (st) return st;
-    return sp_tokenizer_encode(package->tokenizer, text, size, flags, ids, n, err);
-}
-
-enum sp_status sp_package_decode(const struct sp_package *package, const uint32_t *ids, size_t n,
-                                 bool skip_special, char **text, size_t *size, struct sp_err *err)
-{
-    enum sp_status st = need_tokenizer(package, err);
-
-    if (st) return st;
-    return sp_tokenizer_decode(package->tokenizer, ids, n, skip_special, text, size, err);
 }
 
 const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package)

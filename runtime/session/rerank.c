@@ -49,7 +49,7 @@ static void release(struct ranking *r)
     free(r->n_first);
     free(r->prefix.at);
     free(r->suffix.at);
-    sp_template_free(r->template);
+    sp_template_close(r->template);
 }
 
 /* ---- the prompt ---- */
@@ -69,8 +69,8 @@ static bool has_role(const struct sp_template *t, const char *role)
 static enum sp_status encode(struct ids *out, const struct ranking *r, const char *text,
                              size_t size)
 {
-    return sp_package_encode(r->package, text, size, SP_ENCODE_PARSE_SPECIAL, &out->at, &out->n,
-                             r->err);
+    return sp_tokenizer_encode(r->package->tokenizer, text, size, SP_ENCODE_PARSE_SPECIAL, &out->at,
+                               &out->n, r->err);
 }
 
 /* Without a template the prompt is Qwen3-Reranker's, whose tags must be tokens. */
@@ -103,7 +103,7 @@ static enum sp_status open_prompt(struct ranking *r)
     }
     if (r->template && has_role(r->template, "query") && has_role(r->template, "document"))
         return SP_OK;
-    sp_template_free(r->template);
+    sp_template_close(r->template);
     r->template = NULL;
     return open_qwen3(r);
 }
@@ -171,10 +171,11 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
     size_t n_around = 0;
     enum sp_status st;
 
-    if ((st = sp_package_encode(r->package, r->request->query, strlen(r->request->query),
-                                SP_ENCODE_PARSE_SPECIAL, &texts[0].at, &texts[0].n, r->err)) ||
-        (st = sp_package_encode(r->package, document->text, document->size, SP_ENCODE_PARSE_SPECIAL,
-                                &texts[1].at, &texts[1].n, r->err)))
+    if ((st = sp_tokenizer_encode(r->package->tokenizer, r->request->query,
+                                  strlen(r->request->query), SP_ENCODE_PARSE_SPECIAL, &texts[0].at,
+                                  &texts[0].n, r->err)) ||
+        (st = sp_tokenizer_encode(r->package->tokenizer, document->text, document->size,
+                                  SP_ENCODE_PARSE_SPECIAL, &texts[1].at, &texts[1].n, r->err)))
         goto done;
     for (size_t i = 0; i < 3; i++)
         n_around += pair->n_ids[i];

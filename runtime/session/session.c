@@ -7,6 +7,7 @@
 #include "format/base/mem.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/speculate/speculate_state.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -56,13 +57,14 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     struct sp_session *s = NULL;
     const struct sp_config *config = &package->target->config;
     size_t max = config->max_positions;
-    bool by_model = !options->no_draft && options->draft_by != SP_DRAFT_BY_NGRAM;
+    bool drafts = options->draft_by != SP_DRAFT_BY_NOTHING;
+    bool by_model = drafts && options->draft_by != SP_DRAFT_BY_NGRAM;
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .cache_type = options->cache,
         .budget = package->caches,
-        .ngram = !options->no_draft && options->draft_by != SP_DRAFT_BY_MODEL,
+        .ngram = drafts && options->draft_by != SP_DRAFT_BY_MODEL,
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
         .draft_size = by_model ? sp_package_draft_size(package) : 0,
@@ -320,7 +322,7 @@ static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_mo
         if ((st = sp_decoder_check(decoder, err))) return st;
         for (size_t i = 0; i < batch; i++)
             if (fn(context, pos + t + i, sp_decoder_row(decoder, i).row, model->config.n_vocab))
-                return sp_fail(err, SP_E_CHECK, "interrupted");
+                return sp_fail(err, SP_E_CANCELLED, "interrupted");
     }
     return SP_OK;
 }
@@ -397,7 +399,8 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
         struct sp_logits logits = ops->logits(s->drafter, i);
-        if (fn(context, i, logits.row, logits.n)) return sp_fail(err, SP_E_CHECK, "interrupted");
+        if (fn(context, i, logits.row, logits.n))
+            return sp_fail(err, SP_E_CANCELLED, "interrupted");
     }
     return SP_OK;
 }
@@ -450,7 +453,8 @@ enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
         s->ids[s->n_cached] =
             (uint32_t)(i % n_vocab); /* other tokens, and so other experts, each time */
         st = sp_speculator_time(s, n_rows[i % n], n_rows[i % n] - 1, &greedy, &verify, &draft, err);
-        if (!st && fn(context, i % n, verify, draft)) st = sp_fail(err, SP_E_CHECK, "interrupted");
+        if (!st && fn(context, i % n, verify, draft))
+            st = sp_fail(err, SP_E_CANCELLED, "interrupted");
     }
 done:
     sp_scheduler_release(s->scheduler);

@@ -1,6 +1,7 @@
 #include "runtime/session/stop_filter.h"
 
 #include "format/base/mem.h"
+#include "runtime/chat/chat_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,29 @@ void sp_stop_filter_release(struct sp_stop_filter *h)
 
 /* ---- passing on ---- */
 
+/* Keeps a failure of the reader. Returns nonzero if no more is to be passed on. */
+static int after_reading(struct sp_stop_filter *h, enum sp_status st)
+{
+    if (st && st != SP_E_CANCELLED) h->status = st;
+    return st != SP_OK;
+}
+
+static int pass_special(struct sp_stop_filter *h, uint32_t id)
+{
+    const struct sp_request *q = h->request;
+
+    if (q->special && q->special(q->context, id)) return 1;
+    return q->reader && after_reading(h, sp_chat_reader_special(q->reader, id, NULL));
+}
+
+static int pass_text(struct sp_stop_filter *h, const char *text, size_t size, bool drafted)
+{
+    const struct sp_request *q = h->request;
+
+    if (q->text && q->text(q->context, text, size, drafted)) return 1;
+    return q->reader && after_reading(h, sp_chat_reader_text(q->reader, text, size, NULL));
+}
+
 /* Passes on the special tokens after at most n bytes. */
 static int pass_specials(struct sp_stop_filter *h, size_t n)
 {
@@ -21,7 +45,7 @@ static int pass_specials(struct sp_stop_filter *h, size_t n)
     int stop = 0;
 
     while (n_passed < h->n_specials && h->specials[n_passed].at <= n && !stop)
-        stop = h->request->special(h->request->context, h->specials[n_passed++].id);
+        stop = pass_special(h, h->specials[n_passed++].id);
     h->n_specials -= n_passed;
     if (n_passed > 0)
         memmove(h->specials, h->specials + n_passed, h->n_specials * sizeof *h->specials);
@@ -31,14 +55,13 @@ static int pass_specials(struct sp_stop_filter *h, size_t n)
 /* Passes on the first n bytes in runs, with the special tokens among them. */
 static int pass_on(struct sp_stop_filter *h, size_t n)
 {
-    const struct sp_request *q = h->request;
     int stop = pass_specials(h, 0);
 
     for (size_t i = 0, j; i < n && !stop; i = j) {
         size_t end = h->n_specials > 0 && h->specials[0].at < n ? h->specials[0].at : n;
         for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
             continue;
-        if (q->text) stop = q->text(q->context, h->text + i, j - i, h->drafted[i] != 0);
+        stop = pass_text(h, h->text + i, j - i, h->drafted[i] != 0);
         if (!stop) stop = pass_specials(h, j);
     }
     return stop;
@@ -55,6 +78,7 @@ static enum sp_status release(struct sp_stop_filter *h, size_t n, struct sp_err 
     r->text[r->text_size] = '\0';
     if (!h->is_cancelled && pass_on(h, n)) h->is_cancelled = true;
     if (h->is_cancelled) h->n_specials = 0;
+    if (h->status) return sp_fail(err, h->status, "out of memory for the answer");
     h->size -= n;
     if (n > 0) {
         memmove(h->text, h->text + n, h->size);

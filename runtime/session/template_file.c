@@ -165,7 +165,7 @@ enum sp_status sp_template_open_file(struct sp_template **out, const char *path,
         st = packed ? open_pack(&t, path, err) : open_file(&t, path, language, err);
     if (st) return st;
     if (t && language != SP_TEMPLATE_UNKNOWN && language != sp_template_language(t)) {
-        sp_template_free(t);
+        sp_template_close(t);
         return sp_fail(err, SP_E_USAGE, "the template of %s is written in %s", path,
                        language == SP_TEMPLATE_GO ? "Jinja" : "Go's language");
     }

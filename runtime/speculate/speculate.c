@@ -265,7 +265,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
     while (s->n_cached < n) {
         if (progress && progress(context, s->n_cached, n)) {
             s->n_ids = s->n_cached;
-            return sp_fail(err, SP_E_CHECK, "interrupted");
+            return sp_fail(err, SP_E_CANCELLED, "interrupted");
         }
         rows = rows_of_pass(s, n, checkpoint);
         if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))

@@ -88,7 +88,7 @@ size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt,
 
 /* Processes prompt[0..n-1], 1 <= n <= n_positions, reusing the prefix that is cached, and sets
  * *logits to those of the last row, valid until the next pass. `progress` (may be NULL) is called
- * between passes with the number of rows done; a nonzero return cancels with SP_E_CHECK.
+ * between passes with the number of rows done; a nonzero return cancels with SP_E_CANCELLED.
  * SP_E_NOMEM, before any pass, if there is too little memory for the caches of the prompt. */
 SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt,
                                                   size_t n, struct sp_logits *logits,

@@ -77,7 +77,7 @@ enum sp_status sp_template_compile(struct sp_template **out, const char *text, s
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
     t->size = size;
     if ((st = sp_copy_text(&t->text, text, size, err))) {
-        sp_template_free(t);
+        sp_template_close(t);
         return st;
     }
     if (language == SP_TEMPLATE_JINJA)
@@ -85,14 +85,14 @@ enum sp_status sp_template_compile(struct sp_template **out, const char *text, s
     else
         st = sp_gotemplate_compile(&t->go, text, size, err);
     if (st) {
-        sp_template_free(t);
+        sp_template_close(t);
         return st;
     }
     *out = t;
     return SP_OK;
 }
 
-void sp_template_free(struct sp_template *t)
+void sp_template_close(struct sp_template *t)
 {
     if (t == NULL) return;
     sp_jinja_free(t->jinja);
@@ -107,16 +107,6 @@ void sp_template_free(struct sp_template *t)
 enum sp_template_language sp_template_language(const struct sp_template *t)
 {
     return t->go != NULL ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA;
-}
-
-enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_template *t = NULL;
-
-    st = sp_template_compile(&t, text, size, SP_TEMPLATE_UNKNOWN, err);
-    sp_template_free(t);
-    return st;
 }
 
 const char *sp_template_text(const struct sp_template *t, size_t *size)
@@ -235,7 +225,7 @@ enum sp_status sp_template_open(struct sp_template **out, const struct sp_templa
     if (!st && t != NULL && texts->config != NULL)
         st = sp_template_read_tokens(t, texts->config, texts->config_size, err);
     if (st) {
-        sp_template_free(t);
+        sp_template_close(t);
         return st;
     }
     *out = t;

@@ -259,15 +259,20 @@ size_t sp_tokenizer_n_tail(const struct sp_tokenizer *tok)
     return tok->map.numbers[SP_TOKMAP_N_SUFFIX];
 }
 
+enum sp_status sp_tokenizer_expect(const struct sp_tokenizer *tok, struct sp_err *err)
+{
+    if (tok) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "the file has no tokenizer: give token IDs");
+}
+
 enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text, size_t size,
                                    unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
 {
-    size_t n_prefix = tok->map.numbers[SP_TOKMAP_N_PREFIX];
-    size_t n_suffix = tok->map.numbers[SP_TOKMAP_N_SUFFIX];
     bool add_special = (flags & SP_ENCODE_ADD_SPECIAL) != 0;
     struct encoding e = {.tok = tok, .parse_special = (flags & SP_ENCODE_PARSE_SPECIAL) != 0};
     enum sp_status st;
 
+    if ((st = sp_tokenizer_expect(tok, err))) return st;
     if (sp_utf8_valid(text, size) != size) {
         return sp_fail(err, SP_E_INPUT, "text: byte %zu is not valid UTF-8",
                        sp_utf8_valid(text, size));
@@ -282,9 +287,12 @@ enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *t
                                       .piece = take_piece,
                                       .context = &e};
     if ((st = sp_grow(&e.ids.at, &e.ids.cap, size / 4 + 8, sizeof *e.ids.at, err))) goto done;
-    if (add_special && (st = append_template(&e, 0, n_prefix, err))) goto done;
+    if (add_special && (st = append_template(&e, 0, tok->map.numbers[SP_TOKMAP_N_PREFIX], err)))
+        goto done;
     if ((st = encode_text(&e, text, size, err))) goto done;
-    if (add_special && (st = append_template(&e, n_prefix, n_suffix, err))) goto done;
+    if (add_special && (st = append_template(&e, tok->map.numbers[SP_TOKMAP_N_PREFIX],
+                                             tok->map.numbers[SP_TOKMAP_N_SUFFIX], err)))
+        goto done;
     *ids = e.ids.at;
     *n = e.ids.n;
     e.ids.at = NULL;

@@ -29,6 +29,10 @@ uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok);
  * number, else 0. */
 size_t sp_tokenizer_lead(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n);
 
+/* SP_E_UNSUPPORTED if the tokenizer is NULL, as that of a file without one is. */
+SP_MUST_CHECK enum sp_status sp_tokenizer_expect(const struct sp_tokenizer *tok,
+                                                 struct sp_err *err);
+
 /* The number of tokens that the post-processor puts after a text. */
 size_t sp_tokenizer_n_tail(const struct sp_tokenizer *tok);
 

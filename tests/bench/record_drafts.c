@@ -82,14 +82,14 @@ static void record(struct sp_session *session, const uint32_t *ids, size_t n, si
 static void record_answer(struct sp_session *session, const char *prompt, size_t n_tokens)
 {
     struct sp_package *package = session->package;
-    struct sp_request request = {
-        .size = sizeof request, .max_tokens = n_tokens + LENGTH, .no_draft = true};
+    struct sp_request request = {.size = sizeof request, .max_tokens = n_tokens + LENGTH};
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     uint32_t *ids, *all;
     size_t n, n_rows;
 
-    if (sp_package_encode(package, prompt, strlen(prompt), SP_ENCODE_PARSE_SPECIAL, &ids, &n, &err))
+    if (sp_tokenizer_encode(sp_package_tokenizer(package), prompt, strlen(prompt),
+                            SP_ENCODE_PARSE_SPECIAL, &ids, &n, &err))
         die(&err);
     request.prompt = ids;
     request.n_prompt = n;

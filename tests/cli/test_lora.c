@@ -9,6 +9,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 

@@ -11,6 +11,7 @@
 #include "runtime/sampling/simulated_chooser.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 
@@ -77,13 +78,13 @@ TEST(test_shape)
 static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, size_t n_before)
 {
     struct sp_session_options options = {
-        .size = sizeof options, .n_context = 128, .cache = cache, .no_draft = true};
+        .size = sizeof options, .n_context = 128, .cache = cache, .draft_by = SP_DRAFT_BY_NOTHING};
     struct sp_session *session = NULL;
     struct sp_err err = {0};
     uint64_t size;
 
     if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
-    size = sp_session_read_size(session, n_before);
+    size = sp_session_read_size(session, n_before, 0);
     sp_session_close(session);
     return size;
 }
@@ -196,7 +197,8 @@ TEST(test_names)
             .callbacks = {.context = &total, .progress = stop},
         };
         struct sp_err err = {0};
-        assert_int_equal(sp_synthetic_write(packed_path("never.bin"), &options, &err), SP_E_CHECK);
+        assert_int_equal(sp_synthetic_write(packed_path("never.bin"), &options, &err),
+                         SP_E_CANCELLED);
         assert_string_equal(err.text, "cancelled");
         assert_int_equal(total, 2 * cases[i].n_weights); /* bf16 */
     }
@@ -276,8 +278,7 @@ TEST(test_mixtures)
                                      .prompt = prompt,
                                      .n_prompt = 2,
                                      .max_tokens = 3,
-                                     .ignore_eos = true,
-                                     .no_draft = true};
+                                     .ignore_eos = true};
         struct sp_result result = SP_RESULT_INIT;
 
         if (sp_synthetic_write(path, &write_options, &err)) fail_msg("%s", err.text);

@@ -144,7 +144,7 @@ static void check_learned(const char *template, size_t n_template, const struct 
         check(&format, tools, text, size);
         make_grammar(&format, tools);
     }
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -108,6 +108,6 @@ done:
     sp_serve_request_release(&request);
     sp_serve_body_release(&body);
     if (budget.used) abort();
-    sp_template_free(loaded.conversation.template);
+    sp_template_close(loaded.conversation.template);
     return 0;
 }

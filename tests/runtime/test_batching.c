@@ -7,6 +7,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "runtime/session/session.h"
+#include "runtime/spectool_measure.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -66,7 +67,6 @@ static enum sp_status answer(struct client *c, size_t turn)
         .prompt = c->ids,
         .max_tokens = MOST_TOKENS - 5 * which,
         .ignore_eos = true,
-        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .measure = which == 1,
@@ -647,7 +647,6 @@ static void *answer_until_end(void *context)
                                        .prompt = prompt,
                                        .n_prompt = 4,
                                        .ignore_eos = true,
-                                       .no_draft = true,
                                        .context = a,
                                        .token = count_token};
     struct sp_result r = SP_RESULT_INIT;
@@ -676,7 +675,7 @@ static int note_row(void *context, size_t row, const float *logits, size_t n_voc
 TEST(answers_beside_logits)
 {
     enum { N = 320, LEAST = 5 };
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture g = generate_open(
         packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1, &options);
     struct answer answer = {.n_tokens = 0};

@@ -1,6 +1,6 @@
 /* Tests the public chat functions on a template and a tokenizer without a model: prompts, their
  * grammars, and responses parsed into reasoning, content and tool calls. */
-#include "runtime/spectool.h"
+#include "runtime/chat/chat_reader.h"
 #include "tests/support/unit_test.h"
 
 static const char hermes[] =
@@ -47,7 +47,7 @@ static int close_all(void **state)
     (void)state;
     sp_chat_close(chat);
     sp_tokenizer_close(tokenizer);
-    sp_template_free(template);
+    sp_template_close(template);
     return 0;
 }
 
@@ -127,7 +127,7 @@ TEST(refuses_requests)
     assert_refused(&request, SP_E_INPUT, "messages is object, expected array");
     request.messages = question;
     request.tools = "[{\"type\": \"function\", \"function\": {}}]";
-    request.must_call = true;
+    request.calls = SP_CHAT_CALLS_REQUIRED;
     assert_refused(&request, SP_E_INPUT, "tool_choice: ");
 }
 
@@ -163,7 +163,7 @@ TEST(constrains)
     assert_null(generation.grammar);
     sp_chat_prompt_close(prompt);
 
-    request.must_call = true;
+    request.calls = SP_CHAT_CALLS_REQUIRED;
     prompt = prompt_of(&request);
     sp_chat_prompt_apply(prompt, &generation);
     assert_non_null(generation.grammar);
@@ -239,8 +239,10 @@ TEST(separates_parts)
 
 TEST(streams_calls)
 {
-    const struct sp_chat_request request = {
-        .size = sizeof request, .messages = question, .tools = tools, .strict_calls = true};
+    const struct sp_chat_request request = {.size = sizeof request,
+                                            .messages = question,
+                                            .tools = tools,
+                                            .calls = SP_CHAT_CALLS_STRICT};
     struct log log = {.len = 0};
     const struct sp_chat_reader_options options = {
         .size = sizeof options, .stream_calls = true, .part = note, .context = &log};
@@ -269,7 +271,7 @@ TEST(callback_cancels)
     struct sp_err err = {0};
 
     assert_int_equal(sp_chat_reader_open(&reader, NULL, &options, NULL), SP_OK);
-    assert_int_equal(feed(reader, &err), SP_E_CHECK);
+    assert_int_equal(feed(reader, &err), SP_E_CANCELLED);
     assert_string_equal(err.text, "interrupted");
     assert_int_equal(log.n_parts, 2);
     assert_string_equal(log.text, "content [<think>] content [\nI have] ");

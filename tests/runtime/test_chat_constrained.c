@@ -34,7 +34,6 @@ static struct sp_result generate(const struct generate_fixture *o, const struct 
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 200,
-        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .sampling = sampling,
@@ -84,7 +83,7 @@ static size_t count(const struct sp_result *r, uint32_t id)
  * accepted. */
 static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture plain_one = generate_open(path, "scalar", 1, &options), o;
     struct sp_grammar *g = make_grammar(&plain_one, SP_REASONING_NONE);
     struct sp_result plain = generate(&plain_one, g, PLAIN, sampling);
@@ -127,7 +126,7 @@ TEST(calls_between_special_tokens)
 TEST(reasoning_ends_at_a_special_token)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(path, NULL, 1, &options);
     struct sp_grammar *g = make_grammar(&o, SP_REASONING_OPEN);
     struct sp_token_trie *trie = NULL;

@@ -123,7 +123,7 @@ static struct sp_chat_format learn(enum template_index template_index)
                             strlen(templates[template_index].template), SP_TEMPLATE_JINJA, &err))
         fail_msg("template %d: %s", (int)template_index, err.text);
     assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_OK);
-    sp_template_free(t);
+    sp_template_close(t);
     return format;
 }
 

@@ -198,7 +198,7 @@ static bool check_template(const char *path)
     /* A known format that the template's text names, although no rendering shows it. */
     if (known && strstr(path, "granite3_3.jinja") == NULL)
         round_trip(path, t, &format, format.calls.style == SP_TOOL_CALL_HARMONY ? 1 : 2);
-    sp_template_free(t);
+    sp_template_close(t);
     free(text);
     return known;
 }
@@ -245,7 +245,7 @@ TEST(exhausting_templates)
         assert_int_equal(
             sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL), SP_OK);
         assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_E_CHECK);
-        sp_template_free(t);
+        sp_template_close(t);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 /* ---- masks ------------------------------------------------------------------------------------
  */
@@ -436,7 +437,6 @@ static struct sp_result generate(struct sp_session *session, const struct reques
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 48,
-        .no_draft = a->draft_len == PLAIN,
         .draft_len = a->draft_len == PLAIN ? 0 : a->draft_len,
         .digest = true,
         .sampling = a->sampling,
@@ -471,7 +471,7 @@ static void assert_follows_grammar(const struct sp_grammar *g, const struct sp_r
 static size_t check_responses(const char *path, enum sp_draft_by by, const struct sp_grammar *g,
                               const struct sp_sampling *sampling)
 {
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(path, "scalar", 1, &options);
     struct sp_result plain = generate(o.session, &(struct request_options){g, PLAIN, sampling});
     size_t n_right = 0;

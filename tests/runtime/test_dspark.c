@@ -14,6 +14,7 @@
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -493,9 +494,8 @@ TEST(sampled)
         size_t accepted = 0;
         sampling.temperature = 0.4f + 0.4f * (float)sampling.seed;
         sampling.accept = SP_ACCEPT_COUPLED;
-        request.no_draft = true;
+        request.draft_len = 0;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
-        request.no_draft = false;
         for (request.draft_len = SP_DRAFT_LENGTH_AUTO; request.draft_len <= 5;
              request.draft_len++) {
             assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);

@@ -358,7 +358,7 @@ TEST(refusals)
     check_refusal(&g, &q, SP_E_USAGE, "pooling 9");
     q.pooling = SP_POOLING_OF_FILE;
     q.progress = stop;
-    check_refusal(&g, &q, SP_E_CHECK, "interrupted");
+    check_refusal(&g, &q, SP_E_CANCELLED, "interrupted");
     assert_int_equal(
         sp_package_encode_for_embedding(g.package, "other", "a", 1, 0, &encoded, &n, &err),
         SP_E_USAGE);

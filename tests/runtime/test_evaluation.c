@@ -9,6 +9,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -211,9 +212,9 @@ static uint32_t *story_ids(const struct sp_package *package, size_t *n)
 {
     uint32_t *ids = NULL;
 
-    assert_int_equal(sp_package_encode(package, story, strlen(story),
-                                       SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids, n,
-                                       NULL),
+    assert_int_equal(sp_tokenizer_encode(sp_package_tokenizer(package), story, strlen(story),
+                                         SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids, n,
+                                         NULL),
                      SP_OK);
     return ids;
 }
@@ -560,7 +561,7 @@ TEST(refusals)
           .ids = ids,
           .n = 4,
           .progress = stop_at_once},
-         SP_E_CHECK,
+         SP_E_CANCELLED,
          "interrupted"},
     };
 
@@ -672,9 +673,10 @@ TEST(bytes_that_drafts_read)
         struct sp_session *session = NULL, *plain = NULL;
         struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
         const struct sp_pack_tensor *head;
-        uint64_t size = 0;
+        uint64_t size = 0, one;
 
         assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+        one = sp_session_read_size(session, 0, 0);
         for (size_t k = 0; k < sp_pack_n_tensors(package->pack); k++) {
             const struct sp_pack_tensor *t = sp_pack_tensor(package->pack, k);
             if (t->part == SP_PART_DRAFT) size += t->size;
@@ -684,11 +686,11 @@ TEST(bytes_that_drafts_read)
             assert_null(sp_pack_find(package->pack, SP_PART_TARGET, "lm_head.weight"));
             size += head->size;
         }
-        assert_int_equal(sp_session_draft_read_size(session, 1), size);
-        assert_int_equal(sp_session_draft_read_size(session, 3), i == 0 ? 3 * size : size);
-        options.no_draft = true;
+        assert_int_equal(sp_session_read_size(session, 0, 1) - one, size);
+        assert_int_equal(sp_session_read_size(session, 0, 3) - one, i == 0 ? 3 * size : size);
+        options.draft_by = SP_DRAFT_BY_NOTHING;
         assert_int_equal(sp_session_open(&plain, package, &options, NULL), SP_OK);
-        assert_int_equal(sp_session_draft_read_size(plain, 1), 0);
+        assert_int_equal(sp_session_read_size(plain, 0, 1), one);
         sp_session_close(plain);
         sp_session_close(session);
         sp_package_close(package);
@@ -718,9 +720,9 @@ TEST(draft_evals_at_limits)
     assert_true(out.n_tokens <= 3 * 6);
     sp_draft_eval_release(&out);
     request.progress = stop_at_once;
-    assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_CHECK);
+    assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_CANCELLED);
     sp_session_close(session);
-    options.no_draft = true;
+    options.draft_by = SP_DRAFT_BY_NOTHING;
     memset(&err, 0, sizeof err);
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
     assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_USAGE);

@@ -340,7 +340,7 @@ TEST(shared_budget)
     }
     assert_int_equal(sp_cache_budget_used(budget), 0);
     assert_int_equal(budget->mapped, 0);
-    sp_cache_budget_free(budget);
+    sp_cache_budget_close(budget);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -11,6 +11,7 @@
 #include "convert/create/create.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
+#include "runtime/spectool_measure.h"
 
 #include <sys/stat.h>
 

@@ -5,6 +5,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 

@@ -258,7 +258,7 @@ TEST(mismatched_caches_are_refused)
     const char *other = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), *cache;
     const struct sp_session_options plain = {.size = sizeof plain,
                                              .n_context = N_CONTEXT,
-                                             .no_draft = true},
+                                             .draft_by = SP_DRAFT_BY_NOTHING},
                                     q8 = {.size = sizeof q8,
                                           .n_context = N_CONTEXT,
                                           .cache = SP_CACHE_Q8},
@@ -281,7 +281,7 @@ TEST(undrafted_sessions_load_any_cache)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *cache = save_first_prompt(path, &default_options);
     const struct sp_session_options plain = {
-        .size = sizeof plain, .n_context = N_CONTEXT, .no_draft = true};
+        .size = sizeof plain, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture g = generate_open(path, NULL, 1, &plain);
     struct prompts p = prompts_for(&g);
     struct sp_result r = SP_RESULT_INIT;
@@ -461,7 +461,7 @@ TEST(saved_in_the_callback)
     saving.answer = 1;
     request.prompt = p.next;
     request.n_prompt = N_NEXT;
-    assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_E_CHECK);
+    assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_E_CANCELLED);
     assert_int_equal(saving.n_calls, 2);
     assert_in_range(saving.n_reused, N_COMMON - 2, N_COMMON);
     load(reader.session, saving.cache);

@@ -8,6 +8,7 @@
 #include "runtime/speculate/draft_length.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 #include <signal.h>
 #include <sys/types.h>
@@ -123,7 +124,7 @@ TEST(lost_rank_ends_generation)
 
 /* The answer of n_ranks ranks to a request; *info: after it. */
 static struct sp_result answer_of(const char *model, const char *draft, unsigned n_ranks,
-                                  const struct sp_request *request, struct sp_package_info *info)
+                                  const struct sp_request *request, struct sp_rank_info *info)
 {
     char lost[256] = "";
     struct sp_package *package = open_pair(model, draft, n_ranks, lost);
@@ -132,17 +133,17 @@ static struct sp_result answer_of(const char *model, const char *draft, unsigned
 
     assert_int_equal(sp_session_generate(session, request, &result, NULL), SP_OK);
     assert_int_equal(result.n_ids, N_IDS);
-    *info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
-    sp_package_describe(package, info);
+    *info = (struct sp_rank_info)SP_RANK_INFO_INIT;
+    sp_package_describe_ranks(package, info);
     sp_session_close(session);
     sp_package_close(package);
     return result;
 }
 
 /* Two ranks write the tokens of one process. Returns what they exchanged. */
-static struct sp_package_info exchange_of(const char *model, const struct sp_request *request)
+static struct sp_rank_info exchange_of(const char *model, const struct sp_request *request)
 {
-    struct sp_package_info info;
+    struct sp_rank_info info;
     struct sp_result one = answer_of(model, NULL, 1, request, &info);
     struct sp_result two = answer_of(model, NULL, 2, request, &info);
 
@@ -161,21 +162,20 @@ TEST(largest_logit_is_sent_instead_of_rows)
                                  .prompt = story,
                                  .n_prompt = 4,
                                  .max_tokens = N_IDS,
-                                 .no_draft = true,
                                  .ignore_eos = true};
-    struct sp_package_info plain = exchange_of(heads, &request), other;
+    struct sp_rank_info plain = exchange_of(heads, &request), other;
 
     request.sampling = &sampling; /* temperature 0 */
     other = exchange_of(heads, &request);
-    assert_int_equal(other.rank_received, plain.rank_received);
+    assert_int_equal(other.received, plain.received);
     request.digest = true;
     other = exchange_of(heads, &request);
-    assert_int_equal(other.rank_received, plain.rank_received + N_IDS * (256 - 64));
-    assert_int_equal(other.rank_messages, plain.rank_messages);
+    assert_int_equal(other.received, plain.received + N_IDS * (256 - 64));
+    assert_int_equal(other.messages, plain.messages);
     request.digest = false;
     sampling.temperature = 1;
     other = exchange_of(heads, &request);
-    assert_int_equal(other.rank_received, plain.rank_received + N_IDS * (256 - 64));
+    assert_int_equal(other.received, plain.received + N_IDS * (256 - 64));
 }
 
 /* Where a grammar does not allow the largest logit, the row follows: 800 of 1600 logits. */
@@ -186,9 +186,8 @@ TEST(row_follows_if_a_grammar_needs_it)
                                  .prompt = story,
                                  .n_prompt = 4,
                                  .max_tokens = N_IDS,
-                                 .no_draft = true,
                                  .ignore_eos = true};
-    struct sp_package_info plain = exchange_of(tiny, &request), constrained;
+    struct sp_rank_info plain = exchange_of(tiny, &request), constrained;
     struct sp_grammar *grammar;
     uint64_t n_rows;
 
@@ -196,9 +195,9 @@ TEST(row_follows_if_a_grammar_needs_it)
     request.ignore_eos = false;
     request.grammar = grammar;
     constrained = exchange_of(tiny, &request);
-    n_rows = constrained.rank_messages - plain.rank_messages;
+    n_rows = constrained.messages - plain.messages;
     assert_in_range(n_rows, 1, N_IDS);
-    assert_int_equal(constrained.rank_received - plain.rank_received, n_rows * 800 * sizeof(float));
+    assert_int_equal(constrained.received - plain.received, n_rows * 800 * sizeof(float));
     sp_grammar_close(grammar);
 }
 
@@ -215,7 +214,7 @@ TEST(drafts_are_those_of_one_process)
                                  .ignore_eos = true};
 
     for (size_t i = 0; i < 2; i++) {
-        struct sp_package_info info, rows;
+        struct sp_rank_info info, rows;
         request.sampling = NULL;
         struct sp_result one = answer_of(tiny, drafts[i], 1, &request, &info);
         struct sp_result two = answer_of(tiny, drafts[i], 2, &request, &info);
@@ -227,8 +226,8 @@ TEST(drafts_are_those_of_one_process)
         request.sampling = &sampling;
         struct sp_result penalized = answer_of(tiny, drafts[i], 2, &request, &rows);
         assert_memory_equal(penalized.ids, one.ids, N_IDS * sizeof *one.ids);
-        assert_int_equal(rows.rank_messages, info.rank_messages);
-        assert_true(rows.rank_received - info.rank_received >=
+        assert_int_equal(rows.messages, info.messages);
+        assert_true(rows.received - info.received >=
                     (penalized.drafted + N_IDS) * (800 * sizeof(float) - 64));
         sp_result_release(&penalized);
         sp_result_release(&two);

@@ -40,9 +40,9 @@ static void add_text(struct ids *to, const struct sp_package *package, const cha
     uint32_t *ids = NULL;
     size_t n = 0;
 
-    assert_int_equal(
-        sp_package_encode(package, text, strlen(text), SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL),
-        SP_OK);
+    assert_int_equal(sp_tokenizer_encode(sp_package_tokenizer(package), text, strlen(text),
+                                         SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL),
+                     SP_OK);
     add(to, ids, n);
     free(ids);
 }
@@ -58,7 +58,6 @@ static struct sp_result generate(struct sp_session *session, const struct ids *p
         .n_prompt = prompt->n,
         .max_tokens = max_tokens,
         .ignore_eos = true,
-        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .sampling = sampling,
@@ -120,7 +119,7 @@ static void check(const struct generate_fixture *plain_one, const struct generat
 TEST(goes_on_after_the_tag)
 {
     static const char *const closes[] = {"<|mask|>", "</think>"};
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture plain_one = generate_open(tiny(), "scalar", 1, &options), o;
     struct sp_sampling sampled = SP_SAMPLING_INIT;
 
@@ -148,7 +147,7 @@ TEST(goes_on_after_the_tag)
 /* The model opens the reasoning itself, with the first token of its answer as the tag. */
 TEST(counts_from_the_opening_tag)
 {
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture plain_one = generate_open(tiny(), NULL, 1, &options), o;
     struct sp_reasoning_limit limit = {
         .size = sizeof limit, .max_tokens = 6, .close = "<|mask|>", .is_open = false};
@@ -159,7 +158,7 @@ TEST(counts_from_the_opening_tag)
     first = generate(plain_one.session, &prompt, 1, PLAIN, NULL, NULL);
     limit.open = first.text + strspn(first.text, " \n");
     assert_true(*limit.open != '\0');
-    options.no_draft = false;
+    options.draft_by = SP_DRAFT_BY_DEFAULT;
     o = generate_open(tiny(), NULL, 2, &options);
     check(&plain_one, &o, NULL, &limit, 1);
     /* An answer that begins otherwise has no reasoning. */
@@ -258,7 +257,6 @@ TEST(calls_follow_limited_reasoning)
                                  .prompt = story,
                                  .n_prompt = N_STORY,
                                  .max_tokens = 100,
-                                 .no_draft = true,
                                  .digest = true,
                                  .reasoning_limit = &limit};
 
@@ -270,7 +268,6 @@ TEST(calls_follow_limited_reasoning)
     assert_int_equal(plain.ids[7], MASK);
     assert_non_null(strstr(plain.text, "\"paint\""));
     assert_int_equal(plain.stop, SP_STOP_EOS);
-    request.no_draft = false;
     request.draft_len = SP_DRAFT_LENGTH_AUTO;
     assert_int_equal(sp_session_generate(o.session, &request, &drafted, NULL), SP_OK);
     generate_assert_same(&drafted, &plain);
@@ -297,7 +294,8 @@ static enum sp_status choose_next(void *state, uint32_t *id, const struct sp_log
 static void check_script(const char *script, const struct sp_reasoning_limit *limit,
                          const char *expected)
 {
-    struct sp_session_options session_options = {.size = sizeof session_options, .no_draft = true};
+    struct sp_session_options session_options = {.size = sizeof session_options,
+                                                 .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(tiny(), NULL, 1, &session_options);
     struct sp_reasoning_limiter_options options = {.limit = *limit,
                                                    .tokenizer = o.package->tokenizer};
@@ -318,7 +316,8 @@ static void check_script(const char *script, const struct sp_reasoning_limit *li
                                         SP_NO_DRAFT_TOKEN, NULL),
                          SP_OK);
     }
-    assert_int_equal(sp_package_decode(o.package, answer.at, ids.n, false, &text, &size, NULL),
+    assert_int_equal(sp_tokenizer_decode(sp_package_tokenizer(o.package), answer.at, ids.n, false,
+                                         &text, &size, NULL),
                      SP_OK);
     assert_string_equal(text, expected);
     free(text);
@@ -355,7 +354,7 @@ TEST(completes_a_tag)
 {
     const struct sp_reasoning_limit limit = {
         .size = sizeof limit, .max_tokens = 3, .open = "", .close = "!!!!", .is_open = true};
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(tiny(), NULL, 1, &options);
     struct ids tag = {.n = 0}, one = {.n = 0};
 

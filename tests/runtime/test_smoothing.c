@@ -4,7 +4,7 @@
 #include "convert/create/smooth.h"
 #include "convert/create/write.h"
 #include "convert/export/export.h"
-#include "runtime/spectool.h"
+#include "runtime/spectool_measure.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/random.h"

@@ -6,6 +6,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 #include <math.h>
 
@@ -187,7 +188,7 @@ TEST(self_draft)
  * draft tokens and does not change. */
 static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
     uint32_t prompt[60];
     struct sp_result plain = SP_RESULT_INIT;
@@ -245,7 +246,7 @@ TEST(ngram)
 TEST(default_of_a_pair)
 {
     const char *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
-    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(pair, NULL, 1, &options);
     struct sp_result plain, given, automatic;
     uint32_t prompt[340];
@@ -254,7 +255,7 @@ TEST(default_of_a_pair)
         prompt[i] = question[i % 17];
     plain = generate_run(o.session, prompt, 340, 100, PLAIN, true);
     generate_close(&o);
-    options.no_draft = false;
+    options.draft_by = SP_DRAFT_BY_DEFAULT;
     o = generate_open(pair, NULL, 1, &options);
     given = generate_run(o.session, prompt, 340, 100, 7, true);
     generate_assert_same(&given, &plain);
@@ -522,9 +523,8 @@ TEST(sampled)
         sampling.top_k = sampling.seed % 2 ? 40 : 0;
         sampling.top_p = sampling.seed % 3 ? .95f : 1;
         sampling.repeat_penalty = sampling.seed == 4 ? 1.2f : 1;
-        request.no_draft = true;
+        request.draft_len = 0;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
-        request.no_draft = false;
         generate_close(&o);
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
@@ -637,7 +637,9 @@ TEST(special_tokens)
         size_t size;
 
         if (r.ids[i] != received.special) continue;
-        assert_int_equal(sp_package_decode(o.package, r.ids, i, true, &before, &size, NULL), SP_OK);
+        assert_int_equal(sp_tokenizer_decode(sp_package_tokenizer(o.package), r.ids, i, true,
+                                             &before, &size, NULL),
+                         SP_OK);
         assert_true(n < received.n_at);
         assert_int_equal(received.at[n++], size);
         assert_memory_equal(received.text, before, size);

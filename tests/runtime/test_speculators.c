@@ -68,7 +68,6 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int dr
                                  .max_tokens = N_TOKENS,
                                  .ignore_eos = true,
                                  .digest = true,
-                                 .no_draft = draft_len == PLAIN,
                                  .draft_len = draft_len == PLAIN ? 0 : draft_len};
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};

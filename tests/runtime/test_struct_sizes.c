@@ -3,6 +3,7 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 static const uint32_t story[] = {582, 580, 258, 421};
 
@@ -169,7 +170,6 @@ TEST(defaults)
     const struct sp_request request = SP_REQUEST_INIT;
 
     assert_int_equal(request.draft_len, SP_DRAFT_LENGTH_AUTO);
-    assert_false(request.no_draft);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

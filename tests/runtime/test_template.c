@@ -98,7 +98,7 @@ TEST(chats_in_jinja)
     chat.n_messages = 1;
     chat.thinking = THINK_OFF;
     assert_chat(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 /* Reasoning is a separate member with either of two names. The level is a separate option. */
@@ -120,11 +120,11 @@ TEST(reasoning_is_rendered)
 
     assert_int_equal(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL), SP_OK);
     assert_chat(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
-    sp_template_free(t);
+    sp_template_close(t);
     t = NULL;
     assert_int_equal(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL), SP_OK);
     assert_chat(t, &chat, "|Q;\"Hm\"\n|A;truelow");
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 TEST(chats_in_go)
@@ -140,7 +140,7 @@ TEST(chats_in_go)
     assert_chat(t, &chat,
                 "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Bye"
                 "true");
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 /* ollama's rules for templates that render a single turn; expected texts were derived by hand from
@@ -166,7 +166,7 @@ TEST(turns_in_go)
                                              SP_TEMPLATE_UNKNOWN, NULL),
                          SP_OK);
         assert_chat(t, &chat, cases[i].wanted);
-        sp_template_free(t);
+        sp_template_close(t);
     }
 }
 
@@ -183,7 +183,7 @@ static void assert_source(const struct sp_template_texts *texts, const char *wan
     }
     assert_non_null(t);
     assert_chat(t, &chat, wanted);
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 TEST(sources_by_precedence)
@@ -226,7 +226,7 @@ TEST(named_templates)
     assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
     assert_string_equal(text, "T");
     free(text);
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 /* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.
@@ -257,7 +257,7 @@ TEST(empty_values_in_go)
         "\"parameters\":{\"type\":\"object\",\"$defs\":false,"
         "\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
     free(text);
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 TEST(non_conversations_are_refused)
@@ -286,7 +286,7 @@ TEST(non_conversations_are_refused)
         assert_int_not_equal(sp_template_render(&text, &len, t, &in, &err), SP_OK);
         assert_string_equal(err.text, cases[i].message);
     }
-    sp_template_free(t);
+    sp_template_close(t);
 }
 
 /* One budget counts the values, the output, and the copy of it that the caller receives. */
@@ -313,6 +313,6 @@ TEST(the_text_counts_as_memory)
         else
             assert_int_equal(len, 3000 * 1024);
         free(text);
-        sp_template_free(t);
+        sp_template_close(t);
     }
 }

@@ -23,7 +23,8 @@ static char *golden_text(size_t n)
     assert_int_equal(sp_package_open(&package, served_file,
                                      &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
                      0);
-    assert_int_equal(sp_package_decode(package, ids, n, true, &text, &size, &err), 0);
+    assert_int_equal(
+        sp_tokenizer_decode(sp_package_tokenizer(package), ids, n, true, &text, &size, &err), 0);
     sp_package_close(package);
     return keep(text);
 }

@@ -1,6 +1,7 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
+#include "runtime/spectool_measure.h"
 
 struct generate_fixture generate_open(const char *path, const char *kernels, unsigned n_threads,
                                       const struct sp_session_options *options)
@@ -43,7 +44,6 @@ struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt
         .prompt = prompt,
         .n_prompt = n,
         .max_tokens = max_tokens,
-        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .ignore_eos = ignore_eos,

@@ -63,7 +63,7 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
     }
     if (!good) printf("found: %s\n", st ? err.text : text);
     free(text);
-    sp_template_free(t);
+    sp_template_close(t);
     return good;
 }
 

@@ -5,6 +5,7 @@
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve_prompt.h"
 #include "format/base/clock.h"
+#include "runtime/spectool_measure.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -205,7 +206,6 @@ static int on_token(void *context, const struct sp_token *token)
 
     count_token(a);
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
-    if (!is_end(a, token->id)) sp_chat_reader_count_token(a->reader);
     /* With the prompt's tokens come all of the answer, as clients expect that split them by number.
      */
     if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
@@ -242,28 +242,14 @@ static int on_part(void *context, const struct sp_chat_part *part)
     return 0;
 }
 
-/* Returns the result of a callback whose reader returned `st`. */
-static int after_reading(struct answer_run *a, enum sp_status st)
-{
-    if (st) a->status = st;
-    return a->status ? 1 : is_abandoned(a);
-}
-
 static int on_text(void *context, const char *text, size_t size, bool drafted)
 {
     struct answer_run *a = context;
 
-    if (a->job->request.prompt_only) return is_abandoned(a);
+    (void)text;
     a->response.is_drafted = drafted;
     a->n_shown += size;
-    return after_reading(a, sp_chat_reader_text(a->reader, text, size, NULL));
-}
-
-static int on_special(void *context, uint32_t id)
-{
-    struct answer_run *a = context;
-
-    return after_reading(a, sp_chat_reader_special(a->reader, id, NULL));
+    return is_abandoned(a);
 }
 
 /* True if the answer is the first one to its prompt. */
@@ -369,8 +355,8 @@ static enum sp_status read_echo(struct answer_run *a, const struct sp_serve_prom
     enum sp_status st;
 
     if (from->text) return sp_strbuf_append(&a->echo, from->text, from->size, err);
-    st = sp_package_decode(request->model->loaded->package, prompt->ids, prompt->n_ids, false,
-                           &text, &size, err);
+    st = sp_tokenizer_decode(sp_package_tokenizer(request->model->loaded->package), prompt->ids,
+                             prompt->n_ids, false, &text, &size, err);
     if (!st) st = sp_strbuf_append(&a->echo, text, size, err);
     free(text);
     return st;
@@ -426,7 +412,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     a->request.prompt_progress = on_prompt;
     a->request.token = on_token;
     a->request.text = on_text;
-    a->request.special = on_special;
+    a->request.reader = request->prompt_only ? NULL : a->reader;
     a->response.n_prompt = prompt->n_ids;
     a->response.n_reused = sp_session_match_prefix(loaded->session, prompt->ids, prompt->n_ids);
     if (request->echo && (st = echo_prompt(a, loaded->session, prompt, err))) return st;
@@ -436,7 +422,6 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
         return SP_OK;
     }
     st = sp_session_generate(loaded->session, &a->request, &a->result, err);
-    if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
     if (!st && request->echo)
         st = sp_strbuf_append(&a->echo, a->result.text, a->result.text_size, err);
@@ -450,7 +435,7 @@ static void report_failure(struct answer_run *a, const struct sp_err *err)
 {
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
         fail(a, 503, NULL, "the server is shutting down");
-    } else if (err->status != SP_OK && err->status != SP_E_CHECK) {
+    } else if (err->status != SP_OK && err->status != SP_E_CANCELLED) {
         fail(a, sp_serve_status_of(err->status), a->too_long ? "context_length_exceeded" : NULL,
              err->text);
     }

@@ -29,8 +29,10 @@ static enum sp_status decode_second(char **bytes, size_t *size, const struct sp_
     size_t n_one, n_two;
     enum sp_status st;
 
-    if ((st = sp_package_decode(package, twice, 1, false, &one, &n_one, NULL)) ||
-        (st = sp_package_decode(package, twice, 2, false, &two, &n_two, NULL))) {
+    if ((st = sp_tokenizer_decode(sp_package_tokenizer(package), twice, 1, false, &one, &n_one,
+                                  NULL)) ||
+        (st = sp_tokenizer_decode(sp_package_tokenizer(package), twice, 2, false, &two, &n_two,
+                                  NULL))) {
         free(one);
         return st;
     }

@@ -54,9 +54,9 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .prefix = request->partial.at,
         .prefix_size = request->partial.len,
         .response_format = request->grammar,
-        .strict_calls = request->constrain_calls,
-        .strict_tagged_calls = true,
-        .must_call = request->must_call,
+        .calls = request->must_call         ? SP_CHAT_CALLS_REQUIRED
+                 : request->constrain_calls ? SP_CHAT_CALLS_STRICT
+                                            : SP_CHAT_CALLS_TAGGED,
         .function = request->function,
         .one_call = request->one_call,
         .end_ids = r->stop_ids,

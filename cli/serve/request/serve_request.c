@@ -20,7 +20,7 @@ void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const ch
 void sp_serve_request_release(struct sp_serve_request *request)
 {
     sp_settings_release(&request->settings);
-    sp_template_free(request->template);
+    sp_template_close(request->template);
     sp_grammar_close(request->grammar);
     sp_strbuf_release(&request->partial);
     for (size_t i = 0; i < request->n_prompts; i++)
