@@ -1,12 +1,14 @@
 /* spectool: speculative text generation on the CPU from one packed file.
  *
- *   struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
- *   struct sp_session_options session_options = SP_SESSION_OPTIONS_INIT;
- *   struct sp_request request = SP_REQUEST_INIT;
- *   struct sp_result result = SP_RESULT_INIT;
- *   sp_package_open(&package, "packed.bin", &options, &err);
- *   sp_session_open(&session, package, &session_options, &err);
- *   sp_session_generate(session, &request, &result, &err);
+ *   const struct sp_chat_message question = {"user", "Why is the sky blue?", NULL};
+ *   const struct sp_chat_request chat = {.size = sizeof chat, .turns = &question, .n_turns = 1};
+ *   struct sp_package *package;
+ *   if (sp_package_open(&package, "packed.bin", NULL, &err)) return 1;
+ *   sp_ask(package, &chat, print_part, NULL, NULL, &err);
+ *   sp_package_close(package);
+ *
+ * The simple API is sp_ask, which answers with the file's own settings. Everything below it is for
+ * those who want more: sessions that keep their caches, requests, and a conversation step by step.
  *
  * A package is a mapped file with weights, tokenizer and settings. It serves any number of
  * sessions. A session is one token sequence with its caches. Tokens and logits are functions of the
@@ -68,11 +70,61 @@ struct sp_package;
 struct sp_session;
 struct sp_tokenizer; /* turns text into ids and back; immutable */
 struct sp_template;
+struct sp_request;
+struct sp_result;
+struct sp_chat_message;
+struct sp_chat_part;
 struct sp_chat_request;
 struct sp_chat_reader;
 struct sp_simulation; /* spectool_measure.h */
 struct sp_rank_group;
 struct sp_cache_budget;
+
+/* ---- simple API ----------------------------------------------------------------------------- */
+
+/* Answers a conversation with the settings that the file states, as `spectool run` does: the turns
+ * follow the file's own messages, and its system message unless they begin with one. `part` (may be
+ * NULL) receives the answer as it comes; a number other than 0 ends it. *result
+ * (may be NULL) is the caller's to release. Errors as of sp_chat_prompt_open and
+ * sp_session_generate. [opening] */
+SP_API_STATUS sp_ask(struct sp_package *package, const struct sp_chat_request *conversation,
+                     int (*part)(void *context, const struct sp_chat_part *part), void *context,
+                     struct sp_result *result, struct sp_err *err);
+
+/* A PARAMETER record of a file's Modelfile, or a value of the checkpoint's generation_config.json
+ * in place of such a record. */
+struct sp_file_setting {
+    const char *name, *value; /* "top_k", "40" */
+    bool of_checkpoint;
+};
+
+/* What a file states about its answers. All pointers are borrowed from the settings. */
+struct sp_file_settings_info {
+    size_t size;
+    const struct sp_file_setting *settings; /* [n_settings] each name once, except for "stop" and
+                                             * "dry_sequence_breakers" */
+    size_t n_settings;
+    const char *system;                     /* the SYSTEM record; NULL: none */
+    const struct sp_chat_message *messages; /* [n_messages] the MESSAGE records */
+    size_t n_messages;
+};
+#define SP_FILE_SETTINGS_INFO_INIT SP_SIZED(struct sp_file_settings_info)
+
+/* Reads the settings of a packed file, or of a package. [any thread] */
+struct sp_file_settings;
+SP_API_STATUS sp_file_settings_open(struct sp_file_settings **out, const char *path,
+                                    struct sp_err *err);
+SP_API_STATUS sp_package_settings(const struct sp_package *package, struct sp_file_settings **out,
+                                  struct sp_err *err);
+/* NULL is fine. [one thread] */
+SP_API void sp_file_settings_close(struct sp_file_settings *settings);
+/* [any thread] */
+SP_API void sp_file_settings_describe(const struct sp_file_settings *settings,
+                                      struct sp_file_settings_info *info);
+/* Sets sampling, max_tokens, draft_len and stops of a request, borrowed from the settings. A seed
+ * that the file does not state is drawn. [one thread] */
+SP_API_STATUS sp_file_settings_apply(struct sp_file_settings *settings, struct sp_request *request,
+                                     struct sp_err *err);
 
 /* ---- packages ------------------------------------------------------------------------------ */
 
@@ -102,7 +154,7 @@ struct sp_package_options {
 };
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
-/* Opens a packed file. [any thread] */
+/* Opens a packed file; the options may be NULL. [any thread] */
 SP_API_STATUS sp_package_open(struct sp_package **out, const char *path,
                               const struct sp_package_options *options, struct sp_err *err);
 /* Looks whether the package's ranks still run; a generation finds out by itself. SP_E_IO, after
@@ -203,7 +255,7 @@ struct sp_session_options {
 };
 #define SP_SESSION_OPTIONS_INIT SP_SIZED(struct sp_session_options)
 
-/* Opens a session, which borrows the package. [opening] */
+/* Opens a session, which borrows the package; the options may be NULL. [opening] */
 SP_API_STATUS sp_session_open(struct sp_session **out, struct sp_package *package,
                               const struct sp_session_options *options, struct sp_err *err);
 /* Opens another session of the same package with the same options. It shares passes with
@@ -277,8 +329,10 @@ struct sp_sampling {
     float dry_base;         /* 1 or more */
     int dry_allowed_length; /* longest repetition that DRY does not penalize, less one */
     int dry_penalty_last_n; /* last tokens that DRY compares; 0: none, -1: the context */
-    const char *const *dry_breakers; /* [n_dry_breakers] texts over which no repetition extends */
-    size_t n_dry_breakers;           /* <= 32, each of 1 to 128 bytes */
+    /* [n_dry_breakers] texts over which no repetition extends; NULL: in a session with a tokenizer,
+     * a line feed, a colon, a quotation mark and an asterisk */
+    const char *const *dry_breakers;
+    size_t n_dry_breakers;                    /* <= 32, each of 1 to 128 bytes */
     const struct sp_tokenizer *dry_tokenizer; /* of the breakers; NULL: that of the session */
 };
 #define SP_SAMPLING_INIT                                                                           \
@@ -287,6 +341,16 @@ struct sp_sampling {
         .repeat_penalty = 1, .xtc_threshold = 0.1f, .dry_base = 1.75f, .dry_allowed_length = 2,    \
         .dry_penalty_last_n = -1                                                                   \
     }
+
+/* Sets a number among the options by its name in a Modelfile, such as "top_k". SP_E_USAGE: there is
+ * none of this name; SP_E_INPUT: the value is not in its range. [any thread] */
+SP_API_STATUS sp_sampling_set(struct sp_sampling *sampling, const char *name, const char *value,
+                              struct sp_err *err);
+enum { SP_SAMPLING_VALUE_SIZE = 32 };
+/* The name of the number i, from 0, and its value as text unless that is NULL; NULL: there are no
+ * more. [any thread] */
+SP_API const char *sp_sampling_get(const struct sp_sampling *sampling, size_t i,
+                                   char value[SP_SAMPLING_VALUE_SIZE]);
 
 struct sp_logprob {
     uint32_t id;

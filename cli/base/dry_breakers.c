@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const defaults[] = {"\n", ":", "\"", "*"};
-
 enum sp_status sp_dry_texts_add(struct sp_dry_texts *t, const char *from, const char *text,
                                 struct sp_err *err)
 {
@@ -46,8 +44,8 @@ void sp_dry_texts_release(struct sp_dry_texts *t)
 
 void sp_dry_texts_apply(const struct sp_dry_texts *t, struct sp_sampling *sampling)
 {
-    sampling->dry_breakers = t->from ? t->at : defaults;
-    sampling->n_dry_breakers = t->from ? t->n : sizeof defaults / sizeof *defaults;
+    sampling->dry_breakers = t->from ? t->at : NULL;
+    sampling->n_dry_breakers = t->n;
 }
 
 /* Prints a text with its line feeds as \n. */

@@ -1,5 +1,5 @@
 /* The texts over which no repetition extends that DRY penalizes, as a setting. Unless they are set,
- * they are those of llama.cpp: a line feed, a colon, a quotation mark and an asterisk. */
+ * they are those of struct sp_sampling. */
 #ifndef SP_CLI_BASE_DRY_BREAKERS_H
 #define SP_CLI_BASE_DRY_BREAKERS_H
 

@@ -265,12 +265,21 @@ static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_
 static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const char *text)
 {
     void *to = (char *)p->args->options + o->offset;
+    enum sp_status st;
+    int64_t integer;
+    double number;
 
     switch (o->kind) {
     case SP_OPT_INT:
         return set_int(p, o, text, to);
+    case SP_OPT_INT32:
+        if ((st = set_int(p, o, text, &integer)) == SP_OK) *(int *)to = (int)integer;
+        return st;
     case SP_OPT_NUMBER:
         return set_number(p, o, text, to);
+    case SP_OPT_FLOAT:
+        if ((st = set_number(p, o, text, &number)) == SP_OK) *(float *)to = (float)number;
+        return st;
     case SP_OPT_SIZE:
         return set_size(p, text, to);
     case SP_OPT_SECONDS:

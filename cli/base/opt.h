@@ -19,7 +19,9 @@ enum sp_opt_kind {
     SP_OPT_HEADING, /* `help` is the heading of the rows after it */
     SP_OPT_FLAG,    /* bool */
     SP_OPT_INT,     /* int64_t in min..max, or `word` */
+    SP_OPT_INT32,   /* int in min..max */
     SP_OPT_NUMBER,  /* double in min..max */
+    SP_OPT_FLOAT,   /* float in min..max */
     SP_OPT_SIZE, /* uint64_t: bytes, at least 1; k, M, G are powers of 1000, Ki, Mi, Gi of 1024 */
     SP_OPT_SECONDS, /* double: a duration such as 5m (duration.h) */
     SP_OPT_STRING,  /* const char *, borrowed from the command line */

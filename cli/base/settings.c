@@ -1,13 +1,11 @@
 #include "cli/base/settings.h"
 #include "cli/base/out.h"
-#include "convert/source/generation_config.h"
 #include "format/base/json_write.h"
-#include "format/modelfile/modelfile.h"
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 #include "format/modelfile/modelfile_check.h"
-#include "format/pack_contents.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,81 +22,93 @@ const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
 
 static const char breakers_name[] = "dry_sequence_breakers";
 
-/* The names of a setting. */
+/* A setting that is no option of sampling: an integer. */
 struct row {
-    const char *option;    /* --top-k */
-    const char *parameter; /* PARAMETER top_k */
-    bool integer;
+    const char *option;    /* --num-ctx */
+    const char *parameter; /* PARAMETER num_ctx */
     size_t offset;
+    enum sp_setting_kind kind;
+    const char *word; /* for integers below `least`; setting it stores `value`; NULL: none */
+    int64_t least, value;
 };
 
 #define AT(member) offsetof(struct sp_settings, member)
 
-static const struct row rows[SP_N_SETTINGS] = {
-    {"temperature", "temperature", false, AT(temperature)},
-    {"top-k", "top_k", true, AT(top_k)},
-    {"top-p", "top_p", false, AT(top_p)},
-    {"min-p", "min_p", false, AT(min_p)},
-    {"typical-p", "typical_p", false, AT(typical_p)},
-    {"repeat-last-n", "repeat_last_n", true, AT(repeat_last_n)},
-    {"repeat-penalty", "repeat_penalty", false, AT(repeat_penalty)},
-    {"presence-penalty", "presence_penalty", false, AT(presence_penalty)},
-    {"frequency-penalty", "frequency_penalty", false, AT(frequency_penalty)},
-    {"top-n-sigma", "top_n_sigma", false, AT(top_n_sigma)},
-    {"xtc-probability", "xtc_probability", false, AT(xtc_probability)},
-    {"xtc-threshold", "xtc_threshold", false, AT(xtc_threshold)},
-    {"dry-multiplier", "dry_multiplier", false, AT(dry_multiplier)},
-    {"dry-base", "dry_base", false, AT(dry_base)},
-    {"dry-allowed-length", "dry_allowed_length", true, AT(dry_allowed_length)},
-    {"dry-penalty-last-n", "dry_penalty_last_n", true, AT(dry_penalty_last_n)},
-    {"seed", "seed", true, AT(seed)},
-    {"num-predict", "num_predict", true, AT(n_predict)},
-    {"reasoning-budget", "reasoning_budget", true, AT(reasoning_budget)},
-    {"num-ctx", "num_ctx", true, AT(n_context)},
-    {"threads", "num_thread", true, AT(n_threads)},
-    {"draft-depth", "draft_num_predict", true, AT(draft_len)},
+static const struct row rows[] = {
+    {"seed", "seed", AT(seed), SP_SETTING_SAMPLING, NULL, 0, 0},
+    {"num-predict", "num_predict", AT(n_predict), SP_SETTING_LENGTH, "no limit", 1, 0},
+    {"reasoning-budget", "reasoning_budget", AT(reasoning_budget), SP_SETTING_LENGTH, "no limit", 0,
+     SP_REASONING_UNLIMITED},
+    {"num-ctx", "num_ctx", AT(n_context), SP_SETTING_SESSION, "auto", 1, 0},
+    {"threads", "num_thread", AT(n_threads), SP_SETTING_SESSION, "auto", 1, 0},
+    {"draft-depth", "draft_num_predict", AT(draft_len), SP_SETTING_SAMPLING, "auto", 0,
+     SP_DRAFT_LENGTH_AUTO},
 };
 
-/* The word for integers below `least`; setting the word stores `value`. */
-static const struct word {
-    size_t offset;
-    const char *text;
-    int64_t least, value;
-} words[] = {
-    {AT(n_predict), "no limit", 1, 0},
-    {AT(reasoning_budget), "no limit", 0, SP_REASONING_UNLIMITED},
-    {AT(n_context), "auto", 1, 0},
-    {AT(n_threads), "auto", 1, 0},
-    {AT(draft_len), "auto", 0, SP_DRAFT_LENGTH_AUTO},
-};
+enum { N_ROWS = sizeof rows / sizeof *rows };
 
-/* Returns the word of a setting; NULL: it takes numbers only. */
-static const struct word *word_of(const struct row *row)
+/* The settings are the options of sampling, whose names and ranges the library has, then `rows`. */
+static size_t n_sampling(void)
 {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (words[i].offset == row->offset) return &words[i];
-    return NULL;
+    const struct sp_sampling any = SP_SAMPLING_INIT;
+    size_t n = 0;
+
+    while (sp_sampling_get(&any, n, NULL))
+        n++;
+    assert(n + N_ROWS <= SP_MAX_SETTINGS);
+    return n;
 }
 
-static enum sp_status set_row(struct sp_settings *s, const struct row *row, const char *value,
-                              struct sp_err *err)
+const char *sp_settings_name(size_t i)
 {
-    const struct sp_parameter *parameter = sp_parameter_find(row->parameter);
-    const struct word *word = word_of(row);
-    void *to = (char *)s + row->offset;
-    enum sp_status st;
-    int64_t i;
-    double d;
+    const struct sp_sampling any = SP_SAMPLING_INIT;
+    const char *name = sp_sampling_get(&any, i, NULL);
+    size_t n = name ? 0 : n_sampling();
 
-    if (word && strcasecmp(value, word->text) == 0) {
-        memcpy(to, &word->value, sizeof word->value);
-    } else if (row->integer) {
-        if ((st = sp_parameter_integer(&i, parameter, value, err))) return st;
-        memcpy(to, &i, sizeof i);
-    } else {
-        if ((st = sp_parameter_number(&d, parameter, value, err))) return st;
-        memcpy(to, &d, sizeof d);
+    return name ? name : i - n < N_ROWS ? rows[i - n].parameter : NULL;
+}
+
+/* The row of a setting; NULL: it is an option of sampling. */
+static const struct row *row_of(size_t i)
+{
+    size_t n = n_sampling();
+
+    return i < n ? NULL : &rows[i - n];
+}
+
+enum sp_setting_kind sp_settings_kind(const char *name)
+{
+    const char *other;
+
+    for (size_t i = 0; (other = sp_settings_name(i)); i++)
+        if (strcmp(other, name) == 0) return row_of(i) ? row_of(i)->kind : SP_SETTING_SAMPLING;
+    return SP_SETTING_NONE;
+}
+
+/* The long option of a setting. */
+static const char *option_of(size_t i, char text[64])
+{
+    if (row_of(i)) return row_of(i)->option;
+    snprintf(text, 64, "%s", sp_settings_name(i));
+    for (char *c = text; *c; c++)
+        if (*c == '_') *c = '-';
+    return text;
+}
+
+static enum sp_status set_value(struct sp_settings *s, size_t i, const char *value,
+                                struct sp_err *err)
+{
+    const struct row *row = row_of(i);
+    int64_t n;
+    enum sp_status st;
+
+    if (row == NULL) return sp_sampling_set(&s->sampling, sp_settings_name(i), value, err);
+    n = row->value;
+    if (row->word == NULL || strcasecmp(value, row->word) != 0) {
+        st = sp_parameter_integer(&n, sp_parameter_find(row->parameter), value, err);
+        if (st) return st;
     }
+    memcpy((char *)s + row->offset, &n, sizeof n);
     return SP_OK;
 }
 
@@ -117,11 +127,11 @@ static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t s
     return SP_OK;
 }
 
-static const char **source_of(struct sp_settings *s, size_t offset)
+static const char **source_of(struct sp_settings *s, const char *name)
 {
     size_t i = 0;
 
-    while (rows[i].offset != offset)
+    while (strcmp(sp_settings_name(i), name) != 0)
         i++;
     return &s->from[i];
 }
@@ -135,119 +145,56 @@ static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
         return sp_fail(err, SP_E_IO, "a random seed: %s", strerror(errno));
     s->seed = seed;
-    *source_of(s, AT(seed)) = from_random;
+    *source_of(s, "seed") = from_random;
     return SP_OK;
 }
 
 enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const char *value,
                                struct sp_err *err)
 {
-    const char *near = NULL;
+    const char *near = NULL, *known;
     enum sp_status st;
 
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        if (strcasecmp(rows[i].parameter, name) != 0) continue;
-        if (rows[i].offset == AT(n_threads))
+    for (size_t i = 0; (known = sp_settings_name(i)); i++) {
+        if (strcasecmp(known, name) != 0) continue;
+        if (row_of(i) && row_of(i)->offset == AT(n_threads))
             return sp_fail(err, SP_E_USAGE, "%s cannot be changed during a session", name);
-        if ((st = set_row(s, rows + i, value, err))) return st;
+        if ((st = set_value(s, i, value, err))) return st;
         s->from[i] = from_user;
         return draw_seed(s, err);
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
     if (strcasecmp(name, breakers_name) == 0)
         return sp_dry_texts_add(&s->breakers, from_user, value, err);
-    for (size_t i = 0; i < SP_N_SETTINGS; i++)
-        near = sp_nearer(near, rows[i].parameter, name);
+    for (size_t i = 0; (known = sp_settings_name(i)); i++)
+        near = sp_nearer(near, known, name);
     if (near) return sp_fail(err, SP_E_USAGE, "unknown setting %s, did you mean %s?", name, near);
     return sp_fail(err, SP_E_USAGE, "unknown setting %s, /show parameters lists them", name);
 }
 
-/* Takes from the records what the command line did not set. */
-static enum sp_status take_records(struct sp_settings *s, const struct sp_modelfile *file,
+/* Takes a setting of the file unless the command line has set it, or the penalty with which
+ * generation_config.json sets repeat_last_n. */
+static enum sp_status take_setting(struct sp_settings *s, const struct sp_file_setting *setting,
                                    struct sp_err *err)
 {
+    const char *from = setting->of_checkpoint ? from_checkpoint : from_file, *name;
     enum sp_status st;
-    const struct sp_modelfile_record *record;
 
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        record = sp_modelfile_find(file, SP_MODELFILE_PARAMETER, rows[i].parameter);
-        if (s->from[i] != NULL || record == NULL) continue;
-        if ((st = set_row(s, rows + i, record->value, err))) return st;
-        s->from[i] = from_file;
+    if (strcmp(setting->name, "stop") == 0)
+        return add_stop(s, setting->value, strlen(setting->value), err);
+    if (strcmp(setting->name, breakers_name) == 0) {
+        if (s->breakers.from == from_line) return SP_OK;
+        return sp_dry_texts_add(&s->breakers, from, setting->value, err);
     }
-    for (size_t i = 0; i < file->n_records; i++) {
-        record = file->records + i;
-        if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, "stop") != 0)
-            continue;
-        if ((st = add_stop(s, record->value, record->value_size, err))) return st;
-    }
-    for (size_t i = 0; i < file->n_records && s->breakers.from != from_line; i++) {
-        record = file->records + i;
-        if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, breakers_name) != 0)
-            continue;
-        if ((st = sp_dry_texts_add(&s->breakers, from_file, record->value, err))) return st;
+    if (setting->of_checkpoint && strcmp(setting->name, "repeat_last_n") == 0 &&
+        *source_of(s, "repeat_penalty") != from_checkpoint)
+        return SP_OK;
+    for (size_t i = 0; (name = sp_settings_name(i)); i++) {
+        if (strcmp(name, setting->name) != 0 || s->from[i] != NULL) continue;
+        if ((st = set_value(s, i, setting->value, err))) return st;
+        s->from[i] = from;
     }
     return SP_OK;
-}
-
-static enum sp_status read_records(struct sp_settings *s, const struct sp_pack *pack,
-                                   struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_modelfile file = {0};
-    char *text = NULL;
-    size_t size = 0;
-
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
-    if (st || text == NULL) return st;
-    st = sp_modelfile_parse(&file, sp_pack_path(pack), text, size, err);
-    if (st == SP_OK) st = take_records(s, &file, err);
-    sp_modelfile_release(&file);
-    free(text);
-    return st;
-}
-
-/* Takes settings from generation_config.json. Hugging Face's repetition penalty covers the whole
- * context, hence repeat_last_n becomes -1 with it. */
-static enum sp_status take_generation(struct sp_settings *s, const struct sp_json *json,
-                                      struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        if (s->from[i] != NULL) continue;
-        if ((st = sp_generation_value(&text, json, rows[i].parameter, err))) return st;
-        if (text == NULL) continue;
-        st = set_row(s, rows + i, text, err);
-        free(text);
-        if (st) return st;
-        s->from[i] = from_checkpoint;
-    }
-    if (*source_of(s, AT(repeat_penalty)) == from_checkpoint &&
-        *source_of(s, AT(repeat_last_n)) == NULL) {
-        s->repeat_last_n = -1;
-        *source_of(s, AT(repeat_last_n)) = from_checkpoint;
-    }
-    return SP_OK;
-}
-
-static enum sp_status read_generation(struct sp_settings *s, const struct sp_pack *pack,
-                                      struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_json *json = NULL;
-    char *text = NULL;
-    size_t size = 0;
-
-    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, &size, err);
-    if (st || text == NULL) return st;
-    st = sp_json_parse_within(&json, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
-    if (st == SP_OK) st = take_generation(s, json, err);
-    if (st) sp_context(err, "%s: generation_config.json", sp_pack_path(pack));
-    sp_json_free(json);
-    free(text);
-    return st;
 }
 
 static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
@@ -270,15 +217,17 @@ static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
 }
 
 enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args *args,
-                                    const struct sp_pack *pack, struct sp_err *err)
+                                    const struct sp_file_settings *file, struct sp_err *err)
 {
+    struct sp_file_settings_info info = SP_FILE_SETTINGS_INFO_INIT;
+    char option[64];
     enum sp_status st;
 
     if (s->stop_options.n > SP_MAX_STOPS)
         return sp_fail(err, SP_E_USAGE, "more than %d stop texts", SP_MAX_STOPS);
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        if (sp_args_given(args, rows[i].option)) s->from[i] = from_line;
-        if (sp_args_by_environment(args, rows[i].option)) s->from[i] = from_environment;
+    for (size_t i = 0; sp_settings_name(i); i++) {
+        if (sp_args_given(args, option_of(i, option))) s->from[i] = from_line;
+        if (sp_args_by_environment(args, option_of(i, option))) s->from[i] = from_environment;
     }
     for (; s->n_stops < s->stop_options.n; s->n_stops++) {
         s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
@@ -287,9 +236,10 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     for (size_t i = 0; i < s->breaker_options.n; i++)
         if ((st = sp_dry_texts_add(&s->breakers, from_line, s->breaker_options.items[i], err)))
             return st;
-    if ((st = read_records(s, pack, err))) return st;
-    if ((st = read_generation(s, pack, err))) return st;
-    for (size_t i = 0; i < SP_N_SETTINGS; i++)
+    sp_file_settings_describe(file, &info);
+    for (size_t i = 0; i < info.n_settings; i++)
+        if ((st = take_setting(s, &info.settings[i], err))) return st;
+    for (size_t i = 0; sp_settings_name(i); i++)
         if (s->from[i] == NULL) s->from[i] = from_built_in;
     st = read_biases(s, err);
     return st ? st : draw_seed(s, err);
@@ -310,15 +260,10 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
 
 enum sp_status sp_settings_redraw(struct sp_settings *s, bool *drawn, struct sp_err *err)
 {
-    *drawn = *source_of(s, AT(seed)) == from_random;
+    *drawn = *source_of(s, "seed") == from_random;
     if (!*drawn) return SP_OK;
     s->seed = SP_SEED_FRESH;
     return draw_seed(s, err);
-}
-
-const char *sp_settings_name(size_t i)
-{
-    return rows[i].parameter;
 }
 
 enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_settings *s,
@@ -363,60 +308,43 @@ void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
 {
     bool rejection = s->accept != NULL && strcmp(s->accept, "rejection") == 0;
 
-    *out = (struct sp_sampling){
-        .size = sizeof(struct sp_sampling),
-        .temperature = (float)s->temperature,
-        .top_k = (int)s->top_k,
-        .top_p = (float)s->top_p,
-        .min_p = (float)s->min_p,
-        .typical_p = (float)s->typical_p,
-        .repeat_last_n = (int)s->repeat_last_n,
-        .repeat_penalty = (float)s->repeat_penalty,
-        .presence_penalty = (float)s->presence_penalty,
-        .frequency_penalty = (float)s->frequency_penalty,
-        .biases = s->biases,
-        .n_biases = s->n_biases,
-        .seed = (uint64_t)s->seed,
-        .accept = rejection ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED,
-        .top_n_sigma = (float)s->top_n_sigma,
-        .xtc_probability = (float)s->xtc_probability,
-        .xtc_threshold = (float)s->xtc_threshold,
-        .dry_multiplier = (float)s->dry_multiplier,
-        .dry_base = (float)s->dry_base,
-        .dry_allowed_length = (int)s->dry_allowed_length,
-        .dry_penalty_last_n = (int)s->dry_penalty_last_n,
-    };
+    *out = s->sampling;
+    out->biases = s->biases;
+    out->n_biases = s->n_biases;
+    out->seed = (uint64_t)s->seed;
+    out->accept = rejection ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED;
     sp_dry_texts_apply(&s->breakers, out);
 }
 
-enum { VALUE_SIZE = 32 };
-
-/* Writes a setting's value as users see it. */
-static void show_value(char value[VALUE_SIZE], const struct sp_settings *s, const struct row *row)
+/* Writes a setting's value as users see it; true: it is a word. */
+static bool show_value(char value[SP_SAMPLING_VALUE_SIZE], const struct sp_settings *s, size_t i)
 {
-    const void *at = (const char *)s + row->offset;
-    const struct word *word = word_of(row);
-    int64_t integer;
-    double number;
+    const struct row *row = row_of(i);
+    bool is_word;
+    int64_t n;
 
-    memcpy(&integer, at, sizeof integer);
-    memcpy(&number, at, sizeof number);
-    if (!row->integer)
-        snprintf(value, VALUE_SIZE, "%g", number);
-    else if (word && integer < word->least)
-        snprintf(value, VALUE_SIZE, "%s", word->text);
+    if (row == NULL) {
+        sp_sampling_get(&s->sampling, i, value);
+        return false;
+    }
+    memcpy(&n, (const char *)s + row->offset, sizeof n);
+    is_word = row->word && n < row->least;
+    if (is_word)
+        snprintf(value, SP_SAMPLING_VALUE_SIZE, "%s", row->word);
     else
-        snprintf(value, VALUE_SIZE, "%" PRId64, integer);
+        snprintf(value, SP_SAMPLING_VALUE_SIZE, "%" PRId64, n);
+    return is_word;
 }
 
 bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
 {
-    char value[VALUE_SIZE];
+    char value[SP_SAMPLING_VALUE_SIZE];
+    const char *known;
 
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        if (strcasecmp(rows[i].parameter, name) != 0) continue;
-        show_value(value, s, &rows[i]);
-        fprintf(out, "%s is %s.\n", rows[i].parameter, value);
+    for (size_t i = 0; (known = sp_settings_name(i)); i++) {
+        if (strcasecmp(known, name) != 0) continue;
+        show_value(value, s, i);
+        fprintf(out, "%s is %s.\n", known, value);
         return true;
     }
     return false;
@@ -424,10 +352,12 @@ bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *n
 
 void sp_settings_print(FILE *out, const struct sp_settings *s)
 {
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        char value[VALUE_SIZE];
-        show_value(value, s, &rows[i]);
-        fprintf(out, "  %-18s %-10s %s\n", rows[i].parameter, value, s->from[i]);
+    char value[SP_SAMPLING_VALUE_SIZE];
+    const char *name;
+
+    for (size_t i = 0; (name = sp_settings_name(i)); i++) {
+        show_value(value, s, i);
+        fprintf(out, "  %-18s %-10s %s\n", name, value, s->from[i]);
     }
     sp_dry_texts_print(out, &s->breakers);
     for (size_t i = 0; i < s->n_stops; i++) {
@@ -435,6 +365,17 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
         sp_out_text(out, s->stops[i], strlen(s->stops[i]));
         fputs("\"\n", out);
     }
+}
+
+void sp_settings_sampling_to_json(struct sp_json_out *out, const struct sp_settings *s,
+                                  const char *only)
+{
+    char value[SP_SAMPLING_VALUE_SIZE];
+    const char *name;
+
+    for (size_t i = 0; (name = sp_sampling_get(&s->sampling, i, value)); i++)
+        if (only == NULL || strcmp(only, name) == 0)
+            sp_json_out_written(out, name, value, strlen(value));
 }
 
 /* ---- settings of a saved session --------------------------------------------------------------
@@ -451,23 +392,16 @@ static void write_texts(struct sp_json_out *out, const char *key, const char *co
 
 void sp_settings_to_json(struct sp_json_out *out, const struct sp_settings *s)
 {
-    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        const struct word *word = word_of(&rows[i]);
-        const void *at = (const char *)s + rows[i].offset;
-        char value[VALUE_SIZE];
-        int64_t integer;
-        double number;
+    char value[SP_SAMPLING_VALUE_SIZE];
+    const char *name;
 
-        if (rows[i].offset == AT(n_threads) || s->from[i] == from_random) continue;
-        memcpy(&integer, at, sizeof integer);
-        memcpy(&number, at, sizeof number);
-        show_value(value, s, &rows[i]);
-        if (!rows[i].integer)
-            sp_json_out_double(out, rows[i].parameter, number);
-        else if (word && integer < word->least)
-            sp_json_out_text(out, rows[i].parameter, word->text);
+    sp_settings_sampling_to_json(out, s, NULL);
+    for (size_t i = n_sampling(); (name = sp_settings_name(i)); i++) {
+        if (row_of(i)->offset == AT(n_threads) || s->from[i] == from_random) continue;
+        if (show_value(value, s, i))
+            sp_json_out_text(out, name, value);
         else
-            sp_json_out_written(out, rows[i].parameter, value, strlen(value));
+            sp_json_out_written(out, name, value, strlen(value));
     }
     write_texts(out, "stop", s->stops, s->n_stops);
     if (s->breakers.from) write_texts(out, breakers_name, s->breakers.at, s->breakers.n);
@@ -518,8 +452,8 @@ enum sp_status sp_settings_of_json(struct sp_settings *s, const struct sp_json *
         if (!st) st = sp_settings_set(s, it.key, text ? text : number, err);
         free(number);
     }
-    for (size_t i = 0; i < SP_N_SETTINGS; i++)
-        if (s->from[i] == from_user && sp_json_get(object, rows[i].parameter))
+    for (size_t i = 0; sp_settings_name(i); i++)
+        if (s->from[i] == from_user && sp_json_get(object, sp_settings_name(i)))
             s->from[i] = from_saved;
     return st;
 }

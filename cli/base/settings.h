@@ -1,35 +1,30 @@
 /* The settings of generation, each with its origin: the command line, the packed file's PARAMETER
- * records, the checkpoint's generation_config.json (see convert/source/generation_config.h), or
- * built in. One table has every name of a setting. */
+ * records, the checkpoint's generation_config.json or built in. */
 #ifndef SP_CLI_BASE_SETTINGS_H
 #define SP_CLI_BASE_SETTINGS_H
 
 #include "cli/base/dry_breakers.h"
 #include "cli/base/opt.h"
 #include "format/base/json_write.h"
-#include "format/packfile.h"
 #include "runtime/spectool.h"
 
-enum { SP_N_SETTINGS = 22, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64, SP_REASONING_UNLIMITED = -1 };
+enum { SP_MAX_SETTINGS = 64, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64, SP_REASONING_UNLIMITED = -1 };
 
 /* The settings. The option table fills the fields, sp_settings_complete sets the rest. */
 struct sp_settings {
-    double temperature, top_p, min_p, typical_p;
-    double repeat_penalty, presence_penalty, frequency_penalty;
-    double top_n_sigma, xtc_probability, xtc_threshold, dry_multiplier, dry_base;
-    int64_t top_k, repeat_last_n, dry_allowed_length, dry_penalty_last_n;
-    int64_t seed;             /* seed, or SP_SEED_FRESH */
-    int64_t n_predict;        /* <= 0: no limit but a stop text and the context */
-    int64_t reasoning_budget; /* most tokens of reasoning, or SP_REASONING_UNLIMITED */
-    int64_t n_context;        /* 0: the model's maximum */
-    int64_t n_threads;        /* 0: the number of cores */
-    int64_t draft_len;        /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
+    struct sp_sampling sampling; /* its numbers */
+    int64_t seed;                /* seed, or SP_SEED_FRESH */
+    int64_t n_predict;           /* <= 0: no limit but a stop text and the context */
+    int64_t reasoning_budget;    /* most tokens of reasoning, or SP_REASONING_UNLIMITED */
+    int64_t n_context;           /* 0: the model's maximum */
+    int64_t n_threads;           /* 0: the number of cores */
+    int64_t draft_len;           /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
     const char *accept;
     /* As given; borrowed from the arguments. */
     struct sp_opt_list stop_options, bias_options, breaker_options;
     /* The following fields are set by sp_settings_complete. */
-    const char *from[SP_N_SETTINGS]; /* origin of each setting, such as "command line"; static */
-    const char *stops[SP_MAX_STOPS]; /* borrowed from the arguments or `text` */
+    const char *from[SP_MAX_SETTINGS]; /* origin of each setting, such as "command line"; static */
+    const char *stops[SP_MAX_STOPS];   /* borrowed from the arguments or `text` */
     size_t n_stops;
     struct sp_logit_bias *biases; /* logit biases; owned */
     size_t n_biases;
@@ -39,19 +34,18 @@ struct sp_settings {
 
 #define SP_SETTINGS_DEFAULTS                                                                       \
     {                                                                                              \
-        .top_p = 1, .typical_p = 1, .repeat_penalty = 1, .repeat_last_n = 64,                      \
-        .xtc_threshold = 0.1, .dry_base = 1.75, .dry_allowed_length = 2, .dry_penalty_last_n = -1, \
-        .seed = SP_SEED_FRESH, .draft_len = SP_DRAFT_LENGTH_AUTO,                                  \
+        .sampling = SP_SAMPLING_INIT, .seed = SP_SEED_FRESH, .draft_len = SP_DRAFT_LENGTH_AUTO,    \
         .reasoning_budget = SP_REASONING_UNLIMITED                                                 \
     }
 
 extern const char *const sp_settings_accepts[]; /* "coupled", "rejection", NULL */
 
-/* Completes the settings from the package; `args` are those of a command whose options include all
- * settings. Draws a random seed if none is set. */
+/* Completes the settings from those of the file; `args` are those of a command whose options
+ * include all settings. Draws a random seed if none is set. */
 SP_MUST_CHECK enum sp_status sp_settings_complete(struct sp_settings *settings,
                                                   const struct sp_args *args,
-                                                  const struct sp_pack *pack, struct sp_err *err);
+                                                  const struct sp_file_settings *file,
+                                                  struct sp_err *err);
 void sp_settings_release(struct sp_settings *settings);
 
 /* Sets a setting by its Modelfile name ("top_k"), or adds a "stop" or "dry_sequence_breakers".
@@ -67,8 +61,17 @@ bool sp_settings_print_one(FILE *out, const struct sp_settings *settings, const 
 SP_MUST_CHECK enum sp_status sp_settings_redraw(struct sp_settings *settings, bool *drawn,
                                                 struct sp_err *err);
 
-/* The Modelfile names of the settings; [SP_N_SETTINGS]; static. */
+/* The Modelfile name of setting i, from 0; static; NULL: there are no more. */
 const char *sp_settings_name(size_t i);
+
+/* What a setting is about: requests may change those of sampling and of length. */
+enum sp_setting_kind {
+    SP_SETTING_NONE,     /* there is no such setting */
+    SP_SETTING_SAMPLING, /* of sampling and drafting */
+    SP_SETTING_LENGTH,
+    SP_SETTING_SESSION,
+};
+enum sp_setting_kind sp_settings_kind(const char *name);
 
 /* Copies the settings so that they can be changed; a seed that was drawn is drawn again. Option
  * lists stay borrowed. */
@@ -80,6 +83,10 @@ SP_MUST_CHECK enum sp_status sp_settings_add_bias(struct sp_settings *settings, 
 
 /* Fills the sampling parameters, which borrow from the settings. */
 void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *settings);
+
+/* Writes the options of sampling as members of a JSON object; `only`: this one; NULL: all. */
+void sp_settings_sampling_to_json(struct sp_json_out *out, const struct sp_settings *settings,
+                                  const char *only);
 
 /* Writes the settings that a session can change as members of a JSON object, except a seed that was
  * drawn. */

@@ -16,14 +16,9 @@ void sp_batch_line_release(struct sp_batch_line *line)
 
 static bool is_setting(const char *key)
 {
-    static const struct sp_request_setting *const tables[] = {sp_request_sampling_settings,
-                                                              sp_request_length_settings};
+    enum sp_setting_kind kind = sp_settings_kind(key);
 
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        for (const struct sp_request_setting *row = tables[i]; row->key != NULL; row++)
-            if (strcmp(row->key, key) == 0) return true;
-    }
-    return false;
+    return kind == SP_SETTING_SAMPLING || kind == SP_SETTING_LENGTH;
 }
 
 /* Checks that all members are known, since a misspelt member would silently change nothing. */
@@ -90,14 +85,15 @@ bool sp_batch_line_is_request(const struct sp_batch_line *line)
 enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_loaded_model *m,
                                   struct sp_err *err)
 {
+    const char *key;
     enum sp_status st;
 
     if ((st = check_members(out->json, err)) ||
         (st = sp_settings_copy(&out->settings, m->settings, err)) ||
-        (st = sp_request_settings_read(&out->settings, out->json, sp_request_sampling_settings,
-                                       err)) ||
-        (st = sp_request_settings_read(&out->settings, out->json, sp_request_length_settings,
-                                       err)) ||
+        (st = sp_request_settings_read_named(&out->settings, out->json, SP_SETTING_SAMPLING, &key,
+                                             err)) ||
+        (st = sp_request_settings_read_named(&out->settings, out->json, SP_SETTING_LENGTH, &key,
+                                             err)) ||
         (st = sp_request_settings_read_breakers(&out->settings, out->json, err)) ||
         (st = sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err)))
         return st;

@@ -1,8 +1,6 @@
 #include "cli/chat/conversation.h"
-#include "format/modelfile/modelfile.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
-#include "format/pack_contents.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,51 +87,40 @@ enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const cha
                             err);
 }
 
-static enum sp_status take_records(struct sp_conversation *c, const struct sp_modelfile *file,
-                                   bool *unused, struct sp_err *err)
+static enum sp_status take_messages(struct sp_conversation *c,
+                                    const struct sp_file_settings_info *file, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
-    const struct sp_modelfile_record *system = sp_modelfile_find(file, SP_MODELFILE_SYSTEM, NULL);
 
-    if (c->template == NULL) {
-        *unused = system != NULL || sp_modelfile_find(file, SP_MODELFILE_MESSAGE, NULL) != NULL;
-        return SP_OK;
-    }
-    if (system && c->system == NULL) st = sp_conversation_set_system(c, system->value, err);
-    for (size_t i = 0; i < file->n_records && !st; i++) {
-        const struct sp_modelfile_record *r = file->records + i;
-        if (r->command != SP_MODELFILE_MESSAGE) continue;
-        st = add_turn(c, r->name, r->value, r->value_size, err);
+    if (file->system && c->system == NULL) st = sp_conversation_set_system(c, file->system, err);
+    for (size_t i = 0; i < file->n_messages && !st; i++) {
+        const struct sp_chat_message *m = &file->messages[i];
+        st = add_turn(c, m->role, m->content, strlen(m->content), err);
     }
     c->n_given = c->n_turns;
     return st;
 }
 
-enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_pack *pack, bool raw,
-                                    const char *system, bool *unused, struct sp_err *err)
+enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_file_settings *file,
+                                    const char *path, bool raw, const char *system, bool *unused,
+                                    struct sp_err *err)
 {
+    struct sp_file_settings_info info = SP_FILE_SETTINGS_INFO_INIT;
     enum sp_status st;
-    struct sp_modelfile file = {0};
-    char *records = NULL;
-    size_t size = 0;
 
     *unused = false;
     if (raw) return SP_OK;
     c->now = sp_template_now();
-    if ((st = sp_template_open_file(&c->template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN, err)))
-        return st;
-    if (system && c->template == NULL) {
+    if ((st = sp_template_open_file(&c->template, path, SP_TEMPLATE_UNKNOWN, err))) return st;
+    sp_file_settings_describe(file, &info);
+    if (c->template == NULL) {
+        *unused = info.system || info.n_messages > 0;
+        if (system == NULL) return SP_OK;
         return sp_fail(err, SP_E_UNSUPPORTED, "--system requires a chat template, and %s has none",
-                       sp_pack_path(pack));
+                       path);
     }
     if (system && (st = sp_conversation_set_system(c, system, err))) return st;
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &size, err);
-    if (st || records == NULL) return st;
-    st = sp_modelfile_parse(&file, sp_pack_path(pack), records, size, err);
-    if (!st) st = take_records(c, &file, unused, err);
-    sp_modelfile_release(&file);
-    free(records);
-    return st;
+    return take_messages(c, &info, err);
 }
 
 void sp_conversation_release(struct sp_conversation *c)

@@ -44,13 +44,13 @@ struct sp_conversation {
     size_t n_kept; /* raw: number of ids before the last user message */
 };
 
-/* Opens a conversation with the template and the SYSTEM and MESSAGE records of a packed file;
- * `raw`: without them. `system` replaces the file's system message. *unused: the file has SYSTEM
- * or MESSAGE records, but no template to use them. */
+/* Opens a conversation with the template of a packed file, and its SYSTEM and MESSAGE records;
+ * `raw`: without them. `system` replaces the file's system message. *unused: the file has SYSTEM or
+ * MESSAGE records, but no template to use them. */
 SP_MUST_CHECK enum sp_status sp_conversation_open(struct sp_conversation *c,
-                                                  const struct sp_pack *pack, bool raw,
-                                                  const char *system, bool *unused,
-                                                  struct sp_err *err);
+                                                  const struct sp_file_settings *file,
+                                                  const char *path, bool raw, const char *system,
+                                                  bool *unused, struct sp_err *err);
 void sp_conversation_release(struct sp_conversation *c);
 
 /* Sets the package that the prompts are for. */

@@ -10,19 +10,20 @@
 enum sp_status sp_loaded_model_read(struct sp_loaded_model *m, const struct sp_args *args, bool raw,
                                     const char *system, struct sp_err *err)
 {
-    struct sp_pack *pack = NULL;
+    struct sp_file_settings *file = NULL;
     bool unused;
     enum sp_status st;
 
-    if ((st = sp_pack_open(&pack, m->path, err))) return st;
-    if ((st = sp_settings_complete(m->settings, args, pack, err))) goto done;
-    if ((st = sp_conversation_open(&m->conversation, pack, raw, system, &unused, err))) goto done;
+    if ((st = sp_file_settings_open(&file, m->path, err))) return st;
+    if ((st = sp_settings_complete(m->settings, args, file, err))) goto done;
+    if ((st = sp_conversation_open(&m->conversation, file, m->path, raw, system, &unused, err)))
+        goto done;
     if (unused) {
         sp_note(args->command->name,
                 "the file has no chat template, so its SYSTEM and MESSAGE have no effect");
     }
 done:
-    sp_pack_close(pack);
+    sp_file_settings_close(file);
     return st;
 }
 
@@ -180,7 +181,6 @@ void sp_loaded_model_request(struct sp_request *out, struct sp_sampling *samplin
                              const struct sp_settings *s, const struct sp_ids *prompt)
 {
     sp_settings_sampling(sampling, s);
-    if (!m->info.has_tokenizer && s->breakers.from == NULL) sampling->n_dry_breakers = 0;
     *out = (struct sp_request){
         .size = sizeof(struct sp_request),
         .prompt = prompt->at,

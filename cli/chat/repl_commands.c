@@ -278,7 +278,7 @@ static bool retry(struct sp_repl *repl, char *words)
         return true;
     }
     repl->status = sp_settings_redraw(m->settings, &drawn, repl->err);
-    if (m->settings->temperature <= 0)
+    if (m->settings->sampling.temperature <= 0)
         sp_repl_reply(
             "Decoding is greedy, so the answer is the same; /set temperature 0.8 varies it.");
     else if (!drawn)
@@ -455,7 +455,7 @@ void sp_repl_list_completions(struct sp_repl *repl)
     sp_repl_release_completions(c);
     for (size_t i = 0; i < N_COMMANDS; i++)
         add_completion(c, commands[i].name, "", commands[i].takes_words ? " " : "");
-    for (size_t i = 0; i < SP_N_SETTINGS; i++)
+    for (size_t i = 0; sp_settings_name(i); i++)
         add_completion(c, "/set", sp_settings_name(i), " ");
     for (size_t i = 0; i < N_SET_WORDS; i++)
         add_completion(c, "/set", set_words[i], "");

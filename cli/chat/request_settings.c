@@ -5,34 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct sp_request_setting sp_request_sampling_settings[] = {
-    {"temperature", "temperature"},
-    {"top_k", "top_k"},
-    {"top_p", "top_p"},
-    {"min_p", "min_p"},
-    {"typical_p", "typical_p"},
-    {"repeat_last_n", "repeat_last_n"},
-    {"repeat_penalty", "repeat_penalty"},
-    {"presence_penalty", "presence_penalty"},
-    {"frequency_penalty", "frequency_penalty"},
-    {"top_n_sigma", "top_n_sigma"},
-    {"xtc_probability", "xtc_probability"},
-    {"xtc_threshold", "xtc_threshold"},
-    {"dry_multiplier", "dry_multiplier"},
-    {"dry_base", "dry_base"},
-    {"dry_allowed_length", "dry_allowed_length"},
-    {"dry_penalty_last_n", "dry_penalty_last_n"},
-    {"seed", "seed"},
-    {"draft_num_predict", "draft_num_predict"},
-    {NULL, NULL},
-};
-
-const struct sp_request_setting sp_request_length_settings[] = {
-    {"num_predict", "num_predict"},
-    {"reasoning_budget", "reasoning_budget"},
-    {NULL, NULL},
-};
-
 static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
                             struct sp_err *err)
 {
@@ -65,6 +37,23 @@ enum sp_status sp_request_settings_read(struct sp_settings *settings, const stru
     for (; rows->key != NULL; rows++) {
         const struct sp_json *value = sp_json_get(object, rows->key);
         if (value != NULL && (st = read_setting(settings, rows, value, err))) return st;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_request_settings_read_named(struct sp_settings *settings,
+                                              const struct sp_json *object,
+                                              enum sp_setting_kind kind, const char **key,
+                                              struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; (*key = sp_settings_name(i)); i++) {
+        const struct sp_request_setting row = {*key, *key};
+        const struct sp_json *value =
+            sp_settings_kind(*key) == kind ? sp_json_get(object, *key) : NULL;
+        if (value == NULL) continue;
+        if ((st = read_setting(settings, &row, value, err))) return st;
     }
     return SP_OK;
 }

@@ -12,16 +12,18 @@ struct sp_request_setting {
     const char *key, *parameter; /* "max_tokens", "num_predict"; static */
 };
 
-/* The parameters of sampling and drafting, and those of length, each under its own name; both end
- * with a NULL key. */
-extern const struct sp_request_setting sp_request_sampling_settings[];
-extern const struct sp_request_setting sp_request_length_settings[];
-
 /* Sets those members of `object` that are in `rows`, which end with a NULL key. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read(struct sp_settings *settings,
                                                       const struct sp_json *object,
                                                       const struct sp_request_setting *rows,
                                                       struct sp_err *err);
+
+/* Sets those members of `object` that have the name of a setting of this kind. *key: the member of
+ * a failure. */
+SP_MUST_CHECK enum sp_status sp_request_settings_read_named(struct sp_settings *settings,
+                                                            const struct sp_json *object,
+                                                            enum sp_setting_kind kind,
+                                                            const char **key, struct sp_err *err);
 
 /* Adds a text, or an array of texts, to the stop texts; stop NULL adds none. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read_stops(struct sp_settings *settings,

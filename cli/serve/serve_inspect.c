@@ -93,22 +93,7 @@ enum sp_status sp_serve_apply_template(struct sp_json_out *out, const struct sp_
 static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
 {
     sp_json_out_begin(out, "params", '{');
-    sp_json_out_double(out, "temperature", s->temperature);
-    sp_json_out_double(out, "top_k", (double)s->top_k);
-    sp_json_out_double(out, "top_p", s->top_p);
-    sp_json_out_double(out, "min_p", s->min_p);
-    sp_json_out_double(out, "typical_p", s->typical_p);
-    sp_json_out_double(out, "repeat_last_n", (double)s->repeat_last_n);
-    sp_json_out_double(out, "repeat_penalty", s->repeat_penalty);
-    sp_json_out_double(out, "presence_penalty", s->presence_penalty);
-    sp_json_out_double(out, "frequency_penalty", s->frequency_penalty);
-    sp_json_out_double(out, "top_n_sigma", s->top_n_sigma);
-    sp_json_out_double(out, "xtc_probability", s->xtc_probability);
-    sp_json_out_double(out, "xtc_threshold", s->xtc_threshold);
-    sp_json_out_double(out, "dry_multiplier", s->dry_multiplier);
-    sp_json_out_double(out, "dry_base", s->dry_base);
-    sp_json_out_double(out, "dry_allowed_length", (double)s->dry_allowed_length);
-    sp_json_out_double(out, "dry_penalty_last_n", (double)s->dry_penalty_last_n);
+    sp_settings_sampling_to_json(out, s, NULL);
     sp_json_out_double(out, "max_tokens", s->n_predict > 0 ? (double)s->n_predict : -1);
     sp_json_out_begin(out, "stop", '[');
     for (size_t i = 0; i < s->n_stops; i++)

@@ -10,19 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *key, *parameter;
-} keys[] = {
-    {"temperature", "temperature"},
-    {"top_k", "top_k"},
-    {"top_p", "top_p"},
-    {"min_p", "min_p"},
-    {"typical_p", "typical_p"},
-    {"repetition_penalty", "repeat_penalty"},
-};
-
-enum { N_KEYS = sizeof keys / sizeof *keys };
-
 /* What else transformers lets change the text, with the value that changes nothing; null, false,
  * and empty lists and objects never do. */
 static const struct {
@@ -52,36 +39,21 @@ static const struct {
     {"watermarking_config", 0},
 };
 
-enum sp_status sp_generation_value(char **out, const struct sp_json *generation,
-                                   const char *parameter, struct sp_err *err)
-{
-    const struct sp_json *value;
-    bool sample = false;
-    enum sp_status st;
-    size_t i = 0;
-
-    *out = NULL;
-    if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
-    while (i < N_KEYS && strcmp(keys[i].parameter, parameter) != 0)
-        i++;
-    if (i == N_KEYS || !sample) return SP_OK;
-    value = sp_json_get(generation, keys[i].key);
-    if (value != NULL) return sp_json_print(out, value, err);
-    return strcmp(parameter, "temperature") == 0 ? sp_copy_text(out, "1", 1, err) : SP_OK;
-}
-
 static enum sp_status check_values(const struct sp_json *generation, struct sp_err *err)
 {
-    for (size_t i = 0; i < N_KEYS; i++) {
-        struct sp_parameter parameter = *sp_parameter_find(keys[i].parameter);
+    size_t n;
+    const struct sp_parameter *all = sp_parameters(&n);
+
+    for (size_t i = 0; i < n; i++) {
+        struct sp_parameter parameter = all[i];
         enum sp_status st;
         char *text = NULL;
         int64_t integer;
         double number;
 
-        if ((st = sp_generation_value(&text, generation, parameter.name, err))) return st;
+        if ((st = sp_parameter_of_generation(&text, &parameter, generation, err))) return st;
         if (text == NULL) continue;
-        parameter.name = keys[i].key; /* what a message calls it */
+        parameter.name = parameter.generation_key; /* what a message calls it */
         st = parameter.type == SP_PARAMETER_INT
                  ? sp_parameter_integer(&integer, &parameter, text, err)
                  : sp_parameter_number(&number, &parameter, text, err);

@@ -1,6 +1,8 @@
 /* What spectool accepts in a Modelfile: the table of parameters, and the rules that concern single
  * records. A parameter is one row of the table. */
 #include "format/modelfile/modelfile_check.h"
+#include "format/base/json_write.h"
+#include "format/base/mem.h"
 #include "format/base/spelling.h"
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_place.h"
@@ -22,46 +24,46 @@ static const char mapped[] = "weights are mapped and prompts are read in chunks 
 static const char removed[] = "ollama has removed it too";
 
 static const struct sp_parameter parameters[] = {
-    {"num_ctx", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
-    {"num_predict", SP_PARAMETER_INT, -2, INT_LIMIT, NULL},
-    {"reasoning_budget", SP_PARAMETER_INT, -1, INT_LIMIT, NULL},
-    {"seed", SP_PARAMETER_INT, -0x1p63, 0x1p63, NULL},
-    {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL},
-    {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
-    {"top_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
-    {"min_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
-    {"typical_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
-    {"repeat_last_n", SP_PARAMETER_INT, -1, INT_LIMIT, NULL},
-    {"repeat_penalty", SP_PARAMETER_FLOAT, 0.01, 100, NULL},
-    {"presence_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL},
-    {"frequency_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL},
-    {"top_n_sigma", SP_PARAMETER_FLOAT, -1, 100, NULL},
-    {"xtc_probability", SP_PARAMETER_FLOAT, 0, 1, NULL},
-    {"xtc_threshold", SP_PARAMETER_FLOAT, 0, 1, NULL},
-    {"dry_multiplier", SP_PARAMETER_FLOAT, 0, 100, NULL},
-    {"dry_base", SP_PARAMETER_FLOAT, 1, 100, NULL},
-    {"dry_allowed_length", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
-    {"dry_penalty_last_n", SP_PARAMETER_INT, -1, INT_LIMIT, NULL},
-    {"dry_sequence_breakers", SP_PARAMETER_TEXT, 0, 0, NULL},
-    {"stop", SP_PARAMETER_TEXT, 0, 0, NULL},
-    {"draft_num_predict", SP_PARAMETER_INT, 0, 65536, NULL},
-    {"num_thread", SP_PARAMETER_INT, 0, 256, NULL},
-    {"num_gpu", SP_PARAMETER_INT, -1, INT_LIMIT, gpu},
-    {"main_gpu", SP_PARAMETER_INT, -1, INT_LIMIT, gpu},
-    {"num_batch", SP_PARAMETER_INT, 0, INT_LIMIT, mapped},
-    {"num_keep", SP_PARAMETER_INT, -1, INT_LIMIT, "a full context ends the answer"},
-    {"use_mmap", SP_PARAMETER_BOOL, 0, 0, mapped},
-    {"numa", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"num_gqa", SP_PARAMETER_INT, 0, INT_LIMIT, removed},
-    {"use_mlock", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"low_vram", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"f16_kv", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"logits_all", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"vocab_only", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"penalize_newline", SP_PARAMETER_BOOL, 0, 0, removed},
-    {"mirostat", SP_PARAMETER_INT, 0, 2, removed},
-    {"mirostat_tau", SP_PARAMETER_FLOAT, 0, 100, removed},
-    {"mirostat_eta", SP_PARAMETER_FLOAT, 0, 100, removed},
+    {"num_ctx", SP_PARAMETER_INT, 0, INT_LIMIT, NULL, NULL},
+    {"num_predict", SP_PARAMETER_INT, -2, INT_LIMIT, NULL, NULL},
+    {"reasoning_budget", SP_PARAMETER_INT, -1, INT_LIMIT, NULL, NULL},
+    {"seed", SP_PARAMETER_INT, -0x1p63, 0x1p63, NULL, NULL},
+    {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL, "temperature"},
+    {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL, "top_k"},
+    {"top_p", SP_PARAMETER_FLOAT, 0, 1, NULL, "top_p"},
+    {"min_p", SP_PARAMETER_FLOAT, 0, 1, NULL, "min_p"},
+    {"typical_p", SP_PARAMETER_FLOAT, 0, 1, NULL, "typical_p"},
+    {"repeat_last_n", SP_PARAMETER_INT, -1, INT_LIMIT, NULL, NULL},
+    {"repeat_penalty", SP_PARAMETER_FLOAT, 0.01, 100, NULL, "repetition_penalty"},
+    {"presence_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL, NULL},
+    {"frequency_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL, NULL},
+    {"top_n_sigma", SP_PARAMETER_FLOAT, -1, 100, NULL, NULL},
+    {"xtc_probability", SP_PARAMETER_FLOAT, 0, 1, NULL, NULL},
+    {"xtc_threshold", SP_PARAMETER_FLOAT, 0, 1, NULL, NULL},
+    {"dry_multiplier", SP_PARAMETER_FLOAT, 0, 100, NULL, NULL},
+    {"dry_base", SP_PARAMETER_FLOAT, 1, 100, NULL, NULL},
+    {"dry_allowed_length", SP_PARAMETER_INT, 0, INT_LIMIT, NULL, NULL},
+    {"dry_penalty_last_n", SP_PARAMETER_INT, -1, INT_LIMIT, NULL, NULL},
+    {"dry_sequence_breakers", SP_PARAMETER_TEXT, 0, 0, NULL, NULL},
+    {"stop", SP_PARAMETER_TEXT, 0, 0, NULL, NULL},
+    {"draft_num_predict", SP_PARAMETER_INT, 0, 65536, NULL, NULL},
+    {"num_thread", SP_PARAMETER_INT, 0, 256, NULL, NULL},
+    {"num_gpu", SP_PARAMETER_INT, -1, INT_LIMIT, gpu, NULL},
+    {"main_gpu", SP_PARAMETER_INT, -1, INT_LIMIT, gpu, NULL},
+    {"num_batch", SP_PARAMETER_INT, 0, INT_LIMIT, mapped, NULL},
+    {"num_keep", SP_PARAMETER_INT, -1, INT_LIMIT, "a full context ends the answer", NULL},
+    {"use_mmap", SP_PARAMETER_BOOL, 0, 0, mapped, NULL},
+    {"numa", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"num_gqa", SP_PARAMETER_INT, 0, INT_LIMIT, removed, NULL},
+    {"use_mlock", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"low_vram", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"f16_kv", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"logits_all", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"vocab_only", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"penalize_newline", SP_PARAMETER_BOOL, 0, 0, removed, NULL},
+    {"mirostat", SP_PARAMETER_INT, 0, 2, removed, NULL},
+    {"mirostat_tau", SP_PARAMETER_FLOAT, 0, 100, removed, NULL},
+    {"mirostat_eta", SP_PARAMETER_FLOAT, 0, 100, removed, NULL},
 };
 
 const struct sp_parameter *sp_parameters(size_t *n)
@@ -75,6 +77,21 @@ const struct sp_parameter *sp_parameter_find(const char *name)
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
         if (sp_equal_ignoring_case(parameters[i].name, name)) return &parameters[i];
     return NULL;
+}
+
+enum sp_status sp_parameter_of_generation(char **out, const struct sp_parameter *parameter,
+                                          const struct sp_json *generation, struct sp_err *err)
+{
+    const struct sp_json *value;
+    bool sample = false;
+    enum sp_status st;
+
+    *out = NULL;
+    if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
+    if (parameter->generation_key == NULL || !sample) return SP_OK;
+    value = sp_json_get(generation, parameter->generation_key);
+    if (value != NULL) return sp_json_print(out, value, err);
+    return strcmp(parameter->name, "temperature") == 0 ? sp_copy_text(out, "1", 1, err) : SP_OK;
 }
 
 /* Only digits, sign, point and exponent: strtod alone would take hexadecimal, "nan" and whitespace.

@@ -2,6 +2,7 @@
 #ifndef SP_FORMAT_MODELFILE_MODELFILE_CHECK_H
 #define SP_FORMAT_MODELFILE_MODELFILE_CHECK_H
 
+#include "format/base/json.h"
 #include "format/modelfile/modelfile.h"
 
 /* Checks the rules of `create`: exactly one FROM, at most one DRAFT and one ADAPTER, known
@@ -15,14 +16,23 @@ SP_MUST_CHECK enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
 struct sp_parameter {
     const char *name;
     enum sp_parameter_type type;
-    double min, max;     /* inclusive, of numbers */
-    const char *instead; /* NULL: it is honoured; else why it has no effect here; static */
+    double min, max;            /* inclusive, of numbers */
+    const char *instead;        /* NULL: it is honoured; else why it has no effect here; static */
+    const char *generation_key; /* its name in generation_config.json; NULL: it has none there */
 };
 
 /* The parameters, *n rows; static. */
 const struct sp_parameter *sp_parameters(size_t *n);
 /* The parameter of this name, in any case; NULL: there is none. */
 const struct sp_parameter *sp_parameter_find(const char *name);
+
+/* The value of the parameter in a checkpoint's generation_config.json, as text. *out is owned by
+ * the caller; it is NULL if the file does not set the parameter. The file's values count only if it
+ * sets do_sample; do_sample alone means a temperature of 1, as in transformers. */
+SP_MUST_CHECK enum sp_status sp_parameter_of_generation(char **out,
+                                                        const struct sp_parameter *parameter,
+                                                        const struct sp_json *generation,
+                                                        struct sp_err *err);
 
 /* A value as its parameter's type. SP_E_INPUT names parameter, value and what was expected. */
 SP_MUST_CHECK enum sp_status sp_parameter_integer(int64_t *out,

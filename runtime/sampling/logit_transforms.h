@@ -36,6 +36,9 @@ struct sp_history {
 SP_MUST_CHECK enum sp_status sp_sampling_check(const struct sp_sampling *sampling, size_t n_vocab,
                                                struct sp_err *err);
 
+/* True if all numbers among the options are equal, whatever their lists and seeds. */
+bool sp_sampling_same(const struct sp_sampling *a, const struct sp_sampling *b);
+
 /* True if distributions depend on the history: a penalty is set and its window is not empty. */
 bool sp_sampling_looks_back(const struct sp_sampling *sampling);
 

@@ -278,18 +278,11 @@ static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b
     return true;
 }
 
-/* Compares the options that the transforms use, except for XTC, which depends on the seed. Slots
- * with DRY share nothing, since their breakers may differ. */
+/* Compares the options that the transforms use. Slots with DRY share nothing, since their breakers
+ * may differ. */
 static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
 {
-    return same_float(a->temperature, b->temperature) && a->top_k == b->top_k &&
-           same_float(a->top_p, b->top_p) && same_float(a->min_p, b->min_p) &&
-           same_float(a->typical_p, b->typical_p) && a->repeat_last_n == b->repeat_last_n &&
-           same_float(a->repeat_penalty, b->repeat_penalty) &&
-           same_float(a->presence_penalty, b->presence_penalty) &&
-           same_float(a->frequency_penalty, b->frequency_penalty) &&
-           same_float(a->top_n_sigma, b->top_n_sigma) && !sp_dry_is_on(a) && !sp_dry_is_on(b) &&
-           same_biases(a, b);
+    return sp_sampling_same(a, b) && !sp_dry_is_on(a) && same_biases(a, b);
 }
 
 static uint64_t position(const struct query *query)

@@ -500,11 +500,16 @@ static enum sp_status read_request(struct sp_request *q, struct sp_sampling *sam
                                    const struct sp_request *request,
                                    const struct sp_package *package, struct sp_err *err)
 {
+    static const char *const breakers[] = {"\n", ":", "\"", "*"}; /* of DRY, as in llama.cpp */
     enum sp_status st = sp_copy_in(q, sizeof *q, request, "sp_request", err);
 
     if (st || q->sampling == NULL) return st;
     st = sp_copy_in(sampling, sizeof *sampling, q->sampling, "sp_sampling", err);
     q->sampling = sampling;
+    if (sampling->dry_breakers == NULL && package->tokenizer) {
+        sampling->dry_breakers = breakers;
+        sampling->n_dry_breakers = sizeof breakers / sizeof *breakers;
+    }
     if (sampling->dry_tokenizer == NULL) sampling->dry_tokenizer = package->tokenizer;
     return st;
 }

@@ -158,7 +158,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     struct sp_package *p = NULL;
     enum sp_status st;
 
-    if ((st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
+    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
     pthread_mutex_init(&p->embedding.lock, NULL);
     pthread_cond_init(&p->embedding.served, NULL);

@@ -127,7 +127,8 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
                                const struct sp_session_options *options, struct sp_err *err)
 {
     struct sp_session_options o = {0};
-    enum sp_status st = sp_copy_in(&o, sizeof o, options, "sp_session_options", err);
+    enum sp_status st =
+        options ? sp_copy_in(&o, sizeof o, options, "sp_session_options", err) : SP_OK;
 
     if (st) return st;
     return o.n_context ? open_session(out, package, &o, NULL, err)

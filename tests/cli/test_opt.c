@@ -295,6 +295,7 @@ TEST(distances)
 static void check_option(const struct sp_command *c, const struct sp_opt *o)
 {
     size_t sizes[] = {
+        [SP_OPT_INT32] = sizeof(int),      [SP_OPT_FLOAT] = sizeof(float),
         [SP_OPT_FLAG] = sizeof(bool),      [SP_OPT_INT] = sizeof(int64_t),
         [SP_OPT_NUMBER] = sizeof(double),  [SP_OPT_STRING] = sizeof(char *),
         [SP_OPT_CHOICE] = sizeof(char *),  [SP_OPT_SIZE] = sizeof(uint64_t),
@@ -306,7 +307,7 @@ static void check_option(const struct sp_command *c, const struct sp_opt *o)
     assert_true(o->offset + sizes[o->kind] <= c->options_size);
     assert_int_equal(o->value == NULL, o->kind == SP_OPT_FLAG);
     assert_int_equal(o->choices != NULL, o->kind == SP_OPT_CHOICE);
-    if (o->kind == SP_OPT_INT || o->kind == SP_OPT_NUMBER) assert_true(o->min < o->max);
+    if (o->kind >= SP_OPT_INT && o->kind <= SP_OPT_FLOAT) assert_true(o->min < o->max);
     assert_true(strcmp(o->name, "help") != 0 && o->letter != 'h');
     assert_int_equal(o->letter == 't', strcmp(o->name, "threads") == 0);
     for (const struct sp_opt *other = c->opts; other != o; other++) {

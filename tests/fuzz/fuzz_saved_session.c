@@ -54,7 +54,7 @@ static void end(void)
 static void begin(void)
 {
     struct sp_conversation *c = &loaded.conversation;
-    struct sp_pack *pack = NULL;
+    struct sp_file_settings *file = NULL;
     struct sp_err err = {0};
     bool unused;
 
@@ -65,9 +65,9 @@ static void begin(void)
         packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
     loaded.backend = (struct sp_backend_opts){.n_threads = 1, .n_context = 64};
     loaded.no_draft = true;
-    check(sp_pack_open(&pack, loaded.path, &err), &err);
-    check(sp_conversation_open(c, pack, false, "Be brief.", &unused, &err), &err);
-    sp_pack_close(pack);
+    check(sp_file_settings_open(&file, loaded.path, &err), &err);
+    check(sp_conversation_open(c, file, loaded.path, false, "Be brief.", &unused, &err), &err);
+    sp_file_settings_close(file);
     check(sp_backend_open_package(&loaded.package, loaded.path, &loaded.backend, &err), &err);
     check(sp_conversation_attach(c, loaded.package, &err), &err);
     c->settings = &settings;

@@ -50,20 +50,23 @@ static enum sp_status read_modelfile(struct sp_serve_file *f, const struct sp_pa
 }
 
 /* Reads the limit of the context from the settings, and the chat template. */
-static enum sp_status read_settings(struct sp_serve_file *f, const struct sp_pack *pack,
+static enum sp_status read_settings(struct sp_serve_file *f, const char *path,
                                     const struct sp_serve_model_options *options,
                                     struct sp_err *err)
 {
     const size_t max = f->facts.parts[SP_PART_TARGET].config.max_positions;
     struct sp_settings settings = *options->settings;
     struct sp_conversation conversation = {0};
+    struct sp_file_settings *file = NULL;
     bool unused;
     const char *text;
     size_t size;
     enum sp_status st;
 
-    if ((st = sp_settings_complete(&settings, options->args, pack, err)) ||
-        (st = sp_conversation_open(&conversation, pack, false, options->system, &unused, err)))
+    if ((st = sp_file_settings_open(&file, path, err)) ||
+        (st = sp_settings_complete(&settings, options->args, file, err)) ||
+        (st =
+             sp_conversation_open(&conversation, file, path, false, options->system, &unused, err)))
         goto done;
     f->max_context = max;
     if (settings.n_context > 0 && (size_t)settings.n_context < max)
@@ -76,6 +79,7 @@ static enum sp_status read_settings(struct sp_serve_file *f, const struct sp_pac
 done:
     sp_conversation_release(&conversation);
     sp_settings_release(&settings);
+    sp_file_settings_close(file);
     return st;
 }
 
@@ -111,7 +115,7 @@ enum sp_status sp_serve_file_read(struct sp_serve_file *out, const char *path, c
     f.size = sp_pack_size(pack);
     st = sp_pack_facts_read(&f.facts, pack, err);
     if (!st) st = read_modelfile(&f, pack, name, err);
-    if (!st) st = read_settings(&f, pack, options, err);
+    if (!st) st = read_settings(&f, path, options, err);
     if (!st) st = read_tokenizer(&f, path, err);
 done:
     sp_pack_close(pack);

@@ -55,6 +55,7 @@ static enum sp_status check_reasons(const struct sp_serve_request *request, stru
 static enum sp_status read_common(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *options = sp_json_get(request->body, "options");
+    const char *key;
     enum sp_status st;
 
     request->stream = true;
@@ -70,10 +71,10 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
     /* These options configure ollama's server, and its clients send them by default. */
     sp_serve_read_hints(options, "num_ctx num_batch num_gpu num_keep num_thread main_gpu low_vram "
                                  "numa use_mmap use_mlock");
-    if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
-                                       err)) ||
-        (st = sp_request_settings_read(&request->settings, options, sp_request_length_settings,
-                                       err)) ||
+    if ((st = sp_request_settings_read_named(&request->settings, options, SP_SETTING_SAMPLING, &key,
+                                             err)) ||
+        (st = sp_request_settings_read_named(&request->settings, options, SP_SETTING_LENGTH, &key,
+                                             err)) ||
         (st = sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation,
                                              options, "reasoning_budget", err)) ||
         (st = sp_request_settings_read_breakers(&request->settings, options, err)) ||

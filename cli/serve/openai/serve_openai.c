@@ -41,20 +41,24 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
     return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);
 }
 
-/* Reads settings, which are numbers. */
-static enum sp_status read_numbers(struct sp_serve_request *request,
-                                   const struct sp_request_setting *rows, struct sp_err *err)
+/* Reports the member `key` as wrong. */
+static enum sp_status wrong_number(struct sp_serve_request *request, const char *key,
+                                   enum sp_status st)
+{
+    enum sp_json_kind kind = sp_json_kind(sp_json_get(request->body, key));
+    bool is_number = kind == SP_JSON_INT || kind == SP_JSON_DOUBLE;
+
+    sp_serve_fault_set(&request->fault, is_number ? "invalid_value" : "invalid_type", "%s", key);
+    return st;
+}
+
+static enum sp_status read_limits(struct sp_serve_request *request,
+                                  const struct sp_request_setting *rows, struct sp_err *err)
 {
     for (; rows->key != NULL; rows++) {
         const struct sp_request_setting row[] = {*rows, {NULL, NULL}};
-        enum sp_json_kind kind = sp_json_kind(sp_json_get(request->body, rows->key));
-        bool is_number = kind == SP_JSON_INT || kind == SP_JSON_DOUBLE;
         enum sp_status st = sp_request_settings_read(&request->settings, request->body, row, err);
-
-        if (st == SP_OK) continue;
-        sp_serve_fault_set(&request->fault, is_number ? "invalid_value" : "invalid_type", "%s",
-                           rows->key);
-        return st;
+        if (st) return wrong_number(request, rows->key, st);
     }
     return SP_OK;
 }
@@ -63,12 +67,15 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                              const struct sp_request_setting *limit,
                                              struct sp_err *err)
 {
+    const char *key;
     enum sp_status st;
     int64_t n;
 
-    if ((st = read_numbers(request, sp_request_sampling_settings, err)) ||
-        (st = sp_request_settings_read_breakers(&request->settings, request->body, err)) ||
-        (st = read_numbers(request, limit, err)))
+    st = sp_request_settings_read_named(&request->settings, request->body, SP_SETTING_SAMPLING,
+                                        &key, err);
+    if (st) return wrong_number(request, key, st);
+    if ((st = sp_request_settings_read_breakers(&request->settings, request->body, err)) ||
+        (st = read_limits(request, limit, err)))
         return st;
     for (; limit->key != NULL && !request->prompt_only; limit++) {
         if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {

@@ -248,12 +248,12 @@ static void write_request(struct sp_serve_response *r)
     echo(r, "safety_identifier", NULL);
     sp_json_out_text(out, "service_tier", "default");
     sp_json_out_bool(out, "store", false);
-    sp_json_out_double(out, "temperature", settings->temperature);
+    sp_settings_sampling_to_json(out, settings, "temperature");
     write_format(r);
     echo(r, "tool_choice", "auto");
     echo_all(r, "tools", "[]");
     sp_json_out_u64(out, "top_logprobs", r->request->n_top);
-    sp_json_out_double(out, "top_p", settings->top_p);
+    sp_settings_sampling_to_json(out, settings, "top_p");
     sp_json_out_text(out, "truncation", "disabled");
     echo(r, "user", NULL);
 }

@@ -1,0 +1,22 @@
+/* What a packed file states about its answers, ready to be applied. */
+#ifndef SP_RUNTIME_SESSION_FILE_SETTINGS_H
+#define SP_RUNTIME_SESSION_FILE_SETTINGS_H
+
+#include "format/modelfile/modelfile.h"
+#include "format/packfile.h"
+#include "runtime/spectool.h"
+
+struct sp_file_settings {
+    char *records; /* the Modelfile; owned, like all members */
+    struct sp_modelfile file;
+    struct sp_file_setting *settings; /* [n_settings] those of generation_config.json last */
+    size_t n_settings, n_records;     /* n_records: of these, PARAMETER records */
+    struct sp_chat_message *messages; /* [n_messages] */
+    size_t n_messages;
+    struct sp_sampling sampling;
+    const char **stops, **breakers; /* [n_stops], [sampling.n_dry_breakers] */
+    size_t n_stops;
+    int64_t seed, n_predict, n_context, draft_len, reasoning_budget; /* -1: not stated */
+};
+
+#endif
