@@ -1,5 +1,5 @@
-/* Asks a packed file a question, with the public header of the library alone, and drafts as
- * `spectool run` does.
+/* Asks a packed file a question, with the public header of the library alone, and answers as
+ * `spectool run` does: with the file's own settings and messages, and with its draft.
  *
  * Build: cc chat.c $(pkg-config --cflags --libs spectool)
  * Usage: chat FILE QUESTION [TOOLS]
@@ -19,45 +19,25 @@ static int show(void *context, const struct sp_chat_part *part)
 int main(int argc, char **argv)
 {
     const struct sp_chat_message question = {"user", argc > 2 ? argv[2] : "", NULL};
-    const struct sp_chat_request ask = {.size = sizeof ask,
-                                        .turns = &question,
-                                        .n_turns = 1,
-                                        .tools = argc > 3 ? argv[3] : NULL,
-                                        .calls = argc > 3 ? SP_CHAT_CALLS_REQUIRED : 0};
-    const struct sp_chat_reader_options reading = {
-        .size = sizeof reading, .part = show, .context = stdout};
-    struct sp_request request = SP_REQUEST_INIT;
+    const struct sp_chat_request chat = {.size = sizeof chat,
+                                         .turns = &question,
+                                         .n_turns = 1,
+                                         .tools = argc > 3 ? argv[3] : NULL,
+                                         .calls = argc > 3 ? SP_CHAT_CALLS_REQUIRED : 0};
     struct sp_package *package = NULL;
-    struct sp_session *session = NULL;
-    struct sp_chat *chat = NULL;
-    struct sp_chat_prompt *prompt = NULL;
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (argc < 3) return 2;
-    if ((st = sp_package_open(&package, argv[1],
-                              &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err)) ||
-        (st = sp_session_open(&session, package,
-                              &(struct sp_session_options)SP_SESSION_OPTIONS_INIT, &err)) ||
-        (st = sp_chat_open(&chat, package, NULL, &err)) ||
-        (st = sp_chat_prompt_open(&prompt, chat, &ask, &err)) ||
-        (st = sp_chat_reader_open(&request.reader, prompt, &reading, &err)))
-        goto done;
-    sp_chat_prompt_apply(prompt, &request);
-    request.max_tokens = 200;
-    st = sp_session_generate(session, &request, &result, &err);
-done:
+    if (argc < 3) return SP_E_USAGE;
+    if ((st = sp_package_open(&package, argv[1], NULL, &err)) == SP_OK)
+        st = sp_ask(package, &chat, show, stdout, &result, &err);
     puts("");
     if (st)
         fprintf(stderr, "%s\n", err.text);
     else
         fprintf(stderr, "%zu of %zu draft tokens accepted\n", result.accepted, result.drafted);
     sp_result_release(&result);
-    sp_chat_reader_close(request.reader);
-    sp_chat_prompt_close(prompt);
-    sp_chat_close(chat);
-    sp_session_close(session);
     sp_package_close(package);
     return (int)st;
 }

@@ -1,104 +1,60 @@
 #!/usr/bin/env python3
-"""Asks a packed file a question through the shared library.
+"""Asks a packed file a question through the shared library, with the file's own settings.
 
 Usage: chat.py LIBRARY FILE QUESTION [TOOLS]
 
 TOOLS is a JSON array as in OpenAI's API; with it the answer is a call of one of the tools. The
 structs are those of spectool.h.
 """
-import json
 import sys
-from ctypes import (CDLL, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
-                    c_size_t, c_uint, c_void_p, sizeof, string_at)
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
+                    c_size_t, c_void_p, sizeof, string_at)
+
+CONTENT, REASONING, TOOL_CALL = range(3)
+CALLS_REQUIRED = 3
 
 
 class Err(Structure):
     _fields_ = [("status", c_int), ("text", c_char * 1024)]
 
 
-class PackageOptions(Structure):
-    _fields_ = [("size", c_size_t), ("kernels", c_char_p), ("n_threads", c_uint), ("huge_pages", c_bool)]
-
-
-class SessionOptions(Structure):
-    _fields_ = [("size", c_size_t), ("n_context", c_size_t), ("cache", c_int),
-                ("draft_by", c_int), ("rows_per_pass", c_size_t), ("max_batch", c_size_t)]
+class Message(Structure):
+    _fields_ = [("role", c_char_p), ("content", c_char_p), ("reasoning", c_char_p)]
 
 
 class ChatRequest(Structure):
-    _fields_ = [("size", c_size_t), ("messages", c_char_p), ("turns", c_void_p),
+    _fields_ = [("size", c_size_t), ("messages", c_char_p), ("turns", POINTER(Message)),
                 ("n_turns", c_size_t), ("tools", c_char_p), ("kwargs", c_char_p),
                 ("vars", c_char_p), ("prompt", c_char_p), ("suffix", c_char_p), ("ids", c_void_p),
                 ("n_ids", c_size_t), ("omit_generation_prompt", c_bool), ("is_think_set", c_bool),
                 ("think", c_bool), ("think_level", c_char_p), ("now", c_void_p),
                 ("prefix", c_char_p), ("prefix_size", c_size_t), ("response_format", c_void_p),
-                ("calls", c_int), ("function", c_char_p),
-                ("one_call", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
-                ("ignore_eos", c_bool)]
+                ("calls", c_int)]
 
 
-class Request(Structure):
-    _fields_ = [("size", c_size_t), ("prompt", c_void_p), ("n_prompt", c_size_t),
-                ("max_tokens", c_size_t), ("ignore_eos", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
-                ("draft_len", c_int), ("measure", c_bool),
-                ("sampling", c_void_p), ("simulation", c_void_p), ("grammar", c_void_p),
-                ("stops", c_void_p), ("n_stops", c_size_t), ("logprobs", c_bool),
-                ("n_top", c_uint), ("digest", c_bool), ("special_ids", c_void_p),
-                ("n_special_ids", c_size_t), ("context", c_void_p), ("prompt_progress", c_void_p),
-                ("prompt_read", c_void_p), ("token", c_void_p), ("text", c_void_p),
-                ("special", c_void_p), ("reasoning_limit", c_void_p), ("reader", c_void_p)]
+class Part(Structure):
+    _fields_ = [("kind", c_int), ("text", c_void_p), ("size", c_size_t), ("name", c_char_p)]
 
 
-class Result(Structure):
-    """Without the members that this program does not read: the library leaves them out."""
-    _fields_ = [("size", c_size_t)]
-
-
-class Call(Structure):
-    _fields_ = [("id", c_char * 10), ("name", c_char_p), ("arguments", c_char_p),
-                ("size", c_size_t)]
-
-
-class Answer(Structure):
-    _fields_ = [("size", c_size_t), ("content", c_char_p), ("n_content", c_size_t),
-                ("reasoning", c_char_p), ("n_reasoning", c_size_t), ("calls", POINTER(Call)),
-                ("n_calls", c_size_t), ("segments", c_void_p), ("n_segments", c_size_t),
-                ("n_reasoning_tokens", c_size_t)]
+@CFUNCTYPE(c_int, c_void_p, POINTER(Part))
+def show(_context, part):
+    text = string_at(part[0].text, part[0].size).decode()
+    if part[0].kind == TOOL_CALL:
+        text = f"call {part[0].name.decode()} {text}"
+    print(text, end="", file=sys.stderr if part[0].kind == REASONING else sys.stdout)
+    return 0
 
 
 def main(library, file, question, tools=None):
-    lib, err = CDLL(library), Err()
-    package, session, chat, prompt, reader = (c_void_p() for _ in range(5))
-    result = Result(size=sizeof(Result))
-
-    def check(status):
-        if status:
-            sys.exit(err.text.decode())
-
-    messages = json.dumps([{"role": "user", "content": question}]).encode()
-    ask = ChatRequest(size=sizeof(ChatRequest), messages=messages, calls=3 if tools else 0,
-                      tools=tools.encode() if tools else None)
-    opening = PackageOptions(size=sizeof(PackageOptions))
-    options = SessionOptions(size=sizeof(SessionOptions))
-    check(lib.sp_package_open(byref(package), file.encode(), byref(opening), byref(err)))
-    check(lib.sp_session_open(byref(session), package, byref(options), byref(err)))
-    check(lib.sp_chat_open(byref(chat), package, None, byref(err)))
-    check(lib.sp_chat_prompt_open(byref(prompt), chat, byref(ask), byref(err)))
-    check(lib.sp_chat_reader_open(byref(reader), prompt, None, byref(err)))
-
-    request = Request(size=sizeof(Request), max_tokens=200, draft_len=-1, reader=reader)
-    lib.sp_chat_prompt_apply(prompt, byref(request))
-    check(lib.sp_session_generate(session, byref(request), byref(result), byref(err)))
-    answer = Answer(size=sizeof(Answer))
-    lib.sp_chat_reader_answer(reader, byref(answer))
-    print(string_at(answer.content, answer.n_content).decode())
-    for call in answer.calls[:answer.n_calls]:
-        print("call", call.name.decode(), call.arguments.decode())
-    lib.sp_result_release(byref(result))
-    lib.sp_chat_reader_close(reader)
-    lib.sp_chat_prompt_close(prompt)
-    lib.sp_chat_close(chat)
-    lib.sp_session_close(session)
+    lib, err, package = CDLL(library), Err(), c_void_p()
+    chat = ChatRequest(size=sizeof(ChatRequest), n_turns=1,
+                       turns=(Message * 1)(Message(b"user", question.encode())),
+                       tools=tools.encode() if tools else None,
+                       calls=CALLS_REQUIRED if tools else 0)
+    if lib.sp_package_open(byref(package), file.encode(), None, byref(err)) or \
+            lib.sp_ask(package, byref(chat), show, None, None, byref(err)):
+        sys.exit(err.text.decode())
+    print()
     lib.sp_package_close(package)
 
 
