@@ -1,7 +1,6 @@
 /* spectool quantize: converts a packed file to one with other quantization types. */
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
-#include "convert/create/requantize.h"
 #include "convert/source/source_name.h"
 #include "format/base/file.h"
 
@@ -43,8 +42,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_create_listener listener = {.command = args->command->name};
     struct sp_create_report report;
     enum sp_status st;
-    struct sp_requantize_options requantize = {
-        .input = in,
+    struct sp_create_options requantize = {
+        .from = in,
         .output = out,
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),

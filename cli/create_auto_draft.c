@@ -8,7 +8,6 @@
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"
 #include "convert/create/calibration.h"
-#include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
 #include "format/packfile_layout.h"
@@ -194,8 +193,8 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
     struct sp_create_report last;
     char *members = NULL;
     enum sp_status st;
-    struct sp_requantize_options options = {
-        .input = job->temporary.path,
+    struct sp_create_options options = {
+        .from = job->temporary.path,
         .output = o->output ? o->output : SP_CREATE_OUTPUT,
         .draft_type = chosen ? job->types[chosen].type : SP_DTYPE_NONE,
         .n_threads = o->n_threads,

@@ -4,7 +4,6 @@
 #include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
 #include "cli/base/signals.h"
-#include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
 #include "runtime/spectool_measure.h"
@@ -149,10 +148,10 @@ static enum sp_status open_package(struct trial *t)
 {
     const struct sp_draft_types_request *q = t->request;
     struct sp_create_listener listener = {.command = q->command};
-    struct sp_requantize_options options = {.input = q->path,
-                                            .draft_type = t->out->type,
-                                            .n_threads = (unsigned)q->backend->n_threads,
-                                            .allow_lossy = true};
+    struct sp_create_options options = {.from = q->path,
+                                        .draft_type = t->out->type,
+                                        .n_threads = (unsigned)q->backend->n_threads,
+                                        .allow_lossy = true};
     struct sp_create_callbacks all;
     struct sp_temp_file temporary = {0};
     enum sp_status st;

@@ -9,6 +9,8 @@
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
 #include "format/modelfile/modelfile_place.h"
+#include "format/pack_contents.h"
+#include "format/packfile.h"
 #include "format/packfile_write.h"
 
 #include <stdlib.h>
@@ -308,24 +310,32 @@ done:
     return st;
 }
 
-enum sp_status sp_create(struct sp_create_report *report, const struct sp_create_options *options,
-                         struct sp_err *err)
+/* The job of a request, before its sources are open. */
+static struct sp_create_job job_of(const struct sp_create_options *options, const char *output)
 {
-    enum sp_status st;
-    struct sp_modelfile file = {0};
-    struct sp_create_job job = {
-        .output = options->output ? options->output : SP_CREATE_OUTPUT,
+    return (struct sp_create_job){
+        .output = options->output ? options->output : output,
         .force = options->force,
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
+        .draft_choice = options->draft_choice,
         .callbacks = &options->callbacks,
         .inputs = {.target_request = {.type = options->target_type,
                                       .output_type = options->output_type},
                    .draft_request = {.type = options->draft_type, .draft = true},
                    .rules = options->rules,
                    .budget = options->budget,
+                   .allow_lossy = options->allow_lossy,
                    .calibration_path = options->calibration},
     };
+}
+
+enum sp_status sp_create(struct sp_create_report *report, const struct sp_create_options *options,
+                         struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_modelfile file = {0};
+    struct sp_create_job job = job_of(options, SP_CREATE_OUTPUT);
 
     if (options->from) {
         /* A name without a model is told before the output, for which it would be offered. */
@@ -340,5 +350,74 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
 done:
     sp_create_job_release(&job);
     sp_modelfile_release(&file);
+    return st;
+}
+
+/* ---- quantize ---- */
+
+/* The requested types must change a part that the file has. */
+static enum sp_status check_request(const struct sp_create_options *options, bool has_draft,
+                                    struct sp_err *err)
+{
+    if (options->draft_type != SP_DTYPE_NONE && !has_draft)
+        return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->from);
+    if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
+        options->output_type == SP_DTYPE_NONE && options->rules.n == 0 &&
+        options->budget.size == 0 && !(options->budget.bits > 0) && !options->draft_choice) {
+        return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
+                       options->from);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_records(struct sp_create_job *job, struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE, &job->records,
+                              &job->records_size, err);
+    if (st || job->records) return st;
+    return sp_copy_text(&job->records, "", 0, err);
+}
+
+static enum sp_status open_parts(struct sp_create_job *job, const struct sp_create_options *options,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    bool is_pack;
+
+    if (!sp_file_exists(options->from))
+        return sp_fail(err, SP_E_IO, "%s does not exist, expected a packed file", options->from);
+    if ((st = sp_pack_recognize(&is_pack, options->from, err))) return st;
+    if (!is_pack) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: not a packed file; spectool create makes one from a checkpoint or a "
+                       "GGUF file",
+                       options->from);
+    }
+    if ((st = sp_create_open_source(&job->target, options->from, SP_PART_TARGET, &job->warnings,
+                                    err)))
+        return st;
+    job->has_draft =
+        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
+    if ((st = check_request(options, job->has_draft, err))) return st;
+    if (job->has_draft)
+        st = sp_create_open_source(&job->draft, options->from, SP_PART_DRAFT, &job->warnings, err);
+    return st ? st : read_records(job, err);
+}
+
+enum sp_status sp_requantize(struct sp_create_report *report,
+                             const struct sp_create_options *options, struct sp_err *err)
+{
+    struct sp_create_job job = job_of(options, options->from);
+    enum sp_status st;
+
+    if (options->output == NULL) job.force = true;
+    if (options->output && !options->dry_run &&
+        (st = sp_pack_writer_check(options->output, options->force, err)))
+        return st;
+    st = open_parts(&job, options, err);
+    if (!st) st = sp_create_job_run(&job, report, err);
+    sp_create_job_release(&job);
     return st;
 }

@@ -1,4 +1,5 @@
-/* The command `create`: packs the models of a Modelfile, or models that are named without one.
+/* The commands `create`, which packs the models of a Modelfile or models that are named without
+ * one, and `quantize`, which packs the models of a packed file again, in other types.
  *
  * All inputs are checked before the output is begun, and the output appears complete or not at
  * all. The bytes written depend on the inputs and the requested types only, not on threads, time
@@ -33,6 +34,10 @@ struct sp_create_options {
     unsigned n_threads;         /* 0: as many as there are */
     bool force;                 /* replace an existing output */
     bool dry_run;               /* check and plan, write nothing */
+    bool allow_lossy;           /* sp_requantize: quantized tensors may be quantized again */
+    /* sp_requantize: members, after the digests, of a receipt of the draft's type
+     * (spectool-pack(5)); NULL: none. With one, no type needs to be requested. */
+    const char *draft_choice;
     struct sp_create_callbacks callbacks;
 };
 
@@ -40,5 +45,12 @@ struct sp_create_options {
  * filled on success. */
 SP_MUST_CHECK enum sp_status sp_create(struct sp_create_report *report,
                                        const struct sp_create_options *options, struct sp_err *err);
+
+/* Packs the models of the packed file `from` again; a tensor without a new type is copied byte for
+ * byte. Without an output the file is replaced, atomically. The members modelfile, draft, home,
+ * stores and check_template are not read. *report is filled as by sp_create. */
+SP_MUST_CHECK enum sp_status sp_requantize(struct sp_create_report *report,
+                                           const struct sp_create_options *options,
+                                           struct sp_err *err);
 
 #endif

@@ -17,7 +17,7 @@ struct sp_create_job {
     struct sp_made_plan made; /* owned */
     char *warnings;           /* sentences for the user, a line each; owned; NULL: none */
     const char *output;       /* borrowed */
-    const char *draft_choice; /* of struct sp_requantize_options; borrowed; NULL: none */
+    const char *draft_choice; /* of struct sp_create_options; borrowed; NULL: none */
     bool force, dry_run;
     unsigned n_threads;                          /* 0: as many as there are */
     const struct sp_create_callbacks *callbacks; /* borrowed */

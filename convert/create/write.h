@@ -15,7 +15,7 @@ struct sp_pack_input {
     size_t smoothing_size;
     struct sp_budget budget;  /* that the target's types were chosen for */
     double predicted_kl;      /* of that choice; 0: unknown */
-    const char *draft_choice; /* of struct sp_requantize_options; borrowed */
+    const char *draft_choice; /* of struct sp_create_options; borrowed */
     struct sp_plan plan;      /* released by the caller */
 };
 

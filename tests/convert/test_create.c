@@ -1,6 +1,5 @@
 /* Tests create and quantize end to end on the tiny models: the packed tensors against the bytes of
  * the checkpoints, the reports, and the memory that is used. */
-#include "convert/create/requantize.h"
 #include "format/modelfile/modelfile.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
@@ -436,8 +435,8 @@ TEST(test_memory_is_bounded)
     if (child == 0) {
         struct sp_create_options unquantized = create_options(path, packed),
                                  q4 = create_options(path, one);
-        struct sp_requantize_options again = {
-            .input = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
+        struct sp_create_options again = {
+            .from = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
         long before = peak_kib();
 
         q4.target_type = SP_Q4;

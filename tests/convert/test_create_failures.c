@@ -1,7 +1,6 @@
 /* Tests the failures of create and quantize on the tiny models: refusal, cancellation, a full disk
  * and a killed process. The error names the cause, no file is left behind, and an existing file
  * stays. */
-#include "convert/create/requantize.h"
 #include "format/base/file.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
@@ -90,10 +89,10 @@ TEST(test_existing_output_needs_force)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "old", 3)));
-    struct sp_requantize_options q = {.input = create_path("in.bin"), .target_type = SP_Q8};
+    struct sp_create_options q = {.from = create_path("in.bin"), .target_type = SP_Q8};
 
     assert_int_equal(sp_create(NULL, &o, NULL), SP_E_USAGE);
-    create_pack(o.modelfile, q.input, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(o.modelfile, q.from, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     q.output = o.output;
     assert_int_equal(sp_requantize(NULL, &q, NULL), SP_E_USAGE);
     assert_int_equal(create_count_files(), 3);
@@ -124,10 +123,10 @@ TEST(test_force_replaces_packed_files_only)
 
 TEST(test_requantize_refusals)
 {
-    struct sp_requantize_options q = {.input = create_path("q4.bin"), .n_threads = 1};
+    struct sp_create_options q = {.from = create_path("q4.bin"), .n_threads = 1};
     struct sp_err err = {0};
 
-    create_pack(create_modelfile("FROM @/ar"), q.input, SP_Q4, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/ar"), q.from, SP_Q4, SP_DTYPE_NONE, 1);
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "expected a type for its target or draft"));
     q.draft_type = SP_Q8;
@@ -141,8 +140,8 @@ TEST(test_requantize_refusals)
     assert_non_null(strstr(err.text, "--requantize"));
     q.allow_lossy = true;
     assert_int_equal(sp_requantize(NULL, &q, NULL), SP_OK);
-    create_open(q.input);
-    q.input = TINY "/ar/model.safetensors";
+    create_open(q.from);
+    q.from = TINY "/ar/model.safetensors";
     err = (struct sp_err){0};
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "not a packed file"));
@@ -222,8 +221,8 @@ TEST(test_bad_weights_are_named)
 TEST(test_damaged_input_is_refused)
 {
     const char *in = create_path("in.bin");
-    struct sp_requantize_options q = {
-        .input = in, .output = create_path("out.bin"), .target_type = SP_Q8, .n_threads = 2};
+    struct sp_create_options q = {
+        .from = in, .output = create_path("out.bin"), .target_type = SP_Q8, .n_threads = 2};
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
     static const char *const damage[] = {
         "abcd", "\xff\x7f\xff\x7f"}; /* the second value would be a NaN, which must not be reported

@@ -1,5 +1,4 @@
 #include "tests/support/calibration_files.h"
-#include "convert/create/requantize.h"
 #include "tests/support/create_files.h"
 #include "tests/support/unit_test.h"
 
@@ -14,12 +13,12 @@ const char *calibration_target(void)
 enum sp_status calibration_requantize(const char *in, const char *out, const char *calibration,
                                       enum sp_dtype target, unsigned n_threads, struct sp_err *err)
 {
-    struct sp_requantize_options o = {.input = in,
-                                      .output = out,
-                                      .target_type = target,
-                                      .calibration = calibration,
-                                      .n_threads = n_threads,
-                                      .force = true};
+    struct sp_create_options o = {.from = in,
+                                  .output = out,
+                                  .target_type = target,
+                                  .calibration = calibration,
+                                  .n_threads = n_threads,
+                                  .force = true};
 
     return sp_requantize(NULL, &o, err);
 }

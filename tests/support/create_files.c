@@ -1,6 +1,5 @@
 #include "tests/support/create_files.h"
 #include "convert/create/pairing_record.h"
-#include "convert/create/requantize.h"
 #include "format/pack_contents.h"
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"
@@ -83,12 +82,12 @@ void create_pack(const char *path, const char *output, enum sp_dtype target, enu
 void create_requantize(const char *input, const char *output, enum sp_dtype target,
                        enum sp_dtype draft)
 {
-    struct sp_requantize_options o = {.input = input,
-                                      .output = output,
-                                      .target_type = target,
-                                      .draft_type = draft,
-                                      .n_threads = 2,
-                                      .force = true};
+    struct sp_create_options o = {.from = input,
+                                  .output = output,
+                                  .target_type = target,
+                                  .draft_type = draft,
+                                  .n_threads = 2,
+                                  .force = true};
     struct sp_err err = {0};
 
     if (sp_requantize(NULL, &o, &err)) fail_msg("%s", err.text);
