@@ -20,18 +20,14 @@ struct sp_rank_group {
     bool is_open; /* a package uses the group */
 };
 
-/* The message that opens a file, and the answer to it. */
+/* The message that opens a file. The answer to it, and to one that closes it, is a struct
+ * sp_remote_status. */
 struct open_message {
     uint32_t kind; /* SP_MESSAGE_OPEN */
     uint32_t n_threads;
     uint64_t identity, size;
     char version[32], kernels[32]; /* kernels: empty: the best of each machine */
     char path[PATH_MAX];
-};
-
-struct open_answer {
-    uint32_t status;
-    char text[SP_ERR_TEXT];
 };
 
 /* ---- all ranks ---- */
@@ -107,7 +103,7 @@ static enum sp_status send_open(struct sp_transport *t, const struct sp_pack *pa
     snprintf(m->version, sizeof m->version, "%s", sp_version());
     snprintf(m->kernels, sizeof m->kernels, "%s", options->kernels ? options->kernels : "");
     snprintf(m->path, sizeof m->path, "%s", sp_pack_path(pack));
-    if (t->ops->send(t, sizeof *m, sizeof(struct open_answer))) return SP_OK;
+    if (t->ops->send(t, sizeof *m, sizeof(struct sp_remote_status))) return SP_OK;
     return sp_fail(err, SP_E_NOMEM, "out of memory for the answers of the ranks");
 }
 
@@ -117,7 +113,7 @@ static enum sp_status receive_answers(struct sp_transport *t, struct sp_err *err
     enum sp_status st = SP_OK;
 
     for (unsigned rank = 1; rank < t->n_ranks; rank++) {
-        const struct open_answer *a = t->ops->receive(t, rank, sizeof *a);
+        const struct sp_remote_status *a = t->ops->receive(t, rank, sizeof *a);
         if (a == NULL) return sp_fail(err, SP_E_IO, "%s", t->lost);
         if (a->status == SP_OK || st) continue;
         st =
@@ -135,9 +131,9 @@ static void close_file(struct sp_ranks *ranks)
     group->is_open = false;
     if (kind == NULL) return;
     *kind = SP_MESSAGE_CLOSE;
-    if (!t->ops->send(t, sizeof *kind, sizeof *kind)) return;
+    if (!t->ops->send(t, sizeof *kind, sizeof(struct sp_remote_status))) return;
     for (unsigned rank = 1; rank < t->n_ranks; rank++)
-        if (t->ops->receive(t, rank, sizeof *kind) == NULL) return;
+        if (t->ops->receive(t, rank, sizeof(struct sp_remote_status)) == NULL) return;
 }
 
 static enum sp_status open_group(struct sp_ranks **out, const struct sp_ranks *with,
@@ -244,26 +240,17 @@ static enum sp_status open_package(struct rank_package *p, const struct sp_rank_
     return sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
 }
 
-static bool answer_open(struct sp_transport *t, const struct sp_err *err)
+static enum sp_status answer(struct sp_transport *t, const struct sp_err *outcome,
+                             struct sp_err *err)
 {
-    struct open_answer *a = t->ops->answer(t, sizeof *a);
+    struct sp_remote_status *a = t->ops->answer(t, sizeof *a);
 
-    if (a == NULL) return false;
+    if (a == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
     memset(a, 0, sizeof *a);
-    a->status = (uint32_t)err->status;
-    memcpy(a->text, err->text, sizeof a->text);
+    a->status = (uint32_t)outcome->status;
+    memcpy(a->text, outcome->text, sizeof a->text);
     t->ops->reply(t, sizeof *a);
-    return true;
-}
-
-static bool answer_close(struct sp_transport *t)
-{
-    uint32_t *kind = t->ops->answer(t, sizeof *kind);
-
-    if (kind == NULL) return false;
-    *kind = SP_MESSAGE_CLOSE;
-    t->ops->reply(t, sizeof *kind);
-    return true;
+    return SP_OK;
 }
 
 enum sp_status sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *err)
@@ -271,26 +258,21 @@ enum sp_status sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *e
     struct sp_transport *t = group->transport;
     struct rank_package package = {0};
     const uint32_t *message;
+    bool has_ended = false;
     size_t size;
     enum sp_status st = SP_OK;
 
-    while (st == SP_OK && (message = t->ops->next(t, &size)) != NULL) {
+    while (st == SP_OK && !has_ended && (message = t->ops->next(t, &size)) != NULL) {
         struct sp_err failure = {0};
-        if (*message == SP_MESSAGE_CLOSE) {
-            close_package(&package);
-            if (!answer_close(t)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
-            continue;
+        bool is_open = *message != SP_MESSAGE_CLOSE &&
+                       open_package(&package, group, (const void *)message, &failure) == SP_OK;
+        if (is_open && (st = answer(t, &failure, err)) == SP_OK) {
+            const struct sp_rank_file file = {sp_pack_bytes(package.pack),
+                                              sp_pack_size(package.pack)};
+            st = sp_ranks_serve(t, &package.backend, &file, &has_ended, err);
         }
-        if (open_package(&package, group, (const void *)message, &failure)) close_package(&package);
-        if (!answer_open(t, &failure)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
-        if (st || failure.status) continue;
-        const struct sp_rank_file file = {sp_pack_bytes(package.pack), sp_pack_size(package.pack)};
-        bool has_ended = false;
-        st = sp_ranks_serve(t, &package.backend, &file, &has_ended, err);
         close_package(&package);
-        if (st || has_ended) break;
-        if (!answer_close(t)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+        if (st == SP_OK && !has_ended) st = answer(t, &failure, err);
     }
-    close_package(&package);
     return st;
 }

@@ -1,4 +1,4 @@
-#include "runtime/remote/remote_cache_service.h"
+#include "runtime/remote/remote_service.h"
 
 #include <assert.h>
 #include <stdlib.h>

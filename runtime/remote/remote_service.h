@@ -1,6 +1,7 @@
-/* The jobs that a rank other than 0 reads from messages (runtime/remote/remote_message.h). */
-#ifndef SP_RUNTIME_REMOTE_REMOTE_JOB_H
-#define SP_RUNTIME_REMOTE_REMOTE_JOB_H
+/* What the sources of a rank other than 0 share: the jobs that it reads from messages
+ * (runtime/remote/remote_message.h), and its part in caches and attention. */
+#ifndef SP_RUNTIME_REMOTE_REMOTE_SERVICE_H
+#define SP_RUNTIME_REMOTE_REMOTE_SERVICE_H
 
 #include "runtime/remote/ranks.h"
 #include "runtime/remote/remote_message.h"
@@ -24,8 +25,6 @@ struct sp_kept_rows {
     size_t cap_rows, cap;          /* elements of argmax, of y */
     struct sp_epilogue epilogue;
 };
-SP_MUST_CHECK enum sp_status sp_kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows,
-                                                  size_t cols, struct sp_err *err);
 
 /* Jobs are read by it, one at a time. */
 struct sp_job_reader {
@@ -35,7 +34,6 @@ struct sp_job_reader {
     struct sp_acts_buffer received, coded; /* coded: results whose codes are the answer */
     struct sp_kept_rows kept, corrected;   /* of the last jobs without and with a kept bias */
 };
-void sp_job_reader_release(struct sp_job_reader *reader);
 
 /* The job that a message describes, with what its pointers refer to. */
 struct sp_received_job {
@@ -50,5 +48,26 @@ struct sp_received_job {
 SP_MUST_CHECK enum sp_status sp_received_job_read(struct sp_received_job *job,
                                                   struct sp_job_reader *reader, void *message,
                                                   size_t size, struct sp_err *err);
+
+/* ---- caches and attention (remote_cache_service.c) ----
+ *
+ * A rank stores its kv heads of every cache and attends for the query heads that read them, after
+ * it made them if the message says so. */
+
+struct sp_cache_service; /* opaque: the caches of this rank */
+
+/* The reader is borrowed until sp_cache_service_close. */
+SP_MUST_CHECK enum sp_status sp_cache_service_open(struct sp_cache_service **out,
+                                                   struct sp_transport *transport,
+                                                   struct sp_job_reader *reader,
+                                                   struct sp_err *err);
+void sp_cache_service_close(struct sp_cache_service *service); /* NULL is fine */
+
+/* Answer an SP_MESSAGE_CACHE and an SP_MESSAGE_ATTENTION. A cache that does not open or grow is an
+ * answer; failures are those of memory for an answer and of messages about unknown caches. */
+SP_MUST_CHECK enum sp_status sp_cache_service_act(struct sp_cache_service *service,
+                                                  const uint8_t *message, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_cache_service_attend(struct sp_cache_service *service,
+                                                     void *message, struct sp_err *err);
 
 #endif
