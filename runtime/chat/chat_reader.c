@@ -2,17 +2,161 @@
 #include "runtime/chat/chat_reader.h"
 #include "format/base/mem.h"
 #include "runtime/chat/chat.h"
-#include "runtime/chat/chat_answer.h"
 #include "runtime/chat/chat_parser.h"
+#include "format/base/strbuf.h"
+#include "runtime/spectool.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the answer that a reader has put together so far
+ * ---------------------------------------------
+ */
+
+/* The parts of an answer. Zero all members but call_id_seed before use. */
+struct chat_answer_store {
+    struct sp_strbuf content, reasoning; /* owned; a NUL follows each that is not empty */
+    struct sp_chat_call *calls;          /* [n_calls]; owned, with the names and arguments */
+    size_t n_calls, cap_calls;
+    size_t cap_arguments; /* of the last call */
+    struct sp_chat_segment *segments;
+    size_t n_segments, cap_segments;
+    uint64_t call_id_seed;
+};
+
+static void chat_answer_release(struct chat_answer_store *store)
+{
+    sp_strbuf_release(&store->content);
+    sp_strbuf_release(&store->reasoning);
+    for (size_t i = 0; i < store->n_calls; i++) {
+        free(store->calls[i].name);
+        free(store->calls[i].arguments);
+    }
+    free(store->calls);
+    free(store->segments);
+    *store = (struct chat_answer_store){0};
+}
+
+/* Ids of the calls of all answers differ: multiplication by an odd number is a bijection. */
+static void write_id(char id[SP_CHAT_CALL_ID_SIZE], uint64_t seed, size_t call)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    uint64_t x = (seed + call) * 0x9E3779B97F4A7C15;
+
+    for (size_t i = 0; i + 1 < SP_CHAT_CALL_ID_SIZE; i++, x /= sizeof digits - 1)
+        id[i] = digits[x % (sizeof digits - 1)];
+    id[SP_CHAT_CALL_ID_SIZE - 1] = '\0';
+}
+
+static enum sp_status add_call(struct chat_answer_store *store, const struct sp_chat_part *part,
+                               struct sp_err *err)
+{
+    struct sp_chat_call call = {.size = part->size};
+    enum sp_status st =
+        sp_grow(&store->calls, &store->cap_calls, store->n_calls + 1, sizeof call, err);
+
+    if (st || (st = sp_copy_text(&call.name, part->name, strlen(part->name), err))) return st;
+    if ((st = sp_copy_text(&call.arguments, part->text, part->size, err))) {
+        free(call.name);
+        return st;
+    }
+    write_id(call.id, store->call_id_seed, store->n_calls);
+    store->cap_arguments = part->size + 1;
+    store->calls[store->n_calls++] = call;
+    return SP_OK;
+}
+
+static enum sp_status add_arguments(struct chat_answer_store *store,
+                                    const struct sp_chat_part *part, struct sp_err *err)
+{
+    struct sp_chat_call *call = &store->calls[store->n_calls - 1];
+    enum sp_status st =
+        sp_grow(&call->arguments, &store->cap_arguments, call->size + part->size + 1, 1, err);
+
+    if (st) return st;
+    memcpy(call->arguments + call->size, part->text, part->size);
+    call->size += part->size;
+    call->arguments[call->size] = '\0';
+    return SP_OK;
+}
+
+static enum sp_status add_segment(struct chat_answer_store *store, enum sp_chat_part_kind kind,
+                                  size_t at, size_t size, struct sp_err *err)
+{
+    struct sp_chat_segment *last =
+        store->n_segments ? &store->segments[store->n_segments - 1] : NULL;
+    enum sp_status st;
+
+    if (last != NULL && last->kind == kind && kind != SP_CHAT_TOOL_CALL) {
+        last->size += size;
+        return SP_OK;
+    }
+    if ((st = sp_grow(&store->segments, &store->cap_segments, store->n_segments + 1, sizeof *last,
+                      err)))
+        return st;
+    store->segments[store->n_segments++] = (struct sp_chat_segment){kind, at, size, 0};
+    return SP_OK;
+}
+
+static enum sp_status add_text(struct chat_answer_store *store, struct sp_strbuf *text,
+                               const struct sp_chat_part *part, struct sp_err *err)
+{
+    enum sp_status st = sp_strbuf_append(text, part->text, part->size, err);
+
+    if (st || (st = sp_strbuf_append(text, "", 1, err))) return st;
+    text->len--;
+    return add_segment(store, part->kind, text->len - part->size, part->size, err);
+}
+
+/* Appends a part. SP_CHAT_TOOL_CALL_ARGUMENTS belong to the last call. SP_E_NOMEM. */
+static enum sp_status chat_answer_add(struct chat_answer_store *store,
+                                      const struct sp_chat_part *part, struct sp_err *err)
+{
+    enum sp_status st;
+
+    switch (part->kind) {
+    case SP_CHAT_TOOL_CALL:
+    case SP_CHAT_TOOL_CALL_START:
+        st = add_call(store, part, err);
+        return st ? st : add_segment(store, SP_CHAT_TOOL_CALL, store->n_calls - 1, 1, err);
+    case SP_CHAT_TOOL_CALL_ARGUMENTS:
+        return add_arguments(store, part, err);
+    case SP_CHAT_REASONING:
+        return add_text(store, &store->reasoning, part, err);
+    case SP_CHAT_CONTENT:
+        break;
+    }
+    return add_text(store, &store->content, part, err);
+}
+
+static struct sp_chat_span span_of(const struct sp_strbuf *text)
+{
+    return (struct sp_chat_span){text->len ? text->at : "", text->len};
+}
+
+/* *out borrows from the store until the next part is added. */
+static void chat_answer_view(struct sp_chat_answer *out, const struct chat_answer_store *store)
+{
+    *out = (struct sp_chat_answer){
+        .size = sizeof *out,
+        .content = span_of(&store->content),
+        .reasoning = span_of(&store->reasoning),
+        .calls = store->calls,
+        .n_calls = store->n_calls,
+        .segments = store->segments,
+        .n_segments = store->n_segments,
+    };
+    for (size_t i = 0; i < store->n_segments; i++) {
+        if (store->segments[i].kind != SP_CHAT_REASONING) continue;
+        out->n_reasoning_tokens += store->segments[i].n_tokens;
+    }
+}
 
 struct sp_chat_reader {
     const struct sp_chat_prompt *prompt; /* borrowed; NULL: all is content */
     struct sp_chat_reader_options options;
     struct sp_chat_parser *parser; /* owned; NULL: all is content */
-    struct sp_chat_answer_store store;
+    struct chat_answer_store store;
     bool in_call;    /* a call was started that is not complete */
     bool is_stopped; /* the callback asked to stop */
     size_t n_tokens, n_placed;
@@ -22,7 +166,7 @@ struct sp_chat_reader {
 /* The tokens that were counted since the last part belong to the segment of this one. */
 static void place_tokens(struct sp_chat_reader *reader)
 {
-    struct sp_chat_answer_store *store = &reader->store;
+    struct chat_answer_store *store = &reader->store;
 
     store->segments[store->n_segments - 1].n_tokens += reader->n_tokens - reader->n_placed;
     reader->n_placed = reader->n_tokens;
@@ -39,7 +183,7 @@ static void take_part(void *context, const struct sp_chat_part *part)
     }
     if (part->kind == SP_CHAT_TOOL_CALL_START) reader->in_call = true;
     if (reader->failure.status || reader->is_stopped) return;
-    if (sp_chat_answer_add(&reader->store, part, &reader->failure)) return;
+    if (chat_answer_add(&reader->store, part, &reader->failure)) return;
     place_tokens(reader);
     if (reader->options.part == NULL) return;
     reader->is_stopped = reader->options.part(reader->options.context, part) != 0;
@@ -84,7 +228,7 @@ void sp_chat_reader_close(struct sp_chat_reader *reader)
 {
     if (reader == NULL) return;
     sp_chat_parser_close(reader->parser);
-    sp_chat_answer_release(&reader->store);
+    chat_answer_release(&reader->store);
     free(reader);
 }
 
@@ -145,6 +289,6 @@ void sp_chat_reader_answer(const struct sp_chat_reader *reader, struct sp_chat_a
 {
     struct sp_chat_answer all;
 
-    sp_chat_answer_view(&all, &reader->store);
+    chat_answer_view(&all, &reader->store);
     sp_copy_out(answer, &all);
 }

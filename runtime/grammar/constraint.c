@@ -1,12 +1,56 @@
 #include "runtime/grammar/constraint.h"
-
 #include "format/base/mem.h"
 #include "format/base/unicode_case.h"
-#include "runtime/grammar/whitespace_style.h"
 #include "runtime/grammar/token_masks.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- optional whitespace, predicted from the answer's own style
+ * -----------------------------------
+ */
+
+enum { MOST_DEPTH = 32 }; /* levels of brackets that are distinguished */
+
+/* The last place before text[end - 1] with the same byte, outside strings and inside the same
+ * number of brackets; SIZE_MAX: none. */
+static size_t find_same_context(const char *text, size_t end)
+{
+    size_t at[MOST_DEPTH], depth = 0, last = end - 1;
+    bool quoted = false;
+
+    for (size_t i = 0; i < MOST_DEPTH; i++)
+        at[i] = SIZE_MAX;
+    for (size_t i = 0; i <= last; i++) {
+        char c = text[i];
+        if (quoted && c == '\\') i++;
+        if (c == '"') quoted = !quoted;
+        if (quoted) continue;
+        if (strchr("{[", c) && c && depth + 1 < MOST_DEPTH) depth++;
+        if (strchr("}]", c) && c && depth > 0) depth--;
+        if (i == last) return at[depth];
+        if (c == text[last]) at[depth] = i;
+    }
+    return SIZE_MAX;
+}
+
+/* Sets *next to the byte that probably follows text[0 .. len-1]; it need not be whitespace.
+ * Returns false if the text has no earlier place to predict it from. */
+static bool whitespace_style_next(char *next, const char *text, size_t len)
+{
+    size_t n = 0, at;
+
+    while (n < len && sp_is_whitespace(text[len - 1 - n]))
+        n++;
+    if (n == len) return false;
+    at = find_same_context(text, len - n);
+    if (at == SIZE_MAX || memcmp(text + at + 1, text + len - n, n) != 0) return false;
+    *next = text[at + 1 + n];
+    return true;
+}
 
 /* The most work of one mask; jump-forward may take an eighth of it. */
 enum { MOST_WORK = 1 << 23, JUMP_DIVISOR = 8 };
@@ -209,7 +253,7 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     *sure = n == 1;
     if (*sure) return SP_OK;
     n_whitespace = remove_whitespace(&bytes);
-    if (n_whitespace == 0 || !sp_whitespace_style_next(next, text, len)) return SP_OK;
+    if (n_whitespace == 0 || !whitespace_style_next(next, text, len)) return SP_OK;
     *sure = sp_is_whitespace(*next) || n == n_whitespace + 1;
     if (!sp_is_whitespace(*next)) *next = first_of(&bytes);
     return SP_OK;

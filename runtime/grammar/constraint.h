@@ -60,7 +60,7 @@ const char *sp_constraint_spelling(const struct sp_constraint *constraint, uint3
 uint32_t sp_constraint_token(const struct sp_constraint *constraint, size_t number);
 
 /* Computes the bytes that follow at position `pos` whatever the model chooses. Where whitespace is
- * optional, the result is predicted from the answer's own style (whitespace_style.h). text[0 ..
+ * optional, the result is predicted from the answer's own style. text[0 ..
  * from-1], from >= 1, are the last bytes of the answer; the new bytes are written to text[from ..
  * *len-1], *len <= cap. The grammar's own tokens appear in the encoding of sp_grammar_token. */
 SP_MUST_CHECK enum sp_status sp_constraint_jump_forward(struct sp_constraint *constraint,

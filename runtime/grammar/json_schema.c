@@ -1,17 +1,121 @@
 #include "runtime/grammar/json_schema.h"
 #include "format/base/json_write.h"
-
 #include "format/base/mem.h"
-#include "runtime/grammar/json_schema_choice.h"
 #include "runtime/grammar/json_schema_number.h"
 #include "runtime/grammar/json_schema_object.h"
 #include "runtime/grammar/json_schema_text.h"
 #include "runtime/grammar/json_schema_view.h"
+#include "format/base/json_equal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- oneOf: branches of which no two can match
+ * ----------------------------------------------------
+ */
+
+/* The view of a branch: the branch itself and the targets of its references. */
+static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
+                        const struct sp_schema_part *part, const struct sp_json *branches, size_t i)
+{
+    char number[24];
+
+    *view = (struct sp_schema_view){0};
+    snprintf(number, sizeof number, "%zu", i);
+    sp_schema_add(s, view, sp_json_at(branches, i), s->places[part->place].path, "oneOf", number);
+}
+
+/* Compares two JSON values; also false if the grammar has failed. */
+static bool schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+{
+    bool same = false;
+
+    return sp_json_equal(&same, a, b, &s->g->err) == SP_OK && same;
+}
+
+/* The number of values of a schema: 1 for const, the length of enum, 0 for neither. */
+static size_t n_literals(const struct sp_json *schema)
+{
+    if (sp_json_has(schema, "const")) return 1;
+    return sp_json_len(sp_json_get(schema, "enum"));
+}
+
+static const struct sp_json *literal_at(const struct sp_json *schema, size_t i)
+{
+    if (sp_json_has(schema, "const")) return sp_json_get(schema, "const");
+    return sp_json_at(sp_json_get(schema, "enum"), i);
+}
+
+/* True if both schemas list their values and have none in common. */
+static bool are_disjoint_enums(struct sp_schema *s, const struct sp_json *a,
+                               const struct sp_json *b)
+{
+    for (size_t i = 0; i < n_literals(a); i++) {
+        for (size_t k = 0; k < n_literals(b); k++)
+            if (schema_same_value(s, literal_at(a, i), literal_at(b, k))) return false;
+    }
+    return n_literals(a) > 0 && n_literals(b) > 0;
+}
+
+static bool requires(const struct sp_json *schema, const char *name)
+{
+    const struct sp_json *required = sp_json_get(schema, "required");
+
+    for (size_t i = 0; i < sp_json_len(required); i++) {
+        const char *one = sp_json_to_string(sp_json_at(required, i), NULL);
+        if (one && strcmp(one, name) == 0) return true;
+    }
+    return false;
+}
+
+/* True if both are objects that require a property whose values differ. */
+static bool are_discriminated(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+{
+    const struct sp_json *in_a = sp_json_get(a, "properties"), *in_b = sp_json_get(b, "properties");
+
+    for (struct sp_json_iter it = {0}; sp_json_next(in_a, &it);) {
+        if (!requires(a, it.key) || !requires(b, it.key)) continue;
+        if (are_disjoint_enums(s, it.value, sp_json_get(in_b, it.key))) return true;
+    }
+    return false;
+}
+
+static bool are_exclusive(struct sp_schema *s, const struct sp_schema_view *a,
+                          const struct sp_schema_view *b)
+{
+    if ((sp_schema_types(s, a) & sp_schema_types(s, b)) == 0) return true;
+    for (size_t i = 0; i < a->n; i++) {
+        const struct sp_json *x = s->places[a->parts[i].place].json;
+        for (size_t k = 0; k < b->n; k++) {
+            const struct sp_json *y = s->places[b->parts[k].place].json;
+            if (are_disjoint_enums(s, x, y) || are_discriminated(s, x, y)) return true;
+        }
+    }
+    return a->never || b->never;
+}
+
+/* Records a failure unless the branches of a part's oneOf provably exclude each other: by their
+ * types, by their const and enum, or by those of a property that both require. */
+static void schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
+                                const struct sp_json *branches)
+{
+    struct sp_schema_view a, b;
+    char sentence[160];
+
+    if (!sp_schema_is_short(s, part, "oneOf", branches, SP_SCHEMA_BRANCHES)) return;
+    for (size_t i = 0; i < sp_json_len(branches); i++) {
+        open_branch(s, &a, part, branches, i);
+        for (size_t k = i + 1; k < sp_json_len(branches) && !s->g->err.status; k++) {
+            open_branch(s, &b, part, branches, k);
+            if (are_exclusive(s, &a, &b)) continue;
+            snprintf(sentence, sizeof sentence,
+                     "a value may match both %zu and %zu; anyOf allows that", i, k);
+            sp_schema_fail(s, part, "oneOf", SP_E_UNSUPPORTED, sentence);
+        }
+    }
+}
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 
@@ -92,7 +196,7 @@ static unsigned type_of_value(const struct sp_json *v)
 static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
 {
     for (size_t i = 0; i < sp_json_len(values); i++)
-        if (sp_schema_same_value(s, v, sp_json_at(values, i))) return true;
+        if (schema_same_value(s, v, sp_json_at(values, i))) return true;
     return false;
 }
 
@@ -111,7 +215,7 @@ static bool is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
         if (values != values_from && !is_one_of(s, one, values)) return false;
     }
     for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);)
-        if (!sp_schema_same_value(s, one, values)) return false;
+        if (!schema_same_value(s, one, values)) return false;
     return true;
 }
 
@@ -293,7 +397,7 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
         sp_schema_fail(s, &v->parts[which], key, SP_E_INPUT, "expected an array of schemas");
         return choice;
     }
-    if (key[0] == 'o') sp_schema_check_one_of(s, &v->parts[which], branches);
+    if (key[0] == 'o') schema_check_one_of(s, &v->parts[which], branches);
     for (size_t i = 0; i < sp_json_len(branches) && !s->g->err.status; i++) {
         struct sp_schema_view view = *v;
         view.parts[which].any_chosen |= key[0] == 'a';
