@@ -7,8 +7,15 @@
 #ifndef SP_CONVERT_CREATE_DRAFT_COMPAT_H
 #define SP_CONVERT_CREATE_DRAFT_COMPAT_H
 
-#include "convert/create/vocab_match.h"
 #include "format/config/config.h"
+
+/* rows[id] is the row of the draft for the target's token `id`: a permutation of 0..n-1. */
+struct sp_vocab_order {
+    uint32_t *rows;   /* [n], owned; NULL: every row keeps its place */
+    size_t n;         /* rows of the draft's tables */
+    size_t n_matched; /* tokens that have another id in the draft */
+    size_t n_unknown; /* ids whose token the draft does not have in any place */
+};
 
 /* One side of the comparison, target or draft. All pointers are borrowed. */
 struct sp_draft_compat_side {
