@@ -88,14 +88,15 @@ void sp_kv_release(struct sp_kv *kv)
     *kv = (struct sp_kv){0};
 }
 
-size_t sp_kv_used_slots(const struct sp_kv *kv, size_t n)
+/* The slots that a sequence of n positions uses, rounded up to SP_SPAN. */
+static size_t used_slots(const struct sp_kv *kv, size_t n)
 {
     return n < kv->n_slots ? sp_round_up(n, SP_SPAN) : kv->n_slots;
 }
 
 size_t sp_kv_size(const struct sp_kv *kv, size_t n)
 {
-    return sp_kv_used_slots(kv, n) / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) *
+    return used_slots(kv, n) / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) *
            kv->n_heads;
 }
 
@@ -106,7 +107,7 @@ size_t sp_kv_size_here(const struct sp_kv *kv, size_t n)
 
 static enum sp_status grow(struct sp_kv *kv, size_t n, struct sp_err *err)
 {
-    size_t n_slots = sp_kv_used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+    size_t n_slots = used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
     enum sp_status st;
 
     if (n_slots <= kv->n_ready) return SP_OK;
@@ -125,7 +126,7 @@ enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
 
 static void shrink(struct sp_kv *kv, size_t n)
 {
-    size_t n_slots = sp_kv_used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+    size_t n_slots = used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
 
     if (n_slots >= kv->n_ready) return;
     sp_region_shrink(&kv->regions[0], n_blocks * kv->key_block_size);
@@ -144,7 +145,7 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
 {
     const struct sp_vector_kv *type = vector->kv[kv->type];
 
-    assert(n <= kv->n_slots && sp_kv_used_slots(kv, pos + n) <= kv->n_ready);
+    assert(n <= kv->n_slots && used_slots(kv, pos + n) <= kv->n_ready);
     for (size_t t = 0; t < n; t++) {
         size_t lane = (pos + t) % SP_KV_BLOCK;
         type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);
@@ -162,7 +163,7 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
 enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
                               struct sp_err *err)
 {
-    size_t n_used = sp_kv_used_slots(kv, len), n;
+    size_t n_used = used_slots(kv, len), n;
     enum sp_status st;
 
     if ((st = sp_session_file_match(file, n_used, "context (--num-ctx)", err))) return st;

@@ -57,8 +57,6 @@ struct sp_kv_options {
 SP_MUST_CHECK enum sp_status sp_kv_open(struct sp_kv *kv, struct sp_remote *remote,
                                         const struct sp_kv_options *options, struct sp_err *err);
 
-/* The slots that a sequence of n positions uses, rounded up to SP_SPAN. */
-size_t sp_kv_used_slots(const struct sp_kv *kv, size_t n);
 /* The bytes of the slots that a sequence of n positions uses; all slots if n is SIZE_MAX. */
 size_t sp_kv_size(const struct sp_kv *kv, size_t n);
 /* The same, of the heads that all processes have on this machine. */
