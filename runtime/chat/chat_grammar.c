@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* ---- the calls of an answer
- * -----------------------------------------------------------------------
+/* ---- the calls of an answer --------------------------------------------------------------------
  */
 
 /* Grammar nodes that match all calls of an answer and what follows them, by the place where they

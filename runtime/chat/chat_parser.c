@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a call that is still being written
- * -----------------------------------------------------------
+/* ---- a call that is still being written --------------------------------------------------------
  */
 
 /* The known parts of a call that a grammar guarantees to be one: places in the source's text. Only

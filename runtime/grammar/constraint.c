@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- optional whitespace, predicted from the answer's own style
- * -----------------------------------
+/* ---- optional whitespace, predicted from the answer's own style --------------------------------
  */
 
 enum { MOST_DEPTH = 32 }; /* levels of brackets that are distinguished */

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- oneOf: branches of which no two can match
- * ----------------------------------------------------
+/* ---- oneOf: branches of which no two can match -------------------------------------------------
  */
 
 /* The view of a branch: the branch itself and the targets of its references. */
