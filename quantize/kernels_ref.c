@@ -7,6 +7,7 @@
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
+#include "quantize/affine.h"
 #include "quantize/float_cast.h"
 #include "quantize/microscale.h"
 
@@ -15,17 +16,17 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF = SP_MICROSCALE_HALF };
 
-/* The largest |x|. Magnitudes are compared as integers: finite numbers have the same order, and a
- * NaN has the largest bits. */
-static float block_max(const float *x)
+/* The bits of the largest |x[0..n-1]|. Magnitudes are compared as integers: finite numbers have the
+ * same order, and a NaN has the largest bits. */
+static uint32_t max_bits(const float *x, size_t n)
 {
     uint32_t max = 0;
 
-    for (size_t k = 0; k < SP_BLOCK; k++) {
+    for (size_t k = 0; k < n; k++) {
         uint32_t bits = sp_bits_of_float(x[k]) & 0x7fffffffu;
         if (bits > max) max = bits;
     }
-    return sp_float_of_bits(max);
+    return max;
 }
 
 /* The sum of 16 codes, in words of 8: bytes become unsigned by adding 128, then pairs of bytes, and
@@ -65,7 +66,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
 
     assert(acts->cols % SP_BLOCK == 0);
     for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
-        float max = block_max(x + k);
+        float max = sp_float_of_bits(max_bits(x + k, SP_BLOCK));
         float inverse = 127.0f / max;
         bool keep = inverse > 0 && !isinf(inverse); /* false if max is 0, infinite or NaN */
         scale[k / SP_BLOCK] = isinf(inverse) ? 0.0f : max / 127.0f;
@@ -223,4 +224,37 @@ const struct sp_kernels sp_kernels_ref = {
             [SP_Q6] = matmul,
         },
     .tile = &sp_tile_ref,
+};
+
+/* ---- the inner loops of the encoders (tile.h) ------------------------------------------------
+ */
+
+static void transpose(float *out, size_t ld_out, const float *x, size_t ld)
+{
+    for (size_t r = 0; r < 16; r++)
+        for (size_t c = 0; c < 16; c++)
+            out[c * ld_out + r] = x[r * ld + c];
+}
+
+static void whole_q4(int16_t *v, const float *tile, const float *inverse)
+{
+    for (size_t row = 0; row < SP_PANEL_ROWS; row++) {
+        const float *x = tile + row * SP_BLOCK;
+
+        /* Adding 1.5 * 2^23 leaves the integer, rounded to even, in the low bits. */
+        for (size_t k = 0; k < SP_BLOCK; k++) {
+            uint32_t bits = sp_bits_of_float(x[k] * inverse[row] + 12582912.0f);
+
+            v[sp_q4_place(row, k)] = (int16_t)(bits & 0xffff);
+        }
+    }
+}
+
+const struct sp_tile_kernels sp_tile_ref = {
+    .max_bits = max_bits,
+    .transpose = transpose,
+    .encode_q8 = sp_q8_encode_block,
+    .whole_q4 = whole_q4,
+    .fit_q4 = sp_q4_fit_ref,
+    .gptq = &sp_gptq_ref,
 };

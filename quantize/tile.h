@@ -1,6 +1,6 @@
 /* The encoders' inner loops, which each instruction set implements. They work on a tile: 32 columns
- * of a panel's 16 rows as [16][32] finite floats. Every table computes the same bits; tile_ref.c is
- * the specification. */
+ * of a panel's 16 rows as [16][32] finite floats. Every table computes the same bits; kernels_ref.c
+ * is the specification. */
 #ifndef SP_QUANTIZE_TILE_H
 #define SP_QUANTIZE_TILE_H
 
