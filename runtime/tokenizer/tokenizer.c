@@ -12,6 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Encoding takes up to 40 bytes of memory for each byte of a text, so that long texts are encoded
+ * one at a time. */
+enum {
+    LONG_TEXT = 256 << 10, /* bytes */
+    LARGE_TEXT = 4 << 20,
+    MAX_MEAN_BYTES = 16, /* of the tokens of a large text that is a prompt */
+};
+
 static enum sp_status open_chain(struct sp_chain *chain, const struct sp_steps *steps,
                                  const char *name, struct sp_err *err)
 {
@@ -82,6 +90,8 @@ enum sp_status sp_tokenizer_open(struct sp_tokenizer **out, const void *blob, si
     enum sp_status st;
 
     if ((st = sp_new(&tok, 1, sizeof *tok, err))) return st;
+    if ((st = sp_new(&tok->lock, 1, sizeof *tok->lock, err))) goto done;
+    pthread_mutex_init(tok->lock, NULL);
     if ((st = sp_tokmap_open(&tok->map, blob, size, err))) goto done;
     if ((st = open_chain(&tok->normalizer, &tok->map.normalizer, "normalizer", err))) goto done;
     if ((st = open_chain(&tok->splitter, &tok->map.splitter, "pre_tokenizer", err))) goto done;
@@ -103,6 +113,8 @@ void sp_tokenizer_close(struct sp_tokenizer *tok)
     release_chain(&tok->normalizer);
     release_chain(&tok->splitter);
     release_chain(&tok->decoder);
+    if (tok->lock) pthread_mutex_destroy(tok->lock);
+    free(tok->lock);
     sp_pack_close(tok->own_pack);
     free(tok->own_blob);
     free(tok);
@@ -115,7 +127,10 @@ uint32_t sp_tokenizer_n_ids(const struct sp_tokenizer *tok)
 
 size_t sp_tokenizer_min_tokens(const struct sp_tokenizer *tok, size_t size)
 {
-    return tok->max_token_bytes ? size / tok->max_token_bytes : 0;
+    size_t n = tok->max_token_bytes ? size / tok->max_token_bytes : 0;
+
+    if (size > LARGE_TEXT && n < size / MAX_MEAN_BYTES) n = size / MAX_MEAN_BYTES;
+    return n;
 }
 
 uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok)
@@ -268,7 +283,7 @@ enum sp_status sp_tokenizer_expect(const struct sp_tokenizer *tok, struct sp_err
 enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text, size_t size,
                                    unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
 {
-    bool add_special = (flags & SP_ENCODE_ADD_SPECIAL) != 0;
+    bool add_special = (flags & SP_ENCODE_ADD_SPECIAL) != 0, is_long = size > LONG_TEXT;
     struct encoding e = {.tok = tok, .parse_special = (flags & SP_ENCODE_PARSE_SPECIAL) != 0};
     enum sp_status st;
 
@@ -277,6 +292,7 @@ enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *t
         return sp_fail(err, SP_E_INPUT, "text: byte %zu is not valid UTF-8",
                        sp_utf8_valid(text, size));
     }
+    if (is_long) pthread_mutex_lock(tok->lock);
     if ((st = sp_regex_matcher_open(&e.matcher, err))) goto done;
     if ((st = sp_bpe_open(&e.bpe, &tok->map, size, err))) goto done;
     e.budget = sp_rewrite_budget(size);
@@ -302,6 +318,7 @@ done:
     sp_bpe_close(e.bpe);
     sp_regex_matcher_close(e.matcher);
     free(e.ids.at);
+    if (is_long) pthread_mutex_unlock(tok->lock);
     return st;
 }
 
