@@ -20,7 +20,7 @@
 enum {
     MAX_DECODERS = 16,              /* texts of one pass */
     PASS_ROWS = 2 * SP_PROMPT_ROWS, /* rows of a pass, unless one text needs more */
-    GROUP_ROWS = 16 * PASS_ROWS,    /* rows of a group of texts, unless one text has more */
+    GROUP_ROWS = 4 * PASS_ROWS,     /* rows of a group of texts, unless one text has more */
 };
 
 /* ---- the record of the file ---- */
@@ -533,16 +533,20 @@ static void release(struct sp_ticket_lock *t)
 }
 
 /* One group of one request is computed at a time, so that the buffers of all requests take the
- * memory of one; the requests that wait are served in their order. */
+ * memory of one; the requests that wait are served in their order. A short request waits for one
+ * group of a long one at most, however many of these there are. */
 static enum sp_status compute(struct embedder *e)
 {
+    bool is_long = e->n_total > GROUP_ROWS;
     enum sp_status st = open_rows(e);
 
     while (!st && e->end < e->request->n_texts) {
         choose_group(e);
+        if (is_long) acquire(&e->package->long_embedding);
         acquire(&e->package->embedding);
         st = compute_group(e);
         release(&e->package->embedding);
+        if (is_long) release(&e->package->long_embedding);
     }
     sp_acts_release(&e->acts[0]);
     sp_acts_release(&e->acts[1]);

@@ -127,7 +127,9 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
     if (o->n_ranks > 1 || o->group)
         sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_SINGLE);
     if ((st = open_backend(p, o, err))) return st;
-    return o->huge_pages ? open_copy(p, path, err) : SP_OK;
+    if (o->huge_pages && (st = open_copy(p, path, err))) return st;
+    p->backend.pack = p->pack;
+    return SP_OK;
 }
 
 static bool has_part(const struct sp_pack *pack, enum sp_part part)
@@ -151,6 +153,18 @@ static void open_budget(struct sp_package *p, const struct sp_package_options *o
     atomic_fetch_add(&p->caches->mapped, p->mapped);
 }
 
+static void open_ticket_lock(struct sp_ticket_lock *t)
+{
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->served, NULL);
+}
+
+static void close_ticket_lock(struct sp_ticket_lock *t)
+{
+    pthread_cond_destroy(&t->served);
+    pthread_mutex_destroy(&t->lock);
+}
+
 enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                const struct sp_package_options *options, struct sp_err *err)
 {
@@ -160,8 +174,8 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
 
     if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
-    pthread_mutex_init(&p->embedding.lock, NULL);
-    pthread_cond_init(&p->embedding.served, NULL);
+    open_ticket_lock(&p->embedding);
+    open_ticket_lock(&p->long_embedding);
     if ((st = open_file(p, path, &o, err)) || (st = sp_pack_expect_model(p->pack, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     open_budget(p, &o);
@@ -230,6 +244,11 @@ enum sp_status sp_package_check_ranks(const struct sp_package *package, struct s
     return sp_ranks_check(package->ranks, err);
 }
 
+enum sp_status sp_package_check_file(const struct sp_package *package, struct sp_err *err)
+{
+    return sp_pack_check(package->pack, err);
+}
+
 void sp_package_close(struct sp_package *package)
 {
     if (package == NULL) return;
@@ -245,8 +264,8 @@ void sp_package_close(struct sp_package *package)
     sp_pack_close(package->pack);
     free(package->copy);
     if (package->caches) atomic_fetch_sub(&package->caches->mapped, package->mapped);
-    pthread_cond_destroy(&package->embedding.served);
-    pthread_mutex_destroy(&package->embedding.lock);
+    close_ticket_lock(&package->embedding);
+    close_ticket_lock(&package->long_embedding);
     free(package);
 }
 

@@ -41,6 +41,8 @@ struct sp_package {
     size_t n_eos;
     struct sp_json *pooling;         /* the pooling section; NULL: none */
     struct sp_ticket_lock embedding; /* held by the one group of texts that is computed */
+    /* held before it by a request of more than a group, so that only one of them is in its queue */
+    struct sp_ticket_lock long_embedding;
 };
 
 /* Rows of a prompt pass, unless experts need more: weights are read once for all of them. */
