@@ -19,6 +19,7 @@
 #include "format/pack_contents.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
+#include "format/base/file_guard.h"
 #include "runtime/spectool.h"
 
 #include <errno.h>
@@ -28,6 +29,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 struct options {
     struct sp_settings settings;
@@ -452,14 +456,23 @@ static enum sp_status open_first(struct sp_serve *s, const struct sp_args *args,
     return st;
 }
 
+/* Blocks of more than a megabyte go back to the system when they are freed. By default glibc keeps
+ * those of up to 32 MiB, for each of its threads' arenas. */
+static void return_large_blocks(void)
+{
+#if defined(__GLIBC__)
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t template_locks[] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
     struct sp_serve_keys keys = {0};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
     struct sp_serve s = {.keep_alive = o->keep_alive,
-                         .template_lock = &template_lock,
+                         .template_locks = template_locks,
                          .version = sp_version(),
                          .cors = o->cors,
                          .host = o->host,
@@ -488,6 +501,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))
         return st;
     guard.queue = s.queue;
+    sp_file_guard_start();
+    return_large_blocks();
     opener.options.backend.max_batch = (size_t)o->sessions;
     if ((st = sp_serve_keys_read(&keys, o->api_key_file, getenv("SPECTOOL_API_KEY"), err)) ||
         (st = sp_serve_adapters_read(&opener.options.adapters, &o->adapters, err)) ||

@@ -7,6 +7,7 @@
 
 #include "format/base/compress.h"
 #include "format/base/file.h"
+#include "format/base/file_guard.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"
@@ -268,6 +269,12 @@ void sp_pack_close(struct sp_pack *pack)
     free(pack->gaps);
     free(pack->path);
     free(pack);
+}
+
+enum sp_status sp_pack_check(const struct sp_pack *pack, struct sp_err *err)
+{
+    if (!sp_file_guard_is_damaged(pack->bytes)) return SP_OK;
+    return sp_fail(err, SP_E_IO, "%s: was changed while it was in use", pack->path);
 }
 
 const char *sp_pack_path(const struct sp_pack *pack)

@@ -161,6 +161,9 @@ SP_API_STATUS sp_package_open(struct sp_package **out, const char *path,
  * rank_lost was called, if one has ended. Ranks that mpirun started are watched by it. [any
  * thread] */
 SP_API_STATUS sp_package_check_ranks(const struct sp_package *package, struct sp_err *err);
+/* SP_E_IO if the package's file was cut short while it was mapped, which a generation finds out by
+ * itself. Reading such a file ends every program but `spectool serve`. [any thread] */
+SP_API_STATUS sp_package_check_file(const struct sp_package *package, struct sp_err *err);
 /* Closes a package whose sessions are closed; NULL is fine. [package] */
 SP_API void sp_package_close(struct sp_package *package);
 
@@ -535,8 +538,8 @@ SP_API_STATUS sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *te
                                   unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err);
 
 /* A number of tokens that a text of `size` bytes has at least, by which a text that is too long is
- * known without encoding it; 0 where the tokenizer may shorten a text by any amount. [any thread]
- */
+ * known without encoding it; 0 where the tokenizer may shorten a text by any amount. A text of more
+ * than 4 MiB counts as a token for every 16 bytes at least. [any thread] */
 SP_API size_t sp_tokenizer_min_tokens(const struct sp_tokenizer *tok, size_t size);
 
 /* Decodes ids. It skips ids without a token (rows of the embedding beyond the vocabulary). *text is

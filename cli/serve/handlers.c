@@ -178,6 +178,7 @@ write_members(struct sp_exchange *x,
     take_body(&request, x);
     st = write(&x->out, x->serve, &request, &err);
     if (!st) sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
+    if (!st) st = sp_package_check_file(x->model->loaded->package, &err);
     end_object(x, st, &request.fault, &err);
     sp_serve_request_release(&request);
 }
@@ -322,6 +323,7 @@ void sp_handle_count_tokens(struct sp_exchange *x)
     take_body(&request, x);
     st = sp_serve_anthropic_read_prompt(&request, &err);
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
+    if (!st) st = sp_package_check_file(x->model->loaded->package, &err);
     if (st) {
         sp_exchange_refuse(x, sp_serve_status_of(st), err.text);
     } else {

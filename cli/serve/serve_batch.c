@@ -17,7 +17,7 @@ struct sp_serve_batch {
     struct sp_serve_model model;
     struct sp_serve_budget budget;
     struct sp_serve_keys keys;
-    pthread_mutex_t template_lock;
+    pthread_mutex_t template_locks[2];
     pthread_t *threads; /* [n_threads] owned */
     size_t n_threads;
     uint64_t began_at;   /* wall clock, seconds; part of the ids */
@@ -55,7 +55,7 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_loaded
     *b = (struct sp_serve_batch){
         .serve = {.version = sp_version(), .host = "", .n_sessions = n_sessions, .quiet = true},
         .budget = SP_SERVE_BUDGET_INIT(n_sessions * request_bytes),
-        .template_lock = PTHREAD_MUTEX_INITIALIZER,
+        .template_locks = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER},
         .began_at = (uint64_t)time(NULL),
         .refused = refused};
     b->serve.all = &b->model;
@@ -64,7 +64,7 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_loaded
     models.models = &b->model;
     b->serve.budget = &b->budget;
     b->serve.keys = &b->keys;
-    b->serve.template_lock = &b->template_lock;
+    b->serve.template_locks = b->template_locks;
     if ((st = sp_serve_model_attach(&b->model, m, pool, err)) ||
         (st = sp_serve_models_new(&b->serve.models, &models, err)) ||
         (st = sp_serve_metrics_new(&b->serve.metrics, 1, err)) ||

@@ -14,8 +14,8 @@ static enum sp_status take(struct sp_serve_body *b, size_t size, size_t held, st
 {
     if (b->n_charged + held + size > b->budget->max)
         return sp_fail(err, SP_E_INPUT,
-                       "the JSON of the request takes more memory than the %zu MiB that the server "
-                       "has for all requests",
+                       "the request takes more memory than the %zu MiB that the server has for all "
+                       "requests",
                        b->budget->max >> 20);
     if (!sp_serve_budget_take(b->budget, size))
         return sp_fail(err, SP_E_NOMEM,

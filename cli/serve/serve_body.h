@@ -9,12 +9,15 @@
 
 enum { SP_SERVE_IGNORED_TEXT = 256 };
 
+#include <stdatomic.h>
+
 /* The JSON of a request. Valid when zeroed. */
 struct sp_serve_body {
     struct sp_json *json;           /* an object; owned */
     struct sp_serve_budget *budget; /* that n_charged bytes were taken from; borrowed */
-    size_t n_charged, n_tree;       /* n_tree: the part of n_charged for `json` */
-    struct sp_json_marks *marks;    /* of `json` and of its `options` while they are read; owned */
+    atomic_size_t n_charged;
+    size_t n_tree;               /* the part of n_charged for `json` */
+    struct sp_json_marks *marks; /* of `json` and of its `options` while they are read; owned */
 };
 
 /* Parses a body, whose text has been taken from the budget. Returns 0, or the HTTP status of the
@@ -22,7 +25,7 @@ struct sp_serve_body {
 int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget, const char *text,
                        size_t size, struct sp_err *err);
 /* Takes more memory for the struct sp_serve_body `body` until it is released: take_memory of a
- * request. */
+ * request. [any thread] */
 SP_MUST_CHECK enum sp_status sp_serve_body_take(void *body, size_t size, struct sp_err *err);
 /* Ends the reading of `json`, which is or was that of the body. Removes the members that were not
  * read and writes their names to `ignored`, except those that are null, with ", " between: bytes

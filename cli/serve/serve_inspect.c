@@ -35,7 +35,11 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
         return st;
     flags = (special ? SP_ENCODE_ADD_SPECIAL : 0) | (parse ? SP_ENCODE_PARSE_SPECIAL : 0);
     st = sp_tokenizer_encode(sp_package_tokenizer(package), text, size, flags, &ids, &n, err);
-    if (st) return st;
+    if (!st) st = request->take_memory(request->memory, n * (pieces ? 40 : 8), err);
+    if (st) {
+        free(ids);
+        return st;
+    }
     sp_json_out_begin(out, "tokens", '[');
     for (size_t i = 0; i < n; i++)
         if (pieces)
@@ -52,9 +56,10 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
 {
     const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *tokens = sp_json_get(request->body, "tokens");
+    struct sp_token_info token;
     struct sp_ids ids = {0};
     char *text = NULL;
-    size_t size = 0;
+    size_t size = 0, n = 0;
     enum sp_status st;
 
     (void)serve;
@@ -64,9 +69,13 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
         sp_context(err, "tokens");
         return st;
     }
+    for (size_t i = 0; i < ids.n; i++)
+        if (sp_tokenizer_token(sp_package_tokenizer(package), ids.at[i], &token)) n += token.len;
+    if ((st = request->take_memory(request->memory, 2 * n, err))) goto done;
     st =
         sp_tokenizer_decode(sp_package_tokenizer(package), ids.at, ids.n, false, &text, &size, err);
     if (!st) sp_json_out_string(out, "content", text, size);
+done:
     free(text);
     sp_ids_release(&ids);
     return st;
@@ -84,8 +93,9 @@ enum sp_status sp_serve_apply_template(struct sp_json_out *out, const struct sp_
     if (!st) st = sp_serve_prompt_read(&prompt, serve, request, 0, err);
     if (!st) {
         sp_chat_prompt_describe(prompt.rendered, &info);
-        sp_json_out_string(out, "prompt", info.text, info.text_size);
+        st = request->take_memory(request->memory, 2 * info.text_size, err);
     }
+    if (!st) sp_json_out_string(out, "prompt", info.text, info.text_size);
     sp_serve_prompt_release(&prompt);
     return st;
 }

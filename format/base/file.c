@@ -2,6 +2,7 @@
  * folder is refused instead of hanging the program; for regular files the flag means nothing. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "format/base/file.h"
+#include "format/base/file_guard.h"
 #include "format/base/mem.h"
 
 #include <errno.h>
@@ -102,6 +103,7 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
         goto done;
     }
     *out = (struct sp_mapping){data, (size_t)size};
+    sp_file_guard_add(out->data, out->size);
     sp_file_set_paging(out->data, out->size, SP_PAGING_HUGE);
 done:
     close(fd);
@@ -110,7 +112,10 @@ done:
 
 void sp_file_unmap(struct sp_mapping *mapping)
 {
-    if (mapping->size) munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    if (mapping->size) {
+        sp_file_guard_remove(mapping->data);
+        munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    }
     *mapping = (struct sp_mapping){0};
 }
 

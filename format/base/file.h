@@ -27,7 +27,7 @@ struct sp_mapping {
 };
 
 /* The mapping is shared: if another process shrinks the file while it is mapped, reading it is
- * fatal. */
+ * fatal, unless the guard of file_guard.h was started. */
 SP_MUST_CHECK enum sp_status sp_file_map(struct sp_mapping *out, const char *path,
                                          struct sp_err *err);
 void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */

@@ -249,6 +249,7 @@ static enum sp_status start_workers(struct sp_pool *pool, struct sp_err *err)
     int code = 0;
 
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* is for the thread that reads, see file_guard.h */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (pool->n_started < pool->n_threads - 1) {
         struct worker *w = pool->workers + pool->n_started;

@@ -8,6 +8,7 @@
 #include "format/base/mem.h"
 #include "format/base/pool.h"
 #include "format/config/config.h"
+#include "format/packfile.h"
 #include "quantize/kernels.h"
 #include "runtime/backend/logits.h"
 #include "runtime/vector/vector.h"
@@ -37,6 +38,8 @@ struct sp_backend {
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
+    const struct sp_pack *pack;        /* has the weights of all products; borrowed; NULL: not known
+                                        */
     struct sp_lora_rows **lora;        /* [1] the adapters of the rows of the running pass, which
                                           sets it; NULL there: none; the array is owned */
 };

@@ -121,8 +121,8 @@ void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_c
 void sp_decoder_run_layers(struct sp_decoder *decoder, const uint32_t *ids, size_t n,
                            const float *from, float *to, unsigned first, unsigned end);
 
-/* Checks the results of passes: SP_E_IO with a sentence if a rank is lost, since they are undefined
- * then. */
+/* Checks the results of passes: SP_E_IO with a sentence if a rank is lost or the file was cut
+ * short, since they are undefined then. */
 SP_MUST_CHECK enum sp_status sp_decoder_check(const struct sp_decoder *decoder, struct sp_err *err);
 
 /* Commits the first n >= n_committed rows of the last run to the recurrent states. A run without

@@ -104,7 +104,8 @@ enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
     const struct sp_remote *remote = d->backend->remote;
     const char *lost = remote ? remote->lost : NULL;
 
-    return lost ? sp_fail(err, SP_E_IO, "%s", lost) : SP_OK;
+    if (lost) return sp_fail(err, SP_E_IO, "%s", lost);
+    return d->backend->pack ? sp_pack_check(d->backend->pack, err) : SP_OK;
 }
 
 static const float *complete_row(void *source, size_t at)

@@ -54,28 +54,28 @@ enum { N_CLIENTS = 16 };
 
 struct poster {
     const struct server *server;
-    const char *body;
+    const char *path, *body;
     int status;
 };
 
 static void *post(void *context)
 {
     struct poster *p = context;
-    struct http_reply r = server_request(p->server, "POST", "/v1/chat/completions", p->body);
+    struct http_reply r = server_request(p->server, "POST", p->path, p->body);
 
     p->status = r.status;
     return NULL;
 }
 
 /* Sends the body from all clients at once; returns the number of responses with this status. */
-static size_t post_all(const struct server *s, const char *body, int status)
+static size_t post_all(const struct server *s, const char *path, const char *body, int status)
 {
     struct poster posters[N_CLIENTS];
     pthread_t threads[N_CLIENTS];
     size_t n = 0;
 
     for (size_t i = 0; i < N_CLIENTS; i++) {
-        posters[i] = (struct poster){.server = s, .body = body};
+        posters[i] = (struct poster){.server = s, .path = path, .body = body};
         assert_int_equal(pthread_create(&threads[i], NULL, post, &posters[i]), 0);
     }
     for (size_t i = 0; i < N_CLIENTS; i++) {
@@ -94,10 +94,10 @@ TEST(test_memory)
          *large = body_of("x", 180000);
     size_t n_served;
 
-    n_served = post_all(&s, unknown, 200);
+    n_served = post_all(&s, "/v1/chat/completions", unknown, 200);
     assert_true(n_served > 0);
-    assert_int_equal(post_all(&s, large, 400), N_CLIENTS);
-    n_served = post_all(&s, kept, 200);
+    assert_int_equal(post_all(&s, "/v1/chat/completions", large, 400), N_CLIENTS);
+    n_served = post_all(&s, "/v1/chat/completions", kept, 200);
     assert_true(n_served > 0 && n_served < N_CLIENTS); /* the others get 503 */
     server_post(&s, "/v1/chat/completions", unknown, 200);
     if (!IS_SANITIZED) {
@@ -128,6 +128,61 @@ TEST(test_text_and_json)
     json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
     assert_int_equal(server_stop(&s), 0);
+}
+
+/* Renderings of a template that takes much memory are made one at a time. */
+TEST(test_template_memory)
+{
+    static const char template[] =
+        "TEMPLATE \"\"\"{% set x = messages[0].content * 9000000 %}{{ x | length }}\"\"\"\n";
+    static const char body[] = "{\"max_tokens\": 4, \"model\": \"tiny\", \"messages\": "
+                               "[{\"role\": \"user\", \"content\": \"0123456789\"}]}";
+    static const char *const paths[] = {"/apply-template", "/v1/messages/count_tokens"};
+    struct server s =
+        server_start(served_pack(template), (const char *const[]){"--name", "tiny", NULL});
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        assert_int_equal(post_all(&s, paths[i], body, 400), N_CLIENTS); /* too much alone */
+    if (!IS_SANITIZED) assert_in_range(memory_mb(&s, "VmHWM"), 1, 500);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* The memory of requests that the metrics state. */
+static long request_memory(const struct server *s)
+{
+    struct http_reply r = server_request(s, "GET", "/metrics", NULL);
+    const char *at = strstr(r.body, "\nspectool_request_memory_bytes ");
+    long size;
+
+    assert_non_null(at);
+    size = atol(strchr(at, ' '));
+    return size;
+}
+
+/* Responses whose size a request multiplies count against the memory of all requests. */
+TEST(test_response_memory)
+{
+    enum { N_TOKENS = 3600000 };
+    static const char head[] = "{\"echo\": true, \"logprobs\": 20, \"stream\": true, "
+                               "\"max_tokens\": 1000, \"logit_bias\": {\"1596\": -1000, "
+                               "\"1598\": -1000}, \"prompt\": \"";
+    char *body = malloc(2 * N_TOKENS + 64), *at = body + sprintf(body, "%s", head), byte;
+    int fd;
+
+    assert_non_null(body);
+    for (size_t i = 0; i < 1000; i++)
+        at += sprintf(at, "a ");
+    sprintf(at, "\"}");
+    fd = server_begin_request(&tiny_server, "/v1/completions", body);
+    assert_int_equal(recv(fd, &byte, 1, 0), 1);
+    assert_true(request_memory(&tiny_server) > 900000);
+    close(fd);
+    at = body + sprintf(body, "{\"with_pieces\": true, \"content\": \"");
+    for (size_t i = 0; i < N_TOKENS / 2; i++)
+        at += sprintf(at, "a b ");
+    sprintf(at, "\"}");
+    server_post(&tiny_server, "/tokenize", body, 400);
+    free(body);
 }
 
 /* A request that would find the queue full is refused before it is parsed. */

@@ -296,4 +296,43 @@ TEST(test_replaced_file)
     assert_int_equal(server_stop(&s), 0);
 }
 
+static void copy_file(const char *to, const char *from)
+{
+    char command[700];
+
+    snprintf(command, sizeof command, "cp '%s' '%s'", from, to);
+    assert_int_equal(system(command), 0);
+}
+
+/* A file that is cut short while its model is open ends neither the server nor the other model. */
+TEST(test_file_cut_short)
+{
+    static const char cut[] = "{\"model\": \"cut\", " GOLDEN_PROMPT "}",
+                      other[] = "{\"model\": \"exact\", " GOLDEN_PROMPT "}",
+                      tokenize[] = "{\"model\": \"cut\", \"content\": \"owl\"}";
+    char path[320], copy[320];
+    struct stat info;
+    struct sp_json *json;
+    struct server s;
+
+    snprintf(path, sizeof path, "%s", packed_path("cut.bin"));
+    snprintf(copy, sizeof copy, "%s", packed_path("copy.bin"));
+    copy_file(path, files[0]);
+    copy_file(copy, files[0]);
+    s = server_start(path, (const char *const[]){files[0], NULL});
+    server_post(&s, "/v1/completions", cut, 200);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(truncate(path, info.st_size / 3), 0);
+    json = server_post(&s, "/v1/completions", cut, 500);
+    assert_non_null(strstr(json_text(json, "error.message"), "cut.bin: was changed while"));
+    server_post(&s, "/v1/completions", other, 200);
+    for (int i = 0; i < 2; i++) {
+        json = server_post(&s, i ? "/tokenize" : "/v1/completions", i ? tokenize : cut, 500);
+        assert_non_null(strstr(json_text(json, "error.message"), "cut.bin"));
+    }
+    assert_int_equal(rename(copy, path), 0);
+    server_post(&s, "/v1/completions", cut, 200);
+    assert_int_equal(server_stop(&s), 0);
+}
+
 GROUP_FIXTURE(setup, served_teardown);

@@ -23,8 +23,10 @@ struct sp_serve {
     struct sp_serve_models *models; /* opens and closes them */
     double keep_alive;              /* seconds that a model stays open; negative: no limit */
     struct sp_serve_queue *queue;
-    pthread_mutex_t *template_lock; /* held while a request's own template is used */
-    struct sp_serve_keys *keys;     /* that clients must send */
+    /* [2] held while a template renders a prompt: [1] for long conversations and the templates of
+     * requests, [0] for all others */
+    pthread_mutex_t *template_locks;
+    struct sp_serve_keys *keys; /* that clients must send */
     struct sp_serve_metrics *metrics;
     size_t n_sessions;
     enum sp_pooling pooling;           /* of embeddings */

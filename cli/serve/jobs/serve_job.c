@@ -466,6 +466,17 @@ static struct sp_session *take_session(const struct sp_serve_request *request,
     return sp_session_pool_take(model->sessions, lora, scale, prompt->ids, prompt->n_ids);
 }
 
+/* Takes memory for the log-probabilities of a prompt that is echoed, and for their JSON. */
+static enum sp_status take_echo_memory(const struct sp_serve_request *request,
+                                       const struct sp_serve_prompt *prompt, struct sp_err *err)
+{
+    enum { OF_TOKEN = 160, OF_ALTERNATIVE = 40 }; /* bytes */
+    size_t of_token = OF_TOKEN + request->n_top * OF_ALTERNATIVE;
+
+    if (!request->echo || !request->logprobs || !request->take_memory) return SP_OK;
+    return request->take_memory(request->memory, prompt->n_ids * of_token, err);
+}
+
 /* Generates one answer of a job. */
 static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
@@ -491,6 +502,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err);
     if (!st) st = sp_loaded_model_check_context(&loaded, prompt.n_ids, &err);
     if (!st) st = check_memory(serve, &loaded, prompt.n_ids, &err);
+    if (!st) st = take_echo_memory(&job->request, &prompt, &err);
     if (st) {
         a.too_long = st == SP_E_USAGE;
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);

@@ -202,17 +202,17 @@ static bool is_rendered(const struct sp_serve_request *request)
     return request->messages != NULL || request->prompt != NULL;
 }
 
-/* The file's template is used by any number of threads. Templates of requests are used by one
- * thread at a time, since each may take the memory that a template is allowed. */
-static void lock_own_template(const struct sp_serve *serve, const struct sp_serve_request *request)
+/* Each rendering may take the memory that a template is allowed, so that they are made one at a
+ * time. A second lock keeps those that may take long from delaying the others. */
+static pthread_mutex_t *lock_template(const struct sp_serve *serve,
+                                      const struct sp_serve_request *request)
 {
-    if (request->template) pthread_mutex_lock(serve->template_lock);
-}
+    static const size_t many = (size_t)256 << 10;
+    size_t size = sp_json_tree_bytes(request->messages) + sp_json_tree_bytes(request->prompt);
+    pthread_mutex_t *lock = &serve->template_locks[request->template || size > many];
 
-static void unlock_own_template(const struct sp_serve *serve,
-                                const struct sp_serve_request *request)
-{
-    if (request->template) pthread_mutex_unlock(serve->template_lock);
+    pthread_mutex_lock(lock);
+    return lock;
 }
 
 enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve *serve,
@@ -221,12 +221,13 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 {
     const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
+    pthread_mutex_t *lock;
     enum sp_status st;
 
     if (is_rendered(request)) {
-        lock_own_template(serve, request);
+        lock = lock_template(serve, request);
         st = render(&p, request, err);
-        unlock_own_template(serve, request);
+        pthread_mutex_unlock(lock);
     } else if (request->suffix) {
         st = read_gap(&p, request, which, err);
     } else {
@@ -245,12 +246,13 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
 {
     const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
+    pthread_mutex_t *lock;
     enum sp_status st;
 
     if (is_rendered(request)) {
-        lock_own_template(serve, request);
+        lock = lock_template(serve, request);
         st = count(n_tokens, &p, request, err);
-        unlock_own_template(serve, request);
+        pthread_mutex_unlock(lock);
     } else {
         st = read_raw(&p, &request->prompts[0], loaded, err);
         *n_tokens = p.n_ids;

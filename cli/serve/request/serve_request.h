@@ -36,9 +36,9 @@ struct sp_serve_model;
 struct sp_serve_request {
     const struct sp_serve_model *model; /* that answers; borrowed, open until the request ends */
     struct sp_json *body;               /* owned */
-    /* Takes the memory of JSON that a text of the body becomes from that of all requests.
-     * SP_E_NOMEM: too little is left; SP_E_INPUT: it would never suffice. NULL: it is not limited.
-     */
+    /* Takes memory for the JSON that a text of the body becomes, or of a response, from that of all
+     * requests. SP_E_NOMEM: too little is left; SP_E_INPUT: it would never suffice. NULL: it is not
+     * limited. [any thread] */
     enum sp_status (*take_memory)(void *memory, size_t size, struct sp_err *err);
     void *memory; /* borrowed */
     /* Exactly one of the prompts is set: messages, prompts, or prompt with suffix. */
