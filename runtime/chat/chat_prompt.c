@@ -203,21 +203,37 @@ static enum sp_status take_ids(struct sp_chat_prompt *p, const struct sp_chat_re
     return list_specials(p, false, err);
 }
 
-/* The template writes every special token itself, so the tokenizer adds none. */
+/* Removes what the post-processor put behind the prompt, and one of two beginnings: the template
+ * may have written its own. */
+static void keep_one_beginning(struct sp_chat_prompt *p, const struct sp_tokenizer *tokenizer)
+{
+    size_t lead = sp_tokenizer_lead(tokenizer, p->ids, p->n_ids);
+
+    p->n_ids -= sp_tokenizer_n_tail(tokenizer);
+    if (sp_tokenizer_lead(tokenizer, p->ids + lead, p->n_ids - lead) == 0) return;
+    p->n_ids -= lead;
+    memmove(p->ids, p->ids + lead, p->n_ids * sizeof *p->ids);
+}
+
+/* A Jinja template writes every special token itself, so the tokenizer adds none. A Go template
+ * leaves the beginning of the text to the tokenizer, as in ollama. */
 static enum sp_status encode(struct sp_chat_prompt *p, size_t max_tokens, struct sp_err *err)
 {
     const struct sp_chat *chat = p->chat;
     size_t n = chat->tokenizer ? sp_tokenizer_min_tokens(chat->tokenizer, p->size) : 0;
+    bool go = sp_template_language(chat->template) == SP_TEMPLATE_GO;
+    unsigned flags = SP_ENCODE_PARSE_SPECIAL | (go ? SP_ENCODE_ADD_SPECIAL : 0);
     enum sp_status st;
 
     if (max_tokens > 0 && n > max_tokens) {
         return sp_fail(err, SP_E_USAGE, "the prompt has at least %zu tokens, expected at most %zu",
                        n, max_tokens);
     }
-    st = sp_tokenizer_encode(chat->tokenizer, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
-                             &p->n_ids, err);
-    if (!st && p->n_ids == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
-    return st;
+    st = sp_tokenizer_encode(chat->tokenizer, p->text, p->size, flags, &p->ids, &p->n_ids, err);
+    if (st) return st;
+    if (go) keep_one_beginning(p, chat->tokenizer);
+    if (p->size && p->n_ids) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "the prompt is empty");
 }
 
 static enum sp_status render(struct sp_chat_prompt *p, const struct sp_template_request *request,

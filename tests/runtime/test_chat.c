@@ -115,6 +115,56 @@ TEST(builds_prompts)
     sp_chat_prompt_close(json);
 }
 
+/* ollama's tokenizer puts the beginning in front of what a Go template writes (addSpecials of its
+ * model/vocabulary.go), as the one of the embedding model `llama` does, whose id 0 it is. A Jinja
+ * template writes its own. */
+TEST(beginning_of_go_templates)
+{
+    static const struct {
+        const char *text, *folder;
+        size_t n_begins;
+    } cases[] = {
+        {"{{ .Prompt }}", TESTDATA "/embeddings/llama", 1},
+        {"<|begin|>{{ .Prompt }}", TESTDATA "/embeddings/llama", 1},
+        {"{{ .Prompt }}", TESTDATA "/embeddings/gemma3", 1}, /* puts a token behind, too */
+        {"{{ .Prompt }}", TESTDATA "/tiny/target", 0},
+        {"{{ messages[0].content }}", TESTDATA "/embeddings/llama", 0},
+    };
+    struct sp_chat_request request = {.size = sizeof request, .messages = question};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_chat_options options = {.size = sizeof options};
+        struct sp_chat_prompt_info info = {.size = sizeof info};
+        struct sp_template *own = NULL;
+        struct sp_tokenizer *words = NULL;
+        struct sp_chat *opened = NULL;
+        struct sp_chat_prompt *prompt = NULL;
+        uint32_t *plain = NULL;
+        size_t n_plain = 0, n = cases[i].n_begins;
+
+        assert_int_equal(sp_template_compile(&own, cases[i].text, strlen(cases[i].text),
+                                             SP_TEMPLATE_UNKNOWN, NULL),
+                         SP_OK);
+        assert_int_equal(sp_tokenizer_open_file(&words, cases[i].folder, NULL), SP_OK);
+        options.chat_template = own;
+        options.tokenizer = words;
+        assert_int_equal(sp_chat_open(&opened, NULL, &options, NULL), SP_OK);
+        assert_int_equal(sp_chat_prompt_open(&prompt, opened, &request, NULL), SP_OK);
+        sp_chat_prompt_describe(prompt, &info);
+        assert_int_equal(sp_tokenizer_encode(words, turn.content, strlen(turn.content), 0, &plain,
+                                             &n_plain, NULL),
+                         SP_OK);
+        assert_int_equal(info.n_ids, n + n_plain);
+        if (n) assert_int_equal(info.ids[0], 0);
+        assert_memory_equal(info.ids + n, plain, n_plain * sizeof *plain);
+        free(plain);
+        sp_chat_prompt_close(prompt);
+        sp_chat_close(opened);
+        sp_tokenizer_close(words);
+        sp_template_free(own);
+    }
+}
+
 TEST(refuses_requests)
 {
     struct sp_chat_request request = {.messages = question};
