@@ -187,6 +187,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         "rope.scaling.type",
         "rope.scaling.yarn_beta_fast",
         "rope.scaling.yarn_beta_slow",
+        "rope.scaling.yarn_log_multiplier",
         "vocab_size",
         "rope.dimension_count_swa",
         "attention.key_length_swa",
@@ -197,10 +198,11 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < n && !st; i++) {
-        const char *key = values[i].key;
+        const char *key = values[i].key, *common;
         if (strncmp(key, m->arch->name, len) != 0 || key[len] != '.') continue;
-        if (sp_is_one_of(key + len + 1, read, sizeof read / sizeof *read) ||
-            sp_gguf_members_read(m, key + len + 1))
+        common = sp_gguf_common_key(&m->family, key + len + 1);
+        if (sp_is_one_of(common, read, sizeof read / sizeof *read) ||
+            sp_gguf_members_read(m, common))
             continue;
         st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
     }

@@ -345,13 +345,15 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
 
 /* ---- opening ---- */
 
-/* Whether the file has this key, or a tensor of this name in some layer. */
-static bool has(const struct sp_gguf_model *m, const char *arch, const char *name)
+/* Whether the file has this key, or a tensor of this name, or one in some layer. */
+static bool has(const struct sp_gguf_model *m, const struct sp_family *f, const char *arch,
+                const char *name)
 {
     char key[96];
 
-    snprintf(key, sizeof key, "%s.%s", arch, name);
-    return sp_gguf_find(m->file, key) || sp_gguf_has_in_layers(m, name);
+    sp_gguf_stored_key(key, sizeof key, m->file, f, arch, name);
+    return sp_gguf_find(m->file, key) || sp_gguf_find_tensor(m->file, name) ||
+           sp_gguf_has_in_layers(m, name);
 }
 
 /* Finds the family whose row has the architecture and whose condition holds; for an adapter, that
@@ -367,10 +369,10 @@ static void find_family(bool *known, struct sp_gguf_model *m, const char *name, 
             bool conditional = a->with || a->without;
             if (!sp_is_word(name, len, a->name)) continue;
             *known = true;
-            if (adapted
-                    ? strcmp(f->name, adapted->family) != 0
-                    : (a->with && !has(m, a->name, a->with)) ||
-                          (a->without && has(m, a->name, a->without)) || (m->arch && !conditional))
+            if (adapted ? strcmp(f->name, adapted->family) != 0
+                        : (a->with && !has(m, f, a->name, a->with)) ||
+                              (a->without && has(m, f, a->name, a->without)) ||
+                              (m->arch && !conditional))
                 continue;
             m->arch = a;
             sp_family_resolve(&m->family, f);

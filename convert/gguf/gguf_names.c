@@ -89,6 +89,9 @@ static const struct {
     {"output.weight", "lm_head.weight"},
     {"dense_2.weight", "dense.0.linear.weight"},
     {"dense_3.weight", "dense.1.linear.weight"},
+    {"dense.0.weight", "dense.0.linear.weight"}, /* these three in files of ollama's converter */
+    {"dense.1.weight", "dense.1.linear.weight"},
+    {"norm.weight", "model.norm.weight"},
 };
 
 /* Tensors that hold several canonical ones: the layout by which the family's aliases find them. */
@@ -112,6 +115,40 @@ static const struct {
     {"nextn.shared_head_norm", "shared_head.norm", "norm"},
 };
 
+/* ---- keys ---- */
+
+/* Files of 2023. */
+static const struct sp_gguf_key_name old_keys[] = {
+    {"rope.scale_linear", "rope.scaling.factor"},
+    {0},
+};
+
+const char *sp_gguf_common_key(const struct sp_family *family, const char *key)
+{
+    const struct sp_gguf_key_name *lists[] = {old_keys, family->gguf.key_names};
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const struct sp_gguf_key_name *name = lists[i]; name && name->other; name++)
+            if (strcmp(name->other, key) == 0) return name->key;
+    return key;
+}
+
+void sp_gguf_stored_key(char *out, size_t size, const struct sp_gguf *file,
+                        const struct sp_family *family, const char *arch, const char *key)
+{
+    const struct sp_gguf_key_name *lists[] = {old_keys, family->gguf.key_names};
+
+    snprintf(out, size, "%s.%s", arch, key);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        for (const struct sp_gguf_key_name *name = lists[i]; name && name->other; name++) {
+            if (strcmp(name->key, key) != 0 || sp_gguf_find(file, out)) continue;
+            snprintf(out, size, "%s.%s", arch, name->other);
+            if (sp_gguf_find(file, out)) return;
+            snprintf(out, size, "%s.%s", arch, key);
+        }
+    }
+}
+
 /* ---- kinds of names ---- */
 
 bool sp_gguf_is_ignored(const char *name)
@@ -126,7 +163,7 @@ bool sp_gguf_is_ignored(const char *name)
 bool sp_gguf_is_of_encoder(const char *name)
 {
     return strncmp(name, "v.", 2) == 0 || strncmp(name, "mm.", 3) == 0 ||
-           strncmp(name, "a.", 2) == 0;
+           strncmp(name, "a.", 2) == 0 || strncmp(name, "model.vision_tower.", 19) == 0;
 }
 
 /* What follows blk.N. in the name of a tensor of layer N; NULL: not the name of one. */

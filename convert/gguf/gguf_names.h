@@ -19,6 +19,13 @@ bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name);
 
 /* True for a tensor of rotary scaling, which becomes a part of config.json, and for a scale of
  * activations, which are not quantized here. */
+/* llama.cpp's name of a key, which may be that of another converter (struct sp_gguf_key_name); both
+ * without the architecture in front. */
+const char *sp_gguf_common_key(const struct sp_family *family, const char *key);
+/* Writes the complete key: that of another converter where the file has only that. */
+void sp_gguf_stored_key(char *out, size_t size, const struct sp_gguf *file,
+                        const struct sp_family *family, const char *arch, const char *key);
+
 bool sp_gguf_is_ignored(const char *name);
 /* True for a tensor of an image or audio encoder, which some files have beside the text model. */
 bool sp_gguf_is_of_encoder(const char *name);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096 };
+enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096, LONG_CONTEXT = 131072 };
 
 static const char log_multiplier[] = "rope.scaling.yarn_log_multiplier",
                   growth[] = "attention.temperature_scale"; /* of queries by their position */
@@ -134,8 +134,8 @@ static enum sp_status put_scaling_members(struct sp_gguf_writer *w, const char *
     for (size_t i = 0; i < n && !st; i++)
         st = put_rope_member(w, members[i].key, members[i].published);
     /* Files of latent attention have a tenth of the value. */
-    if (!st && w->model->family.latent && sp_gguf_has(w, log_multiplier)) st = put_mscale(w, 10);
-    if (!st && sp_gguf_has(w, growth)) st = put_mscale(w, 1);
+    if (!st && ((n > 1 && sp_gguf_has(w, log_multiplier)) || sp_gguf_has(w, growth)))
+        st = put_mscale(w, w->model->family.latent ? 10 : 1);
     if (!st) st = put_rope_member(w, growth, "llama_4_scaling_beta");
     if (!st && w->model->family.gguf.yarn_untruncated)
         st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
@@ -223,38 +223,75 @@ static enum sp_status put_gemma4(struct sp_gguf_writer *w)
     return st ? st : sp_json_put(&w->text, w->err, "}}");
 }
 
+/* ollama's converter writes no epsilon, marks that llama.cpp's does not have, or images' tensors.
+ */
+static bool is_of_ollama(const struct sp_gguf_model *m)
+{
+    static const char *const marks[] = {
+        "tokenizer.ggml.add_padding_token", "tokenizer.ggml.add_unknown_token",
+        "gemma3.rope.global.freq_base", "gemma3.rope.local.freq_base",
+        "gemma3.mm.tokens_per_image"};
+    const struct sp_gguf_writer w = {.model = m};
+
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (sp_gguf_find(m->file, marks[i])) return true;
+    return m->n_skipped > 0 || !sp_gguf_has(&w, "attention.layer_norm_rms_epsilon");
+}
+
+/* rope.scaling.type, or in a file without it what its factor stands for. */
+static enum sp_status read_type(const char **type, size_t *len, const struct sp_gguf_writer *w)
+{
+    const char *without = w->model->arch->scaling ? w->model->arch->scaling : "linear";
+    char name[SP_GGUF_KEY_SIZE];
+    double factor = 0;
+    enum sp_status st;
+
+    *len = 0;
+    sp_gguf_key(name, w, "rope.scaling.type");
+    if ((st = sp_gguf_get_text(w->model->file, name, type, len, w->err)) || *len) return st;
+    if ((st = sp_gguf_read_float(&factor, w, "rope.scaling.factor"))) return st;
+    *type = factor == 0 || factor == 1 ? "none" : without;
+    *len = strlen(*type);
+    return SP_OK;
+}
+
 enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
 {
     const struct sp_gguf *file = w->model->file;
-    char name[SP_GGUF_KEY_SIZE];
-    const char *type = "none";
-    size_t len = strlen(type);
-    const char *stated = w->model->arch->theta;
-    bool by_type = w->model->family.rope_by_type;
+    const struct sp_gguf_arch *arch = w->model->arch;
+    const char *type = "";
+    size_t len = 0;
+    bool by_type = w->model->family.rope_by_type, own = w->model->family.read_full_heads != NULL;
+    uint64_t context = 0;
     enum sp_status st;
 
-    if (w->model->family.read_full_heads) return put_gemma4(w);
-    if (by_type)
+    if ((st = read_type(&type, &len, w))) return st;
+    if (own && sp_is_word(type, len, "none")) return put_gemma4(w);
+    if (by_type || own)
         st = SP_OK;
     else if (sp_gguf_has(w, "rope.freq_base"))
         st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
     else
-        st = sp_gguf_put_word(w, "rope_theta", stated ? stated : "10000.0");
+        st = sp_gguf_put_word(w, "rope_theta", arch->theta ? arch->theta : "10000.0");
     if (st) return st;
-    sp_gguf_key(name, w, "rope.scaling.type");
-    if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;
-    if (len == 0) len = strlen(type = "none");
     if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !by_type) return put_longrope(w);
     if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type) {
         if (sp_is_word(type, len, "none")) return put_llama3(w);
         return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "%s together with rope_freqs.weight is not supported", name);
+                       "%s.rope.scaling.type together with rope_freqs.weight is not supported",
+                       arch->name);
     }
     if (by_type && (sp_is_word(type, len, "none") || sp_is_word(type, len, "yarn")))
         return put_by_type(w, sp_is_word(type, len, "yarn"));
-    if (sp_is_word(type, len, "none")) return SP_OK;
-    if (sp_is_word(type, len, "linear") && !by_type) return put_scaling(w, "linear");
-    if (sp_is_word(type, len, "yarn")) return put_scaling(w, "yarn");
-    return sp_fail(w->err, SP_E_UNSUPPORTED, "%s \"%.*s\" is not supported", name,
-                   (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
+    if (sp_is_word(type, len, "none")) {
+        if (arch->long_scaling == NULL || sp_gguf_has(w, "rope.scaling.type") ||
+            sp_gguf_has(w, "rope.scaling.factor") || !is_of_ollama(w->model) ||
+            (st = sp_gguf_get_size(&context, w, "context_length")) || context < LONG_CONTEXT)
+            return st;
+        return sp_gguf_put_word(w, "rope_scaling", arch->long_scaling);
+    }
+    if (sp_is_word(type, len, "linear") && !by_type && !own) return put_scaling(w, "linear");
+    if (sp_is_word(type, len, "yarn") && !own) return put_scaling(w, "yarn");
+    return sp_fail(w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.type \"%.*s\" is not supported",
+                   arch->name, (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
 }

@@ -357,13 +357,27 @@ static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
 
 /* ---- which kind ---- */
 
+/* ollama's converter leaves these out, or writes "default" for them. */
+static const struct {
+    const char *arch, *pre;
+} unstated[] = {{"gptoss", "gpt-4o"}, {"lfm2", "lfm2"}, {"mistral3", "tekken"}};
+
 static enum sp_status find_pre(struct sp_gguf_token_writer *w)
 {
-    const char *name = NULL;
-    size_t len = 0;
+    const char *name = NULL, *arch = "";
+    size_t len = 0, arch_len = 0;
     enum sp_status st;
 
-    if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.pre", &name, &len, w->err))) return st;
+    if ((st = sp_gguf_get_text(w->file, "general.architecture", &arch, &arch_len, w->err)) ||
+        (st = sp_gguf_get_text(w->file, "tokenizer.ggml.pre", &name, &len, w->err)))
+        return st;
+    if (name == NULL || len == 0 || sp_is_word(name, len, "default")) {
+        for (size_t i = 0; i < sizeof unstated / sizeof *unstated; i++) {
+            if (!sp_is_word(arch, arch_len, unstated[i].arch)) continue;
+            name = unstated[i].pre;
+            len = strlen(name);
+        }
+    }
     if (name == NULL)
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "tokenizer.ggml.pre is missing, so the pre-tokenizer is unknown; newer GGUF "

@@ -1,5 +1,6 @@
 /* Members of JSON objects out of metadata. */
 #include "convert/gguf/gguf_writer.h"
+#include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@ enum { MAX_SIZE = 1 << 30 };
 
 void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key)
 {
-    snprintf(out, SP_GGUF_KEY_SIZE, "%s.%s", w->model->arch->name, key);
+    sp_gguf_stored_key(out, SP_GGUF_KEY_SIZE, w->model->file, &w->model->family,
+                       w->model->arch->name, key);
 }
 
 bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key)

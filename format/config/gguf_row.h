@@ -16,7 +16,11 @@ struct sp_gguf_arch {
     const char *without; /* a key that the file does not have; NULL: any */
     const char *class;   /* architectures[0] of config.json; NULL: the family's */
     const char *theta;   /* of a file without rope.freq_base; NULL: 10000.0 */
-    bool embeds;         /* an embedding model with dense layers behind its pooling */
+    const char
+        *scaling; /* rope.scaling.type of a file with a factor and without it; NULL: linear */
+    const char *long_scaling; /* rope_scaling of a file of ollama's converter that has no factor and
+                                 a context of 131072 tokens or more; NULL: none */
+    bool embeds;              /* an embedding model with dense layers behind its pooling */
 };
 
 /* How a tensor is stored; unless stated otherwise, its name keeps the ending .weight or .bias. */
@@ -91,12 +95,20 @@ struct sp_gguf_member {
     const char *otherwise;  /* the member's value if the key is missing; NULL: no member */
 };
 
+/* A key that some converters write in place of llama.cpp's `key`, both without the architecture in
+ * front. */
+struct sp_gguf_key_name {
+    const char *other; /* NULL ends a list */
+    const char *key;
+};
+
 struct sp_gguf_family {
-    struct sp_gguf_arch archs[3];
+    struct sp_gguf_arch archs[4];
     const struct sp_gguf_member *members;
-    const struct sp_gguf_name *names; /* that overrule the common ones; NULL: none */
-    const char *bias_key;             /* of the biases of q, k and v, always written; NULL:
-                                         attention_bias, written if they are there */
+    const struct sp_gguf_name *names;         /* that overrule the common ones; NULL: none */
+    const struct sp_gguf_key_name *key_names; /* of ollama's converter; NULL: none */
+    const char *bias_key;                     /* of the biases of q, k and v, always written; NULL:
+                                                 attention_bias, written if they are there */
     enum sp_gguf_permuted permuted;
     bool v_heads_tiled;    /* value heads of the delta rule are in the order of ggml's broadcast */
     bool sizes_per_layer;  /* sizes may differ between layers; the first that is not 0 is written */

@@ -222,6 +222,150 @@ TEST(refused_models)
                    "mellum.rope.scaling.type \"linear\" is not supported");
 }
 
+/* What config.json of a file without tensors but its table says of rotary embedding. */
+static char *config_of(struct made_gguf *m)
+{
+    struct sp_gguf_model model;
+    struct sp_err err = {0};
+    char *text = NULL, *warnings = NULL;
+    size_t size;
+
+    gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+    if (sp_gguf_model_open(&model, gguf_write(m, "made.gguf", 4096), NULL, &err) ||
+        sp_gguf_config_text(&text, &size, &model, &warnings, &err))
+        fail_msg("%s", err.text);
+    if (warnings) fail_msg("%s", warnings);
+    sp_gguf_model_release(&model);
+    return text;
+}
+
+/* Keys of other converters mean what llama.cpp's do, by its loader and, for files of ollama's
+ * converter, by ollama's table of differences (llama/compat). Scaling without a type is linear. */
+TEST(keys_of_other_converters)
+{
+    static const struct {
+        const char *arch, *other, *key;
+        const char *type; /* of scaling, in both files; NULL: the other has none */
+    } cases[] = {
+        {"llama", "rope.scale_linear", "rope.scaling.factor", "linear"},
+        {"llama", "rope.scaling.factor", "rope.scaling.factor", NULL},
+        {"llama", "rope.scale_linear", "rope.scaling.factor", NULL},
+        {"mistral3", "rope.scaling.beta_fast", "rope.scaling.yarn_beta_fast", "yarn"},
+        {"mistral3", "rope.scaling.beta_slow", "rope.scaling.yarn_beta_slow", "yarn"},
+        {"mistral3", "rope.scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier", "yarn"},
+        {"mistral3", "rope.scaling_beta", "attention.temperature_scale", "yarn"},
+        {"gemma3", "rope.global.freq_base", "rope.freq_base", "none"},
+        {"gemma3", "rope.local.freq_base", "rope.freq_base_swa", "none"},
+    };
+    struct made_gguf m;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text[2], key[80];
+
+        for (unsigned common = 0; common < 2; common++) {
+            gguf_begin(&m);
+            add_model(&m, cases[i].arch);
+            snprintf(key, sizeof key, "%s.attention.key_length", cases[i].arch);
+            gguf_value_u32(&m, key, 16);
+            snprintf(key, sizeof key, "%s.%s", cases[i].arch,
+                     common ? cases[i].key : cases[i].other);
+            gguf_value_float(&m, key, 5.5f);
+            snprintf(key, sizeof key, "%s.rope.scaling.type", cases[i].arch);
+            if (cases[i].type || common)
+                gguf_value_string(&m, key, cases[i].type ? cases[i].type : "linear");
+            text[common] = config_of(&m);
+        }
+        assert_string_equal(text[0], text[1]);
+        assert_non_null(strstr(text[0], "5.5"));
+        free(text[0]);
+        free(text[1]);
+    }
+}
+
+/* ollama's converter leaves out the scaling of Gemma 3's larger models, linear by 8 from a context
+ * of 131072 on (handle_gemma3 of its llama/compat). A file of llama.cpp's converter has none then.
+ */
+TEST(scaling_of_ollamas_gemma3)
+{
+    static const struct {
+        uint32_t context;
+        const char *mark; /* a key of ollama's */
+        bool epsilon, scaled;
+    } cases[] = {
+        {131072, "tokenizer.ggml.add_padding_token", true, true},
+        {131072, "gemma3.mm.tokens_per_image", true, true},
+        {131072, NULL, false, true},
+        {131072, NULL, true, false},
+        {32768, "tokenizer.ggml.add_padding_token", true, false},
+    };
+    struct made_gguf m;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_gguf_model model;
+        struct sp_err err = {0};
+        char *text = NULL, *warnings = NULL;
+        size_t size;
+
+        gguf_begin(&m);
+        gguf_value_string(&m, "general.architecture", "gemma3");
+        gguf_value_u32(&m, "gemma3.block_count", 1);
+        gguf_value_u32(&m, "gemma3.context_length", cases[i].context);
+        gguf_value_u32(&m, "gemma3.embedding_length", 32);
+        gguf_value_u32(&m, "gemma3.feed_forward_length", 32);
+        gguf_value_u32(&m, "gemma3.attention.head_count", 2);
+        gguf_value_u32(&m, "gemma3.attention.key_length", 16);
+        if (cases[i].epsilon)
+            gguf_value_float(&m, "gemma3.attention.layer_norm_rms_epsilon", 1e-6f);
+        if (cases[i].mark) gguf_value_u32(&m, cases[i].mark, 1);
+        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+        if (sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 4096), NULL, &err) ||
+            sp_gguf_config_text(&text, &size, &model, &warnings, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(strstr(text, "{\"rope_type\": \"linear\", \"factor\": 8.0}") != NULL,
+                         cases[i].scaled);
+        free(text);
+        free(warnings);
+        sp_gguf_model_release(&model);
+    }
+}
+
+/* The names of ollama's converter, by the same table. */
+TEST(tensors_of_ollamas_converter)
+{
+    static const struct {
+        const char *arch, *tensor, *published;
+    } cases[] = {
+        {"gptoss", "blk.0.attn_out.bias", "model.layers.0.self_attn.o_proj.bias"},
+        {"gpt-oss", "blk.0.attn_out.bias", "model.layers.0.self_attn.o_proj.bias"},
+        {"gptoss", "blk.0.attn_sinks", "model.layers.0.self_attn.sinks"},
+        {"gptoss", "blk.0.ffn_norm.weight", "model.layers.0.post_attention_layernorm.weight"},
+        {"olmo3", "blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight"},
+        {"lfm2", "output_norm.weight", "model.embedding_norm.weight"},
+        {"gemma4", "blk.0.ffn_gate_inp.per_expert_scale", "model.layers.0.router.per_expert_scale"},
+        {"gemma3", "dense.0.weight", "dense.0.linear.weight"},
+        {"gemma3", "dense.1.weight", "dense.1.linear.weight"},
+    };
+    struct made_gguf m;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_gguf_model model;
+        struct sp_err err = {0};
+
+        gguf_begin(&m);
+        add_model(&m, cases[i].arch);
+        gguf_tensor(&m, cases[i].tensor, 32, 0, SP_GGML_F32, 0);
+        gguf_tensor(&m, "model.vision_tower.x.weight", 32, 0, SP_GGML_F32, 128);
+        if (sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 256), NULL, &err))
+            fail_msg("%s", err.text);
+        if (sp_gguf_weight_find(&model, cases[i].published) == NULL)
+            fail_msg("%s: %s", cases[i].tensor, model.weights[0].name);
+        assert_int_equal(model.n_skipped, 1);
+        if (strcmp(cases[i].published, "dense.0.linear.weight") == 0)
+            assert_true(model.arch->embeds);
+        sp_gguf_model_release(&model);
+    }
+}
+
 /* Values that the class of the architecture does not have. */
 TEST(refused_values)
 {

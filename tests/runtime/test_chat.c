@@ -161,7 +161,7 @@ TEST(beginning_of_go_templates)
         sp_chat_prompt_close(prompt);
         sp_chat_close(opened);
         sp_tokenizer_close(words);
-        sp_template_free(own);
+        sp_template_close(own);
     }
 }
 

@@ -47,6 +47,12 @@ static const struct sp_gguf_member gemma3_members[] = {
     {0},
 };
 
+static const struct sp_gguf_key_name gemma3_keys[] = {
+    {"rope.global.freq_base", "rope.freq_base"},
+    {"rope.local.freq_base", "rope.freq_base_swa"},
+    {0},
+};
+
 const struct sp_family sp_families_gemma[] = {
     {
         .name = "gemma",
@@ -124,9 +130,17 @@ const struct sp_family sp_families_gemma[] = {
         .reads =
             {.layer_types = true, .logit_cap = true, .query_scalar = true, .bidirectional = true},
         .read_own = read_bidirectional,
-        .gguf = {.archs = {{.name = "gemma3", .theta = "1000000.0"},
-                           {.name = "gemma-embedding", .class = "Gemma3TextModel", .embeds = true}},
-                 .members = gemma3_members},
+        .gguf = {.archs = {{.name = "gemma3",
+                            .theta = "1000000.0",
+                            .long_scaling = "{\"rope_type\": \"linear\", \"factor\": 8.0}"},
+                           {.name = "gemma-embedding", .class = "Gemma3TextModel", .embeds = true},
+                           {.name = "gemma3",
+                            .with = "dense.0.weight",
+                            .class = "Gemma3TextModel",
+                            .theta = "1000000.0",
+                            .embeds = true}},
+                 .members = gemma3_members,
+                 .key_names = gemma3_keys},
     },
     {.name = NULL},
 };

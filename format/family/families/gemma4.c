@@ -246,6 +246,7 @@ static const struct sp_gguf_member gguf_members[] = {
 static const struct sp_gguf_name gguf_names[] = {
     {"ffn_gate_inp.scale", "mlp.router.scale", SP_GGUF_BARE},
     {"ffn_down_exps.scale", "mlp.router.expert_scale", SP_GGUF_BARE},
+    {"ffn_gate_inp.per_expert_scale", "mlp.router.expert_scale", SP_GGUF_BARE}, /* ollama's */
     {0},
 };
 

@@ -41,6 +41,11 @@ static const struct sp_alias expert_aliases[] = {
     {0},
 };
 
+static const struct sp_gguf_name ollama_names[] = {
+    {"attn_out", "self_attn.o_proj", SP_GGUF_AS_IS},
+    {0},
+};
+
 const struct sp_family sp_families_gpt_oss[] = {
     {
         .name = "gpt_oss",
@@ -70,8 +75,10 @@ const struct sp_family sp_families_gpt_oss[] = {
         .read_own = read_swiglu,
         .own_keys = own_keys,
         .aliases = {expert_aliases},
-        .gguf = {.archs = {{.name = "gpt-oss"}},
+        .gguf = {.archs = {{.name = "gpt-oss", .scaling = "yarn"},
+                           {.name = "gptoss", .scaling = "yarn"}},
                  .members = sp_gguf_members_llama,
+                 .names = ollama_names,
                  .yarn_untruncated = true,
                  .end_separates = true},
     },

@@ -17,6 +17,7 @@ const struct sp_family sp_families_llama[] = {
         .gguf = {.archs = {{.name = "llama"},
                            {.name = "mistral3", .without = "attention.temperature_scale"}},
                  .members = sp_gguf_members_llama,
+                 .key_names = sp_gguf_keys_mistral3,
                  .permuted = SP_GGUF_PERMUTED},
     },
     {

@@ -26,7 +26,14 @@ static const struct sp_alias mixtral_aliases[] = {
 static const struct sp_gguf_member ministral3_members[] = {
     {SP_PUT_WINDOW, NULL, NULL, NULL},
     {SP_PUT_NOTHING, NULL, "attention.temperature_scale", NULL},
-    {SP_PUT_NOTHING, NULL, "rope.scaling.yarn_log_multiplier", NULL},
+    {0},
+};
+
+const struct sp_gguf_key_name sp_gguf_keys_mistral3[] = {
+    {"rope.scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
+    {"rope.scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
+    {"rope.scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+    {"rope.scaling_beta", "attention.temperature_scale"},
     {0},
 };
 
@@ -89,6 +96,7 @@ const struct sp_family sp_families_mistral[] = {
         .reads = {.query_growth = true},
         .gguf = {.archs = {{.name = "mistral3"}},
                  .members = ministral3_members,
+                 .key_names = sp_gguf_keys_mistral3,
                  .permuted = SP_GGUF_PERMUTED},
     },
     {

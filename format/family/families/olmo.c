@@ -74,7 +74,8 @@ const struct sp_family sp_families_olmo[] = {
         .window_pattern = 4,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
-        .gguf = {.archs = {{.name = "olmo2", .with = "attention.sliding_window"}},
+        .gguf = {.archs = {{.name = "olmo2", .with = "attention.sliding_window"},
+                           {.name = "olmo3"}},
                  .members = window_members},
     },
     {
