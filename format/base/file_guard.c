@@ -18,6 +18,7 @@ static struct guarded {
 
 static pid_t owner; /* the process that started the guard */
 static uintptr_t page_size;
+static struct sigaction former; /* what the process does with other faults */
 
 static struct guarded *find(uintptr_t begin)
 {
@@ -75,7 +76,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 
     (void)context;
     if (info->si_code <= 0 || getpid() != owner || !replace((uintptr_t)info->si_addr)) {
-        signal(number, SIG_DFL);
+        sigaction(number, &former, NULL);
         raise(number);
     }
     errno = before;
@@ -88,5 +89,5 @@ void sp_file_guard_start(void)
     owner = getpid();
     page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, NULL);
+    sigaction(SIGBUS, &action, &former);
 }
