@@ -15,6 +15,7 @@
 #include "format/family/config_parse.h"
 #include "format/ggml_type.h"
 #include "format/pack_contents.h"
+#include "format/tokenizer/older_files.h"
 #include "format/packfile_layout.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
@@ -230,6 +231,11 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
 
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++)
         if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
+    st = sp_older_files_add(&source->texts[SP_SECTION_TOKENIZER_CONFIG],
+                            &source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], folder,
+                            source->texts[SP_SECTION_TOKENIZER],
+                            source->text_sizes[SP_SECTION_TOKENIZER], err);
+    if (st) return st;
     if ((st = read_json_template(source, folder, err))) return st;
     if (source->texts[SP_SECTION_CONFIG] == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s: config.json is missing %s", source->path,

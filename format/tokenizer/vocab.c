@@ -218,6 +218,203 @@ static enum sp_status read_added(struct sp_vocab *vocab, const struct sp_json *a
     return SP_OK;
 }
 
+/* ---- added tokens of tokenizer_config.json ----------------------------------------------------
+ */
+
+/* A token of tokenizer_config.json. */
+struct config_token {
+    const struct sp_json *value; /* a text, or an object with "content" and flags */
+    uint64_t id;                 /* of the file; SP_ID_NONE: it states none */
+    bool named;                  /* by bos_token, eos_token, ... */
+};
+
+struct config_tokens {
+    struct config_token *all;
+    size_t n, cap;
+};
+
+static enum sp_status list_token(struct config_tokens *list, const struct sp_json *value,
+                                 uint64_t id, bool named, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (sp_json_kind(value) != SP_JSON_STRING && sp_json_kind(value) != SP_JSON_OBJECT)
+        return SP_OK;
+    if ((st = sp_grow(&list->all, &list->cap, list->n + 1, sizeof *list->all, err))) return st;
+    list->all[list->n++] = (struct config_token){value, id, named};
+    return SP_OK;
+}
+
+/* In the order in which transformers adds them: those with ids, those with names, and the others.
+ */
+static enum sp_status list_tokens(struct config_tokens *list, const struct sp_json *config,
+                                  struct sp_err *err)
+{
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
+    const struct sp_json *decoder = sp_json_get(config, "added_tokens_decoder");
+    enum sp_status st = SP_OK;
+
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(decoder, &it);) {
+        char *end;
+        unsigned long long id = strtoull(it.key, &end, 10);
+        if (*end || end == it.key || id >= SP_ID_NONE) {
+            return sp_fail(err, SP_E_INPUT,
+                           "tokenizer_config.json: added_tokens_decoder: \"%s\" is not a token ID",
+                           it.key);
+        }
+        st = list_token(list, it.value, id, false, err);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names && !st; i++)
+        st = list_token(list, sp_json_get(config, names[i]), SP_ID_NONE, true, err);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && !st; i++) {
+        const struct sp_json *value = sp_json_get(config, lists[i]);
+        for (struct sp_json_iter it = {0}; !st && sp_json_next(value, &it);)
+            st = list_token(list, it.value, SP_ID_NONE, true, err);
+        for (size_t k = 0; sp_json_kind(value) == SP_JSON_ARRAY && k < sp_json_len(value) && !st;
+             k++)
+            st = list_token(list, sp_json_at(value, k), SP_ID_NONE, false, err);
+    }
+    return st;
+}
+
+static const char *text_of(const struct sp_json *token, size_t *len)
+{
+    if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
+    return sp_json_to_string(token, len);
+}
+
+static bool is_text(const struct sp_vocab_token *t, const char *text, size_t len)
+{
+    return t->text && t->len == len && memcmp(t->text, text, len) == 0;
+}
+
+/* Whether one of the names stands for this text. */
+static bool is_named(const struct config_tokens *list, const char *text, size_t len)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        size_t other_len;
+        const char *other = list->all[i].named ? text_of(list->all[i].value, &other_len) : NULL;
+        if (other && other_len == len && memcmp(other, text, len) == 0) return true;
+    }
+    return false;
+}
+
+/* Room for ids up to n_ids - 1. */
+static enum sp_status grow_ids(struct sp_vocab *vocab, size_t n_ids, struct sp_err *err)
+{
+    struct sp_vocab_token *tokens = NULL;
+    double *scores = NULL;
+    enum sp_status st;
+
+    if (n_ids <= vocab->n_ids) return SP_OK;
+    if ((st = sp_new(&tokens, n_ids, sizeof *tokens, err))) return st;
+    if (vocab->scores && (st = sp_new(&scores, n_ids, sizeof *scores, err))) {
+        free(tokens);
+        return st;
+    }
+    if (vocab->n_ids) memcpy(tokens, vocab->tokens, vocab->n_ids * sizeof *tokens);
+    if (scores) memcpy(scores, vocab->scores, vocab->n_ids * sizeof *scores);
+    free(vocab->tokens);
+    free(vocab->scores);
+    vocab->tokens = tokens;
+    vocab->scores = scores;
+    vocab->n_ids = n_ids;
+    return SP_OK;
+}
+
+/* The id of an added token of this text, or SP_ID_NONE. */
+static uint32_t find_added(const struct sp_vocab *vocab, uint64_t likely, const char *text,
+                           size_t len)
+{
+    if (likely < vocab->n_ids && is_text(&vocab->tokens[likely], text, len) &&
+        vocab->tokens[likely].flags & SP_TOKEN_ADDED)
+        return (uint32_t)likely;
+    for (size_t i = 0; i < vocab->n_added; i++)
+        if (is_text(&vocab->tokens[vocab->added[i]], text, len)) return vocab->added[i];
+    return SP_ID_NONE;
+}
+
+/* The flags of an entry; a special token is sought before normalization unless the entry states
+ * otherwise. */
+static enum sp_status config_flags(uint8_t *flags, const struct config_token *token, bool special,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+
+    *flags = SP_TOKEN_ADDED;
+    if (sp_json_kind(token->value) == SP_JSON_OBJECT &&
+        (st = read_added_flags(flags, token->value, err)))
+        return st;
+    if (special) *flags |= SP_TOKEN_SPECIAL;
+    if (!(*flags & SP_TOKEN_SPECIAL) && !sp_json_has(token->value, "normalized"))
+        *flags |= SP_TOKEN_NORMALIZED;
+    return SP_OK;
+}
+
+/* An entry with an id has the last word on the flags of its token; others only add what is not
+ * there, and leave a token of the model's vocabulary one. */
+static enum sp_status add_config_token(struct sp_vocab *vocab, const struct config_tokens *list,
+                                       const struct config_token *token, size_t *cap,
+                                       struct sp_err *err)
+{
+    bool stated = token->id != SP_ID_NONE;
+    size_t len;
+    const char *text = text_of(token->value, &len);
+    uint32_t added, id;
+    uint8_t flags = 0;
+    enum sp_status st;
+
+    if (text == NULL || len == 0) return SP_OK;
+    if (len > MAX_ADDED_LEN) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "content has %zu bytes, at most %d are supported",
+                       len, MAX_ADDED_LEN);
+    }
+    added = find_added(vocab, token->id, text, len);
+    id = added != SP_ID_NONE ? added : sp_vocab_find(vocab, text, len);
+    if (id != SP_ID_NONE && !stated) return SP_OK;
+    st = config_flags(&flags, token,
+                      stated ? is_named(list, text, len)
+                             : token->named || sp_json_kind(token->value) == SP_JSON_STRING,
+                      err);
+    if (st) return st;
+    if (id == SP_ID_NONE) id = stated ? (uint32_t)token->id : (uint32_t)vocab->n_ids;
+    if (id >= vocab->n_ids + ID_SLACK) {
+        return sp_fail(err, SP_E_INPUT, "token ID %u is far beyond the %zu of the vocabulary",
+                       (unsigned)id, vocab->n_ids);
+    }
+    if ((st = grow_ids(vocab, (size_t)id + 1, err))) return st;
+    if (vocab->tokens[id].text && !is_text(&vocab->tokens[id], text, len)) {
+        return sp_fail(err, SP_E_INPUT, "id %u of \"%s\" is also the id of \"%s\"", (unsigned)id,
+                       text, vocab->tokens[id].text);
+    }
+    if (added == SP_ID_NONE) {
+        if ((st = sp_grow(&vocab->added, cap, vocab->n_added + 1, sizeof *vocab->added, err)))
+            return st;
+        vocab->added[vocab->n_added++] = id;
+    }
+    flags |= vocab->tokens[id].flags & (SP_TOKEN_MODEL | SP_TOKEN_SPECIAL);
+    vocab->tokens[id] = (struct sp_vocab_token){text, (uint32_t)len, flags};
+    return SP_OK;
+}
+
+/* Tokens that only tokenizer_config.json has, and its flags, as AutoTokenizer of transformers 5
+ * reads them. Tokens without an id get the next free ones. */
+static enum sp_status read_config_tokens(struct sp_vocab *vocab, struct sp_err *err)
+{
+    struct config_tokens list = {0};
+    size_t cap = vocab->n_added;
+    enum sp_status st = list_tokens(&list, vocab->config, err);
+
+    for (size_t i = 0; i < list.n && !st; i++) {
+        st = add_config_token(vocab, &list, &list.all[i], &cap, err);
+        if (st) sp_context(err, "tokenizer_config.json: added tokens");
+    }
+    free(list.all);
+    return st;
+}
+
 /* ---- merges -----------------------------------------------------------------------------------
  */
 
@@ -407,6 +604,7 @@ static enum sp_status read_model(struct sp_vocab *vocab, const struct sp_json *m
     st = unigram ? read_scored_words(vocab, words, err) : read_words(vocab, words, err);
     if (st) return st;
     if ((st = read_added(vocab, added, err))) return st;
+    if ((st = read_config_tokens(vocab, err))) return st;
     if ((st = read_unknown(vocab, model, err))) return st;
     if (vocab->model != SP_VOCAB_BPE) return SP_OK;
     return read_merges(vocab, sp_json_get(model, "merges"), err);
@@ -429,31 +627,22 @@ static uint32_t find_any(const struct sp_vocab *vocab, const char *text, size_t 
 }
 
 /* A string, or an object with "content". */
-static uint32_t config_token(const struct sp_vocab *vocab, const char *key)
+static uint32_t config_id(const struct sp_vocab *vocab, const char *key)
 {
-    const struct sp_json *v = sp_json_get(vocab->config, key);
     size_t len;
-    const char *text;
+    const char *text = text_of(sp_json_get(vocab->config, key), &len);
 
-    if (sp_json_kind(v) == SP_JSON_OBJECT) v = sp_json_get(v, "content");
-    text = sp_json_to_string(v, &len);
     return text ? find_any(vocab, text, len) : SP_ID_NONE;
 }
 
-static enum sp_status read_config(struct sp_vocab *vocab, const char *config, size_t size,
-                                  struct sp_err *err)
+static enum sp_status parse_config(struct sp_vocab *vocab, const char *config, size_t size,
+                                   struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
-    if (config != NULL) {
-        if ((st = sp_json_parse(&vocab->config, config, size, SP_JSON_LENIENT, err))) {
-            sp_context(err, "tokenizer_config.json");
-            return st;
-        }
-    }
-    vocab->bos = config_token(vocab, "bos_token");
-    vocab->eos = config_token(vocab, "eos_token");
-    return SP_OK;
+    if (config && (st = sp_json_parse(&vocab->config, config, size, SP_JSON_LENIENT, err)))
+        sp_context(err, "tokenizer_config.json");
+    return st;
 }
 
 /* ---- the whole file ---------------------------------------------------------------------------
@@ -469,6 +658,30 @@ static enum sp_status check_template(const uint32_t *ids, size_t n, const struct
     return SP_OK;
 }
 
+/* GPT2Tokenizer obeys its config's add_prefix_space, whatever tokenizer.json says. */
+static enum sp_status set_prefix_space(struct sp_vocab *vocab, struct sp_err *err)
+{
+    static const struct sp_step space = {
+        .kind = SP_STEP_PREFIX, .a = SP_PREFIX_UNLESS, .text = " ", .text_len = 1};
+    const char *class = "";
+    struct sp_steps *steps = &vocab->splitter;
+    bool has = steps->n && steps->at[0].kind == SP_STEP_PREFIX, wanted = has;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(vocab->config, "tokenizer_class", &class, err)) ||
+        strncmp(class, "GPT2Tokenizer", strlen("GPT2Tokenizer")) != 0 || steps->n == 0 ||
+        steps->n == SP_MAX_STEPS || steps->at[steps->n - 1].kind != SP_STEP_BYTE_LEVEL ||
+        (st = sp_json_get_bool(vocab->config, "add_prefix_space", &wanted, err)) || wanted == has)
+        return st;
+    if (has) {
+        memmove(steps->at, steps->at + 1, --steps->n * sizeof *steps->at);
+        return SP_OK;
+    }
+    memmove(steps->at + 1, steps->at, steps->n++ * sizeof *steps->at);
+    steps->at[0] = space;
+    return SP_OK;
+}
+
 static enum sp_status read_chains(struct sp_vocab *vocab, struct sp_err *err)
 {
     const struct sp_json *root = vocab->json;
@@ -479,7 +692,7 @@ static enum sp_status read_chains(struct sp_vocab *vocab, struct sp_err *err)
     st = sp_steps_add_han(&vocab->splitter, sp_json_get(root, "normalizer"), err);
     if (st) return st;
     st = sp_steps_read_splitter(&vocab->splitter, sp_json_get(root, "pre_tokenizer"), err);
-    if (st) return st;
+    if (st || (st = set_prefix_space(vocab, err))) return st;
     if ((st = sp_steps_read_decoder(&vocab->decoder, sp_json_get(root, "decoder"), err))) return st;
     if ((st = sp_vocab_read_template(vocab, sp_json_get(root, "post_processor"), err))) return st;
     if ((st = check_template(vocab->prefix, vocab->n_prefix, vocab, err))) return st;
@@ -501,9 +714,11 @@ enum sp_status sp_vocab_open(struct sp_vocab **out, const char *json, size_t siz
                      sp_json_kind_name(sp_json_kind(added)));
         goto done;
     }
+    if ((st = parse_config(vocab, config, config_size, err))) goto done;
     if ((st = read_model(vocab, sp_json_get(vocab->json, "model"), added, err))) goto done;
     if ((st = read_chains(vocab, err))) goto done;
-    if ((st = read_config(vocab, config, config_size, err))) goto done;
+    vocab->bos = config_id(vocab, "bos_token");
+    vocab->eos = config_id(vocab, "eos_token");
     *out = vocab;
     vocab = NULL;
 done:

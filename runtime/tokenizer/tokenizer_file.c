@@ -1,6 +1,7 @@
 /* Opens the tokenizer of a packed file, a checkpoint folder, or a tokenizer.json. */
 #include "format/base/file.h"
 #include "format/packfile.h"
+#include "format/tokenizer/older_files.h"
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
 #include "runtime/tokenizer/tokenizer_parts.h"
@@ -52,7 +53,9 @@ static enum sp_status open_json(struct sp_tokenizer **out, struct source *s, con
     size_t size = 0, config_size = 0, blob_size = 0;
 
     if ((st = sp_file_read_text(&json, &size, path, MAX_TEXT, err))) goto done;
-    if ((st = read_config(&config, &config_size, folder, err))) goto done;
+    if ((st = read_config(&config, &config_size, folder, err)) ||
+        (st = sp_older_files_add(&config, &config_size, folder, json, size, err)))
+        goto done;
     st = sp_vocab_compile(&s->blob, &blob_size, json, size, config, config_size, NULL, err);
     if (st == SP_OK) st = sp_tokenizer_open(out, s->blob, blob_size, err);
     if (st) sp_context(err, "%s", path);

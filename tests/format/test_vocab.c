@@ -1,7 +1,10 @@
 /* format/tokenizer/vocab.h: the contents read from tokenizer.json, refusals with their messages,
  * and that compiling depends on the input alone. */
+#include "format/tokenizer/older_files.h"
+#include "format/base/mem.h"
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
 #define WORDS "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3}"
@@ -144,6 +147,122 @@ static struct sp_vocab *open_vocab(const char *json, const char *config)
     if (sp_vocab_open(&vocab, json, strlen(json), config, config ? strlen(config) : 0, &err))
         fail_msg("%s: %s", json, err.text);
     return vocab;
+}
+
+/* tokenizer_config.json has tokens of its own and the last word on flags, as in AutoTokenizer of
+ * transformers 5.24, whose ids these are. */
+TEST(tokens_of_config)
+{
+#define TWO_WORDS "\"model\":{\"merges\":[],\"vocab\":{\"a\":0,\"b\":1}}"
+#define FLAGS ",\"lstrip\":true,\"normalized\":false,\"special\":true"
+    static const char json[] = "{\"added_tokens\":[{\"id\":2,\"content\":\"<e>\"}]," TWO_WORDS "}";
+    static const struct {
+        const char *config, *text;
+        uint32_t id;
+        unsigned flags;
+    } cases[] = {
+        {"{\"added_tokens_decoder\":{\"3\":{\"content\":\"<t>\"" FLAGS "}}}", "<t>", 3,
+         SP_TOKEN_ADDED | SP_TOKEN_SPECIAL | SP_TOKEN_LSTRIP},
+        {"{\"added_tokens_decoder\":{\"2\":{\"content\":\"<e>\"" FLAGS "}}}", "<e>", 2,
+         SP_TOKEN_ADDED | SP_TOKEN_SPECIAL | SP_TOKEN_LSTRIP},
+        {"{\"added_tokens_decoder\":{\"2\":{\"content\":\"<e>\",\"normalized\":true}},"
+         "\"eos_token\":\"<e>\"}",
+         "<e>", 2, SP_TOKEN_ADDED | SP_TOKEN_SPECIAL | SP_TOKEN_NORMALIZED},
+        {"{\"additional_special_tokens\":[\"<e>\",\"<t>\"]}", "<t>", 3,
+         SP_TOKEN_ADDED | SP_TOKEN_SPECIAL},
+        {"{\"extra_special_tokens\":{\"tool_token\":\"<t>\"}}", "<t>", 3,
+         SP_TOKEN_ADDED | SP_TOKEN_SPECIAL},
+        {"{\"eos_token\":{\"content\":\"<t>\"},\"bos_token\":\"<s>\"}", "<t>", 4,
+         SP_TOKEN_ADDED | SP_TOKEN_SPECIAL},
+    };
+    struct sp_vocab *vocab;
+    struct sp_err err = {0};
+    static const char taken[] = "{\"added_tokens_decoder\":{\"1\":{\"content\":\"<t>\"}}}",
+                      far[] = "{\"added_tokens_decoder\":{\"9999999\":{\"content\":\"<t>\"}}}";
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct sp_vocab_token *token;
+        vocab = open_vocab(json, cases[i].config);
+        if (cases[i].id >= vocab->n_ids) fail_msg("%s: %zu ids", cases[i].config, vocab->n_ids);
+        token = &vocab->tokens[cases[i].id];
+        assert_non_null(token->text);
+        assert_string_equal(token->text, cases[i].text);
+        assert_int_equal(token->flags, cases[i].flags);
+        sp_vocab_close(vocab);
+    }
+    assert_int_equal(sp_vocab_open(&vocab, json, strlen(json), taken, strlen(taken), &err),
+                     SP_E_INPUT);
+    assert_non_null(strstr(err.text, "id 1 of \"<t>\" is also the id of \"b\""));
+    err = (struct sp_err){0};
+    assert_int_equal(sp_vocab_open(&vocab, json, strlen(json), far, strlen(far), &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "token ID 9999999 is far beyond"));
+#undef FLAGS
+#undef TWO_WORDS
+}
+
+/* GPT2Tokenizer takes add_prefix_space from its config. */
+TEST(prefix_space_of_config)
+{
+    static const char with[] = "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{"
+                               "\"merges\":[],\"vocab\":{\"a\":0}}}",
+                      without[] = "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+                                  "false},\"model\":{\"merges\":[],\"vocab\":{\"a\":0}}}";
+    static const struct {
+        const char *json, *config;
+        bool prefixes;
+    } cases[] = {
+        {with, "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":false}", false},
+        {without, "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":true}", true},
+        {without, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"add_prefix_space\":true}",
+         false},
+        {with, "{\"tokenizer_class\":\"GPT2Tokenizer\"}", true},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_vocab *vocab = open_vocab(cases[i].json, cases[i].config);
+        assert_int_equal(vocab->splitter.at[0].kind == SP_STEP_PREFIX, cases[i].prefixes);
+        assert_int_equal(vocab->splitter.at[vocab->splitter.n - 1].kind, SP_STEP_BYTE_LEVEL);
+        sp_vocab_close(vocab);
+    }
+}
+
+/* Files of older checkpoints become members of tokenizer_config.json, without tokens that
+ * tokenizer.json has. */
+TEST(older_files)
+{
+    static const char json[] = "{\"added_tokens\":[{\"id\":2,\"content\":\"<e>\"}]}",
+                      map[] = "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<b>\"}",
+                      added[] = "{\"<e>\":2,\"<s>\":3,\"<t>\":4}";
+    char *config = NULL, *same = NULL;
+    struct sp_json *root = NULL;
+    const struct sp_json *decoder;
+    size_t size = 0, same_size = 2;
+    bool special = false;
+
+    assert_non_null(scratch_folder());
+    scratch_write("special_tokens_map.json", map, strlen(map));
+    scratch_write("added_tokens.json", added, strlen(added));
+    assert_int_equal(
+        sp_older_files_add(&config, &size, scratch_path("."), json, strlen(json), NULL), SP_OK);
+    assert_int_equal(sp_json_parse(&root, config, size, SP_JSON_STRICT, NULL), SP_OK);
+    assert_string_equal(sp_json_to_string(sp_json_get(root, "bos_token"), &same_size), "<b>");
+    decoder = sp_json_get(root, "added_tokens_decoder");
+    assert_int_equal(sp_json_len(decoder), 2);
+    assert_int_equal(sp_json_get_bool(sp_json_get(decoder, "3"), "special", &special, NULL), SP_OK);
+    assert_true(special);
+    assert_int_equal(sp_json_get_bool(sp_json_get(decoder, "4"), "special", &special, NULL), SP_OK);
+    assert_false(special);
+    sp_json_free(root);
+
+    /* A newer file is complete. */
+    assert_int_equal(sp_copy_text(&same, "{\"added_tokens_decoder\": {}}", 28, NULL), SP_OK);
+    same_size = 28;
+    assert_int_equal(
+        sp_older_files_add(&same, &same_size, scratch_path("."), json, strlen(json), NULL), SP_OK);
+    assert_int_equal(same_size, 28);
+    free(same);
+    free(config);
+    scratch_remove();
 }
 
 TEST(contents)

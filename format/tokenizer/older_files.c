@@ -1,0 +1,164 @@
+/* special_tokens_map.json names special tokens, and added_tokens.json maps added tokens to ids;
+ * tokenizer_config.json has both since 2023. What they add becomes members of its text, so that
+ * nobody else has to know the files, and an export has what transformers reads. */
+#include "format/tokenizer/older_files.h"
+
+#include "format/base/file.h"
+#include "format/base/json_edit.h"
+#include "format/base/json_write.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 64 << 20 };
+
+/* *root = a JSON file of the folder, owned by the caller; NULL: there is none. */
+static enum sp_status read_file(struct sp_json **root, const char *folder, const char *name,
+                                struct sp_err *err)
+{
+    char *path = NULL, *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    *root = NULL;
+    if ((st = sp_file_join(&path, folder, name, err))) return st;
+    if (!sp_file_exists(path)) goto done;
+    if ((st = sp_file_read_text(&text, &size, path, MAX_TEXT, err))) goto done;
+    st = sp_json_parse_within(root, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    if (!st && sp_json_kind(*root) != SP_JSON_OBJECT)
+        st = sp_fail(err, SP_E_INPUT, "expected an object");
+    if (st) sp_context(err, "%s", path);
+done:
+    free(text);
+    free(path);
+    return st;
+}
+
+static const char *text_of(const struct sp_json *token)
+{
+    size_t len;
+
+    if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
+    return sp_json_to_string(token, &len);
+}
+
+static bool has_text(const struct sp_json *token, const char *text)
+{
+    const char *own = text_of(token);
+
+    return own && strcmp(own, text) == 0;
+}
+
+/* Names of special tokens, which overrule those of tokenizer_config.json. */
+static enum sp_status add_names(struct sp_strbuf *text, const struct sp_json *config,
+                                const struct sp_json *map, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(map, &it);) {
+        const char *token = text_of(it.value);
+        char *value = NULL;
+
+        if (it.value == NULL || (token && has_text(sp_json_get(config, it.key), token))) continue;
+        if ((st = sp_json_print(&value, it.value, err))) break;
+        st = sp_json_set(text, it.key, value, strlen(value), err);
+        free(value);
+    }
+    return st;
+}
+
+static bool is_named(const struct sp_json *names, const char *text)
+{
+    for (struct sp_json_iter it = {0}; sp_json_next(names, &it);) {
+        if (has_text(it.value, text)) return true;
+        for (size_t i = 0; sp_json_kind(it.value) == SP_JSON_ARRAY && i < sp_json_len(it.value);
+             i++)
+            if (has_text(sp_json_at(it.value, i), text)) return true;
+    }
+    return false;
+}
+
+/* Appends the entry of added_tokens_decoder for a token that tokenizer.json does not have. */
+static enum sp_status put_entry(struct sp_strbuf *out, const struct sp_json *tokenizer,
+                                const struct sp_json *names, const char *token,
+                                const struct sp_json *value, struct sp_err *err)
+{
+    const struct sp_json *added = sp_json_get(tokenizer, "added_tokens");
+    bool special = is_named(names, token);
+    uint64_t id;
+    enum sp_status st;
+
+    if (!sp_json_to_u64(value, &id))
+        return sp_fail(err, SP_E_INPUT, "added_tokens.json: the id of \"%s\" is not a number",
+                       token);
+    for (size_t i = 0; i < sp_json_len(added); i++)
+        if (has_text(sp_json_at(added, i), token)) return SP_OK;
+    st = sp_json_put(out, err, "%s\"%" PRIu64 "\": {\"content\": ", out->len > 1 ? ", " : "", id);
+    if (!st) st = sp_json_put_string(out, token, strlen(token), err);
+    return st ? st
+              : sp_json_put(out, err,
+                            ", \"lstrip\": false, \"normalized\": %s, \"rstrip\": false, "
+                            "\"single_word\": false, \"special\": %s}",
+                            special ? "false" : "true", special ? "true" : "false");
+}
+
+static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *tokens,
+                                  const struct sp_json *names, const char *tokenizer, size_t size,
+                                  struct sp_err *err)
+{
+    struct sp_strbuf out = {0};
+    struct sp_json *root = NULL;
+    enum sp_status st = sp_strbuf_append(&out, "{", 1, err);
+
+    if (!st) st = sp_json_parse(&root, tokenizer, size, SP_JSON_LENIENT, err);
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(tokens, &it);)
+        st = put_entry(&out, root, names, it.key, it.value, err);
+    if (!st && out.len > 1 && !(st = sp_strbuf_append(&out, "}", 1, err)))
+        st = sp_json_set(text, "added_tokens_decoder", out.at, out.len, err);
+    sp_json_free(root);
+    sp_strbuf_release(&out);
+    return st;
+}
+
+enum sp_status sp_older_files_add(char **config, size_t *size, const char *folder,
+                                  const char *tokenizer, size_t tokenizer_size, struct sp_err *err)
+{
+    struct sp_json *root = NULL, *map = NULL, *tokens = NULL, *names = NULL;
+    struct sp_strbuf text = {0};
+    enum sp_status st;
+
+    if (tokenizer == NULL) return SP_OK;
+    if (*config &&
+        (st = sp_json_parse_within(&root, *config, *size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
+        return st;
+    if (sp_json_has(root, "added_tokens_decoder")) {
+        sp_json_free(root);
+        return SP_OK;
+    }
+    if ((st = read_file(&map, folder, "special_tokens_map.json", err)) ||
+        (st = read_file(&tokens, folder, "added_tokens.json", err)) ||
+        (map == NULL && tokens == NULL))
+        goto done;
+    if ((st = sp_strbuf_append(&text, *config ? *config : "{}", *config ? *size : 2, err)) ||
+        (st = add_names(&text, root, map, err)))
+        goto done;
+    if (tokens && ((st = sp_json_parse_within(&names, text.at, text.len, SP_JSON_LENIENT,
+                                              SP_JSON_SETTINGS, err)) ||
+                   (st = add_decoder(&text, tokens, names, tokenizer, tokenizer_size, err))))
+        goto done;
+    if (text.len == (*config ? *size : 2)) goto done;
+    if ((st = sp_strbuf_append(&text, "", 1, err))) goto done;
+    free(*config);
+    *config = text.at;
+    *size = text.len - 1;
+    text = (struct sp_strbuf){0};
+done:
+    if (st) sp_context(err, "%s", folder);
+    sp_json_free(root);
+    sp_json_free(map);
+    sp_json_free(tokens);
+    sp_json_free(names);
+    sp_strbuf_release(&text);
+    return st;
+}
