@@ -83,12 +83,12 @@ enum sp_status sp_parameter_of_generation(char **out, const struct sp_parameter 
                                           const struct sp_json *generation, struct sp_err *err)
 {
     const struct sp_json *value;
-    bool sample = false;
+    bool sample = false, greedy = strcmp(parameter->name, "repeat_penalty") == 0;
     enum sp_status st;
 
     *out = NULL;
     if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
-    if (parameter->generation_key == NULL || !sample) return SP_OK;
+    if (parameter->generation_key == NULL || !(sample || greedy)) return SP_OK;
     value = sp_json_get(generation, parameter->generation_key);
     if (value != NULL) return sp_json_print(out, value, err);
     return strcmp(parameter->name, "temperature") == 0 ? sp_copy_text(out, "1", 1, err) : SP_OK;

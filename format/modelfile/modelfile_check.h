@@ -27,8 +27,9 @@ const struct sp_parameter *sp_parameters(size_t *n);
 const struct sp_parameter *sp_parameter_find(const char *name);
 
 /* The value of the parameter in a checkpoint's generation_config.json, as text. *out is owned by
- * the caller; it is NULL if the file does not set the parameter. The file's values count only if it
- * sets do_sample; do_sample alone means a temperature of 1, as in transformers. */
+ * the caller; it is NULL if the file does not set the parameter. As in
+ * transformers, the file's values count only if it sets do_sample, except for the penalty, which
+ * greedy decoding obeys, too; do_sample alone means a temperature of 1. */
 SP_MUST_CHECK enum sp_status sp_parameter_of_generation(char **out,
                                                         const struct sp_parameter *parameter,
                                                         const struct sp_json *generation,
