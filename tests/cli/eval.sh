@@ -64,7 +64,8 @@ spectool eval ar.bin --text text --draft-types q4; echo "exit $?"
 spectool eval packed.bin --text - --draft-types q4 </dev/null; echo "exit $?"
 echo '# refusals'
 sed 's/<|im_start|>/<|im_begin|>/' "$TESTDATA/tiny/target/tokenizer.json" >tokenizer.json
-mkdir other && ln -s "$TESTDATA"/tiny/target/*config.json "$TESTDATA/tiny/target/model.safetensors" other && mv tokenizer.json other
+mkdir other && mv tokenizer.json other
+for file in config.json generation_config.json model.safetensors; do ln -s "$TESTDATA/tiny/target/$file" other; done
 TMPDIR=$PWD/tmp spectool eval q4.bin --text text --against other; echo "exit $?"
 TMPDIR=$PWD/tmp spectool eval q4.bin --text text --against tmp; echo "exit $?"
 TMPDIR=nowhere spectool eval q4.bin --text text --against other 2>&1 | sed 's/spectool\.[^:]*:/spectool.X:/'

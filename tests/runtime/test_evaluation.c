@@ -308,7 +308,7 @@ static void check_windows(struct sp_package *package, size_t n_lead)
 static const char *variant(const char *name, const char *from, const char *to)
 {
     static const char *const files[] = {"config.json", "generation_config.json",
-                                        "model.safetensors", "tokenizer_config.json"};
+                                        "model.safetensors"};
     const char *folder = scratch_path(name);
     char source[512], copy[600];
     char *text, *at, *changed;
