@@ -36,6 +36,7 @@ static bool is_origin(const char *text, size_t size)
 
     while (plain < size && text[plain] > ' ' && text[plain] < 127 && text[plain] != '*')
         plain++;
+    if (size == 4 && strncmp(text, "null", size) == 0) return true; /* of pages without a host */
     return plain == size && host != NULL && host > text && host + 3 < text + size &&
            memchr(host + 3, '/', (size_t)(text + size - host - 3)) == NULL;
 }

@@ -210,8 +210,10 @@ static enum sp_status build_token(struct builder *b)
 
     if (token == SP_JSON_TOKEN_KEY) return read_key(b);
     if (token == SP_JSON_TOKEN_CLOSE) {
-        b->depth--;
-        return SP_OK;
+        v = b->open[--b->depth]; /* a new array has 32 places, more than are counted */
+        return json_object_is_type(v, json_type_array) && json_object_array_shrink(v, 0)
+                   ? out_of_memory(b)
+                   : SP_OK;
     }
     if ((st = new_value(&v, b)) || (st = add(b, v))) return st;
     if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY)

@@ -60,7 +60,8 @@ static enum sp_status add_names(struct sp_strbuf *text, const struct sp_json *co
         const char *token = text_of(it.value);
         char *value = NULL;
 
-        if (it.value == NULL || (token && has_text(sp_json_get(config, it.key), token))) continue;
+        if (it.value == NULL || strpbrk(it.key, "\"\\")) continue; /* not the name of a token */
+        if (token && has_text(sp_json_get(config, it.key), token)) continue;
         if ((st = sp_json_print(&value, it.value, err))) break;
         st = sp_json_set(text, it.key, value, strlen(value), err);
         free(value);

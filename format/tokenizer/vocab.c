@@ -231,6 +231,7 @@ struct config_token {
 struct config_tokens {
     struct config_token *all;
     size_t n, cap;
+    size_t max_ids; /* of the vocabulary with all of them */
 };
 
 static enum sp_status list_token(struct config_tokens *list, const struct sp_json *value,
@@ -380,7 +381,7 @@ static enum sp_status add_config_token(struct sp_vocab *vocab, const struct conf
                       err);
     if (st) return st;
     if (id == SP_ID_NONE) id = stated ? (uint32_t)token->id : (uint32_t)vocab->n_ids;
-    if (id >= vocab->n_ids + ID_SLACK) {
+    if (id >= list->max_ids) {
         return sp_fail(err, SP_E_INPUT, "token ID %u is far beyond the %zu of the vocabulary",
                        (unsigned)id, vocab->n_ids);
     }
@@ -403,7 +404,7 @@ static enum sp_status add_config_token(struct sp_vocab *vocab, const struct conf
  * reads them. Tokens without an id get the next free ones. */
 static enum sp_status read_config_tokens(struct sp_vocab *vocab, struct sp_err *err)
 {
-    struct config_tokens list = {0};
+    struct config_tokens list = {.max_ids = vocab->n_ids + ID_SLACK};
     size_t cap = vocab->n_added;
     enum sp_status st = list_tokens(&list, vocab->config, err);
 

@@ -189,7 +189,7 @@ void sp_listen_close(struct sp_listeners *listeners)
     for (size_t i = 0; i < listeners->n; i++) {
         struct sp_listener *l = &listeners->at[i];
         close(l->fd);
-        if (l->path && socket_inode(l->path) == l->inode) (void)unlink(l->path);
+        if (l->inode && socket_inode(l->path) == l->inode) (void)unlink(l->path);
         free(l->path);
     }
     listeners->n = 0;
