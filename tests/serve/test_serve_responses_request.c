@@ -7,25 +7,26 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
+/* The caller owns the value. */
 static struct sp_json *parse(const char *text)
 {
     struct sp_json *json = NULL;
 
-    json = keep_parsed(text, strlen(text), SP_JSON_STRICT);
+    assert_int_equal(sp_json_parse(&json, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
     return json;
 }
 
 /* Compares the messages, or the error message. */
 static void assert_converted(const char *body, const char *wanted)
 {
-    struct sp_json *from = parse(body), *messages = NULL;
+    struct sp_json *from = keep_json(parse(body)), *messages = NULL;
     struct sp_err err = {0};
     char *text = NULL;
 
     if (sp_serve_responses_read_input(&messages, from, &(struct sp_serve_fault){0}, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        text = keep_printed(messages);
+        text = keep_printed(keep_json(messages));
         assert_string_equal(text, wanted);
     }
 }
