@@ -356,13 +356,24 @@ enum sp_status sp_gguf_get_array(const struct sp_gguf *g, const char *key, enum 
 
     *out = NULL;
     if (v == NULL) return SP_OK;
-    if (!v->is_array || v->type != type) {
-        return wrong_type(key,
-                          type == SP_GGUF_STRING ? "an array of strings"
-                          : type == SP_GGUF_F32  ? "an array of f32"
-                                                 : "an array of i32",
+    if (!v->is_array || v->type != type)
+        return wrong_type(key, type == SP_GGUF_STRING ? "an array of strings" : "an array of bool",
                           err);
-    }
+    *out = v;
+    return SP_OK;
+}
+
+enum sp_status sp_gguf_get_numbers(const struct sp_gguf *g, const char *key, bool integers,
+                                   const struct sp_gguf_value **out, struct sp_err *err)
+{
+    const struct sp_gguf_value *v = sp_gguf_find(g, key);
+    bool real;
+
+    *out = NULL;
+    if (v == NULL) return SP_OK;
+    real = v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64;
+    if (!v->is_array || !(is_integer(v->type) || (real && !integers)))
+        return wrong_type(key, integers ? "an array of integers" : "an array of numbers", err);
     *out = v;
     return SP_OK;
 }

@@ -95,6 +95,11 @@ SP_MUST_CHECK enum sp_status sp_gguf_get_array(const struct sp_gguf *file, const
                                                const struct sp_gguf_value **out,
                                                struct sp_err *err);
 
+/* An array of integers of any width, or of any numbers; *out is NULL if the key is absent. */
+SP_MUST_CHECK enum sp_status sp_gguf_get_numbers(const struct sp_gguf *file, const char *key,
+                                                 bool integers, const struct sp_gguf_value **out,
+                                                 struct sp_err *err);
+
 /* Element i < n of an array of integers or booleans, and of one of floats or integers. */
 int64_t sp_gguf_integer_at(const struct sp_gguf_value *value, uint64_t i);
 double sp_gguf_number_at(const struct sp_gguf_value *value, uint64_t i);

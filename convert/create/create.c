@@ -280,7 +280,7 @@ static enum sp_status make_records(struct sp_create_job *job, const struct sp_mo
     if (job->named.manifest) {
         if ((st = sp_strbuf_append(&text, "FROM ollama\n", 12, err)) ||
             (st = sp_ollama_append_records(&text, job->named.manifest, file, &options->stores,
-                                           err)) ||
+                                           &job->warnings, err)) ||
             (st = sp_modelfile_parse(&base, job->named.manifest, text.at, text.len, err)) ||
             (st = sp_modelfile_check(&base, options->callbacks.note, options->callbacks.context,
                                      err)))

@@ -3,6 +3,7 @@
 
 #include "convert/gguf/gguf_members.h"
 #include "convert/gguf/gguf_names.h"
+#include "convert/gguf/gguf_tokens.h"
 #include "format/base/affix.h"
 #include "format/base/unicode.h"
 #include "format/base/warnings.h"
@@ -206,7 +207,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
             continue;
         st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
     }
-    return st;
+    return st ? st : sp_gguf_note_token_ids(m->file, warnings, err);
 }
 
 static enum sp_status put_ids(struct sp_gguf_writer *w)

@@ -31,10 +31,8 @@ static enum sp_status find_named_ends(uint64_t ends[MAX_ENDS], size_t *n,
 
     st =
         sp_gguf_get_array(w->model->file, "tokenizer.ggml.tokens", SP_GGUF_STRING, &tokens, w->err);
-    if (!st) {
-        st = sp_gguf_get_array(w->model->file, "tokenizer.ggml.token_type", SP_GGUF_I32, &types,
-                               w->err);
-    }
+    if (!st)
+        st = sp_gguf_get_numbers(w->model->file, "tokenizer.ggml.token_type", true, &types, w->err);
     if (st || tokens == NULL || types == NULL || types->n != tokens->n) return st;
     at = tokens->at;
     for (uint64_t id = 0; id < tokens->n; id++) {
@@ -59,9 +57,9 @@ static enum sp_status put_ends(struct sp_gguf_writer *w)
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (sp_gguf_find(w->model->file, keys[i]) == NULL) continue;
-        if ((st = sp_gguf_get_u64(w->model->file, keys[i], INT32_MAX, &id, w->err))) return st;
-        add_end(ends, &n, id);
+        id = UINT64_MAX;
+        if ((st = sp_gguf_token_id(&id, w->model->file, keys[i], w->err))) return st;
+        if (id != UINT64_MAX) add_end(ends, &n, id);
     }
     if ((st = find_named_ends(ends, &n, w)) || n == 0) return st;
     st = sp_json_put(&w->text, w->err, ",\n  \"eos_token_id\": [");
@@ -91,12 +89,11 @@ static enum sp_status put_sampling(struct sp_gguf_writer *w)
         if (sp_gguf_find(w->model->file, keys[i].key) == NULL) continue;
         if (!any) st = sp_gguf_put_bool(w, "do_sample", true);
         any = true;
-        if (!st && keys[i].integer) {
-            st = sp_gguf_copy_id(w, keys[i].key, keys[i].published);
-        } else if (!st) {
-            st = sp_gguf_get_float(w->model->file, keys[i].key, &value, w->err);
-            if (!st) st = sp_gguf_put_float(w, keys[i].published, value);
-        }
+        if (!st) st = sp_gguf_get_float(w->model->file, keys[i].key, &value, w->err);
+        if (!st && keys[i].integer)
+            st = sp_json_put(&w->text, w->err, ",\n  \"%s\": %.0f", keys[i].published, value);
+        else if (!st)
+            st = sp_gguf_put_float(w, keys[i].published, value);
     }
     return st;
 }

@@ -83,13 +83,9 @@ enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *
     enum sp_status st;
 
     *found = NULL;
-    if (sp_gguf_find(w->file, key) == NULL) return SP_OK;
-    if ((st = sp_gguf_get_u64(w->file, key, INT32_MAX, id, w->err))) return st;
-    if (*id >= w->tokens.n) {
-        return sp_fail(w->err, SP_E_INPUT, "%s is %llu, but there are %u tokens", key,
-                       (unsigned long long)*id, (unsigned)w->tokens.n);
-    }
-    *found = &w->tokens.all[*id];
+    *id = UINT64_MAX;
+    if ((st = sp_gguf_token_id(id, w->file, key, w->err))) return st;
+    if (*id < w->tokens.n) *found = &w->tokens.all[*id];
     return SP_OK;
 }
 

@@ -1,9 +1,11 @@
 /* Vocabularies of GGUF files, and the merges of those that have only scores. */
 #include "convert/gguf/gguf_tokens.h"
 
+#include "format/base/affix.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "format/base/warnings.h"
 #include "format/tokenizer/word_hash.h"
 
 #include <math.h>
@@ -16,6 +18,56 @@ enum {
 
 static const char underline[] = "\xe2\x96\x81"; /* U+2581, a space in SentencePiece */
 
+/* ---- special tokens ---- */
+
+/* Ids beyond any number of tokens are allowed where the file lists no tokens. */
+static uint64_t count_tokens(const struct sp_gguf *file)
+{
+    const struct sp_gguf_value *list = sp_gguf_find(file, "tokenizer.ggml.tokens");
+
+    return list ? list->n : (uint64_t)INT32_MAX + 1;
+}
+
+enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file, const char *key,
+                                struct sp_err *err)
+{
+    static const char *const defaults[] = {"tokenizer.ggml.bos_token_id",
+                                           "tokenizer.ggml.eos_token_id"};
+    double number = -1;
+    const char *model = "";
+    size_t len = 0;
+    uint64_t n = count_tokens(file);
+    enum sp_status st;
+
+    if (sp_gguf_find(file, key) == NULL) return SP_OK;
+    if ((st = sp_gguf_get_float(file, key, &number, err)) ||
+        (st = sp_gguf_get_text(file, "tokenizer.ggml.model", &model, &len, err)))
+        return st;
+    for (unsigned i = 0; !(number >= 0 && number < (double)n) && i < 2; i++)
+        if (sp_is_word(model, len, "llama") && strcmp(key, defaults[i]) == 0) number = 1 + i;
+    if (number >= 0 && number < (double)n) *id = (uint64_t)number;
+    return SP_OK;
+}
+
+enum sp_status sp_gguf_note_token_ids(const struct sp_gguf *file, char **warnings,
+                                      struct sp_err *err)
+{
+    size_t n;
+    const struct sp_gguf_value *values = sp_gguf_values(file, &n);
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < n && !st; i++) {
+        const char *key = values[i].key;
+        double number = 0;
+        if (!sp_begins_with(key, "tokenizer.ggml.") || !sp_ends_with(key, "_token_id")) continue;
+        if ((st = sp_gguf_get_float(file, key, &number, err))) return st;
+        if (number >= 0 && number < (double)count_tokens(file)) continue;
+        st = sp_warn(warnings, err, "%s: %s is %.0f, but there are %llu tokens: it is ignored",
+                     sp_gguf_path(file), key, number, (unsigned long long)count_tokens(file));
+    }
+    return st;
+}
+
 /* ---- reading ---- */
 
 static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf *file, bool scored,
@@ -24,15 +76,13 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
     const struct sp_gguf_value *types, *scores;
     enum sp_status st;
 
-    st = sp_gguf_get_array(file, "tokenizer.ggml.token_type", SP_GGUF_I32, &types, err);
-    if (!st) st = sp_gguf_get_array(file, "tokenizer.ggml.scores", SP_GGUF_F32, &scores, err);
+    st = sp_gguf_get_numbers(file, "tokenizer.ggml.token_type", true, &types, err);
+    if (!st) st = sp_gguf_get_numbers(file, "tokenizer.ggml.scores", false, &scores, err);
     if (st) return st;
-    if (types == NULL || types->n != t->n) {
-        return sp_fail(
-            err, SP_E_INPUT,
-            "tokenizer.ggml.token_type is missing or does not have one number for each of %u "
-            "tokens",
-            (unsigned)t->n);
+    if (types && types->n != t->n) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tokenizer.ggml.token_type does not have one number for each of %u tokens",
+                       (unsigned)t->n);
     }
     if (scored && (scores == NULL || scores->n != t->n)) {
         return sp_fail(
@@ -42,7 +92,7 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
             (unsigned)t->n);
     }
     for (uint32_t i = 0; i < t->n; i++) {
-        int64_t type = sp_gguf_integer_at(types, i);
+        int64_t type = types ? sp_gguf_integer_at(types, i) : SP_GGUF_TOKEN_NORMAL;
         if (type < SP_GGUF_TOKEN_NORMAL || type > SP_GGUF_TOKEN_BYTE) {
             return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.token_type[%u] is %lld, expected 1..6",
                            (unsigned)i, (long long)type);
@@ -210,11 +260,7 @@ static enum sp_status index_tokens(struct sp_gguf_tokens *t, struct sp_err *err)
         size_t slot = find_slot(t, t->all[i].text, t->all[i].len);
         if (slot == t->n_slots)
             return sp_fail(err, SP_E_UNSUPPORTED, "tokenizer.ggml.tokens has too many collisions");
-        if (t->slots[slot]) {
-            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.tokens[%u] and [%u] are equal",
-                           (unsigned)t->slots[slot] - 1, (unsigned)i);
-        }
-        t->slots[slot] = i + 1;
+        t->slots[slot] = i + 1; /* of equal tokens the last one, as in llama.cpp */
     }
     return SP_OK;
 }
@@ -259,7 +305,9 @@ static enum sp_status divide(struct merges *out, const struct sp_gguf_tokens *t,
     size_t at = 0;
     enum sp_status st;
 
-    if (token->type == SP_GGUF_TOKEN_CONTROL || token->len == 0) return SP_OK;
+    if (token->type == SP_GGUF_TOKEN_CONTROL || token->len == 0 ||
+        t->slots[find_slot(t, token->text, token->len)] != id + 1)
+        return SP_OK;
     for ((void)sp_utf8_next(token->text, token->len, &at); at < token->len;
          (void)sp_utf8_next(token->text, token->len, &at)) {
         struct merge m = {.token = id, .at = (uint32_t)at, .score = user ? 0 : token->score};

@@ -15,6 +15,15 @@ enum sp_gguf_token_type {
     SP_GGUF_TOKEN_BYTE = 6,
 };
 
+/* The token of a key such as "tokenizer.ggml.bos_token_id": *id keeps its value if there is none. A
+ * number without a token, such as -1 or 4294967295, stands for none, but in a vocabulary of kind
+ * "llama" for the beginning and end that llama.cpp gives it, tokens 1 and 2. */
+SP_MUST_CHECK enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file,
+                                              const char *key, struct sp_err *err);
+/* Names the keys whose numbers have no token. */
+SP_MUST_CHECK enum sp_status sp_gguf_note_token_ids(const struct sp_gguf *file, char **warnings,
+                                                    struct sp_err *err);
+
 struct sp_gguf_token {
     const char *text; /* UTF-8 of `len` bytes; borrowed from the file or from sp_gguf_tokens.own */
     uint32_t len;

@@ -1,6 +1,7 @@
 /* Members of JSON objects out of metadata. */
 #include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
+#include "convert/gguf/gguf_tokens.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,12 +170,10 @@ enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const char *key, con
 
 enum sp_status sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key, const char *published)
 {
-    uint64_t id = 0;
-    enum sp_status st;
+    uint64_t id = UINT64_MAX;
+    enum sp_status st = sp_gguf_token_id(&id, w->model->file, key, w->err);
 
-    if (sp_gguf_find(w->model->file, key) == NULL) return SP_OK;
-    st = sp_gguf_get_u64(w->model->file, key, INT32_MAX, &id, w->err);
-    return st ? st : sp_gguf_put_integer(w, published, id);
+    return st || id == UINT64_MAX ? st : sp_gguf_put_integer(w, published, id);
 }
 
 enum sp_status sp_gguf_finish(char **text, size_t *size, struct sp_gguf_writer *w,

@@ -39,28 +39,19 @@ static const struct {
     {"watermarking_config", 0},
 };
 
-static enum sp_status check_values(const struct sp_json *generation, struct sp_err *err)
+static enum sp_status check_values(const struct sp_json *generation, char **warnings,
+                                   struct sp_err *err)
 {
     size_t n;
     const struct sp_parameter *all = sp_parameters(&n);
+    enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < n; i++) {
-        struct sp_parameter parameter = all[i];
-        enum sp_status st;
+    for (size_t i = 0; i < n && !st; i++) {
         char *text = NULL;
-        int64_t integer;
-        double number;
-
-        if ((st = sp_parameter_of_generation(&text, &parameter, generation, err))) return st;
-        if (text == NULL) continue;
-        parameter.name = parameter.generation_key; /* what a message calls it */
-        st = parameter.type == SP_PARAMETER_INT
-                 ? sp_parameter_integer(&integer, &parameter, text, err)
-                 : sp_parameter_number(&number, &parameter, text, err);
+        st = sp_parameter_of_generation(&text, &all[i], generation, warnings, err);
         free(text);
-        if (st) return st;
     }
-    return SP_OK;
+    return st;
 }
 
 static bool is_neutral(const struct sp_json *v, double neutral)
@@ -103,7 +94,7 @@ enum sp_status sp_generation_check(const struct sp_source *target, char **warnin
              sp_json_parse_within(&generation, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
         goto done;
     st = sp_json_kind(generation) == SP_JSON_OBJECT
-             ? check_values(generation, err)
+             ? check_values(generation, warnings, err)
              : sp_fail(err, SP_E_INPUT, "expected a JSON object, found %s",
                        sp_json_kind_name(sp_json_kind(generation)));
     if (st) {

@@ -11,6 +11,8 @@
 #include "format/base/json_write.h"
 #include "format/base/unicode.h"
 #include "format/base/unicode_case.h"
+#include "format/base/warnings.h"
+#include "format/modelfile/modelfile_check.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -382,8 +384,12 @@ static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_comman
 {
     enum sp_status st;
 
-    if (strstr(value, "\"\"\"")) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s of ollama's model contains three quotes",
+    for (const char *at = value; (at = strstr(at, "\"\"\"")) != NULL; at++) {
+        const char *end = at + 3 + strspn(at + 3, " \t\v\f");
+        if (*end != '\n' && *end != '\r') continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s of ollama's model has a line that ends with three quotes, which a "
+                       "Modelfile cannot hold",
                        sp_modelfile_command_name(command));
     }
     if ((st = put(out, sp_modelfile_command_name(command), err)) || (st = put(out, " ", err)) ||
@@ -393,42 +399,42 @@ static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_comman
     return put(out, "\"\"\"\n", err);
 }
 
-static enum sp_status put_parameter(struct sp_strbuf *out, const char *name,
-                                    const struct sp_json *value, struct sp_err *err)
+static enum sp_status put_parameter(struct sp_strbuf *out, const struct sp_parameter *parameter,
+                                    const struct sp_json *value, char **warnings,
+                                    struct sp_err *err)
 {
-    enum sp_status st;
+    struct sp_err unusable = {0};
     char *text = NULL;
-    size_t len;
-    const char *string = sp_json_to_string(value, &len);
+    enum sp_status st = sp_parameter_of_json(&text, parameter, value, &unusable);
 
-    if (string && strlen(string) != len)
-        return sp_fail(err, SP_E_INPUT, "parameter %s of ollama's model contains a NUL", name);
-    if (string) return put_record(out, SP_MODELFILE_PARAMETER, name, string, err);
-    if (value == NULL || sp_json_kind(value) == SP_JSON_ARRAY ||
-        sp_json_kind(value) == SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "parameter %s of ollama's model is of kind %s", name,
-                       sp_json_kind_name(sp_json_kind(value)));
-    }
-    if ((st = sp_json_print(&text, value, err))) return st;
-    st = put_record(out, SP_MODELFILE_PARAMETER, name, text, err);
+    if (st == SP_E_INPUT)
+        return sp_warn(warnings, err, "ollama's model: %s; it has no effect", unusable.text);
+    if (st) *err = unusable;
+    if (!st && text) st = put_record(out, SP_MODELFILE_PARAMETER, parameter->name, text, err);
     free(text);
     return st;
 }
 
 /* A parameter whose value is a list is set once for each element. */
 static enum sp_status put_parameters(struct sp_strbuf *out, const struct sp_json *root,
-                                     const struct sp_modelfile *own, struct sp_err *err)
+                                     const struct sp_modelfile *own, char **warnings,
+                                     struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     for (struct sp_json_iter it = {0}; sp_json_next(root, &it) && !st;) {
+        const struct sp_parameter *parameter = sp_parameter_find(it.key);
         bool list = sp_json_kind(it.value) == SP_JSON_ARRAY;
         size_t n = list ? sp_json_len(it.value) : 1;
-        if (!is_part(it.key, strlen(it.key)))
-            return sp_fail(err, SP_E_INPUT, "a parameter of ollama's model has no plain name");
-        if (sp_modelfile_find(own, SP_MODELFILE_PARAMETER, it.key)) continue;
+        if (parameter == NULL) {
+            st = sp_warn(warnings, err,
+                         "ollama's model: parameter %.100s is unknown and has no effect", it.key);
+            continue;
+        }
+        if (sp_modelfile_find(own, SP_MODELFILE_PARAMETER, parameter->name)) continue;
         for (size_t i = 0; i < n && !st; i++)
-            st = put_parameter(out, it.key, list ? sp_json_at(it.value, i) : it.value, err);
+            st = put_parameter(out, parameter, list ? sp_json_at(it.value, i) : it.value, warnings,
+                               err);
     }
     return st;
 }
@@ -450,7 +456,8 @@ static enum sp_status put_messages(struct sp_strbuf *out, const struct sp_json *
 
 /* One layer; `text` is the blob. */
 static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const char *text,
-                                size_t size, const struct sp_modelfile *own, struct sp_err *err)
+                                size_t size, const struct sp_modelfile *own, char **warnings,
+                                struct sp_err *err)
 {
     static const struct {
         const char *kind;
@@ -473,7 +480,7 @@ static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const c
         return put_record(out, texts[i].command, "", text, err);
     }
     if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
-    st = strcmp(kind, "params") == 0                          ? put_parameters(out, root, own, err)
+    st = strcmp(kind, "params") == 0 ? put_parameters(out, root, own, warnings, err)
          : sp_modelfile_find(own, SP_MODELFILE_MESSAGE, NULL) ? SP_OK
                                                               : put_messages(out, root, err);
     sp_json_free(root);
@@ -482,7 +489,8 @@ static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const c
 
 enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *manifest,
                                         const struct sp_modelfile *own,
-                                        const struct sp_source_stores *stores, struct sp_err *err)
+                                        const struct sp_source_stores *stores, char **warnings,
+                                        struct sp_err *err)
 {
     static const char *const kinds[] = {"template", "system", "license", "params", "messages"};
     enum sp_status st;
@@ -501,7 +509,8 @@ enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *mani
         if (k == sizeof kinds / sizeof *kinds) continue;
         st = blob_path(path, layer, manifest, stores->ollama, err);
         if (!st) st = sp_file_read_text(&blob, &size, path, SP_MODELFILE_MAX_SIZE, err);
-        if (!st && (st = put_layer(text, kind, blob, size, own, err))) sp_context(err, "%s", path);
+        if (!st && (st = put_layer(text, kind, blob, size, own, warnings, err)))
+            sp_context(err, "%s", path);
         free(blob);
     }
     sp_json_free(root);

@@ -32,10 +32,12 @@ SP_MUST_CHECK enum sp_status sp_source_name_find(struct sp_named_source *out, co
 void sp_named_source_release(struct sp_named_source *source);
 
 /* Appends the records of an ollama model to *text as a Modelfile after its FROM line: template,
- * system message, licenses, parameters and messages, except those that `own` has itself. */
+ * system message, licenses, parameters and messages, except those that `own` has itself. *warnings
+ * (see sp_warn) names parameters that are not known and values that they cannot have: whoever has
+ * the model cannot change them. */
 SP_MUST_CHECK enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *manifest,
                                                       const struct sp_modelfile *own,
                                                       const struct sp_source_stores *stores,
-                                                      struct sp_err *err);
+                                                      char **warnings, struct sp_err *err);
 
 #endif

@@ -9,6 +9,8 @@ static enum sp_status add_id(uint32_t ids[SP_MAX_EOS], size_t *n, const struct s
 {
     int64_t id;
 
+    if (v == NULL || sp_json_kind(v) == SP_JSON_NULL) return SP_OK;
+    if (sp_json_to_i64(v, &id) && id == -1) return SP_OK; /* "none" */
     if (!sp_json_to_i64(v, &id) || id < 0 || id > INT32_MAX)
         return sp_fail(err, SP_E_INPUT, "eos_token_id holds no token ID");
     for (size_t i = 0; i < *n; i++)
@@ -26,7 +28,6 @@ static enum sp_status read_ids(uint32_t ids[SP_MAX_EOS], size_t *n, const struct
     const struct sp_json *v = sp_json_get(object, "eos_token_id");
     enum sp_status st = SP_OK;
 
-    if (v == NULL) return SP_OK;
     if (sp_json_kind(v) != SP_JSON_ARRAY) return add_id(ids, n, v, err);
     for (size_t i = 0; st == SP_OK && i < sp_json_len(v); i++)
         st = add_id(ids, n, sp_json_at(v, i), err);

@@ -175,6 +175,13 @@ bool sp_source_is_skipped(const char *name)
         ".q_scale",
         ".k_scale",
         ".v_scale",
+        ".kv_scale",
+        ".prob_scale",
+        ".q_zero_point",
+        ".k_zero_point",
+        ".v_zero_point",
+        ".kv_zero_point",
+        ".prob_zero_point",
     };
     const char *inner = sp_begins_with(name, "model.") ? name + strlen("model.") : name;
 

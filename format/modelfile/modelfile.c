@@ -189,50 +189,26 @@ static size_t trim_end(const char *s, size_t first, size_t end)
     return end;
 }
 
-/* After closing quotes at `i` only whitespace may follow; *next is the end of that line. */
-static enum sp_status end_quoted(const struct sp_modelfile *file, size_t i, size_t *next,
-                                 struct sp_err *err)
-{
-    *next = skip_whitespace(file->text, i);
-    if (file->text[*next] == 0 || is_line_end(file->text[*next])) return SP_OK;
-    return sp_modelfile_fail(file, *next, SP_E_INPUT, err,
-                             "text after the closing quotes (a text with quotes inside goes "
-                             "between \"\"\" and \"\"\")");
-}
-
-/* A value in three quotes that begin at `i`. */
-static enum sp_status read_triple(const struct sp_modelfile *file, size_t i, struct slice *out,
-                                  size_t *next, struct sp_err *err)
-{
-    const char *close = strstr(file->text + i + 3, "\"\"\"");
-
-    if (close == NULL)
-        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "these \"\"\" are never closed");
-    while (close[3] == '"')
-        close++;
-    out->first = i + 3;
-    out->size = (size_t)(close - file->text) - out->first;
-    return end_quoted(file, out->first + out->size + 3, next, err);
-}
-
-/* A value in single quotes that begin at `i`. */
-static enum sp_status read_quoted(const struct sp_modelfile *file, size_t i, struct slice *out,
-                                  size_t *next, struct sp_err *err)
+/* A value between `n` quotes, which begin at `i`. It ends in front of the first line end that `n`
+ * quotes precede, as in ollama's parser, so quotes within a line belong to the text. */
+static enum sp_status read_quoted(const struct sp_modelfile *file, size_t i, size_t n,
+                                  struct slice *out, size_t *next, struct sp_err *err)
 {
     const char *s = file->text;
-    size_t end = end_of_line(s, i), last = trim_end(s, i, end);
-    const char *close;
 
-    out->first = i + 1;
-    if (last >= i + 2 && s[last - 1] == '"') {
-        out->size = last - 1 - out->first;
-        *next = end;
-        return SP_OK;
+    for (size_t end = i;; end++) {
+        size_t last;
+        end = end_of_line(s, end);
+        last = trim_end(s, i, end);
+        if (last >= i + 2 * n && memcmp(s + last - n, "\"\"\"", n) == 0) {
+            *out = (struct slice){i + n, last - i - 2 * n};
+            *next = end;
+            return SP_OK;
+        }
+        if (s[end]) continue;
+        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "%s closed at the end of a line",
+                                 n == 3 ? "these \"\"\" are never" : "this quote is not");
     }
-    if ((close = strchr(s + i + 1, '"')) == NULL)
-        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "this quote is not closed");
-    out->size = (size_t)(close - s) - out->first;
-    return end_quoted(file, out->first + out->size + 1, next, err);
 }
 
 /* The value that follows a command or name at `i`, which must be there: "" says that it is empty.
@@ -242,8 +218,8 @@ static enum sp_status read_value(const struct sp_modelfile *file, size_t i, cons
 {
     const char *s = file->text;
 
-    if (strncmp(s + i, "\"\"\"", 3) == 0) return read_triple(file, i, out, next, err);
-    if (s[i] == '"') return read_quoted(file, i, out, next, err);
+    if (s[i] == '"')
+        return read_quoted(file, i, strncmp(s + i, "\"\"\"", 3) == 0 ? 3 : 1, out, next, err);
     *next = end_of_line(s, i);
     out->first = i;
     out->size = trim_end(s, i, *next) - i;

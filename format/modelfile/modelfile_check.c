@@ -8,6 +8,7 @@
 #include "format/modelfile/modelfile_place.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
+#include "format/base/warnings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +30,7 @@ static const struct sp_parameter parameters[] = {
     {"reasoning_budget", SP_PARAMETER_INT, -1, INT_LIMIT, NULL, NULL},
     {"seed", SP_PARAMETER_INT, -0x1p63, 0x1p63, NULL, NULL},
     {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL, "temperature"},
-    {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL, "top_k"},
+    {"top_k", SP_PARAMETER_INT, -INT_LIMIT, INT_LIMIT, NULL, "top_k"},
     {"top_p", SP_PARAMETER_FLOAT, 0, 1, NULL, "top_p"},
     {"min_p", SP_PARAMETER_FLOAT, 0, 1, NULL, "min_p"},
     {"typical_p", SP_PARAMETER_FLOAT, 0, 1, NULL, "typical_p"},
@@ -77,21 +78,6 @@ const struct sp_parameter *sp_parameter_find(const char *name)
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
         if (sp_equal_ignoring_case(parameters[i].name, name)) return &parameters[i];
     return NULL;
-}
-
-enum sp_status sp_parameter_of_generation(char **out, const struct sp_parameter *parameter,
-                                          const struct sp_json *generation, struct sp_err *err)
-{
-    const struct sp_json *value;
-    bool sample = false, greedy = strcmp(parameter->name, "repeat_penalty") == 0;
-    enum sp_status st;
-
-    *out = NULL;
-    if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
-    if (parameter->generation_key == NULL || !(sample || greedy)) return SP_OK;
-    value = sp_json_get(generation, parameter->generation_key);
-    if (value != NULL) return sp_json_print(out, value, err);
-    return strcmp(parameter->name, "temperature") == 0 ? sp_copy_text(out, "1", 1, err) : SP_OK;
 }
 
 /* Only digits, sign, point and exponent: strtod alone would take hexadecimal, "nan" and whitespace.
@@ -187,6 +173,58 @@ static enum sp_status check_value(const struct sp_parameter *parameter, const ch
         break;
     }
     return *value ? SP_OK : wrong_value(parameter, value, err);
+}
+
+enum sp_status sp_parameter_of_json(char **out, const struct sp_parameter *parameter,
+                                    const struct sp_json *value, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL, whole[24];
+    size_t len;
+    double number;
+    const char *string = sp_json_to_string(value, &len);
+
+    *out = NULL;
+    if (value == NULL || sp_json_kind(value) == SP_JSON_NULL) return SP_OK;
+    if (string && strlen(string) != len)
+        return sp_fail(err, SP_E_INPUT, "%s contains a NUL", parameter->name);
+    if (string)
+        st = sp_copy_text(&text, string, len, err);
+    else if (parameter->type == SP_PARAMETER_INT && sp_json_to_double(value, &number) &&
+             fabs(number) < 0x1p53 && !(number > floor(number))) {
+        snprintf(whole, sizeof whole, "%" PRId64, (int64_t)number);
+        st = sp_copy_text(&text, whole, strlen(whole), err);
+    } else
+        st = sp_json_print(&text, value, err);
+    if (!st && (st = check_value(parameter, text, err))) free(text);
+    if (!st) *out = text;
+    return st;
+}
+
+enum sp_status sp_parameter_of_generation(char **out, const struct sp_parameter *parameter,
+                                          const struct sp_json *generation, char **warnings,
+                                          struct sp_err *err)
+{
+    struct sp_parameter published = *parameter;
+    const struct sp_json *value;
+    struct sp_err unusable = {0};
+    bool sample = false, greedy = strcmp(parameter->name, "repeat_penalty") == 0;
+    enum sp_status st;
+
+    *out = NULL;
+    if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
+    if (parameter->generation_key == NULL || !(sample || greedy)) return SP_OK;
+    value = sp_json_get(generation, parameter->generation_key);
+    published.name = parameter->generation_key; /* what a message calls it */
+    if (value == NULL && strcmp(parameter->name, "temperature") == 0)
+        return sp_copy_text(out, "1", 1, err);
+    st = sp_parameter_of_json(out, &published, value, &unusable);
+    if (st == SP_E_INPUT) {
+        return sp_warn(warnings, err, "generation_config.json: %s; it has no effect",
+                       unusable.text);
+    }
+    if (st) *err = unusable;
+    return st;
 }
 
 /* What a check carries along. */

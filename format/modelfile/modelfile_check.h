@@ -26,14 +26,20 @@ const struct sp_parameter *sp_parameters(size_t *n);
 /* The parameter of this name, in any case; NULL: there is none. */
 const struct sp_parameter *sp_parameter_find(const char *name);
 
+/* A value of a JSON file as the text that a Modelfile has for it; *out is owned by the caller and
+ * is NULL for null. 4096.0 is 4096. SP_E_INPUT names a value that the parameter cannot have. */
+SP_MUST_CHECK enum sp_status sp_parameter_of_json(char **out, const struct sp_parameter *parameter,
+                                                  const struct sp_json *value, struct sp_err *err);
+
 /* The value of the parameter in a checkpoint's generation_config.json, as text. *out is owned by
- * the caller; it is NULL if the file does not set the parameter. As in
+ * the caller; it is NULL if the file does not set the parameter, or with a value that it cannot
+ * have, which *warnings (see sp_warn) then names. As in
  * transformers, the file's values count only if it sets do_sample, except for the penalty, which
  * greedy decoding obeys, too; do_sample alone means a temperature of 1. */
 SP_MUST_CHECK enum sp_status sp_parameter_of_generation(char **out,
                                                         const struct sp_parameter *parameter,
                                                         const struct sp_json *generation,
-                                                        struct sp_err *err);
+                                                        char **warnings, struct sp_err *err);
 
 /* A value as its parameter's type. SP_E_INPUT names parameter, value and what was expected. */
 SP_MUST_CHECK enum sp_status sp_parameter_integer(int64_t *out,

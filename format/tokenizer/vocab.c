@@ -18,12 +18,20 @@ enum {
 /* ---- the model's vocabulary -------------------------------------------------------------------
  */
 
+static bool is_text(const struct sp_vocab_token *t, const char *text, size_t len)
+{
+    return t->text && t->len == len && memcmp(t->text, text, len) == 0;
+}
+
+/* Of equal texts the last one is found, as by readers that make a table of the list. */
 static enum sp_status insert_word(struct sp_vocab *vocab, uint32_t id, struct sp_err *err)
 {
     const struct sp_vocab_token *token = &vocab->tokens[id];
     size_t slot = sp_hash_slot(sp_word_hash(token->text, token->len), vocab->n_words);
 
-    for (size_t probes = 0; vocab->words[slot]; slot = slot + 1 == vocab->n_words ? 0 : slot + 1) {
+    for (size_t probes = 0; vocab->words[slot] && !is_text(&vocab->tokens[vocab->words[slot] - 1],
+                                                           token->text, token->len);
+         slot = slot + 1 == vocab->n_words ? 0 : slot + 1) {
         if (++probes == SP_MAX_PROBES) {
             return sp_fail(err, SP_E_INPUT, "model.vocab: too many entries collide with \"%s\"",
                            token->text);
@@ -39,8 +47,7 @@ uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t le
 
     for (; vocab->words[slot]; slot = slot + 1 == vocab->n_words ? 0 : slot + 1) {
         uint32_t id = vocab->words[slot] - 1;
-        const struct sp_vocab_token *token = &vocab->tokens[id];
-        if (token->len == len && memcmp(token->text, text, len) == 0) return id;
+        if (is_text(&vocab->tokens[id], text, len)) return id;
     }
     return SP_ID_NONE;
 }
@@ -284,11 +291,6 @@ static const char *text_of(const struct sp_json *token, size_t *len)
 {
     if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
     return sp_json_to_string(token, len);
-}
-
-static bool is_text(const struct sp_vocab_token *t, const char *text, size_t len)
-{
-    return t->text && t->len == len && memcmp(t->text, text, len) == 0;
 }
 
 /* Whether one of the names stands for this text. */

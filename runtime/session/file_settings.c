@@ -92,7 +92,7 @@ static enum sp_status take_generation(struct sp_file_settings *s, const struct s
         char *text;
 
         if (is_stated(s, all[i].name)) continue;
-        if ((st = sp_parameter_of_generation(&text, &all[i], json, err))) return st;
+        if ((st = sp_parameter_of_generation(&text, &all[i], json, NULL, err))) return st;
         if (text && (st = take(s, all[i].name, text, true, err))) return st;
         if (text == NULL || has_window || strcmp(all[i].name, "repeat_penalty") != 0) continue;
         if ((st = sp_copy_text(&text, "-1", 2, err))) return st;

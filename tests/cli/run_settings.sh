@@ -71,9 +71,11 @@ generation '{"do_sample": false, "temperature": 0.6, "top_k": 20, "repetition_pe
 from_checkpoint
 echo '# what nothing here reads is named, what cannot be read is refused'
 generation '{"num_beams": 1, "max_new_tokens": 2048, "suppress_tokens": [7, 8], "bad_words_ids": [], "guidance_scale": null}'
-for wrong in 'no json' '[]' '{"eos_token_id": "x"}' '{"do_sample": "yes"}' '{"do_sample": true, "top_k": -1}' \
-    '{"do_sample": true, "repetition_penalty": 0}'; do
+for wrong in 'no json' '[]' '{"eos_token_id": "x"}' '{"do_sample": "yes"}'; do
     generation "$wrong"
 done
-generation '{"top_k": -1}'
-ls plain.bin
+echo '# of values that cannot be used the checkpoint has the default; -1 is off, whole numbers may be written as others'
+generation '{"do_sample": true, "top_k": 30.0, "top_p": 7, "repetition_penalty": 0, "eos_token_id": [2, null, -1]}'
+from_checkpoint
+generation '{"do_sample": true, "top_k": -1}'
+from_checkpoint

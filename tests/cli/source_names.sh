@@ -74,6 +74,14 @@ for file in 'FROM tiny:two' 'FROM tiny:wrong' "FROM base\nDRAFT tiny:lora" 'FROM
     spectool create; echo "exit $?"
 done
 
+echo '# what ollama has removed, and values that it has otherwise'
+printf '{"rope_frequency_base":1e6,"stop":null,"top_k":40.0,"temperature":"hot","num_ctx":[null]}' >odd
+printf 'Write """docstrings""".' >quoted
+store odd && store quoted
+manifest "$(layer model weights),$(layer params odd),$(layer system quoted)" odd
+echo 'FROM tiny:odd' >Modelfile
+spectool create --force -o a.bin && show a.bin
+
 # layers that together are too large, and one that would be cut
 truncate -s 9000000 license && tr '\0' x <license >many && printf 'You are\0small.' >cut
 for file in many cut; do

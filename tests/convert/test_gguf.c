@@ -656,6 +656,58 @@ TEST(gemma4_tokens)
     sp_gguf_model_release(&model);
 }
 
+static void add_list(struct made_gguf *m, const char *key, uint32_t type, uint64_t n)
+{
+    gguf_add_string(m, key);
+    gguf_add_u32(m, SP_GGUF_ARRAY);
+    gguf_add_u32(m, type);
+    gguf_add_u64(m, n);
+    m->n_values++;
+}
+
+/* Ids without a token stand for none, types have any width, and of equal tokens the last one is
+ * found, as in llama.cpp. */
+TEST(loose_tokens)
+{
+    static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "", "ab", ""};
+    struct sp_gguf_model model;
+    struct sp_err err = {0};
+    struct made_gguf m;
+    char *text, *warnings = NULL;
+    size_t size;
+
+    gguf_begin(&m);
+    add_llama(&m);
+    gguf_value_string(&m, "tokenizer.ggml.model", "llama");
+    add_list(&m, "tokenizer.ggml.tokens", SP_GGUF_STRING, 9);
+    for (size_t i = 0; i < 9; i++)
+        gguf_add_string(&m, tokens[i]);
+    add_list(&m, "tokenizer.ggml.token_type", SP_GGUF_I64, 9);
+    for (size_t i = 0; i < 9; i++)
+        gguf_add_u64(&m, i == 0 ? 2 : i < 3 ? 3 : 1);
+    add_list(&m, "tokenizer.ggml.scores", SP_GGUF_F32, 9);
+    for (size_t i = 0; i < 9; i++)
+        gguf_add_u32(&m, 0);
+    gguf_value_u32(&m, "tokenizer.ggml.bos_token_id", UINT32_MAX);
+    gguf_value_u32(&m, "tokenizer.ggml.eos_token_id", 9);
+    gguf_value_u32(&m, "tokenizer.ggml.padding_token_id", UINT32_MAX);
+    gguf_value_u32(&m, "tokenizer.ggml.unknown_token_id", UINT32_MAX);
+    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, 0);
+    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 1088), NULL, &err),
+                     SP_OK);
+    assert_int_equal(sp_gguf_config_text(&text, &size, &model, &warnings, &err), SP_OK);
+    assert_non_null(strstr(text, "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
+    free(text);
+    assert_non_null(strstr(warnings, "tokenizer.ggml.padding_token_id is 4294967295, but there are "
+                                     "9 tokens: it is ignored"));
+    free(warnings);
+    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model.file, &err), SP_OK);
+    assert_non_null(strstr(text, "\"merges\": [[\"a\",\"b\"]]"));
+    assert_non_null(strstr(text, "\"<s>\": {\"id\": \"<s>\", \"ids\": [1]"));
+    free(text);
+    sp_gguf_model_release(&model);
+}
+
 /* The layer of a prediction head that no reader of the family knows is left out with a note. */
 TEST(unread_head)
 {

@@ -461,6 +461,9 @@ TEST(unused_tensors_are_ignored)
     add(&m, "vision_tower.a.weight", "F8_E4M3", "2, 2", NULL, 4);
     add(&m, "vision_tower.b.weight_scale", "F32", "1", NULL, 4);
     add(&m, "model.layers.0.self_attn.k_scale", "F32", "1", NULL, 4);
+    add(&m, "model.layers.0.self_attn.k_zero_point", "I8", "1", NULL, 1);
+    add(&m, "model.layers.0.self_attn.kv_scale", "F32", "1", NULL, 4);
+    add(&m, "model.layers.0.self_attn.attn.prob_scale", "F32", "1", NULL, 4);
     add(&m, "model.layers.0.router.per_expert_scale", "BF16", "4", NULL, 8);
     add(&m, "model.layers.0.a.weight", "U8", "4, 1", NULL, 4);
     o = open_checkpoint(&m, NULL);

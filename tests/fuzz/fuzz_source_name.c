@@ -113,7 +113,7 @@ static void read_records(const char *manifest, const struct sp_source_stores *st
     struct sp_err err = {0};
 
     if (sp_strbuf_append(&text, "FROM x\n", 7, &err)) abort();
-    if (sp_ollama_append_records(&text, manifest, &own, stores, &err)) {
+    if (sp_ollama_append_records(&text, manifest, &own, stores, NULL, &err)) {
         if (err.text[0] == '\0') abort();
     } else if (sp_modelfile_parse(&base, manifest, text.at, text.len, &err)) {
         fprintf(stderr, "%s\n", err.text);

@@ -149,7 +149,7 @@ static const struct refusal {
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"format\": {\"type\": \"strin\"}}", 400,
      "format: #/type: expected null"},
     {OLLAMA(", \"options\": 1"), 400, "options is integer"},
-    {OLLAMA(", \"options\": {\"top_k\": -1}"), 400, "options: top_k is -1"},
+    {OLLAMA(", \"options\": {\"min_p\": -1}"), 400, "options: min_p is -1"},
     {OLLAMA(", \"think\": 1"), 400, "think is integer"},
     {OLLAMA(", \"think\": true"), 400, "\"tiny\" does not support thinking"},
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"think\": \"high\"}", 400,
