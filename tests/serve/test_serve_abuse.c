@@ -2,6 +2,7 @@
  * memory, and that requests which a proxy could read differently are refused. */
 #include "format/base/clock.h"
 #include "tests/support/keep.h"
+#include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
@@ -47,6 +48,16 @@ static char *body_of(const char *key, size_t n)
     for (size_t i = 1; i < n; i++)
         at += sprintf(at, ",{\"a\":0}");
     sprintf(at, "]}");
+    return body;
+}
+
+/* Returns an object whose member `key` is a text of n blanks; kept. */
+static char *blanks(const char *key, size_t n)
+{
+    char *body = keep(malloc(n + 64));
+
+    assert_non_null(body);
+    sprintf(body, "{\"%s\": \"%*s\"}", key, (int)n, "");
     return body;
 }
 
@@ -127,6 +138,23 @@ TEST(test_text_and_json)
     assert_null(strstr(r.head, "Retry-After"));
     json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* Long texts are encoded one at a time, since a word takes some 30 bytes of memory for each of its
+ * own: here the word is the whole text, for a tokenizer that is not byte-level. */
+TEST(test_tokenizer_memory)
+{
+    enum { SIZE = 800000 };
+    struct server s =
+        server_start(packed_file(packed_modelfile(TESTDATA "/embeddings/xlm_roberta", NULL),
+                                 SP_DTYPE_NONE, SP_DTYPE_NONE),
+                     NULL);
+    char *body = blanks("content", SIZE);
+
+    memset(strchr(body, ' ') + 2, 'h', SIZE);
+    assert_int_equal(post_all(&s, "/tokenize", body, 200), N_CLIENTS);
+    if (!IS_SANITIZED) assert_in_range(memory_mb(&s, "VmHWM"), 1, 120);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -251,16 +279,6 @@ TEST(test_many_connections)
     for (size_t i = 0; i < N_CONNECTIONS; i++)
         close(clients[i]);
     assert_int_equal(server_stop(&s), 0);
-}
-
-/* Returns an object whose member `key` is a text of n blanks; owned (free). */
-static char *blanks(const char *key, size_t n)
-{
-    char *body = keep(malloc(n + 64));
-
-    assert_non_null(body);
-    sprintf(body, "{\"%s\": \"%*s\"}", key, (int)n, "");
-    return body;
 }
 
 /* A prompt that cannot fit is refused before it is tokenized: it takes less processor time than

@@ -5,6 +5,8 @@
 #include "tests/support/unit_test.h"
 
 #include <math.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static struct server server;
 
@@ -238,6 +240,31 @@ TEST(too_many)
     json = post("/v1/embeddings", body, 400);
     assert_string_equal(json_text(json, "error.message"), "input has more than 2048 texts");
     free(body);
+}
+
+/* A short request waits for one group of texts of the long ones, however many of these wait: while
+ * they are computed, about as many short requests are answered as they have groups. */
+TEST(short_among_long)
+{
+    enum { N_LONG = 6, N_TEXTS = 300, N_GROUPS = N_LONG * N_TEXTS * 60 / 1024 };
+    static const char words[] = ",\"a b c d e f g h i j a b c d e f g h i j a b c d e f g h i j\"";
+    char *body = keep(malloc(32 + N_TEXTS * sizeof words)), *at = body, byte;
+    size_t n_short = 0, n_done = 0;
+    int longs[N_LONG];
+
+    assert_non_null(body);
+    at += sprintf(at, "{\"input\": [\"a\"");
+    for (size_t i = 0; i < N_TEXTS; i++)
+        at += sprintf(at, "%s", words);
+    sprintf(at, "]}");
+    for (size_t i = 0; i < N_LONG; i++)
+        longs[i] = server_begin_request(&server, "/v1/embeddings", body);
+    for (; n_done < N_LONG; n_short++) {
+        post("/v1/embeddings", "{\"input\": \"a\"}", 200);
+        while (n_done < N_LONG && recv(longs[n_done], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1)
+            close(longs[n_done++]);
+    }
+    assert_true(n_short > N_GROUPS / 2);
 }
 
 /* A model that generates embeds with --pooling, also while it generates. */
