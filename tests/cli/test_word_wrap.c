@@ -78,8 +78,7 @@ TEST(texts)
         {10, "a-b-c-d-e-f-g-h", "a-b-c-d-e-f-g-h"},
         {10, "word\n\nnext line is long\n", "word\n\nnext line \nis long\n"},
         {10, "```c\nint a = 1, b = 2, c = 3;\n```\nand words again",
-         "```c\nint a = 1, b = 2, c = "
-         "3;\n```\nand words \nagain"},
+         "```c\nint a = 1, b = 2, c = 3;\n```\nand words \nagain"},
         {10, "  ~~~\n``` one two three four\n~~~\none two three",
          "  ~~~\n``` one two three four\n~~~\none two \nthree"},
         /* a fence with a text after it, or a shorter one, does not end code */

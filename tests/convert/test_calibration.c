@@ -607,9 +607,8 @@ TEST(test_overflow)
         sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
         SP_OK);
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_INPUT);
-    assert_string_equal(err.text,
-                        "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not "
-                        "finite");
+    assert_string_equal(
+        err.text, "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not finite");
     assert_int_equal(create_count_files(), n_files);
     sp_package_close(package);
 }

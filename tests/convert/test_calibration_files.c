@@ -72,9 +72,8 @@ TEST(test_malformed_squares_are_refused)
 {
     static const char record[] = "{\"block\":1024}",
                       name[] = "layers.0.mlp.experts.down_proj.weight";
-    static const char smoothing[] =
-        "{\"block\":1024,\"smoothing\":"
-        "{\"layers.0.post_attention_layernorm.weight\":\"iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii\"}}";
+    static const char smoothing[] = "{\"block\":1024,\"smoothing\":{\"layers.0.post_attention_"
+                                    "layernorm.weight\":\"iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii\"}}";
     const char *file = create_path("experts.bin");
     struct sp_err err = {0};
 

@@ -76,11 +76,10 @@ static void check(const struct sp_draft_compat_side *target,
  * stands for the output of the last one. */
 #define SPECULATOR(ids)                                                                            \
     "{\"speculators_model_type\": \"dflash\", \"block_size\": 4, \"mask_token_id\": 7, "           \
-    "\"draft_vocab_size\": 8, \"aux_hidden_state_layer_ids\": " ids ", "                           \
-    "\"transformer_layer_config\": {\"vocab_size\": 8, \"hidden_size\": 4, "                       \
-    "\"num_hidden_layers\": 1, "                                                                   \
-    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 2, "                    \
-    "\"intermediate_size\": 6}}"
+    "\"draft_vocab_size\": 8, \"aux_hidden_state_layer_ids\": " ids                                \
+    ", \"transformer_layer_config\": {\"vocab_size\": 8, \"hidden_size\": 4, "                     \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "           \
+    "\"head_dim\": 2, \"intermediate_size\": 6}}"
 
 TEST(block_drafts)
 {
@@ -200,13 +199,10 @@ TEST(assistants)
         {"{" GEMMA4("16", "4", "2", "4", "8", FULL, "5") "}", plain,
          "target has no sliding_attention cache to share", NULL},
         {target,
-         ASSISTANT(
-             "16",
-             GEMMA4(
-                 "4", "2", "2", "4", "8", BOTH,
-                 "5") ", \"rope_parameters\": "
-                      "{\"full_attention\": {\"rope_type\": \"default\", \"rope_theta\": 7}, "
-                      "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 1e4}}"),
+         ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH,
+                                "5") ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+                                     "\"default\", \"rope_theta\": 7}, \"sliding_attention\": "
+                                     "{\"rope_type\": \"default\", \"rope_theta\": 1e4}}"),
          NULL, "assistant rope for full_attention differs from target"},
     };
     struct sp_config t, d;
@@ -226,10 +222,9 @@ TEST(assistants)
 #define EAGLE3(vocab, hidden, ids)                                                                 \
     "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "                \
     "\"vocab_size\": " vocab ", \"hidden_size\": " hidden                                          \
-    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "                                     \
-    "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
-    "\"draft_vocab_size\": 5, \"target_hidden_size\": 4, "                                         \
-    "\"eagle_aux_hidden_state_layer_ids\": [" ids "]}"
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "         \
+    "\"head_dim\": 8, \"intermediate_size\": 6, \"draft_vocab_size\": 5, \"target_hidden_size\": " \
+    "4, \"eagle_aux_hidden_state_layer_ids\": [" ids "]}"
 #define PEAGLE(vocab, hidden, ids)                                                                 \
     "{\"speculators_model_type\": \"peagle\", \"mask_token_id\": 7, \"draft_vocab_size\": 5, "     \
     "\"target_hidden_size\": 4, \"eagle_aux_hidden_state_layer_ids\": [" ids "], "                 \

@@ -56,8 +56,7 @@ TEST(class_defaults)
 
 #define SMALL                                                                                      \
     "\"vocab_size\": 96, \"hidden_size\": 48, \"intermediate_size\": 64, "                         \
-    "\"num_attention_heads\": "                                                                    \
-    "4, \"num_key_value_heads\": 2, "
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
 
 TEST(windows)
 {
@@ -298,8 +297,7 @@ TEST(refusals)
          "more than two values in layer_rope_theta are not supported"},
         {"{\"model_type\": \"granite_swa\", \"layer_rope_theta\": [10, 20]}",
          "layer_rope_theta has 2 values, expected 24"},
-        {"{\"model_type\": \"granite_swa\", \"num_hidden_layers\": 1, "
-         "\"layer_rope_theta\": [-1]}",
+        {"{\"model_type\": \"granite_swa\", \"num_hidden_layers\": 1, \"layer_rope_theta\": [-1]}",
          "layer_rope_theta[0] is neither 0 nor a theta"},
         {"{\"model_type\": \"llama\", \"hidden_act\": \"xielu\"}",
          "hidden_act \"xielu\" is not supported"},
@@ -346,9 +344,8 @@ TEST(keys_of_some_classes)
 /* Heads of an odd size whose rotating part is even, or that do not rotate. */
 TEST(odd_heads)
 {
-    struct sp_config *c =
-        config_parsed("{\"model_type\": \"phi\", \"hidden_size\": 36, \"num_attention_heads\": 4, "
-                      "\"num_key_value_heads\": 4}");
+    struct sp_config *c = config_parsed("{\"model_type\": \"phi\", \"hidden_size\": 36, "
+                                        "\"num_attention_heads\": 4, \"num_key_value_heads\": 4}");
 
     assert_int_equal(c->layers[0].head_dim, 9);
     assert_int_equal(c->ropes[0].n_rot, 4);

@@ -110,9 +110,8 @@ TEST(tied_embeddings)
             if (what != 0) match_add_tensors(m, HEAD);
             match_run(m);
             if (wanted == 'e') {
-                assert_string_equal(m->err.text,
-                                    "missing tensor \"model.embed_tokens.weight\", and "
-                                    "tie_word_embeddings is false");
+                assert_string_equal(m->err.text, "missing tensor \"model.embed_tokens.weight\", "
+                                                 "and tie_word_embeddings is false");
                 continue;
             }
             assert_string_equal(m->err.text, "");
@@ -141,16 +140,14 @@ TEST(mismatches_are_reported)
                          "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
     match_assert_refused(
         LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
-        "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 "
-        "layers");
+        "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 layers");
     match_assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
                          "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
     match_assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
                          "unexpected tensor \"lm_head.bias\": the config has no such bias");
     match_assert_refused(
         LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
-        "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no "
-        "such bias");
+        "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no such bias");
     match_assert_refused(BIASED, WHOLE, SP_E_INPUT,
                          "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
                          "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
@@ -212,14 +209,12 @@ TEST(scalar)
 
 TEST(fused_rows)
 {
-    struct match *m =
-        match_accepted("{\"model_type\": \"phi3\", " SIZES "}", EMBED
-                       ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                       "model.layers.0.post_attention_layernorm.weight 4, "
-                       "model.layers.0.self_attn.qkv_proj.weight 8 4, "
-                       "model.layers.0.self_attn.o_proj.weight 4 4, "
-                       "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                       "model.layers.0.mlp.down_proj.weight 4 6");
+    struct match *m = match_accepted(
+        "{\"model_type\": \"phi3\", " SIZES "}", EMBED
+        ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+        "model.layers.0.post_attention_layernorm.weight 4, "
+        "model.layers.0.self_attn.qkv_proj.weight 8 4, model.layers.0.self_attn.o_proj.weight 4 4, "
+        "model.layers.0.mlp.gate_up_proj.weight 12 4, model.layers.0.mlp.down_proj.weight 4 6");
     assert_int_equal(m->specs.n_specs, 12);
     match_assert_spans(m, "layers.0.self_attn.q_proj.weight",
                        "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
@@ -268,8 +263,7 @@ TEST(paired_rows)
     "\"moe_intermediate_size\": 3, " SIZES "}"
 #define MOE_REST                                                                                   \
     EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
-        "model.layers.0.") ", "                                                                    \
-                           "model.layers.0.self_attn.q_norm.weight 2, "                            \
+        "model.layers.0.") ", model.layers.0.self_attn.q_norm.weight 2, "                          \
                            "model.layers.0.self_attn.k_norm.weight 2, "                            \
                            "model.layers.0.mlp.gate.weight 2 4, "
 
@@ -319,23 +313,20 @@ TEST(experts_fused)
     "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, " SIZES "}"
 #define OSS_REST                                                                                   \
     EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
-        "model.layers.0.") ", "                                                                    \
-                           "model.layers.0.self_attn.q_proj.bias 4, "                              \
+        "model.layers.0.") ", model.layers.0.self_attn.q_proj.bias 4, "                            \
                            "model.layers.0.self_attn.k_proj.bias 2, "                              \
                            "model.layers.0.self_attn.v_proj.bias 2, "                              \
                            "model.layers.0.self_attn.o_proj.bias 4, "                              \
                            "model.layers.0.self_attn.sinks 2, model.layers.0.mlp.router.weight 2 " \
-                           "4, "                                                                   \
-                           "model.layers.0.mlp.router.bias 2, "
+                           "4, model.layers.0.mlp.router.bias 2, "
 
 /* One full layer and one delta layer: 1 key head of 2, 2 value heads of 3, 2 taps; 10 channels. */
 #define HYBRID                                                                                     \
-    "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, "                  \
-    "\"hidden_size\": 4, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "                   \
-    "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
-    "\"full_attention_interval\": 2, \"linear_num_key_heads\": 1, "                                \
-    "\"linear_num_value_heads\": 2, \"linear_key_head_dim\": 2, \"linear_value_head_dim\": 3, "    \
-    "\"linear_conv_kernel_dim\": 2}"
+    "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, \"hidden_size\": " \
+    "4, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "        \
+    "\"head_dim\": 8, \"intermediate_size\": 6, \"full_attention_interval\": 2, "                  \
+    "\"linear_num_key_heads\": 1, \"linear_num_value_heads\": 2, \"linear_key_head_dim\": 2, "     \
+    "\"linear_value_head_dim\": 3, \"linear_conv_kernel_dim\": 2}"
 #define NORMS(p) p "input_layernorm.weight 4, " p "post_attention_layernorm.weight 4, "
 #define MLP(p)                                                                                     \
     p "mlp.gate_proj.weight 6 4, " p "mlp.up_proj.weight 6 4, " p "mlp.down_proj.weight 4 6"
@@ -379,10 +370,9 @@ TEST(hybrid)
     assert_false(m->config.norm_shifted);
     assert_false(sp_source_has_mtp(&m->config, m->tensors, m->n));
 
-    match_assert_refused(
-        HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
-        "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, 3], "
-        "expected [10, 1, 2]");
+    match_assert_refused(HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
+                         "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, "
+                         "3], expected [10, 1, 2]");
     match_assert_refused(
         LLAMA, EMBED ", " HEAD ", " BODY("model.") ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
@@ -395,14 +385,12 @@ TEST(grouped_by_key_head)
     static const char config[] =
         "{\"model_type\": \"qwen3_next\", \"vocab_size\": 8, \"hidden_size\": 4, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
-        "\"head_dim\": 8, \"intermediate_size\": 6, \"num_experts\": 0, "
-        "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, "
-        "\"linear_key_head_dim\": 2, \"linear_value_head_dim\": 3, "
-        "\"linear_conv_kernel_dim\": 2}";
+        "\"head_dim\": 8, \"intermediate_size\": 6, \"num_experts\": 0, \"linear_num_key_heads\": "
+        "2, \"linear_num_value_heads\": 4, \"linear_key_head_dim\": 2, \"linear_value_head_dim\": "
+        "3, \"linear_conv_kernel_dim\": 2}";
 #define GROUPED(rows)                                                                              \
     EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
-        MLP("model.layers.0.") ", "                                                                \
-                               "model.layers.0.linear_attn.in_proj_qkvz.weight " rows " 4, "       \
+        MLP("model.layers.0.") ", model.layers.0.linear_attn.in_proj_qkvz.weight " rows " 4, "     \
                                "model.layers.0.linear_attn.in_proj_ba.weight 8 4, "                \
                                "model.layers.0.linear_attn.conv1d.weight 20 1 2, "                 \
                                "model.layers.0.linear_attn.A_log 4, "                              \
@@ -419,10 +407,9 @@ TEST(grouped_by_key_head)
                        "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4 4:1:2x4");
     match_assert_spans(m, "layers.0.linear_attn.in_proj_a.weight",
                        "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4 6:1:2x4");
-    match_assert_refused(
-        config, GROUPED("28"), SP_E_INPUT,
-        "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, 4], "
-        "expected [32, 4]");
+    match_assert_refused(config, GROUPED("28"), SP_E_INPUT,
+                         "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, "
+                         "4], expected [32, 4]");
 }
 
 /* Tensors of prediction heads outside of mtp. are accepted, other extra tensors are not. */
@@ -443,10 +430,9 @@ TEST(unused_prediction_heads)
     match_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
                          "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
                          "not supported");
-    match_assert_refused(GLM("\"num_nextn_predict_layers\": 0, "),
-                         WHOLE ", model.layers.1.eh_proj.weight 4 8", SP_E_INPUT,
-                         "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has "
-                         "1 layers");
+    match_assert_refused(
+        GLM("\"num_nextn_predict_layers\": 0, "), WHOLE ", model.layers.1.eh_proj.weight 4 8",
+        SP_E_INPUT, "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has 1 layers");
     match_assert_refused(GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
                          "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
                          "1 layers");
@@ -573,8 +559,7 @@ TEST(latents)
                        "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
     match_assert_refused(
         LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
-        "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape "
-        "[10, 3], expected [14, 3]");
+        "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape [10, 3], expected [14, 3]");
 }
 
 /* Counts the rows that spans take. Every row of every used tensor must be taken exactly once. */

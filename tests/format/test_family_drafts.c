@@ -154,19 +154,17 @@ TEST(dspark_of_speculators)
 {
     struct match *m = match_accepted(
         SPECULATORS_DSPARK,
-        DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
-                        "markov_head.markov_w1.weight 8 3, "
-                        "markov_head.markov_w2.weight 5 3, "
-                        "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1");
+        DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, markov_head.markov_w1.weight 8 3, "
+                        "markov_head.markov_w2.weight 5 3, confidence_head.proj.weight 1 7, "
+                        "confidence_head.proj.bias 1");
 
     assert_int_equal(m->specs.n_specs, 20);
     assert_true(m->config.draft.borrows_tables && m->config.draft.maps_tokens);
-    match_assert_refused(SPECULATORS_DSPARK,
-                         DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5" MARKOV(
-                             "") ", confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
-                         SP_E_INPUT,
-                         "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], "
-                         "expected [5, 3]");
+    match_assert_refused(
+        SPECULATORS_DSPARK,
+        DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5" MARKOV(
+            "") ", confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
+        SP_E_INPUT, "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], expected [5, 3]");
 }
 
 TEST(dspark_refusals)
@@ -182,8 +180,7 @@ TEST(dspark_refusals)
                          SP_E_INPUT, "unexpected tensor \"markov_head.markov_w1.weight\"");
     match_assert_refused(
         DSPARK("\"markov_rank\": 3, \"enable_confidence_head\": true, "),
-        DSPARK_BODY("") MARKOV("") ", confidence_head.proj.weight 1 4, "
-                                   "confidence_head.proj.bias 1",
+        DSPARK_BODY("") MARKOV("") ", confidence_head.proj.weight 1 4, confidence_head.proj.bias 1",
         SP_E_INPUT, "tensor \"confidence_head.proj.weight\" has shape [1, 4], expected [1, 7]");
 }
 

@@ -295,10 +295,9 @@ TEST(numbers)
 
 TEST(getters)
 {
-    struct sp_json *root =
-        parse("{\"n\":64,\"big\":1e30,\"s\":\"text\",\"nul\":\"a\\u0000\",\"b\":true,\"x\":null,"
-              "\"f\":0.5,\"nan\":NaN,\"list\":[1]}",
-              SP_JSON_LENIENT);
+    struct sp_json *root = parse("{\"n\":64,\"big\":1e30,\"s\":\"text\",\"nul\":\"a\\u0000\",\"b\":"
+                                 "true,\"x\":null,\"f\":0.5,\"nan\":NaN,\"list\":[1]}",
+                                 SP_JSON_LENIENT);
     struct sp_err err = {0};
     int64_t n = -7;
     double d = -7;

@@ -65,9 +65,8 @@ TEST(tensors_are_found_and_read)
 {
     struct sp_safetensors *c = NULL;
     const struct sp_safetensor *all, *t;
-    static const char header[] =
-        "{\"b\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[4,16]},"
-        "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
+    static const char header[] = "{\"b\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[4,16]"
+                                 "},\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
     uint8_t buffer[12] = {0};
     size_t n;
 

@@ -329,10 +329,8 @@ TEST(steps)
     struct sp_vocab *vocab = open_vocab(
         WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Sequence\","
              "\"pretokenizers\":[]},{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
-             "\"Metaspace\","
-             "\"replacement\":\"_\",\"prepend_scheme\":\"first\"}]},{\"type\":"
-             "\"CharDelimiterSplit\","
-             "\"delimiter\":\",\"}]},\"decoder\":null"),
+             "\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"}]},{\"type\":"
+             "\"CharDelimiterSplit\",\"delimiter\":\",\"}]},\"decoder\":null"),
         NULL);
     const struct sp_step *at = vocab->splitter.at;
 

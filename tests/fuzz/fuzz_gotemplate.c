@@ -11,16 +11,13 @@ enum { MEMORY = 16 << 20, WORK = 3 * 1000 * 1000 };
 
 static const char messages[] =
     "[{\"role\": \"system\", \"content\": \"be \\u00e9\"}, {\"role\": \"user\", \"content\": "
-    "\"a<b>\"},"
-    " {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": {\"name\": "
-    "\"f\","
-    " \"arguments\": {\"x\": 1, \"y\": [1.5, true, null]}}}]},"
-    " {\"role\": \"tool\", \"content\": \"7\"}, {\"role\": \"user\", \"content\": \"z\"}]";
+    "\"a<b>\"}, {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": "
+    "{\"name\": \"f\", \"arguments\": {\"x\": 1, \"y\": [1.5, true, null]}}}]}, {\"role\": "
+    "\"tool\", \"content\": \"7\"}, {\"role\": \"user\", \"content\": \"z\"}]";
 static const char tools[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
-    "\"object\","
-    " \"required\": [\"x\"], \"properties\": {\"x\": {\"type\": [\"integer\", \"null\"],"
-    " \"enum\": [1, 2]}, \"o\": {\"anyOf\": [{\"type\": \"string\"}]}}}}}]";
+    "\"object\", \"required\": [\"x\"], \"properties\": {\"x\": {\"type\": [\"integer\", "
+    "\"null\"], \"enum\": [1, 2]}, \"o\": {\"anyOf\": [{\"type\": \"string\"}]}}}}}]";
 static const char values[] =
     "{\"System\": \"s\", \"L\": [\"x\", 1, null], \"M\": {\"b\": 1, \"a\": {\"c\": []}}, \"N\": 3}";
 

@@ -10,14 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MEMORY = 16 << 20, WORK = 3 * 1000 * 1000 };
 
 static const char variables[] =
-    "{\"messages\": [{\"role\": \"system\", \"content\": \"be \\u00e9\"},"
-    " {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a<b>\"}]},"
-    " {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\":"
-    " {\"name\": \"f\", \"arguments\": {\"x\": 1, \"y\": [1.5, true, null]}}}]}],"
-    " \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\":"
-    " {\"properties\": {\"x\": {\"type\": \"integer\"}}}}}],"
-    " \"s\": \"Hello World\", \"l\": [3, 1, 2], \"n\": null, \"big\": 12345678901234567890,"
-    " \"f\": 2.5, \"i\": -7, \"bos_token\": \"<s>\", \"add_generation_prompt\": true}";
+    "{\"messages\": [{\"role\": \"system\", \"content\": \"be \\u00e9\"}, {\"role\": \"user\", "
+    "\"content\": [{\"type\": \"text\", \"text\": \"a<b>\"}]}, {\"role\": \"assistant\", "
+    "\"content\": null, \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": "
+    "1, \"y\": [1.5, true, null]}}}]}], \"tools\": [{\"type\": \"function\", \"function\": "
+    "{\"name\": \"f\", \"parameters\": {\"properties\": {\"x\": {\"type\": \"integer\"}}}}}], "
+    "\"s\": \"Hello World\", \"l\": [3, 1, 2], \"n\": null, \"big\": 12345678901234567890, \"f\": "
+    "2.5, \"i\": -7, \"bos_token\": \"<s>\", \"add_generation_prompt\": true}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -12,10 +12,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char
-    chatml[] =
-        "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}"
-        "{%- for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}"
-        "{%- endfor %}{{ '<|im_end|>\\n' }}{%- endfor %}{{ tools | tojson if tools }}",
+    chatml[] = "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}{%- for c "
+               "in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson "
+               "}}{%- endfor %}{{ '<|im_end|>\\n' }}{%- endfor %}{{ tools | tojson if tools }}",
     go[] = "{{ if .System }}{{ .System }}{{ end }}{{ .Prompt }}{{ .Suffix }}{{ .Response }}";
 
 static void check_settings(const struct sp_settings *s)

@@ -88,9 +88,8 @@ static const struct {
               "string=\"true\">VALUE</d:parameter> </d:invoke></d:calls>"},
     [GEMMA] = {CALLS("",
                      "<|tool_call>call:" NAME "{{ '{' }}" ITEMS(
-                         "{% if not loop.first %},{% endif %}{{ k }}:"
-                         "{% if v is string %}<|\"|>{{ v }}<|\"|>{% else %}{{ v | tojson }}"
-                         "{% endif %}") "{{ '}' }}<tool_call|>",
+                         "{% if not loop.first %},{% endif %}{{ k }}:{% if v is string %}<|\"|>{{ "
+                         "v }}<|\"|>{% else %}{{ v | tojson }}{% endif %}") "{{ '}' }}<tool_call|>",
                      ""),
                "<|tool_call>call:NAME{...}<tool_call|>"},
     [LFM] = {CALLS("<|tool_call_start|>[",

@@ -14,10 +14,9 @@
 #define FOLDER SHARED "/chat_templates"
 
 /* Messages with two calls and with one, with arguments of all types, in the format of the APIs. */
-static const char arguments[] =
-    "{\"city\": \"Par\\\"is\\\" \\u00e9 <b> \\\\ x\\ny\", \"days\": 3, \"limit\": -1.5, "
-    "\"detailed\": true, \"where\": {\"k\": \"v\", \"l\": [1, {\"m\": false}]}, \"hours\": "
-    "[\"a\", 2, null]}";
+static const char arguments[] = "{\"city\": \"Par\\\"is\\\" \\u00e9 <b> \\\\ x\\ny\", \"days\": 3, "
+                                "\"limit\": -1.5, \"detailed\": true, \"where\": {\"k\": \"v\", "
+                                "\"l\": [1, {\"m\": false}]}, \"hours\": [\"a\", 2, null]}";
 
 static char *print_escaped(const char *text)
 {

@@ -26,11 +26,10 @@ struct vocabulary {
     "\xC4\xA0" /* U+0120: a space in the byte alphabet; the bytes E2 82 AC are spelled below */
 
 static const char byte_level[] =
-    "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true},"
-    "{\"id\":10,\"content\":\"<t>\",\"special\":false}],"
-    "\"decoder\":{\"type\":\"ByteLevel\"},"
-    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-    "\"model\":{\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"" SPACE "\":3,\"" SPACE
+    "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true},{\"id\":10,\"content\":\"<"
+    "t>\",\"special\":false}],\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":"
+    "\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,"
+    "\"ab\":2,\"" SPACE "\":3,\"" SPACE
     "a\":4,\"\xC3\xA2\":5,\"\xC4\xA4\":6,\"\xC2\xAC\":7,\"\xC3\xA2\xC4\xA4\":8}}}";
 static const char *const byte_level_bytes[] = {"a",    "b",    "ab",       " ",  " a", "\xE2",
                                                "\x82", "\xAC", "\xE2\x82", NULL, "<t>"};

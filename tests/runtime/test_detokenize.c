@@ -10,11 +10,10 @@
 /* Ids in the order of this list. The bytes of U+1F600 are F0 9F 98 80, which the byte alphabet
  * spells U+00F0, U+0141, U+013A, U+0122. */
 static const char byte_level[] =
-    "{\"added_tokens\":[{\"id\":7,\"content\":\"<s> \",\"special\":true}],"
-    "\"decoder\":{\"type\":\"ByteLevel\"},"
-    "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-    "\"model\":{\"merges\":[],\"vocab\":{\"a\":0,\"\xC4\xA0\":1,\"\xC3\xB0\":2,\"\xC5\x81\":3,"
-    "\"\xC4\xBA\":4,\"\xC4\xA2\":5,\"\xC3\xBF\":6}}}";
+    "{\"added_tokens\":[{\"id\":7,\"content\":\"<s> "
+    "\",\"special\":true}],\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":"
+    "\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"merges\":[],\"vocab\":{\"a\":0,"
+    "\"\xC4\xA0\":1,\"\xC3\xB0\":2,\"\xC5\x81\":3,\"\xC4\xBA\":4,\"\xC4\xA2\":5,\"\xC3\xBF\":6}}}";
 enum { A, SPACE, F0, X9F, X98, X80, FF, SPECIAL, NOTHING };
 
 #define FALLBACK(decoders)                                                                         \

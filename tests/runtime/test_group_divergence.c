@@ -308,9 +308,8 @@ TEST(test_continuing)
 /* What another request has measured is not used; a foreign file is refused and stays. */
 TEST(test_files_beside_the_output)
 {
-    static const char other[] =
-        "{\"measured_with\":\"0123456789abcdef\",\"sensitivity\":[{\"group\":\"embedding\","
-        "\"kl_per_error\":7}]}";
+    static const char other[] = "{\"measured_with\":\"0123456789abcdef\",\"sensitivity\":[{"
+                                "\"group\":\"embedding\",\"kl_per_error\":7}]}";
     const char *out = create_path("out.bin");
     struct sp_package *package = open_model("target", SP_Q8, NULL, 2);
     struct sp_calibration made;

@@ -225,10 +225,9 @@ TEST(reading_is_charged)
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         snprintf(text, sizeof text,
-                 "{%% set s = 'a' * 65536 %%}{%% set t = ('b',) * 65536 %%}"
-                 "{%% set n = range(1, 65536) %%}"
-                 "{%% set d = {s: 1, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8} %%}"
-                 "{%% for i in range(2000) %%}{%% set x = %s %%}{%% endfor %%}",
+                 "{%% set s = 'a' * 65536 %%}{%% set t = ('b',) * 65536 %%}{%% set n = range(1, "
+                 "65536) %%}{%% set d = {s: 1, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8} "
+                 "%%}{%% for i in range(2000) %%}{%% set x = %s %%}{%% endfor %%}",
                  steps[i]);
         assert_int_equal(message_of(&err, text, 1 << 26, 1 << 20), SP_E_INPUT);
         if (!strstr(err.text, "steps of work")) fail_msg("%s: \"%s\"", steps[i], err.text);

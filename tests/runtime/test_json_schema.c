@@ -374,8 +374,7 @@ TEST(refusals)
         {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":3}", SP_E_UNSUPPORTED,
          "#/pattern: a pattern or a format cannot be combined with another one or a length"},
         {"{\"format\":\"colour\"}", SP_E_UNSUPPORTED,
-         "#/format: expected date, time, date-time, duration, uuid, ipv4, email, hostname or "
-         "uri"},
+         "#/format: expected date, time, date-time, duration, uuid, ipv4, email, hostname or uri"},
         {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":4}", SP_E_INPUT, "#: no value can match"},
         {"{\"type\":\"integer\",\"minimum\":1e300}", SP_E_UNSUPPORTED,
          "#/minimum: expected a number below 1e15 with at most 15 digits after the point"},

@@ -137,9 +137,7 @@ TEST(chats_in_go)
 
     assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_GO);
-    assert_chat(t, &chat,
-                "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Bye"
-                "true");
+    assert_chat(t, &chat, "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Byetrue");
     sp_template_close(t);
 }
 
@@ -207,9 +205,8 @@ TEST(sources_by_precedence)
 
 TEST(named_templates)
 {
-    static const char config[] =
-        "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"},"
-        " {\"name\": \"default\", \"template\": \"D\"}]}";
+    static const char config[] = "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": "
+                                 "\"T\"}, {\"name\": \"default\", \"template\": \"D\"}]}";
     struct sp_template_texts texts = {.config = config, .config_size = strlen(config)};
     struct sp_template_input in = {.now = noon};
     struct sp_template *t = NULL;
@@ -251,11 +248,9 @@ TEST(empty_values_in_go)
     in.messages = messages;
     in.tools = tools;
     assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
-    assert_string_equal(
-        text,
-        "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\",\"description\":\"\","
-        "\"parameters\":{\"type\":\"object\",\"$defs\":false,"
-        "\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
+    assert_string_equal(text, "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\","
+                              "\"description\":\"\",\"parameters\":{\"type\":\"object\",\"$defs\":"
+                              "false,\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
     free(text);
     sp_template_close(t);
 }

@@ -170,14 +170,12 @@ TEST(test_characters)
 TEST(test_reuse)
 {
     static const char
-        first[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus "
-                  "8?\"}], \"max_tokens\": 20, \"logprobs\": true, \"seed\": 3, "
-                  "\"temperature\": 0.9}",
+        first[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
+                  "\"max_tokens\": 20, \"logprobs\": true, \"seed\": 3, \"temperature\": 0.9}",
         next[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}, "
                  "{\"role\": \"assistant\", \"content\": \"%s\"}, {\"role\": \"user\", "
-                 "\"content\": \"Tell me a story.\"}], \"max_tokens\": 40, "
-                 "\"logprobs\": true, \"top_logprobs\": 5, \"seed\": 3, "
-                 "\"temperature\": 0.9}";
+                 "\"content\": \"Tell me a story.\"}], \"max_tokens\": 40, \"logprobs\": true, "
+                 "\"top_logprobs\": 5, \"seed\": 3, \"temperature\": 0.9}";
     static const char *const options[] = {"--kv-type", "f32", "--name", "tiny",
                                           "--threads", "1",   NULL};
     struct server fresh;

@@ -145,9 +145,8 @@ TEST(test_usage)
 
 TEST(test_stops)
 {
-    struct sp_json *json =
-        request(&tiny_server, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
-                              "\"content\": \"Tell me a story.\"}]}");
+    struct sp_json *json = request(&tiny_server, "{\"max_tokens\": 3, \"messages\": [{\"role\": "
+                                                 "\"user\", \"content\": \"Tell me a story.\"}]}");
 
     assert_string_equal(json_text(json, "stop_reason"), "max_tokens");
     assert_int_equal(json_number(json, "usage.output_tokens"), 3);
@@ -236,8 +235,7 @@ TEST(test_tools)
     }
 
     json = request(&s, ASK TOOLS
-                   ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": "
-                   "true}}");
+                   ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": true}}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
     assert_string_equal(json_text(json, "content.0.type"), "tool_use");
     json = request(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
@@ -323,15 +321,13 @@ TEST(test_open_reasoning)
     struct server s = server_start(served_pack(always), NULL);
     struct sp_json *json =
         server_post(&s, "/v1/messages",
-                    "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
-                    "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
-                    "\"b\"}]}",
+                    "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+                    "{\"role\": \"assistant\", \"content\": \"b\"}]}",
                     400);
 
-    assert_string_equal(
-        json_text(json, "error.message"),
-        "the last message is a partial answer, which a model that always reasons first "
-        "cannot continue");
+    assert_string_equal(json_text(json, "error.message"),
+                        "the last message is a partial answer, which a model that always reasons "
+                        "first cannot continue");
     assert_int_equal(server_stop(&s), 0);
 }
 

@@ -48,8 +48,7 @@ TEST(texts)
         "[{\"role\":\"user\",\"content\":\"<log>\\nUser: Hi\\n</log>\"}]");
     assert_converted(
         "{\"system\": \"Be brief.\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
-        "[{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"a\"}"
-        "]");
+        "[{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"a\"}]");
     assert_converted(
         "{\"system\": [{\"type\": \"text\", \"text\": \"A\"}, {\"type\": \"text\", \"text\": "
         "\"B\"}], \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
@@ -96,8 +95,7 @@ TEST(blocks)
                                                                 "{\"type\": \"text\", "
                                                                 "\"text\": \"!\"}], \"is_error\": "
                                                                 "true") ", {\"type\": \"text\", "
-                                                                        "\"text\": "
-                                                                        "\"Go on.\"}]}]}",
+                                                                        "\"text\": \"Go on.\"}]}]}",
         "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"Wait.\","
         "\"reasoning_content\":\"Hm.\\nAh.\",\"thinking\":\"Hm.\\nAh.\",\"tool_calls\":[" CALLED(
             "t1") "," CALLED("t2") "]}," SAID("t2", "2",
@@ -107,8 +105,7 @@ TEST(blocks)
                                                                                  "\"content\":\"Go "
                                                                                  "on.\"}]");
     assert_converted("{\"messages\": [{\"role\": \"assistant\", \"content\": [" USE(
-                         "t") "]}, {\"role\": "
-                              "\"user\", \"content\": [" RESULT("t", "") "]}]}",
+                         "t") "]}, {\"role\": \"user\", \"content\": [" RESULT("t", "") "]}]}",
                      "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" CALLED(
                          "t") "]}," SAID("t", "", "") "]");
 }
@@ -117,8 +114,7 @@ TEST(refusals)
 {
     assert_converted("{}", "messages is missing, expected an array of messages");
     assert_converted("{\"messages\": []}",
-                     "messages is empty or of another type, expected an array of "
-                     "messages");
+                     "messages is empty or of another type, expected an array of messages");
     assert_converted("{\"messages\": [1]}",
                      "messages[0]: role is missing, expected user or assistant");
     assert_converted("{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
@@ -149,20 +145,16 @@ TEST(refusals)
     assert_converted(
         "{\"messages\": [{\"role\": \"assistant\", \"content\": [" RESULT("t", "") "]}]}",
         "messages[0]: content[0]: content of type tool_result is not supported, only text");
-    assert_converted(
-        "{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
-        "\"id\": \"t\", \"input\": {}}]}]}",
-        "messages[0]: content[0]: tool_use has no name");
-    assert_converted(
-        "{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
-        "\"id\": \"t\", \"name\": \"f\", \"input\": \"{}\"}]}]}",
-        "messages[0]: content[0]: tool_use has no input object");
-    assert_converted(
-        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
-        "\"content\": [" USE("t") "]}]}",
-        "the last message has tool calls without results");
-    assert_converted(
-        "{\"system\": [{\"type\": \"image\"}], \"messages\": [{\"role\": \"user\", \"content\": "
-        "\"a\"}]}",
-        "system: content[0]: content of type image is not supported, only text");
+    assert_converted("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": "
+                     "\"tool_use\", \"id\": \"t\", \"input\": {}}]}]}",
+                     "messages[0]: content[0]: tool_use has no name");
+    assert_converted("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": "
+                     "\"tool_use\", \"id\": \"t\", \"name\": \"f\", \"input\": \"{}\"}]}]}",
+                     "messages[0]: content[0]: tool_use has no input object");
+    assert_converted("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+                     "\"assistant\", \"content\": [" USE("t") "]}]}",
+                     "the last message has tool calls without results");
+    assert_converted("{\"system\": [{\"type\": \"image\"}], \"messages\": [{\"role\": \"user\", "
+                     "\"content\": \"a\"}]}",
+                     "system: content[0]: content of type image is not supported, only text");
 }

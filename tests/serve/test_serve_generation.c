@@ -20,8 +20,7 @@ struct expected {
 
 #define CHAT                                                                                       \
     "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}], \"max_tokens\": "    \
-    "24, "                                                                                         \
-    "\"temperature\": 1.5"
+    "24, \"temperature\": 1.5"
 #define TEXT "\"max_tokens\": 12, \"temperature\": 1.5"
 
 /* Adds the completion of a separate request. counted: its prompt tokens count, since no earlier

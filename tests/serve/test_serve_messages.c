@@ -53,25 +53,21 @@ TEST(calls)
         "\"arguments\": {}}}, {\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
         "{\"role\": \"tool\", \"content\": \"1\"}, "
         "{\"role\": \"tool\", \"tool_name\": \"h\", \"content\": \"2\"}]",
-        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00000\","
-        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},"
-        "{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"g\","
-        "\"arguments\":{}}}]},"
-        "{\"role\":\"tool\",\"content\":\"1\",\"tool_call_id\":\"call00000\",\"name\":\"f\","
-        "\"tool_name\":\"f\"},"
-        "{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
+        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00000\",\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},{\"id\":\"call00001\","
+        "\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":{}}}]},{\"role\":"
+        "\"tool\",\"content\":\"1\",\"tool_call_id\":\"call00000\",\"name\":\"f\",\"tool_name\":"
+        "\"f\"},{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
         "\"tool_name\":\"h\"}]");
     /* Templates that accept only text, and no content in a message with calls. */
     assert_converted(
         &texts,
-        "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", "
-        "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, "
-        "{\"id\": \"b\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
-        "\"arguments\": \"{}\"}}]}]",
+        "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", \"type\": "
+        "\"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, {\"id\": "
+        "\"b\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}]",
         "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"type\":"
-        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},"
-        "{\"id\":\"b\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\""
-        "}}]}]");
+        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},{\"id\":\"b\","
+        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}]");
     assert_converted(&objects,
                      "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": []}]",
                      "[{\"role\":\"assistant\",\"content\":\"x\"}]");

@@ -251,8 +251,7 @@ TEST(test_keep_alive)
     check_name(generate(&s, "exact", ", \"keep_alive\": 0"), "done_reason", "unload");
     assert_int_equal(count_open(&s), 1);
     generate(&s, "coarse",
-             ", \"prompt\": \"a\", \"options\": {\"num_predict\": 1}, "
-             "\"keep_alive\": \"0s\"");
+             ", \"prompt\": \"a\", \"options\": {\"num_predict\": 1}, \"keep_alive\": \"0s\"");
     await_open(&s, 0);
     assert_int_equal(server_stop(&s), 0);
 }

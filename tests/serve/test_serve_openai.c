@@ -60,23 +60,21 @@ static void mask(char *text, const char *key)
 /* Compares the stream byte by byte with events rebuilt from their contents. */
 TEST(test_stream_bytes)
 {
-    struct http_reply r =
-        server_request(&tiny_server, "POST", "/v1/chat/completions",
-                       "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
-                       "\"stream\": true, \"stream_options\": {\"include_usage\": true}, "
-                       "\"max_tokens\": 2, \"seed\": 1}");
+    struct http_reply r = server_request(
+        &tiny_server, "POST", "/v1/chat/completions",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], \"stream\": "
+        "true, \"stream_options\": {\"include_usage\": true}, \"max_tokens\": 2, \"seed\": 1}");
     static const char expected[] =
         "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
         "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"role\": "
         "\"assistant\", \"content\": \"\"}, \"logprobs\": null, \"finish_reason\": null}], "
         "\"usage\": null}\n\n"
         "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
-        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": "
-        "{\"content\": \"7\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": null}\n\n"
+        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"content\": "
+        "\"7\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": null}\n\n"
         "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
-        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": "
-        "{\"content\": \" plus\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": "
-        "null}\n\n"
+        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"content\": "
+        "\" plus\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": null}\n\n"
         "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
         "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {}, "
         "\"logprobs\": null, \"finish_reason\": \"length\"}], \"usage\": null, \"timings\": ";
@@ -241,10 +239,9 @@ static double log_softmax(const float *row, size_t n, size_t id)
 /* ollama's answers have the tokens of OpenAI's chats, in a stream those of its lines. */
 TEST(test_ollama_logprobs)
 {
-    static const char body[] =
-        "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
-        "\"logprobs\": true, \"top_logprobs\": 2, \"max_tokens\": 5, "
-        "\"options\": {\"num_predict\": 5}, \"stream\": %s}";
+    static const char body[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus "
+                               "8?\"}], \"logprobs\": true, \"top_logprobs\": 2, \"max_tokens\": "
+                               "5, \"options\": {\"num_predict\": 5}, \"stream\": %s}";
     char text[256];
     struct sp_json *openai, *ollama;
     struct http_reply r;

@@ -201,8 +201,7 @@ static const char *draft_and_stop(const char *const *options)
 
     server_post(&s, "/v1/completions",
                 "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
-                "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, "
-                "\"1598\": -1000}}",
+                "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}",
                 200);
     assert_int_equal(server_stop(&s), 0);
     *path = '\0';

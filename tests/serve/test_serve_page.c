@@ -64,10 +64,9 @@ static void await_answer(size_t n_messages)
 /* The answer is that of the API. */
 TEST(test_answer)
 {
-    struct sp_json *json =
-        served_post("/v1/chat/completions",
-                    "{\"messages\": [{\"role\": \"user\", \"content\": \"" QUESTION "\"}], "
-                    "\"max_tokens\": 100, \"temperature\": 0}");
+    struct sp_json *json = served_post(
+        "/v1/chat/completions", "{\"messages\": [{\"role\": \"user\", \"content\": \"" QUESTION
+                                "\"}], \"max_tokens\": 100, \"temperature\": 0}");
 
     set("temperature", "0");
     set("max", "100");
@@ -336,24 +335,17 @@ TEST(test_changed_key)
 /* Replaces the server by one that answers with the last case of testdata/markdown.json, a few
  * characters at a time; every second piece was drafted. What is copied goes to `copied`. */
 static const char script[] =
-    "const [text] = cases.slice(-1).map(one => one.markdown), pieces = text.match(/[^]{1,7}/g);"
-    "const event = (content, i) => 'data: ' + JSON.stringify({choices: [{delta: {content}, "
-    "drafted: i % 2 === 1}]}) + '\\n\\n';"
-    "fetch = async () => new Response(new ReadableStream({async start(stream) {"
-    "    for (const [i, piece] of pieces.entries()) {"
-    "        stream.enqueue(new TextEncoder().encode(event(piece, i)));"
-    "        if (i % 9 === 0) await new Promise(go => setTimeout(go));"
-    "    }"
-    "    stream.close();"
-    "}}));"
-    "function isTinted(code) {" /* every second piece of it is in a span */
-    "    let at = text.indexOf(code.textContent);"
-    "    return [...code.childNodes].every(node => [...node.textContent].every(() => "
-    "        (Math.floor(at++ / 7) % 2 === 1) === (node.className === 'drafted')));"
-    "}"
-    "let copied = '';"
-    "Object.defineProperty(navigator, 'clipboard', {value: {"
-    "    writeText: async words => { copied = words; }}});";
+    "const [text] = cases.slice(-1).map(one => one.markdown), pieces = "
+    "text.match(/[^]{1,7}/g);const event = (content, i) => 'data: ' + JSON.stringify({choices: "
+    "[{delta: {content}, drafted: i % 2 === 1}]}) + '\\n\\n';fetch = async () => new "
+    "Response(new ReadableStream({async start(stream) {    for (const [i, piece] of "
+    "pieces.entries()) {        stream.enqueue(new TextEncoder().encode(event(piece, i)));     "
+    "   if (i % 9 === 0) await new Promise(go => setTimeout(go));    }    "
+    "stream.close();}}));function isTinted(code) {" /* every second piece of it is in a span */
+    "    let at = text.indexOf(code.textContent);    return [...code.childNodes].every(node => "
+    "[...node.textContent].every(() =>         (Math.floor(at++ / 7) % 2 === 1) === "
+    "(node.className === 'drafted')));}let copied = '';Object.defineProperty(navigator, "
+    "'clipboard', {value: {    writeText: async words => { copied = words; }}});";
 
 static void picture_markdown(void)
 {

@@ -34,9 +34,8 @@ TEST(test_structured_output)
         const char *path, *body, *at, *text;
     } all[] = {
         {"/v1/chat/completions",
-         "{" CHAT
-         "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "
-         "\"strict\": true, \"schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}}}",
+         "{" CHAT "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": "
+         "\"a\", \"strict\": true, \"schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}}}",
          "choices.0.message.content", word},
         {"/v1/chat/completions",
          "{" CHAT "\"response_format\": {\"type\": \"json_object\", \"schema\": {\"const\": \"Mia, "
@@ -62,9 +61,8 @@ TEST(test_structured_output)
                        "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");
     assert_int_equal(json_text(json, "choices.0.message.content")[0], '{');
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
-    json = served_post("/api/generate",
-                       "{\"prompt\": \"Once\", \"stream\": false, \"format\": \"json\", "
-                       "\"options\": {\"num_predict\": 3}}");
+    json = served_post("/api/generate", "{\"prompt\": \"Once\", \"stream\": false, \"format\": "
+                                        "\"json\", \"options\": {\"num_predict\": 3}}");
     assert_int_equal(json_text(json, "response")[0], '{');
 }
 

@@ -240,10 +240,9 @@ TEST(test_stream)
 /* Log-probabilities accompany the text, in parts and as a whole. */
 TEST(test_stream_logprobs)
 {
-    struct http_reply r =
-        server_request(&tiny_server, "POST", "/v1/responses",
-                       "{\"input\": \"What is 7 plus 8?\", \"stream\": true, \"include\": "
-                       "[\"message.output_text.logprobs\"]}");
+    struct http_reply r = server_request(&tiny_server, "POST", "/v1/responses",
+                                         "{\"input\": \"What is 7 plus 8?\", \"stream\": true, "
+                                         "\"include\": [\"message.output_text.logprobs\"]}");
     struct sp_json *last;
     char *names = event_names(&r, &last), text[256] = "";
     const struct sp_json *all = json_at(last, "response.output.0.content.0.logprobs");

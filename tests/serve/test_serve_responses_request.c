@@ -49,31 +49,26 @@ TEST(test_input)
     /* The leading texts are joined into one system message. Later system messages stay in place. */
     assert_converted(
         "{\"instructions\": \"A\", \"input\": [{\"role\": \"developer\", \"content\": \"B\"}, "
-        "{\"type\": \"message\", \"role\": \"system\", \"content\": [{\"type\": "
-        "\"input_text\", \"text\": \"C\"}, {\"type\": \"input_text\", \"text\": \"D\"}]}, "
-        "{\"role\": \"user\", \"content\": \"Hi\"}, "
-        "{\"role\": \"developer\", \"content\": \"E\"}]}",
+        "{\"type\": \"message\", \"role\": \"system\", \"content\": [{\"type\": \"input_text\", "
+        "\"text\": \"C\"}, {\"type\": \"input_text\", \"text\": \"D\"}]}, {\"role\": \"user\", "
+        "\"content\": \"Hi\"}, {\"role\": \"developer\", \"content\": \"E\"}]}",
         "[" MESSAGE("system", "A\\n\\nB\\n\\nCD") "," MESSAGE("user", "Hi") "," MESSAGE("developer",
                                                                                         "E") "]");
     /* Reasoning, content and calls of one turn are one message, and each result is another. */
     assert_converted(
-        "{\"input\": [{\"role\": \"user\", \"content\": \"Hi\"}, "
-        "{\"type\": \"reasoning\", \"id\": \"rs_1\", \"summary\": [], \"content\": [{\"type\": "
-        "\"reasoning_text\", \"text\": \"Hm.\"}]}, "
-        "{\"type\": \"message\", \"id\": \"msg_1\", \"role\": \"assistant\", \"content\": "
-        "[{\"type\": \"output_text\", \"text\": \"Wait.\", \"annotations\": []}, "
+        "{\"input\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"type\": \"reasoning\", \"id\": "
+        "\"rs_1\", \"summary\": [], \"content\": [{\"type\": \"reasoning_text\", \"text\": "
+        "\"Hm.\"}]}, {\"type\": \"message\", \"id\": \"msg_1\", \"role\": \"assistant\", "
+        "\"content\": [{\"type\": \"output_text\", \"text\": \"Wait.\", \"annotations\": []}, "
         "{\"type\": \"refusal\", \"refusal\": \" No.\"}]}, " CALL_ITEM("c1") ", " CALL_ITEM(
-            "c2") ", "
-                  "{\"type\": \"function_call_output\", \"call_id\": \"c1\", \"output\": \"17\"}, "
-                  "{\"type\": \"function_call_output\", \"call_id\": \"c2\", \"output\": "
-                  "[{\"type\": "
-                  "\"input_text\", \"text\": \"18\"}]}]}",
+            "c2") ", {\"type\": \"function_call_output\", \"call_id\": \"c1\", \"output\": "
+                  "\"17\"}, {\"type\": \"function_call_output\", \"call_id\": \"c2\", \"output\": "
+                  "[{\"type\": \"input_text\", \"text\": \"18\"}]}]}",
         "[" MESSAGE("user", "Hi") "," ANSWER(
             "Wait. No.", "Hm.",
             CALL("c1") "," CALL(
-                "c2")) ","
-                       "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"17\"},"
-                       "{\"role\":\"tool\",\"tool_call_id\":\"c2\",\"content\":\"18\"}]");
+                "c2")) ",{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"17\"},{\"role\":"
+                       "\"tool\",\"tool_call_id\":\"c2\",\"content\":\"18\"}]");
     /* A second reasoning, or more content, begins another message. */
     assert_converted(
         "{\"input\": [" CALL_ITEM("c1") ", {\"type\": \"reasoning\", \"summary\": [{\"type\": "
@@ -83,19 +78,17 @@ TEST(test_input)
         "[" ANSWER("", "", CALL("c1")) "," ANSWER("a", "S", "") "," ANSWER("b", "", "") "]");
     /* Reasoning with spectool's own tag is not encrypted and is read. Encrypted reasoning of other
      * servers is ignored. */
-    assert_converted(
-        "{\"input\": [{\"type\": \"reasoning\", \"summary\": [], \"encrypted_content\": "
-        "\"spectool:Hm.\"}, {\"type\": \"reasoning\", \"summary\": [], \"content\": null, "
-        "\"encrypted_content\": \"gAAAAABo\"}]}",
-        "[" ANSWER("", "Hm.\\n\\n", "") "]");
+    assert_converted("{\"input\": [{\"type\": \"reasoning\", \"summary\": [], "
+                     "\"encrypted_content\": \"spectool:Hm.\"}, {\"type\": \"reasoning\", "
+                     "\"summary\": [], \"content\": null, \"encrypted_content\": \"gAAAAABo\"}]}",
+                     "[" ANSWER("", "Hm.\\n\\n", "") "]");
 }
 
 TEST(test_refused_input)
 {
     assert_converted("{}", "input is missing, expected a string or an array of items");
     assert_converted("{\"input\": []}",
-                     "input is empty or of another type, expected a string or an array of "
-                     "items");
+                     "input is empty or of another type, expected a string or an array of items");
     assert_converted("{\"input\": \"a\", \"instructions\": []}",
                      "instructions is array, expected a string");
     assert_converted("{\"input\": [3]}", "input[0]: is not an object");
@@ -125,10 +118,8 @@ TEST(test_refused_input)
 #define TAKEN(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"parameters\":{}}}"
 #define ALLOWED(name)                                                                              \
     "{\"tools\": [" FUNCTION("f") ", " FUNCTION(                                                   \
-        "g") "], \"tool_choice\": {\"type\": "                                                     \
-             "\"allowed_tools\", \"mode\": \"required\", \"tools\": [{\"type\": \"function\", "    \
-             "\"name\": "                                                                          \
-             "\"" name "\"}]}}"
+        "g") "], \"tool_choice\": {\"type\": \"allowed_tools\", \"mode\": \"required\", "          \
+             "\"tools\": [{\"type\": \"function\", \"name\": \"" name "\"}]}}"
 
 /* Compares the tools that the model is shown, and whether it must call one, or the error message.
  */
@@ -154,10 +145,9 @@ TEST(test_tools)
                  "[" TAKEN("f") "," TAKEN("g") "]", false);
     assert_tools("{\"tools\": [" FUNCTION("f") "], \"tool_choice\": \"required\"}",
                  "[" TAKEN("f") "]", true);
-    assert_tools(
-        "{\"tools\": [" FUNCTION("f") "], \"tool_choice\": {\"type\": \"function\", \"name\": "
-                                      "\"f\"}}",
-        "[" TAKEN("f") "]", true);
+    assert_tools("{\"tools\": [" FUNCTION(
+                     "f") "], \"tool_choice\": {\"type\": \"function\", \"name\": \"f\"}}",
+                 "[" TAKEN("f") "]", true);
     assert_tools(ALLOWED("g"), "[" TAKEN("g") "]", true);
     assert_tools(ALLOWED("h"), "tool_choice: there is no tool named h", false);
     assert_tools("{\"tools\": [" FUNCTION("f") ", {\"type\": \"web_search\"}]}",

@@ -167,12 +167,11 @@ TEST(test_responses_stream)
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
         &s, "POST", "/v1/responses",
-        "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": "
-        "\"function\", \"name\": \"paint\", \"parameters\": {\"type\": \"object\", "
-        "\"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, \"coats\": {\"type\": "
-        "\"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", \"coats\"], "
-        "\"additionalProperties\": false}}], \"tool_choice\": {\"type\": \"function\", "
-        "\"name\": \"paint\"}}");
+        "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": \"function\", "
+        "\"name\": \"paint\", \"parameters\": {\"type\": \"object\", \"properties\": {\"colour\": "
+        "{\"enum\": [\"red\", \"blue\"]}, \"coats\": {\"type\": \"integer\", \"minimum\": 1, "
+        "\"maximum\": 3}}, \"required\": [\"colour\", \"coats\"], \"additionalProperties\": "
+        "false}}], \"tool_choice\": {\"type\": \"function\", \"name\": \"paint\"}}");
     char *deltas, *text;
     size_t n;
 
@@ -228,10 +227,9 @@ TEST(test_refusals)
                      NULL);
     json = server_post(&s, "/v1/chat/completions", REQUEST TOOLS ", \"tool_choice\": \"required\"}",
                        400);
-    assert_string_equal(
-        json_text(json, "error.message"),
-        "tool_choice: the model's chat template does not show how it writes tool calls, "
-        "so they cannot be constrained");
+    assert_string_equal(json_text(json, "error.message"),
+                        "tool_choice: the model's chat template does not show how it writes tool "
+                        "calls, so they cannot be constrained");
     assert_int_equal(server_stop(&s), 0);
 }
 

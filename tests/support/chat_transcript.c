@@ -2,17 +2,15 @@
 #include "tests/support/unit_test.h"
 
 static const char tools_text[] =
-    "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"d\","
-    " \"parameters\": {\"type\": \"object\", \"required\": [\"city\"], \"properties\": {"
-    "\"city\": {\"type\": \"string\", \"description\": \"d\"},"
-    "\"days\": {\"type\": \"integer\", \"description\": \"d\"},"
-    "\"limit\": {\"type\": \"number\", \"description\": \"d\"},"
-    "\"detailed\": {\"type\": \"boolean\", \"description\": \"d\"},"
-    "\"where\": {\"type\": \"object\", \"description\": \"d\"},"
-    "\"hours\": {\"type\": \"array\", \"description\": \"d\"},"
-    "\"note\": {\"type\": [\"string\", \"null\"], \"description\": \"d\"}}}}},"
-    " {\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": \"d\","
-    " \"parameters\": {\"type\": \"object\", \"properties\": {}}}}]";
+    "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"d\", "
+    "\"parameters\": {\"type\": \"object\", \"required\": [\"city\"], \"properties\": {\"city\": "
+    "{\"type\": \"string\", \"description\": \"d\"},\"days\": {\"type\": \"integer\", "
+    "\"description\": \"d\"},\"limit\": {\"type\": \"number\", \"description\": "
+    "\"d\"},\"detailed\": {\"type\": \"boolean\", \"description\": \"d\"},\"where\": {\"type\": "
+    "\"object\", \"description\": \"d\"},\"hours\": {\"type\": \"array\", \"description\": "
+    "\"d\"},\"note\": {\"type\": [\"string\", \"null\"], \"description\": \"d\"}}}}}, {\"type\": "
+    "\"function\", \"function\": {\"name\": \"now\", \"description\": \"d\", \"parameters\": "
+    "{\"type\": \"object\", \"properties\": {}}}}]";
 
 struct sp_json *transcript_tools;
 
