@@ -134,7 +134,7 @@ static enum sp_status render_line(void *context, size_t number, const char *text
     st = sp_json_parse(&line, text, size, SP_JSON_LENIENT, &own);
     if (!st) st = render_object(context, line, &rendered, &n, &own);
     if (st == SP_E_NOMEM || st == SP_E_BUG) {
-        st = sp_fail(err, st, "%s", own.text);
+        st = sp_fail_as(err, &own);
     } else {
         print_line(st ? "error" : "rendered", st ? own.text : rendered, st ? strlen(own.text) : n);
         st = SP_OK;

@@ -63,7 +63,7 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
         sp_progress_show(&progress, done, sp_pack_size(pack));
         if (st == SP_OK) continue;
         sp_progress_end(&progress);
-        if (st != SP_E_INPUT) return sp_fail(err, st, "%s", bad.text); /* nothing about the file */
+        if (st != SP_E_INPUT) return sp_fail_as(err, &bad); /* nothing about the file */
         fprintf(stderr, "%s\n", bad.text);
         n_bad++;
     }

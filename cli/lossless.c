@@ -167,8 +167,7 @@ static enum sp_status run_all(struct concurrent_run *all, size_t n, struct sp_er
         void *done;
         if (!all[i].began) continue;
         pthread_join(all[i].thread, &done);
-        if (done == NULL && st == SP_OK)
-            st = sp_fail(err, all[i].err.status, "%s", all[i].err.text);
+        if (done == NULL && st == SP_OK) st = sp_fail_as(err, &all[i].err);
     }
     return st;
 }

@@ -1,6 +1,7 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
+#include "cli/base/advice.h"
 #include "cli/base/other_tools.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
@@ -185,6 +186,7 @@ static int run(const struct sp_command *command, int argc, char **argv)
     sp_args_release(&args);
     if (err.text[0] != '\0') {
         fflush(stdout);
+        sp_advise(&err);
         fprintf(stderr, "spectool %s: %s", command->name, err.text);
         if (usage) fprintf(stderr, " (spectool %s --help)", command->name);
         fputc('\n', stderr);

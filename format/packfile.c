@@ -352,10 +352,8 @@ bool sp_pack_is_calibration(const struct sp_pack *pack)
 enum sp_status sp_pack_expect_model(const struct sp_pack *pack, struct sp_err *err)
 {
     if (!sp_pack_is_calibration(pack)) return SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "%s is a calibration, not a model: spectool create and quantize read it as "
-                   "--calibration %s",
-                   pack->path, pack->path);
+    return sp_fail_about(err, SP_E_INPUT, SP_TOPIC_CALIBRATION, "%s is a calibration, not a model",
+                         pack->path);
 }
 
 enum sp_status sp_pack_part_digest(uint64_t *out, const struct sp_pack *pack, enum sp_part part,

@@ -99,7 +99,7 @@ static enum sp_status read_chat_format(struct sp_pack_facts *facts,
     enum sp_status st;
 
     st = sp_tokenizer_open_file(&tokenizer, sp_pack_path(pack), &own);
-    if (is_machine_failure(st)) return sp_fail(err, st, "%s", own.text);
+    if (is_machine_failure(st)) return sp_fail_as(err, &own);
     options.tokenizer = tokenizer;
     if ((st = sp_chat_open(&chat, NULL, &options, err))) goto done;
     sp_chat_describe(chat, &info);
@@ -125,7 +125,7 @@ static enum sp_status read_template(struct sp_pack_facts *facts, const struct sp
 
     st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN,
                                &facts->template_error);
-    if (is_machine_failure(st)) return sp_fail(err, st, "%s", facts->template_error.text);
+    if (is_machine_failure(st)) return sp_fail_as(err, &facts->template_error);
     if (template == NULL) return SP_OK;
     (void)sp_template_text(template, &size);
     facts->template_size = size;

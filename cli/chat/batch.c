@@ -1,6 +1,7 @@
 /* The calling thread reads lines; one thread per session answers them. The thread that completes
  * the oldest pending line writes its answer and all completed ones that follow it. */
 #include "cli/chat/batch.h"
+#include "cli/base/advice.h"
 #include "cli/chat/batch_line.h"
 #include "cli/chat/batch_output.h"
 #include "cli/base/lines.h"
@@ -126,6 +127,7 @@ static enum sp_status answer_prompt(FILE *out, struct batch *b, const struct lin
     if (!st) st = generate(out, b, request, err);
     if (!is_line_error(st)) return st;
     sp_context(err, "line %zu", line->number);
+    sp_advise(err);
     write_error(out, request->custom_id, err->text);
     return st;
 }
@@ -325,7 +327,7 @@ static enum sp_status finish(const struct batch *b, struct sp_err *err)
                        b->output.path, b->n_written, b->n_written == 1 ? "" : "s",
                        b->n_written == 1 ? "it" : "them");
     }
-    if (b->err.status) return sp_fail(err, b->err.status, "%s", b->err.text);
+    if (b->err.status) return sp_fail_as(err, &b->err);
     if (n == 0) return SP_OK;
     if (b->n_failed == 0) {
         return sp_fail(err, SP_E_CHECK,

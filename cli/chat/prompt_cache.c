@@ -27,7 +27,7 @@ enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path
     if (!sp_file_exists(path)) return check_place(path, err);
     st = sp_session_load(session, path, &why);
     if (st == SP_OK) return SP_OK;
-    if (st != SP_E_CHECK) return sp_fail(err, st, "%s", why.text);
+    if (st != SP_E_CHECK) return sp_fail_as(err, &why);
     snprintf(sentence, sizeof sentence, "%s: the prompt is processed again", why.text);
     sp_note("run", sentence);
     return SP_OK;

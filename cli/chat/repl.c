@@ -4,6 +4,7 @@
  * and keeps the text generated so far. A full context is reported; only with --context-full shift
  * are the oldest messages dropped. */
 #include "cli/chat/repl.h"
+#include "cli/base/advice.h"
 #include "cli/base/signals.h"
 #include "cli/base/user_folder.h"
 #include "cli/base/word_wrap.h"
@@ -139,7 +140,8 @@ enum sp_status sp_repl_answer(struct sp_repl *repl, const char *text, size_t siz
     bool interrupted = sp_signals_caught();
 
     sp_signals_clear();
-    if (st == SP_E_BUG) return sp_fail(repl->err, st, "%s", err.text);
+    sp_advise(&err);
+    if (st == SP_E_BUG) return sp_fail_as(repl->err, &err);
     if (st && interrupted)
         sp_repl_reply("Interrupted; the message is removed.");
     else if (st)

@@ -1,4 +1,5 @@
 #include "cli/chat/repl_commands.h"
+#include "cli/base/advice.h"
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
 #include "cli/chat/saved_session.h"
@@ -138,6 +139,7 @@ static void set_parameter(struct sp_loaded_model *m, const char *name, const cha
     } else if (m->settings->n_context != before.n_context &&
                sp_loaded_model_set_context(m, m->settings->n_context, &err)) {
         *m->settings = before;
+        sp_advise(&err);
         sp_repl_reply("%s.", err.text);
     } else if (strcasecmp(name, "stop") == 0) {
         sp_repl_reply("Answers end before \"%s\".", value);
@@ -356,6 +358,7 @@ static bool load(struct sp_repl *repl, char *words)
         if (path) sp_repl_reply("There is no such session.");
         print_saved();
     } else if (sp_saved_session_read(path, repl->model, &model, &err)) {
+        sp_advise(&err);
         sp_repl_reply("%s.", err.text);
     } else {
         print_counts("Loaded", path, repl->model);

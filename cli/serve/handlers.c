@@ -1,4 +1,5 @@
 #include "cli/serve/handlers.h"
+#include "cli/base/advice.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_prompt.h"
@@ -149,7 +150,7 @@ static void take_body(struct sp_serve_request *request, struct sp_exchange *x)
 
 /* Ends an object whose members were written with this status. */
 static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp_serve_fault *fault,
-                       const struct sp_err *err)
+                       struct sp_err *err)
 {
     if (st == SP_OK) {
         close_object(x);
@@ -157,6 +158,7 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
     }
     sp_strbuf_release(&x->out.text);
     x->out = (struct sp_json_out){0};
+    sp_advise(err);
     if (st == SP_E_CANCELLED)
         sp_exchange_refuse(x, 503, "the server is shutting down");
     else

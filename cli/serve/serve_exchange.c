@@ -1,4 +1,5 @@
 #include "cli/serve/serve_exchange.h"
+#include "cli/base/advice.h"
 #include "cli/base/duration.h"
 #include "cli/serve/anthropic/serve_anthropic_out.h"
 #include "cli/serve/ollama/serve_ollama.h"
@@ -135,6 +136,7 @@ bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive)
                                          x->request->connection, &err);
 
     x->is_acquired = status == 0;
+    sp_advise(&err);
     if (status > 0) sp_exchange_refuse(x, status, err.text);
     return x->is_acquired;
 }

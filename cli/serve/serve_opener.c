@@ -1,4 +1,5 @@
 #include "cli/serve/serve_opener.h"
+#include "cli/base/advice.h"
 #include "cli/base/word_wrap.h"
 #include "cli/chat/drafting_cache.h"
 #include "cli/serve/serve_log.h"
@@ -104,8 +105,8 @@ static enum sp_status describe(struct sp_serve_opener *o, const struct sp_serve_
         m->number = s->n_models++;
         return SP_OK;
     }
-    if (path->is_named || st == SP_E_NOMEM || st == SP_E_USAGE)
-        return sp_fail(err, st, "%s", own.text);
+    if (path->is_named || st == SP_E_NOMEM || st == SP_E_USAGE) return sp_fail_as(err, &own);
+    sp_advise(&own);
     snprintf(sentence, sizeof sentence, "not served: %s", own.text);
     sp_note("serve", sentence);
     return SP_OK;

@@ -224,7 +224,7 @@ static enum sp_status open_head(struct sp_create_job *job, const struct sp_creat
 
     if (st == SP_OK) return SP_OK;
     if (st != SP_E_UNSUPPORTED || options->from == NULL || options->draft_type != SP_DTYPE_NONE)
-        return sp_fail(err, st, "%s", why.text);
+        return sp_fail_as(err, &why);
     job->has_draft = false;
     return sp_warn(&job->warnings, err, "%s: the built-in prediction head is left out: %s",
                    job->target.path, why.text);

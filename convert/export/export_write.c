@@ -473,7 +473,7 @@ enum sp_status sp_export_write(const struct sp_export_plan *plan, const char *fo
     sp_pool_run(pool, x.n_chunks, work, &x);
     if (x.err.status == SP_OK) report(&x);
     if (x.err.status) {
-        st = sp_fail(err, x.err.status, "%s", x.err.text);
+        st = sp_fail_as(err, &x.err);
         goto done;
     }
     st = sp_safetensors_writer_finish(x.writer, err);

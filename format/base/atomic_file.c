@@ -40,7 +40,7 @@ static enum sp_status io_error(const struct sp_atomic_file *o, const char *doing
 
 static enum sp_status exists_error(const struct sp_atomic_file *o, struct sp_err *err)
 {
-    return sp_fail(err, SP_E_USAGE, "%s exists already, --force replaces it", o->path);
+    return sp_fail_about(err, SP_E_USAGE, SP_TOPIC_EXISTING, "%s exists already", o->path);
 }
 
 /* Splits the path, following symbolic links to an existing target, and opens its folder. */

@@ -43,7 +43,7 @@ static enum sp_status io_error(const struct sp_atomic_folder *o, const char *doi
 
 static enum sp_status exists_error(const struct sp_atomic_folder *o, struct sp_err *err)
 {
-    return sp_fail(err, SP_E_USAGE, "%s exists already, --force replaces it", o->path);
+    return sp_fail_about(err, SP_E_USAGE, SP_TOPIC_EXISTING, "%s exists already", o->path);
 }
 
 /* ---- what is in a folder ---- */

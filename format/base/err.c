@@ -12,17 +12,42 @@ static void make_printable(char *text)
     sp_utf8_hide_controls(text, strlen(text), "");
 }
 
+static enum sp_status fail(struct sp_err *err, enum sp_status status, enum sp_topic topic,
+                           const char *format, va_list args)
+{
+    if (err == NULL || err->status != SP_OK) return status;
+    err->status = status;
+    err->topic = topic;
+    sp_number_vprint(err->text, sizeof err->text, format, args);
+    make_printable(err->text);
+    return status;
+}
+
 enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
 {
     va_list args;
 
-    if (err == NULL || err->status != SP_OK) return status;
-    err->status = status;
     va_start(args, format);
-    sp_number_vprint(err->text, sizeof err->text, format, args);
+    fail(err, status, SP_TOPIC_NONE, format, args);
     va_end(args);
-    make_printable(err->text);
     return status;
+}
+
+enum sp_status sp_fail_about(struct sp_err *err, enum sp_status status, enum sp_topic topic,
+                             const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fail(err, status, topic, format, args);
+    va_end(args);
+    return status;
+}
+
+enum sp_status sp_fail_as(struct sp_err *err, const struct sp_err *from)
+{
+    if (err && err->status == SP_OK) *err = *from;
+    return from->status;
 }
 
 void sp_context(struct sp_err *err, const char *format, ...)

@@ -22,11 +22,27 @@ enum sp_status {
     SP_E_BUG = 70,      /* our own mistake */
 };
 
+/* What a failure is about, where a program may know how its user gets around it: it can put its own
+ * words behind the sentence. */
+enum sp_topic {
+    SP_TOPIC_NONE,
+    SP_TOPIC_EXISTING,     /* a file exists already, and `force` is not set */
+    SP_TOPIC_CONTEXT,      /* the length of the context */
+    SP_TOPIC_CACHE_TYPE,   /* the type of the KV caches */
+    SP_TOPIC_CACHES,       /* the memory of the KV caches */
+    SP_TOPIC_MEMORY_LIMIT, /* the limit of a cache budget */
+    SP_TOPIC_POOLING,      /* a model for which no pooling is known */
+    SP_TOPIC_RANKING,      /* a model that is not known to be a reranker */
+    SP_TOPIC_CALIBRATION,  /* a calibration in place of a model */
+    SP_N_TOPICS,
+};
+
 enum { SP_ERR_TEXT = 1024 };
 
 /* Valid when zeroed. */
 struct sp_err {
     enum sp_status status;
+    enum sp_topic topic;
     char text[SP_ERR_TEXT]; /* no trailing period, no newline */
 };
 
@@ -41,6 +57,11 @@ struct sp_err {
  * NULL. Control characters and what is not valid UTF-8 are shown as '?'. */
 SP_API enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
     SP_PRINTF(3, 4);
+/* As sp_fail, with what the failure is about. */
+enum sp_status sp_fail_about(struct sp_err *err, enum sp_status status, enum sp_topic topic,
+                             const char *format, ...) SP_PRINTF(4, 5);
+/* Records a failure that another thread or step recorded in `from`; returns its status. */
+enum sp_status sp_fail_as(struct sp_err *err, const struct sp_err *from);
 
 /* Puts "text: " in front of a recorded failure; does nothing where none is recorded. */
 SP_API void sp_context(struct sp_err *err, const char *format, ...) SP_PRINTF(2, 3);

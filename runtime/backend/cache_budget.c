@@ -13,10 +13,10 @@ static double megabytes(size_t size)
 static enum sp_status refuse(struct sp_err *err, size_t n_positions, size_t size, size_t left,
                              const char *which)
 {
-    return sp_fail(err, SP_E_NOMEM,
-                   "out of memory: KV caches for %zu tokens need %.1f MB more, and %.1f MB of %s "
-                   "are left (--num-ctx, --memory and --kv-type bound them)",
-                   n_positions, megabytes(size), megabytes(left), which);
+    return sp_fail_about(err, SP_E_NOMEM, SP_TOPIC_CACHES,
+                         "out of memory: KV caches for %zu tokens need %.1f MB more, and %.1f MB "
+                         "of %s are left",
+                         n_positions, megabytes(size), megabytes(left), which);
 }
 
 /* Free memory without what the weights will use. Weights that do not fit into memory are read from
@@ -57,7 +57,7 @@ enum sp_status sp_cache_budget_take(struct sp_cache_budget *budget, size_t size,
 
     while (!try_take(budget, size, &left)) {
         if (is_possible && budget->reclaim && budget->reclaim(budget->context)) continue;
-        return refuse(err, n_positions, size, left, budget->limit ? "--memory" : "free memory");
+        return refuse(err, n_positions, size, left, budget->limit ? "the limit" : "free memory");
     }
     return SP_OK;
 }

@@ -166,7 +166,7 @@ enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, si
     size_t n_used = used_slots(kv, len), n;
     enum sp_status st;
 
-    if ((st = sp_session_file_match(file, n_used, "context (--num-ctx)", err))) return st;
+    if ((st = sp_session_file_match(file, n_used, "context", SP_TOPIC_CONTEXT, err))) return st;
     if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, n_used / SP_SPAN, err);
     n = n_used / SP_KV_BLOCK * kv->n_heads;
     if ((st = sp_session_file_bytes(file, kv->keys, n * kv->key_block_size, err))) return st;

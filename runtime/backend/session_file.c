@@ -140,14 +140,14 @@ enum sp_status sp_session_file_number(struct sp_session_file *s, size_t *number,
 }
 
 enum sp_status sp_session_file_match(struct sp_session_file *s, uint64_t number, const char *what,
-                                     struct sp_err *err)
+                                     enum sp_topic topic, struct sp_err *err)
 {
     uint64_t moved = number;
     enum sp_status st;
 
     if ((st = move(s, &moved, err))) return st;
     if (moved == number) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of another %s", s->path, what);
+    return sp_fail_about(err, SP_E_INPUT, topic, "%s: a prompt cache of another %s", s->path, what);
 }
 
 static enum sp_status read_rest(struct sp_session_file *s, uint64_t end, struct sp_err *err)

@@ -37,10 +37,11 @@ SP_MUST_CHECK enum sp_status sp_session_file_bytes(struct sp_session_file *file,
 /* Writes or reads one number; SP_E_INPUT if a read number is larger than `most`. */
 SP_MUST_CHECK enum sp_status sp_session_file_number(struct sp_session_file *file, size_t *number,
                                                     size_t most, struct sp_err *err);
-/* Writes a number, or reads one that must equal it; SP_E_INPUT says "another <what>" if it
- * differs. */
+/* Writes a number, or reads one that must equal it; SP_E_INPUT, about `topic`, says
+ * "another <what>" if it differs. */
 SP_MUST_CHECK enum sp_status sp_session_file_match(struct sp_session_file *file, uint64_t number,
-                                                   const char *what, struct sp_err *err);
+                                                   const char *what, enum sp_topic topic,
+                                                   struct sp_err *err);
 
 /* Ends the file. Reading skips the rest of the contents; SP_E_INPUT if the digest does not
  * match. */

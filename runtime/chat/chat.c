@@ -66,7 +66,7 @@ static enum sp_status learn(struct sp_chat *chat, struct sp_err *err)
         st = sp_chat_specials_find(&chat->specials[calls], &chat->format, chat->tokenizer,
                                    calls == 1, &own);
     }
-    if (st == SP_E_NOMEM) return sp_fail(err, st, "%s", own.text);
+    if (st == SP_E_NOMEM) return sp_fail_as(err, &own);
     if (st) forget_format(chat);
     (void)sp_chat_format_describe_reasoning(chat->reasoning, &chat->format);
     (void)sp_chat_format_describe_calls(chat->tool_calls, &chat->format);

@@ -39,7 +39,7 @@ static enum sp_status parse_object(struct sp_json **out, const char *text, size_
     struct sp_err ours = {0};
     enum sp_status st = sp_json_parse(out, text, size, SP_JSON_STRICT, &ours);
 
-    if (st == SP_E_NOMEM) return sp_fail(err, st, "%s", ours.text);
+    if (st == SP_E_NOMEM) return sp_fail_as(err, &ours);
     if (st) *out = NULL;
     return SP_OK;
 }

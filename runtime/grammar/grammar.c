@@ -60,7 +60,7 @@ enum sp_status sp_grammar_new(struct sp_grammar **out, struct sp_err *err)
     (void)add_node(g, (struct sp_node){.kind = SP_NODE_END});
     (void)sp_grammar_bytes(g, &(struct sp_byte_set){0}, SP_GRAMMAR_END);
     if ((st = g->err.status)) {
-        sp_fail(err, st, "%s", g->err.text);
+        sp_fail_as(err, &g->err);
         goto done;
     }
     *out = g;
@@ -381,7 +381,7 @@ enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root, struct sp_
 {
     enum sp_status st;
 
-    if (g->err.status) return sp_fail(err, g->err.status, "%s", g->err.text);
+    if (g->err.status) return sp_fail_as(err, &g->err);
     for (size_t i = 0; i < g->n_rules; i++)
         if (!g->rules[i].defined)
             return sp_fail(err, SP_E_INPUT, "%s is not defined", name_of(g, (uint32_t)i));

@@ -383,7 +383,7 @@ static enum sp_status check_files(const struct sp_package *package,
     if (sp_pack_find_section(package->pack, SP_PART_TARGET, SP_SECTION_SMOOTHING)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s: its matrices were smoothed by an earlier calibration; calibrate a file "
-                       "of the same model that was made without --calibration",
+                       "of the same model that was made without a calibration",
                        sp_pack_path(package->pack));
     }
     return sp_pack_writer_check(request->path, request->force, err);

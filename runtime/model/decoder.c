@@ -281,7 +281,7 @@ static enum sp_status check_rotations(const struct sp_decoder *d, struct sp_sess
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
         size_t half = d->model->config.ropes[i].n_rot / 2;
         uint64_t digest = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);
-        enum sp_status st = sp_session_file_match(file, digest, "context (--num-ctx)", err);
+        enum sp_status st = sp_session_file_match(file, digest, "context", SP_TOPIC_CONTEXT, err);
         if (st) return st;
     }
     return SP_OK;

@@ -170,9 +170,10 @@ static enum sp_status check_memory(const struct embedder *e, const struct slot *
     size_t want = sp_decoder_cache_size_for(slot->decoder, n);
 
     if (limit == 0 || want <= limit) return SP_OK;
-    return sp_fail(e->err, SP_E_USAGE,
-                   "the KV caches for text %zu, %zu tokens, need %.1f MB, and --memory is %.1f MB",
-                   slot->text, n, (double)want / 1e6, (double)limit / 1e6);
+    return sp_fail_about(e->err, SP_E_USAGE, SP_TOPIC_MEMORY_LIMIT,
+                         "the KV caches for text %zu, %zu tokens, need %.1f MB, and the limit is "
+                         "%.1f MB",
+                         slot->text, n, (double)want / 1e6, (double)limit / 1e6);
 }
 
 /* Gives a free slot the next text. */
@@ -430,9 +431,9 @@ static enum sp_status choose_pooling(struct embedder *e)
                        "a reranker scores documents and makes no embeddings");
     }
     if (e->pooling.mode == SP_POOL_NONE) {
-        st = sp_fail(e->err, SP_E_UNSUPPORTED,
-                     "not an embedding model: its checkpoint had no modules.json, which states "
-                     "the pooling; --pooling last or mean chooses one");
+        st = sp_fail_about(e->err, SP_E_UNSUPPORTED, SP_TOPIC_POOLING,
+                           "not an embedding model: its checkpoint had no modules.json, which "
+                           "states the pooling");
     }
     if (!st && e->pooling.mode == SP_POOL_RANK) st = check_score(e);
     return st;

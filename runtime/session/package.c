@@ -90,7 +90,7 @@ static enum sp_status open_copy(struct sp_package *p, const char *path, struct s
     sp_pool_run(p->backend.pool, (size_t)((job.size + COPY_PIECE - 1) / COPY_PIECE), copy_piece,
                 &job);
     if (atomic_load(&job.has_failed)) {
-        st = sp_fail(err, job.err.status, "%s", job.err.text);
+        st = sp_fail_as(err, &job.err);
         goto done;
     }
     st = sp_pack_open_bytes(&p->pack, p->copy, (size_t)job.size, path, err);

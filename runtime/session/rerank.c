@@ -240,9 +240,9 @@ enum sp_status sp_package_rerank(struct sp_package *package,
 
     if ((st = sp_copy_in(&q, sizeof q, request, "sp_rerank_request", err))) return st;
     if (sp_package_pooling(package) != SP_POOLING_RANK && !q.any_model) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "not a reranker: its checkpoint had no modules.json with LogitScore and no "
-                       "classification head; --pooling rank takes Qwen3-Reranker's prompt");
+        return sp_fail_about(err, SP_E_UNSUPPORTED, SP_TOPIC_RANKING,
+                             "not a reranker: its checkpoint had no modules.json with LogitScore "
+                             "and no classification head");
     }
     r.max_tokens = sp_package_max_embedding_tokens(package);
     if (package->target->config.pooling.classifies) {

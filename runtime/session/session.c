@@ -114,7 +114,7 @@ static enum sp_status open_default(struct sp_session **out, struct sp_package *p
         struct sp_err reason = {0};
         enum sp_status st = open_session(&s, package, options, NULL, &reason);
 
-        if (st && (st != SP_E_NOMEM || smallest)) return sp_fail(err, st, "%s", reason.text);
+        if (st && (st != SP_E_NOMEM || smallest)) return sp_fail_as(err, &reason);
         if (st == SP_OK && (smallest || !lacks_address_space())) {
             *out = s;
             return SP_OK;
@@ -219,10 +219,10 @@ static enum sp_status same_origin(const struct sp_session *s, struct sp_session_
         identity[0] = sp_hash64(identity, sizeof identity);
     }
     st = sp_session_file_match(file, identity[0], lora ? "packed file or adapter" : "packed file",
-                               err);
+                               SP_TOPIC_NONE, err);
     if (st) return st;
-    return sp_session_file_match(file, sp_decoder_cache_type(s->speculator->decoder),
-                                 "type (--kv-type)", err);
+    return sp_session_file_match(file, sp_decoder_cache_type(s->speculator->decoder), "type",
+                                 SP_TOPIC_CACHE_TYPE, err);
 }
 
 enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)

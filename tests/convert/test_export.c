@@ -469,7 +469,7 @@ TEST(refusals)
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
-    assert_refused(&o, SP_E_USAGE, "export exists already, --force replaces it");
+    assert_refused(&o, SP_E_USAGE, "export exists already");
     o.force = true;
     scratch_write("export/target/notes.txt", "mine", 4);
     assert_refused(&o, SP_E_USAGE,

@@ -258,7 +258,8 @@ TEST(budgets)
     session = open_session(package, 0);
     assert_int_equal(sp_session_generate(session, &request, &result, &err), SP_E_NOMEM);
     assert_non_null(strstr(err.text, "KV caches for "));
-    assert_non_null(strstr(err.text, "--memory"));
+    assert_non_null(strstr(err.text, "of the limit are left"));
+    assert_int_equal(err.topic, SP_TOPIC_CACHES);
     assert_int_equal(sp_session_n_cached(session), 0);
     part = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
     assert_int_equal(part.stop, SP_STOP_MEMORY);

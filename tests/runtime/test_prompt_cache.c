@@ -266,7 +266,7 @@ TEST(mismatched_caches_are_refused)
 
     cache = save_first_prompt(path, &default_options);
     check_refused(other, &default_options, cache, SP_E_INPUT, "another packed file");
-    check_refused(path, &q8, cache, SP_E_INPUT, "another type (--kv-type)");
+    check_refused(path, &q8, cache, SP_E_INPUT, "another type");
     check_refused(path, &narrow, cache, SP_E_INPUT,
                   "a prompt cache of 100 tokens, the context has 64");
     check_refused(path, &default_options, packed_path("none"), SP_E_IO, "");

@@ -119,7 +119,8 @@ static void check_refusal(const struct server *s, const char *path, const char *
     assert_non_null(strstr(r.head, "Retry-After: 1"));
     json = http_reply_json(r, 503);
     assert_non_null(strstr(json_text(json, member), "KV caches for "));
-    assert_non_null(strstr(json_text(json, member), " MB of --memory are left"));
+    assert_non_null(
+        strstr(json_text(json, member), " MB of the limit are left (--num-ctx, --memory "));
 }
 
 /* A request that needs the memory of an answer that is being generated gets 503 and the numbers, as
@@ -191,7 +192,7 @@ TEST(test_never_fits)
     assert_null(strstr(r.head, "Retry-After"));
     json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "the KV caches for text 1, "));
-    assert_non_null(strstr(json_text(json, "error.message"), " MB, and --memory is "));
+    assert_non_null(strstr(json_text(json, "error.message"), " MB, and the limit is "));
     complete(&s, "a", 582);
     assert_int_equal(server_stop(&s), 0);
 }

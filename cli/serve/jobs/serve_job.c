@@ -1,6 +1,7 @@
 /* Runs one answer of a job on a generating thread: reads the prompt, generates, and writes the
  * text through the functions of the request's API. */
 #include "cli/serve/jobs/serve_job.h"
+#include "cli/base/advice.h"
 #include "cli/chat/repetition.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve_prompt.h"
@@ -431,8 +432,9 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
 
 /* Reports why there is no answer: the server stops, or `err` describes a failure. Nothing is
  * reported to a client that has gone. */
-static void report_failure(struct answer_run *a, const struct sp_err *err)
+static void report_failure(struct answer_run *a, struct sp_err *err)
 {
+    sp_advise(err);
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
         fail(a, 503, NULL, "the server is shutting down");
     } else if (err->status != SP_OK && err->status != SP_E_CANCELLED) {

@@ -1,0 +1,23 @@
+#include "cli/base/advice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const advice[SP_N_TOPICS] = {
+    [SP_TOPIC_EXISTING] = ", --force replaces it",
+    [SP_TOPIC_CONTEXT] = " (--num-ctx)",
+    [SP_TOPIC_CACHE_TYPE] = " (--kv-type)",
+    [SP_TOPIC_CACHES] = " (--num-ctx, --memory and --kv-type bound them)",
+    [SP_TOPIC_MEMORY_LIMIT] = " (--memory)",
+    [SP_TOPIC_POOLING] = "; --pooling last or mean chooses one",
+    [SP_TOPIC_RANKING] = "; --pooling rank takes Qwen3-Reranker's prompt",
+    [SP_TOPIC_CALIBRATION] = ": spectool create and quantize read it as --calibration",
+};
+
+void sp_advise(struct sp_err *err)
+{
+    size_t n = strlen(err->text);
+
+    if (advice[err->topic]) snprintf(err->text + n, sizeof err->text - n, "%s", advice[err->topic]);
+    err->topic = SP_TOPIC_NONE;
+}
