@@ -138,10 +138,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     enum sp_status st;
 
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
-        (st = sp_backend_open_package(&job.package, path, &o->backend, err)) ||
-        (st = note_quantized(path, args->command->name, err)))
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
         goto done;
+    if ((st = sp_backend_open_package(&job.package, path, &o->backend, err))) goto done;
+    if ((st = note_quantized(path, args->command->name, err))) goto done;
     if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
     sp_progress_begin(&job.progress, "reading");
     job.progress.unit = "tokens";

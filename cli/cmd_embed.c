@@ -151,9 +151,8 @@ static enum sp_status write_array(const char *path, const float *rows, size_t n_
     if ((st = sp_new(&bytes, size, 1, err))) goto done;
     sp_npy_header(bytes, n_rows, n_cols);
     sp_npy_row(bytes + SP_NPY_HEADER, rows, n_rows * n_cols);
-    if ((st = sp_atomic_file_open(&file, path, true, 0, err)) ||
-        (st = sp_atomic_file_write_at(file, 0, bytes, size, err)))
-        goto done;
+    if ((st = sp_atomic_file_open(&file, path, true, 0, err))) goto done;
+    if ((st = sp_atomic_file_write_at(file, 0, bytes, size, err))) goto done;
     st = sp_atomic_file_commit(file, err);
 done:
     sp_atomic_file_close(file);
@@ -216,9 +215,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     if ((st = check_options(args, err))) return st;
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
-        (st = sp_backend_open_package(&package, path, &o->backend, err)))
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
         goto done;
+    if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
     inputs.package = package;
     if ((st = check_model(package, o, err))) goto done;
     if ((st = read_texts(&inputs, args, err))) goto done;

@@ -147,9 +147,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = sp_atomic_file_check_replaced(o->output, sp_npy_magic, SP_NPY_MAGIC, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
-        (st = sp_backend_open_package(&package, path, &backend, err)))
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
         goto done;
+    if ((st = sp_backend_open_package(&package, path, &backend, err))) goto done;
     sp_package_describe(package, &info);
     if (o->draft && info.draft == NULL) {
         st = sp_fail(err, SP_E_USAGE, "%s has no draft", args->operands[0]);

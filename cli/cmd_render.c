@@ -106,10 +106,9 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
 
     if (sp_json_kind(line) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "expected a JSON object");
-    if ((st = sp_json_get_bool(line, "think", &in.think, err)) ||
-        (st = sp_json_get_bool(line, "is_think_set", &in.is_think_set, err)) ||
-        (st = own_template(&own, job, line, err)))
-        return st;
+    if ((st = sp_json_get_bool(line, "think", &in.think, err))) return st;
+    if ((st = sp_json_get_bool(line, "is_think_set", &in.is_think_set, err))) return st;
+    if ((st = own_template(&own, job, line, err))) return st;
     for (size_t i = 0; i < N_MEMBERS && !st; i++)
         st = print_member(members[i].to, &texts[i], line, members[i].key, err);
     if (!st) st = sp_template_apply(text, size, own ? own : job->source, &in, err);

@@ -383,9 +383,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     char *path = NULL;
     enum sp_status st;
 
-    if ((st = check_options(o, args, err)) ||
-        (st = sp_response_format_read(&grammar, o->format, err)))
-        goto done;
+    if ((st = check_options(o, args, err))) goto done;
+    if ((st = sp_response_format_read(&grammar, o->format, err))) goto done;
     m.grammar = grammar;
     if ((st = open_file(&m, &path, args, session, err))) goto done;
     if (!session && m.conversation.template == NULL) m.style.wrap = false;

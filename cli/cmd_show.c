@@ -45,9 +45,8 @@ static enum sp_status show_modelfile(const char *name, const struct sp_pack *pac
     char *records = NULL, *text = NULL;
     size_t n_records = 0, size;
 
-    if ((st = sp_pack_expect_model(pack, err)) ||
-        (st = read_records(pack, &records, &n_records, err)))
-        return st;
+    if ((st = sp_pack_expect_model(pack, err))) return st;
+    if ((st = read_records(pack, &records, &n_records, err))) return st;
     st = sp_modelfile_recreate(&text, &size, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
                                records, n_records, err);
     if (st == SP_OK) fwrite(text, 1, size, stdout);
@@ -226,9 +225,8 @@ static enum sp_status show_file(const char *name, const struct sp_args *args, st
     char *path = NULL;
     enum sp_status st;
 
-    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err)) ||
-        (st = sp_pack_open(&pack, path, err)))
-        goto done;
+    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err))) goto done;
+    if ((st = sp_pack_open(&pack, path, err))) goto done;
     /* The overview begins with the name. */
     if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);
     st = o->json        ? show_json(name, pack, o, err)

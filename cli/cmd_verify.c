@@ -114,9 +114,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     if (!o->lossless && (st = refuse_lossless_only(args, err))) return st;
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err)) ||
-        (st = sp_pack_open(&pack, path, err)) || (st = check_digests(name, pack, o, err)))
-        goto done;
+    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err))) goto done;
+    if ((st = sp_pack_open(&pack, path, err))) goto done;
+    if ((st = check_digests(name, pack, o, err))) goto done;
     sp_pack_close(pack);
     pack = NULL;
     if (o->lossless) st = sp_lossless_verify(path, args, err);

@@ -312,9 +312,8 @@ enum sp_status sp_lossless_verify(const char *path, const struct sp_args *args, 
                       .err = err};
 
     sp_signals_catch();
-    if ((st = sp_response_format_read(&c.grammar, c.options->format, err)) ||
-        (st = sp_backend_open_package(&c.package, path, &c.options->backend, err)))
-        goto done;
+    if ((st = sp_response_format_read(&c.grammar, c.options->format, err))) goto done;
+    if ((st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) goto done;
     c.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(c.package, &c.info);
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));

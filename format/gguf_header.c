@@ -130,9 +130,8 @@ static enum sp_status skip_elements(struct reader *r, const struct sp_gguf_value
 
     if (v->type == SP_GGUF_STRING) {
         for (uint64_t i = 0; i < v->n; i++) {
-            if ((st = take_u64(r, &len, "the length of a string")) ||
-                (st = need(r, len, "a string")))
-                return st;
+            if ((st = take_u64(r, &len, "the length of a string"))) return st;
+            if ((st = need(r, len, "a string"))) return st;
             r->pos += (size_t)len;
         }
         return SP_OK;
@@ -151,8 +150,8 @@ static enum sp_status read_value(struct reader *r, struct sp_gguf_value *v, stru
     enum sp_status st;
     uint32_t type;
 
-    if ((st = take_name(r, place, "a key")) || (st = take_u32(r, &type, "the type of a value")))
-        return st;
+    if ((st = take_name(r, place, "a key"))) return st;
+    if ((st = take_u32(r, &type, "the type of a value"))) return st;
     v->n = 1;
     v->is_array = type == SP_GGUF_ARRAY;
     if (v->is_array && ((st = take_u32(r, &type, "the type of an array")) ||

@@ -106,9 +106,8 @@ enum sp_status sp_receipts_read(struct sp_json **out, const struct sp_pack *pack
     st =
         sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &section, &section_size, err);
     if (st || section == NULL) return st;
-    if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err)) ||
-        (st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err)))
-        goto done;
+    if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) goto done;
+    if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) goto done;
     st = sp_receipts_join(&text, &size, &n_dropped, section, section_size, NULL, 0, &digests, err);
     if (st) sp_context(err, "%s", sp_pack_path(pack));
     if (text) st = sp_json_parse_within(out, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);

@@ -249,9 +249,9 @@ static enum sp_status read_value(struct sp_json **value, struct sp_strbuf *names
 {
     enum sp_status st;
 
-    if ((st = sp_json_scan_text(names, &r->json, r->err)) ||
-        (st = sp_strbuf_append(names, "", 1, r->err)) || (st = sp_json_scan(&r->json, r->err)))
-        return st;
+    if ((st = sp_json_scan_text(names, &r->json, r->err))) return st;
+    if ((st = sp_strbuf_append(names, "", 1, r->err))) return st;
+    if ((st = sp_json_scan(&r->json, r->err))) return st;
     return sp_json_parse_value(value, &r->json, SP_JSON_STRICT, SP_JSON_SETTINGS, r->err);
 }
 

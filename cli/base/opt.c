@@ -412,9 +412,8 @@ static enum sp_status set_lines(struct sp_opt_list *list, const char *text, stru
 
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         n++;
-    if ((st = sp_copy_text(&list->text, text, strlen(text), err)) ||
-        (st = sp_new(&list->items, n, sizeof *list->items, err)))
-        return st;
+    if ((st = sp_copy_text(&list->text, text, strlen(text), err))) return st;
+    if ((st = sp_new(&list->items, n, sizeof *list->items, err))) return st;
     for (char *at = list->text; *at != '\0';) {
         size_t len = strcspn(at, "\n");
         bool last = at[len] == '\0';

@@ -298,10 +298,9 @@ static enum sp_status restore_message(struct sp_conversation *c, const struct sp
     const char *role = NULL, *content = NULL, *reasoning = NULL;
     enum sp_status st;
 
-    if ((st = sp_json_get_string(message, "role", &role, err)) ||
-        (st = sp_json_get_string(message, "content", &content, err)) ||
-        (st = sp_json_get_string(message, "reasoning", &reasoning, err)))
-        return st;
+    if ((st = sp_json_get_string(message, "role", &role, err))) return st;
+    if ((st = sp_json_get_string(message, "content", &content, err))) return st;
+    if ((st = sp_json_get_string(message, "reasoning", &reasoning, err))) return st;
     if (role == NULL || content == NULL)
         return sp_fail(err, SP_E_INPUT, "expected an object with a role and a content");
     if ((st = add_turn(c, role, content, strlen(content), err)) || reasoning == NULL) return st;

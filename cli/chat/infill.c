@@ -95,11 +95,10 @@ static enum sp_status find_family(struct sp_infill_tokens *t, const struct sp_to
 {
     enum sp_status st;
 
-    if ((st = find_token(&t->prefix, tok, names->prefix, err)) ||
-        (st = find_token(&t->suffix, tok, names->suffix, err)) ||
-        (st = find_token(&t->middle, tok, names->middle, err)) ||
-        (st = find_either(&t->repository, tok, names->repository, err)))
-        return st;
+    if ((st = find_token(&t->prefix, tok, names->prefix, err))) return st;
+    if ((st = find_token(&t->suffix, tok, names->suffix, err))) return st;
+    if ((st = find_token(&t->middle, tok, names->middle, err))) return st;
+    if ((st = find_either(&t->repository, tok, names->repository, err))) return st;
     t->suffix_first = names->middle == NULL;
     t->found = t->prefix != SP_INFILL_NONE && t->suffix != SP_INFILL_NONE &&
                (t->suffix_first || t->middle != SP_INFILL_NONE);
@@ -167,9 +166,8 @@ static enum sp_status encode_inner(struct sp_ids *ids, const struct sp_tokenizer
     if ((st = sp_new(&text, size + inner.size, 1, err))) goto done;
     memcpy(text, smile, size);
     if (inner.size) memcpy(text + size, inner.at, inner.size);
-    if ((st = encode(&alone, tok, (struct sp_infill_text){smile, size}, err)) ||
-        (st = encode(ids, tok, (struct sp_infill_text){text, size + inner.size}, err)))
-        goto done;
+    if ((st = encode(&alone, tok, (struct sp_infill_text){smile, size}, err))) goto done;
+    if ((st = encode(ids, tok, (struct sp_infill_text){text, size + inner.size}, err))) goto done;
     if (ids->n >= alone.n && memcmp(ids->at, alone.at, alone.n * sizeof *alone.at) == 0) {
         ids->n -= alone.n;
         memmove(ids->at, ids->at + alone.n, ids->n * sizeof *ids->at);
@@ -289,11 +287,11 @@ enum sp_status sp_infill_prompt(struct sp_ids *ids, const struct sp_infill_token
     size_t used;
     enum sp_status st;
 
-    if ((st = sp_tokenizer_encode(tok, "", 0, SP_ENCODE_ADD_SPECIAL, &prompt.at, &prompt.n, err)) ||
-        (st = encode(&prefix, tok, gap->prefix, err)) ||
-        (gap->begun.size && (st = append_text(&prefix, tok, gap->begun, err))) ||
-        (st = encode_inner(&suffix, tok, gap->suffix, err)))
+    if ((st = sp_tokenizer_encode(tok, "", 0, SP_ENCODE_ADD_SPECIAL, &prompt.at, &prompt.n, err)))
         goto done;
+    if ((st = encode(&prefix, tok, gap->prefix, err))) goto done;
+    if (gap->begun.size && (st = append_text(&prefix, tok, gap->begun, err))) goto done;
+    if ((st = encode_inner(&suffix, tok, gap->suffix, err))) goto done;
     used = prompt.n + N_TOKENS;
     if (gap->n_most > used) cut(&prefix, &suffix, gap->n_most - used);
     used += prefix.n + suffix.n;
@@ -301,9 +299,9 @@ enum sp_status sp_infill_prompt(struct sp_ids *ids, const struct sp_infill_token
                             gap->n_most == 0     ? SIZE_MAX
                             : used < gap->n_most ? gap->n_most - used
                                                  : 0,
-                            err)) ||
-        (st = join(&prompt, t, &prefix, &suffix, err)))
+                            err)))
         goto done;
+    if ((st = join(&prompt, t, &prefix, &suffix, err))) goto done;
     *ids = prompt;
     prompt = (struct sp_ids){0};
 done:

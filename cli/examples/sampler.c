@@ -74,9 +74,9 @@ int main(int argc, char **argv)
     enum sp_status st;
 
     if (argc != 3) return SP_E_USAGE;
-    if ((st = sp_package_open(&package, argv[1], &opening, &err)) ||
-        (st = sp_session_open(&session, package, &options, &err)) ||
-        (st = sp_tokenizer_encode(sp_package_tokenizer(package), argv[2], strlen(argv[2]), 0,
+    if ((st = sp_package_open(&package, argv[1], &opening, &err))) goto done;
+    if ((st = sp_session_open(&session, package, &options, &err))) goto done;
+    if ((st = sp_tokenizer_encode(sp_package_tokenizer(package), argv[2], strlen(argv[2]), 0,
                                   &prompt, &n, &err)))
         goto done;
     sp_package_describe(package, &info);

@@ -65,12 +65,11 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_loaded
     b->serve.budget = &b->budget;
     b->serve.keys = &b->keys;
     b->serve.template_locks = b->template_locks;
-    if ((st = sp_serve_model_attach(&b->model, m, pool, err)) ||
-        (st = sp_serve_models_new(&b->serve.models, &models, err)) ||
-        (st = sp_serve_metrics_new(&b->serve.metrics, 1, err)) ||
-        (st = sp_serve_queue_new(&b->serve.queue, n_sessions, n_sessions, err)) ||
-        (st = sp_new(&b->threads, n_sessions, sizeof *b->threads, err)))
-        goto done;
+    if ((st = sp_serve_model_attach(&b->model, m, pool, err))) goto done;
+    if ((st = sp_serve_models_new(&b->serve.models, &models, err))) goto done;
+    if ((st = sp_serve_metrics_new(&b->serve.metrics, 1, err))) goto done;
+    if ((st = sp_serve_queue_new(&b->serve.queue, n_sessions, n_sessions, err))) goto done;
+    if ((st = sp_new(&b->threads, n_sessions, sizeof *b->threads, err))) goto done;
     while (b->n_threads < n_sessions &&
            pthread_create(&b->threads[b->n_threads], NULL, sp_serve_job_run_all, &b->serve) == 0)
         b->n_threads++;

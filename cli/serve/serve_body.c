@@ -38,9 +38,8 @@ static enum sp_status read_object(struct sp_serve_body *b, const char *text, siz
 
     if ((st = sp_json_measure(&bytes, text, size, SP_JSON_STRICT, max_tree_bytes, err))) return st;
     b->n_tree = 2 * bytes; /* the messages are converted for the chat template */
-    if ((st = take(b, b->n_tree, size, err)) ||
-        (st = sp_json_parse(&b->json, text, size, SP_JSON_STRICT, err)))
-        return st;
+    if ((st = take(b, b->n_tree, size, err))) return st;
+    if ((st = sp_json_parse(&b->json, text, size, SP_JSON_STRICT, err))) return st;
     if (sp_json_kind(b->json) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "the request body is not a JSON object");
     if ((st = sp_new(&b->marks, 2, sizeof *b->marks, err))) return st;

@@ -182,9 +182,8 @@ enum sp_status sp_serve_openai_embeddings(struct sp_json_out *out, struct sp_ser
         return sp_fail(err, SP_E_INPUT, "encoding_format is \"%.40s\", expected float or base64",
                        format);
     }
-    if ((st = read_options(&job, embed, "user", err)) ||
-        (st = read_texts(&job, embed, "input", true, err)))
-        goto done;
+    if ((st = read_options(&job, embed, "user", err))) goto done;
+    if ((st = read_texts(&job, embed, "input", true, err))) goto done;
     if (job.inputs.n == 0) {
         st = sp_fail(err, SP_E_INPUT, "input has no texts");
         goto done;
@@ -219,9 +218,8 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_em
     double began = sp_seconds();
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(body, "truncate", &job.inputs.truncate, err)) ||
-        (st = read_options(&job, embed, "options", err)))
-        return st;
+    if ((st = sp_json_get_bool(body, "truncate", &job.inputs.truncate, err))) return st;
+    if ((st = read_options(&job, embed, "options", err))) return st;
     if (!is_empty(sp_json_get(body, "input")) &&
         ((st = read_texts(&job, embed, "input", false, err)) || (st = compute(&job, embed, err))))
         goto done;

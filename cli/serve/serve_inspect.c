@@ -29,10 +29,9 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
 
     (void)serve;
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: expected a string");
-    if ((st = sp_json_get_bool(body, "add_special", &special, err)) ||
-        (st = sp_json_get_bool(body, "parse_special", &parse, err)) ||
-        (st = sp_json_get_bool(body, "with_pieces", &pieces, err)))
-        return st;
+    if ((st = sp_json_get_bool(body, "add_special", &special, err))) return st;
+    if ((st = sp_json_get_bool(body, "parse_special", &parse, err))) return st;
+    if ((st = sp_json_get_bool(body, "with_pieces", &pieces, err))) return st;
     flags = (special ? SP_ENCODE_ADD_SPECIAL : 0) | (parse ? SP_ENCODE_PARSE_SPECIAL : 0);
     st = sp_tokenizer_encode(sp_package_tokenizer(package), text, size, flags, &ids, &n, err);
     if (!st) st = request->take_memory(request->memory, n * (pieces ? 40 : 8), err);

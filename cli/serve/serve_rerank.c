@@ -84,10 +84,9 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
     };
     enum sp_status st;
 
-    if ((st = sp_json_get_string(body, "query", &request.query, err)) ||
-        (st = sp_json_get_string(body, "instruction", &request.instruction, err)) ||
-        (st = sp_json_get_bool(body, "truncate", &request.truncate, err)))
-        return st;
+    if ((st = sp_json_get_string(body, "query", &request.query, err))) return st;
+    if ((st = sp_json_get_string(body, "instruction", &request.instruction, err))) return st;
+    if ((st = sp_json_get_bool(body, "truncate", &request.truncate, err))) return st;
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
     st = sp_serve_model_check_base(embed->request->model, sp_serve_embed_model(embed), err);
     if (st) return st;
@@ -127,11 +126,10 @@ enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_embed *e
     bool documents = false;
     enum sp_status st;
 
-    if ((st = sp_json_get_i64(body, "top_n", 1, INT32_MAX, &top_n, err)) ||
-        (st = sp_json_get_bool(body, "return_documents", &documents, err)) ||
-        (st = read_documents(&job, sp_json_get(body, "documents"), err)) ||
-        (st = rank(&job, embed, err)))
-        goto done;
+    if ((st = sp_json_get_i64(body, "top_n", 1, INT32_MAX, &top_n, err))) goto done;
+    if ((st = sp_json_get_bool(body, "return_documents", &documents, err))) goto done;
+    if ((st = read_documents(&job, sp_json_get(body, "documents"), err))) goto done;
+    if ((st = rank(&job, embed, err))) goto done;
     sp_json_out_text(out, "object", "list");
     sp_json_out_text(out, "model", sp_serve_embed_model(embed));
     write_results(out, &job, top_n && (size_t)top_n < job.n ? (size_t)top_n : job.n, documents);

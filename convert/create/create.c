@@ -295,10 +295,9 @@ static enum sp_status make_records(struct sp_create_job *job, const struct sp_mo
         if ((st = sp_modelfile_print(&inherited, &size, &base, err))) goto done;
     }
     text.len = 0;
-    if ((st = sp_strbuf_append(&text, inherited, size, err)) ||
-        (st = sp_strbuf_append(&text, own, own_size, err)) ||
-        (st = sp_strbuf_append(&text, "", 1, err)))
-        goto done;
+    if ((st = sp_strbuf_append(&text, inherited, size, err))) goto done;
+    if ((st = sp_strbuf_append(&text, own, own_size, err))) goto done;
+    if ((st = sp_strbuf_append(&text, "", 1, err))) goto done;
     job->records = text.at;
     job->records_size = text.len - 1;
     text = (struct sp_strbuf){0};

@@ -152,8 +152,8 @@ static enum sp_status match_vocabularies(struct sp_vocab_order *out, const struc
     enum sp_status st;
 
     *out = (struct sp_vocab_order){.n = n_rows};
-    if ((st = find_movable(&of_target, target, err)) || (st = find_movable(&of_draft, draft, err)))
-        goto done;
+    if ((st = find_movable(&of_target, target, err))) goto done;
+    if ((st = find_movable(&of_draft, draft, err))) goto done;
     for (uint32_t id = 0; id < n; id++) {
         const struct sp_vocab_token *a = token_of(target, id), *b = token_of(draft, id);
         if ((a && b && equal_tokens(a, b)) || (a == NULL && b == NULL)) continue;
@@ -161,9 +161,8 @@ static enum sp_status match_vocabularies(struct sp_vocab_order *out, const struc
         st = refuse(target, draft, id, err);
         goto done;
     }
-    if ((st = sp_new(&order.rows, n_rows, sizeof *order.rows, err)) ||
-        (st = sp_new(&taken, n_rows, sizeof *taken, err)))
-        goto done;
+    if ((st = sp_new(&order.rows, n_rows, sizeof *order.rows, err))) goto done;
+    if ((st = sp_new(&taken, n_rows, sizeof *taken, err))) goto done;
     for (size_t id = 0; id < n_rows; id++)
         order.rows[id] = SP_ID_NONE;
     match_moved(&order, taken, target, draft);

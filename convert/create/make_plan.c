@@ -61,10 +61,9 @@ static enum sp_status calibrate(struct maker *m, struct sp_err *err)
     size_t n_used = 0, n_without = 0;
 
     if (path == NULL) return SP_OK;
-    if ((st = smooth(m, err)) ||
-        (st = calibrate_part(m, SP_PART_TARGET, &n_used, &n_without, err)) ||
-        (st = calibrate_part(m, SP_PART_DRAFT, &n_used, &n_without, err)))
-        return st;
+    if ((st = smooth(m, err))) return st;
+    if ((st = calibrate_part(m, SP_PART_TARGET, &n_used, &n_without, err))) return st;
+    if ((st = calibrate_part(m, SP_PART_DRAFT, &n_used, &n_without, err))) return st;
     if (n_used == 0 && m->made->smoothing.len == 0) {
         return sp_fail(
             err, SP_E_USAGE,
@@ -248,8 +247,8 @@ static enum sp_status choose_types(struct maker *m, struct sp_err *err)
 
     request.sensitivities =
         m->made->calibration ? sp_calibration_sensitivities(m->made->calibration) : &none;
-    if ((st = add_part(m, SP_PART_TARGET, err)) || (st = add_part(m, SP_PART_DRAFT, err)))
-        return st;
+    if ((st = add_part(m, SP_PART_TARGET, err))) return st;
+    if ((st = add_part(m, SP_PART_DRAFT, err))) return st;
     if (m->in->budget.size) {
         if ((st = measure_overhead(&overhead, m, err))) return st;
         request.most = m->in->budget.size;

@@ -164,9 +164,8 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
     size_t size = 0, before_size = 0, n_added = 0, n_dropped;
     enum sp_status st;
 
-    if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err)) ||
-        (st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err)))
-        return st;
+    if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err))) return st;
+    if ((st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) return st;
     print_types(types, input, digests.target);
     if (*types) added[n_added++] = types;
     if (input->draft_choice) {

@@ -340,10 +340,10 @@ static enum sp_status put_marks(struct exporter *x, struct worker *w, const stru
     size_t n = (size_t)c->span.n_cols, n_tokens = (size_t)chunk->item->tensor.shape[0];
     enum sp_status st;
 
-    if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err)) ||
-        (st = grow(&w->bytes, &w->bytes_cap, n_tokens, 1, err)) ||
-        (st = sp_source_read_all(w->rows, c->source, c->spec, &w->scratch, err)) ||
-        (st = sp_config_check_token_map(c->source->config.draft.kind, w->rows, n, n_tokens, err)))
+    if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
+    if ((st = grow(&w->bytes, &w->bytes_cap, n_tokens, 1, err))) return st;
+    if ((st = sp_source_read_all(w->rows, c->source, c->spec, &w->scratch, err))) return st;
+    if ((st = sp_config_check_token_map(c->source->config.draft.kind, w->rows, n, n_tokens, err)))
         return st;
     memset(w->bytes, 0, n_tokens);
     for (size_t i = 0; i < n; i++)

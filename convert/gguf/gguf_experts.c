@@ -19,11 +19,10 @@ enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const struct sp_ggu
 
     (void)m;
     if (!sp_gguf_has(w, "expert_count")) return SP_OK;
-    if ((st = sp_gguf_copy_size(w, "expert_count", "num_experts")) ||
-        (st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok")) ||
-        (st = sp_gguf_get_size(&width, w, "expert_feed_forward_length")) ||
-        (st = sp_gguf_put_integer(w, "moe_intermediate_size", width)))
-        return st;
+    if ((st = sp_gguf_copy_size(w, "expert_count", "num_experts"))) return st;
+    if ((st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok"))) return st;
+    if ((st = sp_gguf_get_size(&width, w, "expert_feed_forward_length"))) return st;
+    if ((st = sp_gguf_put_integer(w, "moe_intermediate_size", width))) return st;
     return shared ? sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared) : SP_OK;
 }
 
@@ -147,13 +146,12 @@ enum sp_status sp_gguf_put_routed(struct sp_gguf_writer *w, const struct sp_gguf
 
     (void)m;
     if (!sp_gguf_has(w, "expert_count")) return SP_OK;
-    if ((st = check_law(w, corrected)) || (st = sp_gguf_get_size(&groups, w, "expert_group_count")))
-        return st;
+    if ((st = check_law(w, corrected))) return st;
+    if ((st = sp_gguf_get_size(&groups, w, "expert_group_count"))) return st;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t size = sizes[i].otherwise;
-        if ((st = sp_gguf_get_size(&size, w, sizes[i].key)) ||
-            (st = sp_gguf_put_integer(w, sizes[i].published, size)))
-            return st;
+        if ((st = sp_gguf_get_size(&size, w, sizes[i].key))) return st;
+        if ((st = sp_gguf_put_integer(w, sizes[i].published, size))) return st;
     }
     if ((st = sp_gguf_read_float(&scale, w, "expert_weights_scale"))) return st;
     if (!corrected) {

@@ -22,9 +22,8 @@ static enum sp_status put_layer_types(struct sp_gguf_writer *w)
     enum sp_status st;
 
     sp_gguf_key(key, w, "attention.recurrent_layers");
-    if ((st = sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, w->err)) ||
-        (st = sp_gguf_get_size(&interval, w, "full_attention_interval")))
-        return st;
+    if ((st = sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, w->err))) return st;
+    if ((st = sp_gguf_get_size(&interval, w, "full_attention_interval"))) return st;
     if (v ? v->n < n : interval == 0) {
         return sp_fail(w->err, SP_E_INPUT, "%s does not state the type of all %" PRIu64 " layers",
                        key, n);
@@ -44,20 +43,18 @@ enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w, const struct sp_gguf_
     enum sp_status st;
 
     (void)m;
-    if ((st = sp_gguf_need_size(&inner, w, "ssm.inner_size")) ||
-        (st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank")))
-        return st;
+    if ((st = sp_gguf_need_size(&inner, w, "ssm.inner_size"))) return st;
+    if ((st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank"))) return st;
     if (heads == 0 || inner % heads) {
         return sp_fail(w->err, SP_E_INPUT,
                        "%s.ssm.inner_size %" PRIu64 " is not divided into %" PRIu64 " heads",
                        w->model->arch->name, inner, heads);
     }
-    if ((st = sp_gguf_put_integer(w, "linear_value_head_dim", inner / heads)) ||
-        (st = sp_gguf_copy_size(w, "ssm.conv_kernel", "linear_conv_kernel_dim")) ||
-        (st = sp_gguf_copy_size(w, "ssm.state_size", "linear_key_head_dim")) ||
-        (st = sp_gguf_copy_size(w, "ssm.group_count", "linear_num_key_heads")) ||
-        (st = sp_gguf_put_integer(w, "linear_num_value_heads", heads)))
-        return st;
+    if ((st = sp_gguf_put_integer(w, "linear_value_head_dim", inner / heads))) return st;
+    if ((st = sp_gguf_copy_size(w, "ssm.conv_kernel", "linear_conv_kernel_dim"))) return st;
+    if ((st = sp_gguf_copy_size(w, "ssm.state_size", "linear_key_head_dim"))) return st;
+    if ((st = sp_gguf_copy_size(w, "ssm.group_count", "linear_num_key_heads"))) return st;
+    if ((st = sp_gguf_put_integer(w, "linear_num_value_heads", heads))) return st;
     return put_layer_types(w);
 }
 
@@ -70,24 +67,22 @@ enum sp_status sp_gguf_put_mamba(struct sp_gguf_writer *w, const struct sp_gguf_
     uint64_t inner, heads, hidden;
     enum sp_status st;
 
-    if ((st = sp_gguf_need_size(&inner, w, "ssm.inner_size")) ||
-        (st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank")) ||
-        (st = sp_gguf_need_size(&hidden, w, "embedding_length")))
-        return st;
+    if ((st = sp_gguf_need_size(&inner, w, "ssm.inner_size"))) return st;
+    if ((st = sp_gguf_need_size(&heads, w, "ssm.time_step_rank"))) return st;
+    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length"))) return st;
     if (heads == 0 || inner % heads || (expand && (hidden == 0 || inner % hidden))) {
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s.ssm.inner_size %" PRIu64 " does not fit %" PRIu64
                        " heads and an embedding_length of %" PRIu64,
                        w->model->arch->name, inner, heads, hidden);
     }
-    if ((st = sp_gguf_put_integer(w, keys->heads, heads)) ||
-        (st = sp_gguf_put_integer(w, keys->head_dim, inner / heads)) ||
-        (st = sp_gguf_copy_size(w, "ssm.group_count", keys->groups)) ||
-        (st = sp_gguf_copy_size(w, "ssm.state_size", keys->state)) ||
-        (st = sp_gguf_copy_size(w, "ssm.conv_kernel", keys->kernel)) ||
-        (keys->values && (st = sp_gguf_put_integer(w, keys->values, inner))) ||
-        (expand && (st = sp_gguf_put_integer(w, expand, inner / hidden))))
-        return st;
+    if ((st = sp_gguf_put_integer(w, keys->heads, heads))) return st;
+    if ((st = sp_gguf_put_integer(w, keys->head_dim, inner / heads))) return st;
+    if ((st = sp_gguf_copy_size(w, "ssm.group_count", keys->groups))) return st;
+    if ((st = sp_gguf_copy_size(w, "ssm.state_size", keys->state))) return st;
+    if ((st = sp_gguf_copy_size(w, "ssm.conv_kernel", keys->kernel))) return st;
+    if (keys->values && (st = sp_gguf_put_integer(w, keys->values, inner))) return st;
+    if (expand && (st = sp_gguf_put_integer(w, expand, inner / hidden))) return st;
     st = sp_gguf_put_bool(w, keys->conv_bias, sp_gguf_has_in_layers(w->model, "ssm_conv1d.bias"));
     return st ? st
               : sp_gguf_put_bool(w, keys->proj_bias,
@@ -164,11 +159,10 @@ enum sp_status sp_gguf_put_latent(struct sp_gguf_writer *w, const struct sp_gguf
                        "%s.rope.dimension_count is %" PRIu64 ", but a head has %" PRIu64 " dims",
                        w->model->arch->name, rotated, keys);
     }
-    if ((st = sp_gguf_put_integer(w, "qk_rope_head_dim", rotated)) ||
-        (st = sp_gguf_put_integer(w, "qk_nope_head_dim", keys - rotated)) ||
-        (st = sp_gguf_put_integer(w, "v_head_dim", values)) ||
-        (st = sp_gguf_copy_size(w, "attention.kv_lora_rank", "kv_lora_rank")))
-        return st;
+    if ((st = sp_gguf_put_integer(w, "qk_rope_head_dim", rotated))) return st;
+    if ((st = sp_gguf_put_integer(w, "qk_nope_head_dim", keys - rotated))) return st;
+    if ((st = sp_gguf_put_integer(w, "v_head_dim", values))) return st;
+    if ((st = sp_gguf_copy_size(w, "attention.kv_lora_rank", "kv_lora_rank"))) return st;
     return queries ? sp_gguf_put_integer(w, "q_lora_rank", queries)
                    : sp_gguf_put_word(w, "q_lora_rank", "null");
 }
@@ -193,15 +187,14 @@ static enum sp_status put_full_heads(struct sp_gguf_writer *w)
     bool full;
     enum sp_status st;
 
-    if ((st = sp_gguf_need_size(&size, w, "attention.key_length")) ||
-        (st = sp_gguf_put_word(w, "per_layer_config", "{")))
-        return st;
+    if ((st = sp_gguf_need_size(&size, w, "attention.key_length"))) return st;
+    if ((st = sp_gguf_put_word(w, "per_layer_config", "{"))) return st;
     for (uint64_t i = 0; i < w->model->n_layers; i++) {
         if ((st = is_full(&full, w, i))) return st;
         if (!full) continue;
-        if ((st = sp_gguf_need_size(&kv, w, "attention.head_count")) ||
-            (st = sp_gguf_get_layer_size(&kv, w, "attention.head_count_kv", i)) ||
-            (st = sp_json_put(&w->text, w->err,
+        if ((st = sp_gguf_need_size(&kv, w, "attention.head_count"))) return st;
+        if ((st = sp_gguf_get_layer_size(&kv, w, "attention.head_count_kv", i))) return st;
+        if ((st = sp_json_put(&w->text, w->err,
                               "%s\"%" PRIu64 "\": {\"head_dim\": %" PRIu64
                               ", \"num_key_value_heads\": %" PRIu64 "}",
                               separator, i, size, kv)))
@@ -238,10 +231,10 @@ static enum sp_status put_shared_layers(struct sp_gguf_writer *w)
     uint64_t shared = 0, first = 0, last = 0;
     enum sp_status st;
 
-    if ((st = sp_gguf_get_size(&shared, w, "attention.shared_kv_layers")) ||
-        (st = sp_gguf_put_integer(w, "num_kv_shared_layers", shared)) ||
-        (st = sp_gguf_get_layer_size(&first, w, "feed_forward_length", 0)) ||
-        (st = sp_gguf_get_layer_size(&last, w, "feed_forward_length",
+    if ((st = sp_gguf_get_size(&shared, w, "attention.shared_kv_layers"))) return st;
+    if ((st = sp_gguf_put_integer(w, "num_kv_shared_layers", shared))) return st;
+    if ((st = sp_gguf_get_layer_size(&first, w, "feed_forward_length", 0))) return st;
+    if ((st = sp_gguf_get_layer_size(&last, w, "feed_forward_length",
                                      w->model->n_layers ? w->model->n_layers - 1 : 0)))
         return st;
     return sp_gguf_put_bool(w, "use_double_wide_mlp", shared && last != first);
@@ -256,8 +249,7 @@ enum sp_status sp_gguf_put_gemma4(struct sp_gguf_writer *w, const struct sp_gguf
     if ((st = put_full_heads(w)) || (st = put_value_source(w)) || (st = put_shared_layers(w)) ||
         (st = sp_gguf_put_bool(w, "enable_moe_block", moe)) || !moe)
         return st;
-    if ((st = sp_gguf_copy_size(w, "expert_count", "num_experts")) ||
-        (st = sp_gguf_copy_size(w, "expert_used_count", "top_k_experts")))
-        return st;
+    if ((st = sp_gguf_copy_size(w, "expert_count", "num_experts"))) return st;
+    if ((st = sp_gguf_copy_size(w, "expert_used_count", "top_k_experts"))) return st;
     return sp_gguf_copy_size(w, "expert_feed_forward_length", "moe_intermediate_size");
 }

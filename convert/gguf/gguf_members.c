@@ -128,9 +128,8 @@ static enum sp_status put_thetas(struct sp_gguf_writer *w, const struct sp_gguf_
     enum sp_status st;
 
     (void)m;
-    if ((st = sp_gguf_read_float(&theta, w, "rope.freq_base")) ||
-        (st = sp_gguf_put_word(w, "layer_rope_theta", "[")))
-        return st;
+    if ((st = sp_gguf_read_float(&theta, w, "rope.freq_base"))) return st;
+    if ((st = sp_gguf_put_word(w, "layer_rope_theta", "["))) return st;
     for (uint64_t i = 0; i < w->model->n_layers && !st; i++) {
         uint64_t rotates = 1;
         if ((st = sp_gguf_get_layer_size(&rotates, w, "attention.rope_pattern", i))) return st;
@@ -148,11 +147,10 @@ static enum sp_status put_scalar(struct sp_gguf_writer *w, const struct sp_gguf_
     uint64_t scalar, layers, hidden, heads;
     enum sp_status st;
 
-    if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length")) ||
-        (st = sp_gguf_need_size(&layers, w, "block_count")) ||
-        (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
-        (st = sp_gguf_need_size(&heads, w, "attention.head_count")))
-        return st;
+    if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length"))) return st;
+    if ((st = sp_gguf_need_size(&layers, w, "block_count"))) return st;
+    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length"))) return st;
+    if ((st = sp_gguf_need_size(&heads, w, "attention.head_count"))) return st;
     if (layers == strtoul(m->otherwise, NULL, 10) && heads) scalar = hidden / heads;
     return sp_gguf_put_integer(w, m->published, scalar);
 }
@@ -213,11 +211,10 @@ static enum sp_status put_modernbert(struct sp_gguf_writer *w, const struct sp_g
 
     sp_gguf_key(key, w, pattern);
     v = sp_gguf_find(w->model->file, key);
-    if ((st = sp_gguf_need_size(&width, w, "attention.sliding_window")) ||
-        (st = sp_gguf_put_integer(w, "local_attention", width)) ||
-        (st = sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta")) ||
-        (st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta")))
-        return st;
+    if ((st = sp_gguf_need_size(&width, w, "attention.sliding_window"))) return st;
+    if ((st = sp_gguf_put_integer(w, "local_attention", width))) return st;
+    if ((st = sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta"))) return st;
+    if ((st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta"))) return st;
     st = v && v->is_array ? put_pattern(w, m)
                           : sp_gguf_copy_size(w, pattern, "global_attn_every_n_layers");
     return st || !sp_gguf_is_classifier(w->model) ? st : put_modernbert_head(w);

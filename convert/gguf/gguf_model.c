@@ -200,9 +200,8 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
     size_t n, n_all = 0, n_of_head = 0;
     const struct sp_gguf_tensor *tensors = sp_gguf_tensors(m->file, &n);
 
-    if ((st = count_weights(&n_all, m, n, err)) ||
-        (st = sp_new(&m->weights, n_all, sizeof *m->weights, err)))
-        return st;
+    if ((st = count_weights(&n_all, m, n, err))) return st;
+    if ((st = sp_new(&m->weights, n_all, sizeof *m->weights, err))) return st;
     for (size_t i = 0; i < n; i++) {
         if (sp_gguf_is_ignored(tensors[i].name)) continue;
         if (sp_gguf_is_of_encoder(tensors[i].name)) {
@@ -285,9 +284,8 @@ static enum sp_status compare_rows(double *out, const struct sp_gguf_model *m,
     if ((st = sp_new(&bytes, size, 1, err)) || (st = sp_new(&x, n, sizeof *x, err))) goto done;
     y = x + cols;
     for (uint64_t row = 0; row < rows; row += step) {
-        if ((st = sp_gguf_weight_read(x, m, a, cols, row, 1, 1, bytes, size, err)) ||
-            (st = sp_gguf_weight_read(y, m, b, cols, row, 1, 1, bytes, size, err)))
-            goto done;
+        if ((st = sp_gguf_weight_read(x, m, a, cols, row, 1, 1, bytes, size, err))) goto done;
+        if ((st = sp_gguf_weight_read(y, m, b, cols, row, 1, 1, bytes, size, err))) goto done;
         for (uint64_t k = 0; k < cols; k++) {
             double d = (double)x[k] - (double)y[k];
             difference += d * d;

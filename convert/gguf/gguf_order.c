@@ -36,9 +36,8 @@ static enum sp_status read_head_dim(uint64_t *out, const struct sp_gguf_weight *
     uint64_t heads = 0, rows = w->shape[0];
     enum sp_status st;
 
-    if ((st = get_size(&heads, m, "attention.head_count", err)) ||
-        (is_k && (st = get_size(&heads, m, "attention.head_count_kv", err))))
-        return st;
+    if ((st = get_size(&heads, m, "attention.head_count", err))) return st;
+    if (is_k && (st = get_size(&heads, m, "attention.head_count_kv", err))) return st;
     if (heads == 0 || rows % heads) {
         return sp_fail(err, SP_E_INPUT,
                        "tensor %s: %" PRIu64 " rows do not consist of %" PRIu64 " heads",
@@ -88,11 +87,10 @@ static enum sp_status read_heads(struct sp_gguf_heads *out, const struct sp_gguf
         *out = m->heads;
         return SP_OK;
     }
-    if ((st = get_size(&h.keys, m, "ssm.group_count", err)) ||
-        (st = get_size(&h.values, m, "ssm.time_step_rank", err)) ||
-        (st = get_size(&h.key_dim, m, "ssm.state_size", err)) ||
-        (st = get_size(&inner, m, "ssm.inner_size", err)))
-        return st;
+    if ((st = get_size(&h.keys, m, "ssm.group_count", err))) return st;
+    if ((st = get_size(&h.values, m, "ssm.time_step_rank", err))) return st;
+    if ((st = get_size(&h.key_dim, m, "ssm.state_size", err))) return st;
+    if ((st = get_size(&inner, m, "ssm.inner_size", err))) return st;
     if (h.keys == 0 || h.values == 0 || h.values % h.keys || inner == 0 || inner % h.values) {
         return sp_fail(err, SP_E_INPUT,
                        "%s.ssm.inner_size %" PRIu64 " is not divided into %" PRIu64

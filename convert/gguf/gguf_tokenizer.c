@@ -315,9 +315,9 @@ static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
     bool prefix = w->pre == NULL;
     enum sp_status st;
 
-    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)) ||
-        (st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id")))
+    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)))
         return st;
+    if ((st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) return st;
     for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++)
         if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
     st = sp_gguf_token_put(w, prefix ? with_space : without_space);
@@ -364,9 +364,9 @@ static enum sp_status find_pre(struct sp_gguf_token_writer *w)
     size_t len = 0, arch_len = 0;
     enum sp_status st;
 
-    if ((st = sp_gguf_get_text(w->file, "general.architecture", &arch, &arch_len, w->err)) ||
-        (st = sp_gguf_get_text(w->file, "tokenizer.ggml.pre", &name, &len, w->err)))
+    if ((st = sp_gguf_get_text(w->file, "general.architecture", &arch, &arch_len, w->err)))
         return st;
+    if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.pre", &name, &len, w->err))) return st;
     if (name == NULL || len == 0 || sp_is_word(name, len, "default")) {
         for (size_t i = 0; i < sizeof unstated / sizeof *unstated; i++) {
             if (!sp_is_word(arch, arch_len, unstated[i].arch)) continue;

@@ -119,9 +119,8 @@ enum sp_status sp_gguf_head_size(uint64_t *out, const struct sp_gguf_writer *w)
     uint64_t hidden, heads;
     enum sp_status st;
 
-    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
-        (st = sp_gguf_need_size(&heads, w, "attention.head_count")))
-        return st;
+    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length"))) return st;
+    if ((st = sp_gguf_need_size(&heads, w, "attention.head_count"))) return st;
     *out = heads ? hidden / heads : 0;
     return sp_gguf_get_size(out, w, "attention.key_length");
 }

@@ -47,11 +47,10 @@ static enum sp_status read_modernbert(struct sp_pooling_config *p, const struct 
     bool norm_bias = false;
     enum sp_status st;
 
-    if ((st = sp_json_get_string(root, "classifier_pooling", &pooling, err)) ||
-        (st = sp_json_get_string(root, "classifier_activation", &activation, err)) ||
-        (st = sp_json_get_bool(root, "classifier_bias", &p->dense[0].bias, err)) ||
-        (st = sp_json_get_bool(root, "norm_bias", &norm_bias, err)))
-        return st;
+    if ((st = sp_json_get_string(root, "classifier_pooling", &pooling, err))) return st;
+    if ((st = sp_json_get_string(root, "classifier_activation", &activation, err))) return st;
+    if ((st = sp_json_get_bool(root, "classifier_bias", &p->dense[0].bias, err))) return st;
+    if ((st = sp_json_get_bool(root, "norm_bias", &norm_bias, err))) return st;
     p->mode = strcmp(pooling, "mean") == 0 ? SP_POOL_MEAN : SP_POOL_CLS;
     p->dense[0].gelu = p->dense[0].norm = true;
     if (p->mode == SP_POOL_CLS && strcmp(pooling, "cls") != 0) {
@@ -286,8 +285,8 @@ static enum sp_status finish(char **record, size_t *size, struct sp_pooling_conf
     struct sp_pooling_config p = *head;
     enum sp_status st;
 
-    if ((st = check_labels(config, root, err)) || (st = read_layers(&p, config, root, err)))
-        return st;
+    if ((st = check_labels(config, root, err))) return st;
+    if ((st = read_layers(&p, config, root, err))) return st;
     if (config->n_token_types < 2) p.pair.second_type = false;
     if ((st = sp_pooling_print(record, size, &p, NULL, NULL, err))) return st;
     *out = p;

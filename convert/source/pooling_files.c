@@ -55,9 +55,8 @@ static enum sp_status read_module(struct module *m, const struct sp_json *v, str
     enum sp_status st;
 
     m->path = "";
-    if ((st = sp_json_get_string(v, "type", &type, err)) ||
-        (st = sp_json_get_string(v, "path", &m->path, err)))
-        return st;
+    if ((st = sp_json_get_string(v, "type", &type, err))) return st;
+    if ((st = sp_json_get_string(v, "path", &m->path, err))) return st;
     if (type == NULL || !is_inside(m->path))
         return sp_fail(err, SP_E_INPUT, "a module has no type, or a path outside the folder");
     dot = strrchr(type, '.');
@@ -153,14 +152,13 @@ static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_js
     enum sp_status st;
 
     *d = (struct sp_dense_config){.bias = true};
-    if ((st = sp_object_unsigned(v, "in_features", 1, SP_CAP_WIDTH, &d->n_in, err)) ||
-        (st = sp_object_unsigned(v, "out_features", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
-        (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
-        (st = sp_json_get_bool(v, "use_residual", &residual, err)) ||
-        (st = sp_json_get_string(v, "activation_function", &activation, err)) ||
-        (st = sp_json_get_string(v, "module_input_name", &input, err)) ||
-        (st = sp_json_get_string(v, "module_output_name", &output, err)))
-        return st;
+    if ((st = sp_object_unsigned(v, "in_features", 1, SP_CAP_WIDTH, &d->n_in, err))) return st;
+    if ((st = sp_object_unsigned(v, "out_features", 1, SP_CAP_WIDTH, &d->n_out, err))) return st;
+    if ((st = sp_json_get_bool(v, "bias", &d->bias, err))) return st;
+    if ((st = sp_json_get_bool(v, "use_residual", &residual, err))) return st;
+    if ((st = sp_json_get_string(v, "activation_function", &activation, err))) return st;
+    if ((st = sp_json_get_string(v, "module_input_name", &input, err))) return st;
+    if ((st = sp_json_get_string(v, "module_output_name", &output, err))) return st;
     if (residual) return sp_fail(err, SP_E_UNSUPPORTED, "use_residual true is not supported");
     if (strcmp(input, "sentence_embedding") != 0 || (output && strcmp(output, input) != 0)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -184,10 +182,9 @@ static enum sp_status read_logit_score(struct sp_pooling_config *p, const struct
     int64_t yes = -1, no = -1;
     enum sp_status st;
 
-    if ((st = sp_json_get_i64(v, "true_token_id", 0, UINT32_MAX, &yes, err)) ||
-        (st = sp_json_get_i64(v, "false_token_id", 0, UINT32_MAX, &no, err)) ||
-        (st = sp_json_get_string(v, "module_input_name", &input, err)))
-        return st;
+    if ((st = sp_json_get_i64(v, "true_token_id", 0, UINT32_MAX, &yes, err))) return st;
+    if ((st = sp_json_get_i64(v, "false_token_id", 0, UINT32_MAX, &no, err))) return st;
+    if ((st = sp_json_get_string(v, "module_input_name", &input, err))) return st;
     if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token_id is missing");
     if (strcmp(input, "causal_logits") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "module_input_name \"%.40s\" is not supported",
@@ -311,10 +308,9 @@ static enum sp_status check_texts(const struct sp_pooling_config *p, const char 
     bool lower = false, done = false;
     enum sp_status st;
 
-    if ((st = sp_pooling_files_json(&root, folder, "sentence_bert_config.json", err)) ||
-        (st = sp_json_get_bool(root, "do_lower_case", &lower, err)) ||
-        (lower && (st = read_lowercase(&done, folder, err))))
-        goto done;
+    if ((st = sp_pooling_files_json(&root, folder, "sentence_bert_config.json", err))) goto done;
+    if ((st = sp_json_get_bool(root, "do_lower_case", &lower, err))) goto done;
+    if (lower && (st = read_lowercase(&done, folder, err))) goto done;
     if (p->mode != SP_POOL_RANK && sp_json_get(sp_json_get(root, "modality_config"), "message")) {
         st = sp_fail(err, SP_E_UNSUPPORTED,
                      "%s/sentence_bert_config.json: modality_config has message: texts that pass "
@@ -385,10 +381,9 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
                      folder);
         goto done;
     }
-    if ((st = check_texts(&p, folder, err)) ||
-        (st = sp_pooling_files_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
-        (st = print_record(record, size, &p, folder, err)))
-        goto done;
+    if ((st = check_texts(&p, folder, err))) goto done;
+    if ((st = sp_pooling_files_max_tokens(&p.max_tokens, folder, max_positions, err))) goto done;
+    if ((st = print_record(record, size, &p, folder, err))) goto done;
     /* Reading it back checks what concerns all layers together. */
     if ((st = sp_pooling_read(out, NULL, *record, *size, n_hidden, err))) {
         sp_context(err, "%s/modules.json", folder);

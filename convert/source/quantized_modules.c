@@ -154,9 +154,8 @@ static enum sp_status shape_awq(struct sp_weight_match *m, struct sp_weight *w,
     w->grid_rows = rows;
     w->grid_cols = zeros->shape[0];
     w->zero_codes = zeros_across(w, zeros, SP_PACK_AWQ);
-    if ((st = sp_match_shape(m, zeros, w->grid_cols, t->shape[1])) ||
-        (st = sp_match_shape(m, w->scales, w->grid_cols, rows)))
-        return st;
+    if ((st = sp_match_shape(m, zeros, w->grid_cols, t->shape[1]))) return st;
+    if ((st = sp_match_shape(m, w->scales, w->grid_cols, rows))) return st;
     return sp_match_fit_tile(m, w, 0);
 }
 
@@ -183,9 +182,8 @@ static enum sp_status shape_awq_gemv(struct sp_weight_match *m, struct sp_weight
                                             .rows = rows,
                                             .cols = w->grid_cols,
                                             .pitch = zeros->shape[1] * 32};
-    if ((st = sp_match_shape(m, zeros, rows, zeros->shape[1])) ||
-        (st = sp_match_shape(m, w->scales, rows, w->scale_pitch)))
-        return st;
+    if ((st = sp_match_shape(m, zeros, rows, zeros->shape[1]))) return st;
+    if ((st = sp_match_shape(m, w->scales, rows, w->scale_pitch))) return st;
     if (w->grid_cols <= w->scale_pitch) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": zero points of %llu groups, expected %llu",
                    zeros->name, (unsigned long long)w->scale_pitch,
@@ -204,10 +202,10 @@ enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safeten
     size_t base;
 
     if (!sp_name_ends_with(t->name, ".qweight", &base)) return SP_OK;
-    if ((st = sp_match_need(&zeros, m, t, base, "their zero points", ".qzeros")) ||
-        (st = sp_match_need(&w.scales, m, t, base, "their scales", ".scales")) ||
-        (st = check_words(m, t)) || (st = check_words(m, zeros)))
-        return st;
+    if ((st = sp_match_need(&zeros, m, t, base, "their zero points", ".qzeros"))) return st;
+    if ((st = sp_match_need(&w.scales, m, t, base, "their scales", ".scales"))) return st;
+    if ((st = check_words(m, t))) return st;
+    if ((st = check_words(m, zeros))) return st;
     w.scale_type = w.scales->dtype;
     if (!sp_dtype_is_float(w.scale_type)) {
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": scales of type %s", w.scales->name,
@@ -405,8 +403,8 @@ static enum sp_status match_4_bits(struct sp_weight_match *m, const struct sp_sa
     if (s.nested) {
         w.nested.block = (uint64_t)s.nested_block;
         w.nested.offset = (float)s.offset;
-        if ((st = need_vector(&w.nested.table, m, t, ".nested_quant_map", SP_F32, 256)) ||
-            (st = need_vector(&w.nested.scales, m, t, ".nested_absmax", SP_F32,
+        if ((st = need_vector(&w.nested.table, m, t, ".nested_quant_map", SP_F32, 256))) return st;
+        if ((st = need_vector(&w.nested.scales, m, t, ".nested_absmax", SP_F32,
                               sp_divide_up(n_scales, w.nested.block))))
             return st;
     }

@@ -269,9 +269,9 @@ static enum sp_status match_words(struct sp_weight_match *m, const struct sp_saf
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": packed words, but not a matrix",
                        t->name);
     }
-    if ((st = sp_match_need(&shape, m, t, base, "their shape", "_shape")) ||
-        (st = read_shape(m, t, shape, w.shape)) || (st = find_scales(m, &w, base)))
-        return st;
+    if ((st = sp_match_need(&shape, m, t, base, "their shape", "_shape"))) return st;
+    if ((st = read_shape(m, t, shape, w.shape))) return st;
+    if ((st = find_scales(m, &w, base))) return st;
     four = words == sp_divide_up(w.shape[1], 8);
     eight = words == sp_divide_up(w.shape[1], 4);
     if (four == eight) {

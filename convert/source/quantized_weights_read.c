@@ -163,9 +163,9 @@ static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safet
     enum sp_status st;
 
     ws->first_grid_row = begin;
-    if ((st = reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err)) ||
-        (st = reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err)) ||
-        (st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
+    if ((st = reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err))) return st;
+    if ((st = reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
+    if ((st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
         return st;
     for (size_t i = 0; w->global && i < all; i++)
         ws->scales[i] = w->global_divides ? ws->scales[i] / w->factor : ws->scales[i] * w->factor;

@@ -308,9 +308,8 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     source.text_sizes[SP_SECTION_CONFIG] = size;
     if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
     if (target->gguf) {
-        if ((st = sp_new(&source.gguf, 1, sizeof *source.gguf, err)) ||
-            (st = sp_gguf_model_open(source.gguf, source.path, NULL, err)))
-            goto done;
+        if ((st = sp_new(&source.gguf, 1, sizeof *source.gguf, err))) goto done;
+        if ((st = sp_gguf_model_open(source.gguf, source.path, NULL, err))) goto done;
     } else if ((st = open_weights(&source, source.path, source.path, NULL, err))) {
         goto done;
     }
@@ -460,9 +459,8 @@ static enum sp_status open_pack(struct sp_source *source, enum sp_part want, str
 {
     enum sp_status st;
 
-    if ((st = sp_pack_open(&source->pack, source->path, err)) ||
-        (st = sp_pack_expect_model(source->pack, err)))
-        return st;
+    if ((st = sp_pack_open(&source->pack, source->path, err))) return st;
+    if ((st = sp_pack_expect_model(source->pack, err))) return st;
     source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
                                                                                   : SP_PART_TARGET;
     return read_part(source, err);

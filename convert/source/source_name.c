@@ -185,9 +185,8 @@ static enum sp_status find_in_hub(char **path, const struct model_name *name, co
     if (revision.at == NULL) revision = (struct part){"main", 4};
     snprintf(rest, sizeof rest, "models--%.*s--%.*s", (int)name->parts[0].len, name->parts[0].at,
              (int)name->parts[1].len, name->parts[1].at);
-    if ((st = print_path(folder, err, hub, rest)) ||
-        (st = read_commit(commit, folder, revision, err)))
-        return st;
+    if ((st = print_path(folder, err, hub, rest))) return st;
+    if ((st = read_commit(commit, folder, revision, err))) return st;
     snprintf(rest, sizeof rest, "snapshots/%s", commit);
     if ((st = print_path(snapshot, err, folder, rest)) || !sp_file_is_folder(snapshot)) return st;
     if ((st = choose_gguf(snapshot, &found, name->text, name->tag, err)) || !found) return st;

@@ -124,9 +124,8 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
         size_t len = m->key_end - m->begin;
 
         if (!wanted(key + 1, len - 2) || has_key(text, own, n_own, key, len)) continue;
-        if ((lines.len && (st = append_gap(&lines, text, open, begin, err))) ||
-            (st = sp_strbuf_append(&lines, key, m->end - m->begin, err)))
-            goto done;
+        if (lines.len && (st = append_gap(&lines, text, open, begin, err))) goto done;
+        if ((st = sp_strbuf_append(&lines, key, m->end - m->begin, err))) goto done;
     }
     if (lines.len && n_own && (st = append_gap(&lines, text, open, begin, err))) goto done;
     st = splice(text, begin, begin, lines.at, lines.len, err);

@@ -358,9 +358,9 @@ static enum sp_status read_direction(struct sp_config *c, const struct sp_config
     enum sp_status st;
 
     if (stated == NULL) stated = sp_json_get(t->dflash, "causal");
-    if ((st = sp_json_get_bool(t->dflash, "causal", &causal, err)) ||
-        (st = sp_json_get_bool(t->root, "is_causal", &causal, err)) ||
-        (st = sp_json_get_bool(t->root, "sliding_window_non_causal", &windows_see_ahead, err)))
+    if ((st = sp_json_get_bool(t->dflash, "causal", &causal, err))) return st;
+    if ((st = sp_json_get_bool(t->root, "is_causal", &causal, err))) return st;
+    if ((st = sp_json_get_bool(t->root, "sliding_window_non_causal", &windows_see_ahead, err)))
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];

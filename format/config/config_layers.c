@@ -247,9 +247,8 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
                        r->n_experts);
     }
     if (f->clamped_swiglu) return SP_OK;
-    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err)) ||
-        (st = read_sparse_layers(r, err)))
-        return st;
+    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err))) return st;
+    if ((st = read_sparse_layers(r, err))) return st;
     if (f->parallel_ffn) r->n_shared_ffn = r->sizes->n_ffn;
     if (keys->parallel_width)
         return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);

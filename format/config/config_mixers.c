@@ -74,11 +74,10 @@ static enum sp_status read_ffn_width(unsigned *n_ffn, const struct sp_config_tex
     double factor = 1, width;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "block_ff_dim", 1, SP_CAP_WIDTH, n_ffn, err)) ||
-        (st = sp_text_bool(t, "block_auto_adjust_ff_dim", &adjusted, err)) ||
-        (st = sp_text_unsigned(t, "block_multiple_of", 1, SP_CAP_WIDTH, &multiple, err)) ||
-        (st = sp_text_double(t, "block_ffn_dim_multiplier", 1e-3, 1e3, &factor, err)))
-        return st;
+    if ((st = sp_text_unsigned(t, "block_ff_dim", 1, SP_CAP_WIDTH, n_ffn, err))) return st;
+    if ((st = sp_text_bool(t, "block_auto_adjust_ff_dim", &adjusted, err))) return st;
+    if ((st = sp_text_unsigned(t, "block_multiple_of", 1, SP_CAP_WIDTH, &multiple, err))) return st;
+    if ((st = sp_text_double(t, "block_ffn_dim_multiplier", 1e-3, 1e3, &factor, err))) return st;
     if (!adjusted) return SP_OK;
     width = floor(2 * (double)*n_ffn / 3);
     /* A missing factor is 1. A factor of null means that the width is not rounded either. */
@@ -244,14 +243,14 @@ enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_confi
     if (f == NULL || sp_config_first_layer(out, SP_MIXER_MAMBA) == out->n_layers) return SP_OK;
     *m = f->defaults;
     m->z_scale = m->x_scale = m->key_scale = m->query_scale = m->step_scale = 1;
-    if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads, err)) ||
-        (st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups, err)) ||
-        (st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim, err)) ||
-        (st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel, err)) ||
-        (st = sp_text_bool(t, f->conv_bias, &m->conv_bias, err)) ||
-        (st = sp_text_bool(t, f->proj_bias, &m->proj_bias, err)) ||
-        (st = read_head_dim(m, t, out->n_hidden, err)) || (st = read_limits(m, t, err)))
-        return st;
+    if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads, err))) return st;
+    if ((st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups, err))) return st;
+    if ((st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim, err))) return st;
+    if ((st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel, err))) return st;
+    if ((st = sp_text_bool(t, f->conv_bias, &m->conv_bias, err))) return st;
+    if ((st = sp_text_bool(t, f->proj_bias, &m->proj_bias, err))) return st;
+    if ((st = read_head_dim(m, t, out->n_hidden, err))) return st;
+    if ((st = read_limits(m, t, err))) return st;
     if ((st = check_activation(t, err))) return st;
     return check_mamba(m, f, err);
 }

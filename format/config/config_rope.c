@@ -146,11 +146,10 @@ static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s
     bool stated;
     enum sp_status st;
 
-    if ((st = need(s, "llama3", "factor", 1, &r->factor, err)) ||
-        (st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor, err)) ||
-        (st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor, err)) ||
-        (st = read_original(&r->original_positions, &stated, s, err)))
-        return st;
+    if ((st = need(s, "llama3", "factor", 1, &r->factor, err))) return st;
+    if ((st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor, err))) return st;
+    if ((st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor, err))) return st;
+    if ((st = read_original(&r->original_positions, &stated, s, err))) return st;
     if (!stated) {
         return sp_fail(err, SP_E_INPUT,
                        "rope type \"llama3\" needs original_max_position_embeddings");
@@ -185,13 +184,12 @@ static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s, 
     enum sp_status st;
 
     r->truncate = true;
-    if ((st = read_factor(r, s, err)) ||
-        (st = sp_json_get_double(s->dict, "beta_fast", 0, 1e6, &r->beta_fast, err)) ||
-        (st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, err)) ||
-        (st = sp_json_get_bool(s->dict, "truncate", &r->truncate, err)) ||
-        (st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, err)) ||
-        (st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, err)))
-        return st;
+    if ((st = read_factor(r, s, err))) return st;
+    if ((st = sp_json_get_double(s->dict, "beta_fast", 0, 1e6, &r->beta_fast, err))) return st;
+    if ((st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, err))) return st;
+    if ((st = sp_json_get_bool(s->dict, "truncate", &r->truncate, err))) return st;
+    if ((st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, err))) return st;
+    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, err))) return st;
     if (r->beta_fast == 0) r->beta_fast = 32;
     if (r->beta_slow == 0) r->beta_slow = 1;
     if (mscale != 0 && mscale_all != 0)
@@ -227,10 +225,9 @@ static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source 
 {
     enum sp_status st;
 
-    if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2, err)) ||
-        (st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2, err)) ||
-        (st = read_factor(r, s, err)))
-        return st;
+    if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2, err))) return st;
+    if ((st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2, err))) return st;
+    if ((st = read_factor(r, s, err))) return st;
     if (r->factor > 1) {
         if (r->original_positions < 2) {
             return sp_fail(err, SP_E_INPUT,
@@ -306,9 +303,9 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
 
     r->factor = r->amplitude = r->score_scale = 1;
     r->theta = s->theta;
-    if ((st = read_type(&r->kind, s, err)) || (st = check_keys(s, err)) ||
-        (st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err)))
-        return st;
+    if ((st = read_type(&r->kind, s, err))) return st;
+    if ((st = check_keys(s, err))) return st;
+    if ((st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err))) return st;
     if (r->theta == 0)
         return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs", family->name);
     partial =
@@ -442,9 +439,9 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
         s->dict = sp_json_get(dict, "full_attention");
     }
     c->n_ropes = 1;
-    if ((st = read_rope(&c->ropes[0], s, err)) || (st = read_growth(c, s, err)) ||
-        (st = read_score_scale(&c->ropes[0], s, err)))
-        return st;
+    if ((st = read_rope(&c->ropes[0], s, err))) return st;
+    if ((st = read_growth(c, s, err))) return st;
+    if ((st = read_score_scale(&c->ropes[0], s, err))) return st;
     if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
     /* Sliding layers are not scaled unless a nested dict states it. */
     s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;

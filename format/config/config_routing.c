@@ -81,8 +81,8 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     }
     if (!f->reads.expert_groups) return SP_OK;
     if ((st = read_method(&grouped, r, t, err)) || !grouped) return st;
-    if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err)) ||
-        (st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err)))
+    if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err))) return st;
+    if ((st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err)))
         return st;
     for (unsigned i = 0; i < out->n_layers; i++) {
         const struct sp_layer_config *l = &out->layers[i];

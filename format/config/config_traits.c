@@ -204,17 +204,15 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     enum sp_status st;
 
     if (f->other_bias_keys[0]) {
-        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv, err)) ||
-            (st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err)))
-            return st;
+        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv, err))) return st;
+        if ((st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err))) return st;
     }
     if ((st = sp_text_bool(t, attention_key, &qkv, err))) return st;
     o = f->o_bias_key ? false : qkv;
     if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;
     if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
-    if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, f, err)) ||
-        (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err)))
-        return st;
+    if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, f, err))) return st;
+    if ((st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err))) return st;
     c->gate_bias = f->gate_in_query && c->qkv_bias;
     return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, f, err);
 }

@@ -119,9 +119,8 @@ enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooli
         (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err)))
         goto done;
     if (default_prompt) {
-        if ((st = sp_json_put(&out, err, ",\"default_prompt\":")) ||
-            (st = sp_json_put_string(&out, default_prompt, strlen(default_prompt), err)))
-            goto done;
+        if ((st = sp_json_put(&out, err, ",\"default_prompt\":"))) goto done;
+        if ((st = sp_json_put_string(&out, default_prompt, strlen(default_prompt), err))) goto done;
     }
     if ((st = sp_strbuf_append(&out, "}", 2, err))) goto done;
     *text = out.at;
@@ -200,10 +199,9 @@ static enum sp_status read_score(struct sp_pooling_config *p, const struct sp_js
         return st ? st : read_pair(&p->pair, root, err);
     }
     if (p->mode != SP_POOL_RANK) return SP_OK;
-    if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err)) ||
-        (st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err)) ||
-        (st = read_activation(&p->score.sigmoid, root, "sigmoid", err)))
-        return st;
+    if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err))) return st;
+    if ((st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err))) return st;
+    if ((st = read_activation(&p->score.sigmoid, root, "sigmoid", err))) return st;
     if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token is missing");
     p->score.true_token = (uint32_t)yes;
     p->score.two_tokens = no >= 0;
@@ -226,12 +224,11 @@ static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_
 {
     enum sp_status st;
 
-    if ((st = sp_object_unsigned(v, "in", 1, SP_CAP_WIDTH, &d->n_in, err)) ||
-        (st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
-        (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
-        (st = read_layer_activation(d, v, classifies, err)) ||
-        (classifies && (st = sp_json_get_bool(v, "norm", &d->norm, err))))
-        return st;
+    if ((st = sp_object_unsigned(v, "in", 1, SP_CAP_WIDTH, &d->n_in, err))) return st;
+    if ((st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err))) return st;
+    if ((st = sp_json_get_bool(v, "bias", &d->bias, err))) return st;
+    if ((st = read_layer_activation(d, v, classifies, err))) return st;
+    if (classifies && (st = sp_json_get_bool(v, "norm", &d->norm, err))) return st;
     if (d->n_in == n_in && d->n_out) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but the input has %u numbers",
                    d->n_in, d->n_out, n_in);

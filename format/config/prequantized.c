@@ -126,10 +126,9 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
         if ((st = check_transform(it.value, it.key, err))) return st;
     for (struct sp_json_iter it = {0}; sp_json_next(groups, &it);) {
         const struct sp_json *weights = sp_json_get(it.value, "weights");
-        if ((st = check_format(it.value, err)) ||
-            (st = read_group(out, weights, "group_size", err)) ||
-            (st = read_block(out, weights, "block_structure", err)))
-            return st;
+        if ((st = check_format(it.value, err))) return st;
+        if ((st = read_group(out, weights, "group_size", err))) return st;
+        if ((st = read_block(out, weights, "block_structure", err))) return st;
     }
     return SP_OK;
 }
@@ -227,14 +226,14 @@ static enum sp_status read_gptq(struct sp_prequantized *out, const struct sp_jso
     int64_t bits = 4;
     enum sp_status st;
 
-    if ((st = check_text(q, "checkpoint_format", formats, COUNT(formats), &format, err)) ||
-        (format == NULL && (st = check_text(q, "format", formats, COUNT(formats), &format, err))) ||
-        (st = check_text(q, "pack_dtype", words, COUNT(words), &pack, err)) ||
-        (st = refuse_if_true(q, "is_marlin_format", err)) ||
-        (st = check_bits(q, "bits", "2348", &bits, err)) ||
-        (st = read_group(out, q, "group_size", err)) ||
-        (st = read_rules(out, sp_json_get(q, "dynamic"), "2348", err)))
+    if ((st = check_text(q, "checkpoint_format", formats, COUNT(formats), &format, err))) return st;
+    if (format == NULL && (st = check_text(q, "format", formats, COUNT(formats), &format, err)))
         return st;
+    if ((st = check_text(q, "pack_dtype", words, COUNT(words), &pack, err))) return st;
+    if ((st = refuse_if_true(q, "is_marlin_format", err))) return st;
+    if ((st = check_bits(q, "bits", "2348", &bits, err))) return st;
+    if ((st = read_group(out, q, "group_size", err))) return st;
+    if ((st = read_rules(out, sp_json_get(q, "dynamic"), "2348", err))) return st;
     out->bits = (unsigned)bits;
     out->zeros_less_one = format == NULL || strcmp(format, "gptq") == 0;
     return SP_OK;
@@ -250,12 +249,11 @@ static enum sp_status read_auto_round(struct sp_prequantized *out, const struct 
     int64_t bits = 4;
     enum sp_status st;
 
-    if ((st = check_text(q, "packing_format", packings, COUNT(packings), &packing, err)) ||
-        (st = check_text(q, "data_type", types, COUNT(types), &type, err)) ||
-        (st = check_bits(q, "bits", "2348", &bits, err)) ||
-        (st = read_group(out, q, "group_size", err)) ||
-        (st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err)))
-        return st;
+    if ((st = check_text(q, "packing_format", packings, COUNT(packings), &packing, err))) return st;
+    if ((st = check_text(q, "data_type", types, COUNT(types), &type, err))) return st;
+    if ((st = check_bits(q, "bits", "2348", &bits, err))) return st;
+    if ((st = read_group(out, q, "group_size", err))) return st;
+    if ((st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err))) return st;
     out->bits = (unsigned)bits;
     if (strcmp(packing, "auto_round:auto_awq") == 0) out->layout = SP_QUANT_AWQ;
     out->zeros_less_one = strcmp(packing, packings[0]) == 0;
@@ -279,12 +277,11 @@ static enum sp_status read_awq(struct sp_prequantized *out, const struct sp_json
         st = check_text(q, keys[i], versions, COUNT(versions), &version, err);
         if (st) return st;
     }
-    if ((st = sp_json_get_string(q, "backend", &backend, err)) ||
-        (st = check_bits(q, "bits", "4", &bits, err)) ||
-        (st = check_bits(q, "w_bit", "4", &bits, err)) ||
-        (st = read_group(out, q, "group_size", err)) ||
-        (st = read_group(out, q, "q_group_size", err)))
-        return st;
+    if ((st = sp_json_get_string(q, "backend", &backend, err))) return st;
+    if ((st = check_bits(q, "bits", "4", &bits, err))) return st;
+    if ((st = check_bits(q, "w_bit", "4", &bits, err))) return st;
+    if ((st = read_group(out, q, "group_size", err))) return st;
+    if ((st = read_group(out, q, "q_group_size", err))) return st;
     if (strcmp(backend, "llm-awq") == 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
     if (version && sp_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
@@ -321,9 +318,8 @@ static enum sp_status read_mlx_format(struct sp_mlx_format *out, const struct sp
         return sp_fail(err, SP_E_UNSUPPORTED, "mode \"%s\" is not supported", mode);
     group = mlx_modes[i].group;
     bits = mlx_modes[i].bits[0] - '0';
-    if ((st = check_bits(q, "bits", mlx_modes[i].bits, &bits, err)) ||
-        (st = sp_json_get_i64(q, "group_size", 1, 1 << 24, &group, err)))
-        return st;
+    if ((st = check_bits(q, "bits", mlx_modes[i].bits, &bits, err))) return st;
+    if ((st = sp_json_get_i64(q, "group_size", 1, 1 << 24, &group, err))) return st;
     if (i == 0 ? group != 32 && group != 64 && group != 128 : group != mlx_modes[i].group) {
         return sp_fail(err, SP_E_UNSUPPORTED, "group_size %lld is not supported for mode \"%s\"",
                        (long long)group, mode);

@@ -159,8 +159,8 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
                                   err);
         if (st) goto done;
     }
-    if ((st = correct_type(text, root, dtype, err)) || (st = remove_quantization(text, err)))
-        goto done;
+    if ((st = correct_type(text, root, dtype, err))) goto done;
+    if ((st = remove_quantization(text, err))) goto done;
     st = set_tied(text, config, err);
 done:
     sp_json_free(root);

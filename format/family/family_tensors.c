@@ -31,8 +31,8 @@ static enum sp_status add(struct sp_specs *specs, const struct row *rows, size_t
             snprintf(name, sizeof name, "layers.%d.%s", layer, rows[i].name);
         for (; spec.rank < 3 && rows[i].shape[spec.rank]; spec.rank++)
             spec.shape[spec.rank] = rows[i].shape[spec.rank];
-        if ((st = sp_specs_add_string(&spec.name, specs, name, err)) ||
-            (st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1,
+        if ((st = sp_specs_add_string(&spec.name, specs, name, err))) return st;
+        if ((st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1,
                           sizeof *specs->specs, err)))
             return st;
         specs->specs[specs->n_specs++] = spec;
@@ -334,9 +334,9 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
     struct sp_specs specs = {0};
     enum sp_status st;
 
-    if ((st = add_tables(&specs, config, err)) || (st = add_draft(&specs, config, err)) ||
-        (st = add_dense(&specs, config, err)))
-        goto done;
+    if ((st = add_tables(&specs, config, err))) goto done;
+    if ((st = add_draft(&specs, config, err))) goto done;
+    if ((st = add_dense(&specs, config, err))) goto done;
     for (unsigned i = 0; i < config->n_layers; i++)
         if ((st = add_norms(&specs, config, i, err)) ||
             (st = add_attention(&specs, config, i, err)) ||

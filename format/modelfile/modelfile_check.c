@@ -388,8 +388,7 @@ enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
         return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
                                  "no FROM line names the model to read");
     }
-    if ((st = check_number(&c, "stop", "stop texts", err)) ||
-        (st = check_number(&c, "dry_sequence_breakers", "sequence breakers", err)))
-        return st;
+    if ((st = check_number(&c, "stop", "stop texts", err))) return st;
+    if ((st = check_number(&c, "dry_sequence_breakers", "sequence breakers", err))) return st;
     return check_repeats(&c, err);
 }

@@ -141,9 +141,9 @@ enum sp_status sp_older_files_add(char **config, size_t *size, const char *folde
         (st = read_file(&tokens, folder, "added_tokens.json", err)) ||
         (map == NULL && tokens == NULL))
         goto done;
-    if ((st = sp_strbuf_append(&text, *config ? *config : "{}", *config ? *size : 2, err)) ||
-        (st = add_names(&text, root, map, err)))
+    if ((st = sp_strbuf_append(&text, *config ? *config : "{}", *config ? *size : 2, err)))
         goto done;
+    if ((st = add_names(&text, root, map, err))) goto done;
     if (tokens && ((st = sp_json_parse_within(&names, text.at, text.len, SP_JSON_LENIENT,
                                               SP_JSON_SETTINGS, err)) ||
                    (st = add_decoder(&text, tokens, names, tokenizer, tokenizer_size, err))))

@@ -298,8 +298,8 @@ static enum sp_status make_steps(struct compiler *c, struct sp_err *err)
             sp_put32(entry + 4, step->flags);
             sp_put32(entry + 8, step->a);
             sp_put32(entry + 12, step->b);
-            if ((st = put_string(entry + 16, &strings, step->text, step->text_len, err)) ||
-                (st = put_string(entry + 24, &strings, step->pattern, step->pattern_len, err)))
+            if ((st = put_string(entry + 16, &strings, step->text, step->text_len, err))) goto done;
+            if ((st = put_string(entry + 24, &strings, step->pattern, step->pattern_len, err)))
                 goto done;
         }
     }

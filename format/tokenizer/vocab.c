@@ -518,8 +518,8 @@ static enum sp_status check_wordpiece(const struct sp_json *model, struct sp_err
     int64_t max = SP_WORDPIECE_MAX;
     enum sp_status st;
 
-    if ((st = sp_json_get_string(model, "continuing_subword_prefix", &prefix, err)) ||
-        (st = sp_json_get_i64(model, "max_input_chars_per_word", 1, INT32_MAX, &max, err)))
+    if ((st = sp_json_get_string(model, "continuing_subword_prefix", &prefix, err))) return st;
+    if ((st = sp_json_get_i64(model, "max_input_chars_per_word", 1, INT32_MAX, &max, err)))
         return st;
     if (strcmp(prefix, SP_WORDPIECE_PREFIX) != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,

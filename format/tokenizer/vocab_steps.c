@@ -256,10 +256,9 @@ static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, 
     bool clean = true, han = true, lowercase = true, accents;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "clean_text", &clean, err)) ||
-        (st = sp_json_get_bool(v, "handle_chinese_chars", &han, err)) ||
-        (st = sp_json_get_bool(v, "lowercase", &lowercase, err)))
-        return st;
+    if ((st = sp_json_get_bool(v, "clean_text", &clean, err))) return st;
+    if ((st = sp_json_get_bool(v, "handle_chinese_chars", &han, err))) return st;
+    if ((st = sp_json_get_bool(v, "lowercase", &lowercase, err))) return st;
     accents = lowercase;
     if ((st = sp_json_get_bool(v, "strip_accents", &accents, err))) return st;
     if (!han) return sp_fail(err, SP_E_UNSUPPORTED, "handle_chinese_chars false is not supported");
@@ -289,9 +288,8 @@ static enum sp_status read_strip_normalizer(void *into, const struct sp_json *v,
     bool left = true, right = true;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "strip_left", &left, err)) ||
-        (st = sp_json_get_bool(v, "strip_right", &right, err)))
-        return st;
+    if ((st = sp_json_get_bool(v, "strip_left", &left, err))) return st;
+    if ((st = sp_json_get_bool(v, "strip_right", &right, err))) return st;
     if (left && (st = add_replace(into, "\\A\\s+", true, "", err))) return st;
     return right ? add_replace(into, "\\s+\\z", true, "", err) : SP_OK;
 }
@@ -487,9 +485,8 @@ static enum sp_status read_wordpiece_decoder(void *into, const struct sp_json *v
     bool cleanup = true;
     enum sp_status st;
 
-    if ((st = sp_json_get_string(v, "prefix", &prefix, err)) ||
-        (st = sp_json_get_bool(v, "cleanup", &cleanup, err)))
-        return st;
+    if ((st = sp_json_get_string(v, "prefix", &prefix, err))) return st;
+    if ((st = sp_json_get_bool(v, "cleanup", &cleanup, err))) return st;
     if (strcmp(prefix, "##") != 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "prefix \"%s\" is not supported", prefix);
     st = add(into, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1}, err);
@@ -581,9 +578,8 @@ static enum sp_status read_bert_processing(void *into, const struct sp_json *v, 
     if (vocab->has_template)
         return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
     vocab->has_template = true;
-    if ((st = sp_new(&vocab->prefix, 1, sizeof *vocab->prefix, err)) ||
-        (st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, err)))
-        return st;
+    if ((st = sp_new(&vocab->prefix, 1, sizeof *vocab->prefix, err))) return st;
+    if ((st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, err))) return st;
     vocab->prefix[vocab->n_prefix++] = (uint32_t)cls;
     vocab->suffix[vocab->n_suffix++] = (uint32_t)sep;
     return SP_OK;

@@ -24,9 +24,9 @@ static enum sp_status read_entry(struct sp_sensitivity *out, const struct sp_jso
     int64_t layer = SP_NO_LAYER;
 
     *out = (struct sp_sensitivity){.kl_per_error = NAN};
-    if ((st = sp_json_get_string(entry, "group", &kind, err)) ||
-        (st = sp_json_get_i64(entry, "layer", 0, INT_MAX, &layer, err)) ||
-        (st = sp_json_get_double(entry, "kl_per_error", 0, MOST, &out->kl_per_error, err)))
+    if ((st = sp_json_get_string(entry, "group", &kind, err))) return st;
+    if ((st = sp_json_get_i64(entry, "layer", 0, INT_MAX, &layer, err))) return st;
+    if ((st = sp_json_get_double(entry, "kl_per_error", 0, MOST, &out->kl_per_error, err)))
         return st;
     if (!sp_group_kind_find(&out->group.kind, kind) || out->group.kind == SP_GROUP_OTHER)
         return sp_fail(err, SP_E_INPUT, "group is \"%s\", expected a group of matrices", kind);

@@ -139,9 +139,8 @@ static enum sp_status print_norm(struct sp_strbuf *text, const struct sp_smoothe
     enum sp_status st;
     char *letters = NULL;
 
-    if ((st = sp_json_put_string(text, norm->name, strlen(norm->name), err)) ||
-        (st = sp_new(&letters, norm->n + 1, 1, err)))
-        return st;
+    if ((st = sp_json_put_string(text, norm->name, strlen(norm->name), err))) return st;
+    if ((st = sp_new(&letters, norm->n + 1, 1, err))) return st;
     for (size_t i = 0; i < norm->n; i++)
         letters[i] = (char)(FIRST_LETTER + SP_MAX_EXPONENT + norm->exponents[i]);
     if (!(st = sp_json_put(text, err, ":"))) st = sp_json_put_string(text, letters, norm->n, err);

@@ -77,9 +77,8 @@ enum sp_status sp_cache_budget_new(struct sp_cache_budget **out,
     struct sp_cache_budget *budget = NULL;
     enum sp_status st;
 
-    if ((st = sp_copy_in(&o, sizeof o, options, "sp_cache_budget_options", err)) ||
-        (st = sp_new(&budget, 1, sizeof *budget, err)))
-        return st;
+    if ((st = sp_copy_in(&o, sizeof o, options, "sp_cache_budget_options", err))) return st;
+    if ((st = sp_new(&budget, 1, sizeof *budget, err))) return st;
     budget->limit = o.limit;
     budget->reclaim = o.reclaim;
     budget->context = o.context;

@@ -63,8 +63,8 @@ enum sp_status sp_chat_format_learn(struct sp_chat_format *out, const struct sp_
     struct sp_chat_format s = {.reasoning_open = ""};
     enum sp_status st;
 
-    if ((st = sp_chat_learn_reasoning(&s, t, err)) || (st = sp_chat_learn_calls(&s, t, err)))
-        return st;
+    if ((st = sp_chat_learn_reasoning(&s, t, err))) return st;
+    if ((st = sp_chat_learn_calls(&s, t, err))) return st;
     if (!*s.reasoning_close && is_token(tokenizer, "<think>") && is_token(tokenizer, "</think>")) {
         strcpy(s.reasoning_open, "<think>");
         strcpy(s.reasoning_close, "</think>");

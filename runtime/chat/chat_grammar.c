@@ -340,10 +340,9 @@ enum sp_status sp_chat_grammar(struct sp_grammar **out,
                              "they cannot be constrained"
                            : "tool calls in this model's notation cannot be constrained");
     }
-    if ((st = sp_grammar_new(&b.g, err)) ||
-        (st = parse(&b.no_arguments, "{\"type\": \"object\", \"properties\": {}}", err)) ||
-        (st = parse(&b.object, "{\"type\": \"object\"}", err)))
-        goto done;
+    if ((st = sp_grammar_new(&b.g, err))) goto done;
+    if ((st = parse(&b.no_arguments, "{\"type\": \"object\", \"properties\": {}}", err))) goto done;
+    if ((st = parse(&b.object, "{\"type\": \"object\"}", err))) goto done;
     sp_json_grammar_init(&b.json, b.g);
     b.word = add_word(b.g);
     if ((st = sp_grammar_finish(b.g, answer(&b), err))) goto done;

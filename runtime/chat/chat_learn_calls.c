@@ -383,10 +383,10 @@ static enum sp_status check(bool *right, const struct sp_tool_call_format *s,
     *right = false;
     if ((st = sp_probe_tools(&tools, err))) return st;
     reading.tools = tools;
-    if ((st = sp_chat_parser_open(&parser, &reading, err)) ||
-        (st = sp_chat_parser_feed(parser, r->text + r->begin, r->end - r->begin, false, err)) ||
-        (st = sp_chat_parser_finish(parser, err)))
+    if ((st = sp_chat_parser_open(&parser, &reading, err))) goto done;
+    if ((st = sp_chat_parser_feed(parser, r->text + r->begin, r->end - r->begin, false, err)))
         goto done;
+    if ((st = sp_chat_parser_finish(parser, err))) goto done;
     *right = checking.n_right == r->n_calls && checking.n_wrong == 0;
 done:
     sp_chat_parser_close(parser);

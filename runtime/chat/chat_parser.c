@@ -291,10 +291,10 @@ static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_
         return SP_OK;
     if (!p->is_started) {
         p->call.name.len = 0;
-        if ((st = sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name,
-                                   err)) ||
-            (st = sp_strbuf_append(&p->call.name, "", 1, err)))
+        if ((st =
+                 sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name, err)))
             return st;
+        if ((st = sp_strbuf_append(&p->call.name, "", 1, err))) return st;
         part.name = p->call.name.at;
         p->reading.part(p->reading.context, &part);
         p->is_started = true;
@@ -322,9 +322,8 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     enum sp_status st;
     size_t used;
 
-    if ((st = emit_start(p, &source, err)) ||
-        (st = sp_tool_call_read(&read, &p->call, &used, &source, err)))
-        return st;
+    if ((st = emit_start(p, &source, err))) return st;
+    if ((st = sp_tool_call_read(&read, &p->call, &used, &source, err))) return st;
     *step = read == SP_VALUE_MORE || p->is_started ? WAIT : AGAIN;
     if (read == SP_VALUE_NONE && !p->is_started) *step = give_up_call(p);
     if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */

@@ -193,9 +193,8 @@ static enum sp_status take_ids(struct sp_chat_prompt *p, const struct sp_chat_re
 {
     enum sp_status st;
 
-    if ((st = sp_copy_text(&p->text, "", 0, err)) ||
-        (st = sp_new(&p->ids, request->n_ids, sizeof *p->ids, err)))
-        return st;
+    if ((st = sp_copy_text(&p->text, "", 0, err))) return st;
+    if ((st = sp_new(&p->ids, request->n_ids, sizeof *p->ids, err))) return st;
     memcpy(p->ids, request->ids, request->n_ids * sizeof *p->ids);
     p->n_ids = request->n_ids;
     p->grammar = request->response_format;
@@ -252,9 +251,8 @@ static enum sp_status read_conversation(struct sp_chat_prompt *p,
     struct sp_template_request parsed = {0};
     enum sp_status st;
 
-    if ((st = sp_template_request_read(&parsed, request, SP_JSON_STRICT, err)) ||
-        (st = render(p, &parsed, err)))
-        goto done;
+    if ((st = sp_template_request_read(&parsed, request, SP_JSON_STRICT, err))) goto done;
+    if ((st = render(p, &parsed, err))) goto done;
     /* Text around a gap is not a conversation: the text that fills the gap is content. */
     p->content_only = parsed.messages == NULL;
     p->grammar = request->response_format;
@@ -273,14 +271,12 @@ enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_
     struct sp_chat_prompt *p = NULL;
     enum sp_status st;
 
-    if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err)) ||
-        (st = sp_new(&p, 1, sizeof *p, err)))
-        return st;
+    if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err))) return st;
+    if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
     p->chat = chat;
-    if ((st = list_end_ids(p, &r, err)) ||
-        (st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err)) ||
-        (st = limit_reasoning(p, &r, err)))
-        goto done;
+    if ((st = list_end_ids(p, &r, err))) goto done;
+    if ((st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err))) goto done;
+    if ((st = limit_reasoning(p, &r, err))) goto done;
     *out = p;
     p = NULL;
 done:

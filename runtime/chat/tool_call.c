@@ -259,9 +259,8 @@ static enum sp_status append_value(struct sp_tool_call *call, const struct sp_to
     strip_value(&value, &size, in->format);
     if (call->arguments.len > 1 && (st = sp_strbuf_append(&call->arguments, ", ", 2, err)))
         return st;
-    if ((st = sp_tool_value_string(&call->arguments, key, strlen(key), err)) ||
-        (st = sp_strbuf_append(&call->arguments, ": ", 2, err)))
-        return st;
+    if ((st = sp_tool_value_string(&call->arguments, key, strlen(key), err))) return st;
+    if ((st = sp_strbuf_append(&call->arguments, ": ", 2, err))) return st;
     if (is_text) return sp_tool_value_string(&call->arguments, value, size, err);
     return sp_tool_value_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
 }

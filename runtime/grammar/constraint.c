@@ -74,11 +74,10 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
 
     if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
     c->options = *options;
-    if ((st = sp_grammar_matcher_open(&c->matcher, options->grammar, err)) ||
-        (st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err)) ||
-        (st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err)) ||
-        (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err)))
-        goto done;
+    if ((st = sp_grammar_matcher_open(&c->matcher, options->grammar, err))) goto done;
+    if ((st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err))) goto done;
+    if ((st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err))) goto done;
+    if ((st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) goto done;
     if (c->options.work == 0) c->options.work = MOST_WORK;
     if (options->memory) sp_grammar_matcher_bound(c->matcher, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
@@ -168,10 +167,9 @@ static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err
     uint32_t state = c->states[c->n_ids];
     enum sp_status st;
 
-    if ((st = sp_grow(&c->ids, &c->cap_ids, c->n_ids + 1, sizeof *c->ids, err)) ||
-        (st = sp_grow(&c->states, &c->cap_states, c->n_ids + 2, sizeof *c->states, err)) ||
-        (st = read_token(c, &state, c->n_ids, id, err)))
-        return st;
+    if ((st = sp_grow(&c->ids, &c->cap_ids, c->n_ids + 1, sizeof *c->ids, err))) return st;
+    if ((st = sp_grow(&c->states, &c->cap_states, c->n_ids + 2, sizeof *c->states, err))) return st;
+    if ((st = read_token(c, &state, c->n_ids, id, err))) return st;
     c->ids[c->n_ids++] = id;
     c->states[c->n_ids] = state;
     return SP_OK;

@@ -316,13 +316,12 @@ static enum sp_status check_recursion(const struct sp_grammar *g, struct sp_err 
     struct walk w = {.g = g};
     enum sp_status st;
 
-    if ((st = sp_new(&w.color, g->n_rules, sizeof *w.color, err)) ||
-        (st = sp_new(&w.empty, g->n_rules, sizeof *w.empty, err)) ||
-        (st = sp_new(&w.open, g->n_rules, sizeof *w.open, err)) ||
-        (st = sp_new(&w.first, g->n_rules, sizeof *w.first, err)) ||
-        (st = sp_new(&w.waiting, g->n_nodes, sizeof *w.waiting, err)) ||
-        (st = sp_new(&w.seen, g->n_nodes, sizeof *w.seen, err)))
-        goto done;
+    if ((st = sp_new(&w.color, g->n_rules, sizeof *w.color, err))) goto done;
+    if ((st = sp_new(&w.empty, g->n_rules, sizeof *w.empty, err))) goto done;
+    if ((st = sp_new(&w.open, g->n_rules, sizeof *w.open, err))) goto done;
+    if ((st = sp_new(&w.first, g->n_rules, sizeof *w.first, err))) goto done;
+    if ((st = sp_new(&w.waiting, g->n_nodes, sizeof *w.waiting, err))) goto done;
+    if ((st = sp_new(&w.seen, g->n_nodes, sizeof *w.seen, err))) goto done;
     for (uint32_t rule = 0; rule < g->n_rules && !st; rule++) {
         if (w.color[rule] == NEW) enter(&w, rule);
         while (w.n_open > 0 && !st)

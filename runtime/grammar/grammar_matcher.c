@@ -136,8 +136,8 @@ static enum sp_status push(struct sp_grammar_matcher *m, uint32_t *stack, struct
         *stack = x->slots[slot];
         return SP_OK;
     }
-    if ((st = index_reserve(m, x, hash_frame, err)) ||
-        (st = sp_grow(&m->frames, &m->cap_frames, m->n_frames + 1, sizeof *m->frames, err)))
+    if ((st = index_reserve(m, x, hash_frame, err))) return st;
+    if ((st = sp_grow(&m->frames, &m->cap_frames, m->n_frames + 1, sizeof *m->frames, err)))
         return st;
     m->frames[m->n_frames] = frame;
     index_put(x, hash, (uint32_t)m->n_frames++);
@@ -470,10 +470,9 @@ enum sp_status sp_grammar_matcher_open(struct sp_grammar_matcher **out,
     if ((st = sp_new(&m, 1, sizeof *m, err))) goto done;
     m->grammar = grammar;
     m->most_bytes = MOST_BYTES;
-    if ((st = index_init(&m->frame_index, FIRST_SLOTS, err)) ||
-        (st = index_init(&m->state_index, FIRST_SLOTS, err)) ||
-        (st = sp_grammar_matcher_forget(m, err)))
-        goto done;
+    if ((st = index_init(&m->frame_index, FIRST_SLOTS, err))) goto done;
+    if ((st = index_init(&m->state_index, FIRST_SLOTS, err))) goto done;
+    if ((st = sp_grammar_matcher_forget(m, err))) goto done;
     *out = m;
     m = NULL;
 done:

@@ -177,8 +177,8 @@ enum sp_status sp_token_masks_find(struct sp_token_masks *k, const struct sp_tok
         *out = &k->kept[k->mask_of[state] - 1].mask;
         return SP_OK;
     }
-    if ((st = make_mask(k, &made, state, drop, err)) ||
-        (st = sp_grow(&k->mask_of, &k->cap_mask_of, (size_t)state + 1, sizeof *k->mask_of, err)))
+    if ((st = make_mask(k, &made, state, drop, err))) return st;
+    if ((st = sp_grow(&k->mask_of, &k->cap_mask_of, (size_t)state + 1, sizeof *k->mask_of, err)))
         return st;
     while (k->n_mask_of <= state)
         k->mask_of[k->n_mask_of++] = 0;

@@ -326,9 +326,8 @@ static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
         if ((st = sp_package_check_ids(c->package, q->texts[i].ids, q->texts[i].n, err))) return st;
         n_ids += q->texts[i].n;
     }
-    if ((st = sp_new(&c->texts, q->n_texts, sizeof *c->texts, err)) ||
-        (st = sp_new(&c->text_ids, n_ids, sizeof *c->text_ids, err)))
-        return st;
+    if ((st = sp_new(&c->texts, q->n_texts, sizeof *c->texts, err))) return st;
+    if ((st = sp_new(&c->text_ids, n_ids, sizeof *c->text_ids, err))) return st;
     ids = c->text_ids;
     end = windows + find_left_out(windows, c, n_ids);
     for (size_t i = 0; i < q->n_texts; i++) {
@@ -445,10 +444,9 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
     struct calibration c = {.package = package, .request = &q};
     enum sp_status st;
 
-    if ((st = sp_check_size(out, sizeof all, "sp_calibration", err)) ||
-        (st = sp_copy_in(&q, sizeof q, request, "sp_calibration_request", err)) ||
-        (st = check_files(package, &q, err)))
-        goto done;
+    if ((st = sp_check_size(out, sizeof all, "sp_calibration", err))) goto done;
+    if ((st = sp_copy_in(&q, sizeof q, request, "sp_calibration_request", err))) goto done;
+    if ((st = check_files(package, &q, err))) goto done;
     if ((st = open_calibration(&c, err))) goto done;
     package->backend.observer = sp_input_stats_observer(c.stats, SP_PART_TARGET, true);
     for (size_t i = 0; i < q.n_texts && !st; i++)

@@ -412,9 +412,8 @@ enum sp_status sp_package_evaluate(struct sp_package *package,
     struct sp_evaluation all = SP_EVALUATION_INIT;
     enum sp_status st;
 
-    if ((st = sp_check_size(out, sizeof all, "sp_evaluation", err)) ||
-        (st = sp_copy_in(&q, sizeof q, request, "sp_evaluation_request", err)))
-        return st;
+    if ((st = sp_check_size(out, sizeof all, "sp_evaluation", err))) return st;
+    if ((st = sp_copy_in(&q, sizeof q, request, "sp_evaluation_request", err))) return st;
     st = evaluate(package, &q, &all, err);
     sp_copy_out(out, &all);
     return st;

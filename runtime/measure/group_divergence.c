@@ -171,11 +171,10 @@ static enum sp_status open_groups(struct sp_group_divergence *d, struct sp_err *
     struct member *members = NULL;
     enum sp_status st;
 
-    if ((st = sp_specs_of_config(&specs, &model->config, err)) ||
-        (st = sp_new(&members, model->n_matrices, sizeof *members, err)) ||
-        (st = sp_new(&d->groups, model->n_matrices, sizeof *d->groups, err)) ||
-        (st = sp_new(&d->matrices, model->n_matrices, sizeof *d->matrices, err)))
-        goto done;
+    if ((st = sp_specs_of_config(&specs, &model->config, err))) goto done;
+    if ((st = sp_new(&members, model->n_matrices, sizeof *members, err))) goto done;
+    if ((st = sp_new(&d->groups, model->n_matrices, sizeof *d->groups, err))) goto done;
+    if ((st = sp_new(&d->matrices, model->n_matrices, sizeof *d->matrices, err))) goto done;
     d->n_matrices = collect(members, model, &specs);
     for (size_t i = 0; i < d->n_matrices; i++) {
         d->matrices[i] = members[i].matrix;
@@ -239,8 +238,8 @@ static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err
     enum sp_status st;
 
     d->ld_scratch = sp_round_up(n, 16);
-    if ((st = sp_output_reference_init(&d->reference, d->n_scored, n, err)) ||
-        (st = sp_new_rows(&d->scratch, sp_pool_n_threads(d->package->backend.pool), d->ld_scratch,
+    if ((st = sp_output_reference_init(&d->reference, d->n_scored, n, err))) return st;
+    if ((st = sp_new_rows(&d->scratch, sp_pool_n_threads(d->package->backend.pool), d->ld_scratch,
                           err)))
         return st;
 

@@ -78,10 +78,10 @@ static enum sp_status read_known(struct measuring *m, struct sp_err *err)
     enum sp_status st;
 
     if (!sp_file_exists(m->path)) return SP_OK;
-    if ((st = sp_file_read_text(&text, &size, m->path, MAX_FILE, err)) ||
-        (st = sp_json_parse_within(&json, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)) ||
-        (st = sp_json_get_string(json, "measured_with", &of, err)))
+    if ((st = sp_file_read_text(&text, &size, m->path, MAX_FILE, err))) goto done;
+    if ((st = sp_json_parse_within(&json, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
         goto done;
+    if ((st = sp_json_get_string(json, "measured_with", &of, err))) goto done;
     if (*of == 0)
         st = sp_fail(err, SP_E_INPUT, "it has no measured_with");
     else if (strcmp(of, m->of) == 0)
@@ -101,10 +101,9 @@ static enum sp_status write_known(const struct measuring *m, struct sp_err *err)
     struct sp_strbuf text = {0};
     enum sp_status st;
 
-    if ((st = sp_json_put(&text, err, "{\"measured_with\":\"%s\",", m->of)) ||
-        (st = sp_sensitivities_print(&text, &m->made, err)) ||
-        (st = sp_json_put(&text, err, "}\n")))
-        goto done;
+    if ((st = sp_json_put(&text, err, "{\"measured_with\":\"%s\",", m->of))) goto done;
+    if ((st = sp_sensitivities_print(&text, &m->made, err))) goto done;
+    if ((st = sp_json_put(&text, err, "}\n"))) goto done;
     st = sp_atomic_file_write_file(m->path, true, text.at, text.len, err);
 done:
     sp_strbuf_release(&text);

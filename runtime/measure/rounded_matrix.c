@@ -68,12 +68,12 @@ static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_
     unsigned n_threads = sp_pool_n_threads(job->rounding->pool);
     enum sp_status st;
 
-    if ((st = open_factors(job, n_threads, err)) ||
-        (st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)) ||
-        (st = sp_new(&job->matrices, n_threads, sizeof *job->matrices, err)) ||
-        (st = sp_new(&job->results, n_threads, sizeof *job->results, err)) ||
-        (st = sp_new(&job->errors, n_threads, sizeof *job->errors, err)))
+    if ((st = open_factors(job, n_threads, err))) goto done;
+    if ((st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)))
         goto done;
+    if ((st = sp_new(&job->matrices, n_threads, sizeof *job->matrices, err))) goto done;
+    if ((st = sp_new(&job->results, n_threads, sizeof *job->results, err))) goto done;
+    if ((st = sp_new(&job->errors, n_threads, sizeof *job->errors, err))) goto done;
     sp_pool_run(job->rounding->pool, n_panels, round_panel, job);
     for (unsigned i = 0; i < n_threads && !st; i++) {
         st = job->results[i];

@@ -113,10 +113,10 @@ enum sp_status sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *p
     const int8_t *exponents = NULL;
     enum sp_status st;
 
-    if ((st = sp_copy_in(&p, sizeof p, product, "sp_lora_product", err)) ||
-        (st = find_matrix(&w, lora, &p, err)) || (st = find_exponents(&exponents, lora, &p, err)) ||
-        (st = sp_lora_products_add(&lora->products, w, &p, exponents, err)))
-        return st;
+    if ((st = sp_copy_in(&p, sizeof p, product, "sp_lora_product", err))) return st;
+    if ((st = find_matrix(&w, lora, &p, err))) return st;
+    if ((st = find_exponents(&exponents, lora, &p, err))) return st;
+    if ((st = sp_lora_products_add(&lora->products, w, &p, exponents, err))) return st;
     lora->digest += product_digest(&p);
     if (p.rank > lora->model->max_lora_rank) lora->model->max_lora_rank = p.rank;
     return SP_OK;

@@ -207,9 +207,8 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     uint8_t *bytes = NULL;
 
     m.is_value = span->is_value;
-    if ((st = begin(ranks, &m, 0, &bytes, err)) ||
-        (st = send(ranks, 0, kv->n_heads * span->head_size, err)))
-        return st;
+    if ((st = begin(ranks, &m, 0, &bytes, err))) return st;
+    if ((st = send(ranks, 0, kv->n_heads * span->head_size, err))) return st;
     failure = sp_session_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
     for (unsigned rank = 1; rank < n_ranks; rank++) {
         size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
@@ -229,9 +228,8 @@ static enum sp_status load_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     uint8_t *bytes = NULL;
 
     m.is_value = span->is_value;
-    if ((st = begin(ranks, &m, all, &bytes, err)) ||
-        (st = sp_session_file_bytes(file, bytes, all, err)))
-        return st;
+    if ((st = begin(ranks, &m, all, &bytes, err))) return st;
+    if ((st = sp_session_file_bytes(file, bytes, all, err))) return st;
     memcpy(span->own, bytes, kv->n_heads * span->head_size);
     return exchange(ranks, all, err);
 }

@@ -220,10 +220,9 @@ static enum sp_status reserve(struct sp_dry_scratch *d, size_t n, size_t n_vocab
     size_t had = d->cap_longest;
     enum sp_status st;
 
-    if ((st = sp_grow(&d->recent, &d->cap_recent, n, sizeof *d->recent, err)) ||
-        (st = sp_grow(&d->matches, &d->cap_matches, n, sizeof *d->matches, err)) ||
-        (st = sp_grow(&d->longest, &d->cap_longest, n_vocab, sizeof *d->longest, err)))
-        return st;
+    if ((st = sp_grow(&d->recent, &d->cap_recent, n, sizeof *d->recent, err))) return st;
+    if ((st = sp_grow(&d->matches, &d->cap_matches, n, sizeof *d->matches, err))) return st;
+    if ((st = sp_grow(&d->longest, &d->cap_longest, n_vocab, sizeof *d->longest, err))) return st;
     if (d->cap_longest > had)
         memset(d->longest + had, 0, (d->cap_longest - had) * sizeof *d->longest);
     return SP_OK;

@@ -578,8 +578,8 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
     for (size_t i = 0; i < sampling->n_biases; i++)
         if (sampling->biases[i].id < n_vocab)
             scratch->logits[sampling->biases[i].id] += sampling->biases[i].bias;
-    if ((st = apply_penalties(scratch, sampling, history, err)) ||
-        (st = sp_dry_penalize(&scratch->dry, scratch->logits, n_vocab, sampling, history, err)))
+    if ((st = apply_penalties(scratch, sampling, history, err))) return st;
+    if ((st = sp_dry_penalize(&scratch->dry, scratch->logits, n_vocab, sampling, history, err)))
         return st;
     if (sampling->temperature <= 0) {
         if ((st = sp_distribution_reserve(out, 1, err))) return st;

@@ -89,19 +89,18 @@ enum sp_status sp_ask(struct sp_package *package, const struct sp_chat_request *
     enum sp_status st;
 
     if ((st = sp_copy_in(&chat, sizeof chat, conversation, "sp_chat_request", err))) return st;
-    if ((st = sp_package_settings(package, &q.settings, err)) ||
-        (st = sp_file_settings_apply(q.settings, &q.request, err)) ||
-        (st = add_messages(&q, &chat, err)) ||
-        (st = add_ends(&q, &chat, sp_package_tokenizer(package), err)))
-        goto done;
+    if ((st = sp_package_settings(package, &q.settings, err))) goto done;
+    if ((st = sp_file_settings_apply(q.settings, &q.request, err))) goto done;
+    if ((st = add_messages(&q, &chat, err))) goto done;
+    if ((st = add_ends(&q, &chat, sp_package_tokenizer(package), err))) goto done;
     if (!chat.limit_reasoning && q.settings->reasoning_budget >= 0) {
         chat.limit_reasoning = true;
         chat.max_reasoning_tokens = (size_t)q.settings->reasoning_budget;
     }
-    if ((st = open_session(&q, package, err)) || (st = sp_chat_open(&q.chat, package, NULL, err)) ||
-        (st = sp_chat_prompt_open(&q.prompt, q.chat, &chat, err)) ||
-        (st = sp_chat_reader_open(&q.request.reader, q.prompt, &reading, err)))
-        goto done;
+    if ((st = open_session(&q, package, err))) goto done;
+    if ((st = sp_chat_open(&q.chat, package, NULL, err))) goto done;
+    if ((st = sp_chat_prompt_open(&q.prompt, q.chat, &chat, err))) goto done;
+    if ((st = sp_chat_reader_open(&q.request.reader, q.prompt, &reading, err))) goto done;
     sp_chat_prompt_apply(q.prompt, &q.request);
     st = sp_session_generate(q.session, &q.request, result ? result : &own, err);
 done:

@@ -85,10 +85,10 @@ enum sp_status sp_package_encode_for_embedding(const struct sp_package *package,
     size_t n_lead, n_tail;
     enum sp_status st;
 
-    if ((st = find_prompt(package, prompt, &lead, &n_lead, err)) ||
-        (st = sp_strbuf_append(&whole, lead, n_lead, err)) ||
-        (st = sp_strbuf_append(&whole, text, size, err)) ||
-        (st = sp_tokenizer_encode(package->tokenizer, whole.at, whole.len,
+    if ((st = find_prompt(package, prompt, &lead, &n_lead, err))) goto done;
+    if ((st = sp_strbuf_append(&whole, lead, n_lead, err))) goto done;
+    if ((st = sp_strbuf_append(&whole, text, size, err))) goto done;
+    if ((st = sp_tokenizer_encode(package->tokenizer, whole.at, whole.len,
                                   SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, ids, n, err)))
         goto done;
     n_tail = sp_tokenizer_n_tail(package->tokenizer);

@@ -131,11 +131,11 @@ static enum sp_status read_file(struct sp_file_settings *s, const struct sp_pack
     if (st) return st;
     (void)sp_parameters(&n_parameters);
     n = s->file.n_records + n_parameters + 1;
-    if ((st = sp_new(&s->settings, n, sizeof *s->settings, err)) ||
-        (st = sp_new(&s->messages, n, sizeof *s->messages, err)) ||
-        (st = sp_new(&s->stops, n, sizeof *s->stops, err)) ||
-        (st = sp_new(&s->breakers, n, sizeof *s->breakers, err)) || (st = take_records(s, err)))
-        return st;
+    if ((st = sp_new(&s->settings, n, sizeof *s->settings, err))) return st;
+    if ((st = sp_new(&s->messages, n, sizeof *s->messages, err))) return st;
+    if ((st = sp_new(&s->stops, n, sizeof *s->stops, err))) return st;
+    if ((st = sp_new(&s->breakers, n, sizeof *s->breakers, err))) return st;
+    if ((st = take_records(s, err))) return st;
     return read_generation(s, pack, err);
 }
 

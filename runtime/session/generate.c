@@ -254,9 +254,8 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
     uint32_t *ends = NULL;
     enum sp_status st;
 
-    if ((st = sp_package_trie(run->session->package, &options.trie, run->err)) ||
-        (st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err)))
-        return st;
+    if ((st = sp_package_trie(run->session->package, &options.trie, run->err))) return st;
+    if ((st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err))) return st;
     if (package->n_eos) memcpy(ends, package->eos, package->n_eos * sizeof *ends);
     if (q->n_end_ids) memcpy(ends + package->n_eos, q->end_ids, q->n_end_ids * sizeof *ends);
     options.ends = ends;
@@ -282,10 +281,10 @@ static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *choose
     enum sp_status st;
 
     if ((st = sp_copy_in(&options.limit, sizeof options.limit, q->reasoning_limit,
-                         "sp_reasoning_limit", run->err)) ||
-        (st = sp_package_trie(package, &options.trie, run->err)) ||
-        (st = sp_reasoning_limiter_open(&run->limiter, &options, run->err)))
+                         "sp_reasoning_limit", run->err)))
         return st;
+    if ((st = sp_package_trie(package, &options.trie, run->err))) return st;
+    if ((st = sp_reasoning_limiter_open(&run->limiter, &options, run->err))) return st;
     *chooser = sp_reasoning_limiter_chooser(run->limiter);
     return SP_OK;
 }
@@ -323,9 +322,9 @@ static enum sp_status run_rounds(struct run *run)
                                    q->context, run->err)))
         return st;
     if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_DRAFT_TOKEN,
-                             run->err)) ||
-        (st = sp_decoder_check(speculator->decoder, run->err)))
+                             run->err)))
         return st;
+    if ((st = sp_decoder_check(speculator->decoder, run->err))) return st;
     run->result->prompt_seconds = sp_seconds() - t0;
     run->result->n_reused = speculator->n_reused;
     if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused))
@@ -468,9 +467,8 @@ static enum sp_status open_run(struct run *run)
     enum sp_status st;
 
     if (q->grammar && max_draft_len < SP_DRAFT_GRAMMAR_MAX) max_draft_len = SP_DRAFT_GRAMMAR_MAX;
-    if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
-        (st = check_request(run)))
-        return st;
+    if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err))) return st;
+    if ((st = check_request(run))) return st;
     if (package->tokenizer &&
         (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err)))
         return st;

@@ -43,9 +43,9 @@ enum sp_status sp_reasoning_limiter_open(struct sp_reasoning_limiter **out,
     if ((st = sp_new(&r, 1, sizeof *r, err))) goto done;
     r->options = *options;
     if ((st = sp_tokenizer_encode(options->tokenizer, limit->close, strlen(limit->close),
-                                  SP_ENCODE_PARSE_SPECIAL, &r->end_ids, &r->n_end_ids, err)) ||
-        (st = sp_grow(&r->states, &r->cap_states, 1, sizeof *r->states, err)))
+                                  SP_ENCODE_PARSE_SPECIAL, &r->end_ids, &r->n_end_ids, err)))
         goto done;
+    if ((st = sp_grow(&r->states, &r->cap_states, 1, sizeof *r->states, err))) goto done;
     if (r->n_end_ids == 0) {
         st = sp_fail(err, SP_E_USAGE, "reasoning_limit: the closing tag has no token");
         goto done;
@@ -173,10 +173,9 @@ static enum sp_status append(struct sp_reasoning_limiter *r, uint32_t id, struct
     enum sp_status st;
 
     r->text.len = s.text_len;
-    if ((st = sp_grow(&r->ids, &r->cap_ids, r->n_ids + 1, sizeof *r->ids, err)) ||
-        (st = sp_grow(&r->states, &r->cap_states, r->n_ids + 2, sizeof *r->states, err)) ||
-        (st = add_text(r, id, err)))
-        return st;
+    if ((st = sp_grow(&r->ids, &r->cap_ids, r->n_ids + 1, sizeof *r->ids, err))) return st;
+    if ((st = sp_grow(&r->states, &r->cap_states, r->n_ids + 2, sizeof *r->states, err))) return st;
+    if ((st = add_text(r, id, err))) return st;
     r->ids[r->n_ids++] = id;
     s.text_len = r->text.len;
     while (s.phase != AFTER && (s.phase == BEFORE ? find_open(r, &s) : find_close(r, &s)))

@@ -93,11 +93,11 @@ static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *er
     if (config->n_clusters == 0) return SP_OK;
     if (!sp_mul(&n, sp_pool_n_threads(d->backend->pool), d->n_hidden))
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = read_order(d, err)) ||
-        (st = sp_new_aligned(&d->nearness, sp_matrix_ld(config->n_clusters), sizeof *d->nearness,
-                             err)) ||
-        (st = sp_new(&d->chosen, config->n_clusters_used, sizeof *d->chosen, err)))
+    if ((st = read_order(d, err))) return st;
+    if ((st = sp_new_aligned(&d->nearness, sp_matrix_ld(config->n_clusters), sizeof *d->nearness,
+                             err)))
         return st;
+    if ((st = sp_new(&d->chosen, config->n_clusters_used, sizeof *d->chosen, err))) return st;
     return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
 }
 
@@ -108,10 +108,9 @@ static enum sp_status open_rows(struct draft_assistant *d, struct sp_err *err)
 
     if (!sp_mul(&n, MAX_DRAFT_LEN, d->n_vocab))
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
-    if ((st = sp_new_aligned(&d->hidden, d->n_target, sizeof *d->hidden, err)) ||
-        (st = sp_new_aligned(&d->next, sp_matrix_ld(d->n_target), sizeof *d->next, err)) ||
-        (st = sp_new_aligned(&d->logits, n, sizeof *d->logits, err)))
-        return st;
+    if ((st = sp_new_aligned(&d->hidden, d->n_target, sizeof *d->hidden, err))) return st;
+    if ((st = sp_new_aligned(&d->next, sp_matrix_ld(d->n_target), sizeof *d->next, err))) return st;
+    if ((st = sp_new_aligned(&d->logits, n, sizeof *d->logits, err))) return st;
     return sp_acts_init(&d->normed, 1, d->n_hidden, err);
 }
 

@@ -51,13 +51,12 @@ static enum sp_status open_selector(struct draft_dflash2 *d, struct sp_err *err)
     d->ld = sp_matrix_ld(d->rank);
     if (!sp_mul(&n, d->block.block_size, d->ld))
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_acts_init(&d->hidden, d->block.block_size, n_hidden, err)) ||
-        (st = sp_new_aligned(&d->projected, n, sizeof *d->projected, err)) ||
-        (st = sp_new(&d->candidates, d->top_k, sizeof *d->candidates, err)) ||
-        (st = sp_new_aligned(&d->scores, d->block.n_vocab, sizeof *d->scores, err)) ||
-        (st = sp_new_aligned(&d->wanted, d->rank, sizeof *d->wanted, err)) ||
-        (st = sp_new_aligned(&d->found, d->rank, sizeof *d->found, err)))
-        return st;
+    if ((st = sp_acts_init(&d->hidden, d->block.block_size, n_hidden, err))) return st;
+    if ((st = sp_new_aligned(&d->projected, n, sizeof *d->projected, err))) return st;
+    if ((st = sp_new(&d->candidates, d->top_k, sizeof *d->candidates, err))) return st;
+    if ((st = sp_new_aligned(&d->scores, d->block.n_vocab, sizeof *d->scores, err))) return st;
+    if ((st = sp_new_aligned(&d->wanted, d->rank, sizeof *d->wanted, err))) return st;
+    if ((st = sp_new_aligned(&d->found, d->rank, sizeof *d->found, err))) return st;
     for (size_t i = 0; i < d->block.n_vocab; i++)
         d->scores[i] = SP_NEVER;
     return SP_OK;

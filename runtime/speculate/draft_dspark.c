@@ -70,17 +70,15 @@ static enum sp_status open_heads(struct draft_dspark *d, struct sp_err *err)
     enum sp_status st;
     size_t n;
 
-    if ((st = open_product(&d->confidence_in, &d->confidence, &w->confidence, err)) ||
-        (st = open_product(&d->gate_in, &d->gates, &w->gate, err)))
-        return st;
+    if ((st = open_product(&d->confidence_in, &d->confidence, &w->confidence, err))) return st;
+    if ((st = open_product(&d->gate_in, &d->gates, &w->gate, err))) return st;
     if (d->rank == 0) return SP_OK;
     d->ld = sp_matrix_ld(w->correction.rows);
     if (!sp_mul(&n, d->block.block_size, d->ld))
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_acts_init(&d->correction_in, 1, d->rank, err)) ||
-        (st = sp_new_aligned(&d->embedding, d->rank, sizeof *d->embedding, err)) ||
-        (st = sp_new_aligned(&d->state, d->rank, sizeof *d->state, err)))
-        return st;
+    if ((st = sp_acts_init(&d->correction_in, 1, d->rank, err))) return st;
+    if ((st = sp_new_aligned(&d->embedding, d->rank, sizeof *d->embedding, err))) return st;
+    if ((st = sp_new_aligned(&d->state, d->rank, sizeof *d->state, err))) return st;
     return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
 }
 

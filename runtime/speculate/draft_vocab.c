@@ -19,9 +19,8 @@ enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map, const struct sp_m
 
     map->n_vocab = n_vocab;
     if (draft->token_map == NULL) return SP_OK;
-    if ((st = sp_new(&map->tokens, draft->head.rows, sizeof *map->tokens, err)) ||
-        (st = sp_new_aligned(&map->scores, n_vocab, sizeof *map->scores, err)))
-        return st;
+    if ((st = sp_new(&map->tokens, draft->head.rows, sizeof *map->tokens, err))) return st;
+    if ((st = sp_new_aligned(&map->scores, n_vocab, sizeof *map->scores, err))) return st;
     for (size_t i = 0; i < draft->head.rows; i++)
         map->tokens[i] = (uint32_t)((double)i + (double)draft->token_map[i]);
     for (size_t i = 0; i < n_vocab; i++)

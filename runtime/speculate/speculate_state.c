@@ -16,10 +16,9 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file
                        sp_session_file_path(file), n, s->n_positions);
     }
     if (sp_session_file_is_read(file) && (st = sp_speculator_grow(s, n, err))) return st;
-    if ((st = sp_session_file_number(file, &has_draft, 1, err)) ||
-        (st = sp_session_file_bytes(file, s->ids, n * sizeof *s->ids, err)) ||
-        (st = sp_decoder_transfer(s->decoder, file, n, err)))
-        return st;
+    if ((st = sp_session_file_number(file, &has_draft, 1, err))) return st;
+    if ((st = sp_session_file_bytes(file, s->ids, n * sizeof *s->ids, err))) return st;
+    if ((st = sp_decoder_transfer(s->decoder, file, n, err))) return st;
     s->n_cached = s->n_ids = n;
     if (s->drafter == NULL) return SP_OK; /* a draft's caches in the file are not read */
     if (!has_draft) {

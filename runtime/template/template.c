@@ -253,10 +253,9 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
 
     if ((st = sp_value_dict(heap, out))) return st;
     vars = out->dict;
-    if ((st = set_json(heap, vars, "messages", in->messages)) ||
-        (st = set_json(heap, vars, "tools", in->tools)) ||
-        (st = set_json(heap, vars, "documents", NULL)))
-        return st;
+    if ((st = set_json(heap, vars, "messages", in->messages))) return st;
+    if ((st = set_json(heap, vars, "tools", in->tools))) return st;
+    if ((st = set_json(heap, vars, "documents", NULL))) return st;
     for (size_t i = 0; i < N_TOKENS; i++) {
         if (t->tokens[i] == NULL) continue;
         st = sp_dict_set_name(heap, vars, token_names[i], sp_value_name(t->tokens[i]));
@@ -335,13 +334,12 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
     struct sp_heap heap;
     struct sp_builder out = {.heap = &heap};
 
-    if ((st = check_kind(in->messages, SP_JSON_ARRAY, "messages", err)) ||
-        (st = check_kind(in->tools, SP_JSON_ARRAY, "tools", err)) ||
-        (st = check_kind(in->kwargs, SP_JSON_OBJECT, "kwargs", err)) ||
-        (st = check_kind(in->vars, SP_JSON_OBJECT, "vars", err)) ||
-        (st = check_kind(in->prompt, SP_JSON_STRING, "prompt", err)) ||
-        (st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err)))
-        return st;
+    if ((st = check_kind(in->messages, SP_JSON_ARRAY, "messages", err))) return st;
+    if ((st = check_kind(in->tools, SP_JSON_ARRAY, "tools", err))) return st;
+    if ((st = check_kind(in->kwargs, SP_JSON_OBJECT, "kwargs", err))) return st;
+    if ((st = check_kind(in->vars, SP_JSON_OBJECT, "vars", err))) return st;
+    if ((st = check_kind(in->prompt, SP_JSON_STRING, "prompt", err))) return st;
+    if ((st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err))) return st;
     sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
                  in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
     st = t->go ? render_go(&out, t, in, err) : render_jinja(&out, t, in, err);

@@ -24,10 +24,9 @@ static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat
 {
     enum sp_status st;
 
-    if ((st = sp_strbuf_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
-        (st = append_member(out, "{\"role\": ", m->role, err)) ||
-        (st = append_member(out, ", \"content\": ", m->content, err)))
-        return st;
+    if ((st = sp_strbuf_append(out, ", ", out->len > 1 ? 2 : 0, err))) return st;
+    if ((st = append_member(out, "{\"role\": ", m->role, err))) return st;
+    if ((st = append_member(out, ", \"content\": ", m->content, err))) return st;
     if (m->reasoning != NULL &&
         ((st = append_member(out, ", \"reasoning_content\": ", m->reasoning, err)) ||
          (st = append_member(out, ", \"thinking\": ", m->reasoning, err))))
@@ -73,13 +72,12 @@ enum sp_status sp_template_request_read(struct sp_template_request *out,
 {
     enum sp_status st;
 
-    if ((st = parse(&out->messages, r->messages, "messages", strictness, err)) ||
-        (st = parse(&out->tools, r->tools, "tools", strictness, err)) ||
-        (st = parse(&out->kwargs, r->kwargs, "kwargs", strictness, err)) ||
-        (st = parse(&out->vars, r->vars, "vars", strictness, err)) ||
-        (st = parse(&out->prompt, r->prompt, "prompt", strictness, err)) ||
-        (st = parse(&out->suffix, r->suffix, "suffix", strictness, err)))
-        return st;
+    if ((st = parse(&out->messages, r->messages, "messages", strictness, err))) return st;
+    if ((st = parse(&out->tools, r->tools, "tools", strictness, err))) return st;
+    if ((st = parse(&out->kwargs, r->kwargs, "kwargs", strictness, err))) return st;
+    if ((st = parse(&out->vars, r->vars, "vars", strictness, err))) return st;
+    if ((st = parse(&out->prompt, r->prompt, "prompt", strictness, err))) return st;
+    if ((st = parse(&out->suffix, r->suffix, "suffix", strictness, err))) return st;
     if (r->turns && r->messages == NULL &&
         (st = read_messages(&out->messages, r->turns, r->n_turns, err)))
         return st;

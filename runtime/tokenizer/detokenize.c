@@ -447,9 +447,8 @@ enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok, const uint32_
     struct sp_detokenizer *d = NULL;
     enum sp_status st;
 
-    if ((st = sp_tokenizer_expect(tok, err)) ||
-        (st = sp_detokenizer_open(&d, tok, skip_special, err)))
-        return st;
+    if ((st = sp_tokenizer_expect(tok, err))) return st;
+    if ((st = sp_detokenizer_open(&d, tok, skip_special, err))) return st;
     d->whole = true;
     for (size_t i = 0; i < n; i++)
         if ((st = take_token(d, ids[i], err))) goto done;

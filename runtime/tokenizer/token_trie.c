@@ -79,9 +79,8 @@ static enum sp_status spell_all(struct sp_token_trie *t, struct speller *s, stru
 {
     enum sp_status st;
 
-    if ((st = sp_detokenizer_open(&s->stream, s->tokenizer, true, err)) ||
-        (st = begin_stream(s, (uint32_t)t->n_ids, err)))
-        return st;
+    if ((st = sp_detokenizer_open(&s->stream, s->tokenizer, true, err))) return st;
+    if ((st = begin_stream(s, (uint32_t)t->n_ids, err))) return st;
     for (uint32_t id = 0; id < t->n_ids; id++) {
         if ((st = spell(s, id, err))) return st;
         if (s->bytes.len > UINT32_MAX)
@@ -103,9 +102,8 @@ static enum sp_status find_drop(struct sp_token_trie *t, struct speller *s, stru
     while (id < t->n_ids && (t->at[id + 1] - t->at[id] < 2 || t->bytes[t->at[id]] != ' '))
         id++;
     if (id == t->n_ids) return SP_OK;
-    if ((st = sp_detokenizer_flush(s->stream, &text, &len, err)) ||
-        (st = sp_detokenizer_feed(s->stream, id, &text, &len, err)))
-        return st;
+    if ((st = sp_detokenizer_flush(s->stream, &text, &len, err))) return st;
+    if ((st = sp_detokenizer_feed(s->stream, id, &text, &len, err))) return st;
     t->drops_space = len > 0 && len < t->at[id + 1] - t->at[id];
     return SP_OK;
 }
@@ -201,9 +199,9 @@ enum sp_status sp_token_trie_open(struct sp_token_trie **out, const struct sp_to
 
     if ((st = sp_new(&t, 1, sizeof *t, err))) goto done;
     t->n_ids = sp_tokenizer_n_ids(tokenizer);
-    if ((st = sp_new(&t->at, t->n_ids + 1, sizeof *t->at, err)) ||
-        (st = sp_new(&t->same, t->n_ids, sizeof *t->same, err)) || (st = spell_all(t, &s, err)))
-        goto done;
+    if ((st = sp_new(&t->at, t->n_ids + 1, sizeof *t->at, err))) goto done;
+    if ((st = sp_new(&t->same, t->n_ids, sizeof *t->same, err))) goto done;
+    if ((st = spell_all(t, &s, err))) goto done;
     t->bytes = s.bytes.at;
     memset(&s.bytes, 0, sizeof s.bytes);
     if ((st = find_drop(t, &s, err)) || (st = make_tree(t, err))) goto done;

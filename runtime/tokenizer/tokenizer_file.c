@@ -24,8 +24,8 @@ static enum sp_status open_pack(struct sp_tokenizer **out, struct source *s, con
     const struct sp_pack_section *map;
     enum sp_status st;
 
-    if ((st = sp_pack_open(&s->pack, path, err)) || (st = sp_pack_expect_model(s->pack, err)))
-        return st;
+    if ((st = sp_pack_open(&s->pack, path, err))) return st;
+    if ((st = sp_pack_expect_model(s->pack, err))) return st;
     map = sp_pack_find_section(s->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
     if (map == NULL) return sp_fail(err, SP_E_INPUT, "%s has no tokenizer", path);
     if ((st = sp_tokenizer_open(out, map->data, (size_t)map->size, err)))
@@ -53,9 +53,8 @@ static enum sp_status open_json(struct sp_tokenizer **out, struct source *s, con
     size_t size = 0, config_size = 0, blob_size = 0;
 
     if ((st = sp_file_read_text(&json, &size, path, MAX_TEXT, err))) goto done;
-    if ((st = read_config(&config, &config_size, folder, err)) ||
-        (st = sp_older_files_add(&config, &config_size, folder, json, size, err)))
-        goto done;
+    if ((st = read_config(&config, &config_size, folder, err))) goto done;
+    if ((st = sp_older_files_add(&config, &config_size, folder, json, size, err))) goto done;
     st = sp_vocab_compile(&s->blob, &blob_size, json, size, config, config_size, NULL, err);
     if (st == SP_OK) st = sp_tokenizer_open(out, s->blob, blob_size, err);
     if (st) sp_context(err, "%s", path);

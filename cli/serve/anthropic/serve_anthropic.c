@@ -283,9 +283,9 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct 
     if (max == NULL) return expected("max_tokens", max, "a number", err);
     if (sp_json_to_i64(max, &n) && n < 1)
         return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
-    if ((st = sp_request_settings_read(&request->settings, request->body, settings, err)) ||
-        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)))
+    if ((st = sp_request_settings_read(&request->settings, request->body, settings, err)))
         return st;
+    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
     if (stops != NULL && sp_json_kind(stops) != SP_JSON_ARRAY)
         return expected("stop_sequences", stops, "an array", err);
     if ((st = sp_request_settings_read_stops(&request->settings, stops, err))) {

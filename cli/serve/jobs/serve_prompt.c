@@ -66,11 +66,10 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
     };
     if (request->template || loaded->conversation.chat_info.can_limit_reasoning)
         sp_prompt_limit_reasoning(to, &request->settings);
-    if ((st = print(&to->messages, r, request->messages, err)) ||
-        (st = print(&to->tools, r, request->tools, err)) ||
-        (st = print(&to->kwargs, r, request->kwargs, err)) ||
-        (st = print(&to->prompt, r, request->prompt, err)))
-        return st;
+    if ((st = print(&to->messages, r, request->messages, err))) return st;
+    if ((st = print(&to->tools, r, request->tools, err))) return st;
+    if ((st = print(&to->kwargs, r, request->kwargs, err))) return st;
+    if ((st = print(&to->prompt, r, request->prompt, err))) return st;
     return print(&to->suffix, r, request->suffix, err);
 }
 

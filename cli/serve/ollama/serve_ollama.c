@@ -37,8 +37,8 @@ static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_
     int64_t n = 0;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
-        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n, err)))
+    if ((st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err))) return st;
+    if ((st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n, err)))
         return st;
     request->n_top = request->logprobs ? (unsigned)n : 0;
     return SP_OK;
@@ -63,11 +63,11 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
         return sp_fail(err, SP_E_INPUT, "options is %s, expected an object",
                        sp_json_kind_name(sp_json_kind(options)));
     }
-    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
-        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
-        (st = read_think(request, err)) || (st = read_logprobs(request, err)) ||
-        (st = sp_serve_ollama_read_response_format(request, err)))
-        return st;
+    if ((st = sp_serve_refuse(request->body, refusals, err))) return st;
+    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
+    if ((st = read_think(request, err))) return st;
+    if ((st = read_logprobs(request, err))) return st;
+    if ((st = sp_serve_ollama_read_response_format(request, err))) return st;
     /* These options configure ollama's server, and its clients send them by default. */
     sp_serve_read_hints(options, "num_ctx num_batch num_gpu num_keep num_thread main_gpu low_vram "
                                  "numa use_mmap use_mlock");
@@ -96,9 +96,9 @@ static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err 
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
                        request->model->names[0]);
     }
-    if ((st = check_reasons(request, err)) || (st = sp_serve_read_tools(request, err)) ||
-        (st = sp_serve_check_functions(request, err)))
-        return st;
+    if ((st = check_reasons(request, err))) return st;
+    if ((st = sp_serve_read_tools(request, err))) return st;
+    if ((st = sp_serve_check_functions(request, err))) return st;
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 
@@ -132,9 +132,8 @@ static enum sp_status read_gap(struct sp_serve_request *request, const struct sp
         request->prompt = prompt;
         return SP_OK;
     }
-    if ((st = sp_serve_model_check_infill(request->model, "suffix", err)) ||
-        (st = sp_serve_request_take_prompts(request, 1, err)))
-        return st;
+    if ((st = sp_serve_model_check_infill(request->model, "suffix", err))) return st;
+    if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
     request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
     return SP_OK;
 }
@@ -159,18 +158,17 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
     bool raw = false;
     enum sp_status st;
 
-    if ((st = read_common(request, err)) ||
-        (st = read_text(&prompt, request->body, "prompt", err)) ||
-        (st = read_text(&system, request->body, "system", err)) ||
-        (st = read_text(&suffix, request->body, "suffix", err)) ||
-        (st = read_text(&template, request->body, "template", err)) ||
-        (st = sp_json_get_bool(request->body, "raw", &raw, err)))
-        return st;
+    if ((st = read_common(request, err))) return st;
+    if ((st = read_text(&prompt, request->body, "prompt", err))) return st;
+    if ((st = read_text(&system, request->body, "system", err))) return st;
+    if ((st = read_text(&suffix, request->body, "suffix", err))) return st;
+    if ((st = read_text(&template, request->body, "template", err))) return st;
+    if ((st = sp_json_get_bool(request->body, "raw", &raw, err))) return st;
     if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
     if (raw && (system || suffix || template))
         return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
-    if ((st = read_template(request, template, err)) || (st = check_reasons(request, err)))
-        return st;
+    if ((st = read_template(request, template, err))) return st;
+    if ((st = check_reasons(request, err))) return st;
     if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
     if (raw || (c->template == NULL && request->template == NULL)) {
         if (system != NULL) {

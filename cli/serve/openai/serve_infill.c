@@ -63,17 +63,17 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
     enum sp_status st;
 
     sp_serve_read_hints(request->body, "cache_prompt");
-    if ((st = sp_serve_model_check_infill(request->model, "/infill", err)) ||
-        (st = read_settings(request, err)) ||
-        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
-                                             err)) ||
-        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
-        (st = sp_serve_openai_read_lora(request, err)) ||
-        (st = read_string(&prefix, request->body, "input_prefix", err)) ||
-        (st = read_string(&request->suffix, request->body, "input_suffix", err)) ||
-        (st = read_string(&request->begun, request->body, "prompt", err)) ||
-        (st = read_extra(request, err)))
+    if ((st = sp_serve_model_check_infill(request->model, "/infill", err))) return st;
+    if ((st = read_settings(request, err))) return st;
+    if ((st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
+                                             err)))
         return st;
+    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
+    if ((st = sp_serve_openai_read_lora(request, err))) return st;
+    if ((st = read_string(&prefix, request->body, "input_prefix", err))) return st;
+    if ((st = read_string(&request->suffix, request->body, "input_suffix", err))) return st;
+    if ((st = read_string(&request->begun, request->body, "prompt", err))) return st;
+    if ((st = read_extra(request, err))) return st;
     if (prefix == NULL || request->suffix == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s is missing",
                        prefix == NULL ? "input_prefix" : "input_suffix");

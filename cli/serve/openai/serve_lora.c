@@ -19,9 +19,8 @@ static enum sp_status read_entry(struct sp_serve_request *request, const struct 
                        model->loaded->lora ? "all requests use the adapter of --adapter"
                                            : "the server has no adapters (--adapter)");
     }
-    if ((st = sp_json_get_i64(entry, "id", 0, (int64_t)model->n_adapters - 1, &id, err)) ||
-        (st = sp_json_get_double(entry, "scale", -MOST_SCALE, MOST_SCALE, &scale, err)))
-        return st;
+    if ((st = sp_json_get_i64(entry, "id", 0, (int64_t)model->n_adapters - 1, &id, err))) return st;
+    if ((st = sp_json_get_double(entry, "scale", -MOST_SCALE, MOST_SCALE, &scale, err))) return st;
     if ((float)scale == 0) return SP_OK;
     if (request->lora) {
         return sp_fail(err, SP_E_UNSUPPORTED,

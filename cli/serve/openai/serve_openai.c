@@ -34,9 +34,8 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
     const struct sp_json *options = NULL;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
-        (st = sp_serve_read_object(&options, request->body, "stream_options", err)))
-        return st;
+    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
+    if ((st = sp_serve_read_object(&options, request->body, "stream_options", err))) return st;
     if ((st = sp_json_get_bool(options, "include_usage", &request->include_usage, err))) return st;
     return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);
 }
@@ -74,9 +73,8 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
     st = sp_request_settings_read_named(&request->settings, request->body, SP_SETTING_SAMPLING,
                                         &key, err);
     if (st) return wrong_number(request, key, st);
-    if ((st = sp_request_settings_read_breakers(&request->settings, request->body, err)) ||
-        (st = read_limits(request, limit, err)))
-        return st;
+    if ((st = sp_request_settings_read_breakers(&request->settings, request->body, err))) return st;
+    if ((st = read_limits(request, limit, err))) return st;
     for (; limit->key != NULL && !request->prompt_only; limit++) {
         if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {
             sp_serve_fault_set(&request->fault, "invalid_value", "%s", limit->key);
@@ -281,13 +279,12 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struc
     if ((st = sp_json_get_bool(request->body, "echo", &request->echo, err))) return st;
     (void)sp_json_to_i64(sp_json_get(request->body, "max_tokens"), &n_tokens);
     request->prompt_only = request->echo && n_tokens == 0;
-    if ((st = read_common(request, text_refusals, "cache_prompt user", err)) ||
-        (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
+    if ((st = read_common(request, text_refusals, "cache_prompt user", err))) return st;
+    if ((st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
         return st;
     request->logprobs = n_top >= 0;
     request->n_top = n_top > 0 ? (unsigned)n_top : 0;
-    if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err)) ||
-        (st = read_suffix(request, err)))
-        return st;
+    if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err))) return st;
+    if ((st = read_suffix(request, err))) return st;
     return read_n(request, err);
 }

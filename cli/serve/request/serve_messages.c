@@ -251,9 +251,8 @@ static enum sp_status read_continuation(bool *partial, const struct sp_json *bod
     enum sp_status st;
 
     *partial = wanted;
-    if ((st = sp_json_get_bool(body, "continue_final_message", partial, err)) ||
-        (st = sp_json_get_bool(body, "add_generation_prompt", &prompt, err)))
-        return st;
+    if ((st = sp_json_get_bool(body, "continue_final_message", partial, err))) return st;
+    if ((st = sp_json_get_bool(body, "add_generation_prompt", &prompt, err))) return st;
     if (*partial && !wanted) {
         return sp_fail(err, SP_E_INPUT,
                        "continue_final_message: the last message is not text of the assistant");
@@ -315,10 +314,9 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
                        from ? "empty or of another type" : "missing");
     }
-    if ((st = check_tools(request, conversation, err)) ||
-        (st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err)) ||
-        (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))))
-        return st;
+    if ((st = check_tools(request, conversation, err))) return st;
+    if ((st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err))) return st;
+    if (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) return st;
     sp_json_out_begin(&out, NULL, '[');
     st = write_messages(&out, request, conversation, from, n - partial, err);
     sp_json_out_end(&out, ']');

@@ -149,9 +149,9 @@ enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request
     bool parallel = true;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err)) ||
-        (st = read_allowed(request, &json, err)) || (st = read_choice(&choice, json, err)))
-        return st;
+    if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err))) return st;
+    if ((st = read_allowed(request, &json, err))) return st;
+    if ((st = read_choice(&choice, json, err))) return st;
     choice.one = !parallel;
     return sp_serve_apply_tool_choice(request, &choice, err);
 }

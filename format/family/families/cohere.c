@@ -86,9 +86,9 @@ static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text 
 {
     enum sp_status st;
 
-    if ((st = read_selection(&c->routing, t, err)) || (st = read_norm(c, t, err)) ||
-        (st = read_dense_layers(c, t, sizes, err)))
-        return st;
+    if ((st = read_selection(&c->routing, t, err))) return st;
+    if ((st = read_norm(c, t, err))) return st;
+    if ((st = read_dense_layers(c, t, sizes, err))) return st;
     for (unsigned i = 0; i < c->n_layers; i++)
         if (c->layers[i].n_shared_ffn) return read_combination(&c->routing, t, err);
     return SP_OK;

@@ -34,12 +34,12 @@ static enum sp_status read_modernbert(struct sp_config *c, const struct sp_confi
     enum sp_status st;
 
     (void)sizes;
-    if ((st = sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every, err)) ||
-        (st = sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width, err)) ||
-        (st = sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta, err)) ||
-        (st = sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta, err)) ||
-        (st = sp_text_bool(t, "norm_bias", &c->norm_bias, err)))
+    if ((st = sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every, err)))
         return st;
+    if ((st = sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width, err))) return st;
+    if ((st = sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta, err))) return st;
+    if ((st = sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta, err))) return st;
+    if ((st = sp_text_bool(t, "norm_bias", &c->norm_bias, err))) return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         bool local = listed ? l->window != 0 : i % every != 0;
@@ -61,9 +61,9 @@ static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_conf
     enum sp_status st;
 
     c->n_token_types = 2;
-    if ((st = sp_text_string(t, "position_embedding_type", &kind, err)) ||
-        (st = sp_text_bool(t, "is_decoder", &decoder, err)) ||
-        (st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err)))
+    if ((st = sp_text_string(t, "position_embedding_type", &kind, err))) return st;
+    if ((st = sp_text_bool(t, "is_decoder", &decoder, err))) return st;
+    if ((st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err)))
         return st;
     if (strcmp(kind, "absolute") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "position_embedding_type \"%s\" is not supported",
@@ -137,10 +137,9 @@ static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_tex
     }
     if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every, err))) return st;
     if (every) return sp_fail(err, SP_E_UNSUPPORTED, "moe_every_n_layers is not supported");
-    if ((st = sp_text_string(t, "activation_function", &activation, err)) ||
-        (st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated, err)) ||
-        (st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps, err)))
-        return st;
+    if ((st = sp_text_string(t, "activation_function", &activation, err))) return st;
+    if ((st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated, err))) return st;
+    if ((st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps, err))) return st;
     if (strcmp(activation, "swiglu") != 0 || rotated < 1) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "activation_function %s with rotary_emb_fraction %g is not supported",

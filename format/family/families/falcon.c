@@ -52,9 +52,8 @@ static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_confi
     bool normed = false, first = sp_text_holder(t, order) == NULL;
     enum sp_status st;
 
-    if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err)) ||
-        (st = sp_text_bool(t, order, &first, err)))
-        return st;
+    if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err))) return st;
+    if ((st = sp_text_bool(t, order, &first, err))) return st;
     m->norm = first ? SP_MAMBA_NORM_GATED : SP_MAMBA_GATED_NORM;
     if (!normed) m->norm = SP_MAMBA_GATED;
     return SP_OK;
@@ -85,10 +84,10 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
         st = sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value, err);
         if (st) return st;
     }
-    if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers", err)) ||
-        (st = read_multipliers(mamba, 5, t, "ssm_multipliers", err)) ||
-        (st = refuse_biases(t, err)) || (st = read_norm(m, t, err)))
-        return st;
+    if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers", err))) return st;
+    if ((st = read_multipliers(mamba, 5, t, "ssm_multipliers", err))) return st;
+    if ((st = refuse_biases(t, err))) return st;
+    if ((st = read_norm(m, t, err))) return st;
     out->attention_scale *= key * attention_in * attention_in;
     out->attention_out_scale = attention_in * attention_out;
     out->ffn_in_scale = mlp[0];

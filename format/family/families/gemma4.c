@@ -55,8 +55,8 @@ static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_co
         const struct sp_json *entry = layer_entry(layers, i);
         if (entry == NULL) continue;
         n_seen++;
-        if ((st = check_entry(entry, i, err)) ||
-            (st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim,
+        if ((st = check_entry(entry, i, err))) return st;
+        if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim,
                                      err)))
             return st;
     }
@@ -144,8 +144,8 @@ static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
         if (l->v_from_k && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
         return SP_OK;
     }
-    if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, err)) ||
-        (st = sp_object_unsigned(entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads,
+    if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, err))) return st;
+    if ((st = sp_object_unsigned(entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads,
                                  err)))
         return st;
     if (l->head_dim == of_type) return SP_OK;

@@ -344,8 +344,8 @@ static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *di
         if (fields[i].omit_empty && is_empty(&fields[i], dict->at[i].value)) continue;
         if (!first && (st = sp_build(b, ",", 1))) return st;
         if ((st = sp_build_json_text(b, sp_value_name(fields[i].json), SP_JSON_TEXT_GO))) return st;
-        if ((st = sp_build(b, ":", 1)) || (st = json_at(b, dict->at[i].value, depth + 1)))
-            return st;
+        if ((st = sp_build(b, ":", 1))) return st;
+        if ((st = json_at(b, dict->at[i].value, depth + 1))) return st;
         first = false;
     }
     return sp_build(b, "}", 1);
@@ -359,9 +359,8 @@ static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict,
     if ((st = sp_dict_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {
         if (i && (st = sp_build(b, ",", 1))) return st;
-        if ((st = sp_build_json_text(b, pairs[i].key, SP_JSON_TEXT_GO)) ||
-            (st = sp_build(b, ":", 1)))
-            return st;
+        if ((st = sp_build_json_text(b, pairs[i].key, SP_JSON_TEXT_GO))) return st;
+        if ((st = sp_build(b, ":", 1))) return st;
         if ((st = json_at(b, pairs[i].value, depth + 1))) return st;
     }
     return sp_build(b, "}", 1);

@@ -41,8 +41,8 @@ enum sp_status sp_jinja_attribute(struct sp_jinja_machine *m, struct sp_value *o
     const struct sp_value *item = NULL;
     bool found = false;
 
-    if ((st = sp_jinja_defined(m, v)) || (st = sp_heap_charge_reading(m->heap, &name, 1)))
-        return st;
+    if ((st = sp_jinja_defined(m, v))) return st;
+    if ((st = sp_heap_charge_reading(m->heap, &name, 1))) return st;
     if ((st = own_attribute(m, out, &found, v, name)) || found) return st;
     if (v.kind == SP_V_DICT && (st = sp_dict_find(m->heap, &item, v.dict, name))) return st;
     if (item != NULL) {

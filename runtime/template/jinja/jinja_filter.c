@@ -65,9 +65,9 @@ SP_JINJA_FUNCTION(filter_replace)
     int64_t count;
 
     if ((st = want_optional(m, arg[2], -1, &count))) return st;
-    if ((st = sp_jinja_to_text(m, &in, in)) || (st = sp_jinja_to_text(m, &from, arg[0])) ||
-        (st = sp_jinja_to_text(m, &to, arg[1])))
-        return st;
+    if ((st = sp_jinja_to_text(m, &in, in))) return st;
+    if ((st = sp_jinja_to_text(m, &from, arg[0]))) return st;
+    if ((st = sp_jinja_to_text(m, &to, arg[1]))) return st;
     return sp_jinja_replace(m, out, in, from, to, count);
 }
 
@@ -271,8 +271,8 @@ SP_JINJA_FUNCTION(filter_round)
     double v, scale;
     bool up = sp_text_is(arg[1], "ceil"), down = sp_text_is(arg[1], "floor");
 
-    if ((st = sp_jinja_defined(m, in)) || (st = sp_jinja_want_integer(m, arg[0], 0, &precision)))
-        return st;
+    if ((st = sp_jinja_defined(m, in))) return st;
+    if ((st = sp_jinja_want_integer(m, arg[0], 0, &precision))) return st;
     if (in.kind == SP_V_BIG)
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "round of an integer beyond 64 bits");
     if (!sp_value_is_number(in))

@@ -97,9 +97,8 @@ static enum sp_status sort_list(struct sp_jinja_machine *m, struct sp_value *out
     struct sp_dict_entry *from, *to;
     size_t n = items->n;
 
-    if ((st = sp_heap_take(m->heap, &from, n * sizeof *from)) ||
-        (st = sp_heap_take(m->heap, &to, n * sizeof *to)))
-        return st;
+    if ((st = sp_heap_take(m->heap, &from, n * sizeof *from))) return st;
+    if ((st = sp_heap_take(m->heap, &to, n * sizeof *to))) return st;
     for (size_t i = 0; i < n; i++) {
         from[i].value = items->at[i];
         st = key_of(m, &from[i].key, items->at[i], by->attribute, by->case_sensitive);

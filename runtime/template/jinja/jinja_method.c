@@ -62,8 +62,8 @@ SP_JINJA_FUNCTION(str_affix)
         const struct sp_value part = list->at[i];
         const char *at;
 
-        if ((st = sp_jinja_want_text(m, part)) || (st = sp_heap_charge(m->heap, 1 + part.len / 32)))
-            return st;
+        if ((st = sp_jinja_want_text(m, part))) return st;
+        if ((st = sp_heap_charge(m->heap, 1 + part.len / 32))) return st;
         if (part.len > in.len) continue;
         at = at_end ? in.text + (in.len - part.len) : in.text;
         if (part.len > 0 && memcmp(at, part.text, part.len) != 0) continue;
@@ -211,9 +211,8 @@ SP_JINJA_FUNCTION(str_split)
     enum sp_status st;
     int64_t limit;
 
-    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit)) ||
-        (st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0)))
-        return st;
+    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit))) return st;
+    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
     if (!sp_jinja_given(arg[0])) return split_space(m, out, in, limit);
     return split_at(m, out, in, arg[0], limit, false);
 }
@@ -224,9 +223,8 @@ SP_JINJA_FUNCTION(str_rsplit)
     struct sp_value *at;
     int64_t limit;
 
-    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit)) ||
-        (st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0)))
-        return st;
+    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit))) return st;
+    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
     st = sp_jinja_given(arg[0]) ? split_at(m, out, in, arg[0], limit, true)
                                 : rsplit_space(m, out, in, limit);
     at = out->list->at;
@@ -281,9 +279,9 @@ SP_JINJA_FUNCTION(str_replace)
     enum sp_status st;
     int64_t count;
 
-    if ((st = sp_jinja_want_text(m, arg[0])) || (st = sp_jinja_want_text(m, arg[1])) ||
-        (st = sp_jinja_want_integer(m, arg[2], -1, &count)))
-        return st;
+    if ((st = sp_jinja_want_text(m, arg[0]))) return st;
+    if ((st = sp_jinja_want_text(m, arg[1]))) return st;
+    if ((st = sp_jinja_want_integer(m, arg[2], -1, &count))) return st;
     return sp_jinja_replace(m, out, in, arg[0], arg[1], count);
 }
 

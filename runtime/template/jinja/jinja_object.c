@@ -178,10 +178,9 @@ enum sp_status sp_jinja_run(struct sp_jinja_machine *m, struct sp_value *out,
     enum sp_status st;
     struct sp_value slot[SP_JINJA_SLOTS];
 
-    if ((st = sp_heap_charge_reading(m->heap, &in, 1)) ||
-        (st = sp_heap_charge_reading(m->heap, args->at, args->n)) ||
-        (st = sp_heap_charge_reading(m->heap, args->named, args->n_named)))
-        return st;
+    if ((st = sp_heap_charge_reading(m->heap, &in, 1))) return st;
+    if ((st = sp_heap_charge_reading(m->heap, args->at, args->n))) return st;
+    if ((st = sp_heap_charge_reading(m->heap, args->named, args->n_named))) return st;
     if (function->run_any != NULL) return function->run_any(m, out, in, args, function->how);
     if ((st = sp_jinja_bind(m, function->name, function->params, args, slot))) return st;
     slot[SP_JINJA_HOW] = sp_value_int(function->how);

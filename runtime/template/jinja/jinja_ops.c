@@ -345,9 +345,9 @@ static enum sp_status order_at(struct sp_jinja_machine *m, int *out, struct sp_v
 {
     enum sp_status st;
 
-    if ((st = sp_heap_charge(m->heap, 1)) || (st = sp_jinja_defined(m, a)) ||
-        (st = sp_jinja_defined(m, b)))
-        return st;
+    if ((st = sp_heap_charge(m->heap, 1))) return st;
+    if ((st = sp_jinja_defined(m, a))) return st;
+    if ((st = sp_jinja_defined(m, b))) return st;
     if (sp_value_is_number(a) && sp_value_is_number(b)) {
         *out = sp_number_order(a, b);
         return SP_OK;
