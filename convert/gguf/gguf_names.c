@@ -118,17 +118,17 @@ static const struct {
 /* ---- keys ---- */
 
 /* Files of 2023. */
-static const struct sp_gguf_key_name old_keys[] = {
+static const struct sp_key_name old_keys[] = {
     {"rope.scale_linear", "rope.scaling.factor"},
     {0},
 };
 
 const char *sp_gguf_common_key(const struct sp_family *family, const char *key)
 {
-    const struct sp_gguf_key_name *lists[] = {old_keys, family->gguf.key_names};
+    const struct sp_key_name *lists[] = {old_keys, family->gguf.key_names};
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (const struct sp_gguf_key_name *name = lists[i]; name && name->other; name++)
+        for (const struct sp_key_name *name = lists[i]; name && name->other; name++)
             if (strcmp(name->other, key) == 0) return name->key;
     return key;
 }
@@ -136,11 +136,11 @@ const char *sp_gguf_common_key(const struct sp_family *family, const char *key)
 void sp_gguf_stored_key(char *out, size_t size, const struct sp_gguf *file,
                         const struct sp_family *family, const char *arch, const char *key)
 {
-    const struct sp_gguf_key_name *lists[] = {old_keys, family->gguf.key_names};
+    const struct sp_key_name *lists[] = {old_keys, family->gguf.key_names};
 
     snprintf(out, size, "%s.%s", arch, key);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        for (const struct sp_gguf_key_name *name = lists[i]; name && name->other; name++) {
+        for (const struct sp_key_name *name = lists[i]; name && name->other; name++) {
             if (strcmp(name->key, key) != 0 || sp_gguf_find(file, out)) continue;
             snprintf(out, size, "%s.%s", arch, name->other);
             if (sp_gguf_find(file, out)) return;

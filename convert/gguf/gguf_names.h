@@ -19,7 +19,7 @@ bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name);
 
 /* True for a tensor of rotary scaling, which becomes a part of config.json, and for a scale of
  * activations, which are not quantized here. */
-/* llama.cpp's name of a key, which may be that of another converter (struct sp_gguf_key_name); both
+/* llama.cpp's name of a key, which may be that of another converter (struct sp_key_name); both
  * without the architecture in front. */
 const char *sp_gguf_common_key(const struct sp_family *family, const char *key);
 /* Writes the complete key: that of another converter where the file has only that. */

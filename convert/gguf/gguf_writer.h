@@ -19,7 +19,7 @@ struct sp_gguf_writer {
 typedef enum sp_status sp_gguf_put_fn(struct sp_gguf_writer *w, const struct sp_gguf_member *m);
 
 /* Keys below are without the architecture in front; sp_gguf_key has it. It is that of another
- * converter (struct sp_gguf_key_name) where the file has only that. */
+ * converter (struct sp_key_name) where the file has only that. */
 void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key);
 bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key);
 

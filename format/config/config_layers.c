@@ -100,14 +100,14 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
 {
     static const char key[] = "sliding_window";
     const struct sp_config_text *t = r->t;
-    int64_t window = sp_text_holder(t, key) ? 0 : t->family->window;
+    int64_t window = sp_text_has(t, key) ? 0 : t->family->window;
     /* A draft that lists sliding layers needs no use_sliding_window. */
     bool on = !t->family->window_switch || (t->draft && r->layer_types);
     enum sp_status st;
 
     if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on, err)))
         return st;
-    st = sp_json_get_i64(sp_text_holder(t, key), key, INT32_MIN, INT32_MAX, &window, err);
+    st = sp_text_i64(t, key, INT32_MIN, INT32_MAX, &window, err);
     if (st) return st;
     if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on) {
         return sp_fail(err, SP_E_UNSUPPORTED, "use_sliding_window is not supported for %s",
@@ -210,8 +210,7 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
         if (st) return st;
     }
     if (keys->last) {
-        st = sp_json_get_i64(sp_text_holder(t, keys->last), keys->last, -1, SP_CAP_LAYERS, &last,
-                             err);
+        st = sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last, err);
         if (st) return st;
         if (last >= 0) r->last_sparse = (unsigned)last;
     }

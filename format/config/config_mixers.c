@@ -81,8 +81,7 @@ static enum sp_status read_ffn_width(unsigned *n_ffn, const struct sp_config_tex
     if (!adjusted) return SP_OK;
     width = floor(2 * (double)*n_ffn / 3);
     /* A missing factor is 1. A factor of null means that the width is not rounded either. */
-    if (!sp_text_get(t, "block_ffn_dim_multiplier") &&
-        sp_text_holder(t, "block_ffn_dim_multiplier"))
+    if (!sp_text_get(t, "block_ffn_dim_multiplier") && sp_text_has(t, "block_ffn_dim_multiplier"))
         multiple = 1;
     width = ceil(floor(factor * width) / multiple) * multiple;
     if (!(width >= 1 && width <= (double)SP_CAP_WIDTH)) {
@@ -138,7 +137,7 @@ static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t
     if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
     *width = (uint64_t)expand * n_hidden;
     /* A missing key means its default, null means expand * n_hidden. */
-    if (f->values == NULL || (sp_text_holder(t, f->values) && !sp_text_get(t, f->values)))
+    if (f->values == NULL || (sp_text_has(t, f->values) && !sp_text_get(t, f->values)))
         return SP_OK;
     st = sp_text_unsigned(t, f->values, 1, SP_CAP_WIDTH, &stated, err);
     *width = stated;
@@ -263,7 +262,7 @@ static enum sp_status read_query_rank(unsigned *out, const struct sp_config_text
 {
     static const char key[] = "q_lora_rank";
 
-    if (sp_text_holder(t, key) && sp_text_get(t, key) == NULL) {
+    if (sp_text_has(t, key) && sp_text_get(t, key) == NULL) {
         *out = 0;
         return SP_OK;
     }

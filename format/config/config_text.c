@@ -2,15 +2,40 @@
  * keys of its text model in text_config, and common keys at the root. */
 #include "format/config/config_text.h"
 
-const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key)
+#include "format/config/family_row.h"
+
+#include <string.h>
+
+static const struct sp_json *find_exact(const struct sp_config_text *t, const char *key)
 {
     if (t->text && sp_json_has(t->text, key)) return t->text;
     return sp_json_has(t->root, key) ? t->root : NULL;
 }
 
+/* *key becomes the family's other spelling of it if only that is there. */
+static const struct sp_json *find(const struct sp_config_text *t, const char **key)
+{
+    const struct sp_json *holder = find_exact(t, *key);
+    const struct sp_key_name *name = t->family ? t->family->key_names : NULL;
+
+    for (; holder == NULL && name && name->other; name++) {
+        if (strcmp(name->key, *key) != 0) continue;
+        holder = find_exact(t, name->other);
+        if (holder) *key = name->other;
+    }
+    return holder;
+}
+
+bool sp_text_has(const struct sp_config_text *t, const char *key)
+{
+    return find(t, &key) != NULL;
+}
+
 const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key)
 {
-    return sp_json_get(sp_text_holder(t, key), key);
+    const struct sp_json *holder = find(t, &key);
+
+    return sp_json_get(holder, key);
 }
 
 const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key)
@@ -34,25 +59,39 @@ enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
 enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min,
                                 unsigned max, unsigned *out, struct sp_err *err)
 {
-    return sp_object_unsigned(sp_text_holder(t, key), key, min, max, out, err);
+    const struct sp_json *holder = find(t, &key);
+
+    return sp_object_unsigned(holder, key, min, max, out, err);
+}
+
+enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min,
+                           int64_t max, int64_t *out, struct sp_err *err)
+{
+    const struct sp_json *holder = find(t, &key);
+
+    return sp_json_get_i64(holder, key, min, max, out, err);
 }
 
 enum sp_status sp_text_double(const struct sp_config_text *t, const char *key, double min,
                               double max, double *out, struct sp_err *err)
 {
-    return sp_json_get_double(sp_text_holder(t, key), key, min, max, out, err);
+    const struct sp_json *holder = find(t, &key);
+
+    return sp_json_get_double(holder, key, min, max, out, err);
 }
 
 enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key, bool *out,
                             struct sp_err *err)
 {
-    return sp_json_get_bool(sp_text_holder(t, key), key, out, err);
+    const struct sp_json *holder = find(t, &key);
+
+    return sp_json_get_bool(holder, key, out, err);
 }
 
 enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, bool *out,
                             struct sp_err *err)
 {
-    const struct sp_json *holder = sp_text_holder(t, key);
+    const struct sp_json *holder = find(t, &key);
 
     if (sp_json_has(holder, key) && sp_json_get(holder, key) == NULL) *out = false;
     return sp_json_get_bool(holder, key, out, err);
@@ -61,5 +100,7 @@ enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, boo
 enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, const char **out,
                               struct sp_err *err)
 {
-    return sp_json_get_string(sp_text_holder(t, key), key, out, err);
+    const struct sp_json *holder = find(t, &key);
+
+    return sp_json_get_string(holder, key, out, err);
 }

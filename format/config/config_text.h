@@ -32,8 +32,11 @@ struct sp_config_text {
     char **warnings;
 };
 
-/* The object that has `key`, even as null: text_config or else the root; NULL if neither has it. */
-const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key);
+/* A key is looked for in text_config, then at the root, then there under the family's other
+ * spellings (sp_family.key_names). */
+
+/* True if the config has `key`, even as null. */
+bool sp_text_has(const struct sp_config_text *t, const char *key);
 /* The value of `key`; NULL if it is missing or null. */
 const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key);
 
@@ -41,6 +44,9 @@ const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *ke
 SP_MUST_CHECK enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key,
                                               unsigned min, unsigned max, unsigned *out,
                                               struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key,
+                                         int64_t min, int64_t max, int64_t *out,
+                                         struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_text_double(const struct sp_config_text *t, const char *key,
                                             double min, double max, double *out,
                                             struct sp_err *err);

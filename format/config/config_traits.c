@@ -15,7 +15,7 @@ static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_confi
 enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_text *t,
                                     struct sp_err *err)
 {
-    const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
+    static const char kv[] = "num_key_value_heads";
     const char *ffn_key = t->family->ffn_key;
     const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim";
     enum sp_status st;
@@ -26,14 +26,14 @@ enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_t
         (st = sp_text_unsigned(t, ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
         (st = read_layer_count(s, t, err)) ||
         (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
-        (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
+        (st = sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
         (st = sp_text_unsigned(t, dim_key, 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
         (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
                                err)))
         return st;
     if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs ignores the key */
     /* A missing key means the class default, null means one K/V head per query head. */
-    if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL))
+    if (s->n_kv_heads == 0 || (sp_text_has(t, kv) && sp_text_get(t, kv) == NULL))
         s->n_kv_heads = s->n_heads;
     if (s->n_heads % s->n_kv_heads != 0) {
         return sp_fail(err, SP_E_INPUT,
@@ -124,8 +124,8 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
     double scalar = f->query_scalar != 0 ? f->query_scalar : sizes->head_dim;
     enum sp_status st;
 
-    c->attention_cap = sp_text_holder(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
-    c->logit_cap = sp_text_holder(t, "final_logit_softcapping") ? 0 : f->logit_cap;
+    c->attention_cap = sp_text_has(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
+    c->logit_cap = sp_text_has(t, "final_logit_softcapping") ? 0 : f->logit_cap;
     if (f->reads.attention_cap) {
         st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err);
         if (st) return st;

@@ -220,7 +220,8 @@ struct sp_family {
 
     /* ---- reading config.json ---- */
     struct sp_family_reads reads;
-    sp_read_own_fn *read_own;    /* reads keys that no shared reader reads; or NULL */
+    const struct sp_key_name *key_names; /* other spellings of keys; NULL: none */
+    sp_read_own_fn *read_own;            /* reads keys that no shared reader reads; or NULL */
     const char *const *own_keys; /* keys of read_own that config_refuse.c lists; NULL at the end */
     bool assistants;             /* text_config of an assistant draft may name this family */
 

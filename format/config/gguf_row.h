@@ -95,9 +95,9 @@ struct sp_gguf_member {
     const char *otherwise;  /* the member's value if the key is missing; NULL: no member */
 };
 
-/* A key that some converters write in place of llama.cpp's `key`, both without the architecture in
+/* Another spelling of a key: of config.json, or of GGUF metadata, there without the architecture in
  * front. */
-struct sp_gguf_key_name {
+struct sp_key_name {
     const char *other; /* NULL ends a list */
     const char *key;
 };
@@ -105,10 +105,10 @@ struct sp_gguf_key_name {
 struct sp_gguf_family {
     struct sp_gguf_arch archs[4];
     const struct sp_gguf_member *members;
-    const struct sp_gguf_name *names;         /* that overrule the common ones; NULL: none */
-    const struct sp_gguf_key_name *key_names; /* of ollama's converter; NULL: none */
-    const char *bias_key;                     /* of the biases of q, k and v, always written; NULL:
-                                                 attention_bias, written if they are there */
+    const struct sp_gguf_name *names;    /* that overrule the common ones; NULL: none */
+    const struct sp_key_name *key_names; /* of ollama's converter; NULL: none */
+    const char *bias_key;                /* of the biases of q, k and v, always written; NULL:
+                                            attention_bias, written if they are there */
     enum sp_gguf_permuted permuted;
     bool v_heads_tiled;    /* value heads of the delta rule are in the order of ggml's broadcast */
     bool sizes_per_layer;  /* sizes may differ between layers; the first that is not 0 is written */

@@ -49,7 +49,7 @@ static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_confi
                                 struct sp_err *err)
 {
     static const char order[] = "mamba_norm_before_gate";
-    bool normed = false, first = sp_text_holder(t, order) == NULL;
+    bool normed = false, first = !sp_text_has(t, order);
     enum sp_status st;
 
     if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err))) return st;

@@ -9,7 +9,7 @@
 /* GGUF members of Llama and the families that share its value of general.architecture. */
 extern const struct sp_gguf_member sp_gguf_members_llama[];
 /* Keys that ollama's converter writes for the models of mistral3. */
-extern const struct sp_gguf_key_name sp_gguf_keys_mistral3[];
+extern const struct sp_key_name sp_gguf_keys_mistral3[];
 
 extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_families_encoders[],
     sp_families_ernie[], sp_families_exaone[], sp_families_falcon[], sp_families_gemma[],

@@ -47,7 +47,7 @@ static const struct sp_gguf_member gemma3_members[] = {
     {0},
 };
 
-static const struct sp_gguf_key_name gemma3_keys[] = {
+static const struct sp_key_name gemma3_keys[] = {
     {"rope.global.freq_base", "rope.freq_base"},
     {"rope.local.freq_base", "rope.freq_base_swa"},
     {0},

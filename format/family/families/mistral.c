@@ -29,7 +29,7 @@ static const struct sp_gguf_member ministral3_members[] = {
     {0},
 };
 
-const struct sp_gguf_key_name sp_gguf_keys_mistral3[] = {
+const struct sp_key_name sp_gguf_keys_mistral3[] = {
     {"rope.scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
     {"rope.scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
     {"rope.scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
