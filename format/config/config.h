@@ -119,6 +119,12 @@ struct sp_delta_config {
     unsigned key_dim, value_dim; /* dims of one head */
     unsigned kernel;             /* taps of the causal convolution */
     bool converted;              /* stored as mlx does it: convolution [channels, kernel, 1] */
+    /* Kimi delta attention: each channel of a key has a decay of its own, and the output is gated
+     * by a sigmoid instead of silu. */
+    bool by_channel;
+    double decay_floor; /* of by_channel: the lowest logarithm of a decay; 0: there is none */
+    unsigned low_rank; /* width between the two matrices that make the gates, and between those that
+                          make the decays; 0: one matrix each */
 };
 
 /* Gated short convolutions (SP_MIXER_SHORT_CONV): y = out(c * conv(b * x)), b, c, x = in(hidden).

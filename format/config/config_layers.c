@@ -11,9 +11,11 @@ struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
     const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
-    unsigned full_interval; /* every full_interval-th layer is attention, the others delta */
-    unsigned window;        /* 0: none */
-    bool switched_off;      /* there is a window, but use_sliding_window is false */
+    const struct sp_json *delta; /* numbers, from 1, of delta layers; NULL: the next rule */
+    /* From first_full on, every full_interval-th layer is attention, the others are delta. */
+    unsigned full_interval, first_full;
+    unsigned window;   /* 0: none */
+    bool switched_off; /* there is a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
     bool unrotated;       /* no layer has rotary embedding */
@@ -37,17 +39,40 @@ static enum sp_status read_list(const struct sp_json **out, const struct sp_conf
     return SP_OK;
 }
 
+static enum sp_status check_integers(const struct sp_json *list, const char *key,
+                                     struct sp_err *err)
+{
+    int64_t v;
+
+    for (size_t i = 0; i < sp_json_len(list); i++) {
+        if (sp_json_to_i64(sp_json_at(list, i), &v)) continue;
+        return sp_fail(err, SP_E_INPUT, "%s[%zu] is not an integer", key, i);
+    }
+    return SP_OK;
+}
+
 static enum sp_status read_integers(const struct sp_json **out, const struct sp_config_text *t,
                                     const char *key, size_t min, struct sp_err *err)
 {
-    int64_t v;
     enum sp_status st = read_list(out, t, key, min, SP_CAP_LAYERS, err);
 
-    for (size_t i = 0; st == SP_OK && i < sp_json_len(*out); i++) {
-        if (sp_json_to_i64(sp_json_at(*out, i), &v)) continue;
-        st = sp_fail(err, SP_E_INPUT, "%s[%zu] is not an integer", key, i);
-    }
-    return st;
+    return st ? st : check_integers(*out, key, err);
+}
+
+/* Which layers are delta layers if no layer_types list names them. */
+static enum sp_status read_delta_layers(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_delta_family *f = r->t->family->delta;
+    const struct sp_json *object = f && f->object ? sp_text_get(r->t, f->object) : NULL;
+    enum sp_status st;
+
+    r->full_interval = f ? f->full_interval : 4;
+    st =
+        sp_text_unsigned(r->t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval, err);
+    if (st) return st;
+    r->first_full = f && f->first_full ? f->first_full : r->full_interval - 1;
+    if (sp_json_get(object, "full_attn_layers")) r->delta = sp_json_get(object, "kda_layers");
+    return check_integers(r->delta, "kda_layers", err);
 }
 
 static bool has_type(const struct sp_json *layer_types, size_t i, const char *wanted)
@@ -291,11 +316,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
                                                                      : "_sliding_window_pattern";
         st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
     }
-    if (st == SP_OK && t->family->delta_layers) {
-        r->full_interval = 4;
-        st = sp_text_unsigned(t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval,
-                              err);
-    }
+    if (st == SP_OK && t->family->delta_layers) st = read_delta_layers(r, err);
     if (st == SP_OK && t->family->attention_list)
         st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
     if (st || !t->family->reads.no_rope_layers) return st;
@@ -365,7 +386,8 @@ static bool is_delta(const struct layer_rules *r, unsigned i)
 {
     if (!r->t->family->delta_layers) return false;
     if (r->layer_types) return has_type(r->layer_types, i, "linear_attention");
-    return (i + 1) % r->full_interval != 0;
+    if (r->delta) return contains(r->delta, i + 1);
+    return i < r->first_full || (i - r->first_full) % r->full_interval != 0;
 }
 
 static bool is_conv(const struct layer_rules *r, unsigned i)

@@ -10,7 +10,7 @@ enum { MAX_KERNEL = 64 }; /* taps of a convolution */
 
 /* ---- gated delta rule, and the keys of a built-in prediction head ---- */
 
-/* The class defaults of transformers, which are equal in all families with such layers. */
+/* The class defaults of the families with gated delta nets, which are equal. */
 static const struct sp_delta_config delta_defaults = {
     .n_key_heads = 16,
     .n_value_heads = 32,
@@ -34,6 +34,26 @@ static enum sp_status check_delta(const struct sp_delta_config *d, struct sp_err
     return SP_OK;
 }
 
+/* Kimi delta attention has one size for keys and values. An object may overrule the keys. */
+static enum sp_status read_channel_sizes(struct sp_delta_config *d, const struct sp_config_text *t,
+                                         struct sp_err *err)
+{
+    const char *key = t->family->delta->object;
+    const struct sp_json *object = key ? sp_text_get(t, key) : NULL;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(t, "linear_num_heads", 1, SP_CAP_HEADS, &d->n_value_heads, err)) ||
+        (st = sp_object_unsigned(object, "num_heads", 1, SP_CAP_HEADS, &d->n_value_heads, err)) ||
+        (st = sp_text_unsigned(t, "linear_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
+        (st = sp_object_unsigned(object, "head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
+        (st = sp_object_unsigned(object, "short_conv_kernel_size", 1, MAX_KERNEL, &d->kernel, err)))
+        return st;
+    d->n_key_heads = d->n_value_heads;
+    d->key_dim = d->value_dim;
+    if (d->low_rank) d->low_rank = d->value_dim;
+    return SP_OK;
+}
+
 enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t,
                                     struct sp_err *err)
 {
@@ -49,7 +69,7 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
         if (st) return st;
     }
     if (sp_config_first_layer(out, SP_MIXER_DELTA_NET) == out->n_layers) return SP_OK;
-    *d = delta_defaults;
+    *d = t->family->delta ? t->family->delta->defaults : delta_defaults;
     if ((st = sp_text_unsigned(t, "linear_num_key_heads", 1, SP_CAP_HEADS, &d->n_key_heads, err)) ||
         (st = sp_text_unsigned(t, "linear_num_value_heads", 1, SP_CAP_HEADS, &d->n_value_heads,
                                err)) ||
@@ -57,6 +77,7 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
         (st = sp_text_unsigned(t, "linear_value_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
         (st = sp_text_unsigned(t, "linear_conv_kernel_dim", 1, MAX_KERNEL, &d->kernel, err)))
         return st;
+    if (d->by_channel && (st = read_channel_sizes(d, t, err))) return st;
     if (out->activation != SP_SILU)
         return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which delta layers need");
     return check_delta(d, err);

@@ -411,7 +411,8 @@ static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_sour
     double mscale = 0;
     enum sp_status st;
 
-    if (s->t->family->latent == NULL || r->kind == SP_ROPE_DEFAULT) return SP_OK;
+    if (s->t->family->latent == NULL || s->t->family->unrotated || r->kind == SP_ROPE_DEFAULT)
+        return SP_OK;
     if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale, err))) return st;
     if (mscale == 0) return SP_OK;
     r->score_scale = yarn_mscale(r->factor, mscale) * yarn_mscale(r->factor, mscale);

@@ -93,6 +93,16 @@ struct sp_mamba_family {
     bool one_limit; /* dt is limited by time_step_min; time_step_limit is not read */
 };
 
+/* Gated delta-rule layers that are not those of Qwen3-Next. */
+struct sp_delta_family {
+    struct sp_delta_config defaults; /* by_channel: the keys have linear_num_heads heads as well */
+    unsigned full_interval;          /* default of full_attention_interval */
+    unsigned first_full;             /* the first attention layer by it; 0: full_interval - 1 */
+    /* Key of an object with the sizes, and the numbers of the layers, from 1, in two lists; or
+     * NULL. */
+    const char *object;
+};
+
 /* Defaults of multi-head latent attention. Its rope_dim, qk_rope_head_dim, is sizes.head_dim. */
 struct sp_latent_family {
     struct sp_latent_config defaults;
@@ -161,8 +171,9 @@ struct sp_family {
     const char *sublayers;      /* default pattern of layers that are one sublayer each; or NULL */
     const char *attention_list; /* key that lists the attention layers by number; or NULL */
     bool delta_layers;          /* layer_types may be linear_attention: gated delta rule */
-    bool conv_layers;           /* layer_types may be conv: gated short convolution (LFM2) */
-    unsigned conv_kernel;       /* default of conv_L_cache */
+    const struct sp_delta_family *delta; /* NULL: those of Qwen3-Next */
+    bool conv_layers;     /* layer_types may be conv: gated short convolution (LFM2) */
+    unsigned conv_kernel; /* default of conv_L_cache */
     const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
 

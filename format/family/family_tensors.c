@@ -128,6 +128,8 @@ static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_conf
     const unsigned mixers = c->layers[i].mixers, taps = c->short_conv.kernel;
     const uint64_t hidden = c->n_hidden, heads = d->n_value_heads, values = heads * d->value_dim;
     const uint64_t channels = 2 * (uint64_t)d->n_key_heads * d->key_dim + values;
+    const uint64_t decays = d->by_channel ? heads * d->key_dim : heads, low = d->low_rank;
+    const enum sp_role decay_role = d->by_channel ? SP_ROLE_ATTENTION : SP_ROLE_GATE;
     const uint64_t outer = d->converted ? d->kernel : 1, inner = d->converted ? 1 : d->kernel;
     const uint64_t x = (uint64_t)m->n_heads * m->head_dim;
     const uint64_t xbc = x + 2 * (uint64_t)m->n_groups * m->state_dim;
@@ -136,12 +138,14 @@ static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_conf
     bool bias = mamba && m->proj_bias;
     const struct row rows[] = {
         {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, delta, {channels, hidden}},
-        {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, delta, {values, hidden}},
+        {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, delta, {low ? low : values, hidden}},
         {"linear_attn.in_proj_b.weight", SP_ROLE_GATE, delta, {heads, hidden}},
-        {"linear_attn.in_proj_a.weight", SP_ROLE_GATE, delta, {heads, hidden}},
+        {"linear_attn.in_proj_a.weight", decay_role, delta, {low ? low : decays, hidden}},
+        {"linear_attn.up_proj_z.weight", SP_ROLE_ATTENTION, delta && low, {values, low}},
+        {"linear_attn.up_proj_a.weight", SP_ROLE_ATTENTION, delta && low, {decays, low}},
         {"linear_attn.conv1d.weight", SP_ROLE_SMALL, delta, {channels, outer, inner}},
         {"linear_attn.A_log", SP_ROLE_SMALL, delta, {heads}},
-        {"linear_attn.dt_bias", SP_ROLE_SMALL, delta, {heads}},
+        {"linear_attn.dt_bias", SP_ROLE_SMALL, delta, {decays}},
         {"linear_attn.norm.weight", SP_ROLE_NORM, delta, {d->value_dim}},
         {"linear_attn.out_proj.weight", SP_ROLE_ATTENTION, delta, {hidden, values}},
         {"conv.in_proj.weight", SP_ROLE_ATTENTION, conv, {3 * hidden, hidden}},

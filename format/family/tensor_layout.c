@@ -377,6 +377,26 @@ enum sp_status sp_layout_delta_qkv(struct sp_tensor_match *m, struct sp_tensor_s
     return add_qkvz(m, spec, source->name, 0, 2);
 }
 
+enum sp_status sp_layout_delta_each(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                    const struct sp_alias_source *source)
+{
+    const struct sp_delta_config *c = &m->config->delta;
+    uint64_t keys = (uint64_t)c->n_key_heads * c->key_dim;
+    uint64_t values = (uint64_t)c->n_value_heads * c->value_dim;
+    const uint64_t rows[] = {keys, keys, values};
+    char name[SP_SOURCE_NAME];
+    enum sp_status st = SP_OK;
+
+    snprintf(name, sizeof name, "%s", source->name);
+    for (size_t i = 0; i < 3 && st == SP_OK; i++) {
+        uint64_t shape[3] = {rows[i], spec->shape[1], spec->shape[2]};
+        struct sp_row_span span = {.step = 1, .n_rows = rows[i], .n_cols = shape[spec->rank - 1]};
+        name[strstr(source->name, ".q_") + 1 - source->name] = "qkv"[i];
+        st = add_span(m, spec, name, shape, spec->rank, span);
+    }
+    return st;
+}
+
 enum sp_status sp_layout_delta_z(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                  const struct sp_alias_source *source)
 {

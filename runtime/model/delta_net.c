@@ -1,11 +1,14 @@
-/* Gated delta-rule layers (Yang et al. 2024; Qwen3.5's modeling file in transformers).
+/* Gated delta-rule layers (Yang et al. 2024; Qwen3.5's modeling file in transformers), and Kimi
+ * delta attention (arXiv 2510.26692; kimi_linear and bailing_hybrid in transformers 5.24).
  *
  * Per token: project to q, k, v (one matrix) and the gates z, b, a; a short causal convolution over
  * the projected rows, then silu; q and k normed to length one per head; then per value head
  *
  *   S <- e^g S;  d = beta (v - S k);  S <- S + d k^T;  o = S q;  y = norm(o) * silu(z)
  *
- * with beta = sigmoid(b), g = -e^A_log * softplus(a + dt_bias).
+ * with beta = sigmoid(b), g = -e^A_log * softplus(a + dt_bias). Kimi delta attention has a g for
+ * each channel of a key, and y = norm(o) * sigmoid(z); with a floor, g = floor * sigmoid(e^A_log
+ * (a + dt_bias)).
  *
  * The state is a struct sp_head_state. After a rejected draft token it equals, bit for bit, the
  * state of a sequence without that token. No weight is read twice. */
@@ -23,10 +26,27 @@ enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
     const struct sp_head_sizes sizes = {.n_heads = c->n_value_heads,
                                         .n_keys = c->n_key_heads,
                                         .value_dim = c->value_dim,
-                                        .key_dim = c->key_dim};
+                                        .key_dim = c->key_dim,
+                                        .by_channel = c->by_channel};
+    enum sp_status st;
 
     if (c->n_value_heads == 0) return SP_OK;
-    return sp_recurrent_scratch_open(&ws->delta_net, ws, &sizes, c->kernel, true, err);
+    st = sp_recurrent_scratch_open(&ws->delta_net, ws, &sizes, c->kernel, true, err);
+    if (st || c->low_rank == 0) return st;
+    if ((st = sp_acts_init(&ws->delta_net->low_z, ws->max_rows, c->low_rank, err))) return st;
+    return sp_acts_init(&ws->delta_net->low_decays, ws->max_rows, c->low_rank, err);
+}
+
+/* Turns the n projected numbers of head h into decays. `bias` is that of the head. */
+static void make_decays(const struct sp_delta_config *c, const struct sp_delta_weights *w, size_t h,
+                        float *a, const float *bias, size_t n)
+{
+    float rate = sp_expf(w->a_log[h]), floor = (float)c->decay_floor;
+
+    for (size_t i = 0; i < n; i++) {
+        float x = a[i] + bias[i];
+        a[i] = sp_expf(floor == 0 ? -rate * sp_softplusf(x) : floor * sp_sigmoidf(rate * x));
+    }
 }
 
 /* Makes q, k, v of row i of a sequence: convolution over the row and the kernel - 1 rows before it,
@@ -38,7 +58,9 @@ static void mix_row(void *context, size_t i, unsigned worker)
     const struct sp_delta_config *c = &job->ws->model->config.delta;
     const struct sp_vector *vector = job->ws->backend->vector;
     const struct sp_recurrent_scratch *s = job->scratch;
-    size_t at = (job->first + i) * s->ld_heads;
+    float *strengths = s->strengths + (job->first + i) * s->ld_heads;
+    float *decays = s->decays + (job->first + i) * s->ld_decays;
+    size_t n_decays = c->by_channel ? c->key_dim : 1;
     float *u = sp_recurrent_convolve(job, w->conv, i);
     double scale = 1 / sqrt((double)c->key_dim);
 
@@ -49,14 +71,12 @@ static void mix_row(void *context, size_t i, unsigned worker)
         vector->l2_norm(head, head, c->key_dim, 1e-6f, h < c->n_key_heads ? (float)scale : 1.0f);
     }
     for (size_t h = 0; h < c->n_value_heads; h++) {
-        float *b = s->strengths + at + h, *a = s->decays + at + h;
-        float g = -sp_expf(w->a_log[h]) * sp_softplusf(*a + w->dt_bias[h]);
-        *b = sp_sigmoidf(*b);
-        *a = sp_expf(g);
+        strengths[h] = sp_sigmoidf(strengths[h]);
+        make_decays(c, w, h, decays + h * n_decays, w->dt_bias + h * n_decays, n_decays);
     }
 }
 
-/* heads.x = norm(o) * silu(z), per head. */
+/* heads.x = norm(o) * silu(z) or sigmoid(z), per head. */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct sp_recurrent_job *job = context;
@@ -66,19 +86,45 @@ static void gate_row(void *context, size_t t, unsigned worker)
     const struct sp_recurrent_scratch *s = job->scratch;
     const struct sp_vector *vector = ws->backend->vector;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
+    float *y = ws->heads.x + t * ws->heads.ld;
 
     (void)worker;
     for (size_t h = 0; h < c->n_value_heads; h++) {
         float *o = out + h * c->value_dim;
         vector->rms_norm(o, o, w->norm, c->value_dim, (float)ws->model->config.norm_eps);
     }
-    vector->silu_mul(z, out, s->n_values);
-    memcpy(ws->heads.x + t * ws->heads.ld, z, s->n_values * sizeof *z);
+    if (c->by_channel)
+        vector->sigmoid_mul(out, z, s->n_values);
+    else
+        vector->silu_mul(z, out, s->n_values);
+    memcpy(y, c->by_channel ? out : z, s->n_values * sizeof *y);
+}
+
+/* Makes the rows to convolve, the gates and what the decays are made of. */
+static void project(struct sp_workspace *ws, const struct sp_delta_weights *w, size_t n)
+{
+    const struct sp_recurrent_scratch *s = ws->delta_net;
+    size_t before = ws->model->config.delta.kernel - 1;
+    bool low = w->up_z.rows != 0;
+    const struct sp_product in[] = {
+        {.w = &w->qkv, .y = s->input + before * s->ld, .ldy = s->ld},
+        {.w = &w->b, .y = s->strengths, .ldy = s->ld_heads},
+        {.w = &w->z, .y = low ? s->low_z.x : s->z, .ldy = low ? s->low_z.ld : s->ld_z},
+        {.w = &w->a,
+         .y = low ? s->low_decays.x : s->decays,
+         .ldy = low ? s->low_decays.ld : s->ld_decays},
+    };
+    const struct sp_product z = {.w = &w->up_z, .y = s->z, .ldy = s->ld_z};
+    const struct sp_product a = {.w = &w->up_a, .y = s->decays, .ldy = s->ld_decays};
+
+    sp_backend_multiply(ws->backend, in, 4, &ws->hidden, n);
+    if (!low) return;
+    sp_backend_multiply(ws->backend, &z, 1, &s->low_z, n);
+    sp_backend_multiply(ws->backend, &a, 1, &s->low_decays, n);
 }
 
 void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    const struct sp_delta_config *c = &ws->model->config.delta;
     const struct sp_recurrent_scratch *s = ws->delta_net;
     const struct sp_delta_weights *w = &ws->model->layers[layer].delta;
     struct sp_recurrent_job job = {.ws = ws,
@@ -88,15 +134,9 @@ void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
                                    .q = s->mixed,
                                    .k = s->mixed + s->n_keys,
                                    .v = s->mixed + 2 * s->n_keys};
-    struct sp_product in[] = {
-        {.w = &w->qkv, .y = s->input + (c->kernel - 1) * s->ld, .ldy = s->ld},
-        {.w = &w->z, .y = s->z, .ldy = s->ld_z},
-        {.w = &w->b, .y = s->strengths, .ldy = s->ld_heads},
-        {.w = &w->a, .y = s->decays, .ldy = s->ld_heads},
-    };
     struct sp_product out = {.w = &w->out, .y = ws->y, .ldy = ws->ld_x};
 
-    sp_backend_multiply(ws->backend, in, 4, &ws->hidden, n);
+    project(ws, w, n);
     sp_recurrent_job_run(&job, layer);
     sp_backend_rows(ws->backend, n, gate_row, &job);
     ws->heads.cols = w->out.cols;

@@ -36,6 +36,11 @@ static size_t n_keys(const struct sp_head_sizes *sizes)
     return sizes->n_keys * sizes->key_dim;
 }
 
+size_t sp_head_n_decays(const struct sp_head_sizes *sizes)
+{
+    return sizes->n_heads * (sizes->by_channel ? sizes->key_dim : 1);
+}
+
 enum sp_status sp_head_state_init(struct sp_head_state *s, const struct sp_head_sizes *sizes,
                                   struct sp_err *err)
 {
@@ -45,7 +50,7 @@ enum sp_status sp_head_state_init(struct sp_head_state *s, const struct sp_head_
     if ((st = sp_new_rows(&s->state, n_values(sizes), sizes->key_dim, err))) return st;
     if ((st = sp_new_rows(&s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
     if ((st = sp_new_rows(&s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
-    return sp_new_rows(&s->decays, sizes->max_logged, sizes->n_heads, err);
+    return sp_new_rows(&s->decays, sizes->max_logged, sp_head_n_decays(sizes), err);
 }
 
 void sp_head_state_release(struct sp_head_state *s)
@@ -69,18 +74,30 @@ static size_t key_of(const struct sp_head_sizes *sizes, size_t head)
     return head / (sizes->n_heads / sizes->n_keys) * sizes->key_dim;
 }
 
+/* The decay by which a step multiplies rows of head h's state. Decays by channel are applied here,
+ * so that the step multiplies by 1, which changes nothing. */
+static float decay_rows(const struct sp_head_sizes *sizes, const struct sp_vector *vector,
+                        const float *decays, size_t h, float *state, size_t n_rows)
+{
+    if (!sizes->by_channel) return decays[h];
+    for (size_t j = 0; j < n_rows; j++)
+        vector->mul(state + j * sizes->key_dim, decays + h * sizes->key_dim, sizes->key_dim);
+    return 1;
+}
+
 /* Applies the committed rows of the log to rows j..j+n_rows-1 of a head's state. */
 static void replay_rows(struct sp_head_state *s, const struct sp_vector *vector, size_t h, size_t j,
                         size_t n_rows)
 {
     const struct sp_head_sizes *sizes = &s->sizes;
     size_t key = key_of(sizes, h), value = h * sizes->value_dim + j;
+    float *state = s->state + value * sizes->key_dim;
 
     for (size_t i = 0; i < s->n_pending; i++) {
-        vector->state_replay(s->state + value * sizes->key_dim,
-                             s->deltas + i * n_values(sizes) + value,
-                             s->keys + i * n_keys(sizes) + key, s->decays[i * sizes->n_heads + h],
-                             sizes->key_dim, n_rows);
+        float decay =
+            decay_rows(sizes, vector, s->decays + i * sp_head_n_decays(sizes), h, state, n_rows);
+        vector->state_replay(state, s->deltas + i * n_values(sizes) + value,
+                             s->keys + i * n_keys(sizes) + key, decay, sizes->key_dim, n_rows);
     }
 }
 
@@ -89,18 +106,18 @@ static void step_row(const struct sp_head_pass *p, float *state, float *delta, s
                      size_t value, size_t n_rows)
 {
     const struct sp_head_sizes *sizes = &p->state->sizes;
-    size_t key = t * p->ld + key_of(sizes, h), heads = t * p->ld_heads + h;
+    size_t key = t * p->ld + key_of(sizes, h);
     const float *v = p->v + t * p->ld_v + value;
     float *out = p->out + t * p->ld_out + value;
+    float decay = decay_rows(sizes, p->vector, p->decays + t * p->ld_decays, h, state, n_rows);
 
     if (p->strengths) {
-        p->vector->delta_step(state, out, delta, p->q + key, p->k + key, v, p->decays[heads],
-                              p->strengths[heads], sizes->key_dim, n_rows);
+        p->vector->delta_step(state, out, delta, p->q + key, p->k + key, v, decay,
+                              p->strengths[t * p->ld_heads + h], sizes->key_dim, n_rows);
         return;
     }
     memcpy(delta, v, n_rows * sizeof *delta);
-    p->vector->state_step(state, out, delta, p->q + key, p->k + key, p->decays[heads],
-                          sizes->key_dim, n_rows);
+    p->vector->state_step(state, out, delta, p->q + key, p->k + key, decay, sizes->key_dim, n_rows);
 }
 
 /* Applies all rows of the pass to rows j..j+n_rows-1 of a head's state: committed rows to the state
@@ -141,6 +158,7 @@ void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool)
     struct sp_head_pass p = *pass;
     struct sp_head_state *s = p.state;
     size_t keys = n_keys(&s->sizes), heads = s->sizes.n_heads;
+    size_t decays = sp_head_n_decays(&s->sizes);
 
     assert(p.n_committed <= p.n && p.n - p.n_committed <= s->sizes.max_logged);
     sp_pool_run(pool, heads, step_head, &p);
@@ -148,7 +166,7 @@ void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool)
     for (size_t t = p.n_committed; t < p.n; t++) {
         size_t i = t - p.n_committed;
         memcpy(s->keys + i * keys, p.k + t * p.ld, keys * sizeof *s->keys);
-        memcpy(s->decays + i * heads, p.decays + t * p.ld_heads, heads * sizeof *s->decays);
+        memcpy(s->decays + i * decays, p.decays + t * p.ld_decays, decays * sizeof *s->decays);
     }
 }
 

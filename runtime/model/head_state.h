@@ -1,8 +1,9 @@
 /* The state of a recurrent layer whose heads decay and add one outer product per token:
  *
- *   S <- decay S + d k^T,  out = S q        S [value_dim][key_dim], for each head
+ *   S <- S diag(decay) + d k^T,  out = S q        S [value_dim][key_dim], for each head
  *
- * Gated delta-rule layers and Mamba-2 layers differ only in the definition of d.
+ * The decay is one number, or one for each channel of a key (Kimi delta attention). Gated
+ * delta-rule layers and Mamba-2 layers differ otherwise only in the definition of d.
  *
  * The rows of a pass go through the recurrence one by one, whatever their number: chunked forms
  * round differently. Rows that may be rejected run on a copy of the head's state and leave a log
@@ -21,9 +22,12 @@
 #include "format/base/pool.h"
 #include "runtime/vector/vector.h"
 
+#include <stdbool.h>
+
 /* Head h reads key h / (n_heads / n_keys). */
 struct sp_head_sizes {
     size_t n_heads, n_keys, value_dim, key_dim;
+    bool by_channel; /* each channel of a key has its own decay */
     size_t max_logged;
 };
 
@@ -33,7 +37,7 @@ struct sp_head_state {
     float *state;     /* [n_heads][value_dim][key_dim], owned */
     float *keys;      /* [max_logged][n_keys * key_dim], owned */
     float *deltas;    /* [max_logged][n_heads * value_dim], owned */
-    float *decays;    /* [max_logged][n_heads], owned */
+    float *decays;    /* [max_logged][n_heads * decays of a head], owned */
     size_t n_pending; /* logged rows that were committed but not yet applied to the state */
 };
 
@@ -51,13 +55,16 @@ struct sp_head_pass {
     const float *q, *k; /* [n][ld], the keys of a row are contiguous */
     const float *v;     /* [n][ld_v], the heads of a row are contiguous */
     size_t ld, ld_v;
-    const float *decays;    /* [n][ld_heads] */
-    const float *strengths; /* [n][ld_heads] beta of d = beta (v - decay S k); NULL: d = v */
-    size_t ld_heads;
+    const float *decays;    /* [n][ld_decays], those of a head are contiguous */
+    const float *strengths; /* [n][ld_heads] beta of d = beta (v - S diag(decay) k); NULL: d = v */
+    size_t ld_decays, ld_heads;
     float *out; /* [n][ld_out] */
     size_t ld_out;
     size_t n, n_committed;
 };
+
+/* Decays of all heads. */
+size_t sp_head_n_decays(const struct sp_head_sizes *sizes);
 
 SP_MUST_CHECK enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace,
                                                     size_t key_dim, size_t n_threads,

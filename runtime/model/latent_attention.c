@@ -15,6 +15,7 @@
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/self_attention.h"
+#include "runtime/vector/fmath.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,9 +76,11 @@ struct latent_job {
 
 static void rotate(const struct latent_job *job, size_t t, float *x)
 {
-    const struct sp_rotation *rotation = &job->ws->rotations[job->layer->config->rope];
+    int rope = job->layer->config->rope;
+    const struct sp_rotation *rotation = &job->ws->rotations[rope < 0 ? 0 : rope];
     size_t half = job->c->rope_dim / 2;
 
+    if (rope < 0) return;
     job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
 }
 
@@ -123,10 +126,11 @@ static void project(struct latent_job *job)
          .bias = l->latent.q_bias,
          .y = low ? ws->latent_attention->q_latent.x : ws->q,
          .ldy = low ? ws->latent_attention->q_latent.ld : ws->ld_q},
+        {.w = &l->output_gate, .y = ws->gate, .ldy = ws->ld_q},
     };
     const struct sp_product q_b = {.w = &l->latent.q_b, .y = ws->q, .ldy = ws->ld_q};
 
-    sp_backend_multiply(ws->backend, in, 2, &ws->hidden, job->n);
+    sp_backend_multiply(ws->backend, in, l->output_gate.rows ? 3 : 2, &ws->hidden, job->n);
     sp_backend_rows(ws->backend, job->n, norm_and_rotate, job);
     if (low) sp_backend_multiply(ws->backend, &q_b, 1, &ws->latent_attention->q_latent, job->n);
 }
@@ -204,7 +208,7 @@ static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
-/* Copies the values of row t's heads into one row, head after head. */
+/* Copies the values of row t's heads into one row, head after head, and gates them. */
 static void gather_values(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
@@ -213,8 +217,13 @@ static void gather_values(void *context, size_t t, unsigned worker)
     size_t dim = job->c->value_dim;
 
     (void)worker;
-    for (size_t h = 0; h < job->n_heads; h++)
+    for (size_t h = 0; h < job->n_heads; h++) {
         memcpy(row + h * dim, s->values + (h * job->n + t) * s->ld_values, dim * sizeof *row);
+        if (job->layer->config->head_gate) {
+            float gate = sp_sigmoidf(job->ws->gate[t * job->ws->ld_q + h]);
+            job->ws->backend->vector->scale(row + h * dim, gate, dim);
+        }
+    }
 }
 
 void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)

@@ -36,7 +36,7 @@ static void scale_values(const struct sp_recurrent_job *job, size_t t)
     const struct sp_mamba_config *c = &job->ws->model->config.mamba;
     const struct sp_mamba_weights *w = job->weights;
     const struct sp_recurrent_scratch *s = job->scratch;
-    float *dt = s->decays + t * s->ld_heads, *values = s->values + t * s->ld_z;
+    float *dt = s->decays + t * s->ld_decays, *values = s->values + t * s->ld_z;
 
     memcpy(values, s->mixed + t * s->ld, s->n_values * sizeof *values);
     for (size_t h = 0; h < c->n_heads; h++) {
@@ -116,7 +116,7 @@ void sp_mamba_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_product in[] = {
         {.w = &w->xbc, .bias = w->xbc_bias, .y = s->input + before * s->ld, .ldy = s->ld},
         {.w = &w->z, .bias = w->z_bias, .y = s->z, .ldy = s->ld_z},
-        {.w = &w->dt, .bias = w->in_dt_bias, .y = s->decays, .ldy = s->ld_heads},
+        {.w = &w->dt, .bias = w->in_dt_bias, .y = s->decays, .ldy = s->ld_decays},
     };
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 

@@ -175,6 +175,8 @@ static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
     bind_matrix(b, &w->z, "@linear_attn.in_proj_z.weight", i);
     bind_matrix(b, &w->b, "@linear_attn.in_proj_b.weight", i);
     bind_matrix(b, &w->a, "@linear_attn.in_proj_a.weight", i);
+    bind_matrix(b, &w->up_z, "@linear_attn.up_proj_z.weight", i);
+    bind_matrix(b, &w->up_a, "@linear_attn.up_proj_a.weight", i);
     bind_matrix(b, &w->out, "@linear_attn.out_proj.weight", i);
     w->conv = bind_taps(b, "@linear_attn.conv1d.weight", i, channels, c->kernel);
     w->a_log = bind_bias(b, "@linear_attn.A_log", i);

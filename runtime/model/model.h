@@ -24,12 +24,14 @@ struct sp_latent_weights {
 struct sp_delta_weights {
     struct sp_matrix qkv;  /* [channels, H]: q, k, v */
     struct sp_matrix z;    /* [value heads * value dim, H]: output gate */
-    struct sp_matrix b, a; /* [value heads, H]: strength and decay */
-    struct sp_matrix out;  /* [H, value heads * value dim] */
-    const float *conv;     /* [kernel][channels] */
-    const float *a_log;    /* [value heads] */
-    const float *dt_bias;  /* [value heads] */
-    const float *norm;     /* [value dim] */
+    struct sp_matrix b, a; /* [value heads, H]: strength and decay; by channel, a: [decays, H] */
+    /* [.., low rank], with z and a [low rank, H]; or empty */
+    struct sp_matrix up_z, up_a;
+    struct sp_matrix out; /* [H, value heads * value dim] */
+    const float *conv;    /* [kernel][channels] */
+    const float *a_log;   /* [value heads] */
+    const float *dt_bias; /* [decays] */
+    const float *norm;    /* [value dim] */
 };
 
 /* Weights of a gated short convolution. */

@@ -22,11 +22,12 @@ enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
     s->ld = sp_matrix_ld(s->channels);
     s->ld_z = sp_matrix_ld(s->n_values);
     s->ld_heads = sp_matrix_ld(sizes->n_heads);
+    s->ld_decays = sp_matrix_ld(sp_head_n_decays(sizes));
     if ((st = sp_new_rows(&s->input, kernel - 1 + n, s->ld, err))) goto done;
     if ((st = sp_new_rows(&s->mixed, n, s->ld, err))) goto done;
     if ((st = sp_new_rows(&s->z, n, s->ld_z, err))) goto done;
     if ((st = sp_new_rows(&s->out, n, s->ld_z, err))) goto done;
-    if ((st = sp_new_rows(&s->decays, n, s->ld_heads, err))) goto done;
+    if ((st = sp_new_rows(&s->decays, n, s->ld_decays, err))) goto done;
     if ((st = has_strengths ? sp_new_rows(&s->strengths, n, s->ld_heads, err)
                             : sp_new_rows(&s->values, n, s->ld_z, err)))
         goto done;
@@ -50,6 +51,8 @@ void sp_recurrent_scratch_close(struct sp_recurrent_scratch *s)
     free(s->decays);
     free(s->strengths);
     free(s->values);
+    sp_acts_release(&s->low_z);
+    sp_acts_release(&s->low_decays);
     sp_head_workspace_release(&s->workspace);
     free(s);
 }
@@ -78,8 +81,9 @@ static void run_recurrence(const struct sp_recurrent_job *job, struct sp_head_st
         .v = job->v + job->first * ld_v,
         .ld = s->ld,
         .ld_v = ld_v,
-        .decays = s->decays + job->first * s->ld_heads,
+        .decays = s->decays + job->first * s->ld_decays,
         .strengths = s->strengths ? s->strengths + job->first * s->ld_heads : NULL,
+        .ld_decays = s->ld_decays,
         .ld_heads = s->ld_heads,
         .out = s->out + job->first * s->ld_z,
         .ld_out = s->ld_z,

@@ -4,6 +4,7 @@
 #define SP_RUNTIME_MODEL_RECURRENT_SCRATCH_H
 
 #include "format/base/pool.h"
+#include "quantize/kernels.h"
 #include "runtime/model/head_state.h"
 
 struct sp_conv_history; /* runtime/model/recurrent.h */
@@ -13,15 +14,17 @@ struct sp_recurrent_scratch {
     struct sp_head_sizes sizes;
     size_t n_values, n_keys; /* floats of all heads' values, of all keys */
     size_t channels;         /* n_values + 2 * n_keys */
-    size_t ld, ld_z, ld_heads;
+    size_t ld, ld_z, ld_heads, ld_decays;
     struct sp_head_workspace workspace;
     float *input;     /* [kernel - 1 + max_rows][ld] rows to convolve, after the history */
     float *mixed;     /* [max_rows][ld] rows after the convolution */
     float *z;         /* [max_rows][ld_z] output gate */
     float *out;       /* [max_rows][ld_z] outputs of the heads */
-    float *decays;    /* [max_rows][ld_heads] */
+    float *decays;    /* [max_rows][ld_decays] */
     float *strengths; /* [max_rows][ld_heads] of the delta rule; NULL: there are `values` */
     float *values;    /* [max_rows][ld_z] of Mamba-2; NULL: they are in `mixed` */
+    /* [max_rows][low_rank] inputs of the last matrices that make z and the decays; or empty */
+    struct sp_acts low_z, low_decays;
 };
 
 /* Allocates the buffers for the rows of a workspace and a convolution over `kernel` rows. */

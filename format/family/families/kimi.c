@@ -1,0 +1,229 @@
+/* Kimi Linear and Ling 3.0: Kimi delta attention between layers of latent attention. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+/* ---- Kimi Linear ---- */
+
+static const struct sp_delta_family delta_kimi = {
+    .defaults =
+        {.n_value_heads = 32, .value_dim = 128, .kernel = 4, .by_channel = true, .low_rank = 128},
+    .full_interval = 4,
+    .first_full = 4,
+    .object = "linear_attn_config",
+};
+
+static const struct sp_latent_family latent_kimi = {
+    .defaults = {.kv_rank = 512, .nope_dim = 128, .value_dim = 128}};
+
+/* [1, 1, heads, 1] */
+static enum sp_status layout_rates(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                   const struct sp_alias_source *source)
+{
+    const uint64_t n = spec->shape[0], shape[] = {1, 1, n, 1};
+    struct sp_row_span span = {.step = 1, .n_rows = n, .n_cols = 1};
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 4)) || !found) return st;
+    return sp_tensor_match_add(m, spec, source->name, span);
+}
+
+static const struct sp_alias kimi_delta_aliases[] = {
+    {"linear_attn.in_proj_qkv.weight", "self_attn.q_proj.weight", sp_layout_delta_each, 0},
+    {"linear_attn.conv1d.weight", "self_attn.q_conv1d.weight", sp_layout_delta_each, 0},
+    {"linear_attn.in_proj_b.weight", "self_attn.b_proj.weight", NULL, 0},
+    {"linear_attn.in_proj_a.weight", "self_attn.f_a_proj.weight", NULL, 0},
+    {"linear_attn.up_proj_a.weight", "self_attn.f_b_proj.weight", NULL, 0},
+    {"linear_attn.in_proj_z.weight", "self_attn.g_a_proj.weight", NULL, 0},
+    {"linear_attn.up_proj_z.weight", "self_attn.g_b_proj.weight", NULL, 0},
+    {"linear_attn.A_log", "self_attn.A_log", layout_rates, 0},
+    {"linear_attn.dt_bias", "self_attn.dt_bias", NULL, 0},
+    {"linear_attn.norm.weight", "self_attn.o_norm.weight", NULL, 0},
+    {"linear_attn.out_proj.weight", "self_attn.o_proj.weight", NULL, 0},
+    {0},
+};
+
+/* Published files have mlp.* in layers without experts. */
+static const struct sp_alias kimi_expert_aliases[] = {
+    {"mlp.router.weight", "block_sparse_moe.gate.weight", NULL, 0},
+    {"mlp.router.correction", "block_sparse_moe.gate.e_score_correction_bias", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight", sp_layout_each_expert,
+     0},
+    {"mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight", sp_layout_each_expert,
+     0},
+    {"mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight", sp_layout_each_expert,
+     0},
+    {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
+    {"mlp.*", "block_sparse_moe.*", NULL, 0},
+    {"mlp.*", NULL, NULL, 0},
+    {0},
+};
+
+/* Both configurations keep the keys of DeepSeek-V3 under other names. */
+static const struct sp_key_name kimi_keys[] = {
+    {"model_max_length", "max_position_embeddings"},
+    {"moe_renormalize", "norm_topk_prob"},
+    {"moe_router_activation_func", "scoring_func"},
+    {"num_expert_group", "n_group"},
+    {"num_experts_per_token", "num_experts_per_tok"},
+    {"num_shared_experts", "n_shared_experts"},
+    {0},
+};
+
+static enum sp_status read_kimi(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool unrotated = true;
+    enum sp_status st = sp_text_bool(t, "mla_use_nope", &unrotated, err);
+
+    (void)c;
+    (void)sizes;
+    if (st || unrotated) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED, "mla_use_nope false is not supported for kimi_linear");
+}
+
+/* ---- Ling 3.0 ---- */
+
+static const struct sp_delta_family delta_bailing = {
+    .defaults = {.n_value_heads = 32, .value_dim = 128, .kernel = 4, .by_channel = true},
+    .full_interval = 6,
+};
+
+static const struct sp_latent_family latent_bailing = {
+    .defaults = {.kv_rank = 512, .nope_dim = 128, .value_dim = 128, .rows_paired = true},
+    .always_interleaved = true};
+
+static const struct sp_alias bailing_aliases[] = {
+    {"embed_tokens.weight", "word_embeddings.weight", NULL, 0},
+    {"linear_attn.in_proj_qkv.weight", "attention.q_proj.weight", sp_layout_delta_each, 0},
+    {"linear_attn.conv1d.weight", "attention.q_conv1d.weight", sp_layout_delta_each, 0},
+    {"linear_attn.in_proj_b.weight", "attention.b_proj.weight", NULL, 0},
+    {"linear_attn.in_proj_a.weight", "attention.f_proj.weight", NULL, 0},
+    {"linear_attn.in_proj_z.weight", "attention.g_proj.weight", NULL, 0},
+    {"linear_attn.A_log", "attention.A_log", NULL, 0},
+    {"linear_attn.dt_bias", "attention.dt_bias", NULL, 0},
+    {"linear_attn.norm.weight", "attention.o_norm.weight", NULL, 0},
+    {"linear_attn.out_proj.weight", "attention.dense.weight", NULL, 0},
+    {"self_attn.head_gate.weight", "attention.g_proj.weight", NULL, 0},
+    {"self_attn.o_proj.*", "attention.dense.*", NULL, 0},
+    {"self_attn.k_b_proj.weight", "attention.kv_b_proj.weight", sp_layout_latent_keys, 0},
+    {"self_attn.v_b_proj.weight", "attention.kv_b_proj.weight", sp_layout_latent_values, 0},
+    {"self_attn.q_proj.weight", "attention.q_proj.weight", sp_layout_query_tails, 0},
+    {"self_attn.q_b_proj.weight", "attention.q_b_proj.weight", sp_layout_query_tails, 0},
+    {"self_attn.kv_a_proj_with_mqa.*", "attention.kv_a_proj_with_mqa.*", sp_layout_key_tail, 0},
+    {"self_attn.*", "attention.*", NULL, 0},
+    {"mlp.router.correction", "mlp.gate.expert_bias", NULL, 0},
+    {0},
+};
+
+static const struct sp_key_name bailing_keys[] = {
+    {"model_max_length", "max_position_embeddings"},
+    {"moe_renormalize", "norm_topk_prob"},
+    {"score_function", "scoring_func"},
+    {"num_expert_group", "n_group"},
+    {"num_experts_per_token", "num_experts_per_tok"},
+    {"num_shared_experts", "n_shared_experts"},
+    {"num_attention_heads", "linear_num_heads"},
+    {"head_dim", "linear_head_dim"},
+    {"short_conv_kernel_size", "linear_conv_kernel_dim"},
+    {"layer_group_size", "full_attention_interval"},
+    {0},
+};
+
+static enum sp_status read_bailing(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool safe = true;
+    double floor = -5;
+    enum sp_status st;
+
+    (void)sizes;
+    if ((st = sp_text_bool(t, "kda_safe_gate", &safe, err)) ||
+        (st = sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor, err)))
+        return st;
+    c->delta.decay_floor = safe ? floor : 0;
+    return SP_OK;
+}
+
+const struct sp_family sp_families_kimi[] = {
+    {
+        .name = "kimi_linear",
+        .architecture = "KimiLinearForCausalLM",
+        .sizes = {.n_vocab = 163840,
+                  .n_hidden = 2304,
+                  .n_ffn = 9216,
+                  .n_layers = 27,
+                  .n_heads = 32,
+                  .n_kv_heads = 32,
+                  .head_dim = 64,
+                  .max_positions = 1048576},
+        .norm_eps = 1e-5,
+        .unrotated = true,
+        .delta_layers = true,
+        .delta = &delta_kimi,
+        .latent = &latent_kimi,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "n_shared_experts"},
+        .n_experts = 256,
+        .n_experts_used = 8,
+        .n_expert_ffn = 1024,
+        .n_dense = 1,
+        .n_shared = 1,
+        .routing = {.law = SP_ROUTE_SIGMOID,
+                    .corrected = true,
+                    .n_groups = 1,
+                    .n_groups_used = 1,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 2.446},
+        .reads =
+            {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true},
+        .key_names = kimi_keys,
+        .read_own = read_kimi,
+        .aliases = {kimi_delta_aliases, kimi_expert_aliases, sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "bailing_hybrid",
+        .architecture = "BailingHybridForCausalLM",
+        .sizes = {.n_vocab = 157184,
+                  .n_hidden = 2560,
+                  .n_ffn = 6144,
+                  .n_layers = 42,
+                  .n_heads = 32,
+                  .n_kv_heads = 32,
+                  .head_dim = 64,
+                  .max_positions = 262144},
+        .theta = 6e6,
+        .delta_layers = true,
+        .delta = &delta_bailing,
+        .latent = &latent_bailing,
+        .mlp_bias = SP_BIAS_NEVER,
+        .head_gate = true,
+        .expert_keys = {.dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "n_shared_experts"},
+        .n_experts = 512,
+        .n_experts_used = 8,
+        .n_expert_ffn = 768,
+        .n_dense = 2,
+        .n_shared = 1,
+        .routing = {.law = SP_ROUTE_SIGMOID,
+                    .corrected = true,
+                    .n_groups = 8,
+                    .n_groups_used = 4,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 2.5},
+        .reads =
+            {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true},
+        .key_names = bailing_keys,
+        .read_own = read_bailing,
+        .aliases = {bailing_aliases, sp_aliases_experts, sp_aliases_shared_experts},
+        .unread_layers = true,
+    },
+    {.name = NULL},
+};
