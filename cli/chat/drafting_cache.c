@@ -89,7 +89,9 @@ void sp_drafting_cache_save(const struct sp_package *package)
 {
     char *path = NULL, *text = NULL;
 
-    if (sp_package_drafting_statistics(package, &text, NULL) || text == NULL) return;
+    if (sp_package_check_file(package, NULL) ||
+        sp_package_drafting_statistics(package, &text, NULL) || text == NULL)
+        return;
     if ((path = path_of(package)) != NULL) write_file(path, text);
     free(path);
     free(text);

@@ -14,7 +14,7 @@ char *sp_drafting_cache_folder(void);
  * of threads and ranks. One run in eight tries to draft even if it did not pay in the last one. */
 void sp_drafting_cache_load(struct sp_package *package);
 
-/* Keeps what this process learned. */
+/* Keeps what this process learned, unless the file was changed meanwhile. */
 void sp_drafting_cache_save(const struct sp_package *package);
 
 #endif

@@ -4,6 +4,8 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
+#include <glob.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -303,13 +305,30 @@ static void copy_file(const char *to, const char *from)
     assert_int_equal(system(command), 0);
 }
 
-/* A file that is cut short while its model is open ends neither the server nor the other model. */
+/* The number of files that keep what was learned of drafting. */
+static size_t count_statistics(const char *cache)
+{
+    char path[400];
+    glob_t found;
+    size_t n;
+
+    snprintf(path, sizeof path, "%s/spectool/drafting/*.json", cache);
+    n = glob(path, 0, NULL, &found) ? 0 : found.gl_pathc;
+    globfree(&found);
+    return n;
+}
+
+/* A file that is cut short while its model is open ends neither the server nor the other model.
+ * What was learned of drafting with it is not kept. */
 TEST(test_file_cut_short)
 {
     static const char cut[] = "{\"model\": \"cut\", " GOLDEN_PROMPT "}",
                       other[] = "{\"model\": \"exact\", " GOLDEN_PROMPT "}",
-                      tokenize[] = "{\"model\": \"cut\", \"content\": \"owl\"}";
-    char path[320], copy[320];
+                      tokenize[] = "{\"model\": \"cut\", \"content\": \"owl\"}",
+                      long_[] = "{\"model\": \"cut\", \"prompt\": \"Once upon a time\", "
+                                "\"max_tokens\": 240, \"ignore_eos\": true}",
+                      close[] = "{\"model\": \"cut\", \"keep_alive\": 0}";
+    char path[320], copy[320], cache[320];
     struct stat info;
     struct sp_json *json;
     struct server s;
@@ -318,8 +337,11 @@ TEST(test_file_cut_short)
     snprintf(copy, sizeof copy, "%s", packed_path("copy.bin"));
     copy_file(path, files[0]);
     copy_file(copy, files[0]);
-    s = server_start(path, (const char *const[]){files[0], NULL});
-    server_post(&s, "/v1/completions", cut, 200);
+    snprintf(cache, sizeof cache, "%s", packed_path("cache"));
+    assert_int_equal(setenv("XDG_CACHE_HOME", cache, 1), 0);
+    s = server_start(path, (const char *const[]){files[0], "--draft-depth", "4", NULL});
+    assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null", 1), 0);
+    server_post(&s, "/v1/completions", long_, 200);
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(truncate(path, info.st_size / 3), 0);
     json = server_post(&s, "/v1/completions", cut, 500);
@@ -330,7 +352,10 @@ TEST(test_file_cut_short)
         assert_non_null(strstr(json_text(json, "error.message"), "cut.bin"));
     }
     assert_int_equal(rename(copy, path), 0);
-    server_post(&s, "/v1/completions", cut, 200);
+    server_post(&s, "/v1/completions", long_, 200);
+    assert_int_equal(count_statistics(cache), 0);
+    server_post(&s, "/api/generate", close, 200);
+    assert_int_equal(count_statistics(cache), 1);
     assert_int_equal(server_stop(&s), 0);
 }
 
