@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts the guard, which is in force in this process and not in those that it forks. */
+/* Starts the guard of files that are mapped from now on, for this process and those that it forks
+ * after they were mapped: what one of them misses is damaged for all. */
 void sp_file_guard_start(void);
 
 /* A mapping begins or ends to be guarded. Beyond some number of mappings, further ones are not. */
