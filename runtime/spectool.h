@@ -730,7 +730,9 @@ struct sp_chat_prompt_info {
     size_t text_size;
     const uint32_t *ids; /* [n_ids] */
     size_t n_ids;
-    bool content_only; /* the whole answer is content: it has no reasoning and no calls */
+    bool content_only;   /* the whole answer is content: it has no reasoning and no calls */
+    const char *changes; /* made to a conversation that the template would refuse or lose a part of,
+                          * such as "system merged, ids shortened"; "": none */
 };
 #define SP_CHAT_PROMPT_INFO_INIT SP_SIZED(struct sp_chat_prompt_info)
 /* [any thread] */

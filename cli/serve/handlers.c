@@ -244,7 +244,7 @@ void sp_handle_apply_template(struct sp_exchange *x)
 
 /* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
  * calls in streams (0.8) and structured output (0.5). */
-static const char ollama_version[] = "0.9.0";
+static const char ollama_version[] = "0.13.4";
 
 void sp_handle_version(struct sp_exchange *x)
 {

@@ -6,6 +6,7 @@
 #include "cli/serve/openai/serve_infill.h"
 #include "cli/serve/openai/serve_openai_out.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,8 @@ static void wait_for_job(struct sp_exchange *x, struct client *c)
     a->status = status;
     a->retry = status == 503;
     a->type = c->job.api->stream_type;
+    snprintf(a->changes, sizeof a->changes, "%s%s%s", c->job.request.changes,
+             *c->job.request.changes && *c->job.changes ? ", " : "", c->job.changes);
     if (status == 200 && c->job.request.stream) return;
     a->type = sp_exchange_json_type;
     if (status == 0 || !sp_serve_queue_wait_end(q, &c->job)) {

@@ -1,6 +1,7 @@
 /* A chat: opening it learns from the template how the model writes answers. */
 #include "runtime/chat/chat.h"
 #include "format/base/mem.h"
+#include "runtime/chat/chat_learn_refusals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,7 @@ static enum sp_status learn(struct sp_chat *chat, struct sp_err *err)
         st = sp_chat_specials_find(&chat->specials[calls], &chat->format, chat->tokenizer,
                                    calls == 1, &own);
     }
+    if (!st) st = sp_chat_learn_refusals(&chat->refused, chat->template, &chat->format, &own);
     if (st == SP_E_NOMEM) return sp_fail_as(err, &own);
     if (st) forget_format(chat);
     (void)sp_chat_format_describe_reasoning(chat->reasoning, &chat->format);

@@ -8,6 +8,7 @@
 #define SP_RUNTIME_CHAT_CHAT_H
 
 #include "runtime/chat/chat_format.h"
+#include "runtime/chat/chat_normalize.h"
 #include "runtime/spectool.h"
 
 struct sp_chat {
@@ -16,6 +17,7 @@ struct sp_chat {
     const struct sp_template *template;   /* own_template, or a borrowed one */
     struct sp_template *own_template;     /* owned; NULL: `template` is borrowed */
     struct sp_chat_format format;
+    unsigned refused; /* changes that the template needs: enum sp_chat_change */
     struct sp_chat_specials
         specials[2]; /* owned; [0]: tokens in tags of reasoning, [1]: in tags of calls too */
     char reasoning[SP_CHAT_FORMAT_TEXT],
@@ -28,8 +30,9 @@ struct sp_chat {
 bool sp_chat_can_limit_reasoning(const struct sp_chat *chat);
 
 struct sp_chat_prompt {
-    const struct sp_chat *chat; /* borrowed */
-    char *text;                 /* [size] and a NUL; owned, as everything below */
+    const struct sp_chat *chat;         /* borrowed */
+    char changes[SP_CHAT_CHANGES_TEXT]; /* of the conversation */
+    char *text;                         /* [size] and a NUL; owned, as everything below */
     size_t size;
     uint32_t *ids; /* [n_ids] */
     size_t n_ids;

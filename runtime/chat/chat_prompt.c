@@ -235,12 +235,17 @@ static enum sp_status encode(struct sp_chat_prompt *p, size_t max_tokens, struct
     return sp_fail(err, SP_E_INPUT, "the prompt is empty");
 }
 
-static enum sp_status render(struct sp_chat_prompt *p, const struct sp_template_request *request,
+static enum sp_status render(struct sp_chat_prompt *p, struct sp_template_request *request,
                              struct sp_err *err)
 {
-    enum sp_status st =
-        sp_template_render(&p->text, &p->size, p->chat->template, &request->input, err);
+    const struct sp_chat *chat = p->chat;
+    unsigned changed = 0;
+    enum sp_status st;
 
+    st = sp_chat_normalize(&changed, request, chat->refused, &chat->format.calls, err);
+    if (st) return st;
+    (void)sp_chat_describe_changes(p->changes, changed);
+    st = sp_template_render(&p->text, &p->size, chat->template, &request->input, err);
     if (st) sp_context(err, "the chat template");
     return st;
 }
@@ -305,6 +310,7 @@ void sp_chat_prompt_describe(const struct sp_chat_prompt *p, struct sp_chat_prom
         .ids = p->ids,
         .n_ids = p->n_ids,
         .content_only = p->content_only,
+        .changes = p->changes,
     };
 
     sp_copy_out(info, &all);

@@ -38,7 +38,7 @@ TEST(test_lists)
     json = served_get("/v1/models/tiny");
     assert_string_equal(json_text(json, "id"), "tiny");
     json = served_get("/api/version");
-    assert_string_equal(json_text(json, "version"), "0.9.0");
+    assert_string_equal(json_text(json, "version"), "0.13.4");
     assert_true(strlen(json_text(json, "spectool")) >= 5);
     json = served_get("/api/tags");
     assert_string_equal(json_text(json, "models.0.name"), "tiny");

@@ -64,8 +64,6 @@ TEST(test_errors)
         {REFUSED(", \"tools\": {}", "tools is object, expected an array")},
         {REFUSED(", \"tools\": [{\"name\": \"f\"}]",
                  "tools[0]: input_schema is missing, expected an object")},
-        {REFUSED(", \"tools\": [{\"type\": \"web_search_20250305\", \"name\": \"web_search\"}]",
-                 "tools[0]: tools of type web_search_20250305 are not supported")},
         {REFUSED(", \"tools\": [{\"name\": \"f\", \"input_schema\": {}, \"defer_loading\": true}]",
                  "tools[0]: defer_loading: ")},
         {REFUSED(", \"tool_choice\": {\"type\": \"any\"}",

@@ -75,15 +75,44 @@ TEST(test_nulls)
     }
 }
 
+static void check_header(const struct server *s, const char *path, const char *body,
+                         const char *header)
+{
+    struct http_reply r = server_request(s, "POST", path, body);
+    char line[256];
+
+    if (r.status != 200) fail_msg("%s: %s", path, r.body);
+    snprintf(line, sizeof line, "\r\n%s\r\n", header);
+    if (strstr(r.head, line) == NULL) fail_msg("%s: expected %s in %s", path, header, r.head);
+}
+
 static void check_ignored(const struct server *s, const char *path, const char *body,
                           const char *names)
 {
-    struct http_reply r = server_request(s, "POST", path, body);
-    char line[128];
+    char header[128];
 
-    assert_int_equal(r.status, 200);
-    snprintf(line, sizeof line, "\r\nX-Ignored-Members: %s\r\n", names);
-    if (strstr(r.head, line) == NULL) fail_msg("%s: expected %s in %s", path, names, r.head);
+    snprintf(header, sizeof header, "X-Ignored-Members: %s", names);
+    check_header(s, path, body, header);
+}
+
+/* Tools that cannot be offered are left out, and named. */
+TEST(test_tools_of_other_types)
+{
+    check_header(&tiny_server, "/v1/responses",
+                 "{\"input\": [{\"type\": \"additional_tools\", \"tools\": []}, {\"role\": "
+                 "\"user\", \"content\": \"a\"}], \"max_output_tokens\": 1, \"store\": true, "
+                 "\"tools\": [{\"type\": \"web_search\"}, {\"type\": \"namespace\", \"name\": "
+                 "\"mcp\", \"tools\": []}]}",
+                 "X-Changes: tool web_search left out, tool namespace left out, "
+                 "tool additional_tools left out");
+    check_header(&tiny_server, "/v1/chat/completions",
+                 "{" MESSAGES ", \"max_tokens\": 1, \"stream\": true, \"tools\": "
+                 "[{\"type\": \"custom\"}]}",
+                 "X-Changes: tool custom left out");
+    check_header(&tiny_server, "/v1/messages",
+                 "{" MESSAGES ", \"max_tokens\": 1, \"tools\": [{\"type\": "
+                 "\"web_search_20250305\", \"name\": \"web_search\"}]}",
+                 "X-Changes: tool web_search_20250305 left out");
 }
 
 TEST(test_unknown)

@@ -187,3 +187,14 @@ TEST(keep_alive)
         free(text);
     }
 }
+
+/* llama-server and vLLM join the parts of a content by line ends. */
+TEST(parts)
+{
+    static const struct sp_chat_info chat = {.has_tool_calls = true};
+
+    assert_converted(&chat,
+                     "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"A\"}, "
+                     "{\"type\": \"text\", \"text\": \"B\"}]}]",
+                     "[{\"role\":\"user\",\"content\":\"A\\nB\"}]");
+}

@@ -84,8 +84,6 @@ static const struct refusal {
      "\"response_format\": {\"type\": \"json_object\"}}",
      400, "a response format cannot be combined with a partial answer"},
     {OLLAMA(", \"tools\": [{\"type\": \"function\"}]"), 400, "tools[0]: function.name is missing"},
-    {CHAT(", \"tools\": [{\"type\": \"retrieval\"}]"), 400,
-     "tools[0]: type is retrieval, expected function"},
     {OLLAMA(", \"tools\": [{\"function\": {\"name\": \"f\"}}]"), 400,
      "tools: this model's chat template does not support them"},
     {"POST", "/v1/chat/completions",

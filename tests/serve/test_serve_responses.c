@@ -294,7 +294,6 @@ TEST(test_refusals)
     } all[] = {
         {"\"previous_response_id\": \"resp_1\"", "previous_response_id: responses are not stored"},
         {"\"conversation\": \"c\"", "conversation: responses are not stored"},
-        {"\"store\": true", "store: responses are not stored"},
         {"\"background\": true", "background: "},
         {"\"prompt\": {\"id\": \"p\"}", "prompt: stored prompts are not supported"},
         {"\"truncation\": \"auto\"", "truncation: not supported"},

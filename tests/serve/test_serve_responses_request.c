@@ -19,11 +19,12 @@ static struct sp_json *parse(const char *text)
 /* Compares the messages, or the error message. */
 static void assert_converted(const char *body, const char *wanted)
 {
-    struct sp_json *from = keep_json(parse(body)), *messages = NULL;
+    struct sp_serve_request request = {.body = keep_json(parse(body))};
+    struct sp_json *messages = NULL;
     struct sp_err err = {0};
     char *text = NULL;
 
-    if (sp_serve_responses_read_input(&messages, from, &(struct sp_serve_fault){0}, &err)) {
+    if (sp_serve_responses_read_input(&messages, &request, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
         text = keep_printed(keep_json(messages));
@@ -52,8 +53,8 @@ TEST(test_input)
         "{\"type\": \"message\", \"role\": \"system\", \"content\": [{\"type\": \"input_text\", "
         "\"text\": \"C\"}, {\"type\": \"input_text\", \"text\": \"D\"}]}, {\"role\": \"user\", "
         "\"content\": \"Hi\"}, {\"role\": \"developer\", \"content\": \"E\"}]}",
-        "[" MESSAGE("system", "A\\n\\nB\\n\\nCD") "," MESSAGE("user", "Hi") "," MESSAGE("developer",
-                                                                                        "E") "]");
+        "[" MESSAGE("system", "A\\n\\nB\\n\\nC\\nD") "," MESSAGE("user", "Hi") "," MESSAGE(
+            "developer", "E") "]");
     /* Reasoning, content and calls of one turn are one message, and each result is another. */
     assert_converted(
         "{\"input\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"type\": \"reasoning\", \"id\": "
@@ -110,6 +111,9 @@ TEST(test_refused_input)
                      "input[0]: has no call_id");
     assert_converted("{\"input\": [{\"type\": \"function_call_output\", \"call_id\": \"c\"}]}",
                      "input[0]: has no output");
+    assert_converted("{\"input\": [{\"type\": \"additional_tools\", \"tools\": []}, "
+                     "{\"role\": \"user\", \"content\": \"a\"}]}",
+                     "[" MESSAGE("user", "a") "]");
     assert_converted("{\"input\": [{\"type\": \"web_search_call\", \"id\": \"ws_1\"}]}",
                      "input[0]: items of type web_search_call are not supported");
 }
@@ -150,8 +154,8 @@ TEST(test_tools)
                  "[" TAKEN("f") "]", true);
     assert_tools(ALLOWED("g"), "[" TAKEN("g") "]", true);
     assert_tools(ALLOWED("h"), "tool_choice: there is no tool named h", false);
-    assert_tools("{\"tools\": [" FUNCTION("f") ", {\"type\": \"web_search\"}]}",
-                 "tools[1]: type web_search is not supported, only functions", false);
+    assert_tools("{\"tools\": [" FUNCTION("f") ", {\"type\": \"web_search\"}]}", "[" TAKEN("f") "]",
+                 false);
     assert_tools("{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]}",
                  "tools[0]: has no name", false);
     assert_tools("{\"tools\": [" FUNCTION("f") "], \"tool_choice\": {\"type\": \"mcp\"}}",

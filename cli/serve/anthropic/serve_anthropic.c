@@ -163,9 +163,10 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 /* ---- tools ------------------------------------------------------------------------------------
  */
 
-/* Writes a tool in the format that chat templates take. */
-static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *tool,
-                                 struct sp_err *err)
+/* Writes a tool in the format that chat templates take, unless its type is one of Anthropic's own,
+ * which has no schema. */
+static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_request *request,
+                                 const struct sp_json *tool, struct sp_err *err)
 {
     static const char *const kept[] = {"description", "strict", "input_examples"};
     const struct sp_json *schema = sp_json_get(tool, "input_schema");
@@ -174,8 +175,8 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
 
     if (sp_json_kind(tool) != SP_JSON_OBJECT) return expected("it", tool, "an object", err);
     if (type && strcmp(type, "custom") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "tools of type %s are not supported, only those with an input_schema", type);
+        sp_serve_request_leave_out(request, type);
+        return SP_OK;
     }
     if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "missing name");
     if (sp_json_kind(schema) != SP_JSON_OBJECT)
@@ -206,12 +207,12 @@ static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err
     if (sp_json_len(tools) == 0) return SP_OK;
     sp_json_out_begin(&out, NULL, '[');
     for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
-        st = write_tool(&out, sp_json_at(tools, i), err);
+        st = write_tool(&out, request, sp_json_at(tools, i), err);
         if (st) sp_context(err, "tools[%zu]", i);
     }
     sp_json_out_end(&out, ']');
     if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
-    request->tools = request->own_tools;
+    request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     return SP_OK;
 }
 

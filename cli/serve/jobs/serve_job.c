@@ -510,6 +510,11 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
+    if (prompt.rendered) {
+        struct sp_chat_prompt_info info = SP_CHAT_PROMPT_INFO_INIT;
+        sp_chat_prompt_describe(prompt.rendered, &info);
+        sp_serve_queue_set_changes(serve->queue, job, info.changes);
+    }
     loaded.session = take_session(&job->request, &prompt);
     st = generate(&a, &loaded, &prompt, &err);
     sp_session_pool_give(model->sessions, loaded.session);

@@ -275,6 +275,14 @@ bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
     return stopped;
 }
 
+void sp_serve_queue_set_changes(struct sp_serve_queue *q, struct sp_serve_job *job,
+                                const char *changes)
+{
+    lock(q);
+    if (job->status == 0) snprintf(job->changes, sizeof job->changes, "%s", changes);
+    unlock(q);
+}
+
 void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
                           size_t size)
 {

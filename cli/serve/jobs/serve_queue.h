@@ -30,18 +30,20 @@ struct sp_serve_job {
      * the API does not combine answers */
     struct sp_strbuf *answers;
     /* The following fields are protected by the queue's lock. */
-    bool is_queued;                    /* some of its answers have not been taken yet */
-    size_t n_taken, n_running, n_done; /* numbers of answers */
-    struct sp_serve_usage usage;       /* usage of the answers that are done */
-    uint64_t number;                   /* number of the job in the order of starting, from 1 */
-    struct timespec began;             /* start of the first answer, wall clock; set once */
-    int status;                        /* HTTP status; 0: not known yet */
-    bool failed;                       /* an answer has failed; the output describes the failure */
-    struct sp_strbuf out;              /* output; owned */
-    size_t n_sent;                     /* bytes of `out` that were read */
-    struct sp_strbuf log_line;         /* text for the log; owned */
-    char failure[SP_ERR_TEXT];         /* why it failed, for the log; empty: it did not */
-    bool aborted; /* the client has gone or memory ran out: output is dropped */
+    bool is_queued;                      /* some of its answers have not been taken yet */
+    size_t n_taken, n_running, n_done;   /* numbers of answers */
+    struct sp_serve_usage usage;         /* usage of the answers that are done */
+    uint64_t number;                     /* number of the job in the order of starting, from 1 */
+    struct timespec began;               /* start of the first answer, wall clock; set once */
+    char changes[SP_SERVE_CHANGES_TEXT]; /* of the conversation, for its template; set before the
+                                          * status */
+    int status;                          /* HTTP status; 0: not known yet */
+    bool failed;               /* an answer has failed; the output describes the failure */
+    struct sp_strbuf out;      /* output; owned */
+    size_t n_sent;             /* bytes of `out` that were read */
+    struct sp_strbuf log_line; /* text for the log; owned */
+    char failure[SP_ERR_TEXT]; /* why it failed, for the log; empty: it did not */
+    bool aborted;              /* the client has gone or memory ran out: output is dropped */
     struct sp_serve_job *next;
 };
 
@@ -91,6 +93,9 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *a
  * stopped. */
 bool sp_serve_queue_is_abandoned(struct sp_serve_queue *queue, const struct sp_serve_job *job);
 bool sp_serve_queue_is_stopped(struct sp_serve_queue *queue);
+/* Sets the changes of the conversation, until the status is known. */
+void sp_serve_queue_set_changes(struct sp_serve_queue *queue, struct sp_serve_job *job,
+                                const char *changes);
 /* Sets the status: 200, unless an answer has failed. The text of the first call is sent, that of
  * later calls is dropped. */
 void sp_serve_queue_begin(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,

@@ -211,7 +211,6 @@ static const char kept[] = "responses are not stored: send the whole conversatio
 static const struct sp_serve_refusal refusals[] = {
     {"previous_response_id", NULL, kept},
     {"conversation", NULL, kept},
-    {"store", "false", kept},
     {"prompt", NULL, "stored prompts are not supported"},
     {"background", "false", "background responses are not supported"},
     {"truncation", "\"disabled\"", whole},
@@ -326,7 +325,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
     struct sp_json *messages = NULL;
     enum sp_status st;
 
-    sp_serve_read_hints(request->body, "prompt_cache_retention service_tier stream_options");
+    sp_serve_read_hints(request->body, "prompt_cache_retention service_tier store stream_options");
     if ((st = sp_serve_openai_check_template(request, err)) ||
         (st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = check_repeated(request->body, err)) ||
@@ -335,7 +334,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
         (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
         (st = read_text(request, err)) || (st = read_include(request, err)) ||
         (st = sp_serve_responses_read_tools(request, err)) ||
-        (st = sp_serve_responses_read_input(&messages, request->body, &request->fault, err)))
+        (st = sp_serve_responses_read_input(&messages, request, err)))
         return st;
     st = sp_serve_read_messages(request, &request->model->loaded->conversation, messages, err);
     sp_json_free(messages);

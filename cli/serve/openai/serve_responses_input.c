@@ -9,7 +9,7 @@ struct input {
     const struct sp_json *items; /* JSON array of items */
     size_t at;                   /* index of the next item */
     struct sp_json_out *out;
-    struct sp_serve_fault *fault;
+    struct sp_serve_request *request;
 };
 
 /* Returns the next item; NULL after the last one. */
@@ -103,7 +103,7 @@ static enum sp_status write_input_message(struct input *in, struct sp_err *err)
         in->at++;
         return st;
     }
-    sp_serve_fault_set(in->fault, "invalid_value", "input[%zu].role", in->at);
+    sp_serve_fault_set(&in->request->fault, "invalid_value", "input[%zu].role", in->at);
     return sp_fail(err, SP_E_INPUT, "role: expected user, assistant, system or developer");
 }
 
@@ -210,6 +210,11 @@ static enum sp_status write_item(struct input *in, struct sp_err *err)
         return write_answer(in, err);
     if (is_of(item, "message")) return write_input_message(in, err);
     if (is_of(item, "function_call_output")) return write_output(in, err);
+    if (is_of(item, "additional_tools")) {
+        sp_serve_request_leave_out(in->request, type);
+        in->at++;
+        return SP_OK;
+    }
     return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not supported", type);
 }
 
@@ -227,11 +232,11 @@ static enum sp_status write_items(struct input *in, struct sp_err *err)
     return st;
 }
 
-static enum sp_status write_input(struct sp_json_out *out, const struct sp_json *body,
-                                  struct sp_serve_fault *fault, struct sp_err *err)
+static enum sp_status write_input(struct sp_json_out *out, struct sp_serve_request *request,
+                                  struct sp_err *err)
 {
-    const struct sp_json *input = sp_json_get(body, "input");
-    struct input in = {.items = input, .out = out, .fault = fault};
+    const struct sp_json *body = request->body, *input = sp_json_get(body, "input");
+    struct input in = {.items = input, .out = out, .request = request};
     struct sp_strbuf text = {0};
     enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
 
@@ -239,7 +244,8 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
     if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0)
         return write_items(&in, err);
     if (sp_json_kind(input) != SP_JSON_STRING) {
-        sp_serve_fault_set(fault, input ? "invalid_type" : "missing_required_parameter", "input");
+        sp_serve_fault_set(&request->fault, input ? "invalid_type" : "missing_required_parameter",
+                           "input");
         return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",
                        input ? "empty or of another type" : "missing");
     }
@@ -248,14 +254,14 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
     return st;
 }
 
-enum sp_status sp_serve_responses_read_input(struct sp_json **messages, const struct sp_json *body,
-                                             struct sp_serve_fault *fault, struct sp_err *err)
+enum sp_status sp_serve_responses_read_input(struct sp_json **messages,
+                                             struct sp_serve_request *request, struct sp_err *err)
 {
     struct sp_json_out out = {0};
     enum sp_status st;
 
     sp_json_out_begin(&out, NULL, '[');
-    st = write_input(&out, body, fault, err);
+    st = write_input(&out, request, err);
     sp_json_out_end(&out, ']');
     return sp_json_out_parse(messages, &out, st, err);
 }

@@ -4,12 +4,11 @@
 
 #include "cli/serve/request/serve_request.h"
 
-/* *messages = `instructions` and `input` as messages of the chat API, an array owned by the
- * caller. The leading texts of system and developer form one message; consecutive reasoning, text
- * and calls of the assistant form another. *fault describes an error of a member. */
+/* *messages = `instructions` and `input` of the request's body as messages of the chat API, an
+ * array owned by the caller. The leading texts of system and developer form one message;
+ * consecutive reasoning, text and calls of the assistant form another. */
 SP_MUST_CHECK enum sp_status sp_serve_responses_read_input(struct sp_json **messages,
-                                                           const struct sp_json *body,
-                                                           struct sp_serve_fault *fault,
+                                                           struct sp_serve_request *request,
                                                            struct sp_err *err);
 
 /* True if the request's `include` contains the item. */

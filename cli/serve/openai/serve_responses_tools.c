@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-/* *name = the name of a tool, which must be a function. */
+/* *name = the name of a tool; NULL: it is no function, and cannot be offered. */
 static enum sp_status read_name(const char **name, const struct sp_json *tool, struct sp_err *err)
 {
     const char *type = sp_json_get_text(tool, "type");
 
+    *name = NULL;
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
-    if (strcmp(type, "function") != 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "type %s is not supported, only functions", type);
+    if (strcmp(type, "function") != 0) return SP_OK;
     if ((*name = sp_json_get_text(tool, "name")) == NULL)
         return sp_fail(err, SP_E_INPUT, "has no name");
     return SP_OK;
@@ -42,7 +42,7 @@ static enum sp_status check_allowed(const struct sp_json *allowed, const struct 
             sp_context(err, "tool_choice: tools[%zu]", i);
             return st;
         }
-        if (!is_among(tools, name))
+        if (name && !is_among(tools, name))
             return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);
     }
     return SP_OK;
@@ -63,10 +63,11 @@ static void write_tool(struct sp_json_out *out, const struct sp_json *tool)
     sp_json_out_end(out, '}');
 }
 
-/* Writes the tools that are allowed; allowed NULL: all of them. */
-static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json *tools,
+/* Writes the functions that are allowed; allowed NULL: all of them. */
+static enum sp_status write_tools(struct sp_json_out *out, struct sp_serve_request *request,
                                   const struct sp_json *allowed, struct sp_err *err)
 {
+    const struct sp_json *tools = request->tools;
     enum sp_status st = SP_OK;
 
     sp_json_out_begin(out, NULL, '[');
@@ -75,6 +76,8 @@ static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json 
         const char *name = NULL;
         if ((st = read_name(&name, tool, err)))
             sp_context(err, "tools[%zu]", i);
+        else if (name == NULL)
+            sp_serve_request_leave_out(request, sp_json_get_text(tool, "type"));
         else if (allowed == NULL || is_among(allowed, name))
             write_tool(out, tool);
     }
@@ -96,7 +99,7 @@ enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, s
         choice = sp_json_get(choice, "mode");
     }
     if (request->tools != NULL) {
-        st = write_tools(&out, request->tools, allowed, err);
+        st = write_tools(&out, request, allowed, err);
         if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
         request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     }

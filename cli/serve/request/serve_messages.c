@@ -9,21 +9,24 @@
 #include <string.h>
 
 /* *text = the text of a content part, under the names that the APIs use. Other types of parts are
- * rejected by name. */
-static enum sp_status part_text(const char **text, size_t *size, const struct sp_json *part,
-                                struct sp_err *err)
+ * rejected by name. *is_answer: the part continues an answer of a model. */
+static enum sp_status part_text(const char **text, size_t *size, bool *is_answer,
+                                const struct sp_json *part, struct sp_err *err)
 {
     static const struct {
         const char *type, *member;
+        bool is_answer;
     } names[] = {
-        {"text", "text"},           {"input_text", "text"},   {"output_text", "text"},
-        {"reasoning_text", "text"}, {"summary_text", "text"}, {"refusal", "refusal"},
+        {"text", "text", false},        {"input_text", "text", false},
+        {"output_text", "text", true},  {"reasoning_text", "text", true},
+        {"summary_text", "text", true}, {"refusal", "refusal", true},
     };
     const char *type = sp_json_to_string(sp_json_get(part, "type"), NULL);
 
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "a content part has no type");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(type, names[i].type) != 0) continue;
+        *is_answer = names[i].is_answer;
         *text = sp_json_to_string(sp_json_get(part, names[i].member), size);
         return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a content part has no text");
     }
@@ -35,6 +38,7 @@ enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json 
 {
     enum sp_status st = SP_OK;
     size_t size;
+    bool is_answer = false;
     const char *text = sp_json_to_string(content, &size);
 
     if (content == NULL) return SP_OK;
@@ -44,7 +48,8 @@ enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json 
                        sp_json_kind_name(sp_json_kind(content)));
     }
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
-        st = part_text(&text, &size, sp_json_at(content, i), err);
+        st = part_text(&text, &size, &is_answer, sp_json_at(content, i), err);
+        if (!st && i > 0 && !is_answer) st = sp_strbuf_append(to, "\n", 1, err);
         if (!st) st = sp_strbuf_append(to, text, size, err);
     }
     return st;

@@ -4,8 +4,8 @@
 
 #include "cli/serve/request/serve_request.h"
 
-/* Appends the text of a message's content: a string or an array of text parts; NULL appends
- * nothing. */
+/* Appends the text of a message's content: a string, or an array of text parts with line ends
+ * between them, unless they are output of a model; NULL appends nothing. */
 SP_MUST_CHECK enum sp_status
 sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err);
 

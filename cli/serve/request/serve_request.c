@@ -17,6 +17,25 @@ void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const ch
     fault->code = code;
 }
 
+void sp_serve_request_change(struct sp_serve_request *request, const char *format, ...)
+{
+    size_t len = strlen(request->changes), left = sizeof request->changes - len;
+    int n = 0;
+    va_list args;
+
+    if (len > 0) n = snprintf(request->changes + len, left, ", ");
+    va_start(args, format);
+    if ((size_t)n < left)
+        n += vsnprintf(request->changes + len + n, left - (size_t)n, format, args);
+    va_end(args);
+    if ((size_t)n >= left) request->changes[len] = '\0';
+}
+
+void sp_serve_request_leave_out(struct sp_serve_request *request, const char *type)
+{
+    sp_serve_request_change(request, "tool %.40s left out", type);
+}
+
 void sp_serve_request_release(struct sp_serve_request *request)
 {
     sp_settings_release(&request->settings);
@@ -51,20 +70,33 @@ enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, s
     return st;
 }
 
-enum sp_status sp_serve_check_functions(const struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_check_functions(struct sp_serve_request *request, struct sp_err *err)
 {
-    for (size_t i = 0; i < sp_json_len(request->tools); i++) {
-        const struct sp_json *tool = sp_json_at(request->tools, i);
+    const struct sp_json *tools = request->tools;
+    struct sp_json_out out = {0};
+    enum sp_status st = SP_OK;
+
+    if (tools == NULL) return SP_OK;
+    sp_json_out_begin(&out, NULL, '[');
+    for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
+        const struct sp_json *tool = sp_json_at(tools, i);
         const char *type = sp_json_get_text(tool, "type");
         const char *name = sp_json_get_text(sp_json_get(tool, "function"), "name");
 
-        if (type && strcmp(type, "function") != 0) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "tools[%zu]: type is %.40s, expected function", i,
-                           type);
-        }
-        if (name == NULL || *name == '\0')
-            return sp_fail(err, SP_E_INPUT, "tools[%zu]: function.name is missing", i);
+        if (type && strcmp(type, "function") != 0)
+            sp_serve_request_leave_out(request, type);
+        else if (name == NULL || *name == '\0')
+            st = sp_fail(err, SP_E_INPUT, "tools[%zu]: function.name is missing", i);
+        else
+            sp_json_out_value(&out, NULL, tool);
     }
+    sp_json_out_end(&out, ']');
+    if (*request->changes == '\0' && !st) {
+        sp_strbuf_release(&out.text);
+        return SP_OK;
+    }
+    if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
+    request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     return SP_OK;
 }
 

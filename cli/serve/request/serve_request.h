@@ -32,6 +32,8 @@ void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const ch
 
 struct sp_serve_model;
 
+enum { SP_SERVE_CHANGES_TEXT = 256 };
+
 /* Valid when zeroed. */
 struct sp_serve_request {
     const struct sp_serve_model *model; /* that answers; borrowed, open until the request ends */
@@ -74,8 +76,15 @@ struct sp_serve_request {
     bool include_drafted; /* OpenAI: the chunks of a stream say which tokens were drafted */
     bool logprobs;
     unsigned n_top;
-    struct sp_serve_fault fault; /* describes the error of reading the request */
+    struct sp_serve_fault fault;         /* describes the error of reading the request */
+    char changes[SP_SERVE_CHANGES_TEXT]; /* what is answered otherwise than it was asked, for the
+                                          * header X-Changes; empty: nothing */
 };
+/* Says that a tool of a type that cannot be offered to the model is left out. */
+void sp_serve_request_leave_out(struct sp_serve_request *request, const char *type);
+/* Adds to the changes; what does not fit is left out. */
+void sp_serve_request_change(struct sp_serve_request *request, const char *format, ...)
+    SP_PRINTF(2, 3);
 void sp_serve_request_release(struct sp_serve_request *request);
 
 /* The number of answers to each prompt, and the number of all answers. Answers to the same prompt
@@ -110,8 +119,9 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
                                                  struct sp_err *err);
 
-/* Checks that all tools are functions with a name; a tool may lack its type, as in ollama's API. */
-SP_MUST_CHECK enum sp_status sp_serve_check_functions(const struct sp_serve_request *request,
+/* Leaves out the tools that are not functions, and checks that the others have a name; a tool may
+ * lack its type, as in ollama's API. */
+SP_MUST_CHECK enum sp_status sp_serve_check_functions(struct sp_serve_request *request,
                                                       struct sp_err *err);
 
 /* True if the request asks for reasoning and the chat template of the model has none. What a

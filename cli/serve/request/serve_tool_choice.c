@@ -99,6 +99,7 @@ static enum sp_status keep_allowed(struct sp_serve_request *request, const struc
                                    struct sp_err *err)
 {
     struct sp_json_out out = {0};
+    struct sp_json *kept = NULL;
     enum sp_status st;
 
     for (size_t i = 0; i < sp_json_len(allowed); i++) {
@@ -114,7 +115,9 @@ static enum sp_status keep_allowed(struct sp_serve_request *request, const struc
         if (is_among(allowed, tool)) sp_json_out_value(&out, NULL, tool);
     }
     sp_json_out_end(&out, ']');
-    if ((st = sp_json_out_parse(&request->own_tools, &out, SP_OK, err))) return st;
+    if ((st = sp_json_out_parse(&kept, &out, SP_OK, err))) return st;
+    sp_json_free(request->own_tools);
+    request->own_tools = kept;
     request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     return SP_OK;
 }
