@@ -14,11 +14,6 @@
 #include <sys/auxv.h>
 #endif
 
-struct choice {
-    const struct sp_kernels *kernels;
-    bool (*runs)(void);
-};
-
 static bool runs_always(void)
 {
     return true;
@@ -59,39 +54,30 @@ static bool runs_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
 }
 
-static const struct choice choices[] = {{&sp_kernels_avx512, runs_avx512},
-                                        {&sp_kernels_avxvnni, runs_avxvnni},
-                                        {&sp_kernels_avx512vnni, runs_avx512vnni},
-                                        {&sp_kernels_avx2, runs_avx2},
-                                        {&sp_kernels_ref, runs_always}};
 static const struct sp_kernels *const all[] = {&sp_kernels_avx512,     &sp_kernels_avxvnni,
                                                &sp_kernels_avx512vnni, &sp_kernels_avx2,
                                                &sp_kernels_ref,        NULL};
+static bool (*const runs[])(void) = {runs_avx512, runs_avxvnni, runs_avx512vnni, runs_avx2,
+                                     runs_always};
 static const char names[] = "auto, avx512, avxvnni, avx512vnni, avx2 or scalar";
 #elif defined(__aarch64__)
+static bool runs_neon(void)
+{
 #if defined(__APPLE__)
-static bool runs_neon(void)
-{
     return true; /* the processors of all Macs have dot products */
-}
 #else
-static bool runs_neon(void)
-{
     return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-}
 #endif
+}
 
-static const struct choice choices[] = {{&sp_kernels_neon, runs_neon},
-                                        {&sp_kernels_ref, runs_always}};
 static const struct sp_kernels *const all[] = {&sp_kernels_neon, &sp_kernels_ref, NULL};
+static bool (*const runs[])(void) = {runs_neon, runs_always};
 static const char names[] = "auto, neon or scalar";
 #else
-static const struct choice choices[] = {{&sp_kernels_ref, runs_always}};
 static const struct sp_kernels *const all[] = {&sp_kernels_ref, NULL};
+static bool (*const runs[])(void) = {runs_always};
 static const char names[] = "auto or scalar";
 #endif
-
-enum { N_CHOICES = sizeof choices / sizeof *choices };
 
 bool sp_kernels_want_codes(enum sp_dtype dtype)
 {
@@ -105,8 +91,8 @@ const struct sp_kernels *const *sp_kernels_all(void)
 
 bool sp_kernels_supported(const struct sp_kernels *kernels)
 {
-    for (size_t i = 0; i < N_CHOICES; i++)
-        if (choices[i].kernels == kernels) return choices[i].runs();
+    for (size_t i = 0; all[i]; i++)
+        if (all[i] == kernels) return runs[i]();
     return false;
 }
 
@@ -114,9 +100,9 @@ const struct sp_kernels *sp_kernels_best(void)
 {
     size_t i = 0;
 
-    while (!choices[i].runs())
+    while (!runs[i]())
         i++;
-    return choices[i].kernels;
+    return all[i];
 }
 
 enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, struct sp_err *err)
@@ -127,8 +113,8 @@ enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, 
         *out = sp_kernels_best();
         return SP_OK;
     }
-    for (size_t i = 0; i < N_CHOICES; i++)
-        if (strcmp(name, choices[i].kernels->name) == 0) found = choices[i].kernels;
+    for (size_t i = 0; all[i]; i++)
+        if (strcmp(name, all[i]->name) == 0) found = all[i];
     if (found == NULL) return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected %s", name, names);
     if (!sp_kernels_supported(found))
         return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": this CPU cannot run them", name);

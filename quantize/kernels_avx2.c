@@ -11,25 +11,13 @@
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
+#define MAX_ROWS 8
 #include "quantize/kernels_avx2.h"
-
-#include "format/base/mem.h"
-#include "quantize/activation_block.h"
 
 #include <math.h>
 #include <string.h>
 
-/* kernels_avx512.c explains SP_ROLLED. */
-#if defined(SP_ROLLED)
-#define UNROLL
-#elif defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 8 };
+enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8 };
 
 /* Broadcasts four codes of a row to every lane. */
 INLINE __m256i broadcast4(const int8_t *q)
@@ -169,96 +157,18 @@ INLINE void float_panel(enum sp_dtype dtype, const struct sp_matmul *m, size_t n
     }
 }
 
-/* ---- tiles: one panel, n_rows rows ---- */
-
 INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
-    switch (dtype) {
-    case SP_Q8:
+    if (dtype == SP_Q8)
         q8_panel(m, n_rows);
-        break;
-    default:
+    else
         float_panel(dtype, m, n_rows);
-        break;
-    }
 }
 
-#if defined(SP_ROLLED)
-static void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
-{
-    tile(dtype, m, n_rows);
-}
-#else
-/* Calls the tile with a constant number of rows. */
-INLINE void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
-{
-    switch (n_rows) {
-    case 1:
-        tile(dtype, m, 1);
-        break;
-    case 2:
-        tile(dtype, m, 2);
-        break;
-    case 3:
-        tile(dtype, m, 3);
-        break;
-    case 4:
-        tile(dtype, m, 4);
-        break;
-    case 5:
-        tile(dtype, m, 5);
-        break;
-    case 6:
-        tile(dtype, m, 6);
-        break;
-    case 7:
-        tile(dtype, m, 7);
-        break;
-    default:
-        tile(dtype, m, 8);
-        break;
-    }
-}
-#endif
-
-INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
-{
-    const size_t n_tiles = (m.n_rows + MAX_ROWS - 1) / MAX_ROWS;
-    float *const y = m.y;
-    const size_t first = m.first;
-    size_t panel_size = 0;
-
-    if (!sp_panel_size(&panel_size, dtype, m.acts->cols)) return;
-    for (size_t p = 0; p < m.n_panels; p++, m.panels += panel_size) {
-        for (size_t i = 0, begin = 0; i < n_tiles; i++) {
-            size_t end = m.n_rows * (i + 1) / n_tiles;
-            m.y = y + begin * m.ldy + p * LANES;
-            m.first = first + begin;
-            tile_rows(dtype, &m, end - begin);
-            begin = end;
-        }
-    }
-}
-
-void sp_avx2_matmul_f32(const struct sp_matmul *m)
-{
-    multiply(SP_F32, *m);
-}
-
-void sp_avx2_matmul_f16(const struct sp_matmul *m)
-{
-    multiply(SP_F16, *m);
-}
-
-void sp_avx2_matmul_bf16(const struct sp_matmul *m)
-{
-    multiply(SP_BF16, *m);
-}
-
-static void matmul_q8(const struct sp_matmul *m)
-{
-    multiply(SP_Q8, *m);
-}
+PRODUCT(void sp_avx2_matmul_f32, multiply(SP_F32, *m))
+PRODUCT(void sp_avx2_matmul_f16, multiply(SP_F16, *m))
+PRODUCT(void sp_avx2_matmul_bf16, multiply(SP_BF16, *m))
+PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
 
 /* ---- activations ---- */
 

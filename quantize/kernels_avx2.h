@@ -3,7 +3,7 @@
 #ifndef SP_QUANTIZE_KERNELS_AVX2_H
 #define SP_QUANTIZE_KERNELS_AVX2_H
 
-#include "quantize/kernels.h"
+#include "quantize/kernels_product.h"
 
 #include <immintrin.h>
 
@@ -11,18 +11,6 @@
 
 sp_matmul_fn sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16;
 void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t);
-
-enum { PREFETCH_AHEAD = 4096 };
-
-/* Prefetches the block that begins PREFETCH_AHEAD bytes later. Prefetches past the end of the
- * weights do not fault. */
-static inline void prefetch(const uint8_t *block, size_t size)
-{
-    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
-
-    for (size_t i = 0; i < size; i += 64)
-        _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
-}
 
 static inline __m256 widen_bf16(const uint8_t *bytes)
 {

@@ -12,26 +12,14 @@
  *   lane        0              1        ...       15
  *   register    row 0, k..k+3  row 1, k..k+3      row 15, k..k+3        four bytes each
  */
-#include "quantize/kernels.h"
-
+#define MAX_ROWS 16
+#include "quantize/kernels_product.h"
 #include "format/base/mem.h"
-#include "quantize/activation_block.h"
 #include "quantize/microscale.h"
 
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
-
-/* With sanitizers, unrolled tiles take minutes to compile. SP_ROLLED compiles the same functions
- * with a variable number of rows. */
-#if defined(SP_ROLLED)
-#define UNROLL
-#elif defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
 
 /* Returns i + w . q for four columns of each lane's row. GCC 12 broadcasts q in a separate
  * instruction; the assembly uses the form with a memory operand (6 % faster at 8 rows). */
@@ -55,24 +43,13 @@ INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
 }
 #endif
 
-enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4, PREFETCH_AHEAD = 4096 };
+enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4 };
 
 INLINE __m512 widen_bf16(const uint8_t *bytes)
 {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)bytes));
 
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-}
-
-/* Prefetches the block that begins PREFETCH_AHEAD bytes later. Prefetches past the end of the
- * weights do not fault. */
-INLINE void prefetch(const uint8_t *block, size_t size)
-{
-    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
-
-    UNROLL
-    for (size_t i = 0; i < size; i += 64)
-        _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
 }
 
 /* i[h] += the sum over half h of a block of weights times row t. */
@@ -391,112 +368,15 @@ INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
     }
 }
 
-#if defined(SP_ROLLED)
-static void multiply(enum sp_dtype dtype, struct sp_matmul m)
-{
-    tile(dtype, &m, m.n_rows);
-}
-#else
-/* Calls the tile with a constant number of rows. */
-INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
-{
-    switch (m.n_rows) {
-    case 1:
-        tile(dtype, &m, 1);
-        break;
-    case 2:
-        tile(dtype, &m, 2);
-        break;
-    case 3:
-        tile(dtype, &m, 3);
-        break;
-    case 4:
-        tile(dtype, &m, 4);
-        break;
-    case 5:
-        tile(dtype, &m, 5);
-        break;
-    case 6:
-        tile(dtype, &m, 6);
-        break;
-    case 7:
-        tile(dtype, &m, 7);
-        break;
-    case 8:
-        tile(dtype, &m, 8);
-        break;
-    case 9:
-        tile(dtype, &m, 9);
-        break;
-    case 10:
-        tile(dtype, &m, 10);
-        break;
-    case 11:
-        tile(dtype, &m, 11);
-        break;
-    case 12:
-        tile(dtype, &m, 12);
-        break;
-    case 13:
-        tile(dtype, &m, 13);
-        break;
-    case 14:
-        tile(dtype, &m, 14);
-        break;
-    case 15:
-        tile(dtype, &m, 15);
-        break;
-    default:
-        tile(dtype, &m, 16);
-        break;
-    }
-}
-#endif
-
-static void matmul_f32(const struct sp_matmul *m)
-{
-    multiply(SP_F32, *m);
-}
-
-static void matmul_f16(const struct sp_matmul *m)
-{
-    multiply(SP_F16, *m);
-}
-
-static void matmul_bf16(const struct sp_matmul *m)
-{
-    multiply(SP_BF16, *m);
-}
-
-static void matmul_q8(const struct sp_matmul *m)
-{
-    multiply(SP_Q8, *m);
-}
-
-static void matmul_q2(const struct sp_matmul *m)
-{
-    multiply(SP_Q2, *m);
-}
-
-static void matmul_q3(const struct sp_matmul *m)
-{
-    multiply(SP_Q3, *m);
-}
-
-static void matmul_q4(const struct sp_matmul *m)
-{
-    multiply(SP_Q4, *m);
-}
-
-static void matmul_q5(const struct sp_matmul *m)
-{
-    multiply(SP_Q5, *m);
-}
-
-static void matmul_q6(const struct sp_matmul *m)
-{
-    multiply(SP_Q6, *m);
-}
+PRODUCT(static void matmul_f32, multiply(SP_F32, *m))
+PRODUCT(static void matmul_f16, multiply(SP_F16, *m))
+PRODUCT(static void matmul_bf16, multiply(SP_BF16, *m))
+PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
+PRODUCT(static void matmul_q2, multiply(SP_Q2, *m))
+PRODUCT(static void matmul_q3, multiply(SP_Q3, *m))
+PRODUCT(static void matmul_q4, multiply(SP_Q4, *m))
+PRODUCT(static void matmul_q5, multiply(SP_Q5, *m))
+PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
 
 /* ---- activations ---- */
 

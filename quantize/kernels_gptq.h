@@ -16,12 +16,9 @@
 #include "quantize/gptq.h"
 #include "quantize/microscale.h"
 
-#include <string.h>
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 #if defined(__AVX512F__)
 #define REGISTER 64 /* bytes */
@@ -30,11 +27,12 @@
 #else
 #define REGISTER 16
 #endif
+#include "quantize/simd.h"
 
-enum { N = SP_GPTQ_GROUP, LANES = REGISTER / sizeof(float), N_PARTS = N / LANES };
+enum { N = SP_GPTQ_GROUP, N_PARTS = N / LANES };
 
-typedef float lanes __attribute__((vector_size(REGISTER)));
-typedef int32_t masks __attribute__((vector_size(REGISTER))); /* of a comparison: 0 or -1 */
+typedef floats lanes;
+typedef ints masks; /* of a comparison: 0 or -1 */
 
 static inline lanes load(const float *from)
 {
@@ -47,11 +45,6 @@ static inline lanes load(const float *from)
 static inline void store(float *to, lanes x)
 {
     memcpy(to, &x, sizeof x);
-}
-
-static inline lanes broadcast(float x)
-{
-    return x - (lanes){0};
 }
 
 static inline lanes select(masks mask, lanes yes, lanes no)
@@ -95,11 +88,11 @@ static inline lanes nearest_of_16(masks *index, lanes x, const float *entries, c
 #else
 static inline lanes nearest_of_16(masks *index, lanes x, const float *entries, const float *middles)
 {
-    lanes entry = broadcast(entries[0]);
+    lanes entry = splat(entries[0]);
 
     *index = (masks){0};
     for (int i = 0; i < 15; i++) {
-        entry = select(x > middles[i], broadcast(entries[i + 1]), entry);
+        entry = select(x > middles[i], splat(entries[i + 1]), entry);
         *index -= x > middles[i];
     }
     return entry;
@@ -259,7 +252,7 @@ INLINE void prepare(struct sized *s, struct variant is, lanes size, int t,
     s->middles = books->middles + first;
     if (is.shifted) {
         s->offset = books->offsets[t];
-        s->inverse = select(size > 0, 1.0f / size, broadcast(0));
+        s->inverse = select(size > 0, 1.0f / size, splat(0));
         return;
     }
     for (int i = 0; i < n - 1; i++)
@@ -276,7 +269,7 @@ INLINE lanes nearest(masks *code, const struct sized *s, struct variant is, lane
     if (is.uniform) {
         lanes x = v * s->inverse + ((float)(n / 2) - s->offset);
 
-        x = larger(smaller(x, broadcast((float)(n - 1))), broadcast(0));
+        x = larger(smaller(x, splat((float)(n - 1))), splat(0));
         *code = to_integers(x);
         return whole(x) + (s->offset - (float)(n / 2));
     }
@@ -290,9 +283,9 @@ INLINE lanes nearest(masks *code, const struct sized *s, struct variant is, lane
         return select(negative, -q, q) + s->offset;
     }
     *code = (masks){0};
-    q = broadcast(s->entries[0]);
+    q = splat(s->entries[0]);
     for (int i = 0; i < n - 1; i++) {
-        q = select_above(v, s->middle[i], broadcast(s->entries[i + 1]), q);
+        q = select_above(v, s->middle[i], splat(s->entries[i + 1]), q);
         *code -= v > s->middle[i];
     }
     return q;
@@ -325,13 +318,13 @@ INLINE lanes byte_near(lanes b, struct variant is, int t)
     const float n_codebooks = (float)is.n_codebooks;
     lanes n = (b - (float)t) * (1.0f / n_codebooks);
 
-    n = smaller(larger(n, broadcast(t ? 0 : 1)), broadcast(256.0f / n_codebooks - 1));
+    n = smaller(larger(n, splat(t ? 0 : 1)), splat(256.0f / n_codebooks - 1));
     return whole(n) * n_codebooks + (float)t;
 }
 
 /* The gain of rounding a group, without error propagation within it, with the best bytes of a
  * codebook at one of a few sizes: as in microscale_fit.h. */
-INLINE lanes try_size(lanes *bytes, const struct group *g, struct variant is, int t, lanes size,
+INLINE lanes try_size(lanes *chosen, const struct group *g, struct variant is, int t, lanes size,
                       const struct sp_microscale_books *books)
 {
     lanes p = {0}, q = {0};
@@ -346,15 +339,15 @@ INLINE lanes try_size(lanes *bytes, const struct group *g, struct variant is, in
         p += g->weight[j] * (g->v[j] * c);
         q += g->weight[j] * (c * c);
     }
-    *bytes = is.uniform ? size : byte_near(p / q, is, t);
-    return *bytes * (2.0f * p - *bytes * q);
+    *chosen = is.uniform ? size : byte_near(p / q, is, t);
+    return *chosen * (2.0f * p - *chosen * q);
 }
 
 /* The byte of codebook t with the largest gain. */
 INLINE lanes choose_bytes(const struct group *g, struct variant is, int t, lanes max, lanes min,
                           const struct sp_microscale_books *books)
 {
-    lanes estimate = larger(larger(max * books->high[t], min * books->low[t]), broadcast(0.5f));
+    lanes estimate = larger(larger(max * books->high[t], min * books->low[t]), splat(0.5f));
     lanes best = {0}, best_gain = {0};
 
     for (int i = 0; i < books->n_ratios; i++) {
@@ -493,38 +486,19 @@ static void encode(uint8_t *blocks, const float *rows, size_t n_rows, size_t col
     encode_as((struct variant){__VA_ARGS__}, blocks, rows, n_rows, cols, row_scale, factors,       \
               workspace, books)
 
-    switch (books->code_bits * 2 + (factors != NULL)) {
-    case 4:
-        ENCODE(2, 16, false, false, false);
-        break;
-    case 5:
-        ENCODE(2, 16, false, false, true);
-        break;
-    case 6:
-        ENCODE(3, 8, false, false, false);
-        break;
-    case 7:
-        ENCODE(3, 8, false, false, true);
-        break;
-    case 8:
-        ENCODE(4, 4, false, false, false);
-        break;
-    case 9:
-        ENCODE(4, 4, false, false, true);
-        break;
-    case 10:
-        ENCODE(5, 8, true, false, false);
-        break;
-    case 11:
-        ENCODE(5, 8, true, false, true);
-        break;
-    case 12:
-        ENCODE(6, 8, true, true, false);
-        break;
-    default:
-        ENCODE(6, 8, true, true, true);
-        break;
-    }
+    const unsigned n_bits = books->code_bits;
+    const bool feedback = factors != NULL;
+
+    if (n_bits == 2 && !feedback) ENCODE(2, 16, false, false, false);
+    if (n_bits == 2 && feedback) ENCODE(2, 16, false, false, true);
+    if (n_bits == 3 && !feedback) ENCODE(3, 8, false, false, false);
+    if (n_bits == 3 && feedback) ENCODE(3, 8, false, false, true);
+    if (n_bits == 4 && !feedback) ENCODE(4, 4, false, false, false);
+    if (n_bits == 4 && feedback) ENCODE(4, 4, false, false, true);
+    if (n_bits == 5 && !feedback) ENCODE(5, 8, true, false, false);
+    if (n_bits == 5 && feedback) ENCODE(5, 8, true, false, true);
+    if (n_bits == 6 && !feedback) ENCODE(6, 8, true, true, false);
+    if (n_bits == 6 && feedback) ENCODE(6, 8, true, true, true);
 #undef ENCODE
 }
 

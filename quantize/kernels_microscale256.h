@@ -22,7 +22,6 @@
 #ifndef SP_QUANTIZE_KERNELS_MICROSCALE256_H
 #define SP_QUANTIZE_KERNELS_MICROSCALE256_H
 
-#include "quantize/activation_block.h"
 #include "quantize/kernels_avx2.h"
 #include "quantize/microscale.h"
 
@@ -301,30 +300,11 @@ INLINE void microscale_panels(enum sp_dtype dtype, unsigned code_bits,
     }
 }
 
-static void matmul_q2(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q2, 2, m);
-}
-
-static void matmul_q3(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q3, 3, m);
-}
-
-static void matmul_q4(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q4, 4, m);
-}
-
-static void matmul_q5(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q5, 5, m);
-}
-
-static void matmul_q6(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q6, 6, m);
-}
+PRODUCT(static void matmul_q2, microscale_panels(SP_Q2, 2, m))
+PRODUCT(static void matmul_q3, microscale_panels(SP_Q3, 3, m))
+PRODUCT(static void matmul_q4, microscale_panels(SP_Q4, 4, m))
+PRODUCT(static void matmul_q5, microscale_panels(SP_Q5, 5, m))
+PRODUCT(static void matmul_q6, microscale_panels(SP_Q6, 6, m))
 
 #endif
 #endif

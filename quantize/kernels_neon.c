@@ -13,34 +13,17 @@
  * and multiplied by all rows, whose accumulators are in the nearest cache, which costs 7 loads and
  * 2 stores in addition to 28 arithmetic operations. No tile needs code of its own, and no register
  * is spilled. */
-#include "quantize/kernels.h"
+#define MAX_ROWS 4
+#include "quantize/kernels_product.h"
 
 #include "format/base/bytes.h"
-#include "quantize/activation_block.h"
 #include "quantize/microscale.h"
 
 #include <arm_neon.h>
 #include <assert.h>
 #include <math.h>
 
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-enum { LANES = SP_PANEL_ROWS, QUARTERS = 4, PREFETCH_AHEAD = 4096 };
-
-/* Prefetches the block that begins PREFETCH_AHEAD bytes later. Prefetches past the end of the
- * weights do not fault. */
-INLINE void prefetch(const uint8_t *block, size_t size)
-{
-    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
-
-    for (size_t i = 0; i < size; i += 64)
-        __builtin_prefetch((const void *)(ahead + i));
-}
+enum { LANES = SP_PANEL_ROWS, QUARTERS = 4 };
 
 /* Returns i + w . q for 16 columns of each lane's row, four in each w. */
 INLINE int32x4_t dot16(int32x4_t i, const int8x16_t w[4], int8x16_t q)
@@ -258,30 +241,11 @@ INLINE void microscale_panels(enum sp_dtype dtype, unsigned code_bits,
     }
 }
 
-static void matmul_q2(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q2, 2, m);
-}
-
-static void matmul_q3(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q3, 3, m);
-}
-
-static void matmul_q4(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q4, 4, m);
-}
-
-static void matmul_q5(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q5, 5, m);
-}
-
-static void matmul_q6(const struct sp_matmul *m)
-{
-    microscale_panels(SP_Q6, 6, m);
-}
+PRODUCT(static void matmul_q2, microscale_panels(SP_Q2, 2, m))
+PRODUCT(static void matmul_q3, microscale_panels(SP_Q3, 3, m))
+PRODUCT(static void matmul_q4, microscale_panels(SP_Q4, 4, m))
+PRODUCT(static void matmul_q5, microscale_panels(SP_Q5, 5, m))
+PRODUCT(static void matmul_q6, microscale_panels(SP_Q6, 6, m))
 
 /* ---- q8 ---- */
 
@@ -361,18 +325,6 @@ static void matmul_q8(const struct sp_matmul *product)
 
 /* ---- f32, f16, bf16 ---- */
 
-enum { FLOAT_ROWS = 4 }; /* rows of a tile, with 16 accumulators */
-
-/* One panel and a tile of rows. */
-struct float_tile {
-    float *y;
-    size_t ldy;
-    const uint8_t *panel;
-    size_t cols;
-    const float *x;
-    size_t ld;
-};
-
 /* Four weights of one column. */
 INLINE float32x4_t float_weights(enum sp_dtype dtype, const uint8_t *bytes, size_t g)
 {
@@ -386,11 +338,14 @@ INLINE float32x4_t float_weights(enum sp_dtype dtype, const uint8_t *bytes, size
     }
 }
 
-INLINE void float_panel(enum sp_dtype dtype, const struct float_tile *m, size_t n_rows)
+/* One panel; four rows have 16 accumulators. */
+INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
-    const uint8_t *w = m->panel;
-    float32x4_t acc[FLOAT_ROWS][QUARTERS];
+    const size_t cols = m->acts->cols, ld = m->acts->ld;
+    const float *from = m->acts->x + m->first * ld;
+    const uint8_t *w = m->panels;
+    float32x4_t acc[MAX_ROWS][QUARTERS];
 
     UNROLL
     for (size_t t = 0; t < n_rows; t++) {
@@ -398,12 +353,12 @@ INLINE void float_panel(enum sp_dtype dtype, const struct float_tile *m, size_t 
         for (size_t g = 0; g < QUARTERS; g++)
             acc[t][g] = vdupq_n_f32(0);
     }
-    for (size_t k = 0; k < m->cols; k++, w += column) {
-        float32x4_t x[FLOAT_ROWS];
+    for (size_t k = 0; k < cols; k++, w += column) {
+        float32x4_t x[MAX_ROWS];
         __builtin_prefetch((const void *)((uintptr_t)w + PREFETCH_AHEAD));
         UNROLL
         for (size_t t = 0; t < n_rows; t++)
-            x[t] = vld1q_dup_f32(m->x + t * m->ld + k);
+            x[t] = vld1q_dup_f32(from + t * ld + k);
         UNROLL
         for (size_t g = 0; g < QUARTERS; g++) {
             float32x4_t weights = float_weights(dtype, w, g);
@@ -420,63 +375,9 @@ INLINE void float_panel(enum sp_dtype dtype, const struct float_tile *m, size_t 
     }
 }
 
-/* Calls the tile with a constant number of rows. */
-INLINE void multiply_tile(enum sp_dtype dtype, const struct float_tile *m, size_t n_rows)
-{
-    switch (n_rows) {
-    case 1:
-        float_panel(dtype, m, 1);
-        break;
-    case 2:
-        float_panel(dtype, m, 2);
-        break;
-    case 3:
-        float_panel(dtype, m, 3);
-        break;
-    default:
-        float_panel(dtype, m, 4);
-        break;
-    }
-}
-
-INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
-{
-    const size_t n_tiles = (m.n_rows + FLOAT_ROWS - 1) / FLOAT_ROWS;
-    size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, dtype, m.acts->cols);
-
-    assert(fits);
-    for (size_t p = 0; p < m.n_panels; p++) {
-        for (size_t i = 0, begin = 0; i < n_tiles; i++) {
-            size_t end = m.n_rows * (i + 1) / n_tiles;
-            struct float_tile tile = {
-                .y = m.y + begin * m.ldy + p * LANES,
-                .ldy = m.ldy,
-                .panel = m.panels + p * panel_size,
-                .cols = m.acts->cols,
-                .x = m.acts->x + (m.first + begin) * m.acts->ld,
-                .ld = m.acts->ld,
-            };
-            multiply_tile(dtype, &tile, end - begin);
-            begin = end;
-        }
-    }
-}
-
-static void matmul_f32(const struct sp_matmul *m)
-{
-    multiply(SP_F32, *m);
-}
-
-static void matmul_f16(const struct sp_matmul *m)
-{
-    multiply(SP_F16, *m);
-}
-
-static void matmul_bf16(const struct sp_matmul *m)
-{
-    multiply(SP_BF16, *m);
-}
+PRODUCT(static void matmul_f32, multiply(SP_F32, *m))
+PRODUCT(static void matmul_f16, multiply(SP_F16, *m))
+PRODUCT(static void matmul_bf16, multiply(SP_BF16, *m))
 
 /* ---- activations ---- */
 

@@ -20,19 +20,10 @@
 
 #include "quantize/kernels_avx2.h"
 
-#include "quantize/activation_block.h"
-
 #include <assert.h>
 #include <string.h>
 
 #ifdef DPBUSD
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, N_GROUPS = SP_BLOCK / 4 };
 

@@ -24,6 +24,10 @@
  *                                  2 -> 1
  *   tree_sums(out, s)              tree_sum of STATE_ROWS rows
  *
+ * and an enum of sizes of tiles: most queries, accumulators, and vectors of one query, of scores
+ * (SCORE_) and of weighted sums (WEIGH_); of q8 queries, blocks of keys and vectors of dims
+ * (CODE_); sizes of a codebook; rows of a state.
+ *
  * Those of attention over q8 caches are described in runtime/vector/vector_q8_loops.h, those of the
  * encoders, which work on quads of 4 lanes, in quantize/kernels_tile_loops.h. */
 #ifndef SP_QUANTIZE_SIMD_H

@@ -6,13 +6,10 @@
 #ifdef __AVX2__
 
 #define REGISTER 32
-#include "quantize/microscale_fit.h"
-#include "quantize/simd.h"
+#define VECTOR __m256i
+#define X86(operation) _mm256_##operation
+#include "quantize/simd_x86.h"
 
-#include <immintrin.h>
-
-/* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
- * sums; of q8 queries, blocks of keys and vectors of dims; sizes of a codebook; rows of a state. */
 enum {
     SCORE_QUERIES = 8,
     SCORE_ACCUMULATORS = 12,
@@ -72,47 +69,6 @@ INLINE void store_halves(void *p, size_t n, floats x)
     memcpy(p, &halves, n >= LANES ? sizeof halves : 2 * n);
 }
 
-INLINE floats fmadd(floats a, floats b, floats c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-/* The instructions return the second operand unless the first is smaller, or larger. */
-INLINE floats at_most(float limit, floats x)
-{
-    return _mm256_min_ps(_mm256_set1_ps(limit), x);
-}
-
-INLINE floats at_least(float limit, floats x)
-{
-    return _mm256_max_ps(_mm256_set1_ps(limit), x);
-}
-
-INLINE floats number_at_most(floats x, float limit)
-{
-    return _mm256_min_ps(x, _mm256_set1_ps(limit));
-}
-
-INLINE floats number_at_least(floats x, float limit)
-{
-    return _mm256_max_ps(x, _mm256_set1_ps(limit));
-}
-
-INLINE floats larger(floats a, floats b)
-{
-    return _mm256_max_ps(a, b);
-}
-
-INLINE ints to_ints(floats x)
-{
-    return (ints)_mm256_cvtps_epi32(x);
-}
-
-INLINE uints larger_bits(uints a, uints b)
-{
-    return (uints)_mm256_max_epu32((__m256i)a, (__m256i)b);
-}
-
 INLINE uint32_t largest_of(uints x)
 {
     __m256i v = (__m256i)x;
@@ -170,13 +126,6 @@ INLINE bytes load_keys(const uint8_t *p)
     return load_bytes(p) ^ -128;
 }
 
-typedef const int8_t *query_codes;
-
-INLINE query_codes load_query(const int8_t *codes)
-{
-    return codes;
-}
-
 /* The product of signed bytes is |key| times q with the sign of the key; two products of at most
  * 127 * 127 fit 16 bits. */
 INLINE ints dot_keys(ints sum, bytes keys, query_codes q, size_t i)
@@ -201,13 +150,6 @@ INLINE void store_weights(struct weights *w, const ints c[N_SUMS])
         v = _mm256_permute4x64_epi64(v, 0x08);
         _mm_storeu_si128((__m128i *)w->pairs + i, _mm256_castsi256_si128(v));
     }
-}
-
-typedef const struct weights *held_weights;
-
-INLINE held_weights hold_weights(const struct weights *w)
-{
-    return w;
 }
 
 /* Positions 0 and 2, and 1 and 3, of each lane, widened. */
@@ -246,40 +188,6 @@ INLINE floats load_quads(const float *p, size_t ld)
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + ld), 1);
 }
 
-INLINE void transpose_quads(floats x[4])
-{
-    __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
-    __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
-
-    x[0] = _mm256_shuffle_ps(a, c, 0x44);
-    x[1] = _mm256_shuffle_ps(a, c, 0xee);
-    x[2] = _mm256_shuffle_ps(b, d, 0x44);
-    x[3] = _mm256_shuffle_ps(b, d, 0xee);
-}
-
-INLINE void spread_quads(floats x[4], floats y)
-{
-    x[0] = _mm256_permute_ps(y, 0x00);
-    x[1] = _mm256_permute_ps(y, 0x55);
-    x[2] = _mm256_permute_ps(y, 0xaa);
-    x[3] = _mm256_permute_ps(y, 0xff);
-}
-
-INLINE words pack_words(ints a, ints b)
-{
-    return (words)_mm256_packs_epi32((__m256i)a, (__m256i)b);
-}
-
-INLINE bytes pack_bytes(words a, words b)
-{
-    return (bytes)_mm256_packs_epi16((__m256i)a, (__m256i)b);
-}
-
-INLINE bytes pack_unsigned(words a, words b)
-{
-    return (bytes)_mm256_packus_epi16((__m256i)a, (__m256i)b);
-}
-
 /* The lowest 16 bits of each lane; the others are 0. */
 INLINE __m128i words_of(ints x)
 {
@@ -298,33 +206,9 @@ INLINE void store_lanes(uint8_t *p, ints x)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words_of(x), words_of(x)));
 }
 
-INLINE words spread_a(ints rows)
-{
-    __m128i order = _mm_set_epi32(0x05040504, 0x05040504, 0x01000100, 0x01000100);
-
-    return (words)_mm256_shuffle_epi8((__m256i)rows, _mm256_broadcastsi128_si256(order));
-}
-
-INLINE words spread_b(ints rows)
-{
-    __m128i order = _mm_set_epi32(0x0d0c0d0c, 0x0d0c0d0c, 0x09080908, 0x09080908);
-
-    return (words)_mm256_shuffle_epi8((__m256i)rows, _mm256_broadcastsi128_si256(order));
-}
-
-INLINE words larger_words(words a, words b)
-{
-    return (words)_mm256_max_epi16((__m256i)a, (__m256i)b);
-}
-
 INLINE words count_above(words n, words a, words b)
 {
     return n - (a > b);
-}
-
-INLINE words scale_words(words a, words m)
-{
-    return (words)_mm256_mulhrs_epi16((__m256i)a, (__m256i)m);
 }
 
 /* By the upper four bits of x: an index, and two values of x above which the index is one more;
@@ -333,15 +217,10 @@ struct codebook {
     __m256i index, first, second, entries;
 };
 
-INLINE __m256i load_twice(const void *table)
-{
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
-}
-
 INLINE struct codebook load_codebook(const struct sp_q4_tables *tables, int t)
 {
-    return (struct codebook){load_twice(tables->index[t]), load_twice(tables->first[t]),
-                             load_twice(tables->second[t]), load_twice(tables->entries[t])};
+    return (struct codebook){load_in_each(tables->index[t]), load_in_each(tables->first[t]),
+                             load_in_each(tables->second[t]), load_in_each(tables->entries[t])};
 }
 
 INLINE bytes look_up(const struct codebook *book, bytes bytes_of_x)
@@ -386,26 +265,6 @@ INLINE void read_sums(floats *p, floats *q, const struct entry_sums *s, const st
     (void)v;
     *p = to_floats((ints)_mm256_hadd_epi32((__m256i)s->p_a, (__m256i)s->p_b));
     *q = to_floats((ints)_mm256_hadd_epi32((__m256i)s->q_a, (__m256i)s->q_b));
-}
-
-INLINE floats max_words_of_rows(words a, words b)
-{
-    /* The larger of k and k + 2 of each row, then the larger of the two that remain. */
-    words low = (words)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88);
-    words high = (words)_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd);
-    ints pairs = (ints)larger_words(low, high);
-
-    return to_floats((ints)_mm256_max_epi32((__m256i)(pairs >> 16), (__m256i)(pairs << 16 >> 16)));
-}
-
-INLINE ints select_sums(const int32_t sums[4], ints i)
-{
-    return (ints)_mm256_permutevar_ps((__m256)load_twice(sums), (__m256i)i);
-}
-
-INLINE ints multiply_lanes(ints a, ints b)
-{
-    return (ints)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 
 #endif

@@ -6,13 +6,10 @@
 #ifdef __AVX512VBMI__
 
 #define REGISTER 64
-#include "quantize/microscale_fit.h"
-#include "quantize/simd.h"
+#define VECTOR __m512i
+#define X86(operation) _mm512_##operation
+#include "quantize/simd_x86.h"
 
-#include <immintrin.h>
-
-/* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
- * sums; of q8 queries, blocks of keys and vectors of dims; sizes of a codebook; rows of a state. */
 enum {
     SCORE_QUERIES = 8,
     SCORE_ACCUMULATORS = 16,
@@ -64,47 +61,6 @@ INLINE void store_halves(void *p, size_t n, floats x)
     _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-INLINE floats fmadd(floats a, floats b, floats c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-/* The instructions return the second operand unless the first is smaller, or larger. */
-INLINE floats at_most(float limit, floats x)
-{
-    return _mm512_min_ps(_mm512_set1_ps(limit), x);
-}
-
-INLINE floats at_least(float limit, floats x)
-{
-    return _mm512_max_ps(_mm512_set1_ps(limit), x);
-}
-
-INLINE floats number_at_most(floats x, float limit)
-{
-    return _mm512_min_ps(x, _mm512_set1_ps(limit));
-}
-
-INLINE floats number_at_least(floats x, float limit)
-{
-    return _mm512_max_ps(x, _mm512_set1_ps(limit));
-}
-
-INLINE floats larger(floats a, floats b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-INLINE ints to_ints(floats x)
-{
-    return (ints)_mm512_cvtps_epi32(x);
-}
-
-INLINE uints larger_bits(uints a, uints b)
-{
-    return (uints)_mm512_max_epu32((__m512i)a, (__m512i)b);
-}
-
 INLINE uint32_t largest_of(uints x)
 {
     return _mm512_reduce_max_epu32((__m512i)x);
@@ -154,13 +110,6 @@ INLINE bytes load_keys(const uint8_t *p)
     return load_bytes(p);
 }
 
-typedef const int8_t *query_codes;
-
-INLINE query_codes load_query(const int8_t *codes)
-{
-    return codes;
-}
-
 INLINE ints dot_keys(ints sum, bytes keys, query_codes q, size_t i)
 {
     return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)keys, (__m512i)splat_four(q + 4 * i));
@@ -179,13 +128,6 @@ INLINE void store_weights(struct weights *w, const ints c[N_SUMS])
     __m512i halves = _mm512_permutexvar_epi8(split, (__m512i)c[0]);
 
     _mm256_storeu_si256((__m256i *)w->low, _mm512_castsi512_si256(halves));
-}
-
-typedef const struct weights *held_weights;
-
-INLINE held_weights hold_weights(const struct weights *w)
-{
-    return w;
 }
 
 typedef bytes value_codes;
@@ -224,40 +166,6 @@ INLINE floats load_quads(const float *p, size_t ld)
     return _mm512_insertf32x4(x, _mm_loadu_ps(p + 3 * ld), 3);
 }
 
-INLINE void transpose_quads(floats x[4])
-{
-    __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
-    __m512 c = _mm512_unpacklo_ps(x[2], x[3]), d = _mm512_unpackhi_ps(x[2], x[3]);
-
-    x[0] = _mm512_shuffle_ps(a, c, 0x44);
-    x[1] = _mm512_shuffle_ps(a, c, 0xee);
-    x[2] = _mm512_shuffle_ps(b, d, 0x44);
-    x[3] = _mm512_shuffle_ps(b, d, 0xee);
-}
-
-INLINE void spread_quads(floats x[4], floats y)
-{
-    x[0] = _mm512_permute_ps(y, 0x00);
-    x[1] = _mm512_permute_ps(y, 0x55);
-    x[2] = _mm512_permute_ps(y, 0xaa);
-    x[3] = _mm512_permute_ps(y, 0xff);
-}
-
-INLINE words pack_words(ints a, ints b)
-{
-    return (words)_mm512_packs_epi32((__m512i)a, (__m512i)b);
-}
-
-INLINE bytes pack_bytes(words a, words b)
-{
-    return (bytes)_mm512_packs_epi16((__m512i)a, (__m512i)b);
-}
-
-INLINE bytes pack_unsigned(words a, words b)
-{
-    return (bytes)_mm512_packus_epi16((__m512i)a, (__m512i)b);
-}
-
 INLINE void store_words(uint8_t *p, ints x)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)x));
@@ -268,35 +176,11 @@ INLINE void store_lanes(uint8_t *p, ints x)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8((__m512i)x));
 }
 
-INLINE words spread_a(ints rows)
-{
-    __m512i order = _mm512_set4_epi32(0x05040504, 0x05040504, 0x01000100, 0x01000100);
-
-    return (words)_mm512_shuffle_epi8((__m512i)rows, order);
-}
-
-INLINE words spread_b(ints rows)
-{
-    __m512i order = _mm512_set4_epi32(0x0d0c0d0c, 0x0d0c0d0c, 0x09080908, 0x09080908);
-
-    return (words)_mm512_shuffle_epi8((__m512i)rows, order);
-}
-
-INLINE words larger_words(words a, words b)
-{
-    return (words)_mm512_max_epi16((__m512i)a, (__m512i)b);
-}
-
 INLINE words count_above(words n, words a, words b)
 {
     __mmask32 above = _mm512_cmpgt_epi16_mask((__m512i)a, (__m512i)b);
 
     return (words)_mm512_mask_add_epi16((__m512i)n, above, (__m512i)n, _mm512_set1_epi16(1));
-}
-
-INLINE words scale_words(words a, words m)
-{
-    return (words)_mm512_mulhrs_epi16((__m512i)a, (__m512i)m);
 }
 
 /* The entries + 128, which VPDPBUSD multiplies, for x = 0..63, 64..127, -128..-65, -64..-1. */
@@ -360,28 +244,6 @@ INLINE void read_sums(floats *p, floats *q, const struct entry_sums *s, const st
 {
     *p = to_floats((s->high << 8) + s->low - v->bias);
     *q = to_floats(s->squares);
-}
-
-INLINE floats max_words_of_rows(words a, words b)
-{
-    /* The larger of k and k + 2 of each row, then the larger of the two that remain. */
-    words low = (words)_mm512_shuffle_ps((__m512)a, (__m512)b, 0x88);
-    words high = (words)_mm512_shuffle_ps((__m512)a, (__m512)b, 0xdd);
-    ints pairs = (ints)larger_words(low, high);
-
-    return to_floats((ints)_mm512_max_epi32((__m512i)(pairs >> 16), (__m512i)(pairs << 16 >> 16)));
-}
-
-INLINE ints select_sums(const int32_t sums[4], ints i)
-{
-    __m512 table = _mm512_broadcast_f32x4(_mm_loadu_ps((const float *)(const void *)sums));
-
-    return (ints)_mm512_permutevar_ps(table, (__m512i)i);
-}
-
-INLINE ints multiply_lanes(ints a, ints b)
-{
-    return (ints)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 }
 
 #endif

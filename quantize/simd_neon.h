@@ -11,8 +11,6 @@
 
 #include <arm_neon.h>
 
-/* Sizes of tiles: most queries, accumulators, and vectors of one query, of scores and of weighted
- * sums; of q8 queries, blocks of keys and vectors of dims; sizes of a codebook; rows of a state. */
 enum {
     SCORE_QUERIES = 4,
     SCORE_ACCUMULATORS = 16,
