@@ -29,12 +29,15 @@ static enum sp_status smooth(struct maker *m, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_smoothing applied = {0};
+    struct sp_json_out text = {0};
 
     if (m->in->target->smoothing.n) return SP_OK;
     st = sp_plan_smooth(&applied, &m->made->plan, sp_calibration_smoothing(m->made->calibration),
                         m->in->target, err);
     if (st) sp_context(err, "%s", m->in->calibration_path);
-    if (!st && applied.n) st = sp_smoothing_print(&m->made->smoothing, &applied, err);
+    if (!st && applied.n) sp_smoothing_print(&text, &applied);
+    m->made->smoothing = text.text;
+    if (!st) st = sp_json_out_check(&text, err);
     sp_smoothing_release(&applied);
     return st;
 }
@@ -168,7 +171,7 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
     enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
     const struct sp_smoothing *smoothing = smoothing_of(m);
     enum sp_status st;
-    struct sp_strbuf text = {0};
+    struct sp_json_out out = {0};
     uint64_t size;
     struct sp_pack_input input = {
         .target = m->in->target,
@@ -179,14 +182,15 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
     };
 
     if (smoothing->n) {
-        if ((st = sp_smoothing_print(&text, smoothing, err))) goto done;
-        input.smoothing = text.at;
-        input.smoothing_size = text.len;
+        sp_smoothing_print(&out, smoothing);
+        if ((st = sp_json_out_check(&out, err))) goto done;
+        input.smoothing = out.text.at;
+        input.smoothing_size = out.text.len;
     }
     if ((st = sp_pack_input_measure(&size, &input, err))) goto done;
     *overhead = size - target_size(m) + MOST_PADDING;
 done:
-    sp_strbuf_release(&text);
+    sp_strbuf_release(&out.text);
     return st;
 }
 

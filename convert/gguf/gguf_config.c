@@ -32,34 +32,30 @@ static bool has_weight(const struct sp_gguf_writer *w, const char *name)
 }
 
 /* Biases that the family has only if its config says so, or unless it denies them. */
-static enum sp_status write_biases(struct sp_gguf_writer *w)
+static void write_biases(struct sp_gguf_writer *w)
 {
     const struct sp_family *f = &w->model->family;
     const char *key = f->gguf.bias_key;
     bool q =
         has_weight(w, f->latent ? "self_attn.kv_a_proj_with_mqa.bias" : "self_attn.q_proj.bias");
     bool up = has_weight(w, "mlp.up_proj.bias");
-    enum sp_status st = SP_OK;
 
-    if (q || key) st = sp_gguf_put_bool(w, key ? key : "attention_bias", q);
-    if (!st && f->o_bias_key)
-        st =
-            sp_gguf_put_bool(w, f->o_bias_key, sp_gguf_has_in_layers(w->model, "attn_output.bias"));
-    if (!st && (up || f->mlp_biased)) st = sp_gguf_put_bool(w, "mlp_bias", up);
-    return st;
+    if (q || key) sp_gguf_put_bool(w, key ? key : "attention_bias", q);
+    if (f->o_bias_key)
+        sp_gguf_put_bool(w, f->o_bias_key, sp_gguf_has_in_layers(w->model, "attn_output.bias"));
+    if (up || f->mlp_biased) sp_gguf_put_bool(w, "mlp_bias", up);
 }
 
 /* The class of a classification head has that name in place of "Model". */
-static enum sp_status write_class(struct sp_gguf_writer *w)
+static void write_class(struct sp_gguf_writer *w)
 {
     const struct sp_family *f = &w->model->family;
     const char *class = w->model->arch->class ? w->model->arch->class : f->architecture;
     bool classifies = sp_gguf_is_classifier(w->model);
 
-    return sp_json_put(&w->text, w->err,
-                       "{\n  \"architectures\": [\"%.*s%s\"],\n  \"model_type\": \"%s\"",
-                       (int)(strlen(class) - (classifies ? strlen("Model") : 0)), class,
-                       classifies ? "ForSequenceClassification" : "", f->name);
+    sp_json_out_print(&w->out, "{\n  \"architectures\": [\"%.*s%s\"],\n  \"model_type\": \"%s\"",
+                      (int)(strlen(class) - (classifies ? strlen("Model") : 0)), class,
+                      classifies ? "ForSequenceClassification" : "", f->name);
 }
 
 /* The type that an export of the model states. The published Gemma scales its embedding by a factor
@@ -75,7 +71,7 @@ static const char *dtype_of(const struct sp_gguf_writer *w)
 
 /* One size of heads is supported: that of keys, of values and, in most architectures, of the part
  * that rotates. */
-static enum sp_status write_head_size(struct sp_gguf_writer *w)
+static void write_head_size(struct sp_gguf_writer *w)
 {
     static const char *const others[] = {
         "attention.value_length",   "attention.key_length_swa", "attention.value_length_swa",
@@ -85,39 +81,35 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
     bool partial = f->partial_rotary != 0 || f->unrotated;
     size_t n = sizeof others / sizeof *others - partial;
     uint64_t size;
-    enum sp_status st;
 
     if (f->read_full_heads || f->latent || f->sizes.n_ffn == 0)
-        return SP_OK; /* several sizes, which are members of the family's own, or none */
-    if ((st = sp_gguf_head_size(&size, w))) return st;
+        return; /* several sizes, which are members of the family's own, or none */
+    size = sp_gguf_head_size(w);
     for (size_t i = 0; i < n; i++) {
-        uint64_t other = size;
-        if ((st = sp_gguf_get_size(&other, w, others[i]))) return st;
+        uint64_t other = sp_gguf_size(w, others[i], size);
         if (other == size) continue;
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64,
-                       w->model->arch->name, others[i], other, size, size);
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                                 "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64,
+                                 w->model->arch->name, others[i], other, size, size));
     }
-    return f->gguf.head_dim_implied ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
+    if (!f->gguf.head_dim_implied) sp_gguf_put_integer(w, "head_dim", size);
 }
 
 /* In some families intermediate_size is the width of an expert. */
-static enum sp_status write_ffn_and_heads(struct sp_gguf_writer *w)
+static void write_ffn_and_heads(struct sp_gguf_writer *w)
 {
     const char *width = w->model->family.expert_keys.width;
-    uint64_t value = 0, heads = 0;
-    enum sp_status st = sp_gguf_get_size(&value, w, "feed_forward_length");
+    uint64_t value = sp_gguf_size(w, "feed_forward_length", 0), heads;
 
-    if (!st && (value == 0 || (width && strcmp(width, "intermediate_size") == 0)))
-        st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
-    if (!st) st = sp_gguf_put_integer(w, "intermediate_size", value);
-    if (!st) st = sp_gguf_need_size(&heads, w, "attention.head_count");
-    if (!st && !w->model->family.latent)
-        st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
-    return st ? st : sp_gguf_put_integer(w, "num_key_value_heads", heads);
+    if (value == 0 || (width && strcmp(width, "intermediate_size") == 0))
+        value = sp_gguf_size(w, "expert_feed_forward_length", value);
+    sp_gguf_put_integer(w, "intermediate_size", value);
+    heads = sp_gguf_need_size(w, "attention.head_count");
+    if (!w->model->family.latent) heads = sp_gguf_size(w, "attention.head_count_kv", heads);
+    sp_gguf_put_integer(w, "num_key_value_heads", heads);
 }
 
-static enum sp_status write_sizes(struct sp_gguf_writer *w)
+static void write_sizes(struct sp_gguf_writer *w)
 {
     static const struct {
         const char *key, *published;
@@ -131,20 +123,21 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
     const struct sp_gguf_tensor *positions =
         sp_gguf_find_tensor(w->model->file, "position_embd.weight");
     bool attends = w->model->family.sizes.n_ffn != 0;
-    uint64_t value = 0;
-    enum sp_status st;
+    uint64_t value;
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (!attends && strcmp(sizes[i].key, "attention.head_count") == 0) continue;
-        if ((st = sp_gguf_need_size(&value, w, sizes[i].key))) return st;
+        value = sp_gguf_need_size(w, sizes[i].key);
         if (strcmp(sizes[i].key, "block_count") == 0) value = w->model->n_layers;
         if (positions && strcmp(sizes[i].key, "context_length") == 0) value = positions->shape[0];
-        if ((st = sp_gguf_put_integer(w, sizes[i].published, value))) return st;
+        sp_gguf_put_integer(w, sizes[i].published, value);
     }
-    if (attends && (st = write_ffn_and_heads(w))) return st;
-    if (embedding == NULL || embedding->rank != 2)
-        return sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix");
-    return sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
+    if (attends) write_ffn_and_heads(w);
+    if (embedding && embedding->rank == 2)
+        sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
+    else
+        sp_gguf_check(
+            w, sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix"));
 }
 
 /* Names keys of the architecture that are not read. */
@@ -210,74 +203,58 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
     return st ? st : sp_gguf_note_token_ids(m->file, warnings, err);
 }
 
-static enum sp_status put_ids(struct sp_gguf_writer *w)
+static void put_text(struct sp_gguf_writer *w, const char *key, const char *text, size_t len)
 {
-    enum sp_status st = sp_gguf_copy_id(w, "tokenizer.ggml.bos_token_id", "bos_token_id");
-
-    if (!st) st = sp_gguf_copy_id(w, "tokenizer.ggml.eos_token_id", "eos_token_id");
-    return st ? st : sp_gguf_copy_id(w, "tokenizer.ggml.padding_token_id", "pad_token_id");
-}
-
-static enum sp_status put_text(struct sp_gguf_writer *w, const char *key, const char *text,
-                               size_t len)
-{
-    enum sp_status st = sp_json_put(&w->text, w->err, ",\n  \"%s\": ", key);
-
-    return st ? st : sp_json_put_string(&w->text, text, len, w->err);
+    sp_gguf_put_word(w, key, "");
+    sp_json_out_quoted(&w->out, text, len);
 }
 
 /* Few files state it. Gemma and encoders have it under a name of their own, too; Nemotron-H has it
  * only there, and the class default serves. */
-static enum sp_status put_activation(struct sp_gguf_writer *w)
+static void put_activation(struct sp_gguf_writer *w)
 {
     char key[SP_GGUF_KEY_SIZE];
     bool other = strcmp(w->model->family.activation_key, "mlp_hidden_act") == 0;
     const char *name = other ? "silu" : w->model->family.activation;
     bool gelu = strncmp(name, "gelu", 4) == 0;
     size_t len = strlen(name);
-    enum sp_status st;
 
     sp_gguf_key(key, w, "hidden_activation");
-    if ((st = sp_gguf_get_text(w->model->file, key, &name, &len, w->err))) return st;
+    sp_gguf_check(w, sp_gguf_get_text(w->model->file, key, &name, &len, w->err));
     if (sp_utf8_valid(name, len) != len)
-        return sp_fail(w->err, SP_E_INPUT, "%s is not UTF-8 text", key);
-    if (gelu) st = put_text(w, "hidden_activation", name, len);
-    return st ? st : put_text(w, "hidden_act", name, len);
-}
-
-/* Whether every token of a decoder sees all tokens. */
-static enum sp_status put_direction(struct sp_gguf_writer *w)
-{
-    bool causal = true;
-    enum sp_status st = sp_gguf_read_bool(&causal, w, "attention.causal");
-
-    if (st || w->model->family.prefix[0] == '\0' || causal) return st;
-    return sp_gguf_put_bool(w, "is_causal", false);
+        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s is not UTF-8 text", key));
+    if (gelu) put_text(w, "hidden_activation", name, len);
+    put_text(w, "hidden_act", name, len);
 }
 
 /* Nemotron-H may state it as that of another kind of norm. */
-static enum sp_status write_norm_epsilon(struct sp_gguf_writer *w)
+static void write_norm_epsilon(struct sp_gguf_writer *w)
 {
-    static const char key[] = "attention.layer_norm_rms_epsilon";
-    const char *own = w->model->family.norm_eps_key, *published = *own ? own : "rms_norm_eps";
+    const char *key = "attention.layer_norm_rms_epsilon", *own = w->model->family.norm_eps_key;
 
-    if (sp_gguf_has(w, key)) return sp_gguf_copy_float(w, key, published);
-    return sp_gguf_copy_float(w, "attention.layer_norm_epsilon", published);
+    if (!sp_gguf_has(w, key)) key = "attention.layer_norm_epsilon";
+    sp_gguf_copy_float(w, key, *own ? own : "rms_norm_eps");
 }
 
-static enum sp_status write_config(struct sp_gguf_writer *w)
+static void write_config(struct sp_gguf_writer *w)
 {
-    enum sp_status st;
-
-    if ((st = write_class(w)) || (st = write_sizes(w)) || (st = write_head_size(w)) ||
-        (st = write_norm_epsilon(w)) || (st = sp_gguf_put_rope(w)) ||
-        (st = sp_gguf_put_members(w)) || (st = write_biases(w)))
-        return st;
-    if (!(st = put_activation(w))) st = put_direction(w);
-    if (!st) st = sp_gguf_put_bool(w, "tie_word_embeddings", w->model->tied);
-    if (!st) st = sp_json_put(&w->text, w->err, ",\n  \"torch_dtype\": \"%s\"", dtype_of(w));
-    if (!st) st = put_ids(w);
-    return st ? st : sp_json_put(&w->text, w->err, "\n}\n");
+    write_class(w);
+    write_sizes(w);
+    write_head_size(w);
+    write_norm_epsilon(w);
+    sp_gguf_put_rope(w);
+    sp_gguf_put_members(w);
+    write_biases(w);
+    put_activation(w);
+    /* Whether every token of a decoder sees all tokens. */
+    if (!sp_gguf_flag(w, "attention.causal", true) && w->model->family.prefix[0])
+        sp_gguf_put_bool(w, "is_causal", false);
+    sp_gguf_put_bool(w, "tie_word_embeddings", w->model->tied);
+    sp_json_out_print(&w->out, ",\n  \"torch_dtype\": \"%s\"", dtype_of(w));
+    sp_gguf_copy_id(w, "tokenizer.ggml.bos_token_id", "bos_token_id");
+    sp_gguf_copy_id(w, "tokenizer.ggml.eos_token_id", "eos_token_id");
+    sp_gguf_copy_id(w, "tokenizer.ggml.padding_token_id", "pad_token_id");
+    sp_json_out_raw(&w->out, "\n}\n");
 }
 
 enum sp_status sp_gguf_config_text(char **text, size_t *size, const struct sp_gguf_model *model,
@@ -286,6 +263,7 @@ enum sp_status sp_gguf_config_text(char **text, size_t *size, const struct sp_gg
     struct sp_gguf_writer w = {.model = model, .err = err};
     enum sp_status st = note_unread(model, warnings, err);
 
-    if (!st) st = write_config(&w);
-    return sp_gguf_finish(text, size, &w, st);
+    if (st) return st;
+    write_config(&w);
+    return sp_gguf_finish(text, size, &w);
 }

@@ -12,212 +12,193 @@
 
 /* ---- one key, one member ---- */
 
-static enum sp_status put_nothing(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_nothing(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     (void)w;
     (void)m;
-    return SP_OK;
 }
 
-static enum sp_status put_default(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_default(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    return m->otherwise ? sp_gguf_put_word(w, m->published, m->otherwise) : SP_OK;
+    if (m->otherwise) sp_gguf_put_word(w, m->published, m->otherwise);
 }
 
-static enum sp_status put_size(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_size(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    if (!sp_gguf_has(w, m->key)) return put_default(w, m);
-    return sp_gguf_copy_size(w, m->key, m->published);
+    if (!sp_gguf_has(w, m->key)) put_default(w, m);
+    sp_gguf_copy_size(w, m->key, m->published);
 }
 
-static enum sp_status put_float(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_float(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    if (!sp_gguf_has(w, m->key)) return put_default(w, m);
-    return sp_gguf_copy_float(w, m->key, m->published);
+    if (!sp_gguf_has(w, m->key)) put_default(w, m);
+    sp_gguf_copy_float(w, m->key, m->published);
 }
 
-static enum sp_status put_has(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_has(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     bool has = sp_gguf_has_in_layers(w->model, m->key);
 
-    return sp_gguf_put_bool(w, m->published, has == (m->rule == SP_PUT_HAS));
+    sp_gguf_put_bool(w, m->published, has == (m->rule == SP_PUT_HAS));
 }
 
-static enum sp_status put_rows(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_rows(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     uint64_t rows = sp_gguf_rows_of(w, m->key);
 
-    return rows ? sp_gguf_put_integer(w, m->published, rows) : SP_OK;
+    if (rows) sp_gguf_put_integer(w, m->published, rows);
 }
 
 /* ---- attention ---- */
 
-static enum sp_status put_window(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_window(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    static const char key[] = "attention.sliding_window", published[] = "sliding_window";
-    uint64_t window = 0;
-    enum sp_status st;
+    uint64_t window = sp_gguf_size(w, "attention.sliding_window", 0);
 
-    if (!sp_gguf_has(w, key) && m->otherwise) return sp_gguf_put_word(w, published, m->otherwise);
-    st = sp_gguf_get_size(&window, w, key);
-    return st || window == 0 ? st : sp_gguf_put_integer(w, published, window);
+    if (!sp_gguf_has(w, "attention.sliding_window") && m->otherwise)
+        sp_gguf_put_word(w, "sliding_window", m->otherwise);
+    if (window) sp_gguf_put_integer(w, "sliding_window", window);
 }
 
-static enum sp_status put_no_window(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_no_window(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     (void)m;
-    if (!sp_gguf_has(w, "attention.sliding_window")) return SP_OK;
-    return sp_fail(w->err, SP_E_UNSUPPORTED, "%s.attention.sliding_window is not supported",
-                   w->model->arch->name);
+    if (sp_gguf_has(w, "attention.sliding_window"))
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                                 "%s.attention.sliding_window is not supported",
+                                 w->model->arch->name));
 }
 
 /* True or false for each layer, or the number of layers of which one has no window. */
-static enum sp_status put_pattern(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_pattern(struct sp_gguf_writer *w, const char *published)
 {
     static const char key[] = "attention.sliding_window_pattern";
     char name[SP_GGUF_KEY_SIZE];
     const struct sp_gguf_value *v;
-    enum sp_status st;
 
-    (void)m;
     sp_gguf_key(name, w, key);
     v = sp_gguf_find(w->model->file, name);
-    if (v == NULL || !v->is_array) return sp_gguf_copy_size(w, key, "sliding_window_pattern");
-    if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64)
-        return sp_fail(w->err, SP_E_INPUT, "%s is not a list of booleans", name);
-    st = sp_gguf_put_word(w, "layer_types", "[");
-    for (uint64_t i = 0; i < v->n && !st; i++) {
-        st = sp_json_put(&w->text, w->err, "%s\"%s\"", i ? ", " : "",
-                         sp_gguf_integer_at(v, i) ? "sliding_attention" : "full_attention");
+    if (v == NULL || !v->is_array) {
+        sp_gguf_copy_size(w, key, published);
+        return;
     }
-    return st ? st : sp_json_put(&w->text, w->err, "]");
+    if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64) {
+        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s is not a list of booleans", name));
+        return;
+    }
+    sp_gguf_put_word(w, "layer_types", "[");
+    for (uint64_t i = 0; i < v->n; i++) {
+        sp_json_out_print(&w->out, "%s\"%s\"", i ? ", " : "",
+                          sp_gguf_integer_at(v, i) ? "sliding_attention" : "full_attention");
+    }
+    sp_json_out_raw(&w->out, "]");
+}
+
+static void put_windowed(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+{
+    (void)m;
+    put_pattern(w, "sliding_window_pattern");
 }
 
 /* Half of a head rotates if the file does not say or, with a default of 1, the whole, of which the
  * class needs no word. */
-static enum sp_status put_rotary(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_rotary(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    uint64_t head, rotated;
-    enum sp_status st;
+    uint64_t head = sp_gguf_head_size(w);
+    uint64_t rotated = sp_gguf_size(w, "rope.dimension_count", m->otherwise ? head : head / 2);
 
-    if ((st = sp_gguf_head_size(&head, w))) return st;
-    rotated = m->otherwise ? head : head / 2;
-    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count"))) return st;
-    if (m->otherwise && (rotated == 0 || rotated >= head)) return SP_OK;
-    if (head == 0 || rotated > head)
-        return sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
-                       w->model->arch->name);
-    return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
+    if (m->otherwise && (rotated == 0 || rotated >= head)) return;
+    if (head == 0 || rotated > head) {
+        sp_gguf_check(w,
+                      sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
+                              w->model->arch->name));
+    }
+    sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
 }
 
 /* A file that does not state whether attention rotates is of a model in which it does. */
-static enum sp_status put_rotates(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_rotates(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    bool rotates = true;
-    enum sp_status st;
+    bool rotates = sp_gguf_flag(w, "rope.scaling.finetuned", true);
 
     (void)m;
-    if ((st = sp_gguf_read_bool(&rotates, w, "rope.scaling.finetuned"))) return st;
-    return sp_gguf_put_word(w, "position_embedding_type", rotates ? "\"rope\"" : "null");
+    sp_gguf_put_word(w, "position_embedding_type", rotates ? "\"rope\"" : "null");
 }
 
 /* A layer rotates by the one base or, where rope_pattern says so, not at all. */
-static enum sp_status put_thetas(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_thetas(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    double theta = 1e4;
-    enum sp_status st;
+    double theta = sp_gguf_number(w, "rope.freq_base", 1e4);
 
     (void)m;
-    if ((st = sp_gguf_read_float(&theta, w, "rope.freq_base"))) return st;
-    if ((st = sp_gguf_put_word(w, "layer_rope_theta", "["))) return st;
-    for (uint64_t i = 0; i < w->model->n_layers && !st; i++) {
-        uint64_t rotates = 1;
-        if ((st = sp_gguf_get_layer_size(&rotates, w, "attention.rope_pattern", i))) return st;
-        if (i && (st = sp_json_put(&w->text, w->err, ", "))) return st;
-        st = sp_json_put_f32(&w->text, rotates ? (float)theta : 0, w->err);
+    sp_gguf_put_word(w, "layer_rope_theta", "[");
+    for (uint64_t i = 0; i < w->model->n_layers && !w->st; i++) {
+        sp_json_out_raw(&w->out, i ? ", " : "");
+        sp_json_out_f32(&w->out,
+                        sp_gguf_layer_size(w, "attention.rope_pattern", i, 1) ? (float)theta : 0);
     }
-    return st ? st : sp_json_put(&w->text, w->err, "]");
+    sp_json_out_raw(&w->out, "]");
 }
 
 /* ---- Gemma 2 and 3 ---- */
 
 /* query_pre_attn_scalar is the head's size, but in the largest model hidden size / heads. */
-static enum sp_status put_scalar(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_scalar(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    uint64_t scalar, layers, hidden, heads;
-    enum sp_status st;
+    uint64_t scalar = sp_gguf_need_size(w, "attention.key_length");
+    uint64_t layers = sp_gguf_need_size(w, "block_count");
+    uint64_t hidden = sp_gguf_need_size(w, "embedding_length");
+    uint64_t heads = sp_gguf_need_size(w, "attention.head_count");
 
-    if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length"))) return st;
-    if ((st = sp_gguf_need_size(&layers, w, "block_count"))) return st;
-    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length"))) return st;
-    if ((st = sp_gguf_need_size(&heads, w, "attention.head_count"))) return st;
     if (layers == strtoul(m->otherwise, NULL, 10) && heads) scalar = hidden / heads;
-    return sp_gguf_put_integer(w, m->published, scalar);
+    sp_gguf_put_integer(w, m->published, scalar);
 }
 
-static enum sp_status put_embeds(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_embeds(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     (void)m;
-    return w->model->arch->embeds ? sp_gguf_put_bool(w, "use_bidirectional_attention", true)
-                                  : SP_OK;
+    if (w->model->arch->embeds) sp_gguf_put_bool(w, "use_bidirectional_attention", true);
 }
 
 /* ---- encoders ---- */
 
 /* The head has two layers. The first is BERT's pooler, too, which llama.cpp's converter leaves out.
  */
-static enum sp_status put_labels(struct sp_gguf_writer *w)
+static void put_labels(struct sp_gguf_writer *w)
 {
     uint64_t labels = sp_gguf_rows_of(w, "cls.output.weight");
 
-    if (labels && sp_gguf_find_tensor(w->model->file, "cls.weight"))
-        return sp_gguf_put_integer(w, "num_labels", labels);
-    return sp_fail(w->err, SP_E_UNSUPPORTED,
+    sp_gguf_put_integer(w, "num_labels", labels);
+    if (labels && sp_gguf_find_tensor(w->model->file, "cls.weight")) return;
+    sp_gguf_check(
+        w, sp_fail(w->err, SP_E_UNSUPPORTED,
                    "tensor %s is missing: a reranker's head has two layers, of which converters "
                    "leave out BERT's pooler; its safetensors checkpoint has both",
-                   labels ? "cls.weight" : "cls.output.weight");
+                   labels ? "cls.weight" : "cls.output.weight"));
 }
 
-static enum sp_status put_bert(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_bert(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     uint64_t types = sp_gguf_rows_of(w, "token_types.weight");
-    enum sp_status st = SP_OK;
 
     (void)m;
-    if (types) st = sp_gguf_put_integer(w, "type_vocab_size", types);
-    return st || !sp_gguf_is_classifier(w->model) ? st : put_labels(w);
+    if (types) sp_gguf_put_integer(w, "type_vocab_size", types);
+    if (sp_gguf_is_classifier(w->model)) put_labels(w);
 }
 
-/* llama.cpp's head of ModernBERT reads the mean of all tokens, whatever the checkpoint says. */
-static enum sp_status put_modernbert_head(struct sp_gguf_writer *w)
+/* The window counts the tokens on both sides. llama.cpp's head reads the mean of all tokens,
+ * whatever the checkpoint says. */
+static void put_modernbert(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
-    enum sp_status st = put_labels(w);
-
-    if (!st) {
-        st = sp_gguf_put_bool(w, "classifier_bias",
-                              sp_gguf_find_tensor(w->model->file, "cls.bias") != NULL);
-    }
-    return st ? st : sp_gguf_put_word(w, "classifier_pooling", "\"mean\"");
-}
-
-/* The window counts the tokens on both sides. */
-static enum sp_status put_modernbert(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
-{
-    static const char pattern[] = "attention.sliding_window_pattern";
-    uint64_t width;
-    char key[SP_GGUF_KEY_SIZE];
-    const struct sp_gguf_value *v;
-    enum sp_status st;
-
-    sp_gguf_key(key, w, pattern);
-    v = sp_gguf_find(w->model->file, key);
-    if ((st = sp_gguf_need_size(&width, w, "attention.sliding_window"))) return st;
-    if ((st = sp_gguf_put_integer(w, "local_attention", width))) return st;
-    if ((st = sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta"))) return st;
-    if ((st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta"))) return st;
-    st = v && v->is_array ? put_pattern(w, m)
-                          : sp_gguf_copy_size(w, pattern, "global_attn_every_n_layers");
-    return st || !sp_gguf_is_classifier(w->model) ? st : put_modernbert_head(w);
+    (void)m;
+    sp_gguf_put_integer(w, "local_attention", sp_gguf_need_size(w, "attention.sliding_window"));
+    sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta");
+    sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta");
+    put_pattern(w, "global_attn_every_n_layers");
+    if (!sp_gguf_is_classifier(w->model)) return;
+    put_labels(w);
+    sp_gguf_put_bool(w, "classifier_bias", sp_gguf_find_tensor(w->model->file, "cls.bias") != NULL);
+    sp_gguf_put_word(w, "classifier_pooling", "\"mean\"");
 }
 
 /* ---- all ---- */
@@ -237,7 +218,7 @@ static const struct {
     [SP_PUT_LACKS] = {put_has, {NULL}},
     [SP_PUT_ROWS] = {put_rows, {NULL}},
     [SP_PUT_WINDOW] = {put_window, {NULL}},
-    [SP_PUT_PATTERN] = {put_pattern, {NULL}},
+    [SP_PUT_PATTERN] = {put_windowed, {NULL}},
     [SP_PUT_ROTARY] = {put_rotary, {NULL}},
     [SP_PUT_NORM_TOPK] = {sp_gguf_put_norm_topk,
                           {"expert_gating_func", "expert_weights_norm", "nextn_predict_layers"}},
@@ -271,14 +252,12 @@ static const struct {
     [SP_PUT_MODERNBERT] = {put_modernbert, {"classifier.output_labels"}},
 };
 
-enum sp_status sp_gguf_put_members(struct sp_gguf_writer *w)
+void sp_gguf_put_members(struct sp_gguf_writer *w)
 {
     const struct sp_gguf_member *m = w->model->family.gguf.members;
-    enum sp_status st = SP_OK;
 
-    for (; m && m->rule && !st; m++)
-        st = rules[m->rule].put(w, m);
-    return st;
+    for (; m && m->rule; m++)
+        rules[m->rule].put(w, m);
 }
 
 bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key)

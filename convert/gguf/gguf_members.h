@@ -6,7 +6,7 @@
 #include "convert/gguf/gguf_writer.h"
 
 /* Appends the members of the model's family. A value that cannot be honoured is an error. */
-SP_MUST_CHECK enum sp_status sp_gguf_put_members(struct sp_gguf_writer *w);
+void sp_gguf_put_members(struct sp_gguf_writer *w);
 /* Whether that reads a key, which is without the architecture in front. */
 bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key);
 

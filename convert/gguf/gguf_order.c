@@ -24,7 +24,10 @@ uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i)
 static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, const char *key,
                                struct sp_err *err)
 {
-    return sp_gguf_get_size(out, &(struct sp_gguf_writer){.model = m, .err = err}, key);
+    struct sp_gguf_writer w = {.model = m, .err = err};
+
+    *out = sp_gguf_size(&w, key, *out);
+    return w.st;
 }
 
 /* ---- permuted queries and keys ---- */

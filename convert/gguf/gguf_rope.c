@@ -12,104 +12,83 @@ enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096, LONG_CONTEXT = 131072 };
 static const char log_multiplier[] = "rope.scaling.yarn_log_multiplier",
                   growth[] = "attention.temperature_scale"; /* of queries by their position */
 
-/* Reads a tensor of divisors, [*n] floats. */
-static enum sp_status read_factors(uint8_t bytes[4 * MAX_FREQUENCIES], uint64_t *n,
-                                   const struct sp_gguf_writer *w, const char *tensor)
+/* Reads a tensor of divisors, of which the number is returned. */
+static uint64_t read_factors(uint8_t bytes[4 * MAX_FREQUENCIES], struct sp_gguf_writer *w,
+                             const char *tensor)
 {
     const struct sp_gguf_tensor *t = sp_gguf_find_tensor(w->model->file, tensor);
 
     if (t == NULL || t->type != SP_GGML_F32 || t->rank != 1 || t->shape[0] > MAX_FREQUENCIES) {
-        return sp_fail(w->err, SP_E_INPUT,
-                       "tensor %s is missing or not an f32 vector of at most %d", tensor,
-                       MAX_FREQUENCIES);
+        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
+                                 "tensor %s is missing or not an f32 vector of at most %d", tensor,
+                                 MAX_FREQUENCIES));
+        return 0;
     }
-    *n = t->shape[0];
-    return sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err);
+    sp_gguf_check(w, sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err));
+    return w->st ? 0 : t->shape[0];
 }
 
 /* Divisors of the frequencies, as LongRoPE and llama.cpp's own tensor have them. */
-static enum sp_status put_factors(struct sp_gguf_writer *w, const char *key, const char *tensor)
+static void put_factors(struct sp_gguf_writer *w, const char *key, const char *tensor)
 {
-    enum sp_status st;
     uint8_t bytes[4 * MAX_FREQUENCIES];
-    uint64_t n = 0;
+    uint64_t n = read_factors(bytes, w, tensor);
 
-    if ((st = read_factors(bytes, &n, w, tensor))) return st;
-    if ((st = sp_json_put(&w->text, w->err, ", \"%s\": [", key))) return st;
-    for (size_t i = 0; i < n && !st; i++) {
+    sp_json_out_print(&w->out, ", \"%s\": [", key);
+    for (size_t i = 0; i < n && !w->st; i++) {
         float factor = sp_float_of_bits(sp_get32(bytes + 4 * i));
-        if (!(factor > 0 && factor < 1e9f))
-            return sp_fail(w->err, SP_E_INPUT, "tensor %s: element %zu is not a valid divisor",
-                           tensor, i);
-        if (i) st = sp_json_put(&w->text, w->err, ", ");
-        if (!st) st = sp_json_put_f32(&w->text, factor, w->err);
+        if (!(factor > 0 && factor < 1e9f)) {
+            sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
+                                     "tensor %s: element %zu is not a valid divisor", tensor, i));
+        }
+        sp_json_out_raw(&w->out, i ? ", " : "");
+        sp_json_out_f32(&w->out, factor);
     }
-    return st ? st : sp_json_put(&w->text, w->err, "]");
+    sp_json_out_raw(&w->out, "]");
 }
 
-static enum sp_status put_number(struct sp_gguf_writer *w, const char *before, double value)
+static void put_number(struct sp_gguf_writer *w, const char *before, double value)
 {
-    enum sp_status st = sp_json_put(&w->text, w->err, "%s", before);
-
-    return st ? st : sp_json_put_f32(&w->text, (float)value, w->err);
+    sp_json_out_raw(&w->out, before);
+    sp_json_out_f32(&w->out, (float)value);
 }
 
 /* rope_freqs.weight, Llama 3's scaling: the same divisors at every length. */
-static enum sp_status put_llama3(struct sp_gguf_writer *w)
+static void put_llama3(struct sp_gguf_writer *w)
 {
-    enum sp_status st;
-
-    st = sp_json_put(&w->text, w->err,
-                     ",\n  \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 1.0, "
-                     "\"attention_factor\": 1.0");
-    if (!st) st = put_factors(w, "short_factor", "rope_freqs.weight");
-    if (!st) st = put_factors(w, "long_factor", "rope_freqs.weight");
-    return st ? st : sp_json_put(&w->text, w->err, "}");
+    sp_gguf_put_word(w, "rope_scaling",
+                     "{\"rope_type\": \"longrope\", \"factor\": 1.0, \"attention_factor\": 1.0");
+    put_factors(w, "short_factor", "rope_freqs.weight");
+    put_factors(w, "long_factor", "rope_freqs.weight");
+    sp_json_out_raw(&w->out, "}");
 }
 
-static enum sp_status put_longrope(struct sp_gguf_writer *w)
+static void put_longrope(struct sp_gguf_writer *w)
 {
-    double attention = 0;
-    enum sp_status st;
+    double attention;
 
-    if ((st = sp_gguf_copy_size(w, "rope.scaling.original_context_length",
-                                "original_max_position_embeddings")))
-        return st;
-    st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"longrope\"");
-    if (!st) st = sp_gguf_read_float(&attention, w, "rope.scaling.attn_factor");
-    if (!st && attention > 0) st = put_number(w, ", \"attention_factor\": ", attention);
-    if (!st) st = put_factors(w, "short_factor", "rope_factors_short.weight");
-    if (!st) st = put_factors(w, "long_factor", "rope_factors_long.weight");
-    return st ? st : sp_json_put(&w->text, w->err, "}");
+    sp_gguf_copy_size(w, "rope.scaling.original_context_length",
+                      "original_max_position_embeddings");
+    sp_gguf_put_word(w, "rope_scaling", "{\"rope_type\": \"longrope\"");
+    attention = sp_gguf_number(w, "rope.scaling.attn_factor", 0);
+    if (attention > 0) put_number(w, ", \"attention_factor\": ", attention);
+    put_factors(w, "short_factor", "rope_factors_short.weight");
+    put_factors(w, "long_factor", "rope_factors_long.weight");
+    sp_json_out_raw(&w->out, "}");
 }
 
 /* A member of rope_scaling, if its key is there. */
-static enum sp_status put_rope_member(struct sp_gguf_writer *w, const char *key,
-                                      const char *published)
+static void put_rope_member(struct sp_gguf_writer *w, const char *key, const char *published)
 {
-    double value = 0;
-    enum sp_status st;
-
-    if (!sp_gguf_has(w, key)) return SP_OK;
-    if ((st = sp_gguf_read_float(&value, w, key))) return st;
-    st = sp_json_put(&w->text, w->err, ", \"%s\"", published);
-    return st ? st : put_number(w, ": ", value);
+    if (!sp_gguf_has(w, key)) return;
+    sp_json_out_print(&w->out, ", \"%s\": ", published);
+    sp_json_out_f32(&w->out, (float)sp_gguf_number(w, key, 0));
 }
 
-/* mscale and mscale_all_dim, which are equal in all published models: `unit` times the key, and 1
- * without it. */
-static enum sp_status put_mscale(struct sp_gguf_writer *w, double unit)
-{
-    double value = 1 / unit;
-    enum sp_status st = sp_gguf_read_float(&value, w, log_multiplier);
-
-    return st ? st
-              : sp_json_put(&w->text, w->err, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g",
-                            value * unit, value * unit);
-}
-
-/* The members of an object of rope_scaling, without its braces. */
-static enum sp_status put_scaling_members(struct sp_gguf_writer *w, const char *type)
+/* The members of an object of rope_scaling, without its braces. mscale and mscale_all_dim are equal
+ * in all published models, and 1 without the key; files of latent attention have a tenth of them.
+ */
+static void put_scaling_members(struct sp_gguf_writer *w, const char *type)
 {
     static const struct {
         const char *key, *published;
@@ -122,105 +101,84 @@ static enum sp_status put_scaling_members(struct sp_gguf_writer *w, const char *
     size_t n = strcmp(type, "yarn") == 0     ? sizeof members / sizeof *members
                : strcmp(type, "linear") == 0 ? 1
                                              : 0;
-    double attention = 1;
-    enum sp_status st;
+    double attention = sp_gguf_number(w, "rope.scaling.attn_factor", 1);
+    double unit = w->model->family.latent ? 10 : 1, mscale;
 
-    if ((st = sp_gguf_read_float(&attention, w, "rope.scaling.attn_factor"))) return st;
-    if (attention != 1)
-        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.attn_factor %g is not supported",
-                       w->model->arch->name, attention);
-
-    st = sp_json_put(&w->text, w->err, "\"rope_type\": \"%s\"", type);
-    for (size_t i = 0; i < n && !st; i++)
-        st = put_rope_member(w, members[i].key, members[i].published);
-    /* Files of latent attention have a tenth of the value. */
-    if (!st && ((n > 1 && sp_gguf_has(w, log_multiplier)) || sp_gguf_has(w, growth)))
-        st = put_mscale(w, w->model->family.latent ? 10 : 1);
-    if (!st) st = put_rope_member(w, growth, "llama_4_scaling_beta");
-    if (!st && w->model->family.gguf.yarn_untruncated)
-        st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
-    return st;
+    if (attention != 1) {
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                                 "%s.rope.scaling.attn_factor %g is not supported",
+                                 w->model->arch->name, attention));
+    }
+    sp_json_out_print(&w->out, "\"rope_type\": \"%s\"", type);
+    for (size_t i = 0; i < n; i++)
+        put_rope_member(w, members[i].key, members[i].published);
+    if ((n > 1 && sp_gguf_has(w, log_multiplier)) || sp_gguf_has(w, growth)) {
+        mscale = unit * sp_gguf_number(w, log_multiplier, 1 / unit);
+        sp_json_out_print(&w->out, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g", mscale, mscale);
+    }
+    put_rope_member(w, growth, "llama_4_scaling_beta");
+    if (w->model->family.gguf.yarn_untruncated) sp_json_out_raw(&w->out, ", \"truncate\": false");
 }
 
-static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
+static void put_scaling(struct sp_gguf_writer *w, const char *type)
 {
-    enum sp_status st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {");
-
-    if (!st) st = put_scaling_members(w, type);
-    return st ? st : sp_json_put(&w->text, w->err, "}");
+    sp_gguf_put_word(w, "rope_scaling", "{");
+    put_scaling_members(w, type);
+    sp_json_out_raw(&w->out, "}");
 }
 
 /* Layers with a window rotate by a base of their own and without scaling. */
-static enum sp_status put_by_type(struct sp_gguf_writer *w, bool yarn)
+static void put_by_type(struct sp_gguf_writer *w, bool yarn)
 {
-    double theta = 1e4, windowed;
-    enum sp_status st;
+    double theta = sp_gguf_number(w, "rope.freq_base", 1e4);
+    double windowed = sp_gguf_number(w, "rope.freq_base_swa", theta);
 
-    if ((st = sp_gguf_read_float(&theta, w, "rope.freq_base"))) return st;
-    windowed = theta;
-    if ((st = sp_gguf_read_float(&windowed, w, "rope.freq_base_swa"))) return st;
-    st = put_number(w,
-                    ",\n  \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
-                    "\"default\", \"rope_theta\": ",
-                    windowed);
-    if (!st) st = sp_json_put(&w->text, w->err, "}, \"full_attention\": {");
-    if (!st) st = put_scaling_members(w, yarn ? "yarn" : "default");
-    if (!st) st = put_number(w, ", \"rope_theta\": ", theta);
-    return st ? st : sp_json_put(&w->text, w->err, "}}");
+    sp_gguf_put_word(w, "rope_parameters", "{\"sliding_attention\": {\"rope_type\": \"default\"");
+    put_number(w, ", \"rope_theta\": ", windowed);
+    sp_json_out_raw(&w->out, "}, \"full_attention\": {");
+    put_scaling_members(w, yarn ? "yarn" : "default");
+    put_number(w, ", \"rope_theta\": ", theta);
+    sp_json_out_raw(&w->out, "}}");
 }
 
 /* The part of a full layer's heads that rotates in Gemma 4: divisors of 1, and then divisors so
  * large that nothing rotates. */
-static enum sp_status read_rotated_part(double *out, const struct sp_gguf_writer *w)
+static double read_rotated_part(struct sp_gguf_writer *w)
 {
     static const char tensor[] = "rope_freqs.weight";
     uint8_t bytes[4 * MAX_FREQUENCIES];
-    uint64_t n = 0, rotated = 0;
-    enum sp_status st;
+    uint64_t n, rotated = 0;
 
-    *out = 1;
-    if (sp_gguf_find_tensor(w->model->file, tensor) == NULL) return SP_OK;
-    if ((st = read_factors(bytes, &n, w, tensor))) return st;
+    if (sp_gguf_find_tensor(w->model->file, tensor) == NULL) return 1;
+    n = read_factors(bytes, w, tensor);
     while (rotated < n && sp_float_of_bits(sp_get32(bytes + 4 * rotated)) == 1)
         rotated++;
     for (uint64_t i = rotated; i < n; i++) {
         if (sp_float_of_bits(sp_get32(bytes + 4 * i)) >= 1e29f) continue;
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "tensor %s: expected divisors of 1 and then of 1e30", tensor);
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                                 "tensor %s: expected divisors of 1 and then of 1e30", tensor));
     }
-    *out = (double)rotated / (double)n;
-    return SP_OK;
+    return (double)rotated / (double)n;
 }
 
-static enum sp_status put_gemma4(struct sp_gguf_writer *w)
+static void put_gemma4(struct sp_gguf_writer *w)
 {
-    static const char *const keys[] = {"rope.freq_base", "rope.freq_base_swa"};
-    double theta[] = {1e6, 1e4}, part;
-    uint64_t heads = 0, rotated;
-    enum sp_status st;
+    uint64_t heads = sp_gguf_size(w, "attention.key_length_swa", 0);
+    double theta, windowed;
 
-    if ((st = sp_gguf_get_size(&heads, w, "attention.key_length_swa"))) return st;
-    rotated = heads;
-    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count_swa"))) return st;
-    if (rotated != heads) {
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "gemma4.rope.dimension_count_swa differs from the size of a head");
+    if (sp_gguf_size(w, "rope.dimension_count_swa", heads) != heads) {
+        sp_gguf_check(w,
+                      sp_fail(w->err, SP_E_UNSUPPORTED,
+                              "gemma4.rope.dimension_count_swa differs from the size of a head"));
     }
-    for (size_t i = 0; i < 2; i++)
-        if ((st = sp_gguf_read_float(&theta[i], w, keys[i]))) return st;
-    if ((st = read_rotated_part(&part, w))) return st;
-    st = put_number(w,
-                    ",\n  \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
-                    "\"proportional\", \"partial_rotary_factor\": ",
-                    part);
-    if (!st) st = put_number(w, ", \"rope_theta\": ", theta[0]);
-    if (!st) {
-        st = put_number(w,
-                        "}, \"sliding_attention\": {\"rope_type\": \"default\", "
-                        "\"rope_theta\": ",
-                        theta[1]);
-    }
-    return st ? st : sp_json_put(&w->text, w->err, "}}");
+    theta = sp_gguf_number(w, "rope.freq_base", 1e6);
+    windowed = sp_gguf_number(w, "rope.freq_base_swa", 1e4);
+    sp_gguf_put_word(w, "rope_parameters", "{\"full_attention\": {\"rope_type\": \"proportional\"");
+    put_number(w, ", \"partial_rotary_factor\": ", read_rotated_part(w));
+    put_number(w, ", \"rope_theta\": ", theta);
+    sp_json_out_raw(&w->out, "}, \"sliding_attention\": {\"rope_type\": \"default\"");
+    put_number(w, ", \"rope_theta\": ", windowed);
+    sp_json_out_raw(&w->out, "}}");
 }
 
 /* ollama's converter writes no epsilon, marks that llama.cpp's does not have, or images' tensors.
@@ -239,59 +197,65 @@ static bool is_of_ollama(const struct sp_gguf_model *m)
 }
 
 /* rope.scaling.type, or in a file without it what its factor stands for. */
-static enum sp_status read_type(const char **type, size_t *len, const struct sp_gguf_writer *w)
+static const char *read_type(size_t *len, struct sp_gguf_writer *w)
 {
-    const char *without = w->model->arch->scaling ? w->model->arch->scaling : "linear";
+    const char *type = "", *without = w->model->arch->scaling ? w->model->arch->scaling : "linear";
     char name[SP_GGUF_KEY_SIZE];
-    double factor = 0;
-    enum sp_status st;
+    double factor;
 
     *len = 0;
     sp_gguf_key(name, w, "rope.scaling.type");
-    if ((st = sp_gguf_get_text(w->model->file, name, type, len, w->err)) || *len) return st;
-    if ((st = sp_gguf_read_float(&factor, w, "rope.scaling.factor"))) return st;
-    *type = factor == 0 || factor == 1 ? "none" : without;
-    *len = strlen(*type);
-    return SP_OK;
+    sp_gguf_check(w, sp_gguf_get_text(w->model->file, name, &type, len, w->err));
+    if (w->st || *len) return type;
+    factor = sp_gguf_number(w, "rope.scaling.factor", 0);
+    type = factor == 0 || factor == 1 ? "none" : without;
+    *len = strlen(type);
+    return type;
 }
 
-enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
+/* What a file without scaling stands for: that of the published model if it is long. */
+static void put_unscaled(struct sp_gguf_writer *w)
+{
+    const char *scaling = w->model->arch->long_scaling;
+
+    if (scaling && !sp_gguf_has(w, "rope.scaling.type") && !sp_gguf_has(w, "rope.scaling.factor") &&
+        is_of_ollama(w->model) && sp_gguf_size(w, "context_length", 0) >= LONG_CONTEXT)
+        sp_gguf_put_word(w, "rope_scaling", scaling);
+}
+
+void sp_gguf_put_rope(struct sp_gguf_writer *w)
 {
     const struct sp_gguf *file = w->model->file;
     const struct sp_gguf_arch *arch = w->model->arch;
-    const char *type = "";
-    size_t len = 0;
+    size_t len;
+    const char *type = read_type(&len, w);
     bool by_type = w->model->family.rope_by_type, own = w->model->family.read_full_heads != NULL;
-    uint64_t context = 0;
-    enum sp_status st;
+    bool none = sp_is_word(type, len, "none"), yarn = sp_is_word(type, len, "yarn");
 
-    if ((st = read_type(&type, &len, w))) return st;
-    if (own && sp_is_word(type, len, "none")) return put_gemma4(w);
-    if (by_type || own)
-        st = SP_OK;
-    else if (sp_gguf_has(w, "rope.freq_base"))
-        st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
-    else
-        st = sp_gguf_put_word(w, "rope_theta", arch->theta ? arch->theta : "10000.0");
-    if (st) return st;
-    if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !by_type) return put_longrope(w);
-    if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type) {
-        if (sp_is_word(type, len, "none")) return put_llama3(w);
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
+    if (w->st) return;
+    if (!by_type && !own && sp_gguf_has(w, "rope.freq_base"))
+        sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
+    else if (!by_type && !own)
+        sp_gguf_put_word(w, "rope_theta", arch->theta ? arch->theta : "10000.0");
+    if (own && none)
+        put_gemma4(w);
+    else if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !by_type)
+        put_longrope(w);
+    else if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type && none)
+        put_llama3(w);
+    else if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type)
+        sp_gguf_check(
+            w, sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s.rope.scaling.type together with rope_freqs.weight is not supported",
-                       arch->name);
-    }
-    if (by_type && (sp_is_word(type, len, "none") || sp_is_word(type, len, "yarn")))
-        return put_by_type(w, sp_is_word(type, len, "yarn"));
-    if (sp_is_word(type, len, "none")) {
-        if (arch->long_scaling == NULL || sp_gguf_has(w, "rope.scaling.type") ||
-            sp_gguf_has(w, "rope.scaling.factor") || !is_of_ollama(w->model) ||
-            (st = sp_gguf_get_size(&context, w, "context_length")) || context < LONG_CONTEXT)
-            return st;
-        return sp_gguf_put_word(w, "rope_scaling", arch->long_scaling);
-    }
-    if (sp_is_word(type, len, "linear") && !by_type && !own) return put_scaling(w, "linear");
-    if (sp_is_word(type, len, "yarn") && !own) return put_scaling(w, "yarn");
-    return sp_fail(w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.type \"%.*s\" is not supported",
-                   arch->name, (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
+                       arch->name));
+    else if (by_type && (none || yarn))
+        put_by_type(w, yarn);
+    else if (none)
+        put_unscaled(w);
+    else if (yarn ? !own : sp_is_word(type, len, "linear") && !by_type && !own)
+        put_scaling(w, yarn ? "yarn" : "linear");
+    else
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                                 "%s.rope.scaling.type \"%.*s\" is not supported", arch->name,
+                                 (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type));
 }

@@ -4,6 +4,7 @@
 
 #include "convert/gguf/gguf_pre.h"
 #include "convert/gguf/gguf_tokens.h"
+#include "format/base/json_write.h"
 
 /* tokenizer.ggml.model */
 enum sp_gguf_token_kind {
@@ -20,16 +21,18 @@ struct sp_gguf_token_writer {
     struct sp_gguf_tokens tokens;
     enum sp_gguf_token_kind kind;
     const struct sp_gguf_pre *pre; /* of "gpt2"; else NULL */
-    struct sp_strbuf out;
+    struct sp_json_out out;        /* its text is owned */
     struct sp_err *err;
 };
-
-SP_MUST_CHECK enum sp_status sp_gguf_token_put(struct sp_gguf_token_writer *w, const char *text);
 
 /* The token of a key such as "tokenizer.ggml.bos_token_id"; *found is NULL if there is none. */
 SP_MUST_CHECK enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *id,
                                                 const struct sp_gguf_token_writer *w,
                                                 const char *key);
+
+/* Appends the text of a token as a string; without one, `otherwise` as it is. */
+void sp_gguf_token_put_text(struct sp_gguf_token_writer *w, const struct sp_gguf_token *token,
+                            const char *otherwise);
 
 /* Appends "post_processor", with a comma behind it. */
 SP_MUST_CHECK enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w);

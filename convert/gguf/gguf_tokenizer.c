@@ -5,7 +5,6 @@
 
 #include "convert/gguf/gguf_token_writer.h"
 #include "format/base/affix.h"
-#include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "format/base/warnings.h"
@@ -23,14 +22,13 @@ static const char *const shown_tokens[] = {"<|channel>",   "<channel|>",       "
                                            "<tool_call|>", "<|tool_response>", "<tool_response|>",
                                            "<|\"|>"};
 
-enum sp_status sp_gguf_token_put(struct sp_gguf_token_writer *w, const char *text)
+void sp_gguf_token_put_text(struct sp_gguf_token_writer *w, const struct sp_gguf_token *token,
+                            const char *otherwise)
 {
-    return sp_strbuf_append(&w->out, text, strlen(text), w->err);
-}
-
-static enum sp_status put_quoted(struct sp_gguf_token_writer *w, const char *text)
-{
-    return sp_json_put_string(&w->out, text, strlen(text), w->err);
+    if (token)
+        sp_json_out_quoted(&w->out, token->text, token->len);
+    else
+        sp_json_out_raw(&w->out, otherwise);
 }
 
 /* ---- added tokens ---- */
@@ -53,26 +51,23 @@ static bool is_special(const struct sp_gguf_token_writer *w, const struct sp_ggu
     return true;
 }
 
-static enum sp_status put_added(struct sp_gguf_token_writer *w)
+static void put_added(struct sp_gguf_token_writer *w)
 {
-    enum sp_status st = sp_gguf_token_put(w, "  \"added_tokens\": [");
-    bool any = false;
+    const char *comma = "";
 
-    for (uint32_t i = 0; i < w->tokens.n && !st; i++) {
+    sp_json_out_raw(&w->out, "  \"added_tokens\": [");
+    for (uint32_t i = 0; i < w->tokens.n; i++) {
         const struct sp_gguf_token *t = &w->tokens.all[i];
         if (!is_added(t) || t->len == 0) continue;
-        st = sp_json_put(&w->out, w->err, "%s\n    {\"id\": %u, \"content\": ", any ? "," : "",
-                         (unsigned)i);
-        any = true;
-        if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-        if (!st) {
-            st = sp_json_put(&w->out, w->err,
-                             ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
-                             "\"normalized\": false, \"special\": %s}",
-                             is_special(w, t) ? "true" : "false");
-        }
+        sp_json_out_print(&w->out, "%s\n    {\"id\": %u, \"content\": ", comma, (unsigned)i);
+        comma = ",";
+        sp_json_out_quoted(&w->out, t->text, t->len);
+        sp_json_out_print(&w->out,
+                          ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                          "\"normalized\": false, \"special\": %s}",
+                          is_special(w, t) ? "true" : "false");
     }
-    return st ? st : sp_gguf_token_put(w, "],\n");
+    sp_json_out_raw(&w->out, "],\n");
 }
 
 /* ---- beginning and end ---- */
@@ -89,29 +84,24 @@ enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *
     return SP_OK;
 }
 
-static enum sp_status put_template_part(struct sp_gguf_token_writer *w,
-                                        const struct sp_gguf_token *t, unsigned type)
+static void put_template_part(struct sp_gguf_token_writer *w, const struct sp_gguf_token *t,
+                              unsigned type)
 {
-    enum sp_status st = sp_gguf_token_put(w, "{\"SpecialToken\": {\"id\": ");
-
-    if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    return st ? st : sp_json_put(&w->out, w->err, ", \"type_id\": %u}}", type);
+    sp_json_out_raw(&w->out, "{\"SpecialToken\": {\"id\": ");
+    sp_json_out_quoted(&w->out, t->text, t->len);
+    sp_json_out_print(&w->out, ", \"type_id\": %u}}", type);
 }
 
-static enum sp_status put_template_token(struct sp_gguf_token_writer *w,
-                                         const struct sp_gguf_token *t, uint64_t id, bool comma)
+static void put_template_token(struct sp_gguf_token_writer *w, const struct sp_gguf_token *t,
+                               uint64_t id, bool comma)
 {
-    enum sp_status st = sp_gguf_token_put(w, comma ? ", " : "");
-
-    if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    if (!st) st = sp_gguf_token_put(w, ": {\"id\": ");
-    if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    if (!st) {
-        st = sp_json_put(&w->out, w->err, ", \"ids\": [%llu], \"tokens\": [",
-                         (unsigned long long)id);
-    }
-    if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    return st ? st : sp_gguf_token_put(w, "]}");
+    sp_json_out_raw(&w->out, comma ? ", " : "");
+    sp_json_out_quoted(&w->out, t->text, t->len);
+    sp_json_out_raw(&w->out, ": {\"id\": ");
+    sp_json_out_quoted(&w->out, t->text, t->len);
+    sp_json_out_print(&w->out, ", \"ids\": [%llu], \"tokens\": [", (unsigned long long)id);
+    sp_json_out_quoted(&w->out, t->text, t->len);
+    sp_json_out_raw(&w->out, "]}");
 }
 
 /* True if a file without add_bos_token adds a beginning token. */
@@ -127,27 +117,26 @@ static bool adds_eos(const struct sp_gguf_token_writer *w)
 }
 
 /* Two texts: of encoders as BERT has them, or with two separators between them as RoBERTa has. */
-static enum sp_status put_template_pair(struct sp_gguf_token_writer *w,
-                                        const struct sp_gguf_token *bos,
-                                        const struct sp_gguf_token *eos)
+static void put_template_pair(struct sp_gguf_token_writer *w, const struct sp_gguf_token *bos,
+                              const struct sp_gguf_token *eos)
 {
     bool doubled = w->kind == SP_GGUF_UNIGRAM ||
                    (w->kind == SP_GGUF_BYTE_LEVEL && w->pre->flags & SP_GGUF_PRE_TWO_SEPARATORS);
     unsigned type = w->kind == SP_GGUF_WORDPIECE;
-    enum sp_status st;
 
     if (bos == NULL || eos == NULL || !adds_eos(w)) {
-        return sp_gguf_token_put(w, "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
-                                    "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}");
+        sp_json_out_raw(&w->out, "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+                                 "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}");
+        return;
     }
-    if ((st = put_template_part(w, bos, 0)) ||
-        (st = sp_gguf_token_put(w, ", {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, ")) ||
-        (st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", ")))
-        return st;
-    if (doubled && ((st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", "))))
-        return st;
-    st = sp_json_put(&w->out, w->err, "{\"Sequence\": {\"id\": \"B\", \"type_id\": %u}}, ", type);
-    return st ? st : put_template_part(w, eos, type);
+    put_template_part(w, bos, 0);
+    sp_json_out_raw(&w->out, ", {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, ");
+    for (unsigned i = 0; i < 1u + doubled; i++) {
+        put_template_part(w, eos, 0);
+        sp_json_out_raw(&w->out, ", ");
+    }
+    sp_json_out_print(&w->out, "{\"Sequence\": {\"id\": \"B\", \"type_id\": %u}}, ", type);
+    put_template_part(w, eos, type);
 }
 
 /* The token at an end of a text: of encoders, under two names, or of BERT the one with this text.
@@ -189,21 +178,23 @@ enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
         return st;
     if (!add_bos) bos = NULL;
     if (!add_eos) eos = NULL;
-    if (bos == NULL && eos == NULL) return sp_gguf_token_put(w, "  \"post_processor\": null,\n");
-    st = sp_gguf_token_put(
-        w, "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
-    if (!st && bos) st = put_template_part(w, bos, 0);
-    if (!st) {
-        st = sp_json_put(&w->out, w->err, "%s{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}%s",
-                         bos ? ", " : "", eos ? ", " : "");
+    if (bos == NULL && eos == NULL) {
+        sp_json_out_raw(&w->out, "  \"post_processor\": null,\n");
+        return SP_OK;
     }
-    if (!st && eos) st = put_template_part(w, eos, 0);
-    if (!st) st = sp_gguf_token_put(w, "], \"pair\": [");
-    if (!st) st = put_template_pair(w, bos, eos);
-    if (!st) st = sp_gguf_token_put(w, "], \"special_tokens\": {");
-    if (!st && bos) st = put_template_token(w, bos, bos_id, false);
-    if (!st && eos && eos != bos) st = put_template_token(w, eos, eos_id, bos != NULL);
-    return st ? st : sp_gguf_token_put(w, "}},\n");
+    sp_json_out_raw(&w->out,
+                    "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    if (bos) put_template_part(w, bos, 0);
+    sp_json_out_print(&w->out, "%s{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}%s",
+                      bos ? ", " : "", eos ? ", " : "");
+    if (eos) put_template_part(w, eos, 0);
+    sp_json_out_raw(&w->out, "], \"pair\": [");
+    put_template_pair(w, bos, eos);
+    sp_json_out_raw(&w->out, "], \"special_tokens\": {");
+    if (bos) put_template_token(w, bos, bos_id, false);
+    if (eos && eos != bos) put_template_token(w, eos, eos_id, bos != NULL);
+    sp_json_out_raw(&w->out, "}},\n");
+    return SP_OK;
 }
 
 /* ---- byte-level BPE ---- */
@@ -212,30 +203,25 @@ enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
     "{\"type\": \"ByteLevel\", \"add_prefix_space\": " space                                       \
     ", \"trim_offsets\": true, \"use_regex\": " regex "}"
 
-static enum sp_status put_split(struct sp_gguf_token_writer *w, const char *pattern)
+static void put_split(struct sp_gguf_token_writer *w, const char *pattern)
 {
-    enum sp_status st = sp_gguf_token_put(w, "{\"type\": \"Split\", \"pattern\": {\"Regex\": ");
-
-    if (!st) st = put_quoted(w, pattern);
-    return st ? st : sp_gguf_token_put(w, "}, \"behavior\": \"Isolated\", \"invert\": false}, ");
+    sp_json_out_raw(&w->out, "{\"type\": \"Split\", \"pattern\": {\"Regex\": ");
+    sp_json_out_quoted(&w->out, pattern, strlen(pattern));
+    sp_json_out_raw(&w->out, "}, \"behavior\": \"Isolated\", \"invert\": false}, ");
 }
 
-static enum sp_status put_splitter(struct sp_gguf_token_writer *w, bool prefix_space)
+static void put_splitter(struct sp_gguf_token_writer *w, bool prefix_space)
 {
-    enum sp_status st;
-
-    if ((st = sp_gguf_token_put(
-             w, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [")))
-        return st;
+    sp_json_out_raw(&w->out, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [");
     if (w->pre->flags & SP_GGUF_PRE_DIGITS)
-        st = sp_gguf_token_put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
-    for (const char *const *at = w->pre->first; at && *at && !st; at++)
-        st = put_split(w, *at);
-    if (!st && w->pre->pattern) st = put_split(w, w->pre->pattern);
-    if (st) return st;
-    if (w->pre->pattern) return sp_gguf_token_put(w, BYTE_LEVEL("false", "false") "]},\n");
-    return sp_gguf_token_put(w, prefix_space ? BYTE_LEVEL("true", "true") "]},\n"
-                                             : BYTE_LEVEL("true", "false") "]},\n");
+        sp_json_out_raw(&w->out, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
+    for (const char *const *at = w->pre->first; at && *at; at++)
+        put_split(w, *at);
+    if (w->pre->pattern) put_split(w, w->pre->pattern);
+    sp_json_out_raw(&w->out, w->pre->pattern ? BYTE_LEVEL("false", "false")
+                             : prefix_space  ? BYTE_LEVEL("true", "true")
+                                             : BYTE_LEVEL("true", "false"));
+    sp_json_out_raw(&w->out, "]},\n");
 }
 
 /* Tokens behind the last normal one are added tokens and padding. */
@@ -258,17 +244,17 @@ static enum sp_status put_listed_merges(struct sp_gguf_token_writer *w)
     if (st) return st;
     if (list == NULL) return sp_fail(w->err, SP_E_INPUT, "tokenizer.ggml.merges is missing");
     at = list->at;
-    for (uint64_t i = 0; i < list->n && !st; i++) {
+    for (uint64_t i = 0; i < list->n; i++) {
         size_t len;
         const char *text = sp_gguf_next_string(&at, &len);
         if (sp_utf8_valid(text, len) != len || memchr(text, 0, len)) {
             return sp_fail(w->err, SP_E_INPUT, "tokenizer.ggml.merges[%llu] is not UTF-8 text",
                            (unsigned long long)i);
         }
-        if (i) st = sp_gguf_token_put(w, ",");
-        if (!st) st = sp_json_put_string(&w->out, text, len, w->err);
+        sp_json_out_raw(&w->out, i ? "," : "");
+        sp_json_out_quoted(&w->out, text, len);
     }
-    return st;
+    return SP_OK;
 }
 
 static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
@@ -276,26 +262,24 @@ static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
     bool prefix_space = false;
     enum sp_status st;
 
-    st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix_space, w->err);
-    if (!st)
-        st = sp_gguf_token_put(w, w->pre->flags & SP_GGUF_PRE_NFC
-                                      ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
-                                      : "  \"normalizer\": null,\n");
-    if (!st) st = put_splitter(w, prefix_space);
-    if (!st) st = sp_gguf_token_put_ends(w);
-    if (!st) st = sp_gguf_token_put(w, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
-    if (!st) {
-        st = sp_json_put(&w->out, w->err,
-                         "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
-                         "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
-                         "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
-                         w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
-    }
-    if (!st) st = sp_gguf_token_put(w, "\"vocab\": {");
-    if (!st) st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens), w->err);
-    if (!st) st = sp_gguf_token_put(w, "}, \"merges\": [");
-    if (!st) st = put_listed_merges(w);
-    return st ? st : sp_gguf_token_put(w, "]}\n}\n");
+    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix_space, w->err)))
+        return st;
+    sp_json_out_print(&w->out, "  \"normalizer\": %s,\n",
+                      w->pre->flags & SP_GGUF_PRE_NFC ? "{\"type\": \"NFC\"}" : "null");
+    put_splitter(w, prefix_space);
+    if ((st = sp_gguf_token_put_ends(w))) return st;
+    sp_json_out_raw(&w->out, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
+    sp_json_out_print(&w->out,
+                      "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
+                      "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
+                      "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
+                      w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
+    sp_json_out_raw(&w->out, "\"vocab\": {");
+    sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens));
+    sp_json_out_raw(&w->out, "}, \"merges\": [");
+    st = put_listed_merges(w);
+    sp_json_out_raw(&w->out, "]}\n}\n");
+    return st;
 }
 
 /* ---- SentencePiece ---- */
@@ -320,35 +304,28 @@ static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
     if ((st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) return st;
     for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++)
         if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
-    st = sp_gguf_token_put(w, prefix ? with_space : without_space);
-    if (!st) st = sp_gguf_token_put(w, "  \"pre_tokenizer\": null,\n");
-    if (!st) st = sp_gguf_token_put_ends(w);
-    if (!st) {
-        st = sp_gguf_token_put(
-            w, "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE(
-                   SPACE_SIGN, " ") ", {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}");
-    }
-    if (!st && prefix) {
-        st = sp_gguf_token_put(
-            w, ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
-    }
-    if (!st) {
-        st = sp_gguf_token_put(
-            w, "]},\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
-               "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
-               "\"fuse_unk\": true, \"byte_fallback\": true, \"ignore_merges\": false, "
-               "\"unk_token\": ");
-    }
-    if (!st && unknown == NULL) st = sp_gguf_token_put(w, "null");
-    if (!st && unknown) st = sp_json_put_string(&w->out, unknown->text, unknown->len, w->err);
-    if (!st) st = sp_gguf_token_put(w, ", \"vocab\": {");
-    if (!st) st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, w->tokens.n, w->err);
-    if (!st) st = sp_gguf_token_put(w, "}, \"merges\": [");
-    if (!st) {
-        st = w->kind == SP_GGUF_MERGES ? put_listed_merges(w)
-                                       : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
-    }
-    return st ? st : sp_gguf_token_put(w, "]}\n}\n");
+    sp_json_out_raw(&w->out, prefix ? with_space : without_space);
+    sp_json_out_raw(&w->out, "  \"pre_tokenizer\": null,\n");
+    if ((st = sp_gguf_token_put_ends(w))) return st;
+    sp_json_out_raw(&w->out,
+                    "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE(
+                        SPACE_SIGN, " ") ", {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}");
+    if (prefix)
+        sp_json_out_raw(&w->out,
+                        ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
+    sp_json_out_raw(&w->out,
+                    "]},\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
+                    "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
+                    "\"fuse_unk\": true, \"byte_fallback\": true, \"ignore_merges\": false, "
+                    "\"unk_token\": ");
+    sp_gguf_token_put_text(w, unknown, "null");
+    sp_json_out_raw(&w->out, ", \"vocab\": {");
+    sp_gguf_tokens_put_vocab(&w->out, &w->tokens, w->tokens.n);
+    sp_json_out_raw(&w->out, "}, \"merges\": [");
+    st = w->kind == SP_GGUF_MERGES ? put_listed_merges(w)
+                                   : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
+    sp_json_out_raw(&w->out, "]}\n}\n");
+    return st;
 }
 
 /* ---- which kind ---- */
@@ -429,11 +406,9 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
 
 static enum sp_status write_tokenizer(struct sp_gguf_token_writer *w)
 {
-    enum sp_status st = sp_gguf_token_put(
-        w, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
-
-    if (!st) st = put_added(w);
-    if (st) return st;
+    sp_json_out_raw(&w->out,
+                    "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
+    put_added(w);
     switch (w->kind) {
     case SP_GGUF_BYTE_LEVEL:
         return put_byte_level(w);
@@ -459,20 +434,20 @@ static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
     bool add_bos = adds_bos(w);
     enum sp_status st;
 
-    st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err);
-    if (!st)
-        st = sp_json_put(&w->out, w->err, "{\n  \"add_bos_token\": %s", add_bos ? "true" : "false");
-    for (size_t i = 0; i < N_SPECIALS && !st; i++) {
+    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)))
+        return st;
+    sp_json_out_print(&w->out, "{\n  \"add_bos_token\": %s", add_bos ? "true" : "false");
+    for (size_t i = 0; i < N_SPECIALS; i++) {
         const struct sp_gguf_token *t;
         uint64_t id;
-        if ((st = sp_gguf_token_find(&t, &id, w, tokens[i].key)) || t == NULL) continue;
-        st = sp_json_put(&w->out, w->err, ",\n  \"%s\": ", tokens[i].published);
-        if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
+        if ((st = sp_gguf_token_find(&t, &id, w, tokens[i].key))) return st;
+        if (t == NULL) continue;
+        sp_json_out_print(&w->out, ",\n  \"%s\": ", tokens[i].published);
+        sp_json_out_quoted(&w->out, t->text, t->len);
     }
-    return st ? st
-              : sp_gguf_token_put(
-                    w, ",\n  \"clean_up_tokenization_spaces\": false,\n  \"tokenizer_class\": "
-                       "\"PreTrainedTokenizerFast\"\n}\n");
+    sp_json_out_raw(&w->out, ",\n  \"clean_up_tokenization_spaces\": false,\n  "
+                             "\"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
+    return SP_OK;
 }
 
 static enum sp_status make_text(char **text, size_t *size, const struct sp_gguf *file,
@@ -485,12 +460,11 @@ static enum sp_status make_text(char **text, size_t *size, const struct sp_gguf 
     *text = NULL;
     *size = 0;
     if (st || w.tokens.n == 0) goto done;
-    if ((st = write(&w)) || (st = sp_strbuf_append(&w.out, "", 1, err))) goto done;
-    *text = w.out.at;
-    *size = w.out.len - 1;
-    w.out.at = NULL;
+    if ((st = write(&w)) || (st = sp_json_out_take(text, &w.out, err))) goto done;
+    *size = w.out.text.len - 1;
+    w.out.text = (struct sp_strbuf){0};
 done:
-    sp_strbuf_release(&w.out);
+    sp_strbuf_release(&w.out.text);
     sp_gguf_tokens_release(&w.tokens);
     return st;
 }

@@ -221,17 +221,14 @@ void sp_gguf_tokens_release(struct sp_gguf_tokens *tokens)
     *tokens = (struct sp_gguf_tokens){0};
 }
 
-enum sp_status sp_gguf_tokens_put_vocab(struct sp_strbuf *out, const struct sp_gguf_tokens *tokens,
-                                        uint32_t n, struct sp_err *err)
+void sp_gguf_tokens_put_vocab(struct sp_json_out *out, const struct sp_gguf_tokens *tokens,
+                              uint32_t n)
 {
-    enum sp_status st = SP_OK;
-
-    for (uint32_t i = 0; i < n && !st; i++) {
-        if (i) st = sp_strbuf_append(out, ",", 1, err);
-        if (!st) st = sp_json_put_string(out, tokens->all[i].text, tokens->all[i].len, err);
-        if (!st) st = sp_json_put(out, err, ":%u", (unsigned)i);
+    for (uint32_t i = 0; i < n; i++) {
+        sp_json_out_raw(out, i ? "," : "");
+        sp_json_out_quoted(out, tokens->all[i].text, tokens->all[i].len);
+        sp_json_out_print(out, ":%u", (unsigned)i);
     }
-    return st;
 }
 
 /* ---- merges ---- */
@@ -320,19 +317,18 @@ static enum sp_status divide(struct merges *out, const struct sp_gguf_tokens *t,
     return SP_OK;
 }
 
-static enum sp_status put_pair(struct sp_strbuf *out, const struct sp_gguf_tokens *t,
-                               const struct merge *m, struct sp_err *err)
+static void put_pair(struct sp_json_out *out, const struct sp_gguf_tokens *t, const struct merge *m)
 {
     const struct sp_gguf_token *token = &t->all[m->token];
-    enum sp_status st = sp_strbuf_append(out, "[", 1, err);
 
-    if (!st) st = sp_json_put_string(out, token->text, m->at, err);
-    if (!st) st = sp_strbuf_append(out, ",", 1, err);
-    if (!st) st = sp_json_put_string(out, token->text + m->at, token->len - m->at, err);
-    return st ? st : sp_strbuf_append(out, "]", 1, err);
+    sp_json_out_raw(out, "[");
+    sp_json_out_quoted(out, token->text, m->at);
+    sp_json_out_raw(out, ",");
+    sp_json_out_quoted(out, token->text + m->at, token->len - m->at);
+    sp_json_out_raw(out, "]");
 }
 
-enum sp_status sp_gguf_tokens_put_merges(struct sp_strbuf *out, struct sp_gguf_tokens *tokens,
+enum sp_status sp_gguf_tokens_put_merges(struct sp_json_out *out, struct sp_gguf_tokens *tokens,
                                          struct sp_err *err)
 {
     struct merges merges = {0};
@@ -342,8 +338,8 @@ enum sp_status sp_gguf_tokens_put_merges(struct sp_strbuf *out, struct sp_gguf_t
         st = divide(&merges, tokens, i, err);
     if (merges.n) qsort(merges.all, merges.n, sizeof *merges.all, compare_merges);
     for (size_t i = 0; i < merges.n && !st; i++) {
-        if (i) st = sp_strbuf_append(out, ",", 1, err);
-        if (!st) st = put_pair(out, tokens, &merges.all[i], err);
+        sp_json_out_raw(out, i ? "," : "");
+        put_pair(out, tokens, &merges.all[i]);
     }
     free(merges.all);
     return st;

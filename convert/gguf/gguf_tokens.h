@@ -2,7 +2,7 @@
 #ifndef SP_CONVERT_GGUF_GGUF_TOKENS_H
 #define SP_CONVERT_GGUF_GGUF_TOKENS_H
 
-#include "format/base/strbuf.h"
+#include "format/base/json_write.h"
 #include "format/gguf.h"
 
 /* tokenizer.ggml.token_type */
@@ -52,13 +52,13 @@ SP_MUST_CHECK enum sp_status sp_gguf_tokens_restore_words(struct sp_gguf_tokens 
 void sp_gguf_tokens_release(struct sp_gguf_tokens *tokens);
 
 /* Appends the members of "vocab", tokens 0..n - 1. */
-SP_MUST_CHECK enum sp_status sp_gguf_tokens_put_vocab(struct sp_strbuf *out,
-                                                      const struct sp_gguf_tokens *tokens,
-                                                      uint32_t n, struct sp_err *err);
+void sp_gguf_tokens_put_vocab(struct sp_json_out *out, const struct sp_gguf_tokens *tokens,
+                              uint32_t n);
 
 /* Appends the elements of "merges" that SentencePiece's scores amount to: every division of a token
  * into two tokens, the best score first. */
-SP_MUST_CHECK enum sp_status
-sp_gguf_tokens_put_merges(struct sp_strbuf *out, struct sp_gguf_tokens *tokens, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_gguf_tokens_put_merges(struct sp_json_out *out,
+                                                       struct sp_gguf_tokens *tokens,
+                                                       struct sp_err *err);
 
 #endif

@@ -152,21 +152,17 @@ static void put_value(struct sp_json_out *out, const struct sp_json *v)
     }
 }
 
-/* ---- appending to a text ----------------------------------------------------------------------
+/* ---- between values ---------------------------------------------------------------------------
  */
 
-enum sp_status sp_json_put_string(struct sp_strbuf *out, const char *text, size_t len,
-                                  struct sp_err *err)
+void sp_json_out_quoted(struct sp_json_out *out, const char *text, size_t len)
 {
     static const struct spelling numbers = {.lettered = ""};
-    struct sp_json_out writer = {.text = *out};
 
-    put_string(&writer, text, len, &numbers);
-    *out = writer.text;
-    return sp_json_out_check(&writer, err);
+    put_string(out, text, len, &numbers);
 }
 
-enum sp_status sp_json_put(struct sp_strbuf *out, struct sp_err *err, const char *format, ...)
+void sp_json_out_print(struct sp_json_out *out, const char *format, ...)
 {
     char text[MAX_PRINTED];
     va_list args;
@@ -174,10 +170,10 @@ enum sp_status sp_json_put(struct sp_strbuf *out, struct sp_err *err, const char
     va_start(args, format);
     sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
-    return sp_strbuf_append(out, text, strlen(text), err);
+    sp_json_out_raw(out, text);
 }
 
-enum sp_status sp_json_put_f32(struct sp_strbuf *out, float number, struct sp_err *err)
+void sp_json_out_f32(struct sp_json_out *out, float number)
 {
     char text[32];
 
@@ -185,7 +181,7 @@ enum sp_status sp_json_put_f32(struct sp_strbuf *out, float number, struct sp_er
         sp_number_print(text, sizeof text, "%.*g", digits, (double)number);
         if ((float)sp_number_read(text, NULL) == number) break;
     }
-    return sp_strbuf_append(out, text, strlen(text), err);
+    sp_json_out_raw(out, text);
 }
 
 enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err)

@@ -7,15 +7,6 @@
 
 #include <stdio.h>
 
-/* Appends text, which is UTF-8, as a string with its quotes. */
-SP_MUST_CHECK enum sp_status sp_json_put_string(struct sp_strbuf *out, const char *text, size_t len,
-                                                struct sp_err *err);
-/* Appends what snprintf would print, at most 255 characters, with a decimal point. */
-SP_MUST_CHECK enum sp_status sp_json_put(struct sp_strbuf *out, struct sp_err *err,
-                                         const char *format, ...) SP_PRINTF(3, 4);
-/* Appends a finite number with the fewest digits that give the same f32. */
-SP_MUST_CHECK enum sp_status sp_json_put_f32(struct sp_strbuf *out, float number,
-                                             struct sp_err *err);
 /* *out = the text of a value as compact JSON, owned by the caller (free). A lenient document's
  * doubles are written as they were read. */
 SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
@@ -47,8 +38,13 @@ void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
 void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size);
 /* Writes a parsed value; NULL: writes null. */
 void sp_json_out_value(struct sp_json_out *out, const char *key, const struct sp_json *value);
-/* Writes text between values as it is. */
+/* Write between values, without commas: text as it is; what snprintf would print, at most 255
+ * characters, with a decimal point; UTF-8 text as a string with its quotes; a finite number with
+ * the fewest digits that give the same f32. */
 void sp_json_out_raw(struct sp_json_out *out, const char *text);
+void sp_json_out_print(struct sp_json_out *out, const char *format, ...) SP_PRINTF(2, 3);
+void sp_json_out_quoted(struct sp_json_out *out, const char *text, size_t len);
+void sp_json_out_f32(struct sp_json_out *out, float number);
 
 /* SP_E_NOMEM if `text` lacks something. */
 SP_MUST_CHECK enum sp_status sp_json_out_check(const struct sp_json_out *out, struct sp_err *err);

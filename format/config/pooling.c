@@ -25,110 +25,85 @@ unsigned sp_pooling_width(const struct sp_pooling_config *pooling, unsigned n_hi
 
 /* ---- writing ---- */
 
-static enum sp_status put_dense(struct sp_strbuf *out, const struct sp_pooling_config *p,
-                                struct sp_err *err)
+static void put_dense(struct sp_json_out *out, const struct sp_pooling_config *p)
 {
-    enum sp_status st = SP_OK;
-
-    if (p->n_dense) st = sp_json_put(out, err, ",\"dense\":[");
-    for (unsigned i = 0; i < p->n_dense && !st; i++) {
+    for (unsigned i = 0; i < p->n_dense; i++) {
         const struct sp_dense_config *d = &p->dense[i];
-        st = sp_json_put(out, err, "%s{\"in\":%u,\"out\":%u,\"bias\":%s,\"activation\":\"%s\"%s}",
-                         i ? "," : "", d->n_in, d->n_out, d->bias ? "true" : "false",
-                         d->tanh   ? "tanh"
-                         : d->gelu ? "gelu"
-                                   : "identity",
-                         d->norm ? ",\"norm\":true" : "");
+        sp_json_out_print(out, "%s{\"in\":%u,\"out\":%u,\"bias\":%s,\"activation\":\"%s\"%s}",
+                          i ? "," : ",\"dense\":[", d->n_in, d->n_out, d->bias ? "true" : "false",
+                          d->tanh   ? "tanh"
+                          : d->gelu ? "gelu"
+                                    : "identity",
+                          d->norm ? ",\"norm\":true" : "");
     }
-    if (!st && p->n_dense) st = sp_json_put(out, err, "]");
-    return st;
+    if (p->n_dense) sp_json_out_raw(out, "]");
 }
 
-static enum sp_status put_pair(struct sp_strbuf *out, const struct sp_pair_config *pair,
-                               struct sp_err *err)
+static void put_pair(struct sp_json_out *out, const struct sp_pair_config *pair)
 {
-    enum sp_status st = sp_json_put(out, err, ",\"pair\":[");
-
-    for (unsigned i = 0; i < 3 && !st; i++) {
-        st = sp_json_put(out, err, i ? ",[" : "[");
-        for (unsigned k = 0; k < pair->n_ids[i] && !st; k++)
-            st = sp_json_put(out, err, "%s%u", k ? "," : "", (unsigned)pair->ids[i][k]);
-        if (!st) st = sp_json_put(out, err, "]");
+    sp_json_out_raw(out, ",\"pair\":[");
+    for (unsigned i = 0; i < 3; i++) {
+        sp_json_out_raw(out, i ? ",[" : "[");
+        for (unsigned k = 0; k < pair->n_ids[i]; k++)
+            sp_json_out_print(out, "%s%u", k ? "," : "", (unsigned)pair->ids[i][k]);
+        sp_json_out_raw(out, "]");
     }
-    return st ? st
-              : sp_json_put(out, err, "],\"second_type\":%s", pair->second_type ? "true" : "false");
+    sp_json_out_print(out, "],\"second_type\":%s", pair->second_type ? "true" : "false");
 }
 
-/* Writes the members that only a classifier has. */
-static enum sp_status put_classifier(struct sp_strbuf *out, const struct sp_pooling_config *p,
-                                     struct sp_err *err)
+/* Writes the members that only a classifier, or a reranker with tokens as answers, has. */
+static void put_score(struct sp_json_out *out, const struct sp_pooling_config *p)
 {
-    enum sp_status st;
+    const char *activation = p->score.sigmoid ? "sigmoid" : "identity";
 
-    if (!p->classifies) return SP_OK;
-    st = sp_json_put(out, err, ",\"states\":\"%s\",\"activation\":\"%s\"", names[p->mode],
-                     p->score.sigmoid ? "sigmoid" : "identity");
-    return st ? st : put_pair(out, &p->pair, err);
+    if (p->classifies) {
+        sp_json_out_print(out, ",\"states\":\"%s\",\"activation\":\"%s\"", names[p->mode],
+                          activation);
+        put_pair(out, &p->pair);
+    }
+    if (p->mode != SP_POOL_RANK) return;
+    sp_json_out_print(out, ",\"true_token\":%u", (unsigned)p->score.true_token);
+    if (p->score.two_tokens)
+        sp_json_out_print(out, ",\"false_token\":%u", (unsigned)p->score.false_token);
+    sp_json_out_print(out, ",\"activation\":\"%s\"", activation);
 }
 
-static enum sp_status put_score(struct sp_strbuf *out, const struct sp_pooling_config *p,
-                                struct sp_err *err)
+static void put_prompts(struct sp_json_out *out, const struct sp_json *prompts)
 {
-    enum sp_status st;
+    const char *before = ",\"prompts\":{";
 
-    if (p->mode != SP_POOL_RANK) return SP_OK;
-    st = sp_json_put(out, err, ",\"true_token\":%u", (unsigned)p->score.true_token);
-    if (!st && p->score.two_tokens)
-        st = sp_json_put(out, err, ",\"false_token\":%u", (unsigned)p->score.false_token);
-    if (st) return st;
-    return sp_json_put(out, err, ",\"activation\":\"%s\"",
-                       p->score.sigmoid ? "sigmoid" : "identity");
-}
-
-static enum sp_status put_prompts(struct sp_strbuf *out, const struct sp_json *prompts,
-                                  struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-    bool first = true;
-
-    if (sp_json_len(prompts) == 0) return SP_OK;
-    st = sp_json_put(out, err, ",\"prompts\":{");
-    for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it); first = false) {
+    for (struct sp_json_iter it = {0}; sp_json_next(prompts, &it); before = ",") {
         size_t len;
         const char *text = sp_json_to_string(it.value, &len);
-        if (!first && (st = sp_json_put(out, err, ","))) break;
-        if ((st = sp_json_put_string(out, it.key, strlen(it.key), err)) ||
-            (st = sp_json_put(out, err, ":")))
-            break;
-        st = sp_json_put_string(out, text, len, err);
+        sp_json_out_raw(out, before);
+        sp_json_out_quoted(out, it.key, strlen(it.key));
+        sp_json_out_raw(out, ":");
+        sp_json_out_quoted(out, text, len);
     }
-    return st ? st : sp_json_put(out, err, "}");
+    if (sp_json_len(prompts)) sp_json_out_raw(out, "}");
 }
 
 enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooling_config *pooling,
                                 const struct sp_json *prompts, const char *default_prompt,
                                 struct sp_err *err)
 {
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
     enum sp_status st;
 
-    if ((st = sp_json_put(&out, err, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
-                          pooling->classifies ? score_name : sp_pooling_name(pooling->mode),
-                          pooling->normalize ? "true" : "false", pooling->max_tokens)) ||
-        (st = put_classifier(&out, pooling, err)) || (st = put_score(&out, pooling, err)) ||
-        (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err)))
-        goto done;
+    sp_json_out_print(&out, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
+                      pooling->classifies ? score_name : sp_pooling_name(pooling->mode),
+                      pooling->normalize ? "true" : "false", pooling->max_tokens);
+    put_score(&out, pooling);
+    put_dense(&out, pooling);
+    put_prompts(&out, prompts);
     if (default_prompt) {
-        if ((st = sp_json_put(&out, err, ",\"default_prompt\":"))) goto done;
-        if ((st = sp_json_put_string(&out, default_prompt, strlen(default_prompt), err))) goto done;
+        sp_json_out_raw(&out, ",\"default_prompt\":");
+        sp_json_out_quoted(&out, default_prompt, strlen(default_prompt));
     }
-    if ((st = sp_strbuf_append(&out, "}", 2, err))) goto done;
-    *text = out.at;
-    *size = out.len - 1;
-    out = (struct sp_strbuf){0};
-done:
-    sp_strbuf_release(&out);
-    return st;
+    sp_json_out_raw(&out, "}");
+    if ((st = sp_json_out_take(text, &out, err))) return st;
+    *size = out.text.len - 1;
+    return SP_OK;
 }
 
 /* ---- reading ---- */

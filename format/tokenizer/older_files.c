@@ -81,44 +81,47 @@ static bool is_named(const struct sp_json *names, const char *text)
 }
 
 /* Appends the entry of added_tokens_decoder for a token that tokenizer.json does not have. */
-static enum sp_status put_entry(struct sp_strbuf *out, const struct sp_json *tokenizer,
+static enum sp_status put_entry(struct sp_json_out *out, const struct sp_json *tokenizer,
                                 const struct sp_json *names, const char *token,
                                 const struct sp_json *value, struct sp_err *err)
 {
     const struct sp_json *added = sp_json_get(tokenizer, "added_tokens");
     bool special = is_named(names, token);
     uint64_t id;
-    enum sp_status st;
 
     if (!sp_json_to_u64(value, &id))
         return sp_fail(err, SP_E_INPUT, "added_tokens.json: the id of \"%s\" is not a number",
                        token);
     for (size_t i = 0; i < sp_json_len(added); i++)
         if (has_text(sp_json_at(added, i), token)) return SP_OK;
-    st = sp_json_put(out, err, "%s\"%" PRIu64 "\": {\"content\": ", out->len > 1 ? ", " : "", id);
-    if (!st) st = sp_json_put_string(out, token, strlen(token), err);
-    return st ? st
-              : sp_json_put(out, err,
-                            ", \"lstrip\": false, \"normalized\": %s, \"rstrip\": false, "
-                            "\"single_word\": false, \"special\": %s}",
-                            special ? "false" : "true", special ? "true" : "false");
+    sp_json_out_print(out, "%s\"%" PRIu64 "\": {\"content\": ", out->text.len > 1 ? ", " : "", id);
+    sp_json_out_quoted(out, token, strlen(token));
+    sp_json_out_print(out,
+                      ", \"lstrip\": false, \"normalized\": %s, \"rstrip\": false, "
+                      "\"single_word\": false, \"special\": %s}",
+                      special ? "false" : "true", special ? "true" : "false");
+    return SP_OK;
 }
 
 static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *tokens,
                                   const struct sp_json *names, const char *tokenizer, size_t size,
                                   struct sp_err *err)
 {
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
     struct sp_json *root = NULL;
-    enum sp_status st = sp_strbuf_append(&out, "{", 1, err);
+    enum sp_status st;
 
-    if (!st) st = sp_json_parse(&root, tokenizer, size, SP_JSON_LENIENT, err);
+    sp_json_out_raw(&out, "{");
+    st = sp_json_parse(&root, tokenizer, size, SP_JSON_LENIENT, err);
     for (struct sp_json_iter it = {0}; !st && sp_json_next(tokens, &it);)
         st = put_entry(&out, root, names, it.key, it.value, err);
-    if (!st && out.len > 1 && !(st = sp_strbuf_append(&out, "}", 1, err)))
-        st = sp_json_set(text, "added_tokens_decoder", out.at, out.len, err);
+    if (!st && out.text.len > 1) {
+        sp_json_out_raw(&out, "}");
+        if (!(st = sp_json_out_check(&out, err)))
+            st = sp_json_set(text, "added_tokens_decoder", out.text.at, out.text.len, err);
+    }
     sp_json_free(root);
-    sp_strbuf_release(&out);
+    sp_strbuf_release(&out.text);
     return st;
 }
 

@@ -1,6 +1,5 @@
 #include "format/weights/sensitivity.h"
 
-#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <limits.h>
@@ -66,22 +65,18 @@ done:
     return st;
 }
 
-enum sp_status sp_sensitivities_print(struct sp_strbuf *text,
-                                      const struct sp_sensitivities *sensitivities,
-                                      struct sp_err *err)
+void sp_sensitivities_print(struct sp_json_out *out, const struct sp_sensitivities *sensitivities)
 {
-    enum sp_status st = sp_json_put(text, err, "\"sensitivity\":[");
-
-    for (size_t i = 0; i < sensitivities->n && !st; i++) {
+    sp_json_out_raw(out, "\"sensitivity\":[");
+    for (size_t i = 0; i < sensitivities->n; i++) {
         const struct sp_sensitivity *s = &sensitivities->entries[i];
 
-        st = sp_json_put(text, err, "%s{\"group\":\"%s\",", i ? "," : "",
-                         sp_group_kind_name(s->group.kind));
-        if (!st && s->group.layer != SP_NO_LAYER)
-            st = sp_json_put(text, err, "\"layer\":%d,", s->group.layer);
-        if (!st) st = sp_json_put(text, err, "\"kl_per_error\":%.6g}", s->kl_per_error);
+        sp_json_out_print(out, "%s{\"group\":\"%s\",", i ? "," : "",
+                          sp_group_kind_name(s->group.kind));
+        if (s->group.layer != SP_NO_LAYER) sp_json_out_print(out, "\"layer\":%d,", s->group.layer);
+        sp_json_out_print(out, "\"kl_per_error\":%.6g}", s->kl_per_error);
     }
-    return st ? st : sp_json_put(text, err, "]");
+    sp_json_out_raw(out, "]");
 }
 
 enum sp_status sp_sensitivities_add(struct sp_sensitivities *sensitivities,

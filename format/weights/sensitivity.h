@@ -4,7 +4,7 @@
 #define SP_FORMAT_WEIGHTS_SENSITIVITY_H
 
 #include "format/base/json.h"
-#include "format/base/strbuf.h"
+#include "format/base/json_write.h"
 #include "format/weights/tensor_group.h"
 
 /* KL divergence of the output (nats per token) if the matrices of a group are rounded to a type of
@@ -26,9 +26,7 @@ SP_MUST_CHECK enum sp_status sp_sensitivities_read(struct sp_sensitivities *out,
                                                    const struct sp_json *record,
                                                    struct sp_err *err);
 /* Appends the member "sensitivity" of a record, which sp_sensitivities_read reads. */
-SP_MUST_CHECK enum sp_status sp_sensitivities_print(struct sp_strbuf *text,
-                                                    const struct sp_sensitivities *sensitivities,
-                                                    struct sp_err *err);
+void sp_sensitivities_print(struct sp_json_out *out, const struct sp_sensitivities *sensitivities);
 /* Adds a group; they are not sorted then. SP_E_INPUT if the number is not finite. */
 SP_MUST_CHECK enum sp_status sp_sensitivities_add(struct sp_sensitivities *sensitivities,
                                                   struct sp_tensor_group group, double kl_per_error,

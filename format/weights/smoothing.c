@@ -1,6 +1,5 @@
 #include "format/weights/smoothing.h"
 
-#include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 
@@ -133,31 +132,19 @@ enum sp_status sp_smoothing_of_pack(struct sp_smoothing *out, const struct sp_pa
     return st;
 }
 
-static enum sp_status print_norm(struct sp_strbuf *text, const struct sp_smoothed_norm *norm,
-                                 struct sp_err *err)
+void sp_smoothing_print(struct sp_json_out *out, const struct sp_smoothing *smoothing)
 {
-    enum sp_status st;
-    char *letters = NULL;
+    for (size_t i = 0; i < smoothing->n; i++) {
+        const struct sp_smoothed_norm *norm = &smoothing->norms[i];
 
-    if ((st = sp_json_put_string(text, norm->name, strlen(norm->name), err))) return st;
-    if ((st = sp_new(&letters, norm->n + 1, 1, err))) return st;
-    for (size_t i = 0; i < norm->n; i++)
-        letters[i] = (char)(FIRST_LETTER + SP_MAX_EXPONENT + norm->exponents[i]);
-    if (!(st = sp_json_put(text, err, ":"))) st = sp_json_put_string(text, letters, norm->n, err);
-    free(letters);
-    return st;
-}
-
-enum sp_status sp_smoothing_print(struct sp_strbuf *text, const struct sp_smoothing *smoothing,
-                                  struct sp_err *err)
-{
-    enum sp_status st = sp_json_put(text, err, "{");
-
-    for (size_t i = 0; i < smoothing->n && !st; i++) {
-        if (i) st = sp_json_put(text, err, ",");
-        if (!st) st = print_norm(text, &smoothing->norms[i], err);
+        sp_json_out_raw(out, i ? "," : "{");
+        sp_json_out_quoted(out, norm->name, strlen(norm->name));
+        sp_json_out_raw(out, ":\"");
+        for (size_t k = 0; k < norm->n; k++)
+            sp_json_out_print(out, "%c", FIRST_LETTER + SP_MAX_EXPONENT + norm->exponents[k]);
+        sp_json_out_raw(out, "\"");
     }
-    return st ? st : sp_json_put(text, err, "}");
+    sp_json_out_raw(out, smoothing->n ? "}" : "{}");
 }
 
 /* ---- what reads a norm ---- */

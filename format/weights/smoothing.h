@@ -12,7 +12,7 @@
 #define SP_FORMAT_WEIGHTS_SMOOTHING_H
 
 #include "format/base/json.h"
-#include "format/base/strbuf.h"
+#include "format/base/json_write.h"
 #include "format/family/family.h"
 #include "format/packfile.h"
 
@@ -35,9 +35,7 @@ struct sp_smoothing {
 SP_MUST_CHECK enum sp_status sp_smoothing_read(struct sp_smoothing *out,
                                                const struct sp_json *object, struct sp_err *err);
 /* Appends that object. */
-SP_MUST_CHECK enum sp_status sp_smoothing_print(struct sp_strbuf *text,
-                                                const struct sp_smoothing *smoothing,
-                                                struct sp_err *err);
+void sp_smoothing_print(struct sp_json_out *out, const struct sp_smoothing *smoothing);
 /* Appends a norm with a copy of its exponents. */
 SP_MUST_CHECK enum sp_status sp_smoothing_add(struct sp_smoothing *smoothing, const char *name,
                                               const int8_t *exponents, size_t n,

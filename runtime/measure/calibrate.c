@@ -388,21 +388,18 @@ static enum sp_status check_files(const struct sp_package *package,
     return sp_pack_writer_check(request->path, request->force, err);
 }
 
-static enum sp_status print_record(struct sp_strbuf *record, const struct calibration *c,
-                                   struct sp_err *err)
+static void print_record(struct sp_json_out *record, const struct calibration *c)
 {
-    enum sp_status st =
-        sp_json_put(record, err, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_read);
-
-    if (!st && c->smoothing.n) {
-        if ((st = sp_json_put(record, err, ",\"smoothing\":"))) return st;
-        st = sp_smoothing_print(record, &c->smoothing, err);
+    sp_json_out_print(record, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_read);
+    if (c->smoothing.n) {
+        sp_json_out_raw(record, ",\"smoothing\":");
+        sp_smoothing_print(record, &c->smoothing);
     }
-    if (!st && c->request->sensitivity) {
-        if ((st = sp_json_put(record, err, ","))) return st;
-        st = sp_sensitivities_print(record, &c->sensitivities, err);
+    if (c->request->sensitivity) {
+        sp_json_out_raw(record, ",");
+        sp_sensitivities_print(record, &c->sensitivities);
     }
-    return st ? st : sp_json_put(record, err, "}");
+    sp_json_out_raw(record, "}");
 }
 
 static enum sp_status write_file(struct calibration *c, struct sp_calibration *out,
@@ -410,17 +407,21 @@ static enum sp_status write_file(struct calibration *c, struct sp_calibration *o
 {
     const struct sp_calibration_request *q = c->request;
     struct sp_input_stats_size size = sp_input_stats_measure(c->stats);
-    struct sp_strbuf record = {0};
-    enum sp_status st = print_record(&record, c, err);
+    struct sp_json_out record = {0};
+    enum sp_status st;
 
-    if (!st) st = sp_input_stats_write(c->stats, q->path, q->force, record.at, record.len, err);
+    print_record(&record, c);
+    if (!(st = sp_json_out_check(&record, err))) {
+        st =
+            sp_input_stats_write(c->stats, q->path, q->force, record.text.at, record.text.len, err);
+    }
     *out = (struct sp_calibration){.size = sizeof *out,
                                    .n_tokens = c->n_read,
                                    .n_inputs = size.n_inputs,
                                    .n_matrices = size.n_matrices,
                                    .n_bytes = size.size,
                                    .n_groups = c->sensitivities.n};
-    sp_strbuf_release(&record);
+    sp_strbuf_release(&record.text);
     return st;
 }
 

@@ -98,15 +98,15 @@ done:
 
 static enum sp_status write_known(const struct measuring *m, struct sp_err *err)
 {
-    struct sp_strbuf text = {0};
+    struct sp_json_out out = {0};
     enum sp_status st;
 
-    if ((st = sp_json_put(&text, err, "{\"measured_with\":\"%s\",", m->of))) goto done;
-    if ((st = sp_sensitivities_print(&text, &m->made, err))) goto done;
-    if ((st = sp_json_put(&text, err, "}\n"))) goto done;
-    st = sp_atomic_file_write_file(m->path, true, text.at, text.len, err);
-done:
-    sp_strbuf_release(&text);
+    sp_json_out_print(&out, "{\"measured_with\":\"%s\",", m->of);
+    sp_sensitivities_print(&out, &m->made);
+    sp_json_out_raw(&out, "}\n");
+    if (!(st = sp_json_out_check(&out, err)))
+        st = sp_atomic_file_write_file(m->path, true, out.text.at, out.text.len, err);
+    sp_strbuf_release(&out.text);
     return st;
 }
 

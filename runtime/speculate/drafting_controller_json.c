@@ -21,32 +21,30 @@ bool sp_drafting_controller_json_is_new(const struct sp_drafting_controller *b)
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-static enum sp_status put_costs(struct sp_strbuf *out, const char *key,
-                                const struct sp_cost_model *cost, struct sp_err *err)
+static void put_costs(struct sp_json_out *out, const char *key, const struct sp_cost_model *cost)
 {
     const char *comma = "";
-    enum sp_status st = sp_json_put(out, err, ", \"%s\": [", key);
 
-    for (size_t n = 0; st == SP_OK && n < SP_COST_LENGTHS; n++) {
+    sp_json_out_print(out, ", \"%s\": [", key);
+    for (size_t n = 0; n < SP_COST_LENGTHS; n++) {
         if (!(cost->weight[n] > 0)) continue;
-        st = sp_json_put(out, err, "%s[%zu, %.6g, %.3g]", comma, n, cost->mean[n], cost->weight[n]);
+        sp_json_out_print(out, "%s[%zu, %.6g, %.3g]", comma, n, cost->mean[n], cost->weight[n]);
         comma = ", ";
     }
-    return st ? st : sp_json_put(out, err, "]");
+    sp_json_out_raw(out, "]");
 }
 
-static enum sp_status put_acceptances(struct sp_strbuf *out, const struct sp_drafting_controller *b,
-                                      struct sp_err *err)
+static void put_acceptances(struct sp_json_out *out, const struct sp_drafting_controller *b)
 {
     const char *comma = "";
-    enum sp_status st = sp_json_put(out, err, ", \"accepted\": [");
 
-    for (size_t i = 1; st == SP_OK && i <= b->max; i++) {
+    sp_json_out_raw(out, ", \"accepted\": [");
+    for (size_t i = 1; i <= b->max; i++) {
         if (!(b->tried[i] > 0)) continue;
-        st = sp_json_put(out, err, "%s[%zu, %.4g, %.4g]", comma, i, b->tried[i], b->accepted[i]);
+        sp_json_out_print(out, "%s[%zu, %.4g, %.4g]", comma, i, b->tried[i], b->accepted[i]);
         comma = ", ";
     }
-    return st ? st : sp_json_put(out, err, "]");
+    sp_json_out_raw(out, "]");
 }
 
 enum sp_status sp_drafting_controller_json_write(struct sp_strbuf *out,
@@ -54,18 +52,18 @@ enum sp_status sp_drafting_controller_json_write(struct sp_strbuf *out,
                                                  struct sp_err *err)
 {
     const struct sp_calibrated_confidence *c = &b->confidence;
-    enum sp_status st;
+    struct sp_json_out writer = {.text = *out};
 
-    if ((st = sp_json_put(out, err, "{\"version\": %d", VERSION)) ||
-        (st = put_costs(out, "verify", &b->verify, err)) ||
-        (st = put_costs(out, "draft", &b->draft, err)) ||
-        (st = sp_json_put(out, err, ", \"catch_up\": [%.6g, %.6g]", b->caught_up,
-                          b->catch_up_seconds)) ||
-        (st = put_acceptances(out, b, err)) ||
-        (st = sp_json_put(out, err, ", \"confidence\": [%.6g, %.6g, %.6g, %.6g, %.6g]", c->a, c->b,
-                          c->h_aa, c->h_ab, c->h_bb)))
-        return st;
-    return sp_json_put(out, err, ", \"drafted\": [%.6g, %.6g]}\n", b->tokens, b->seconds);
+    sp_json_out_print(&writer, "{\"version\": %d", VERSION);
+    put_costs(&writer, "verify", &b->verify);
+    put_costs(&writer, "draft", &b->draft);
+    sp_json_out_print(&writer, ", \"catch_up\": [%.6g, %.6g]", b->caught_up, b->catch_up_seconds);
+    put_acceptances(&writer, b);
+    sp_json_out_print(&writer, ", \"confidence\": [%.6g, %.6g, %.6g, %.6g, %.6g]", c->a, c->b,
+                      c->h_aa, c->h_ab, c->h_bb);
+    sp_json_out_print(&writer, ", \"drafted\": [%.6g, %.6g]}\n", b->tokens, b->seconds);
+    *out = writer.text;
+    return sp_json_out_check(&writer, err);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------

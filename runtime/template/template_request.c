@@ -9,47 +9,37 @@
 
 /* ---- messages of plain texts ----------------------------------------------------------------- */
 
-static enum sp_status append_member(struct sp_strbuf *out, const char *key, const char *text,
-                                    struct sp_err *err)
+static void append_member(struct sp_json_out *out, const char *key, const char *text)
 {
-    enum sp_status st = sp_strbuf_append(out, key, strlen(key), err);
-
-    return st ? st : sp_json_put_string(out, text, strlen(text), err);
+    sp_json_out_raw(out, key);
+    sp_json_out_quoted(out, text, strlen(text));
 }
 
-/* Appends a message as JSON. Jinja and Go templates have different names for reasoning, so both
- * are set. */
-static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat_message *m,
-                                     struct sp_err *err)
-{
-    enum sp_status st;
-
-    if ((st = sp_strbuf_append(out, ", ", out->len > 1 ? 2 : 0, err))) return st;
-    if ((st = append_member(out, "{\"role\": ", m->role, err))) return st;
-    if ((st = append_member(out, ", \"content\": ", m->content, err))) return st;
-    if (m->reasoning != NULL &&
-        ((st = append_member(out, ", \"reasoning_content\": ", m->reasoning, err)) ||
-         (st = append_member(out, ", \"thinking\": ", m->reasoning, err))))
-        return st;
-    return sp_strbuf_append(out, "}", 1, err);
-}
-
-/* Makes the messages of a list of plain texts. *out is owned by the caller. SP_E_INPUT: a text is
- * not valid UTF-8. */
+/* Makes the messages of a list of plain texts. Jinja and Go templates have different names for
+ * reasoning, so both are set. *out is owned by the caller. SP_E_INPUT: a text is not valid UTF-8.
+ */
 static enum sp_status read_messages(struct sp_json **out, const struct sp_chat_message *turns,
                                     size_t n_turns, struct sp_err *err)
 {
-    struct sp_strbuf array = {0};
-    enum sp_status st = sp_strbuf_append(&array, "[", 1, err);
+    struct sp_json_out array = {0};
+    enum sp_status st;
 
-    for (size_t i = 0; i < n_turns && !st; i++)
-        st = append_message(&array, &turns[i], err);
-    if (!st) st = sp_strbuf_append(&array, "]", 1, err);
-    if (!st) {
-        st = sp_json_parse_within(out, array.at, array.len, SP_JSON_STRICT, SP_TEMPLATE_MAX_JSON,
-                                  err);
+    sp_json_out_raw(&array, "[");
+    for (const struct sp_chat_message *m = turns; m < turns + n_turns; m++) {
+        append_member(&array, m == turns ? "{\"role\": " : ", {\"role\": ", m->role);
+        append_member(&array, ", \"content\": ", m->content);
+        if (m->reasoning != NULL) {
+            append_member(&array, ", \"reasoning_content\": ", m->reasoning);
+            append_member(&array, ", \"thinking\": ", m->reasoning);
+        }
+        sp_json_out_raw(&array, "}");
     }
-    sp_strbuf_release(&array);
+    sp_json_out_raw(&array, "]");
+    if (!(st = sp_json_out_check(&array, err))) {
+        st = sp_json_parse_within(out, array.text.at, array.text.len, SP_JSON_STRICT,
+                                  SP_TEMPLATE_MAX_JSON, err);
+    }
+    sp_strbuf_release(&array.text);
     return st;
 }
 

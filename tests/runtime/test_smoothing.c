@@ -65,7 +65,7 @@ static size_t write_file(const char *path, const struct sp_source *source,
     struct sp_create_callbacks silent = {0};
     struct sp_pack_input input = {.target = source, .records = "", .records_size = 0};
     struct sp_smoothing applied = {0};
-    struct sp_strbuf text = {0};
+    struct sp_json_out out = {0};
     struct sp_err err = {0};
     uint64_t size;
     size_t n;
@@ -74,15 +74,15 @@ static size_t write_file(const char *path, const struct sp_source *source,
         fail_msg("%s", err.text);
     if (smoothing) {
         smooth(&applied, &input.plan, smoothing, source);
-        assert_int_equal(sp_smoothing_print(&text, &applied, NULL), SP_OK);
-        input.smoothing = text.at;
-        input.smoothing_size = text.len;
+        sp_smoothing_print(&out, &applied);
+        input.smoothing = out.text.at;
+        input.smoothing_size = out.text.len;
     }
     if (sp_pack_input_write(&input, path, true, 2, &silent, &size, &err)) fail_msg("%s", err.text);
     n = applied.n;
     sp_plan_release(&input.plan);
     sp_smoothing_release(&applied);
-    sp_strbuf_release(&text);
+    sp_strbuf_release(&out.text);
     return n;
 }
 

@@ -112,16 +112,16 @@ char *browser_send(struct browser *b, const char *method, const char *parameters
 static char *send_text(struct browser *b, const char *method, const char *key, const char *value,
                        const char *further, const char *member)
 {
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
     struct sp_json *json = NULL;
     const struct sp_json *found;
-    char *answer, *text = NULL;
+    char *answer, *command, *text = NULL;
 
-    assert_int_equal(sp_json_put(&out, NULL, "{\"%s\": ", key), 0);
-    assert_int_equal(sp_json_put_string(&out, value, strlen(value), NULL), 0);
-    assert_int_equal(sp_json_put(&out, NULL, "%s}", further), 0);
-    assert_int_equal(sp_strbuf_append(&out, "", 1, NULL), 0);
-    answer = browser_send(b, method, out.at);
+    sp_json_out_print(&out, "{\"%s\": ", key);
+    sp_json_out_quoted(&out, value, strlen(value));
+    sp_json_out_print(&out, "%s}", further);
+    assert_int_equal(sp_json_out_take(&command, &out, NULL), 0);
+    answer = browser_send(b, method, command);
     assert_int_equal(sp_json_parse(&json, answer, strlen(answer), SP_JSON_LENIENT, NULL), 0);
     found = sp_json_get(json, member);
     if (sp_json_get(found, "value")) found = sp_json_get(found, "value");
@@ -129,7 +129,7 @@ static char *send_text(struct browser *b, const char *method, const char *key, c
     if (sp_json_get(json, "exceptionDetails")) fail_msg("%s: %.500s", value, answer);
     sp_json_free(json);
     free(answer);
-    sp_strbuf_release(&out);
+    free(command);
     return text ? text : strdup("");
 }
 
