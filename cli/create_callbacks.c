@@ -106,6 +106,12 @@ static void print_kept(const struct sp_create_report *report)
     char size[SP_AMOUNT_TEXT], first[96] = "", second[96] = "";
     const char *requested;
 
+    if (report->n_kept_widths) {
+        sp_word_wrap_print(
+            stderr, 8, "        %zu matrices (%s) stay in %s: their widths are not multiples of 32",
+            report->n_kept_widths, sp_out_size(size, report->kept_widths.size),
+            sp_dtype_info(report->kept_widths.type)->name);
+    }
     if (tables->size + kv->size == 0) return;
     requested = sp_dtype_info(report->target_type)->name;
     if (tables->size) {

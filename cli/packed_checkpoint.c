@@ -5,6 +5,7 @@
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
 #include "cli/user_stores.h"
+#include "convert/source/model_folder.h"
 #include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -143,25 +144,20 @@ static enum sp_status pack(const char *checkpoint, const char *path, const char 
 /* A folder that is no checkpoint may be one that create or export reads or writes. */
 static enum sp_status check_folder(const char *folder, struct sp_err *err)
 {
-    char *config = NULL, *modelfile = NULL;
-    enum sp_status st;
+    struct sp_err inner = {0};
+    char *modelfile = NULL, *gguf = NULL;
+    enum sp_status st = sp_folder_find_model(&gguf, folder, &inner);
 
-    if ((st = sp_file_join(&config, folder, "config.json", err)) ||
-        (st = sp_file_join(&modelfile, folder, "Modelfile", err)) || sp_file_exists(config))
-        goto done;
-    if (sp_file_exists(modelfile)) {
+    free(gguf);
+    if (st == SP_OK) return SP_OK;
+    if (sp_file_join(&modelfile, folder, "Modelfile", NULL) == SP_OK && sp_file_exists(modelfile)) {
         st = sp_fail(err, SP_E_INPUT,
                      "%s: a folder without config.json is no checkpoint; spectool create -f %s "
                      "packs what its Modelfile names",
                      folder, modelfile);
     } else {
-        st = sp_fail(err, SP_E_INPUT,
-                     "%s: a folder without config.json is no checkpoint; expected a packed file or "
-                     "the folder with the model's config.json and weights",
-                     folder);
+        *err = inner;
     }
-done:
-    free(config);
     free(modelfile);
     return st;
 }

@@ -99,6 +99,8 @@ static bool keeps_8_bits(const struct sp_policy_request *request,
     return tensor->stored != request->type && tensor->shape[0] <= tensor->shape[1] / 2;
 }
 
+const char sp_policy_odd_width[] = "width is not a multiple of 32";
+
 static struct sp_policy_choice requested_choice(const struct sp_policy_request *request,
                                                 const struct sp_policy_tensor *tensor)
 {
@@ -126,7 +128,7 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
     if (tensor->role == SP_ROLE_GATE) return keep(tensor, SP_PANEL, "gate stays float");
     if (tensor->role == SP_ROLE_CODEBOOK) return keep(tensor, SP_PANEL, "codebook stays float");
     if (sp_dtype_is_block(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
-        return keep(tensor, SP_PANEL, "width is not a multiple of 32");
+        return keep(tensor, SP_PANEL, sp_policy_odd_width);
     if (sp_dtype_is_block(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
         return keep(tensor, SP_PANEL, "too small to quantize");
     return choice;

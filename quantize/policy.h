@@ -47,4 +47,7 @@ double sp_policy_error(enum sp_dtype dtype);
  * step is only taken if the user requests it (--requantize). */
 bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to);
 
+/* The rule of a matrix whose width no block type can have. */
+extern const char sp_policy_odd_width[];
+
 #endif

@@ -7,6 +7,7 @@
 #include "convert/source/token_tables.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
+#include "quantize/policy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -171,8 +172,8 @@ static unsigned bits_of(enum sp_dtype type)
     return info->code_bits ? info->code_bits : info->bits ? info->bits : 8;
 }
 
-/* Adds a matrix of the target to those that keep more bits than the requested type has, although
- * the user chose no other type for it. A matrix that cannot be stored in blocks is not counted. */
+/* Adds a matrix of the target to those that cannot be stored in blocks, or that keep more bits than
+ * the requested type has, although the user chose no other type for it. */
 static void count_kept(struct sp_create_report *report, const struct sp_plan_item *item,
                        const struct sp_policy_request *request)
 {
@@ -180,7 +181,14 @@ static void count_kept(struct sp_create_report *report, const struct sp_plan_ite
     const bool is_table = role == SP_ROLE_EMBEDDING || role == SP_ROLE_HEAD;
     struct sp_create_kept *kept = is_table ? &report->kept_tables : &report->kept_key_values;
 
-    if (item->part != SP_PART_TARGET || request->type == SP_DTYPE_NONE) return;
+    if (item->part != SP_PART_TARGET) return;
+    report->n_blocks += sp_dtype_is_block(item->to);
+    if (item->rule == sp_policy_odd_width) {
+        report->n_kept_widths++;
+        report->kept_widths.type = item->to;
+        report->kept_widths.size += item->size;
+    }
+    if (request->type == SP_DTYPE_NONE) return;
     if (is_table ? request->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
     if (item->layout != SP_PANEL || !sp_dtype_is_block(item->to)) return;
     if (bits_of(item->to) <= bits_of(request->type)) return;
@@ -191,7 +199,10 @@ static void count_kept(struct sp_create_report *report, const struct sp_plan_ite
 static enum sp_status make_report(struct sp_create_report *out, const struct sp_create_job *job,
                                   struct sp_err *err)
 {
-    struct sp_create_report report = {.target_type = job->inputs.target_request.type};
+    struct sp_create_report report = {
+        .target_type = job->inputs.target_request.type,
+        .embeds = sp_source_has_text(&job->target, SP_SECTION_POOLING),
+    };
     const struct sp_sensitivities *measured = sensitivities_of(job);
     enum sp_status st = SP_OK;
 

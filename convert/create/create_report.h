@@ -5,6 +5,8 @@
 
 #include "format/dtype.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Callbacks of the caller. Every member may be NULL. They are called from the calling thread only.
@@ -43,7 +45,10 @@ struct sp_create_report {
     uint64_t file_size;        /* 0 with dry_run */
     double predicted_kl;       /* by measured sensitivities, nats per token; 0: none, or unknown */
     enum sp_dtype target_type; /* as requested */
+    bool embeds;               /* the target makes embeddings or scores, and no text */
     struct sp_create_kept kept_tables, kept_key_values; /* embedding and head; keys and values */
+    struct sp_create_kept kept_widths; /* matrices of the target with an odd width, in any type */
+    size_t n_kept_widths, n_blocks;    /* their number, and that of the target's in block types */
 };
 
 #endif

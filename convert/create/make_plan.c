@@ -223,16 +223,25 @@ static enum sp_status note_choice(struct maker *m, const struct sp_budget_result
 static enum sp_status fail_least(const struct maker *m, uint64_t least, uint64_t overhead,
                                  struct sp_err *err)
 {
+    const char *odd = "";
+
+    for (size_t i = 0; i < m->made->plan.n_items; i++) {
+        const struct sp_plan_item *item = &m->made->plan.items[i];
+        if (item->part == SP_PART_TARGET && item->layout == SP_PANEL &&
+            sp_spec_cols(item->spec) % SP_BLOCK)
+            odd = "; matrices whose width is not a multiple of 32 keep their type";
+    }
     if (m->in->budget.size) {
         return sp_fail(err, SP_E_USAGE,
                        "--size is %" PRIu64 " bytes, and the smallest possible file, with q2 for "
-                       "all matrices that no rule is for, has %" PRIu64,
-                       m->in->budget.size, least + overhead);
+                       "all matrices that no rule is for, has %" PRIu64 "%s",
+                       m->in->budget.size, least + overhead, odd);
     }
     return sp_fail(err, SP_E_USAGE,
                    "--bits is %g, and the least possible, with q2 for all matrices that no rule is "
-                   "for, is %.3f",
-                   m->in->budget.bits, 8 * (double)(least + overhead) / (double)target_weights(m));
+                   "for, is %.3f%s",
+                   m->in->budget.bits, 8 * (double)(least + overhead) / (double)target_weights(m),
+                   odd);
 }
 
 /* Chooses the target's types by means of a plan of both parts that keeps the stored types. */

@@ -394,6 +394,10 @@ static enum sp_status find_arch(struct sp_gguf_model *m, const struct sp_config 
     }
     if ((st = sp_gguf_get_text(m->file, "general.architecture", &name, &len, err))) return st;
     if (name == NULL) return sp_fail(err, SP_E_INPUT, "general.architecture is missing");
+    if (sp_is_word(name, len, "clip")) {
+        return sp_fail(err, SP_E_INPUT,
+                       "it is the image part of a model (mmproj); name the file of its text model");
+    }
     find_family(&known, m, name, len, adapted);
     if (m->arch) return SP_OK;
     if (len > SHOWN_NAME) len = SHOWN_NAME;

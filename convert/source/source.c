@@ -4,6 +4,7 @@
 #include "convert/gguf/gguf_config.h"
 #include "convert/gguf/gguf_tokenizer.h"
 #include "convert/source/classifier_head.h"
+#include "convert/source/model_folder.h"
 #include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/affix.h"
@@ -530,6 +531,33 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
     return st;
 }
 
+/* A checkpoint, or the one GGUF file in the folder. */
+static enum sp_status open_folder(struct sp_source *source, enum sp_part want, char **warnings,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    char *gguf = NULL, *single = NULL, *index = NULL;
+
+    if ((st = sp_folder_find_model(&gguf, source->path, err))) return st;
+    if (gguf) {
+        free(source->path);
+        source->path = gguf;
+        return open_gguf(source, want, warnings, err);
+    }
+    if ((st = open_checkpoint(source, want, source->path, source->path, warnings, err)) == SP_OK)
+        return SP_OK;
+    if (sp_file_join(&single, source->path, "model.safetensors", NULL) == SP_OK &&
+        sp_file_join(&index, source->path, "model.safetensors.index.json", NULL) == SP_OK &&
+        sp_file_exists(single) && sp_file_exists(index))
+        sp_context(err,
+                   "%s: of two, model.safetensors is read and not "
+                   "model.safetensors.index.json",
+                   source->path);
+    free(single);
+    free(index);
+    return st;
+}
+
 enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_part want,
                               char **warnings, struct sp_err *err)
 {
@@ -545,7 +573,7 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
                      "not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
-        st = open_checkpoint(&source, want, source.path, source.path, warnings, err);
+        st = open_folder(&source, want, warnings, err);
     } else {
         st = open_file(&source, want, warnings, err);
     }

@@ -7,6 +7,7 @@
  *   OLLAMA/blobs/sha256-DIGEST                    a layer */
 #include "convert/source/source_name.h"
 
+#include "convert/source/model_folder.h"
 #include "format/base/file.h"
 #include "format/base/json_write.h"
 #include "format/base/unicode.h"
@@ -14,7 +15,6 @@
 #include "format/base/warnings.h"
 #include "format/modelfile/modelfile_check.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,61 +92,30 @@ bool sp_source_name_is_file(const char *name)
 
 /* ---- Hugging Face's cache ---- */
 
-static bool is_first_gguf(const char *name)
-{
-    const char *of = strstr(name, "-of-"), *end = strrchr(name, '.');
-
-    if (end == NULL || strcmp(end, ".gguf") != 0 || strncmp(name, "mmproj", 6) == 0) return false;
-    return of == NULL || of - name < 6 || strncmp(of - 6, "-00001", 6) == 0;
-}
-
-/* True if the file's name has `tag` before a '.' or '-', as model-Q4_K_M.gguf has Q4_K_M. */
-static bool has_tag(const char *name, struct part tag)
-{
-    char piece[MAX_NAME + 1];
-
-    for (const char *at = name; strlen(at) > tag.len; at++) {
-        bool begins = at == name || at[-1] == '-' || at[-1] == '.';
-        bool ends = at[tag.len] == '.' || at[tag.len] == '-';
-        snprintf(piece, sizeof piece, "%.*s", (int)tag.len, at);
-        if (begins && ends && sp_equal_ignoring_case(piece, tag.at)) return true;
-    }
-    return false;
-}
-
-/* Replaces the folder by the GGUF file in it, split or not, that the tag names, or without a tag by
- * the only one if there is no config.json. *found = false if no file has the tag. */
+/* Replaces the folder by the GGUF file in it that the tag names, or without a tag by the only one
+ * if there is no config.json. *found = false if no file has the tag. */
 static enum sp_status choose_gguf(char snapshot[PATH_SIZE], bool *found, const char *name,
                                   struct part tag, struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
-    char path[PATH_SIZE], file[MAX_NAME + 1] = "";
-    size_t n = 0;
-    struct dirent *entry;
-    DIR *folder;
+    enum sp_status st;
+    char path[PATH_SIZE], *file = NULL;
+    size_t n;
 
     *found = tag.at == NULL;
     if ((st = print_path(path, err, snapshot, "config.json"))) return st;
-    if ((tag.at == NULL && sp_file_exists(path)) || (folder = opendir(snapshot)) == NULL)
-        return SP_OK;
-    while ((entry = readdir(folder)) != NULL) {
-        if (!is_first_gguf(entry->d_name) || strlen(entry->d_name) > MAX_NAME) continue;
-        if (tag.at && !has_tag(entry->d_name, tag)) continue;
-        n++;
-        snprintf(file, sizeof file, "%s", entry->d_name);
+    if (tag.at == NULL && sp_file_exists(path)) return SP_OK;
+    if ((st = sp_folder_find_gguf(&file, &n, snapshot, tag.at, err)) || n == 0) return st;
+    if (n == 1 && strlen(file) < PATH_SIZE) {
+        snprintf(snapshot, PATH_SIZE, "%s", file);
+        *found = true;
+    } else {
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: its folder holds %zu GGUF files%s; name one of them, as "
+                     "ORG/NAME:Q4_K_M or by its path: %s/",
+                     name, n, tag.at ? " of this tag" : "", snapshot);
     }
-    closedir(folder);
-    if (n == 0) return SP_OK;
-    if (n > 1) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s: its folder holds %zu GGUF files%s; name one of them, as "
-                       "ORG/NAME:Q4_K_M or by its path: %s/",
-                       name, n, tag.at ? " of this tag" : "", snapshot);
-    }
-    if ((st = print_path(path, err, snapshot, file))) return st;
-    snprintf(snapshot, PATH_SIZE, "%s", path);
-    *found = true;
-    return SP_OK;
+    free(file);
+    return st;
 }
 
 /* The commit that refs/REVISION names, or the revision itself. */

@@ -2,6 +2,7 @@
  * it. Only config*.c and the family table know the names of keys. */
 #include "format/family/config_parse.h"
 
+#include "format/base/warnings.h"
 #include "format/config/config_readers.h"
 #include "format/family/family_table.h"
 
@@ -71,6 +72,28 @@ static bool classifies_as(const struct sp_family *f, const char *architecture)
            (strcmp(own + n, "Model") == 0 || strcmp(own + n, "ForCausalLM") == 0);
 }
 
+/* A class that nobody knows, of a model_type that is known: transformers' AutoModelForCausalLM goes
+ * by the type alone. Refused are classes with another head, and those that bring their own code. */
+static enum sp_status take_unknown(const struct sp_config_text *t, const char *type,
+                                   const char *architecture, struct sp_err *err)
+{
+    const char *task = strstr(architecture, "For");
+
+    if (task && strcmp(task, "ForCausalLM") != 0 && strcmp(task, "ForConditionalGeneration") != 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
+    if (sp_json_has(t->root, "auto_map")) {
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "architecture \"%s\" is not supported: code of its own (auto_map) may compute "
+            "otherwise than model_type \"%s\"",
+            architecture, type);
+    }
+    return sp_warn(t->warnings, err,
+                   "architecture \"%s\" is unknown; the model is read as its "
+                   "model_type \"%s\"",
+                   architecture, type);
+}
+
 /* model_type determines the family; an architecture of another family is an error. */
 static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
                                   struct sp_err *err)
@@ -90,10 +113,14 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
             return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
     }
     if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;
-    if (architecture && wrapper == NULL && family == NULL)
-        return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
-    if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
-        !runs_as(t->family, architecture)) {
+    if (architecture && wrapper == NULL && family == NULL) {
+        if (type == NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported",
+                           architecture);
+        }
+        if ((st = take_unknown(t, type, architecture, err))) return st;
+    } else if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
+               !runs_as(t->family, architecture)) {
         return sp_fail(err, SP_E_INPUT, "model_type \"%s\" contradicts architecture \"%s\"", type,
                        architecture);
     }

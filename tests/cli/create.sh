@@ -101,3 +101,10 @@ for wrong in "$t/Modelfile" "$t/target/config.json" "$t/target/model.safetensors
     spectool run "$wrong" hi; echo "exit $?"
 done
 spectool run -q q4 packed.bin hi; echo "exit $?"
+
+echo '# matrices whose widths no block type can have are counted'
+spectool create --bits 2 -o odd.bin "$TESTDATA/gguf/bert.gguf"; echo "exit $?"
+spectool create -q q4 -o odd.bin "$TESTDATA/gguf/bert.gguf" 2>&1 | grep width
+echo '# on a terminal the next step ends what is printed'
+terminal spectool create -o next.bin "$TESTDATA/tiny/target" </dev/null | tr -d '\r' | tail -n 1
+terminal spectool create -o embed.bin "$TESTDATA/gguf/bert.gguf" </dev/null | tr -d '\r' | tail -n 1

@@ -22,6 +22,25 @@ for tag in q4_k_m Q8_0 Q4_K; do
     echo "FROM someone/Tiny-GGUF:$tag" >Modelfile
     spectool create -o a.bin && show a.bin; echo "exit $?"
 done
+mkdir -p hub/models--someone--Folders/snapshots/main/Q8_0 hub/models--someone--Folders/snapshots/main/UD-Q4_K_XL
+cp "$TESTDATA/gguf/olmo2.gguf" hub/models--someone--Folders/snapshots/main/Q8_0/tiny-00001-of-00001.gguf
+cp "$TESTDATA/gguf/olmo2.gguf" hub/models--someone--Folders/snapshots/main/UD-Q4_K_XL/tiny-UD-Q4_K_XL.gguf
+touch hub/models--someone--Folders/snapshots/main/imatrix.gguf hub/models--someone--Folders/snapshots/main/mmproj-F16.gguf
+for tag in :Q8_0 :ud-q4_k_xl ''; do
+    spectool create --force -o a.bin someone/Folders$tag; echo "exit $?"
+done
+rm -r hub/models--someone--Folders/snapshots/main/Q8_0
+spectool create --force -o a.bin someone/Folders && spectool create --force -o a.bin hub/models--someone--Folders/snapshots/main; echo "exit $?"
+echo '# folders and files that are nearly a checkpoint'
+for file in adapter_config.json consolidated.safetensors model-00001-of-00002.safetensors pytorch_model.bin model.onnx weights.safetensors; do
+    mkdir nearly && echo '{"base_model_name_or_path": "org/base"}' >nearly/$file
+    spectool create nearly; echo "exit $?"
+    rm -r nearly
+done
+cp -rL "$TESTDATA/tiny/target" nearly && chmod -R u+w nearly && printf '\2\0\0\0\0\0\0\0{}' >nearly/model.safetensors
+echo '{"weight_map": {}}' >nearly/model.safetensors.index.json
+spectool create nearly; echo "exit $?"
+rm -r nearly a.bin
 echo '# absent'
 for name in someone/other someone/other@v2 someone/Tiny-Model@v9; do
     echo "FROM $name" >Modelfile
@@ -80,7 +99,7 @@ printf 'Write """docstrings""".' >quoted
 store odd && store quoted
 manifest "$(layer model weights),$(layer params odd),$(layer system quoted)" odd
 echo 'FROM tiny:odd' >Modelfile
-spectool create --force -o a.bin && show a.bin
+rm a.bin && spectool create -o a.bin && show a.bin
 
 # layers that together are too large, and one that would be cut
 truncate -s 9000000 license && tr '\0' x <license >many && printf 'You are\0small.' >cut

@@ -27,7 +27,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {"FROM nowhere", 0, 0, SP_E_INPUT, "Modelfile:1:6: FROM: "},
     {"FROM nowhere", 0, 0, SP_E_INPUT, "nowhere does not exist"},
-    {"FROM @", 0, 0, SP_E_INPUT, "config.json is missing in it"},
+    {"FROM @", 0, 0, SP_E_INPUT, "a folder without config.json is no checkpoint"},
     {"FROM @/README.md", 0, 0, SP_E_INPUT, "neither safetensors, GGUF nor packed"},
     {"FROM x.gguf", 0, 0, SP_E_INPUT, "x.gguf: 12 bytes are too few for a GGUF file"},
     {"FROM @/target\nADAPTER x", 0, 0, SP_E_INPUT, "Modelfile:2:9: ADAPTER: "},

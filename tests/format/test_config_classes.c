@@ -280,6 +280,12 @@ TEST(refusals)
          "clip_qkv is not supported for iquestcoder"},
         {"{\"model_type\": \"iquestcoder\", \"architectures\": [\"Qwen2ForCausalLM\"]}",
          "model_type \"iquestcoder\" contradicts architecture \"Qwen2ForCausalLM\""},
+        {"{\"model_type\": \"llama\", \"architectures\": [\"MyForTokenClassification\"]}",
+         "architecture \"MyForTokenClassification\" is not supported"},
+        {"{\"model_type\": \"llama\", \"architectures\": [\"MyLlamaForCausalLM\"], \"auto_map\": "
+         "{}}",
+         "architecture \"MyLlamaForCausalLM\" is not supported: code of its own (auto_map) may "
+         "compute otherwise than model_type \"llama\""},
         {"{\"model_type\": \"hyperclovax\", \"use_post_norm\": false}",
          "use_post_norm is not supported for hyperclovax"},
         {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [1, 2]}",
