@@ -36,9 +36,7 @@ static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
 
     for (size_t i = 0; i < m->n; i++) {
         const char *name = m->sorted[i]->name;
-        if (m->family->prediction_head && !m->family->prediction_layer &&
-            sp_begins_with(name, SP_MTP_PREFIX))
-            continue;
+        if (m->config->draft.kind == SP_DRAFT_NONE && sp_begins_with(name, SP_MTP_PREFIX)) continue;
         if (m->family->unread && sp_begins_with(name, m->family->unread)) continue;
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (!sp_begins_with(name, evidence[k].begin)) continue;
@@ -222,13 +220,16 @@ static bool is_behind(unsigned long *n, const struct sp_tensor_match *m, const c
     return layer >= m->config->n_layers;
 }
 
-/* True for a tensor of a prediction head that is not supported. */
+/* True for a tensor of a prediction head that is not supported: the model is packed without it. */
 static bool is_unsupported_head(const struct sp_tensor_match *m, const char *name)
 {
     const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
 
     unsigned long n;
 
+    if (m->config->draft.kind == SP_DRAFT_NONE &&
+        (sp_begins_with(name, SP_MTP_PREFIX) || sp_begins_with(inner, SP_MTP_PREFIX)))
+        return true;
     if (m->family->unread_layers && is_behind(&n, m, inner)) return true;
     return m->family->unread && sp_begins_with(inner, m->family->unread);
 }
@@ -239,7 +240,9 @@ static bool is_prediction_head(const struct sp_tensor_match *m, const char *name
     const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long n;
 
-    if (m->family->prediction_head && sp_begins_with(name, SP_MTP_PREFIX)) return true;
+    if (m->family->prediction_head && !m->family->prediction_layer &&
+        sp_begins_with(name, SP_MTP_PREFIX))
+        return true;
     return m->family->prediction_layer && is_behind(&n, m, inner) && n < m->config->n_mtp_layers;
 }
 

@@ -155,9 +155,6 @@ TEST(mismatches_are_reported)
                          "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
     match_assert_refused(LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_INPUT,
                          "unexpected tensor \"model.layers.0.mlp.up_proj.qweight\"");
-    match_assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
-                         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
-                         "supported");
     match_assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
                          "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
 }
@@ -373,9 +370,6 @@ TEST(hybrid)
     match_assert_refused(HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
                          "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, "
                          "3], expected [10, 1, 2]");
-    match_assert_refused(
-        LLAMA, EMBED ", " HEAD ", " BODY("model.") ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
-        "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
 }
 
 /* Rows grouped by key head: 2 key heads with 2 value heads of 3 each have 2 2 6 6 rows of q k v z,
@@ -412,7 +406,7 @@ TEST(grouped_by_key_head)
                          "4], expected [32, 4]");
 }
 
-/* Tensors of prediction heads outside of mtp. are accepted, other extra tensors are not. */
+/* Tensors of prediction heads that are not supported are left out, other extra tensors are not. */
 TEST(unused_prediction_heads)
 {
 #define GLM(more)                                                                                  \
@@ -427,9 +421,11 @@ TEST(unused_prediction_heads)
     assert_string_equal(m->err.text, "");
     assert_int_equal(m->n_skipped, 0);
     assert_true(sp_source_has_mtp(&m->config, m->tensors, m->n));
-    match_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
-                         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
-                         "not supported");
+    m = match_accepted(GLM(""), WHOLE ", mtp.fc.weight 4 8");
+    assert_int_equal(m->n_skipped, 1);
+    assert_false(sp_source_has_mtp(&m->config, m->tensors, m->n));
+    m = match_accepted(LLAMA, WHOLE ", mtp.fc.weight 4 8, model.mtp.norm.weight 4");
+    assert_int_equal(m->n_skipped, 2);
     match_assert_refused(
         GLM("\"num_nextn_predict_layers\": 0, "), WHOLE ", model.layers.1.eh_proj.weight 4 8",
         SP_E_INPUT, "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has 1 layers");
