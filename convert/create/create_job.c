@@ -7,6 +7,7 @@
 #include "convert/source/token_tables.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
+#include "format/tokenizer/bpe_files.h"
 #include "quantize/policy.h"
 
 #include <math.h>
@@ -59,9 +60,13 @@ static enum sp_status note_gaps(struct sp_create_job *job, const struct sp_sourc
                      source->path, source->n_skipped);
     }
     if (!st && is_target && !sp_source_has_text(source, SP_SECTION_TOKENIZER)) {
+        struct sp_err missing = {0};
+        if (source->gguf)
+            (void)sp_fail(&missing, SP_E_INPUT, "%s: no tokenizer", source->path);
+        else
+            (void)sp_tokenizer_files_fail(source->path, &missing);
         st = sp_warn(&job->warnings, err,
-                     "%s: no %s: the packed file will accept and print token IDs only",
-                     source->path, source->gguf ? "tokenizer" : "tokenizer.json");
+                     "%s: the packed file will accept and print token IDs only", missing.text);
     }
     return st;
 }

@@ -16,6 +16,7 @@
 #include "format/family/config_parse.h"
 #include "format/ggml_type.h"
 #include "format/pack_contents.h"
+#include "format/tokenizer/bpe_files.h"
 #include "format/tokenizer/older_files.h"
 #include "format/packfile_layout.h"
 #include "format/safetensors.h"
@@ -232,6 +233,12 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
 
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++)
         if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
+    if (source->texts[SP_SECTION_TOKENIZER] == NULL &&
+        (st = sp_bpe_files_read(&source->texts[SP_SECTION_TOKENIZER],
+                                &source->text_sizes[SP_SECTION_TOKENIZER], folder,
+                                source->texts[SP_SECTION_TOKENIZER_CONFIG],
+                                source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], err)))
+        return st;
     st = sp_older_files_add(&source->texts[SP_SECTION_TOKENIZER_CONFIG],
                             &source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], folder,
                             source->texts[SP_SECTION_TOKENIZER],

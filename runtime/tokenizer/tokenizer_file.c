@@ -1,11 +1,13 @@
 /* Opens the tokenizer of a packed file, a checkpoint folder, or a tokenizer.json. */
 #include "format/base/file.h"
 #include "format/packfile.h"
+#include "format/tokenizer/bpe_files.h"
 #include "format/tokenizer/older_files.h"
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
 #include "runtime/tokenizer/tokenizer_parts.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +47,17 @@ static enum sp_status read_config(char **text, size_t *size, const char *folder,
     return st;
 }
 
+/* The tokenizer.json at `path`, or what the folder has in its place if that does not exist. */
+static enum sp_status read_json(char **json, size_t *size, const char *folder, const char *path,
+                                const char *config, size_t config_size, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (sp_file_exists(path)) return sp_file_read_text(json, size, path, MAX_TEXT, err);
+    if ((st = sp_bpe_files_read(json, size, folder, config, config_size, err)) || *json) return st;
+    return sp_tokenizer_files_fail(folder, err);
+}
+
 static enum sp_status open_json(struct sp_tokenizer **out, struct source *s, const char *folder,
                                 const char *path, struct sp_err *err)
 {
@@ -52,8 +65,8 @@ static enum sp_status open_json(struct sp_tokenizer **out, struct source *s, con
     char *json = NULL, *config = NULL;
     size_t size = 0, config_size = 0, blob_size = 0;
 
-    if ((st = sp_file_read_text(&json, &size, path, MAX_TEXT, err))) goto done;
     if ((st = read_config(&config, &config_size, folder, err))) goto done;
+    if ((st = read_json(&json, &size, folder, path, config, config_size, err))) goto done;
     if ((st = sp_older_files_add(&config, &config_size, folder, json, size, err))) goto done;
     st = sp_vocab_compile(&s->blob, &blob_size, json, size, config, config_size, NULL, err);
     if (st == SP_OK) st = sp_tokenizer_open(out, s->blob, blob_size, err);
@@ -82,6 +95,7 @@ static enum sp_status open_file(struct sp_tokenizer **out, struct source *s, con
     const char *slash = strrchr(path, '/');
     char folder[4096];
 
+    if (!sp_file_exists(path)) return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(ENOENT));
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 0, path);
     return open_json(out, s, folder, path, err);
 }

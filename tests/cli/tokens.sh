@@ -31,3 +31,14 @@ spectool tokenize "$TESTDATA/tiny" x
 echo "exit $?"
 spectool tokenize "$TESTDATA/tiny/Modelfile" a; echo "exit $?"
 spectool tokenize "$TESTDATA/tiny/target/model.safetensors" a; echo "exit $?"
+
+echo '# vocab.json and merges.txt in place of tokenizer.json; other files are named'
+mkdir files && cp -L "$TESTDATA/tiny/target/"*.json "$TESTDATA/tiny/target/"*.safetensors files && chmod u+w files/*
+sed 's/.*"vocab": //; s/, "merges": .*//' files/tokenizer.json >files/vocab.json
+{ echo '#version: 0.2'; sed 's/.*"merges": \[\["//; s/"\]\]}}.*//; s/"\], \["/\n/g' files/tokenizer.json | sed 's/", "/ /; s/\\\(.\)/\1/g'; } >files/merges.txt
+text=' Once upon a "time" \ 12 }<|im_end|>'
+spectool tokenize --ids files "$text" >one && rm files/tokenizer.json && spectool tokenize --ids files "$text" | cmp one - && echo 'the same ids'
+spectool create -o files.bin files 2>/dev/null && spectool tokenize --ids files.bin "$text" | cmp one - && echo 'the same ids'
+mv files/merges.txt files/tekken.json
+spectool tokenize files a; echo "exit $?"
+spectool create --force -o files.bin files 2>&1 | head -n 1

@@ -1,0 +1,153 @@
+/* Byte-level BPE alone: its two files hold everything but the rule that splits texts, which the
+ * class of the tokenizer implies. */
+#include "format/tokenizer/bpe_files.h"
+
+#include "format/base/affix.h"
+#include "format/base/file.h"
+#include "format/base/json_write.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 64 << 20 };
+
+#define BYTE_LEVEL(regex)                                                                          \
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, "              \
+    "\"use_regex\": " regex "}"
+
+/* The members in front of the model, by tokenizer_class without "Fast". */
+static const struct {
+    const char *class, *members;
+} classes[] = {
+    {"GPT2Tokenizer", "\"normalizer\": null, \"pre_tokenizer\": " BYTE_LEVEL("true")},
+    {"Qwen2Tokenizer",
+     "\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
+     "\"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+     "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}"
+     "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, "
+     "\"behavior\": \"Isolated\", \"invert\": false}, " BYTE_LEVEL("false") "]}"},
+};
+
+static const char *members_of(const struct sp_json *config)
+{
+    size_t len = 0;
+    const char *class = sp_json_to_string(sp_json_get(config, "tokenizer_class"), &len);
+
+    if (class && sp_ends_with(class, "Fast")) len -= strlen("Fast");
+    for (size_t i = 0; class && i < sizeof classes / sizeof *classes; i++)
+        if (sp_is_word(class, len, classes[i].class)) return classes[i].members;
+    return NULL;
+}
+
+/* *text = a file of the folder, owned by the caller; NULL if it is not there. */
+static enum sp_status read_file(char **text, size_t *size, const char *folder, const char *name,
+                                struct sp_err *err)
+{
+    char *path = NULL;
+    enum sp_status st = sp_file_join(&path, folder, name, err);
+
+    *text = NULL;
+    if (!st && sp_file_exists(path)) st = sp_file_read_text(text, size, path, MAX_TEXT, err);
+    free(path);
+    return st;
+}
+
+/* The lines of merges.txt; the first may state a version. */
+static void put_merges(struct sp_json_out *out, const char *merges)
+{
+    for (const char *at = merges; *at;) {
+        size_t len = strcspn(at, "\r\n");
+        if (len && !(at == merges && sp_begins_with(at, "#version")))
+            sp_json_out_string(out, NULL, at, len);
+        at += len + (at[len] != 0);
+    }
+}
+
+/* The beginning of texts that add_bos_token asks for. */
+static enum sp_status put_beginning(struct sp_json_out *out, const struct sp_json *config,
+                                    const struct sp_json *vocab, struct sp_err *err)
+{
+    const struct sp_json *token = sp_json_get(config, "bos_token");
+    bool adds = false;
+    uint64_t id;
+    size_t len;
+    const char *text;
+    enum sp_status st;
+
+    if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
+    text = sp_json_to_string(token, &len);
+    if ((st = sp_json_get_bool(config, "add_bos_token", &adds, err))) return st;
+    if (!adds || text == NULL || !sp_json_to_u64(sp_json_get(vocab, text), &id)) return SP_OK;
+    sp_json_out_raw(out, ", \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+                         "[{\"SpecialToken\": {\"id\": \"bos\", \"type_id\": 0}}, "
+                         "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}]");
+    sp_json_out_print(out, ", \"special_tokens\": {\"bos\": {\"id\": \"bos\", \"ids\": [%llu], ",
+                      (unsigned long long)id);
+    sp_json_out_raw(out, "\"tokens\": [");
+    sp_json_out_quoted(out, text, len);
+    sp_json_out_raw(out, "]}}}");
+    return SP_OK;
+}
+
+enum sp_status sp_bpe_files_read(char **text, size_t *size, const char *folder, const char *config,
+                                 size_t config_size, struct sp_err *err)
+{
+    struct sp_json *root = NULL, *words = NULL;
+    struct sp_json_out out = {0};
+    char *vocab = NULL, *merges = NULL;
+    const char *members;
+    size_t vocab_size, merges_size;
+    enum sp_status st = SP_OK;
+
+    *text = NULL;
+    if (config && (st = sp_json_parse_within(&root, config, config_size, SP_JSON_LENIENT,
+                                             SP_JSON_SETTINGS, err)))
+        return st;
+    if ((members = members_of(root)) == NULL) goto done;
+    if ((st = read_file(&vocab, &vocab_size, folder, "vocab.json", err))) goto done;
+    if ((st = read_file(&merges, &merges_size, folder, "merges.txt", err))) goto done;
+    if (vocab == NULL || merges == NULL) goto done;
+    if ((st = sp_json_parse(&words, vocab, vocab_size, SP_JSON_LENIENT, err))) {
+        sp_context(err, "%s/vocab.json", folder);
+        goto done;
+    }
+    sp_json_out_raw(&out, "{");
+    sp_json_out_raw(&out, members);
+    if ((st = put_beginning(&out, root, words, err))) goto done;
+    sp_json_out_raw(&out, ", \"decoder\": " BYTE_LEVEL("true") ", \"model\": {\"type\": \"BPE\", ");
+    sp_json_out_written(&out, "vocab", vocab, vocab_size);
+    sp_json_out_begin(&out, "merges", '[');
+    put_merges(&out, merges);
+    sp_json_out_end(&out, ']');
+    sp_json_out_raw(&out, "}}");
+    *size = out.text.len;
+    st = sp_json_out_take(text, &out, err);
+    out.text = (struct sp_strbuf){0};
+done:
+    sp_json_free(root);
+    sp_json_free(words);
+    sp_strbuf_release(&out.text);
+    free(vocab);
+    free(merges);
+    return st;
+}
+
+enum sp_status sp_tokenizer_files_fail(const char *folder, struct sp_err *err)
+{
+    static const char *const others[] = {"tokenizer.model", "merges.txt",   "tekken.json",
+                                         "vocab.txt",       "spiece.model", "tiktoken.model"};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *path = NULL;
+        bool there = sp_file_join(&path, folder, others[i], NULL) == SP_OK && sp_file_exists(path);
+        free(path);
+        if (!there) continue;
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: no tokenizer.json, and its %s is not read; "
+                       "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of "
+                       "transformers makes tokenizer.json of it",
+                       folder, others[i]);
+    }
+    return sp_fail(err, SP_E_INPUT, "%s: no tokenizer.json", folder);
+}
