@@ -112,7 +112,9 @@ struct sp_chat_parser {
     struct sp_tool_call call;
     enum state state;
     size_t n_open;    /* CALL: bytes of the opening tag and of whitespace before it */
-    bool bare;        /* CALL: there is no tag, at the beginning of an answer */
+    bool bare;        /* CALL: there is no tag */
+    bool fenced;      /* CALL, AFTER_CALL: the call stands in a code fence */
+    bool tagged;      /* there was a call with a tag: fences are content */
     bool has_content; /* content followed the last reasoning or call: no reasoning begins there */
     bool called;
     bool closed;      /* AFTER_CALL: the closing tag was read */
@@ -174,6 +176,7 @@ struct found {
     size_t at, len;
     enum state state; /* state that begins there, or after content and reasoning */
     bool bare;        /* a call without a tag */
+    bool fenced;      /* in a code fence */
 };
 
 static void look_for(struct found *found, const char *tag, enum state state,
@@ -199,7 +202,44 @@ static void look_for_reasoning(struct found *found, const struct sp_chat_parser 
         enum sp_tag_match match = sp_tag_match(tags[i], pending->at + at, pending->len - at, &len);
 
         if (match <= found->match) continue;
-        *found = (struct found){match, at, len, i == 0 ? REASONING : CONTENT, false};
+        *found = (struct found){match, at, len, i == 0 ? REASONING : CONTENT, false, false};
+    }
+}
+
+/* Whether a code fence that may hold a call begins a text; *len = its length with the whitespace in
+ * front of the call. */
+static enum sp_tag_match match_fence(const char *s, size_t n, size_t *len)
+{
+    static const char *const languages[] = {"", "json", "tool_call"};
+    enum sp_tag_match match = SP_TAG_NO;
+
+    for (size_t i = 0; i < sizeof languages / sizeof *languages; i++) {
+        char fence[16];
+        size_t k = (size_t)snprintf(fence, sizeof fence, "```%s", languages[i]);
+        if (strncmp(s, fence, n < k ? n : k) != 0) continue;
+        if (n >= k) k += sp_whitespace_run(s + k, n - k);
+        if (n <= k) match = SP_TAG_MAYBE;
+        if (n <= k || strchr("{[", s[k]) == NULL) continue;
+        *len = k;
+        return SP_TAG_YES;
+    }
+    return match;
+}
+
+/* Qwen2.5-Coder writes calls into code fences, without the tags of its template. */
+static void look_for_fence(struct found *found, const struct sp_chat_parser *p)
+{
+    const struct sp_strbuf *pending = &p->stream.text;
+
+    if (p->format->calls.style != SP_TOOL_CALL_OBJECT || p->tagged) return;
+    for (size_t at = 0; at < pending->len; at++) {
+        struct found f = {.at = at, .state = CALL, .bare = true, .fenced = true};
+        if (found->match != SP_TAG_NO && found->at <= at) return;
+        if (pending->at[at] != '`') continue;
+        f.match = match_fence(pending->at + at, pending->len - at, &f.len);
+        if (f.match == SP_TAG_NO) continue;
+        *found = f;
+        return;
     }
 }
 
@@ -213,9 +253,10 @@ static struct found find_tag(const struct sp_chat_parser *p)
     if (!reads_calls(p)) return found;
     look_for(&found, p->first_open, CALL, p);
     if (*p->format->calls.all_open) look_for(&found, p->format->calls.open, CALL, p);
+    look_for_fence(&found, p);
     if (found.match != SP_TAG_NO && found.at <= at) return found;
     if (reads_bare(p) && at < pending->len && strchr("{[", pending->at[at]) != NULL)
-        found = (struct found){SP_TAG_YES, at, 0, CALL, true};
+        found = (struct found){SP_TAG_YES, at, 0, CALL, true, false};
     return found;
 }
 
@@ -243,6 +284,7 @@ static enum step read_content(struct sp_chat_parser *p, bool final)
     }
     p->n_open = found.at + found.len;
     p->bare = found.bare;
+    p->fenced = found.fenced;
     p->state = found.state;
     return AGAIN;
 }
@@ -286,7 +328,7 @@ static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_
     struct partial_call partial;
     enum sp_status st;
 
-    if (!p->reading.constrained || (p->bare && p->reading.tagged_only) ||
+    if (!p->reading.constrained || p->fenced || (p->bare && p->reading.tagged_only) ||
         !partial_call_read(&partial, source))
         return SP_OK;
     if (!p->is_started) {
@@ -333,6 +375,7 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     sp_chat_pending_emit_call(&p->stream, &p->call);
     sp_chat_pending_drop(&p->stream, p->n_open + used);
     p->called = true;
+    p->tagged = p->tagged || !p->bare;
     p->has_content = p->closed = false;
     p->state = AFTER_CALL;
     return SP_OK;
@@ -354,7 +397,7 @@ static bool begins_call(const struct sp_chat_parser *p)
 {
     char c = p->stream.text.at[0];
 
-    if (p->closed || !sp_tool_call_is_list(&p->format->calls)) return false;
+    if (p->closed || !(p->fenced || sp_tool_call_is_list(&p->format->calls))) return false;
     if (p->format->calls.style == SP_TOOL_CALL_OBJECT) return c == '{';
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -363,7 +406,7 @@ static bool begins_call(const struct sp_chat_parser *p)
 static enum step read_after_call(struct sp_chat_parser *p, bool final)
 {
     const struct sp_tool_call_format *s = &p->format->calls;
-    const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
+    const char *const closes[] = {p->closed ? "" : p->fenced ? "```" : s->close, s->all_close};
     struct sp_strbuf *pending = &p->stream.text;
     enum sp_tag_match match;
 
@@ -376,12 +419,14 @@ static enum step read_after_call(struct sp_chat_parser *p, bool final)
         p->closed = true;
         return AGAIN;
     }
-    if (!p->closed && sp_tool_call_is_list(s) && strchr(",;]", pending->at[0]) != NULL) {
+    if (!p->closed && (p->fenced || sp_tool_call_is_list(s)) &&
+        strchr(",;]", pending->at[0]) != NULL) {
         sp_chat_pending_drop(&p->stream, 1);
         return AGAIN;
     }
     p->n_open = 0;
-    p->bare = false;
+    p->fenced = p->fenced && !p->closed;
+    p->bare = p->fenced;
     match = *s->open ? sp_tag_match(s->open, pending->at, pending->len, &p->n_open) : SP_TAG_NO;
     if (match == SP_TAG_MAYBE && !final) return WAIT;
     p->state = match == SP_TAG_YES || begins_call(p) ? CALL : CONTENT;

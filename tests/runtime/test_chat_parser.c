@@ -201,6 +201,21 @@ TEST(outputs_are_read)
         /* Small models of Qwen2.5 omit the tags. */
         {HERMES, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}",
          "F(get_weather {\"city\":\"Paris\"})", false, false},
+        /* Qwen2.5-Coder writes calls into code fences. */
+        {HERMES, "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\"}}\n```",
+         "F(get_weather {\"city\":\"Rome\"})", false, false},
+        {HERMES,
+         "I call it:\n```\n[{\"name\": \"now\", \"arguments\": {}},\n {\"name\": \"now\", "
+         "\"arguments\": {}}]\n```\n```tool_call\n{\"name\": \"now\", \"arguments\": "
+         "{}}\n```\nDone",
+         "C(I call it:)F(now {})F(now {})F(now {})C(Done)", false, false},
+        {HERMES, "```json\n{\"name\": \"other\", \"arguments\": {}}\n```\n```c\n{ f(); }\n```",
+         "C(```json\n{\"name\": \"other\", \"arguments\": {}}\n```\n```c\n{ f(); }\n```)", false,
+         false},
+        {HERMES,
+         "<tool_call>{\"name\": \"now\"}</tool_call>\n```json\n{\"name\": \"now\", \"arguments\": "
+         "{}}\n```",
+         "F(now {})C(```json\n{\"name\": \"now\", \"arguments\": {}}\n```)", false, false},
         {NEMO,
          "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\":{\"city\": \"San Francisco\"}}, "
          "{\"name\": \"now\", \"arguments\": {}, \"id\": \"bbc5b7ede\"}]",
