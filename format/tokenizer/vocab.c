@@ -356,6 +356,20 @@ static enum sp_status config_flags(uint8_t *flags, const struct config_token *to
     return SP_OK;
 }
 
+/* transformers gives a token whose id tokenizer.json has for another one the next free id. */
+static enum sp_status warn_of_taken(struct sp_vocab *vocab, const char *text, uint32_t id,
+                                    struct sp_err *err)
+{
+    char line[320];
+
+    if (vocab->warning != NULL) return SP_OK;
+    snprintf(line, sizeof line,
+             "tokenizer_config.json gives \"%.100s\" id %u, which is that of \"%.100s\" in "
+             "tokenizer.json; it gets the next free one, %zu",
+             text, (unsigned)id, vocab->tokens[id].text, vocab->n_ids);
+    return sp_copy_text(&vocab->warning, line, strlen(line), err);
+}
+
 /* An entry with an id has the last word on the flags of its token; others only add what is not
  * there, and leave a token of the model's vocabulary one. */
 static enum sp_status add_config_token(struct sp_vocab *vocab, const struct config_tokens *list,
@@ -389,8 +403,9 @@ static enum sp_status add_config_token(struct sp_vocab *vocab, const struct conf
     }
     if ((st = grow_ids(vocab, (size_t)id + 1, err))) return st;
     if (vocab->tokens[id].text && !is_text(&vocab->tokens[id], text, len)) {
-        return sp_fail(err, SP_E_INPUT, "id %u of \"%s\" is also the id of \"%s\"", (unsigned)id,
-                       text, vocab->tokens[id].text);
+        if ((st = warn_of_taken(vocab, text, id, err))) return st;
+        id = (uint32_t)vocab->n_ids;
+        if ((st = grow_ids(vocab, (size_t)id + 1, err))) return st;
     }
     if (added == SP_ID_NONE) {
         if ((st = sp_grow(&vocab->added, cap, vocab->n_added + 1, sizeof *vocab->added, err)))

@@ -1,21 +1,25 @@
 /* The common interface of both template languages. */
 #include "runtime/template/template.h"
+#include "format/base/affix.h"
+#include "format/base/mem.h"
 #include "format/base/strbuf.h"
 #include "runtime/template/go/gotemplate.h"
 #include "runtime/template/jinja/jinja.h"
 
 #include <stdio.h>
 
-static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                          "pad_token", "cls_token", "mask_token"};
-enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
+/* A variable of templates, such as bos_token; both are owned. */
+struct token {
+    char *name, *text;
+};
 
 struct sp_template {
     struct sp_jinja *jinja, *with_tools; /* with_tools: for conversations with tools, or NULL */
     struct sp_gotemplate *go;
     char *text; /* source of the template */
     size_t size;
-    char *tokens[N_TOKENS]; /* NULL: the tokenizer has no such token */
+    struct token *tokens; /* [n_tokens] */
+    size_t n_tokens, cap_tokens;
 };
 
 /* The language of an action by the text after `{{`. In Go that is a field, a variable, a keyword,
@@ -99,8 +103,11 @@ void sp_template_close(struct sp_template *t)
     sp_jinja_free(t->with_tools);
     sp_gotemplate_free(t->go);
     free(t->text);
-    for (size_t i = 0; i < N_TOKENS; i++)
-        free(t->tokens[i]);
+    for (size_t i = 0; i < t->n_tokens; i++) {
+        free(t->tokens[i].name);
+        free(t->tokens[i].text);
+    }
+    free(t->tokens);
     free(t);
 }
 
@@ -115,24 +122,45 @@ const char *sp_template_text(const struct sp_template *t, size_t *size)
     return t->text;
 }
 
-/* Reads the special tokens; a token is a text, or an object with its text as "content". */
+/* A token is a text, or an object with its text as "content"; anything else is none. */
+static enum sp_status read_token(struct sp_template *t, const char *name,
+                                 const struct sp_json *token, struct sp_err *err)
+{
+    struct token *to;
+    const char *text;
+    size_t len, i = 0;
+    enum sp_status st;
+
+    if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
+    if ((text = sp_json_to_string(token, &len)) == NULL) return SP_OK;
+    while (i < t->n_tokens && strcmp(t->tokens[i].name, name) != 0)
+        i++;
+    if (i == t->n_tokens) {
+        st = sp_grow(&t->tokens, &t->cap_tokens, t->n_tokens + 1, sizeof *t->tokens, err);
+        if (st) return st;
+        t->tokens[t->n_tokens++] = (struct token){0};
+        if ((st = sp_copy_text(&t->tokens[i].name, name, strlen(name), err))) return st;
+    }
+    to = &t->tokens[i];
+    free(to->text);
+    to->text = NULL;
+    return sp_copy_text(&to->text, text, len, err);
+}
+
+/* The tokens that transformers knows by name: all members such as bos_token, and the names of
+ * extra_special_tokens. */
 static enum sp_status read_tokens(struct sp_template *t, const struct sp_json *config,
                                   struct sp_err *err)
 {
     enum sp_status st;
 
-    for (size_t i = 0; i < N_TOKENS; i++) {
-        const struct sp_json *token = sp_json_get(config, token_names[i]);
-        const char *text;
-        size_t len;
-
-        if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
-        text = sp_json_to_string(token, &len);
-        if (text == NULL) continue;
-        free(t->tokens[i]);
-        t->tokens[i] = NULL;
-        if ((st = sp_copy_text(&t->tokens[i], text, len, err))) return st;
-    }
+    for (struct sp_json_iter it = {0}; sp_json_next(config, &it);)
+        if (sp_ends_with(it.key, "_token") && (st = read_token(t, it.key, it.value, err)))
+            return st;
+    config = sp_json_get(config, "extra_special_tokens");
+    for (struct sp_json_iter it = {0};
+         sp_json_kind(config) == SP_JSON_OBJECT && sp_json_next(config, &it);)
+        if ((st = read_token(t, it.key, it.value, err))) return st;
     return SP_OK;
 }
 
@@ -161,6 +189,23 @@ static const struct sp_json *named(const struct sp_json *list, const char *name)
     return NULL;
 }
 
+/* transformers asks for the name of a template then. */
+static enum sp_status fail_without_default(const struct sp_json *list, struct sp_err *err)
+{
+    char names[256] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < sp_json_len(list) && len < sizeof names; i++) {
+        const char *name = sp_json_get_text(sp_json_at(list, i), "name");
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%.40s", i ? ", " : "",
+                                name ? name : "one without a name");
+    }
+    return sp_fail(err, SP_E_INPUT,
+                   "chat_template is a list without a template named default (it has %s); a "
+                   "TEMPLATE of the Modelfile can be one of them",
+                   names);
+}
+
 /* Compiles the member "chat_template" of a JSON file: a text, or a list of named ones. *out stays
  * NULL if it is absent. */
 static enum sp_status compile_member(struct sp_template **out, const struct sp_json *json,
@@ -174,8 +219,8 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
     if (member == NULL) return SP_OK;
     if (sp_json_kind(member) == SP_JSON_ARRAY) {
         tools = named(member, "tool_use");
+        if (named(member, "default") == NULL) return fail_without_default(member, err);
         member = named(member, "default");
-        if (member == NULL) member = tools;
     }
     text = sp_json_to_string(member, &len);
     if (text == NULL) {
@@ -186,7 +231,7 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
     }
     if ((st = sp_template_compile(out, text, len, SP_TEMPLATE_JINJA, err))) return st;
     text = tools ? sp_json_to_string(tools, &len) : NULL;
-    if (text == NULL || tools == member) return SP_OK;
+    if (text == NULL) return SP_OK;
     return sp_jinja_compile(&(*out)->with_tools, text, len, err);
 }
 
@@ -256,9 +301,8 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
     if ((st = set_json(heap, vars, "messages", in->messages))) return st;
     if ((st = set_json(heap, vars, "tools", in->tools))) return st;
     if ((st = set_json(heap, vars, "documents", NULL))) return st;
-    for (size_t i = 0; i < N_TOKENS; i++) {
-        if (t->tokens[i] == NULL) continue;
-        st = sp_dict_set_name(heap, vars, token_names[i], sp_value_name(t->tokens[i]));
+    for (size_t i = 0; i < t->n_tokens; i++) {
+        st = sp_dict_set_name(heap, vars, t->tokens[i].name, sp_value_name(t->tokens[i].text));
         if (st) return st;
     }
     if (in->generation_prompt) {

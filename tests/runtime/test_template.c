@@ -186,15 +186,18 @@ static void assert_source(const struct sp_template_texts *texts, const char *wan
 
 TEST(sources_by_precedence)
 {
-    static const char modelfile[] = "{{ .Prompt }}", jinja[] = "jinja{{ bos_token }}",
+    static const char modelfile[] = "{{ .Prompt }}",
+                      jinja[] = "jinja{{ bos_token }}{{ my_token }}{{ tool_token }}",
                       json[] = "{\"chat_template\": \"json\"}",
-                      config[] = "{\"bos_token\": \"B\", \"chat_template\": \"config\"}";
+                      config[] = "{\"bos_token\": \"B\", \"chat_template\": \"config\", "
+                                 "\"add_bos_token\": true, \"my_token\": {\"content\": \"M\"}, "
+                                 "\"extra_special_tokens\": {\"tool_token\": \"T\"}}";
     struct sp_template_texts texts = {modelfile, strlen(modelfile), jinja,  strlen(jinja),
                                       json,      strlen(json),      config, strlen(config)};
 
     assert_source(&texts, "Hi \"you\"\n");
     texts.modelfile = NULL;
-    assert_source(&texts, "jinjaB");
+    assert_source(&texts, "jinjaBMT");
     texts.jinja = NULL;
     assert_source(&texts, "json");
     texts.json = NULL;
@@ -224,6 +227,18 @@ TEST(named_templates)
     assert_string_equal(text, "T");
     free(text);
     sp_template_close(t);
+}
+
+TEST(named_templates_without_default)
+{
+    static const char config[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
+                                 "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
+    struct sp_template_texts texts = {.config = config, .config_size = strlen(config)};
+    struct sp_template *t = NULL;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_template_open(&t, &texts, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "without a template named default (it has rag, tool_use)"));
 }
 
 /* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.
