@@ -100,9 +100,12 @@ static void write_ffn_and_heads(struct sp_gguf_writer *w)
 {
     const char *width = w->model->family.expert_keys.width;
     uint64_t value = sp_gguf_size(w, "feed_forward_length", 0), heads;
+    uint64_t gate = sp_gguf_rows_of(w, "blk.0.ffn_gate.weight");
 
     if (value == 0 || (width && strcmp(width, "intermediate_size") == 0))
         value = sp_gguf_size(w, "expert_feed_forward_length", value);
+    if (w->model->family.adjusted_ffn && gate)
+        value = gate; /* ollama's files state it unadjusted */
     sp_gguf_put_integer(w, "intermediate_size", value);
     heads = sp_gguf_need_size(w, "attention.head_count");
     if (!w->model->family.latent) heads = sp_gguf_size(w, "attention.head_count_kv", heads);

@@ -12,16 +12,21 @@ enum { DEFAULT_INTERVAL = 4 };
 
 /* ---- gated delta rule ---- */
 
-/* layer_types, by a list of booleans or, in older files, by the number of layers of which the last
- * one has attention. */
+/* layer_types, by a list of booleans, in ollama's files by the layers without heads, or, in older
+ * ones, by the number of layers of which the last one has attention. */
 static void put_layer_types(struct sp_gguf_writer *w)
 {
     char key[SP_GGUF_KEY_SIZE];
-    const struct sp_gguf_value *v = NULL;
+    const struct sp_gguf_value *v = NULL, *heads;
     uint64_t interval, n = w->model->n_layers;
+    bool counts;
 
+    sp_gguf_key(key, w, "attention.head_count_kv");
+    heads = sp_gguf_find(w->model->file, key);
     sp_gguf_key(key, w, "attention.recurrent_layers");
     sp_gguf_check(w, sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, w->err));
+    counts = v == NULL && heads && heads->is_array;
+    if (counts) v = heads;
     interval = sp_gguf_size(w, "full_attention_interval", DEFAULT_INTERVAL);
     if (v ? v->n < n : interval == 0) {
         sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
@@ -30,7 +35,7 @@ static void put_layer_types(struct sp_gguf_writer *w)
     }
     sp_gguf_put_word(w, "layer_types", "[");
     for (uint64_t i = 0; i < n; i++) {
-        bool full = v ? sp_gguf_integer_at(v, i) == 0 : (i + 1) % interval == 0;
+        bool full = v ? (sp_gguf_integer_at(v, i) == 0) != counts : (i + 1) % interval == 0;
         sp_json_out_print(&w->out, "%s\"%s\"", i ? ", " : "",
                           full ? "full_attention" : "linear_attention");
     }

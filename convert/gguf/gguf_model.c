@@ -423,6 +423,7 @@ static enum sp_status count_layers(struct sp_gguf_model *m, struct sp_err *err)
     if ((st = sp_gguf_get_u64(m->file, key, SP_GGUF_MAX_LAYERS, &n, err))) return st;
     snprintf(key, sizeof key, "%s.nextn_predict_layers", m->arch->name);
     if ((st = sp_gguf_get_u64(m->file, key, SP_GGUF_MAX_LAYERS, &predicting, err))) return st;
+    if (sp_gguf_find_tensor(m->file, "mtp.fc.weight")) predicting = 0; /* ollama's, not counted */
     m->n_predicting = predicting < n ? predicting : 0;
     m->n_layers = n - m->n_predicting;
     return SP_OK;

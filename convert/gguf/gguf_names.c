@@ -163,7 +163,8 @@ bool sp_gguf_is_ignored(const char *name)
 bool sp_gguf_is_of_encoder(const char *name)
 {
     return strncmp(name, "v.", 2) == 0 || strncmp(name, "mm.", 3) == 0 ||
-           strncmp(name, "a.", 2) == 0 || strncmp(name, "model.vision_tower.", 19) == 0;
+           strncmp(name, "a.", 2) == 0 || strncmp(name, "model.vision_tower.", 19) == 0 ||
+           strncmp(name, "mtp.", 4) == 0; /* a prediction head as ollama's converter keeps it */
 }
 
 /* What follows blk.N. in the name of a tensor of layer N; NULL: not the name of one. */

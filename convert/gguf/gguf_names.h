@@ -27,7 +27,8 @@ void sp_gguf_stored_key(char *out, size_t size, const struct sp_gguf *file,
                         const struct sp_family *family, const char *arch, const char *key);
 
 bool sp_gguf_is_ignored(const char *name);
-/* True for a tensor of an image or audio encoder, which some files have beside the text model. */
+/* True for a tensor of an image or audio encoder, which some files have beside the text model, or
+ * of a prediction head under its published name, which is not read. */
 bool sp_gguf_is_of_encoder(const char *name);
 /* True for a tensor of a prediction head that no reader of the family knows. */
 bool sp_gguf_is_of_unread_head(const struct sp_gguf_model *m, const char *name);

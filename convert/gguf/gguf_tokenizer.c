@@ -335,6 +335,23 @@ static const struct {
     const char *arch, *pre;
 } unstated[] = {{"gptoss", "gpt-4o"}, {"lfm2", "lfm2"}, {"mistral3", "tekken"}};
 
+/* Whether a vocabulary is Llama 3's, by the token that ends its turns. */
+static bool is_llama3(const struct sp_gguf *file)
+{
+    enum { EOT = 128009 };
+    const struct sp_gguf_value *list = sp_gguf_find(file, "tokenizer.ggml.tokens");
+    const uint8_t *at;
+    const char *text = "";
+    size_t len = 0;
+
+    if (list == NULL || !list->is_array || list->type != SP_GGUF_STRING || list->n <= EOT)
+        return false;
+    at = list->at;
+    for (size_t i = 0; i <= EOT; i++)
+        text = sp_gguf_next_string(&at, &len);
+    return sp_is_word(text, len, "<|eot_id|>");
+}
+
 static enum sp_status find_pre(struct sp_gguf_token_writer *w)
 {
     const char *name = NULL, *arch = "";
@@ -348,6 +365,10 @@ static enum sp_status find_pre(struct sp_gguf_token_writer *w)
         for (size_t i = 0; i < sizeof unstated / sizeof *unstated; i++) {
             if (!sp_is_word(arch, arch_len, unstated[i].arch)) continue;
             name = unstated[i].pre;
+            len = strlen(name);
+        }
+        if (sp_is_word(arch, arch_len, "llama") && is_llama3(w->file)) {
+            name = "llama-bpe";
             len = strlen(name);
         }
     }

@@ -45,6 +45,15 @@ static void add_model(struct made_gguf *m, const char *arch)
     gguf_value_float(m, key, 1e-5f);
 }
 
+static void add_list(struct made_gguf *m, const char *key, uint32_t type, uint64_t n)
+{
+    gguf_add_string(m, key);
+    gguf_add_u32(m, SP_GGUF_ARRAY);
+    gguf_add_u32(m, type);
+    gguf_add_u64(m, n);
+    m->n_values++;
+}
+
 static void add_llama(struct made_gguf *m)
 {
     add_model(m, "llama");
@@ -231,7 +240,7 @@ static char *config_of(struct made_gguf *m)
     size_t size;
 
     gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-    if (sp_gguf_model_open(&model, gguf_write(m, "made.gguf", 4096), NULL, &err) ||
+    if (sp_gguf_model_open(&model, gguf_write(m, "made.gguf", 4864), NULL, &err) ||
         sp_gguf_config_text(&text, &size, &model, &warnings, &err))
         fail_msg("%s", err.text);
     if (warnings) fail_msg("%s", warnings);
@@ -280,6 +289,90 @@ TEST(keys_of_other_converters)
         free(text[0]);
         free(text[1]);
     }
+}
+
+/* The layers of ollama's Qwen3-Next that have no heads for keys are recurrent, and its prediction
+ * head keeps published names. */
+TEST(layers_of_ollamas_qwen3_next)
+{
+    static const uint32_t heads[] = {0, 2, 0, 2};
+    struct made_gguf m;
+    char *text;
+
+    gguf_begin(&m);
+    gguf_value_string(&m, "general.architecture", "qwen3next");
+    gguf_value_u32(&m, "qwen3next.block_count", 4);
+    gguf_value_u32(&m, "qwen3next.nextn_predict_layers", 1);
+    gguf_value_u32(&m, "qwen3next.context_length", 64);
+    gguf_value_u32(&m, "qwen3next.embedding_length", 32);
+    gguf_value_u32(&m, "qwen3next.feed_forward_length", 32);
+    gguf_value_u32(&m, "qwen3next.attention.head_count", 4);
+    gguf_value_u32(&m, "qwen3next.attention.key_length", 16);
+    gguf_value_u32(&m, "qwen3next.ssm.inner_size", 24);
+    gguf_value_u32(&m, "qwen3next.ssm.time_step_rank", 6);
+    gguf_value_float(&m, "qwen3next.attention.layer_norm_rms_epsilon", 1e-6f);
+    add_list(&m, "qwen3next.attention.head_count_kv", SP_GGUF_U32, 4);
+    for (size_t i = 0; i < 4; i++)
+        gguf_add_u32(&m, heads[i]);
+    gguf_tensor(&m, "mtp.fc.weight", 8, 8, SP_GGML_F32, 4096);
+    text = config_of(&m);
+    assert_non_null(strstr(text, "\"num_hidden_layers\": 4"));
+    assert_non_null(strstr(text, "\"num_key_value_heads\": 2"));
+    assert_non_null(strstr(text, "[\"linear_attention\", \"full_attention\", \"linear_attention\", "
+                                 "\"full_attention\"]"));
+    free(text);
+}
+
+/* ollama's LFM2 states the width of its feed-forward network before it is adjusted. */
+TEST(width_of_ollamas_lfm2)
+{
+    struct made_gguf m;
+    char *text;
+
+    gguf_begin(&m);
+    add_model(&m, "lfm2");
+    gguf_tensor(&m, "blk.0.ffn_gate.weight", 8, 24, SP_GGML_F32, 4096);
+    text = config_of(&m);
+    assert_non_null(strstr(text, "\"intermediate_size\": 24"));
+    free(text);
+}
+
+/* Llama 3 of ollama has "default" rules; a vocabulary whose token 128009 ends turns is Llama 3's.
+ */
+TEST(rules_of_ollamas_llama3)
+{
+    enum { EOT = 128009, ALIGNMENT = 32 };
+    static const char eot[] = "<|eot_id|>";
+    struct sp_gguf *file = NULL;
+    struct sp_err err = {0};
+    struct made_gguf m;
+    uint8_t *bytes;
+    char *text;
+    size_t size, n;
+
+    gguf_begin(&m);
+    gguf_value_string(&m, "general.architecture", "llama");
+    gguf_value_string(&m, "tokenizer.ggml.model", "gpt2");
+    gguf_value_string(&m, "tokenizer.ggml.pre", "default");
+    add_list(&m, "tokenizer.ggml.merges", SP_GGUF_STRING, 0);
+    add_list(&m, "tokenizer.ggml.tokens", SP_GGUF_STRING, EOT + 1);
+    n = m.size;
+    gguf_write(&m, "made.gguf", 0);
+    size = n + 8 * EOT + 8 + strlen(eot);
+    bytes = calloc(1, size + ALIGNMENT); /* zeros are empty strings */
+    assert_non_null(bytes);
+    memcpy(bytes, m.bytes, n);
+    sp_put64(bytes + size - strlen(eot) - 8, strlen(eot));
+    memcpy(bytes + size - strlen(eot), eot, strlen(eot));
+    scratch_write("made.gguf", bytes, size + ALIGNMENT);
+    free(bytes);
+    if (sp_gguf_open(&file, scratch_path("made.gguf"), &err) ||
+        sp_gguf_tokenizer_text(&text, &size, file, &err))
+        fail_msg("%s", err.text);
+    assert_non_null(strstr(text, "\\p{N}{1,3}"));
+    assert_non_null(strstr(text, "\"ignore_merges\": true"));
+    free(text);
+    sp_gguf_close(file);
 }
 
 /* ollama's converter leaves out the scaling of Gemma 3's larger models, linear by 8 from a context
@@ -654,15 +747,6 @@ TEST(gemma4_tokens)
                                  "\"special\": false"));
     free(text);
     sp_gguf_model_release(&model);
-}
-
-static void add_list(struct made_gguf *m, const char *key, uint32_t type, uint64_t n)
-{
-    gguf_add_string(m, key);
-    gguf_add_u32(m, SP_GGUF_ARRAY);
-    gguf_add_u32(m, type);
-    gguf_add_u64(m, n);
-    m->n_values++;
 }
 
 /* Ids without a token stand for none, types have any width, and of equal tokens the last one is

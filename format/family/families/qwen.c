@@ -193,7 +193,10 @@ const struct sp_family sp_families_qwen[] = {
         .reads = {.layer_types = true, .experts = true},
         .aliases = {gated_query_aliases, grouped_delta_aliases, sp_aliases_experts},
         .prediction_head = true,
-        .gguf = {.archs = {{.name = "qwen3next"}}, .members = delta_members, .names = delta_names},
+        .gguf = {.archs = {{.name = "qwen3next"}},
+                 .members = delta_members,
+                 .names = delta_names,
+                 .sizes_per_layer = true},
     },
     {
         .name = "qwen3_5_text",
@@ -221,6 +224,7 @@ const struct sp_family sp_families_qwen[] = {
         .gguf = {.archs = {{.name = "qwen35"}},
                  .members = delta_members,
                  .names = delta_names,
+                 .sizes_per_layer = true,
                  .v_heads_tiled = true},
     },
     {
@@ -257,6 +261,7 @@ const struct sp_family sp_families_qwen[] = {
         .gguf = {.archs = {{.name = "qwen35moe"}},
                  .members = delta_members,
                  .names = delta_names,
+                 .sizes_per_layer = true,
                  .v_heads_tiled = true},
     },
     {.name = NULL},
