@@ -58,6 +58,7 @@ enum sp_mixer {
 /* Where the norms of a layer are. */
 enum sp_norms {
     SP_NORM_PRE,      /* on the inputs of attention and MLP */
+    SP_NORM_PRE_POST, /* on their inputs, and on the output of the MLP (A.X K1) */
     SP_NORM_SANDWICH, /* on their inputs, and on their outputs before the residual add (Gemma) */
     SP_NORM_POST,     /* on their outputs before the residual add (OLMo 2) */
     SP_NORM_PARALLEL, /* attention and MLP run in parallel on one normed input (Cohere) */
@@ -73,9 +74,19 @@ enum sp_qk_norm {
     SP_QK_OWN,     /* a LayerNorm per head with weights of its own (Cohere) */
 };
 
+/* Queries at position p are multiplied by 1 + beta ln(1 + floor((p + offset) / from)) (Ministral
+ * 3).
+ */
+struct sp_query_growth {
+    double beta, from; /* beta 0: none; from: a whole number */
+    unsigned offset;
+    bool unrotated_only; /* in layers without rotary embedding (Llama 4) */
+};
+
 /* One decoder layer. */
 struct sp_layer_config {
     unsigned mixers; /* enum sp_mixer */
+    enum sp_norms norms;
     unsigned n_heads, n_kv_heads, head_dim;
     unsigned window;         /* keys that a query sees, its own included; 0: all */
     bool window_before;      /* the window counts keys before the forward pass only */
@@ -300,7 +311,8 @@ struct sp_pooling_config {
 struct sp_config {
     char family[32];       /* row of the family table: "llama", "qwen3", ... */
     char architecture[64]; /* architectures[0] as read */
-    unsigned n_vocab;      /* rows of the embedding */
+    unsigned n_vocab;      /* tokens that have logits */
+    unsigned n_inputs;     /* rows of the embedding; those behind n_vocab are of input only */
     unsigned n_hidden;
     unsigned n_layers;
     struct sp_layer_config *layers; /* [n_layers], owned */
@@ -321,7 +333,7 @@ struct sp_config {
                         * none (ModernBERT) */
     bool head_bias;    /* logits have a bias (Phi) */
     double qkv_limit;  /* q, k and v are clamped to this after their projection; 0: none */
-    enum sp_norms norms;
+    enum sp_norms norms; /* of most layers; each layer states its own */
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
     bool gate_bias; /* the projection of the output gates has a bias */
@@ -339,8 +351,7 @@ struct sp_config {
     double embedding_scale;     /* factor of embeddings out of this model's table */
     double input_scale;         /* factor of embeddings out of any table */
     bool attention_sinks;       /* the softmax has one more learned logit per head (gpt-oss) */
-    double query_growth; /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
-    double query_growth_from;
+    struct sp_query_growth query_growth;
     struct sp_routing routing;
     double swiglu_limit; /* of SP_SWIGLU_CLAMPED */
     struct sp_latent_config latent;

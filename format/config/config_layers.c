@@ -454,6 +454,7 @@ static void fill_sublayer(struct sp_layer_config *l, const struct layer_rules *r
 static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
                        const struct sp_config *c, unsigned i)
 {
+    l->norms = c->norms;
     l->n_ffn = r->sizes->n_ffn;
     if (r->t->family->sublayers) {
         l->n_ffn = 0;
@@ -474,6 +475,7 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     l->kv_source = (int)i;
     l->causal = true;
     if (!has_experts(r, i)) return;
+    if (r->t->family->sparse_post_norm) l->norms = SP_NORM_PRE_POST;
     l->n_ffn = r->n_expert_ffn;
     l->n_experts = r->n_experts;
     l->n_experts_used = r->n_experts_used;

@@ -344,6 +344,8 @@ enum sp_status sp_config_read_latent(struct sp_config *out, const struct sp_conf
         (st = read_interleave(&l->rows_paired, t, err)) || (st = check_frequency(t, err)) ||
         (st = check_sizes(l, sizes, t, err)))
         return st;
+    if (l->value_dim == 0) l->value_dim = sizes->n_hidden / sizes->n_heads;
+    if (l->value_dim == 0) return sp_fail(err, SP_E_INPUT, "heads of less than one dimension");
     out->attention_scale = out->ropes[0].score_scale / sqrt((double)l->nope_dim + l->rope_dim);
     for (unsigned i = 0; i < out->n_layers; i++) {
         out->layers[i].n_kv_heads = 1;

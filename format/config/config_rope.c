@@ -77,7 +77,7 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
         {"linear", SP_ROPE_LINEAR},   {"llama3", SP_ROPE_LLAMA3},
         {"yarn", SP_ROPE_YARN},       {"longrope", SP_ROPE_LONGROPE},
         {"su", SP_ROPE_LONGROPE},     {"proportional", SP_ROPE_PROPORTIONAL},
-        {"dynamic", SP_ROPE_DYNAMIC},
+        {"dynamic", SP_ROPE_DYNAMIC}, {"deepseek_yarn", SP_ROPE_YARN},
     };
     bool longrope_only = s->t->family->longrope_only;
     const char *name = NULL;
@@ -308,8 +308,17 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     if ((st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err))) return st;
     if (r->theta == 0)
         return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs", family->name);
+    if (family->latent && family->latent->partial_of_head) {
+        r->n_rot = s->head_dim;
+        return read_scaling(r, s, err);
+    }
     partial =
         family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
+    if (family->rotary_dim) {
+        double n = partial * s->head_dim;
+        if ((st = sp_text_double(s->t, "rotary_dim", 2, s->head_dim, &n, err))) return st;
+        partial = n / s->head_dim;
+    }
     if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial, err)))
         return st;
     if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
@@ -386,13 +395,13 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
     bool stated;
     enum sp_status st;
 
-    if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth, err))) return st;
-    if (c->query_growth == 0) return SP_OK;
+    if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth.beta, err))) return st;
+    if (c->query_growth.beta == 0) return SP_OK;
     if (!s->t->family->reads.query_growth) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", key,
                        s->t->family->name);
     }
-    return read_original(&c->query_growth_from, &stated, s, err);
+    return read_original(&c->query_growth.from, &stated, s, err);
 }
 
 /* True if layer types may have different rotary embeddings. */

@@ -36,21 +36,21 @@ static enum sp_status check_scoring(const struct sp_config_text *t, struct sp_er
                    t->family->name);
 }
 
-/* Whether experts are chosen by groups, and how groups are scored. With corrected scores they
- * always are chosen by groups. */
+/* Whether experts are chosen by groups, and how groups are scored. In families whose row has groups
+ * they always are. */
 static enum sp_status read_method(bool *grouped, struct sp_routing *r,
                                   const struct sp_config_text *t, struct sp_err *err)
 {
     static const char key[] = "topk_method";
-    bool corrected = t->family->routing.corrected;
-    const char *expected = corrected ? "noaux_tc" : "greedy", *name = expected;
+    bool always = t->family->routing.n_groups != 0;
+    const char *expected = always ? "noaux_tc" : "greedy", *name = expected;
     enum sp_status st;
 
     *grouped = true;
     if (t->family->latent == NULL) return SP_OK;
     if ((st = check_scoring(t, err)) || (st = sp_text_string(t, key, &name, err))) return st;
-    r->groups_by_best = !corrected && strcmp(name, "group_limited_greedy") == 0;
-    *grouped = corrected || r->groups_by_best;
+    r->groups_by_best = !always && strcmp(name, "group_limited_greedy") == 0;
+    *grouped = always || r->groups_by_best;
     if (r->groups_by_best || strcmp(name, expected) == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported for %s", key, name,
                    t->family->name);

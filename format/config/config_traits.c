@@ -238,7 +238,7 @@ static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_t
                                    struct sp_err *err)
 {
     const char *key = t->family->qk_norm_key;
-    bool normed = key == NULL;
+    bool normed = key == NULL || t->family->qk_normed;
     enum sp_status st;
 
     if (key && (st = sp_text_bool(t, key, &normed, err))) return st;
@@ -264,7 +264,7 @@ enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config
     const struct sp_family *f = t->family;
     enum sp_status st;
 
-    c->n_vocab = sizes->n_vocab;
+    c->n_vocab = c->n_inputs = sizes->n_vocab;
     c->n_hidden = sizes->n_hidden;
     c->max_positions = sizes->max_positions;
     c->norm_eps = f->norm_eps;

@@ -107,6 +107,7 @@ struct sp_delta_family {
 struct sp_latent_family {
     struct sp_latent_config defaults;
     bool always_interleaved; /* rope_interleave may not be false */
+    bool partial_of_head;    /* partial_rotary_factor is that of the whole head (Mistral 4) */
 };
 
 /* A multimodal config that holds the config of a text model under text_config. */
@@ -114,6 +115,8 @@ struct sp_wrapper {
     const char *name; /* model_type */
     const char *architecture;
     const char *text_type; /* default of text_config.model_type */
+    bool any_text;         /* text_config may be of another family */
+    bool may_be_flat;      /* without text_config, the root has its keys */
     bool text_tie_first;   /* tie_word_embeddings of text_config overrules the root's */
 };
 
@@ -129,11 +132,10 @@ enum { SP_MAX_ALIASES = 4 };
 
 struct sp_family {
     /* ---- names ---- */
-    const char *name;                 /* model_type of the text config */
-    const char *architecture;         /* architectures[0] */
-    const char *old_architecture;     /* another spelling of architectures[0], or NULL */
-    const char *run_as;               /* the class that transformers runs it as, or NULL */
-    const struct sp_wrapper *wrapper; /* the multimodal config that may hold it, or NULL */
+    const char *name;             /* model_type of the text config */
+    const char *architecture;     /* architectures[0] */
+    const char *old_architecture; /* another spelling of architectures[0], or NULL */
+    const char *run_as;           /* the class that transformers runs it as, or NULL */
 
     /* ---- sizes ---- */
     struct sp_sizes sizes;                  /* n_vocab 0: all of Llama's */
@@ -145,8 +147,10 @@ struct sp_family {
     double norm_eps;          /* 0: 1e-6 */
     const char *norm_eps_key; /* NULL: rms_norm_eps; "": no key changes it */
     enum sp_norms norms;
+    bool sparse_post_norm; /* layers with experts have SP_NORM_PRE_POST */
     enum sp_qk_norm qk_norm;
-    const char *qk_norm_key; /* turns qk_norm on, false by default; NULL: qk_norm is always on */
+    const char *qk_norm_key; /* turns qk_norm on; NULL: qk_norm is always on */
+    bool qk_normed;          /* default of that key */
     bool norm_shifted, norm_centered, norm_bias, norm_weightless; /* as in struct sp_config */
     bool embedding_normed;                                        /* as in struct sp_config */
 
@@ -154,6 +158,7 @@ struct sp_family {
     double theta;             /* 0: 1e4 */
     bool theta_required;      /* there is no default of theta */
     double partial_rotary;    /* default of partial_rotary_factor; 0: it must be 1 */
+    bool rotary_dim;          /* rotary_dim / head_dim is the default of that factor */
     bool partial_inside;      /* partial_rotary_factor counts inside a rope dict only (Bamba) */
     double local_theta;       /* theta of sliding layers; 0: that of all layers */
     bool local_unscaled;      /* sliding layers use the same theta without scaling (OLMo 3) */

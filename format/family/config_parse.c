@@ -30,13 +30,17 @@ static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
     const char *type = t->wrapper->text_type;
     enum sp_status st;
 
+    if (t->text == NULL && t->wrapper->may_be_flat) {
+        t->family = sp_family_by_type(type);
+        return SP_OK;
+    }
     if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
         return sp_fail(err, SP_E_INPUT, "text_config is missing, which model_type \"%s\" needs",
                        t->wrapper->name);
     }
     if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
     t->family = sp_family_by_type(type);
-    if (t->family == NULL || t->family->wrapper != t->wrapper) {
+    if (t->family == NULL || (!t->wrapper->any_text && strcmp(type, t->wrapper->text_type) != 0)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "model_type \"%s\" in the text_config of \"%s\" is not supported", type,
                        t->wrapper->name);

@@ -88,27 +88,38 @@ static bool is_of_text(const char *key, size_t len)
     return len < n || memcmp(key + len - n, end, n) != 0;
 }
 
-/* Makes the config of the text model, text_config, the whole config. */
-static enum sp_status unwrap(struct sp_strbuf *text, const struct sp_config *config,
-                             struct sp_err *err)
+/* Makes text_config the root, with the keys of the old root that apply to the text model. */
+static enum sp_status lift_text(struct sp_strbuf *text, struct sp_err *err)
 {
-    const struct sp_family *family = sp_family_by_type(config->family);
-    enum sp_status st;
     struct sp_strbuf outer = {0};
     struct sp_json_member member;
-    char architectures[128];
+    enum sp_status st;
     bool found;
 
     if ((st = sp_json_find_member(&found, &member, text, "text_config", err))) return st;
     if (!found) return sp_fail(err, SP_E_UNSUPPORTED, "text_config is spelled with escapes");
-    if ((st = sp_strbuf_append(&outer, text->at, text->len, err))) return st;
-    snprintf(architectures, sizeof architectures, "[\"%s\"]", family->architecture);
-    if (!(st = sp_json_lift(text, &member, err)) &&
-        !(st = sp_json_merge(text, &outer, is_of_text, err)) &&
-        !(st = set_text(text, "model_type", family->name, err)))
-        st = sp_json_set(text, "architectures", architectures, strlen(architectures), err);
+    if ((st = sp_strbuf_append(&outer, text->at, text->len, err)) ||
+        (st = sp_json_lift(text, &member, err)))
+        goto done;
+    st = sp_json_merge(text, &outer, is_of_text, err);
+done:
     sp_strbuf_release(&outer);
     return st;
+}
+
+/* Makes the config of the text model the whole config. */
+static enum sp_status unwrap(struct sp_strbuf *text, const struct sp_json *root,
+                             const struct sp_config *config, struct sp_err *err)
+{
+    const struct sp_family *family = sp_family_by_type(config->family);
+    char architectures[128];
+    enum sp_status st;
+
+    snprintf(architectures, sizeof architectures, "[\"%s\"]", family->architecture);
+    if ((sp_json_has(root, "text_config") && (st = lift_text(text, err))) ||
+        (st = set_text(text, "model_type", family->name, err)))
+        return st;
+    return sp_json_set(text, "architectures", architectures, strlen(architectures), err);
 }
 
 static bool is_wrapped(const struct sp_json *root, const struct sp_config *config)
@@ -152,7 +163,7 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
     if (st) return st;
     *text_only = is_wrapped(root, config);
     if (*text_only) {
-        if ((st = unwrap(text, config, err))) goto done;
+        if ((st = unwrap(text, root, config, err))) goto done;
         sp_json_free(root);
         root = NULL;
         st = sp_json_parse_within(&root, text->at, text->len, SP_JSON_LENIENT, SP_JSON_SETTINGS,

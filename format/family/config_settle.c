@@ -185,6 +185,11 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
         config->headless =
             (config->pooling.mode || config->bidirectional) && !config->tied && !found->head;
         config->tied = !(found->embedding && found->head);
+        if (config->tied && config->n_inputs != config->n_vocab) {
+            return sp_fail(err, SP_E_INPUT,
+                           "missing tensor \"lm_head.weight\": %u of %u tokens have logits",
+                           config->n_vocab, config->n_inputs);
+        }
         config->layer_scalars = config->layer_scalars && found->layer_scalars;
         settle_delta(config, found);
         return SP_OK;

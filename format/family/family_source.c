@@ -70,6 +70,9 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
         "language_model.model.",
         "model.language_model.",
         "model.language_model.model.",
+        "model.text_model.",
+        "transformer.",
+        "model.transformer.",
         "backbone.",
         "bert.", /* with a classification head */
         "roberta.",
@@ -154,9 +157,10 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
 bool sp_source_is_skipped(const char *name)
 {
     static const char *const parts[] = {
-        "vision_tower.", "vision_model.", "multi_modal_projector.",
-        "visual.",       "audio_tower.",  "embed_vision.",
-        "embed_audio.",  "image_newline", "vision_embedder.",
+        "vision_tower.",    "vision_model.", "multi_modal_projector.", "visual.",
+        "audio_tower.",     "embed_vision.", "embed_audio.",           "image_newline",
+        "vision_embedder.", "mm_projector.", "vision_tokenizer.",      "audio_tokenizer.",
+        "connector.",
     };
     static const char *const buffers[] = {
         ".rotary_emb.inv_freq",

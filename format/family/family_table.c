@@ -75,18 +75,14 @@ const struct sp_family *sp_family_by_architecture(const char *name)
 
 const struct sp_wrapper *sp_wrapper_by_type(const char *name)
 {
-    const struct sp_family *f;
-
-    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++)
-        if (f->wrapper && strcmp(f->wrapper->name, name) == 0) return f->wrapper;
+    for (const struct sp_wrapper *w = sp_wrappers; name && w->name; w++)
+        if (strcmp(w->name, name) == 0) return w;
     return NULL;
 }
 
 const struct sp_wrapper *sp_wrapper_by_architecture(const char *name)
 {
-    const struct sp_family *f;
-
-    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++)
-        if (f->wrapper && strcmp(f->wrapper->architecture, name) == 0) return f->wrapper;
+    for (const struct sp_wrapper *w = sp_wrappers; name && w->name; w++)
+        if (strcmp(w->architecture, name) == 0) return w;
     return NULL;
 }

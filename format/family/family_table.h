@@ -9,6 +9,8 @@
 /* The arrays of rows, one per lineage; each ends with a row without a name, and NULL is the last
  * array. Defined in format/family/families/families.c. */
 extern const struct sp_family *const sp_lineages[];
+/* The multimodal configs; the last one has no name. Defined in families/wrappers.c. */
+extern const struct sp_wrapper sp_wrappers[];
 
 /* *out = the row with Llama's way in place of every member that is zero. */
 void sp_family_resolve(struct sp_family *out, const struct sp_family *row);

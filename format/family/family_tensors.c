@@ -51,10 +51,11 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
     const uint64_t hidden = c->n_hidden;
     bool weights = !c->norm_weightless, bias = c->norm_bias;
     bool input = l->mixers != 0 && weights && !(c->normed_input && i == 0) &&
-                 c->norms != SP_NORM_POST && c->norms != SP_NORM_RESIDUAL;
-    bool second = l->n_ffn != 0 && weights && c->norms != SP_NORM_PARALLEL;
-    bool four = c->norms == SP_NORM_SANDWICH;
-    bool post = four || c->norms == SP_NORM_POST || c->norms == SP_NORM_RESIDUAL;
+                 l->norms != SP_NORM_POST && l->norms != SP_NORM_RESIDUAL;
+    bool second = l->n_ffn != 0 && weights && l->norms != SP_NORM_PARALLEL;
+    bool four = l->norms == SP_NORM_SANDWICH;
+    bool post = four || l->norms == SP_NORM_PRE_POST || l->norms == SP_NORM_POST ||
+                l->norms == SP_NORM_RESIDUAL;
     bool expert_norms = l->n_experts != 0 && c->expert_norms;
     const struct row rows[] = {
         {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
@@ -244,7 +245,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool head = d->owns_head || (embedding && !c->tied);
     const uint64_t positions = c->n_positions_table, types = c->n_token_types;
     const struct row rows[] = {
-        {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_vocab, hidden}},
+        {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_inputs, hidden}},
         {"embed_positions.weight", SP_ROLE_SMALL, positions != 0, {positions, hidden}},
         {"embed_token_types.weight", SP_ROLE_SMALL, types != 0, {types, hidden}},
         {"embed_norm.weight", SP_ROLE_NORM, c->normed_input, {hidden}},

@@ -42,6 +42,7 @@ extern const struct sp_alias sp_aliases_fc[];      /* mlp.fc1, mlp.fc2 */
 extern const struct sp_alias sp_aliases_interleaved_heads[];
 /* mlp.gate and mlp.experts: one tensor per expert, fused, or as mlx stores them. */
 extern const struct sp_alias sp_aliases_experts[];
+extern const struct sp_alias sp_aliases_block_sparse[]; /* block_sparse_moe (Mixtral) */
 /* mlp.shared_experts, and the correction of the router's scores as mlp.gate stores it. */
 extern const struct sp_alias sp_aliases_shared_experts[];
 /* Multi-head latent attention: kv_b_proj, and rows of rotated dims that may be interleaved. */

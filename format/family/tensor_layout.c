@@ -175,6 +175,25 @@ enum sp_status sp_layout_transposed(struct sp_tensor_match *m, struct sp_tensor_
     return add_span(m, spec, source->name, shape, 3, span);
 }
 
+enum sp_status sp_layout_transposed_gate_up(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                            const struct sp_alias_source *source)
+{
+    uint64_t n = spec->shape[1], shape[3] = {spec->shape[0], spec->shape[2], 2 * n};
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 3)) || !found) return st;
+    for (uint64_t e = 0; st == SP_OK && e < shape[0]; e++) {
+        struct sp_row_span span = {.first_row = (2 * e + source->part) * n,
+                                   .step = 1,
+                                   .n_rows = n,
+                                   .n_cols = shape[1],
+                                   .transposed = true};
+        st = sp_tensor_match_add(m, spec, source->name, span);
+    }
+    return st;
+}
+
 /* Every other row of all experts. An expert has an even number of rows, so a step over the border
  * between two experts stays in the same part. */
 static struct sp_row_span every_other_row(const struct sp_tensor_spec *spec, uint64_t n_cols,

@@ -34,6 +34,7 @@ sp_layout_fn sp_layout_query_gate;         /* [2 n, H]: query, gate rows per hea
 sp_layout_fn sp_layout_each_expert;        /* one source per expert */
 sp_layout_fn sp_layout_expert_gate_up;     /* [E, 2I, H]: gate, up rows per expert; parts 0, 1 */
 sp_layout_fn sp_layout_transposed;         /* [E, cols, rows] */
+sp_layout_fn sp_layout_transposed_gate_up; /* [E, H, 2I]: gate, up columns; parts 0, 1 */
 sp_layout_fn sp_layout_alternating_cols;   /* [E, H, 2I]: gate, up, gate, up, ...; parts 0, 1 */
 sp_layout_fn sp_layout_alternating_rows;   /* [E, 2I, H]: gate, up, gate, up, ...; parts 0, 1 */
 sp_layout_fn sp_layout_alternating_biases; /* [E, 2I]: gate, up, gate, up, ...; parts 0, 1 */

@@ -195,13 +195,14 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
     bool is_first = layer == config->layers;
 
     if (is_in(mixer_inputs, matrix)) {
-        if (config->norms == SP_NORM_POST || config->norms == SP_NORM_RESIDUAL) return NULL;
+        if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
         if (layer->reads_pair || (config->normed_input && is_first)) return NULL;
         return "input_layernorm";
     }
     if (!is_in(mlp_inputs, matrix) || layer->n_ffn == 0) return NULL;
-    switch (config->norms) {
+    switch (layer->norms) {
     case SP_NORM_PRE:
+    case SP_NORM_PRE_POST:
         return "post_attention_layernorm";
     case SP_NORM_SANDWICH: /* with norms of experts, router and experts read other rows */
         return config->expert_norms ? NULL : "pre_feedforward_layernorm";

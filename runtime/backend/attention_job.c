@@ -30,12 +30,11 @@ static void prepare_head(const struct sp_attention_heads *a, size_t t, size_t h,
     if (a->norm == SP_QK_ROTATED) norm_head(a, h, head, weight);
 }
 
-static void scale_query(const struct sp_attention_heads *a, size_t t, float *head)
+float sp_query_factor(const struct sp_query_growth *growth, size_t pos)
 {
-    size_t steps = a->positions[t] / (size_t)a->query_growth_from;
-    double factor = 1 + a->query_growth * sp_log((double)(1 + steps));
+    size_t steps = (pos + growth->offset) / (size_t)growth->from;
 
-    a->vector->scale(head, (float)factor, a->head_dim);
+    return (float)(1 + growth->beta * sp_log((double)(1 + steps)));
 }
 
 static void add_bias(const struct sp_attention_heads *a, size_t h, float *head, const float *bias)
@@ -50,7 +49,8 @@ static void prepare_query(const struct sp_attention_heads *a, size_t h)
         float *head = a->q + t * a->ld_q + h * a->head_dim;
         add_bias(a, h, head, a->q_bias);
         prepare_head(a, t, h, head, a->q_norm);
-        if (a->query_growth != 0) scale_query(a, t, head);
+        if (a->growth.beta != 0)
+            a->vector->scale(head, sp_query_factor(&a->growth, a->positions[t]), a->head_dim);
     }
 }
 

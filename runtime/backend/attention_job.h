@@ -29,11 +29,10 @@ struct sp_attention_heads {
     size_t head_dim;
     size_t n_rot;           /* 0: no rotation */
     const float *cos, *sin; /* [n][n_rot / 2]; borrowed */
-    /* Ministral 3 scales queries by position: q *= 1 + beta ln(1 + floor(p / from)). */
-    double query_growth, query_growth_from; /* beta, 0: not scaled; from */
-    const size_t *positions;                /* [n], of scaled queries; borrowed */
-    size_t n;                               /* rows */
-    float *q, *k, *v;                       /* [n][ld_q], [n][ld_kv], [n][ld_kv]; borrowed */
+    struct sp_query_growth growth;
+    const size_t *positions; /* [n], of scaled queries; borrowed */
+    size_t n;                /* rows */
+    float *q, *k, *v;        /* [n][ld_q], [n][ld_kv], [n][ld_kv]; borrowed */
     size_t ld_q, ld_kv;
 };
 
@@ -60,6 +59,9 @@ struct sp_attention_job {
     const struct sp_acts *out;
     struct sp_attention_scratch *scratch;
 };
+
+/* The factor of a query at this position. */
+float sp_query_factor(const struct sp_query_growth *growth, size_t pos);
 
 /* Runs a job, with all processes that compute the model. */
 void sp_backend_attend(const struct sp_attention_job *job);

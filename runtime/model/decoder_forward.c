@@ -124,7 +124,7 @@ static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0) return norm_row;
     /* In a parallel block the MLP reads the same input as the mixer. */
-    return job->ws->model->config.norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
+    return job->layer->config->norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
 }
 
 static void run_ffn(struct layer_job *job)

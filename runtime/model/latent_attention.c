@@ -13,6 +13,7 @@
 #include "runtime/model/latent_attention.h"
 
 #include "format/base/mem.h"
+#include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/self_attention.h"
 #include "runtime/vector/fmath.h"
@@ -155,17 +156,22 @@ static void gather_nope(void *context, size_t t, unsigned worker)
     }
 }
 
-/* Appends the rotated dims of each query to its dims in the latent's space. */
+/* Appends the rotated dims of each query to its dims in the latent's space, and scales it. */
 static void append_rope(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
     struct sp_latent_attention_scratch *s = job->ws->latent_attention;
+    const struct sp_query_growth *growth = &job->ws->model->config.query_growth;
+    float factor = growth->beta != 0 ? sp_query_factor(growth, job->ws->positions[t]) : 1;
 
     (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
         float *to = s->queries + (h * job->n + t) * s->ld_queries + job->c->kv_rank;
         memcpy(to, query_at(job, h, t) + job->c->nope_dim, job->c->rope_dim * sizeof *to);
         rotate(job, t, to);
+        if (growth->beta == 0) continue;
+        job->ws->backend->vector->scale(to - job->c->kv_rank, factor,
+                                        (size_t)job->c->kv_rank + job->c->rope_dim);
     }
 }
 

@@ -340,23 +340,23 @@ static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
 
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    enum sp_norms norms = b->model->config.norms;
+    enum sp_norms norms = b->model->config.layers[i].norms;
     unsigned mixers = b->model->config.layers[i].mixers;
 
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
     l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
-    if (norms == SP_NORM_PRE) {
+    if (norms == SP_NORM_PRE || norms == SP_NORM_PRE_POST) {
         l->ffn_norm =
             bind_scaled(b, "@post_attention_layernorm.weight", i, b->model->config.ffn_in_scale);
         l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
     } else {
         l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);
         l->ffn_norm = bind_norm(b, "@pre_feedforward_layernorm.weight", i);
-        l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
         l->attention_post_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
         l->ffn_post_bias = bind_bias(b, "@post_feedforward_layernorm.bias", i);
     }
+    l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
     bind_convolutions(b, l, i);

@@ -20,8 +20,7 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .v_from_k = l->config->v_from_k,
         .v_norm = c->v_norm,
         .head_dim = l->config->head_dim,
-        .query_growth = c->query_growth,
-        .query_growth_from = c->query_growth_from,
+        .growth = c->query_growth,
         .positions = ws->positions,
         .n = n,
         .q = ws->q,
@@ -32,6 +31,7 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
     };
 
     if (l->config->rope < 0) return a;
+    if (c->query_growth.unrotated_only) a.growth.beta = 0;
     a.n_rot = c->ropes[l->config->rope].n_rot;
     a.cos = ws->rotations[l->config->rope].cos;
     a.sin = ws->rotations[l->config->rope].sin;

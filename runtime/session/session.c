@@ -289,7 +289,7 @@ enum sp_status sp_package_check_ids(const struct sp_package *package, const uint
 enum sp_status sp_package_check_vocabulary(const struct sp_package *package, const uint32_t *ids,
                                            size_t n, struct sp_err *err)
 {
-    size_t n_vocab = package->target->config.n_vocab;
+    size_t n_vocab = package->target->config.n_inputs;
 
     for (size_t i = 0; i < n; i++) {
         if (ids[i] >= n_vocab) {

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"
 #include "tests/support/unit_test.h"
 
@@ -474,4 +475,37 @@ TEST(latent)
     assert_int_equal(c->layers[2].n_experts, 0);
     assert_int_equal(c->layers[3].n_experts, 256);
     assert_int_equal(c->layers[3].n_experts_used, 8);
+}
+
+/* Text models inside of multimodal configs: of any family, or flat as the first releases are. */
+TEST(wrapped)
+{
+    struct sp_config *c =
+        config_parsed("{\"model_type\": \"internvl\", \"text_config\": {\"model_type\": \"qwen3\", "
+                      "\"num_hidden_layers\": 2}}");
+    struct sp_err err = {0};
+    struct sp_config refused;
+    static const char other[] =
+        "{\"model_type\": \"qwen3_vl\", \"text_config\": {\"model_type\": \"qwen3\"}}";
+
+    assert_string_equal(c->family, "qwen3");
+    c = config_parsed("{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], "
+                      "\"num_hidden_layers\": 2, \"num_attention_heads\": 16, "
+                      "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [64, 96, 96]}}");
+    assert_string_equal(c->family, "qwen2_5_vl_text");
+    assert_int_equal(c->n_layers, 2);
+    assert_int_equal(c->layers[0].head_dim, 512);
+    assert_int_equal(sp_config_parse(&refused, other, strlen(other), NULL, &err), SP_E_UNSUPPORTED);
+}
+
+/* Keys under the names of a family's own configs; a shared name takes precedence. */
+TEST(other_key_names)
+{
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"exaone\", \"num_layers\": 3, \"layer_norm_epsilon\": 0.25}");
+
+    assert_int_equal(c->n_layers, 3);
+    config_assert_near(c->norm_eps, 0.25);
+    c = config_parsed("{\"model_type\": \"exaone\", \"num_layers\": 3, \"num_hidden_layers\": 2}");
+    assert_int_equal(c->n_layers, 2);
 }

@@ -142,8 +142,8 @@ static void assert_same_response(const struct sp_result *a, const struct sp_resu
 /* Scales queries with their positions as Ministral 3 does; no test checkpoint does. */
 static void scale_queries(struct sp_package *package)
 {
-    package->target->config.query_growth = 0.5;
-    package->target->config.query_growth_from = 8;
+    package->target->config.query_growth.beta = 0.5;
+    package->target->config.query_growth.from = 8;
 }
 
 static void check_with(const char *path, const char *kernels, unsigned n_threads,

@@ -84,24 +84,41 @@ static void family_draft(void **state)
     check_scalar(path, SP_CACHE_F32);
 }
 
-/* The folders of testdata/families as drafts of themselves, with prompt passes of several lengths.
- */
+/* A folder as draft of itself, with prompt passes of several lengths. */
+static void check_family(const char *folder)
+{
+    struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
+    struct sp_result single = SP_RESULT_INIT;
+    const char *path;
+
+    print_message("%s\n", folder);
+    check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
+    path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
+    check_pair(path, SP_CACHE_F16);
+    check_scalar(path, SP_CACHE_F16);
+    single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
+    for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8)
+        assert_same_response(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
+}
+
 TEST(families)
 {
+    char folder[400];
+
     for (const char *const *name = golden_families(); *name; name++) {
-        struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
-        struct sp_result single = SP_RESULT_INIT;
-        const char *path;
-        char folder[400];
-        print_message("%s\n", *name);
         snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
-        check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
-        path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
-        check_pair(path, SP_CACHE_F16);
-        check_scalar(path, SP_CACHE_F16);
-        single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
-        for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8)
-            assert_same_response(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
+        check_family(folder);
+    }
+}
+
+TEST(newer_families)
+{
+    char folder[400], golden[512];
+
+    for (const char *const *name = golden_newer(); *name; name++) {
+        snprintf(folder, sizeof folder, SHARED "/oracle/newer/%s", *name);
+        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        if (golden_exists(golden) && packed_is_supported(folder)) check_family(folder);
     }
 }
 

@@ -16,19 +16,34 @@ static int is_name(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-const char *const *golden_families(void)
+enum { MOST_FOLDERS = 255 };
+
+/* Lists a folder in names[MOST_FOLDERS + 1], once. */
+static const char *const *list(const char **names, const char *dir)
 {
-    enum { MOST = 127 };
-    static const char *names[MOST + 1];
-    static struct dirent **entries;
+    struct dirent **entries = NULL;
     int n;
 
-    if (entries) return names;
-    n = scandir(TESTDATA "/families", &entries, is_name, alphasort);
-    assert_in_range(n, 1, MOST);
+    if (names[0]) return names;
+    n = scandir(dir, &entries, is_name, alphasort);
+    assert_in_range(n + 1, 0, MOST_FOLDERS + 1);
     for (int i = 0; i < n; i++)
         names[i] = entries[i]->d_name;
     return names;
+}
+
+const char *const *golden_families(void)
+{
+    static const char *names[MOST_FOLDERS + 1];
+
+    return list(names, TESTDATA "/families");
+}
+
+const char *const *golden_newer(void)
+{
+    static const char *names[MOST_FOLDERS + 1];
+
+    return list(names, SHARED "/oracle/newer");
 }
 
 char *golden_file(const char *path, size_t *size)

@@ -61,16 +61,36 @@ const char *packed_modelfile(const char *from, const char *draft)
     return path;
 }
 
-const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dtype draft)
+static enum sp_status pack(const char **path, const char *modelfile, enum sp_dtype target,
+                           enum sp_dtype draft, struct sp_err *err)
 {
     static unsigned count;
     struct sp_create_options options = {
         .modelfile = modelfile, .target_type = target, .draft_type = draft, .force = true};
-    struct sp_err err = {0};
     char name[64];
 
     snprintf(name, sizeof name, "%u.bin", count++);
-    options.output = packed_path(name);
-    if (sp_create(NULL, &options, &err)) fail_msg("%s", err.text);
-    return options.output;
+    options.output = *path = packed_path(name);
+    return sp_create(NULL, &options, err);
+}
+
+const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dtype draft)
+{
+    struct sp_err err = {0};
+    const char *path;
+
+    if (pack(&path, modelfile, target, draft, &err)) fail_msg("%s", err.text);
+    return path;
+}
+
+bool packed_is_supported(const char *checkpoint)
+{
+    struct sp_err err = {0};
+    const char *path;
+    enum sp_status st =
+        pack(&path, packed_modelfile(checkpoint, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE, &err);
+
+    if (st && st != SP_E_UNSUPPORTED) fail_msg("%s", err.text);
+    if (st) print_message("%s\n", err.text);
+    return st == SP_OK;
 }

@@ -15,6 +15,10 @@ int packed_teardown(void **state);
  * Static; valid until packed_teardown. Fails the test on any error. */
 const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dtype draft);
 
+/* False if the checkpoint is refused because its family is not supported, which is printed. Fails
+ * the test on any other error. */
+bool packed_is_supported(const char *checkpoint);
+
 /* Returns the path of `name` in the temporary folder. */
 const char *packed_path(const char *name);
 

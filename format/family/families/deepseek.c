@@ -1,5 +1,8 @@
-/* DeepSeek-V2 and V3, and Youtu, which has the attention of V3. */
+/* DeepSeek-V2 and V3, and families with the layers or the attention of V3. */
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
+
+#include <math.h>
 
 static const struct sp_latent_family latent_v2 = {.defaults = {.kv_rank = 512,
                                                                .q_rank = 1536,
@@ -15,6 +18,54 @@ static const struct sp_latent_family latent_v3 = {
 static const struct sp_gguf_member gguf_members[] = {
     {SP_PUT_LATENT, NULL, NULL, NULL},
     {SP_PUT_ROUTED, NULL, NULL, NULL},
+    {0},
+};
+
+/* Zero: n_hidden / n_heads. */
+static const struct sp_latent_family latent_minicpm3 = {
+    .defaults = {.kv_rank = 256, .q_rank = 768, .nope_dim = 64, .value_dim = 0}};
+
+/* Without a value, a scale has no effect. */
+static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
+{
+    double depth = sp_text_has(t, "scale_depth") ? sqrt(sizes->n_layers) : 1.4;
+    double base = sp_text_has(t, "dim_model_base") ? sizes->n_hidden : 256;
+    enum sp_status st;
+
+    c->embedding_scale = 12;
+    if ((st = sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale, err)) ||
+        (st = sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth, err)) ||
+        (st = sp_text_double(t, "dim_model_base", 1, 1e6, &base, err)))
+        return st;
+    c->residual_scale = depth / sqrt(sizes->n_layers);
+    c->logit_scale = base / sizes->n_hidden;
+    return SP_OK;
+}
+
+static const char *const minicpm3_own_keys[] = {"scale_emb", "scale_depth", NULL};
+
+/* The layers of DeepSeek-V3, apart from their sizes. */
+#define V3_LAYERS                                                                                  \
+    .latent = &latent_v3, .mlp_bias = SP_BIAS_NEVER,                                               \
+    .expert_keys = {.count = "n_routed_experts",                                                   \
+                    .dense = "first_k_dense_replace",                                              \
+                    .shared = "n_shared_experts"},                                                 \
+    .reads = {.experts = true, .expert_groups = true, .routed_scale = true}
+
+#define V3_ROUTING                                                                                 \
+    .law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-20, .scale = 2.5
+
+static const struct sp_alias axk1_aliases[] = {
+    {"post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", NULL, 0},
+    {0},
+};
+
+/* Keys of sarvam's own configs. */
+static const struct sp_key_name sarvam_keys[] = {
+    {"num_experts", "n_routed_experts"},
+    {"num_shared_experts", "n_shared_experts"},
+    {"num_mtp_layers", "num_nextn_predict_layers"},
     {0},
 };
 
@@ -53,28 +104,101 @@ const struct sp_family sp_families_deepseek[] = {
                   .n_kv_heads = 128,
                   .head_dim = 64,
                   .max_positions = 4096},
-        .latent = &latent_v3,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {.count = "n_routed_experts",
-                        .dense = "first_k_dense_replace",
-                        .shared = "n_shared_experts"},
+        V3_LAYERS,
         .n_experts = 256,
         .n_experts_used = 8,
         .n_expert_ffn = 2048,
         .n_dense = 3,
         .n_shared = 1,
-        .routing = {.law = SP_ROUTE_SIGMOID,
-                    .corrected = true,
-                    .n_groups = 8,
-                    .n_groups_used = 4,
-                    .norm = true,
-                    .norm_eps = 1e-20,
-                    .scale = 2.5},
-        .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
+        .routing = {V3_ROUTING, .n_groups = 8, .n_groups_used = 4},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
         .prediction_head = true,
         .prediction_layer = true,
         .gguf = {.archs = {{.name = "deepseek2", .with = "exp_probs_b"}}, .members = gguf_members},
+    },
+    {
+        .name = "kimi_k2",
+        .architecture = "DeepseekV3ForCausalLM",
+        .run_as = "DeepseekV3ForCausalLM",
+        .sizes = {.n_vocab = 129280,
+                  .n_hidden = 7168,
+                  .n_ffn = 18432,
+                  .n_layers = 61,
+                  .n_heads = 128,
+                  .n_kv_heads = 128,
+                  .head_dim = 64,
+                  .max_positions = 4096},
+        V3_LAYERS,
+        .n_experts = 256,
+        .n_experts_used = 8,
+        .n_expert_ffn = 2048,
+        .n_dense = 3,
+        .n_shared = 1,
+        .routing = {V3_ROUTING, .n_groups = 8, .n_groups_used = 4},
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "sarvam_mla",
+        .architecture = "SarvamMLAForCausalLM",
+        .run_as = "DeepseekV3ForCausalLM",
+        .sizes = {.n_vocab = 262144,
+                  .n_hidden = 4096,
+                  .n_ffn = 16384,
+                  .n_layers = 32,
+                  .n_heads = 64,
+                  .head_dim = 64,
+                  .max_positions = 4096},
+        V3_LAYERS,
+        .n_experts = 128,
+        .n_experts_used = 8,
+        .n_expert_ffn = 2048,
+        .n_dense = 1,
+        .n_shared = 1,
+        .routing = {V3_ROUTING, .n_groups = 1, .n_groups_used = 1},
+        .key_names = sarvam_keys,
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "axk1",
+        .architecture = "AXK1ForCausalLM",
+        .sizes = {.n_vocab = 163840,
+                  .n_hidden = 7168,
+                  .n_ffn = 18432,
+                  .n_layers = 61,
+                  .n_heads = 64,
+                  .n_kv_heads = 64,
+                  .head_dim = 64,
+                  .max_positions = 32768},
+        .sparse_post_norm = true,
+        V3_LAYERS,
+        .n_experts = 192,
+        .n_experts_used = 8,
+        .n_expert_ffn = 2048,
+        .n_dense = 1,
+        .n_shared = 1,
+        .routing = {V3_ROUTING, .n_groups = 8, .n_groups_used = 4},
+        .aliases = {axk1_aliases, sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "minicpm3",
+        .architecture = "MiniCPM3ForCausalLM",
+        .sizes = {.n_vocab = 73448,
+                  .n_hidden = 2560,
+                  .n_ffn = 6400,
+                  .n_layers = 62,
+                  .n_heads = 40,
+                  .n_kv_heads = 40,
+                  .head_dim = 32,
+                  .max_positions = 32768},
+        .norm_eps = 1e-5,
+        .latent = &latent_minicpm3,
+        .tied = true,
+        .read_own = read_minicpm3,
+        .own_keys = minicpm3_own_keys,
+        .aliases = {sp_aliases_latent},
     },
     {
         .name = "youtu",

@@ -1,8 +1,29 @@
-/* EXAONE 4 and EXAONE MoE. */
+/* EXAONE 3, EXAONE 4 and EXAONE MoE. */
 #include "format/family/families/families.h"
 
 static const struct sp_alias exaone_moe_aliases[] = {
     {"mlp.router.correction", "mlp.e_score_correction_bias", NULL, 0},
+    {0},
+};
+
+/* EXAONE 3 is Llama under other names. */
+static const struct sp_alias exaone_aliases[] = {
+    {"embed_tokens.weight", "wte.weight", NULL, 0},
+    {"norm.weight", "ln_f.weight", NULL, 0},
+    {"self_attn.o_proj.*", "attn.attention.out_proj.*", NULL, 0},
+    {"self_attn.*", "attn.attention.*", NULL, 0},
+    {"input_layernorm.weight", "ln_1.weight", NULL, 0},
+    {"post_attention_layernorm.weight", "ln_2.weight", NULL, 0},
+    {"mlp.gate_proj.*", "mlp.c_fc_0.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.c_fc_1.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.c_proj.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_key_name exaone_keys[] = {
+    {"num_layers", "num_hidden_layers"},
+    {"layer_norm_epsilon", "rms_norm_eps"},
+    {"activation_function", "hidden_act"},
     {0},
 };
 
@@ -27,6 +48,25 @@ static const struct sp_gguf_member exaone_moe_members[] = {
 };
 
 const struct sp_family sp_families_exaone[] = {
+    {
+        .name = "exaone",
+        .architecture = "ExaoneForCausalLM",
+        .run_as = "LlamaForCausalLM",
+        .sizes = {.n_vocab = 102400,
+                  .n_hidden = 4096,
+                  .n_ffn = 14336,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .n_kv_heads = 8,
+                  .max_positions = 4096},
+        .norm_eps = 1e-5,
+        .theta = 5e5,
+        .key_names = exaone_keys,
+        .aliases = {exaone_aliases},
+        .layers = "h.",
+        .prefix = "transformer.",
+        .gguf = {.archs = {{.name = "exaone"}}},
+    },
     {
         .name = "exaone4",
         .architecture = "Exaone4ForCausalLM",

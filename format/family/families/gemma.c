@@ -1,12 +1,6 @@
-/* Gemma 1 to 3. Gemma 4 is in gemma4.c. */
+/* Gemma 1 to 3 and VaultGemma. Gemma 4 is in gemma4.c. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
-
-static const struct sp_wrapper wrapper_gemma3 = {
-    .name = "gemma3",
-    .architecture = "Gemma3ForConditionalGeneration",
-    .text_type = "gemma3_text",
-};
 
 /* EmbeddingGemma's tokens see those after them, and its window counts both sides. */
 static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_config_text *t,
@@ -50,6 +44,11 @@ static const struct sp_gguf_member gemma3_members[] = {
 static const struct sp_key_name gemma3_keys[] = {
     {"rope.global.freq_base", "rope.freq_base"},
     {"rope.local.freq_base", "rope.freq_base_swa"},
+    {0},
+};
+
+static const struct sp_alias vaultgemma_aliases[] = {
+    {"post_attention_layernorm.weight", "pre_feedforward_layernorm.weight", NULL, 0},
     {0},
 };
 
@@ -104,7 +103,6 @@ const struct sp_family sp_families_gemma[] = {
         .name = "gemma3_text",
         .architecture = "Gemma3ForCausalLM",
         .old_architecture = "Gemma3TextModel",
-        .wrapper = &wrapper_gemma3,
         .sizes = {.n_vocab = 262208,
                   .n_hidden = 2304,
                   .n_ffn = 9216,
@@ -141,6 +139,32 @@ const struct sp_family sp_families_gemma[] = {
                             .embeds = true}},
                  .members = gemma3_members,
                  .key_names = gemma3_keys},
+    },
+    {
+        .name = "vaultgemma",
+        .architecture = "VaultGemmaForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 2304,
+                  .n_ffn = 9216,
+                  .n_layers = 26,
+                  .n_heads = 8,
+                  .n_kv_heads = 4,
+                  .head_dim = 256,
+                  .max_positions = 8192},
+        .norm_shifted = true,
+        .windows = SP_WINDOWS_EVEN,
+        .window = 4096,
+        .mlp_bias = SP_BIAS_NEVER,
+        .attention_cap = 50,
+        .logit_cap = 30,
+        .query_scalar = 256,
+        .activation_key = "hidden_activation",
+        .activation = "gelu_pytorch_tanh",
+        .tied = true,
+        .scaled_embedding = true,
+        .reads =
+            {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true},
+        .aliases = {vaultgemma_aliases},
     },
     {.name = NULL},
 };

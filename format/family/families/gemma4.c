@@ -92,27 +92,33 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
     unsigned max_shared = t->draft ? c->n_layers : c->n_layers - 1;
     enum sp_status st;
 
-    c->n_per_layer = t->draft ? 0 : 256;
-    c->n_per_layer_vocab = t->draft ? c->n_vocab : 262144;
     if ((st = sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS,
                                &k->n_full_kv_heads, err)) ||
         (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v, err)) ||
         (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, max_shared, &k->n_shared, err)) ||
         (st = sp_text_bool(t, "use_double_wide_mlp", &k->double_wide, err)) ||
-        (st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH, &c->n_per_layer,
-                               err)) ||
-        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB,
-                               &c->n_per_layer_vocab, err)) ||
-        (st = read_experts(k, t, err)))
+        (st = sp_text_string(t, "use_bidirectional_attention", &direction, err)))
         return st;
-    if (c->n_per_layer && c->n_per_layer_vocab < c->n_vocab) {
-        return sp_fail(err, SP_E_INPUT, "vocab_size_per_layer_input %u is below vocab_size %u",
-                       c->n_per_layer_vocab, c->n_vocab);
-    }
-    if ((st = sp_text_string(t, "use_bidirectional_attention", &direction, err))) return st;
     if (direction == NULL || strcmp(direction, "vision") == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "use_bidirectional_attention \"%s\" is not supported",
                    direction);
+}
+
+static enum sp_status read_per_layer(struct sp_config *c, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+
+    c->n_per_layer = t->draft ? 0 : 256;
+    c->n_per_layer_vocab = t->draft ? c->n_vocab : 262144;
+    if ((st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH, &c->n_per_layer,
+                               err)) ||
+        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB,
+                               &c->n_per_layer_vocab, err)))
+        return st;
+    if (c->n_per_layer == 0 || c->n_per_layer_vocab >= c->n_vocab) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "vocab_size_per_layer_input %u is below vocab_size %u",
+                   c->n_per_layer_vocab, c->n_vocab);
 }
 
 /* All layers of an assistant use the keys of its target. Other features are not supported. */
@@ -169,10 +175,10 @@ static enum sp_status share_keys(struct sp_config *c, unsigned layer, unsigned n
                    "layer %u shares keys, but no earlier layer of its type has any", layer);
 }
 
-static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
+                                const struct sp_config_text *t, const struct sp_sizes *sizes,
+                                struct sp_err *err)
 {
-    struct gemma4_keys k = {0};
     unsigned n_own;
     enum sp_status st;
 
@@ -206,16 +212,27 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
     return SP_OK;
 }
 
+/* Without per-layer embeddings and experts, which the class does not have. */
+static enum sp_status read_unified(struct sp_config *out, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    return read_with(out, (struct gemma4_keys){0}, t, sizes, err);
+}
+
+static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct gemma4_keys k = {0};
+    enum sp_status st;
+
+    if ((st = read_per_layer(out, t, err)) || (st = read_experts(&k, t, err))) return st;
+    return read_with(out, k, t, sizes, err);
+}
+
 static const char *const own_keys[] = {
     "num_experts",          "use_bidirectional_attention",
     "num_kv_shared_layers", "hidden_size_per_layer_input",
     "per_layer_config",     NULL,
-};
-
-static const struct sp_wrapper wrapper = {
-    .name = "gemma4",
-    .architecture = "Gemma4ForConditionalGeneration",
-    .text_type = "gemma4_text",
 };
 
 /* mlp.* is the dense MLP; the experts and the router are outside of it. */
@@ -250,38 +267,34 @@ static const struct sp_gguf_name gguf_names[] = {
     {0},
 };
 
+#define GEMMA4_SIZES(positions)                                                                    \
+    .sizes = {.n_vocab = 262144,                                                                   \
+              .n_hidden = 2304,                                                                    \
+              .n_ffn = 9216,                                                                       \
+              .n_layers = 30,                                                                      \
+              .n_heads = 8,                                                                        \
+              .n_kv_heads = 4,                                                                     \
+              .head_dim = 256,                                                                     \
+              .max_positions = (positions),                                                        \
+              .full_head_dim = 512}
+
+#define GEMMA4_LAYERS                                                                              \
+    .read_full_heads = read_full_heads, .norms = SP_NORM_SANDWICH, .qk_norm = SP_QK_HEADS,         \
+    .theta = 1e6, .local_theta = 1e4,                                                              \
+    .rope_default = "{\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"      \
+                    "\"partial_rotary_factor\":0.25},"                                             \
+                    "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}",       \
+    .windows = SP_WINDOWS_PATTERN, .window_pattern = 6, .mlp_bias = SP_BIAS_NEVER,                 \
+    .query_scalar = 1, .activation_key = "hidden_activation", .activation = "gelu_pytorch_tanh",   \
+    .tied = true, .scaled_embedding = true, .reads = {.layer_types = true, .logit_cap = true}
+
 const struct sp_family sp_families_gemma4[] = {
     {
         .name = "gemma4_text",
         .architecture = "Gemma4ForCausalLM",
-        .wrapper = &wrapper,
-        .sizes = {.n_vocab = 262144,
-                  .n_hidden = 2304,
-                  .n_ffn = 9216,
-                  .n_layers = 30,
-                  .n_heads = 8,
-                  .n_kv_heads = 4,
-                  .head_dim = 256,
-                  .max_positions = 131072,
-                  .full_head_dim = 512},
-        .read_full_heads = read_full_heads,
-        .norms = SP_NORM_SANDWICH,
-        .qk_norm = SP_QK_HEADS,
-        .theta = 1e6,
-        .local_theta = 1e4,
-        .rope_default = "{\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"
-                        "\"partial_rotary_factor\":0.25},"
-                        "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}",
-        .windows = SP_WINDOWS_PATTERN,
+        GEMMA4_SIZES(131072),
+        GEMMA4_LAYERS,
         .window = 512,
-        .window_pattern = 6,
-        .mlp_bias = SP_BIAS_NEVER,
-        .query_scalar = 1,
-        .activation_key = "hidden_activation",
-        .activation = "gelu_pytorch_tanh",
-        .tied = true,
-        .scaled_embedding = true,
-        .reads = {.layer_types = true, .logit_cap = true},
         .read_own = read_own,
         .own_keys = own_keys,
         .assistants = true,
@@ -291,6 +304,16 @@ const struct sp_family sp_families_gemma4[] = {
                  .names = gguf_names,
                  .sizes_per_layer = true,
                  .user_tokens_end = true},
+    },
+    {
+        .name = "gemma4_unified_text",
+        .architecture = "Gemma4UnifiedForCausalLM",
+        GEMMA4_SIZES(262144),
+        GEMMA4_LAYERS,
+        .window = 1024,
+        .read_own = read_unified,
+        .own_keys = own_keys,
+        .assistants = true,
     },
     {.name = NULL},
 };

@@ -1,4 +1,5 @@
-/* GLM-4: dense, with experts, and with multi-head latent attention (GLM-4.7-Flash). */
+/* GLM-4: dense, with experts, and with multi-head latent attention (GLM-4.7-Flash); and Sarvam with
+ * the layers of GLM-4.5. */
 #include "format/family/families/families.h"
 
 static const struct sp_latent_family latent_glm = {
@@ -11,6 +12,41 @@ static const struct sp_alias glm4_aliases[] = {
     {"post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", NULL, 0},
     {0},
 };
+
+static const struct sp_alias sarvam_aliases[] = {
+    {"embed_tokens.weight", "word_embeddings.weight", NULL, 0},
+    {"self_attn.q_proj.*", "attention.query_key_value.*", sp_layout_qkv, 0},
+    {"self_attn.k_proj.*", "attention.query_key_value.*", sp_layout_qkv, 1},
+    {"self_attn.v_proj.*", "attention.query_key_value.*", sp_layout_qkv, 2},
+    {"self_attn.o_proj.*", "attention.dense.*", NULL, 0},
+    {"self_attn.q_norm.weight", "attention.query_layernorm.weight", NULL, 0},
+    {"self_attn.k_norm.weight", "attention.key_layernorm.weight", NULL, 0},
+    {"mlp.router.correction", "mlp.gate.expert_bias", NULL, 0},
+    {0},
+};
+
+/* Keys of Sarvam's own configs. */
+static const struct sp_key_name sarvam_keys[] = {
+    {"num_experts", "n_routed_experts"},
+    {"num_shared_experts", "n_shared_experts"},
+    {"num_mtp_layers", "num_nextn_predict_layers"},
+    {"use_qkv_bias", "attention_bias"},
+    {0},
+};
+
+/* The layers of GLM-4.5, apart from their sizes. */
+#define GLM4_MOE_LAYERS                                                                            \
+    .qk_norm = SP_QK_HEADS, .qk_norm_key = "use_qk_norm", .o_bias = SP_BIAS_NEVER,                 \
+    .mlp_bias = SP_BIAS_NEVER,                                                                     \
+    .expert_keys = {.count = "n_routed_experts",                                                   \
+                    .dense = "first_k_dense_replace",                                              \
+                    .shared = "n_shared_experts"},                                                 \
+    .n_experts = 128, .n_dense = 1, .n_shared = 1,                                                 \
+    .reads = {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true}
+
+#define GLM4_MOE_ROUTING                                                                           \
+    .law = SP_ROUTE_SIGMOID, .corrected = true, .n_groups = 1, .n_groups_used = 1, .norm = true,   \
+    .norm_eps = 1e-20
 
 static const struct sp_gguf_member glm4_members[] = {
     {SP_PUT_ROTARY, NULL, NULL, NULL},
@@ -76,6 +112,24 @@ const struct sp_family sp_families_glm[] = {
                  .bias_key = "attention_bias"},
     },
     {
+        .name = "glm4v_text",
+        .architecture = "Glm4vTextModel",
+        .sizes = {.n_vocab = 151552,
+                  .n_hidden = 4096,
+                  .n_ffn = 13696,
+                  .n_layers = 40,
+                  .n_heads = 32,
+                  .n_kv_heads = 2,
+                  .max_positions = 32768},
+        .norm_eps = 1e-5,
+        .norms = SP_NORM_SANDWICH,
+        .partial_rotary = 1,
+        .qkv_bias = SP_BIAS_ALWAYS,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .aliases = {glm4_aliases, sp_aliases_gate_up, sp_aliases_interleaved_heads},
+    },
+    {
         .name = "glm4_moe",
         .architecture = "Glm4MoeForCausalLM",
         .sizes = {.n_vocab = 151552,
@@ -86,33 +140,60 @@ const struct sp_family sp_families_glm[] = {
                   .n_kv_heads = 8,
                   .max_positions = 131072},
         .norm_eps = 1e-5,
-        .qk_norm = SP_QK_HEADS,
-        .qk_norm_key = "use_qk_norm",
         .partial_rotary = 0.5,
-        .o_bias = SP_BIAS_NEVER,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {.count = "n_routed_experts",
-                        .dense = "first_k_dense_replace",
-                        .shared = "n_shared_experts"},
-        .n_experts = 128,
+        GLM4_MOE_LAYERS,
         .n_experts_used = 8,
         .n_expert_ffn = 1408,
-        .n_dense = 1,
-        .n_shared = 1,
-        .routing = {.law = SP_ROUTE_SIGMOID,
-                    .corrected = true,
-                    .n_groups = 1,
-                    .n_groups_used = 1,
-                    .norm = true,
-                    .norm_eps = 1e-20},
-        .reads =
-            {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true},
+        .routing = {GLM4_MOE_ROUTING},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
         .prediction_head = true,
         .prediction_layer = true,
         .gguf = {.archs = {{.name = "glm4moe"}},
                  .members = glm4_moe_members,
                  .bias_key = "attention_bias"},
+    },
+    {
+        .name = "glm4v_moe_text",
+        .architecture = "Glm4vMoeTextModel",
+        .sizes = {.n_vocab = 151424,
+                  .n_hidden = 4096,
+                  .n_ffn = 10944,
+                  .n_layers = 46,
+                  .n_heads = 96,
+                  .n_kv_heads = 8,
+                  .max_positions = 65536},
+        .norm_eps = 1e-5,
+        .partial_rotary = 0.5,
+        GLM4_MOE_LAYERS,
+        .attention_bias = true,
+        .n_experts_used = 8,
+        .n_expert_ffn = 1408,
+        .routing = {GLM4_MOE_ROUTING},
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
+        .unread_layers = true,
+    },
+    {
+        .name = "sarvam_moe",
+        .architecture = "SarvamMoEForCausalLM",
+        .run_as = "Glm4MoeForCausalLM",
+        .sizes = {.n_vocab = 262144,
+                  .n_hidden = 4096,
+                  .n_ffn = 8192,
+                  .n_layers = 19,
+                  .n_heads = 64,
+                  .n_kv_heads = 4,
+                  .head_dim = 64,
+                  .max_positions = 131072},
+        .theta = 8e6,
+        .partial_rotary = 1,
+        GLM4_MOE_LAYERS,
+        .qk_normed = true,
+        .n_experts_used = 6,
+        .n_expert_ffn = 1024,
+        .routing = {GLM4_MOE_ROUTING, .scale = 2.5},
+        .key_names = sarvam_keys,
+        .aliases = {sarvam_aliases, sp_aliases_experts, sp_aliases_shared_experts},
+        .unread_layers = true,
     },
     {
         .name = "glm4_moe_lite",

@@ -1,10 +1,17 @@
-/* Hunyuan, dense and with experts. */
+/* Hunyuan, dense and with experts, and HY 3. */
 #include "format/family/families/families.h"
 
 static const struct sp_alias hunyuan_aliases[] = {
     {"self_attn.q_norm.weight", "self_attn.query_layernorm.weight", NULL, 0},
     {"self_attn.k_norm.weight", "self_attn.key_layernorm.weight", NULL, 0},
     {"mlp.router.weight", "mlp.gate.wg.weight", NULL, 0},
+    {"mlp.shared_expert.*", "mlp.shared_mlp.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias hy_v3_aliases[] = {
+    {"mlp.router.weight", "mlp.router.gate.weight", NULL, 0},
+    {"mlp.router.correction", "mlp.expert_bias", NULL, 0},
     {"mlp.shared_expert.*", "mlp.shared_mlp.*", NULL, 0},
     {0},
 };
@@ -55,6 +62,39 @@ const struct sp_family sp_families_hunyuan[] = {
         .reads = {.experts = true},
         .aliases = {hunyuan_aliases, sp_aliases_experts},
         .gguf = {.archs = {{.name = "hunyuan-moe"}}, .members = moe_members},
+    },
+    {
+        .name = "hy_v3",
+        .architecture = "HYV3ForCausalLM",
+        .sizes = {.n_vocab = 120832,
+                  .n_hidden = 4096,
+                  .n_ffn = 13312,
+                  .n_layers = 80,
+                  .n_heads = 64,
+                  .n_kv_heads = 8,
+                  .head_dim = 128,
+                  .max_positions = 131072},
+        .norm_eps = 1e-5,
+        .qk_norm = SP_QK_HEADS,
+        .theta = 11158840,
+        .expert_keys = {.dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "num_shared_experts",
+                        .scale = "router_scaling_factor"},
+        .n_experts = 192,
+        .n_experts_used = 8,
+        .n_expert_ffn = 1536,
+        .n_dense = 1,
+        .n_shared = 1,
+        .routing = {.law = SP_ROUTE_SIGMOID,
+                    .corrected = true,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 2.826},
+        .router_norm_fixed = true,
+        .reads = {.experts = true, .routed_scale = true},
+        .aliases = {hy_v3_aliases, sp_aliases_experts},
+        .unread_layers = true,
     },
     {.name = NULL},
 };

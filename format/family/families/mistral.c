@@ -1,27 +1,12 @@
-/* Mistral, Ministral and Mixtral. */
+/* Mistral, Ministral, Mixtral and Mistral Small 4. */
 #include "format/family/families/families.h"
 
-/* Mistral3Config's own default of tie_word_embeddings is true, while its text models are untied. */
-static const struct sp_wrapper wrapper_mistral3 = {
-    .name = "mistral3",
-    .architecture = "Mistral3ForConditionalGeneration",
-    .text_type = "mistral",
-    .text_tie_first = true,
-};
-
-static const struct sp_alias mixtral_aliases[] = {
-    {"mlp.router.weight", "block_sparse_moe.gate.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.switch_mlp.gate_proj.weight", NULL, 0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.switch_mlp.up_proj.weight", NULL, 0},
-    {"mlp.experts.down_proj.weight", "block_sparse_moe.switch_mlp.down_proj.weight", NULL, 0},
-    {0},
-};
+static const struct sp_latent_family latent_mistral4 = {.defaults = {.kv_rank = 256,
+                                                                     .q_rank = 1024,
+                                                                     .nope_dim = 64,
+                                                                     .value_dim = 128,
+                                                                     .rows_paired = true},
+                                                        .partial_of_head = true};
 
 static const struct sp_gguf_member ministral3_members[] = {
     {SP_PUT_WINDOW, NULL, NULL, NULL},
@@ -41,7 +26,6 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "mistral",
         .architecture = "MistralForCausalLM",
-        .wrapper = &wrapper_mistral3,
         .sizes = {.n_vocab = 32000,
                   .n_hidden = 4096,
                   .n_ffn = 14336,
@@ -77,7 +61,6 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "ministral3",
         .architecture = "Ministral3ForCausalLM",
-        .wrapper = &wrapper_mistral3,
         .sizes = {.n_vocab = 131072,
                   .n_hidden = 4096,
                   .n_ffn = 14336,
@@ -100,6 +83,35 @@ const struct sp_family sp_families_mistral[] = {
                  .permuted = SP_GGUF_PERMUTED},
     },
     {
+        .name = "mistral4",
+        .architecture = "Mistral4ForCausalLM",
+        .sizes = {.n_vocab = 131072,
+                  .n_hidden = 4096,
+                  .n_ffn = 12288,
+                  .n_layers = 36,
+                  .n_heads = 32,
+                  .n_kv_heads = 32,
+                  .head_dim = 64,
+                  .max_positions = 1048576},
+        .rope_default = "{\"rope_type\":\"yarn\",\"rope_theta\":1e4,\"factor\":128,"
+                        "\"original_max_position_embeddings\":8192,\"beta_fast\":32,"
+                        "\"beta_slow\":1,\"mscale\":1,\"mscale_all_dim\":1,"
+                        "\"llama_4_scaling_beta\":0.1}",
+        .latent = &latent_mistral4,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.count = "n_routed_experts",
+                        .dense = "first_k_dense_replace",
+                        .shared = "n_shared_experts"},
+        .n_experts = 128,
+        .n_experts_used = 4,
+        .n_expert_ffn = 2048,
+        .n_shared = 1,
+        .routing = {.n_groups = 1, .n_groups_used = 1, .norm = true, .norm_eps = 1e-20},
+        .reads =
+            {.query_growth = true, .experts = true, .expert_groups = true, .routed_scale = true},
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+    },
+    {
         .name = "mixtral",
         .architecture = "MixtralForCausalLM",
         .sizes = {.n_vocab = 32000,
@@ -118,7 +130,7 @@ const struct sp_family sp_families_mistral[] = {
         .routing = {.norm = true},
         .router_norm_fixed = true,
         .reads = {.experts = true},
-        .aliases = {mixtral_aliases, sp_aliases_experts},
+        .aliases = {sp_aliases_block_sparse, sp_aliases_experts},
         .gguf = {.archs = {{.name = "llama", .with = "expert_count"}},
                  .members = sp_gguf_members_llama,
                  .permuted = SP_GGUF_PERMUTED},

@@ -1,4 +1,4 @@
-/* OLMo 1 to 3 and OLMoE. */
+/* OLMo 1 to 3, OLMoE and FlexOlmo. */
 #include "format/family/families/families.h"
 
 static const struct sp_gguf_member olmo_members[] = {
@@ -95,6 +95,24 @@ const struct sp_family sp_families_olmo[] = {
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
         .gguf = {.archs = {{.name = "olmoe"}}, .members = olmoe_members},
+    },
+    {
+        .name = "flex_olmo",
+        .architecture = "FlexOlmoForCausalLM",
+        .sizes = {.n_vocab = 100352,
+                  .n_hidden = 4096,
+                  .n_ffn = 11008,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .max_positions = 4096},
+        .norms = SP_NORM_POST,
+        .qk_norm = SP_QK_WHOLE,
+        .theta = 5e5,
+        .mlp_bias = SP_BIAS_NEVER,
+        .n_experts = 7,
+        .n_experts_used = 5,
+        .reads = {.experts = true},
+        .aliases = {sp_aliases_experts},
     },
     {.name = NULL},
 };

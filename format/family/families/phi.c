@@ -1,4 +1,4 @@
-/* Phi-1 to Phi-2, Phi-3 and Phi-4. */
+/* Phi-1 to Phi-2, Phi-3, Phi-4 and Phi-4 multimodal without its towers. */
 #include "format/family/families/families.h"
 
 static const struct sp_alias phi_aliases[] = {
@@ -59,6 +59,26 @@ const struct sp_family sp_families_phi[] = {
         .biases = SP_BIAS_NEVER,
         .aliases = {phi3_aliases, sp_aliases_gate_up},
         .gguf = {.archs = {{.name = "phi3"}}, .members = phi3_members, .head_dim_implied = true},
+    },
+    {
+        .name = "phi4_multimodal",
+        .architecture = "Phi4MultimodalForCausalLM",
+        .old_architecture = "Phi4MMForCausalLM",
+        .sizes = {.n_vocab = 200064,
+                  .n_hidden = 3072,
+                  .n_ffn = 8192,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .n_kv_heads = 8,
+                  .max_positions = 131072},
+        .norm_eps = 1e-5,
+        .partial_rotary = 1,
+        .longrope_only = true,
+        .original_positions = 4096,
+        .windows = SP_WINDOWS_ALL,
+        .biases = SP_BIAS_NEVER,
+        .aliases = {phi3_aliases, sp_aliases_gate_up},
+        .unread = "embed_tokens_extend.",
     },
     {.name = NULL},
 };

@@ -1,20 +1,6 @@
-/* Qwen2, Qwen3, Qwen3-Next and Qwen3.5. The last two mix gated delta-rule layers with attention
- * whose output is gated. */
+/* Qwen2 and Qwen3, also inside Qwen-VL, Qwen3-Next and Qwen3.5. The last two mix gated delta-rule
+ * layers with attention whose output is gated. */
 #include "format/family/families/families.h"
-
-static const struct sp_wrapper wrapper_qwen3_5 = {
-    .name = "qwen3_5",
-    .architecture = "Qwen3_5ForConditionalGeneration",
-    .text_type = "qwen3_5_text",
-    .text_tie_first = true,
-};
-
-static const struct sp_wrapper wrapper_qwen3_5_moe = {
-    .name = "qwen3_5_moe",
-    .architecture = "Qwen3_5MoeForConditionalGeneration",
-    .text_type = "qwen3_5_moe_text",
-    .text_tie_first = true,
-};
 
 static const struct sp_alias gated_query_aliases[] = {
     {"self_attn.q_proj.weight", NULL, sp_layout_query_gate, 0},
@@ -69,7 +55,67 @@ static const struct sp_gguf_name delta_names[] = {
     {0},
 };
 
+static const struct sp_alias qwen3_vl_aliases[] = {
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_transposed_gate_up, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_transposed_gate_up, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", sp_layout_transposed, 0},
+    {0},
+};
+
+/* The text models of Qwen2-VL and Qwen2.5-VL. */
+#define QWEN2_VL                                                                                   \
+    .sizes = {.n_vocab = 152064,                                                                   \
+              .n_hidden = 8192,                                                                    \
+              .n_ffn = 29568,                                                                      \
+              .n_layers = 80,                                                                      \
+              .n_heads = 64,                                                                       \
+              .n_kv_heads = 8,                                                                     \
+              .max_positions = 32768},                                                             \
+    .norm_eps = 1e-5, .theta = 1e6, .windows = SP_WINDOWS_FROM_LAYER, .window = 4096,              \
+    .window_layers = 80, .window_switch = true, .qkv_bias = SP_BIAS_ALWAYS,                        \
+    .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_NEVER, .reads = {.layer_types = true}
+
 const struct sp_family sp_families_qwen[] = {
+    {.name = "qwen2_vl_text", .architecture = "Qwen2VLTextModel", QWEN2_VL},
+    {.name = "qwen2_5_vl_text", .architecture = "Qwen2_5_VLTextModel", QWEN2_VL},
+    {
+        .name = "qwen3_vl_text",
+        .architecture = "Qwen3VLTextModel",
+        .sizes = {.n_vocab = 151936,
+                  .n_hidden = 4096,
+                  .n_ffn = 22016,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .n_kv_heads = 32,
+                  .head_dim = 128,
+                  .max_positions = 128000},
+        .qk_norm = SP_QK_HEADS,
+        .theta = 5e5,
+        .mlp_bias = SP_BIAS_NEVER,
+    },
+    {
+        .name = "qwen3_vl_moe_text",
+        .architecture = "Qwen3VLMoeTextModel",
+        .sizes = {.n_vocab = 151936,
+                  .n_hidden = 2048,
+                  .n_ffn = 5632,
+                  .n_layers = 24,
+                  .n_heads = 16,
+                  .n_kv_heads = 16,
+                  .max_positions = 128000},
+        .qk_norm = SP_QK_HEADS,
+        .theta = 5e5,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .expert_keys = {.step = "decoder_sparse_step", .only = "mlp_only_layers"},
+        .n_experts = 60,
+        .n_experts_used = 4,
+        .n_expert_ffn = 1408,
+        .routing = {.norm = true},
+        .router_norm_fixed = true,
+        .reads = {.experts = true},
+        .aliases = {qwen3_vl_aliases, sp_aliases_experts},
+    },
     {
         .name = "qwen2",
         .architecture = "Qwen2ForCausalLM",
@@ -201,7 +247,6 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_5_text",
         .architecture = "Qwen3_5ForCausalLM",
-        .wrapper = &wrapper_qwen3_5,
         .sizes = {.n_vocab = 248320,
                   .n_hidden = 4096,
                   .n_ffn = 12288,
@@ -230,7 +275,6 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_5_moe_text",
         .architecture = "Qwen3_5MoeForCausalLM",
-        .wrapper = &wrapper_qwen3_5_moe,
         .sizes = {.n_vocab = 248320,
                   .n_hidden = 2048,
                   .n_ffn = 512,

@@ -1,4 +1,5 @@
 /* Lineages of one family each. */
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 static const struct sp_alias apertus_aliases[] = {
@@ -8,6 +9,17 @@ static const struct sp_alias apertus_aliases[] = {
     {"mlp.act_fn.eps", NULL, sp_layout_scalar, 0},
     {0},
 };
+
+/* The tokens of images and audio have no logits. */
+static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    return sp_text_unsigned(t, "output_vocab_size", 1, sizes->n_vocab, &c->n_vocab, err);
+}
+
+#define APERTUS_ROPE                                                                               \
+    "{\"rope_type\":\"llama3\",\"rope_theta\":12e6,\"factor\":8,\"low_freq_factor\":1,"            \
+    "\"high_freq_factor\":4,\"original_max_position_embeddings\":8192}"
 
 static const struct sp_alias hyperclovax_aliases[] = {
     {"post_attention_layernorm.weight", "post_norm1.weight", NULL, 0},
@@ -75,6 +87,15 @@ static const struct sp_gguf_name stablelm_names[] = {
 
 static const struct sp_gguf_member dots1_members[] = {
     {SP_PUT_ROUTED, NULL, NULL, NULL},
+    {0},
+};
+
+static const struct sp_gguf_member minimax_m2_members[] = {
+    {SP_PUT_SIGMOID, NULL, NULL, NULL},
+    {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
+    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+    {SP_PUT_SIZE, "intermediate_size", "expert_feed_forward_length", NULL},
+    {SP_PUT_SIZE, "rotary_dim", "rope.dimension_count", NULL},
     {0},
 };
 
@@ -186,14 +207,31 @@ const struct sp_family sp_families_small[] = {
         .norm_eps = 1e-5,
         .qk_norm = SP_QK_HEADS,
         .theta = 12e6,
-        .rope_default = "{\"rope_type\":\"llama3\",\"rope_theta\":12e6,\"factor\":8,"
-                        "\"low_freq_factor\":1,\"high_freq_factor\":4,"
-                        "\"original_max_position_embeddings\":8192}",
+        .rope_default = APERTUS_ROPE,
         .mlp_bias = SP_BIAS_NEVER,
         .activation = "xielu",
         .plain_mlp = true,
         .aliases = {apertus_aliases},
         .gguf = {.archs = {{.name = "apertus"}}},
+    },
+    {
+        .name = "apertus1p5_text",
+        .architecture = "Apertus1p5TextForCausalLM",
+        .sizes = {.n_vocab = 266752,
+                  .n_hidden = 4096,
+                  .n_ffn = 14336,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .max_positions = 65536},
+        .norm_eps = 1e-5,
+        .qk_norm = SP_QK_HEADS,
+        .theta = 12e6,
+        .rope_default = APERTUS_ROPE,
+        .mlp_bias = SP_BIAS_NEVER,
+        .activation = "xielu",
+        .plain_mlp = true,
+        .read_own = read_outputs,
+        .aliases = {apertus_aliases},
     },
     {
         .name = "nanochat",
@@ -284,6 +322,32 @@ const struct sp_family sp_families_small[] = {
                  .members = stablelm_members,
                  .names = stablelm_names,
                  .bias_key = "use_qkv_bias"},
+    },
+    {
+        .name = "minimax_m2",
+        .architecture = "MiniMaxM2ForCausalLM",
+        .sizes = {.n_vocab = 200064,
+                  .n_hidden = 3072,
+                  .n_ffn = 1536,
+                  .n_layers = 62,
+                  .n_heads = 48,
+                  .n_kv_heads = 8,
+                  .head_dim = 128,
+                  .max_positions = 196608},
+        .qk_norm = SP_QK_WHOLE,
+        .theta = 5e6,
+        .partial_rotary = 1,
+        .rotary_dim = true,
+        .biases = SP_BIAS_NEVER,
+        .n_experts = 256,
+        .n_experts_used = 8,
+        .expert_keys = {.width = "intermediate_size"},
+        .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true},
+        .router_norm_fixed = true,
+        .reads = {.experts = true},
+        .aliases = {sp_aliases_block_sparse, sp_aliases_experts},
+        .unread_layers = true,
+        .gguf = {.archs = {{.name = "minimax-m2"}}, .members = minimax_m2_members},
     },
     {
         .name = "solar_open",
