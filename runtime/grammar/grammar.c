@@ -3,6 +3,7 @@
 #include "format/base/number_text.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "runtime/grammar/grammar_prune.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -378,13 +379,19 @@ static enum sp_status find_classes(struct sp_grammar *g, struct sp_err *err)
 
 enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root, struct sp_err *err)
 {
+    const bool has_text = root != SP_GRAMMAR_NEVER;
+    const char *endless;
     enum sp_status st;
 
     if (g->err.status) return sp_fail_as(err, &g->err);
     for (size_t i = 0; i < g->n_rules; i++)
         if (!g->rules[i].defined)
             return sp_fail(err, SP_E_INPUT, "%s is not defined", name_of(g, (uint32_t)i));
-    if ((st = check_recursion(g, err)) || (st = find_classes(g, err))) return st;
+    if ((st = check_recursion(g, err)) || (st = sp_grammar_prune(g, &root, &endless, err)) ||
+        (st = find_classes(g, err)))
+        return st;
+    if (has_text && root == SP_GRAMMAR_NEVER)
+        return sp_fail(err, SP_E_INPUT, "%s: no text ends", endless ? endless : "the grammar");
     g->root = root;
     return SP_OK;
 }

@@ -98,7 +98,8 @@ uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint
 uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other);
 
 /* Checks the grammar, which must not change afterwards. SP_E_INPUT: a called rule is not defined,
- * or a rule calls itself before it reads a byte (left recursion, which the matcher cannot walk). */
+ * a rule calls itself before it reads a byte (left recursion, which the matcher cannot walk), or no
+ * text ends. Ways without an end are removed. */
 SP_MUST_CHECK enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root,
                                                struct sp_err *err);
 

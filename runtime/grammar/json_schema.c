@@ -69,27 +69,30 @@ static bool requires(const struct sp_json *schema, const char *name)
     return false;
 }
 
-/* True if both are objects that require a property whose values differ. */
-static bool are_discriminated(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+/* True if both are objects that require a property whose values differ; `tag` (NULL: none) is
+ * required in any case. */
+static bool are_discriminated(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b,
+                              const char *tag)
 {
     const struct sp_json *in_a = sp_json_get(a, "properties"), *in_b = sp_json_get(b, "properties");
 
     for (struct sp_json_iter it = {0}; sp_json_next(in_a, &it);) {
-        if (!requires(a, it.key) || !requires(b, it.key)) continue;
+        bool required = tag && strcmp(tag, it.key) == 0;
+        if (!required && (!requires(a, it.key) || !requires(b, it.key))) continue;
         if (are_disjoint_enums(s, it.value, sp_json_get(in_b, it.key))) return true;
     }
     return false;
 }
 
 static bool are_exclusive(struct sp_schema *s, const struct sp_schema_view *a,
-                          const struct sp_schema_view *b)
+                          const struct sp_schema_view *b, const char *tag)
 {
     if ((sp_schema_types(s, a) & sp_schema_types(s, b)) == 0) return true;
     for (size_t i = 0; i < a->n; i++) {
         const struct sp_json *x = s->places[a->parts[i].place].json;
         for (size_t k = 0; k < b->n; k++) {
             const struct sp_json *y = s->places[b->parts[k].place].json;
-            if (are_disjoint_enums(s, x, y) || are_discriminated(s, x, y)) return true;
+            if (are_disjoint_enums(s, x, y) || are_discriminated(s, x, y, tag)) return true;
         }
     }
     return a->never || b->never;
@@ -98,7 +101,7 @@ static bool are_exclusive(struct sp_schema *s, const struct sp_schema_view *a,
 /* Records a failure unless the branches of a part's oneOf provably exclude each other: by their
  * types, by their const and enum, or by those of a property that both require. */
 static void schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
-                                const struct sp_json *branches)
+                                const struct sp_json *branches, const char *tag)
 {
     struct sp_schema_view a, b;
     char sentence[160];
@@ -108,7 +111,7 @@ static void schema_check_one_of(struct sp_schema *s, const struct sp_schema_part
         open_branch(s, &a, part, branches, i);
         for (size_t k = i + 1; k < sp_json_len(branches) && !s->g->err.status; k++) {
             open_branch(s, &b, part, branches, k);
-            if (are_exclusive(s, &a, &b)) continue;
+            if (are_exclusive(s, &a, &b, tag) || s->relaxed) continue;
             snprintf(sentence, sizeof sentence,
                      "a value may match both %zu and %zu; anyOf allows that", i, k);
             sp_schema_fail(s, part, "oneOf", SP_E_UNSUPPORTED, sentence);
@@ -261,7 +264,15 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* The view of element `at`; SIZE_MAX: of the elements after all prefixItems. */
+/* The keyword under which a schema has the first elements: `items` in drafts before 2020-12. */
+static const char *prefix_key(const struct sp_json *schema)
+{
+    bool old = sp_json_kind(sp_json_get(schema, "items")) == SP_JSON_ARRAY;
+
+    return old ? "items" : "prefixItems";
+}
+
+/* The view of element `at`; SIZE_MAX: of the elements after all of the first ones. */
 static void element_view(struct sp_schema *s, const struct sp_schema_view *v, size_t at,
                          struct sp_schema_view *out)
 {
@@ -271,23 +282,29 @@ static void element_view(struct sp_schema *s, const struct sp_schema_view *v, si
     snprintf(number, sizeof number, "%zu", at);
     for (size_t i = 0; i < v->n; i++) {
         const struct sp_schema_place place = s->places[v->parts[i].place];
-        const struct sp_json *prefix = sp_json_get(place.json, "prefixItems");
-        if (at < sp_json_len(prefix))
-            sp_schema_add(s, out, sp_json_at(prefix, at), place.path, "prefixItems", number);
-        else if (sp_json_has(place.json, "items"))
-            sp_schema_add(s, out, sp_json_get(place.json, "items"), place.path, "items", NULL);
+        const char *key = prefix_key(place.json);
+        const char *rest = *key == 'i' ? "additionalItems" : "items";
+        const struct sp_json *prefix = sp_json_get(place.json, key);
+        if (at < sp_json_len(prefix)) {
+            sp_schema_add(s, out, sp_json_at(prefix, at), place.path, key, number);
+            continue;
+        }
+        if (!sp_json_has(place.json, rest) && at == SIZE_MAX) rest = "unevaluatedItems";
+        if (sp_json_has(place.json, rest))
+            sp_schema_add(s, out, sp_json_get(place.json, rest), place.path, rest, NULL);
     }
 }
 
 static size_t longest_prefix(struct sp_schema *s, const struct sp_schema_view *v)
 {
-    const struct sp_json *prefix;
-    const struct sp_schema_part *part;
     size_t longest = 0;
 
-    for (size_t i = 0; (part = sp_schema_next(s, v, "prefixItems", &i, &prefix));) {
-        if (sp_json_kind(prefix) != SP_JSON_ARRAY) {
-            sp_schema_fail(s, part, "prefixItems", SP_E_INPUT, "expected an array");
+    for (size_t i = 0; i < v->n; i++) {
+        const struct sp_json *json = s->places[v->parts[i].place].json;
+        const char *key = prefix_key(json);
+        const struct sp_json *prefix = sp_json_get(json, key);
+        if (prefix && sp_json_kind(prefix) != SP_JSON_ARRAY) {
+            sp_schema_fail(s, &v->parts[i], key, SP_E_INPUT, "expected an array");
             return 0;
         }
         if (sp_json_len(prefix) > longest) longest = sp_json_len(prefix);
@@ -389,18 +406,21 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
 {
     const struct sp_schema_place place = s->places[v->parts[which].place];
     const struct sp_json *branches = sp_json_get(place.json, key);
+    const char *tag = sp_json_get_text(sp_json_get(place.json, "discriminator"), "propertyName");
     uint32_t choice = SP_GRAMMAR_NEVER;
     char number[24];
 
+    if (v->tag) tag = NULL; /* a view has one tag */
     if (sp_json_kind(branches) != SP_JSON_ARRAY || sp_json_len(branches) == 0) {
         sp_schema_fail(s, &v->parts[which], key, SP_E_INPUT, "expected an array of schemas");
         return choice;
     }
-    if (key[0] == 'o') schema_check_one_of(s, &v->parts[which], branches);
+    if (key[0] == 'o') schema_check_one_of(s, &v->parts[which], branches, tag);
     for (size_t i = 0; i < sp_json_len(branches) && !s->g->err.status; i++) {
         struct sp_schema_view view = *v;
         view.parts[which].any_chosen |= key[0] == 'a';
         view.parts[which].one_chosen |= key[0] == 'o';
+        if (key[0] == 'o' && tag) view.tag = tag;
         snprintf(number, sizeof number, "%zu", i);
         sp_schema_add(s, &view, sp_json_at(branches, i), place.path, key, number);
         if (view.never) continue;
@@ -410,6 +430,28 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
     return choice;
 }
 
+/* Fails for `unevaluatedProperties` and `unevaluatedItems` that may not know all other schemas of
+ * the view: they are taken from a schema that the others are parts of. */
+static void check_unevaluated(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    static const char *const keys[] = {"unevaluatedProperties", "unevaluatedItems"};
+
+    for (size_t i = 0; i < v->n && !s->relaxed; i++) {
+        const struct sp_json *json = s->places[v->parts[i].place].json;
+        bool whole =
+            i == 0 && (v->n == 1 || sp_json_has(json, "$ref") || sp_json_has(json, "allOf") ||
+                       sp_json_has(json, "anyOf") || sp_json_has(json, "oneOf"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            bool all = false;
+            const struct sp_json *one = sp_json_get(json, keys[k]);
+            if (!sp_json_has(json, keys[k]) || whole || (sp_json_to_bool(one, &all) && all))
+                continue;
+            sp_schema_fail(s, &v->parts[i], keys[k], SP_E_UNSUPPORTED,
+                           "only supported in a schema that all others are parts of");
+        }
+    }
+}
+
 static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
 {
     unsigned types;
@@ -417,6 +459,7 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
     const char *key;
 
     if (v->never) return SP_GRAMMAR_NEVER;
+    check_unevaluated(s, v);
     if (find_choice(s, v, &which, &key)) return choices(s, v, which, key);
     types = sp_schema_types(s, v);
     if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const"))

@@ -8,7 +8,8 @@
  *
  * The grammar is stricter than the schema in a few points, and never more permissive: if an
  * object's `properties` are given and `additionalProperties` is not, there are no other
- * properties; properties come in the order of the schema; a keyword that applies to one type
+ * properties; properties come in the order of the schema, unless others are allowed and few of them
+ * are optional; a keyword that applies to one type
  * implies that type, unless `type` allows more; the values of enum and const are written as in the
  * schema; numbers and whitespace are bounded (json_grammar.h). */
 #ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_H
@@ -49,7 +50,9 @@ struct sp_schema_part {
 struct sp_schema_view {
     struct sp_schema_part parts[SP_SCHEMA_PARTS];
     size_t n;
-    bool never; /* one of the schemas is `false` */
+    bool never;      /* one of the schemas is `false` */
+    const char *tag; /* a property that is required as the discriminator of a oneOf; borrowed; NULL:
+                      * none */
 };
 
 struct sp_schema_job {
@@ -66,6 +69,7 @@ struct sp_schema {
     struct sp_schema_job
         *jobs; /* [n_jobs] the views that have a rule, in the order of their creation */
     size_t n_jobs, cap_jobs;
+    bool relaxed; /* what is not supported restricts nothing */
 };
 
 /* Defines the rules of all views that were requested, and releases the memory of *s. Before the

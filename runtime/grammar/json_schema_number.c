@@ -43,6 +43,9 @@ struct span {
 
 /* ---- reading bounds -------------------------------------------------------------------------- */
 
+/* Every number that is written is below this one. */
+static const double number_limit = 1e16;
+
 /* Reads |x| as digits; false if it has too many. */
 static bool read_digits(struct bound *b, double x)
 {
@@ -50,7 +53,7 @@ static bool read_digits(struct bound *b, double x)
     int precision = SP_JSON_FRACTION_DIGITS;
     size_t n_fraction;
 
-    if (!(fabs(x) < 1e15)) return false;
+    if (!(fabs(x) < number_limit)) return false;
     /* Finds the shortest decimal fraction that is the same number. */
     for (precision = 0; precision <= SP_JSON_FRACTION_DIGITS; precision++) {
         sp_number_print(text, sizeof text, "%.*f", precision, fabs(x));
@@ -80,9 +83,11 @@ static void read_bound(struct sp_schema *s, const struct sp_schema_view *v, cons
         struct bound unused;
         if (!sp_json_to_double(value, &x) || sp_json_kind(value) == SP_JSON_BOOL) {
             sp_schema_fail(s, part, key, SP_E_INPUT, "expected a number");
+        } else if (sign > 0 ? x <= -number_limit : x >= number_limit) {
+            continue; /* which limits no number that can be written */
         } else if (!read_digits(&unused, x)) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                           "expected a number below 1e15 with at most 15 digits after the point");
+                           "expected a number below 1e16 with at most 15 digits after the point");
         } else if (!*has || (sign > 0 ? x > *bound : x < *bound) ||
                    (excludes && !(x < *bound) && !(x > *bound))) {
             *has = true;

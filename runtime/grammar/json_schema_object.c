@@ -57,6 +57,32 @@ void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *v,
         if (!strings)
             sp_schema_fail(s, part, "required", SP_E_INPUT, "expected an array of strings");
     }
+    for (size_t i = 0; (part = sp_schema_next(s, v, "propertyNames", &i, &json));) {
+        json = sp_json_get(json, "enum");
+        if (!sp_schema_is_short(s, part, "propertyNames", json, SP_SCHEMA_NAMES)) return;
+        for (size_t k = 0; k < sp_json_len(json); k++) {
+            const char *name = sp_json_to_string(sp_json_at(json, k), NULL);
+            if (name) add_name(s, p, name);
+        }
+    }
+}
+
+/* True if `propertyNames` of all parts allow a name, as far as they have an enum. */
+static bool is_allowed_name(const struct sp_schema *s, const struct sp_schema_view *v,
+                            const char *name)
+{
+    const struct sp_json *json;
+
+    for (size_t i = 0; sp_schema_next(s, v, "propertyNames", &i, &json);) {
+        const struct sp_json *names = sp_json_get(json, "enum");
+        bool found = names == NULL;
+        for (size_t k = 0; k < sp_json_len(names) && !found; k++) {
+            const char *one = sp_json_to_string(sp_json_at(names, k), NULL);
+            found = one && strcmp(one, name) == 0;
+        }
+        if (!found) return false;
+    }
+    return true;
 }
 
 bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *v,
@@ -64,6 +90,7 @@ bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_vie
 {
     const struct sp_json *json;
 
+    if (v->tag && strcmp(v->tag, name) == 0) return true;
     for (size_t i = 0; sp_schema_next(s, v, "required", &i, &json);) {
         for (size_t k = 0; k < sp_json_len(json); k++) {
             const char *one = sp_json_to_string(sp_json_at(json, k), NULL);
@@ -80,7 +107,8 @@ void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, con
     for (size_t i = 0; i < v->n; i++) {
         const struct sp_schema_place place = s->places[v->parts[i].place];
         const struct sp_json *named = sp_json_get(place.json, "properties");
-        const char other[] = "additionalProperties";
+        const char *other = "additionalProperties";
+        if (!sp_json_has(place.json, other) && name == NULL) other = "unevaluatedProperties";
         if (name && sp_json_has(named, name))
             sp_schema_add(s, out, sp_json_get(named, name), place.path, "properties", name);
         else if (sp_json_has(place.json, other))
@@ -94,65 +122,237 @@ static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
     return TEXT(s->g, ":", sp_json_whitespace(&s->json, next));
 }
 
+/* The view of `propertyNames` of all parts, where these restrict names otherwise than by an enum.
+ */
+static void names_view(struct sp_schema *s, const struct sp_schema_view *v,
+                       struct sp_schema_view *out)
+{
+    const struct sp_json *json;
+    const struct sp_schema_part *part;
+
+    *out = (struct sp_schema_view){0};
+    for (size_t i = 0; (part = sp_schema_next(s, v, "propertyNames", &i, &json));) {
+        bool type = sp_json_has(json, "type");
+        if (sp_json_kind(json) == SP_JSON_OBJECT && sp_json_len(json) == (size_t)type) continue;
+        sp_schema_add(s, out, json, s->places[part->place].path, "propertyNames", NULL);
+    }
+}
+
 /* The rule of a property that no part names; 0: none is allowed. */
 static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v,
                              const struct sp_schema_names *p)
 {
-    struct sp_schema_view view;
+    struct sp_schema_view view, names;
     uint32_t rule, value;
 
     if (sp_schema_has(s, v, "properties") && !sp_schema_has(s, v, "additionalProperties")) return 0;
     sp_schema_property(s, v, NULL, &view);
-    if (view.never) return 0;
+    names_view(s, v, &names);
+    if (view.never || names.never || sp_schema_has(s, &names, "enum")) return 0;
     rule = sp_grammar_rule(s->g, NULL, 0);
     value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
-    sp_grammar_define(s->g, rule, sp_schema_other_name(s, p->at, p->n, value));
+    if (names.n == 0) {
+        value = sp_schema_other_name(s, p->at, p->n, value);
+    } else if (p->n > 0 || sp_schema_types(s, &names) != SP_TYPE_STRING) {
+        size_t i = 0;
+        const struct sp_json *unused;
+        const struct sp_schema_part *part = sp_schema_next(s, v, "propertyNames", &i, &unused);
+        if (!s->relaxed)
+            sp_schema_fail(s, part, "propertyNames", SP_E_UNSUPPORTED,
+                           "only strings, and no properties beside it");
+        value = sp_schema_other_name(s, p->at, p->n, value);
+    } else {
+        value = sp_grammar_call(s->g, sp_schema_rule(s, &names), 1, 1, value);
+    }
+    sp_grammar_define(s->g, rule, value);
     return rule;
 }
 
-/* Builds properties from the last to the first: `first` is the node where the object is still
- * empty, `later` the node after a property. */
-static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
-                        const struct sp_schema_names *p, uint32_t close)
+/* The properties of an object, and how many of them there may be. */
+struct members {
+    uint32_t
+        rules[SP_SCHEMA_NAMES]; /* of each named property; SP_GRAMMAR_NEVER: it is not allowed */
+    bool required[SP_SCHEMA_NAMES];
+    size_t n, n_required;
+    uint32_t other;      /* rule of the other properties; 0: none */
+    uint32_t close, end; /* nodes of the closing brace, and of whitespace before it */
+    uint32_t empty;      /* node of the end of an object without properties */
+};
+
+/* Reads the properties, each of which becomes a rule. */
+static void read_members(struct sp_schema *s, const struct sp_schema_view *v,
+                         const struct sp_schema_names *p, struct members *m)
+{
+    m->n = p->n;
+    m->other = other_member(s, v, p);
+    for (size_t i = 0; i < p->n && !s->g->err.status; i++) {
+        struct sp_schema_view view;
+        sp_schema_property(s, v, p->at[i], &view);
+        m->required[i] = sp_schema_is_required(s, v, p->at[i]);
+        m->n_required += m->required[i];
+        m->rules[i] = SP_GRAMMAR_NEVER;
+        if (view.never || !is_allowed_name(s, v, p->at[i])) continue;
+        m->rules[i] = sp_grammar_rule(s->g, NULL, 0);
+        sp_grammar_define(s->g, m->rules[i],
+                          sp_json_text(&s->json, p->at[i], strlen(p->at[i]),
+                                       colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END)));
+    }
+}
+
+static uint32_t member(struct sp_schema *s, const struct members *m, size_t i, uint32_t next)
+{
+    return m->rules[i] == SP_GRAMMAR_NEVER ? SP_GRAMMAR_NEVER
+                                           : sp_grammar_call(s->g, m->rules[i], 1, 1, next);
+}
+
+/* Any number of other properties, and of optional ones whose turn is over, each after a comma: were
+ * these excluded, a model that writes their names would be bent to names that begin like them. */
+static uint32_t more_members(struct sp_schema *s, const struct members *m)
+{
+    uint32_t fork, choice;
+
+    if (m->other == 0) return m->end;
+    fork = sp_grammar_fork(s->g);
+    choice = sp_grammar_call(s->g, m->other, 1, 1, fork);
+    for (size_t i = 0; i < m->n; i++)
+        if (!m->required[i]) choice = sp_grammar_either(s->g, choice, member(s, m, i, fork));
+    sp_grammar_join(s->g, fork, sp_json_comma(&s->json, choice), m->end);
+    return fork;
+}
+
+/* Builds named properties from the last to the first, in the order of the schema, and then others:
+ * `first` is the node where the object is still empty, `later` the node after a property. */
+static uint32_t in_order(struct sp_schema *s, const struct members *m)
 {
     struct sp_grammar *g = s->g;
-    uint32_t end = sp_json_whitespace(&s->json, close), other = other_member(s, v, p);
-    uint32_t first = end, later = end;
-    bool may_be_empty = true;
+    uint32_t later = more_members(s, m), first = m->empty;
 
-    if (other) {
-        uint32_t fork = sp_grammar_fork(g);
-        sp_grammar_join(g, fork, sp_json_comma(&s->json, sp_grammar_call(g, other, 1, 1, fork)),
-                        end);
-        later = fork;
-        first = sp_grammar_either(g, sp_grammar_call(g, other, 1, 1, fork), end);
+    if (m->other) first = sp_grammar_either(g, sp_grammar_call(g, m->other, 1, 1, later), first);
+    for (size_t i = m->n; i-- > 0 && !g->err.status;) {
+        uint32_t one = member(s, m, i, later);
+        first = m->required[i] ? one : sp_grammar_either(g, one, first);
+        one = one == SP_GRAMMAR_NEVER ? one : sp_json_comma(&s->json, one);
+        later = m->required[i] ? one : sp_grammar_either(g, one, later);
     }
-    for (size_t i = p->n; i-- > 0 && !g->err.status;) {
-        bool required = sp_schema_is_required(s, v, p->at[i]);
-        struct sp_schema_view view;
-        uint32_t member = SP_GRAMMAR_NEVER;
-        sp_schema_property(s, v, p->at[i], &view);
-        if (!view.never) {
-            member = colon(s, sp_schema_rule(s, &view), later);
-            member = sp_json_text(&s->json, p->at[i], strlen(p->at[i]), member);
+    return first;
+}
+
+enum { MOST_FREE = 6, MOST_STATES = 256 };
+
+/* Whether optional properties may come in any order: where others may come as well, and there are
+ * few enough to remember which have come. */
+static bool is_free(const struct members *m)
+{
+    size_t n_optional = m->n - m->n_required;
+
+    return m->other && n_optional > 0 && n_optional <= MOST_FREE &&
+           ((size_t)1 << n_optional) * (m->n_required + 1) <= MOST_STATES;
+}
+
+/* Required properties in the order of the schema, optional ones once at any time, and others after
+ * the required ones. A state is the set of optional ones that have come, and the number of required
+ * ones. */
+static uint32_t in_any_order(struct sp_schema *s, const struct members *m)
+{
+    struct sp_grammar *g = s->g;
+    size_t n_optional = m->n - m->n_required, n_sets = (size_t)1 << n_optional;
+    uint32_t forks[MOST_STATES], first = SP_GRAMMAR_NEVER;
+
+    for (size_t i = 0; i < n_sets * (m->n_required + 1); i++)
+        forks[i] = sp_grammar_fork(g);
+    for (size_t set = n_sets; set-- > 0 && !g->err.status;) {
+        for (size_t done = m->n_required + 1; done-- > 0;) {
+            uint32_t *states = forks + set * (m->n_required + 1), choice = SP_GRAMMAR_NEVER, end;
+            size_t optional = 0, required = 0;
+            for (size_t i = 0; i < m->n; i++) {
+                size_t bit = (size_t)1 << optional;
+                uint32_t next = forks[(set | bit) * (m->n_required + 1) + done];
+                if (m->required[i] && required++ == done)
+                    choice = sp_grammar_either(g, choice, member(s, m, i, states[done + 1]));
+                if (m->required[i]) continue;
+                if (!(set & bit)) choice = sp_grammar_either(g, choice, member(s, m, i, next));
+                optional++;
+            }
+            end = done == m->n_required ? m->end : SP_GRAMMAR_NEVER;
+            if (done == m->n_required) {
+                uint32_t other = sp_grammar_call(g, m->other, 1, 1, states[done]);
+                choice = sp_grammar_either(g, choice, other);
+            }
+            /* The empty set comes last. */
+            first = sp_grammar_either(g, choice, done ? end : m->n_required ? end : m->empty);
+            if (choice != SP_GRAMMAR_NEVER) choice = sp_json_comma(&s->json, choice);
+            sp_grammar_join(g, states[done], choice, end);
         }
-        may_be_empty = may_be_empty && !required;
-        first = required ? member : sp_grammar_either(g, member, first);
-        member = view.never ? member : sp_json_comma(&s->json, member);
-        later = required ? member : sp_grammar_either(g, member, later);
     }
-    if (first == end) return end;
+    return first;
+}
+
+/* Objects whose properties have no names, min to max of them. */
+static uint32_t counted(struct sp_schema *s, const struct members *m, uint32_t min, uint32_t max)
+{
+    uint32_t rule = sp_grammar_rule(s->g, NULL, 0), some;
+
+    if (max == 0) return min ? SP_GRAMMAR_NEVER : m->end;
+    sp_grammar_define(
+        s->g, rule, sp_json_comma(&s->json, sp_grammar_call(s->g, m->other, 1, 1, SP_GRAMMAR_END)));
+    some = max == 1 ? m->end
+                    : sp_grammar_call(s->g, rule, min ? min - 1 : 0,
+                                      max == SP_NO_LIMIT ? max : max - 1, m->end);
+    some = sp_grammar_call(s->g, m->other, 1, 1, some);
+    return min ? some : sp_grammar_either(s->g, some, m->end);
+}
+
+/* Reads the bounds of the number of properties. Those that hold in any case do not limit it; names
+ * may come twice, so that no object can be held to have several of them. */
+static void read_counts(struct sp_schema *s, const struct sp_schema_view *v,
+                        const struct members *m, uint32_t *min, uint32_t *max)
+{
+    *min = sp_schema_bound(s, v, "minProperties", 1, 0);
+    *max = sp_schema_bound(s, v, "maxProperties", -1, SP_NO_LIMIT);
+    if (*min <= m->n_required) *min = 0;
+    if (!m->other && *max >= m->n) *max = SP_NO_LIMIT;
+    if ((*min <= 1 && *max == SP_NO_LIMIT) || (*min <= 1 && m->n == 0 && m->other)) return;
+    for (size_t i = 0; i < v->n && !s->relaxed; i++) {
+        const char *key = *min > 1 ? "minProperties" : "maxProperties";
+        if (sp_json_has(s->places[v->parts[i].place].json, key))
+            sp_schema_fail(s, &v->parts[i], key, SP_E_UNSUPPORTED,
+                           "not supported beside properties");
+    }
+    *min = *min > 1 ? 1 : *min;
+    if (m->n > 0 || !m->other) *max = SP_NO_LIMIT;
+}
+
+static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
+                        const struct sp_schema_names *p, struct members *m)
+{
+    struct sp_grammar *g = s->g;
+    uint32_t first, min, max;
+
+    m->close = TEXT(g, "}", SP_GRAMMAR_END);
+    m->end = sp_json_whitespace(&s->json, m->close);
+    read_members(s, v, p, m);
+    read_counts(s, v, m, &min, &max);
+    if (g->err.status) return SP_GRAMMAR_NEVER;
+    m->empty = min > 0 ? SP_GRAMMAR_NEVER : m->end;
+    if (m->n == 0 && m->other && (min > 0 || max != SP_NO_LIMIT))
+        first = counted(s, m, min, max);
+    else
+        first = is_free(m) ? in_any_order(s, m) : in_order(s, m);
+    if (first == m->end) return first;
     first = sp_json_whitespace(&s->json, first);
-    return may_be_empty ? sp_grammar_either(g, close, first) : first;
+    return m->n_required == 0 && min == 0 ? sp_grammar_either(g, m->close, first) : first;
 }
 
 uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *v)
 {
     struct sp_schema_names p = {0};
-    uint32_t close = TEXT(s->g, "}", SP_GRAMMAR_END), node;
+    struct members *m = NULL;
+    uint32_t node = SP_GRAMMAR_NEVER;
 
     sp_schema_find_names(s, v, &p);
-    node = TEXT(s->g, "{", members(s, v, &p, close));
+    if (s->g->err.status == SP_OK && !sp_new(&m, 1, sizeof *m, &s->g->err))
+        node = TEXT(s->g, "{", members(s, v, &p, m));
+    free(m);
     free(p.at);
     return node;
 }

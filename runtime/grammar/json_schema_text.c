@@ -5,6 +5,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "runtime/grammar/grammar_intersection.h"
 #include "runtime/grammar/grammar_regex.h"
 #include "runtime/grammar/json_schema_view.h"
 
@@ -24,83 +25,137 @@
 #define OCTET "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define LABEL "[A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}"
 
+#define EMAIL "^[A-Za-z0-9_+-]{1,31}(\\.[A-Za-z0-9_+-]{1,31})?@(" LABEL "\\.){1,4}[A-Za-z]{2,24}$"
+
 /* Each pattern matches only valid texts of its format, but not all of them: no minute has a 61st
  * second and no fraction more than nine digits (RFC 3339), e-mail addresses and host names are
- * plain (RFC 5321, RFC 1123), a URI has an authority (RFC 3986). */
-static const struct {
+ * plain (RFC 5321, RFC 1123), no IPv6 address is shortened (RFC 4291), a URI has an authority
+ * (RFC 3986). `min` and `max` bound the lengths of these texts. Other formats are annotations. */
+static const struct format {
     const char *name, *pattern;
+    uint32_t min, max;
 } formats[] = {
-    {"date", "^" DATE "$"},
-    {"time", "^" TIME "$"},
-    {"date-time", "^" DATE "T" TIME "$"},
-    {"duration", "^P(" N "W|" DAYS "|(" DAYS ")?" HOURS ")$"},
-    {"uuid", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"},
-    {"ipv4", "^(" OCTET "\\.){3}" OCTET "$"},
-    {"email",
-     "^[A-Za-z0-9_%+-]{1,31}(\\.[A-Za-z0-9_%+-]{1,31})?@(" LABEL "\\.){1,4}[A-Za-z]{2,24}$"},
-    {"hostname", "^" LABEL "(\\." LABEL "){0,3}$"},
-    {"uri", "^(https?|ftp)://" LABEL "(\\." LABEL "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~+-]*)*"
-            "(\\?[A-Za-z0-9._~=&+-]*)?(#[A-Za-z0-9._~-]*)?$"},
+    {"date", "^" DATE "$", 10, 10},
+    {"time", "^" TIME "$", 9, 24},
+    {"date-time", "^" DATE "T" TIME "$", 20, 35},
+    {"duration", "^P(" N "W|" DAYS "|(" DAYS ")?" HOURS ")$", 3, 32},
+    {"uuid", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", 36, 36},
+    {"ipv4", "^(" OCTET "\\.){3}" OCTET "$", 7, 15},
+    {"ipv6", "^([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}$", 15, 39},
+    {"email", EMAIL, 6, 340},
+    {"hostname", "^" LABEL "(\\." LABEL "){0,3}$", 1, 251},
+    {"uri",
+     "^(https?|ftp)://" LABEL "(\\." LABEL "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~+-]{0,60})"
+     "{0,20}(\\?[A-Za-z0-9._~=&+-]{0,300})?(#[A-Za-z0-9._~-]{0,100})?$",
+     7, 2048},
 };
 
-/* The pattern of a `pattern` or `format` keyword; NULL after a failure. */
-static const char *find_pattern(struct sp_schema *s, const struct sp_schema_part *part,
-                                const char *key, const struct sp_json *value, size_t *len)
+/* Patterns that look around, as widespread libraries write them (pydantic's Decimal, zod's email),
+ * and patterns for texts that match them. */
+static const struct {
+    const char *pattern, *instead;
+} known_patterns[] = {
+    {"^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$", "^[+-]?(\\d+\\.?\\d*|\\.\\d+)$"},
+    {"^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-"
+     "Za-z]{2,}$",
+     EMAIL},
+};
+
+/* What a string must match. */
+enum { MOST_PATTERNS = 8 };
+struct constraints {
+    struct {
+        const struct sp_schema_part *part;
+        const char *text;
+        size_t len;
+    } patterns[MOST_PATTERNS];
+    size_t n;
+    uint32_t min, max; /* characters */
+};
+
+static const char *text_of(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                           const struct sp_json *value, size_t *len)
 {
     const char *text = sp_json_to_string(value, len);
 
-    if (text == NULL) {
-        sp_schema_fail(s, part, key, SP_E_INPUT, "expected a string");
-        return NULL;
-    }
-    if (strcmp(key, "pattern") == 0) return text;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        if (strcmp(formats[i].name, text) != 0) continue;
-        *len = strlen(formats[i].pattern);
-        return formats[i].pattern;
-    }
-    sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                   "expected date, time, date-time, duration, uuid, ipv4, email, hostname or uri");
-    return NULL;
+    if (text == NULL) sp_schema_fail(s, part, key, SP_E_INPUT, "expected a string");
+    return text;
 }
 
-static uint32_t matching(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
-                         const struct sp_json *value, uint32_t next)
+static void add_pattern(struct sp_schema *s, struct constraints *c,
+                        const struct sp_schema_part *part, const char *text, size_t len)
 {
-    size_t len = 0;
-    const char *pattern = find_pattern(s, part, key, value, &len);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->patterns[i].len == len && memcmp(c->patterns[i].text, text, len) == 0) return;
+    if (c->n == MOST_PATTERNS) {
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s: more than %d patterns",
+                        s->places[part->place].path, MOST_PATTERNS);
+        return;
+    }
+    c->patterns[c->n].part = part;
+    c->patterns[c->n].text = text;
+    c->patterns[c->n++].len = len;
+}
 
-    if (pattern == NULL || s->g->err.status) return SP_GRAMMAR_NEVER;
-    next = sp_grammar_text(s->g, "\"", 1, next);
-    next = sp_grammar_regex(s->g, pattern, len, sp_json_spell, next);
-    if (s->g->err.status) sp_context(&s->g->err, "%s/%s", s->places[part->place].path, key);
-    return sp_grammar_text(s->g, "\"", 1, next);
+static void read_patterns(struct sp_schema *s, const struct sp_schema_view *v,
+                          struct constraints *c)
+{
+    const struct sp_schema_part *part;
+    const struct sp_json *value;
+    size_t len;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "pattern", &i, &value));) {
+        const char *text = text_of(s, part, "pattern", value, &len);
+        for (size_t k = 0; text && k < sizeof known_patterns / sizeof *known_patterns; k++) {
+            if (strcmp(text, known_patterns[k].pattern) != 0) continue;
+            text = known_patterns[k].instead;
+            len = strlen(text);
+            break;
+        }
+        if (text) add_pattern(s, c, part, text, len);
+    }
+}
+
+/* Adds the patterns of formats. A format is an annotation beside a pattern, which says more, and
+ * beside a length that its texts may exceed. */
+static void read_formats(struct sp_schema *s, const struct sp_schema_view *v, struct constraints *c)
+{
+    const struct sp_schema_part *part;
+    const struct sp_json *value;
+    size_t len, n = c->n;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "format", &i, &value));) {
+        const char *name = text_of(s, part, "format", value, &len);
+        for (size_t k = 0; name && n == 0 && k < sizeof formats / sizeof *formats; k++) {
+            const struct format *f = &formats[k];
+            if (strcmp(f->name, name) != 0 || f->min < c->min || f->max > c->max) continue;
+            add_pattern(s, c, part, f->pattern, strlen(f->pattern));
+            c->min = 0;
+            c->max = SP_NO_LIMIT;
+        }
+    }
 }
 
 uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, uint32_t next)
 {
-    static const char *const keys[] = {"pattern", "format"};
-    const struct sp_schema_part *part, *found = NULL;
-    const struct sp_json *value, *found_value = NULL;
-    uint32_t min = sp_schema_bound(s, v, "minLength", 1, 0);
-    uint32_t max = sp_schema_bound(s, v, "maxLength", -1, SP_NO_LIMIT);
-    const char *key = NULL;
-    size_t n = 0;
+    struct constraints c = {.min = sp_schema_bound(s, v, "minLength", 1, 0),
+                            .max = sp_schema_bound(s, v, "maxLength", -1, SP_NO_LIMIT)};
+    struct sp_text_pattern patterns[MOST_PATTERNS];
 
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        for (size_t i = 0; (part = sp_schema_next(s, v, keys[k], &i, &value)); n++) {
-            found = part;
-            found_value = value;
-            key = keys[k];
-        }
-    }
-    if (n == 0) return min <= max ? sp_json_any_text(&s->json, min, max, next) : SP_GRAMMAR_NEVER;
-    if (n > 1 || min > 0 || max != SP_NO_LIMIT) {
-        sp_schema_fail(s, found, key, SP_E_UNSUPPORTED,
-                       "a pattern or a format cannot be combined with another one or a length");
-        return SP_GRAMMAR_NEVER;
-    }
-    return matching(s, found, key, found_value, next);
+    if (c.min > c.max) return SP_GRAMMAR_NEVER;
+    read_patterns(s, v, &c);
+    read_formats(s, v, &c);
+    if (s->g->err.status) return SP_GRAMMAR_NEVER;
+    if (c.n == 0) return sp_json_any_text(&s->json, c.min, c.max, next);
+    for (size_t i = 0; i < c.n; i++)
+        patterns[i] = (struct sp_text_pattern){c.patterns[i].text, c.patterns[i].len,
+                                               s->places[c.patterns[i].part->place].path};
+    if (c.n > 1 || c.min > 0 || c.max != SP_NO_LIMIT)
+        return sp_grammar_intersection(s->g, patterns, c.n, c.min, c.max, next);
+    next = sp_grammar_text(s->g, "\"", 1, next);
+    next = sp_grammar_regex(s->g, patterns[0].text, patterns[0].len, sp_json_spell, next);
+    if (s->g->err.status) sp_context(&s->g->err, "%s/pattern", patterns[0].path);
+    return sp_grammar_text(s->g, "\"", 1, next);
 }
 
 /* ---- other names ----------------------------------------------------------------------------- */

@@ -8,32 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a keyword is treated. ANNOTATION: it does not restrict values and is ignored. */
-enum treatment { ANNOTATION, READ, REFUSED };
+/* How a keyword is treated. Keywords without a row do not restrict values. */
+enum treatment { READ, REFUSED };
 
 static const struct keyword {
     const char *name;
     enum treatment treatment;
     unsigned types; /* to which it applies; 0: to all */
 } keywords[] = {
-    {"$anchor", ANNOTATION, 0},
-    {"$comment", ANNOTATION, 0},
-    {"$defs", ANNOTATION, 0},
-    {"$id", ANNOTATION, 0},
-    {"$schema", ANNOTATION, 0},
-    {"$vocabulary", ANNOTATION, 0},
-    {"contentEncoding", ANNOTATION, 0},
-    {"contentMediaType", ANNOTATION, 0},
-    {"default", ANNOTATION, 0},
-    {"definitions", ANNOTATION, 0},
-    {"deprecated", ANNOTATION, 0},
-    {"description", ANNOTATION, 0},
-    {"discriminator", ANNOTATION, 0},
-    {"example", ANNOTATION, 0},
-    {"examples", ANNOTATION, 0},
-    {"readOnly", ANNOTATION, 0},
-    {"title", ANNOTATION, 0},
-    {"writeOnly", ANNOTATION, 0},
     {"$ref", READ, 0},
     {"allOf", READ, 0},
     {"anyOf", READ, 0},
@@ -54,31 +36,29 @@ static const struct keyword {
     {"maxItems", READ, SP_TYPE_ARRAY},
     {"minItems", READ, SP_TYPE_ARRAY},
     {"prefixItems", READ, SP_TYPE_ARRAY},
+    {"additionalItems", READ, SP_TYPE_ARRAY},
+    {"unevaluatedItems", READ, SP_TYPE_ARRAY},
+    {"minProperties", READ, SP_TYPE_OBJECT},
+    {"maxProperties", READ, SP_TYPE_OBJECT},
+    {"propertyNames", READ, SP_TYPE_OBJECT},
+    {"unevaluatedProperties", READ, SP_TYPE_OBJECT},
     {"additionalProperties", READ, SP_TYPE_OBJECT},
     {"properties", READ, SP_TYPE_OBJECT},
     {"required", READ, SP_TYPE_OBJECT},
-    {"$dynamicAnchor", REFUSED, 0},
     {"$dynamicRef", REFUSED, 0},
     {"$recursiveRef", REFUSED, 0},
-    {"additionalItems", REFUSED, 0},
     {"contains", REFUSED, 0},
-    {"contentSchema", REFUSED, 0},
     {"dependencies", REFUSED, 0},
     {"dependentRequired", REFUSED, 0},
     {"dependentSchemas", REFUSED, 0},
     {"else", REFUSED, 0},
     {"if", REFUSED, 0},
     {"maxContains", REFUSED, 0},
-    {"maxProperties", REFUSED, 0},
     {"minContains", REFUSED, 0},
-    {"minProperties", REFUSED, 0},
     {"multipleOf", REFUSED, 0},
     {"not", REFUSED, 0},
     {"patternProperties", REFUSED, 0},
-    {"propertyNames", REFUSED, 0},
     {"then", REFUSED, 0},
-    {"unevaluatedItems", REFUSED, 0},
-    {"unevaluatedProperties", REFUSED, 0},
     {"uniqueItems", REFUSED, 0},
 };
 
@@ -112,15 +92,26 @@ static enum sp_status append_name(struct sp_strbuf *path, const char *name, stru
     return st;
 }
 
-/* True for a keyword with a value that restricts nothing, such as "uniqueItems": false. */
-static bool is_harmless(const char *key, const struct sp_json *value)
+/* True for a keyword of a schema with a value that restricts nothing, such as "uniqueItems": false,
+ * or without the keyword that it belongs to. */
+static bool is_harmless(const struct sp_json *schema, const char *key, const struct sp_json *value)
 {
+    static const char *const parts[][2] = {
+        {"then", "if"}, {"else", "if"}, {"minContains", "contains"}, {"maxContains", "contains"}};
+    const char *type = sp_json_get_text(schema, "type");
     bool on = true;
-    uint64_t least = 1;
+    uint64_t n = 2;
 
-    if (strcmp(key, "uniqueItems") == 0) return sp_json_to_bool(value, &on) && !on;
-    if (strcmp(key, "minProperties") == 0) return sp_json_to_u64(value, &least) && least == 0;
-    return strncmp(key, "x-", 2) == 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(key, parts[i][0]) == 0) return !sp_json_has(schema, parts[i][1]);
+    if (strcmp(key, "uniqueItems") == 0) {
+        (void)sp_json_to_u64(sp_json_get(schema, "maxItems"), &n);
+        return (sp_json_to_bool(value, &on) && !on) || n <= 1;
+    }
+    if (strcmp(key, "multipleOf") == 0)
+        return sp_json_to_u64(value, &n) && n == 1 && type && strcmp(type, "integer") == 0;
+    return strcmp(key, "patternProperties") == 0 && sp_json_kind(value) == SP_JSON_OBJECT &&
+           sp_json_len(value) == 0;
 }
 
 static void check_keywords(struct sp_schema *s, const struct sp_schema_place *place)
@@ -128,10 +119,10 @@ static void check_keywords(struct sp_schema *s, const struct sp_schema_place *pl
     for (struct sp_json_iter it = {0}; sp_json_next(place->json, &it);) {
         const struct keyword *k = find_keyword(it.key);
         bool base = strcmp(it.key, "$id") == 0 && place->json != s->root;
-        if (is_harmless(it.key, it.value)) continue;
-        if (k && k->treatment != REFUSED && !base) continue;
-        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: this keyword is not %s", place->path,
-                        it.key, k ? "supported" : "known");
+        bool refused = k && k->treatment == REFUSED && !is_harmless(place->json, it.key, it.value);
+        if ((!refused && !base) || s->relaxed) continue;
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: this keyword is not supported", place->path,
+                        it.key);
     }
 }
 
@@ -314,7 +305,7 @@ void sp_schema_add(struct sp_schema *s, struct sp_schema_view *v, const struct s
 
 static bool same_view(const struct sp_schema_view *a, const struct sp_schema_view *b)
 {
-    if (a->n != b->n || a->never != b->never) return false;
+    if (a->n != b->n || a->never != b->never || a->tag != b->tag) return false;
     for (size_t i = 0; i < a->n; i++) {
         const struct sp_schema_part *x = &a->parts[i], *y = &b->parts[i];
         if (x->place != y->place || x->any_chosen != y->any_chosen ||

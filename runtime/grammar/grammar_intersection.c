@@ -1,0 +1,193 @@
+/* The product of the automata of all patterns and of a counter of characters: a state of the
+ * product is the states of all matchers and the count. Each state becomes a fork that is joined
+ * when its transitions are known. The patterns are matched on characters in UTF-8, and the grammar
+ * writes these as JSON does. */
+#include "runtime/grammar/grammar_intersection.h"
+#include "format/base/mem.h"
+#include "runtime/grammar/grammar_chars.h"
+#include "runtime/grammar/grammar_matcher.h"
+#include "runtime/grammar/grammar_regex.h"
+#include "runtime/grammar/json_grammar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PATTERNS = 8, MOST_STATES = 20000, SLOTS = 1 << 16 };
+
+struct state {
+    uint32_t at[MOST_PATTERNS]; /* of each matcher; 0 beyond the last one */
+    uint32_t count;             /* characters, at most the largest that is told apart */
+};
+
+struct product {
+    struct sp_grammar *g;
+    struct sp_grammar *patterns[MOST_PATTERNS]; /* owned, like the matchers */
+    struct sp_grammar_matcher *matchers[MOST_PATTERNS];
+    size_t n;
+    uint32_t min, max;
+    struct state *states; /* [n_states] owned */
+    uint32_t *forks;      /* [n_states] owned */
+    uint32_t *slots;      /* [SLOTS] state + 1 by hash; owned */
+    size_t n_states;
+};
+
+static uint32_t spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
+                      uint32_t next)
+{
+    return sp_grammar_chars(g, ranges, n, next);
+}
+
+static enum sp_status open_pattern(struct product *p, const struct sp_text_pattern *pattern,
+                                   struct sp_err *err)
+{
+    struct sp_grammar *g = NULL;
+    uint32_t start;
+    enum sp_status st;
+
+    if ((st = sp_grammar_new(&g, err))) return st;
+    p->patterns[p->n] = g;
+    start = sp_grammar_regex(g, pattern->text, pattern->len, spell, SP_GRAMMAR_END);
+    if ((st = sp_grammar_finish(g, start, err))) {
+        sp_context(err, "%s/pattern", pattern->path);
+        return st;
+    }
+    return sp_grammar_matcher_open(&p->matchers[p->n++], g, err);
+}
+
+/* The fork of a state, which is added if it is new. */
+static uint32_t fork_of(struct product *p, const struct state *state)
+{
+    size_t slot = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        slot = slot * 31 + state->at[i];
+    for (slot = (slot * 8191 + state->count) % SLOTS; p->slots[slot]; slot = (slot + 1) % SLOTS) {
+        uint32_t i = p->slots[slot] - 1;
+        if (memcmp(&p->states[i], state, sizeof *state) == 0) return p->forks[i];
+    }
+    if (p->n_states == MOST_STATES) {
+        sp_grammar_fail(p->g, SP_E_UNSUPPORTED,
+                        "patterns and lengths together are too large: more than %d states",
+                        MOST_STATES);
+        return SP_GRAMMAR_NEVER;
+    }
+    p->states[p->n_states] = *state;
+    p->slots[slot] = (uint32_t)p->n_states + 1;
+    return p->forks[p->n_states++] = sp_grammar_fork(p->g);
+}
+
+static enum sp_status step(struct product *p, struct state *state, uint8_t byte, bool *dead,
+                           struct sp_err *err)
+{
+    uint32_t most = p->max == SP_NO_LIMIT ? p->min : p->max;
+    enum sp_status st;
+
+    *dead = false;
+    if ((byte & 0xC0) != 0x80) {
+        *dead = p->max != SP_NO_LIMIT && state->count == p->max;
+        if (state->count < most) state->count++;
+    }
+    for (size_t i = 0; i < p->n && !*dead; i++) {
+        st = sp_grammar_matcher_step(p->matchers[i], &state->at[i], byte, err);
+        if (st) return st;
+        *dead = state->at[i] == SP_STATE_DEAD;
+    }
+    return SP_OK;
+}
+
+/* The bytes that lead to the same state, as JSON writes them. */
+struct way {
+    uint32_t fork;
+    struct sp_byte_set bytes; /* that stand as they are */
+};
+
+static enum sp_status add_byte(struct product *p, const struct state *from, unsigned byte,
+                               struct way ways[256], size_t *n_ways, uint32_t *choice,
+                               struct sp_err *err)
+{
+    struct sp_char_range escaped = {byte, byte};
+    struct state to = *from;
+    size_t i = 0;
+    uint32_t fork;
+    bool dead;
+    enum sp_status st;
+
+    if ((st = step(p, &to, (uint8_t)byte, &dead, err)) || dead) return st;
+    fork = fork_of(p, &to);
+    if (byte < 0x20 || byte == '"' || byte == '\\') {
+        *choice = sp_grammar_either(p->g, *choice, sp_json_spell(p->g, &escaped, 1, fork));
+        return SP_OK;
+    }
+    while (i < *n_ways && ways[i].fork != fork)
+        i++;
+    if (i == *n_ways) ways[(*n_ways)++] = (struct way){.fork = fork};
+    ways[i].bytes.bits[byte / 64] |= (uint64_t)1 << byte % 64;
+    return SP_OK;
+}
+
+/* True if a text may end in this state. */
+static bool may_end(const struct product *p, const struct state *state)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (!sp_grammar_matcher_may_end(p->matchers[i], state->at[i])) return false;
+    return state->count >= p->min;
+}
+
+static enum sp_status expand(struct product *p, size_t at, uint32_t end, struct sp_err *err)
+{
+    const struct state from = p->states[at];
+    struct way ways[256];
+    size_t n_ways = 0;
+    uint32_t choice = SP_GRAMMAR_NEVER;
+    enum sp_status st = SP_OK;
+
+    for (unsigned byte = 0; byte < 256 && !st && !p->g->err.status; byte++)
+        st = add_byte(p, &from, byte, ways, &n_ways, &choice, err);
+    for (size_t i = 0; i < n_ways; i++)
+        choice =
+            sp_grammar_either(p->g, choice, sp_grammar_bytes(p->g, &ways[i].bytes, ways[i].fork));
+    sp_grammar_join(p->g, p->forks[at], choice, may_end(p, &from) ? end : SP_GRAMMAR_NEVER);
+    return st;
+}
+
+static enum sp_status multiply(struct product *p, const struct sp_text_pattern *patterns, size_t n,
+                               uint32_t end, struct sp_err *err)
+{
+    struct state start = {.count = 0};
+    enum sp_status st;
+
+    for (size_t i = 0; i < n; i++) {
+        if ((st = open_pattern(p, &patterns[i], err))) return st;
+        start.at[i] = SP_STATE_START;
+    }
+    if ((st = sp_new(&p->states, MOST_STATES, sizeof *p->states, err)) ||
+        (st = sp_new(&p->forks, MOST_STATES, sizeof *p->forks, err)) ||
+        (st = sp_new(&p->slots, SLOTS, sizeof *p->slots, err)))
+        return st;
+    (void)fork_of(p, &start);
+    for (size_t at = 0; at < p->n_states && !p->g->err.status; at++)
+        if ((st = expand(p, at, end, err))) return st;
+    return SP_OK;
+}
+
+uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_pattern *patterns,
+                                 size_t n, uint32_t min, uint32_t max, uint32_t next)
+{
+    struct product p = {.g = g, .min = min, .max = max};
+    struct sp_err err = {0};
+    uint32_t node = SP_GRAMMAR_NEVER;
+    enum sp_status st;
+
+    if (g->err.status) return node;
+    st = multiply(&p, patterns, n, sp_grammar_text(g, "\"", 1, next), &err);
+    if (st && !g->err.status) sp_grammar_fail(g, st, "%s", err.text);
+    if (!g->err.status) node = sp_grammar_text(g, "\"", 1, p.forks[0]);
+    for (size_t i = 0; i < MOST_PATTERNS; i++) {
+        sp_grammar_matcher_close(p.matchers[i]);
+        sp_grammar_close(p.patterns[i]);
+    }
+    free(p.states);
+    free(p.forks);
+    free(p.slots);
+    return node;
+}
