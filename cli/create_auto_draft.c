@@ -96,8 +96,7 @@ static enum sp_status read_texts(struct job *job, const struct sp_opt_list *file
     enum sp_status st;
 
     if ((st = sp_new(&job->texts, n, sizeof *job->texts, job->err))) return st;
-    st = sp_backend_open_package(&package, job->temporary.path, backend, job->err);
-    if (st) return st;
+    if ((st = sp_backend_open_package(&package, job->temporary.path, backend, job->err))) return st;
     sp_package_describe(package, &info);
     if (!info.has_tokenizer) {
         st = sp_fail(job->err, SP_E_USAGE,
@@ -223,8 +222,7 @@ static enum sp_status choose(struct job *job, struct sp_create_report *report)
 
     fprintf(stderr, "types of the draft, by acceptance on %zu text%s and by bytes read:\n",
             job->n_texts, job->n_texts == 1 ? "" : "s");
-    st = sp_draft_types_print(stderr, job->types, job->n_types, false, job->err);
-    if (st) return st;
+    if ((st = sp_draft_types_print(stderr, job->types, job->n_types, false, job->err))) return st;
     sp_draft_type_print_choice(stderr, "the draft becomes", t);
     return write_chosen(job, report, chosen);
 }

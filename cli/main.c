@@ -158,8 +158,7 @@ static enum sp_status run_joined(const struct sp_args *args, struct sp_rank_grou
     enum sp_status st;
 
     if (group && sp_rank_group_rank(group) > 0) {
-        st = sp_rank_group_serve(group, err);
-        if (st) return st;
+        if ((st = sp_rank_group_serve(group, err))) return st;
     } else {
         if (group) memcpy((char *)args->options + offset, &group, sizeof group);
         st = args->command->run(args, err);

@@ -164,8 +164,7 @@ static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids,
     enum sp_status st;
 
     if (n == 0) return SP_OK;
-    st = sp_grow(&c->prompt.at, &c->cap_prompt, c->prompt.n + n, sizeof *ids, err);
-    if (st) return st;
+    if ((st = sp_grow(&c->prompt.at, &c->cap_prompt, c->prompt.n + n, sizeof *ids, err))) return st;
     memcpy(c->prompt.at + c->prompt.n, ids, n * sizeof *ids);
     c->prompt.n += n;
     return SP_OK;

@@ -374,8 +374,7 @@ static enum sp_status check_texts(struct embedder *e)
                            "text %zu has %zu tokens, but the model reads at most %zu", i, t->n,
                            max);
         }
-        st = sp_package_check_vocabulary(e->package, t->ids, t->n, e->err);
-        if (st) return st;
+        if ((st = sp_package_check_vocabulary(e->package, t->ids, t->n, e->err))) return st;
         e->n_total += t->n;
     }
     return SP_OK;

@@ -109,10 +109,9 @@ static enum sp_status append_bytes(struct sp_bpe *bpe, const char *text, size_t 
     for (size_t i = 0; i < len; i++)
         if (byte_id(bpe->map, (uint8_t)text[i]) == SP_ID_NONE) return SP_OK;
     *done = true;
-    for (size_t i = 0; i < len; i++) {
-        st = sp_id_list_append(&bpe->symbols, byte_id(bpe->map, (uint8_t)text[i]), err);
-        if (st) return st;
-    }
+    for (size_t i = 0; i < len; i++)
+        if ((st = sp_id_list_append(&bpe->symbols, byte_id(bpe->map, (uint8_t)text[i]), err)))
+            return st;
     return SP_OK;
 }
 
@@ -303,8 +302,7 @@ static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t le
         merge_few(bpe->map, symbols->at, &symbols->n);
     }
     if (symbols->n == 0) return SP_OK;
-    st = sp_grow(&ids->at, &ids->cap, ids->n + symbols->n, sizeof *ids->at, err);
-    if (st) return st;
+    if ((st = sp_grow(&ids->at, &ids->cap, ids->n + symbols->n, sizeof *ids->at, err))) return st;
     memcpy(ids->at + ids->n, symbols->at, symbols->n * sizeof *ids->at);
     ids->n += symbols->n;
     return SP_OK;

@@ -224,12 +224,11 @@ static enum sp_status encode_plain(struct encoding *e, const char *text, size_t 
     if (st) return st;
     walk.text = text;
     walk.len = len;
-    while (sp_added_next(&walk, &begin, &end, &id)) {
-        st = id != SP_ID_NONE ? sp_id_list_append(&e->ids, id, err)
-                              : sp_pretoken_run(&e->pretoken, text + begin, end - begin,
-                                                at_start && begin == 0, err);
-        if (st) return st;
-    }
+    while (sp_added_next(&walk, &begin, &end, &id))
+        if ((st = id != SP_ID_NONE ? sp_id_list_append(&e->ids, id, err)
+                                   : sp_pretoken_run(&e->pretoken, text + begin, end - begin,
+                                                     at_start && begin == 0, err)))
+            return st;
     return SP_OK;
 }
 
@@ -242,11 +241,10 @@ static enum sp_status encode_text(struct encoding *e, const char *text, size_t s
     uint32_t id;
     enum sp_status st;
 
-    while (sp_added_next(&walk, &begin, &end, &id)) {
-        st = id != SP_ID_NONE ? sp_id_list_append(&e->ids, id, err)
-                              : encode_plain(e, text + begin, end - begin, begin == 0, err);
-        if (st) return st;
-    }
+    while (sp_added_next(&walk, &begin, &end, &id))
+        if ((st = id != SP_ID_NONE ? sp_id_list_append(&e->ids, id, err)
+                                   : encode_plain(e, text + begin, end - begin, begin == 0, err)))
+            return st;
     return SP_OK;
 }
 

@@ -572,8 +572,7 @@ enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p, struct sp_jinja_n
     tuple->list = *out;
     end = &(*out)->next;
     while (sp_jinja_skip(p, SP_T_COMMA) && !tuple_ends(p, stop)) {
-        st = with_if ? sp_jinja_parse_expression(p, &item) : parse_plain(p, &item);
-        if (st) return st;
+        if ((st = with_if ? sp_jinja_parse_expression(p, &item) : parse_plain(p, &item))) return st;
         *end = item;
         end = &item->next;
     }

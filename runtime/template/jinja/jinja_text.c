@@ -42,8 +42,7 @@ static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
                 snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
             as = escape;
         }
-        st = as ? sp_build_text(b, as) : sp_build(b, v.text + begin, pos - begin);
-        if (st) return st;
+        if ((st = as ? sp_build_text(b, as) : sp_build(b, v.text + begin, pos - begin))) return st;
     }
     if ((st = sp_build(b, &quote, 1))) return st;
     return v.shape == SP_SHAPE_MARKUP ? sp_build(b, ")", 1) : SP_OK;
