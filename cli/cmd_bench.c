@@ -1,9 +1,6 @@
 /* spectool bench: measures a packed file on this machine, or a temporary file of random weights in
  * the shape of a known model. */
 #include "cli/bench/bench.h"
-#include "cli/bench/bench_measure.h"
-#include "cli/bench/bench_print.h"
-#include "cli/bench/bench_svg.h"
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/temp_file.h"

@@ -12,7 +12,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/chat/prompt.h"
 #include "cli/base/temp_file.h"
-#include "cli/eval/eval_print.h"
+#include "cli/eval/eval.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -111,8 +111,7 @@ static void release_eval(struct sp_eval *eval)
     free(eval->texts);
 }
 
-/* ---- the texts --------------------------------------------------------------------------------
- */
+/* ---- the texts ---- */
 
 static const char *base_name(const char *path)
 {
@@ -210,8 +209,7 @@ static enum sp_status count_bytes(struct job *job, struct sp_eval_result *result
     return st;
 }
 
-/* ---- the reference ----------------------------------------------------------------------------
- */
+/* ---- the reference ---- */
 
 static bool is_checkpoint(const char *path)
 {
@@ -256,8 +254,7 @@ static enum sp_status open_reference(struct job *job)
     return st;
 }
 
-/* ---- measurements ------------------------------------------------------------------------------
- */
+/* ---- measurements ---- */
 
 static void keep_block(void *context, const struct sp_evaluation_block *block)
 {
@@ -382,8 +379,7 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
                    job->infos[1].n_vocab);
 }
 
-/* ---- the draft in other types -----------------------------------------------------------------
- */
+/* ---- the draft in other types ---- */
 
 static enum sp_status check_draft_types(struct job *job, const struct sp_args *args)
 {

@@ -122,8 +122,7 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* ---- signals ----------------------------------------------------------------------------------
- */
+/* ---- signals ---- */
 
 struct guard {
     const struct sp_serve *serve; /* set before `serving` */
@@ -241,8 +240,7 @@ static void end_watch(struct guard *g)
     pthread_join(g->thread, NULL);
 }
 
-/* ---- serving ----------------------------------------------------------------------------------
- */
+/* ---- serving ---- */
 
 /* Warns of sockets that other machines can reach, if no key is needed. */
 static void warn_without_key(const struct sp_serve *s, const struct sp_listeners *listeners)
@@ -323,8 +321,7 @@ done:
     return SP_OK;
 }
 
-/* ---- models -----------------------------------------------------------------------------------
- */
+/* ---- models ---- */
 
 /* Refuses options that mean one model. */
 static enum sp_status check_several(const struct sp_args *args, struct sp_err *err)

@@ -2,7 +2,7 @@
  * JSON. */
 #include "cli/commands.h"
 #include "cli/base/out.h"
-#include "cli/base/pack_facts_out.h"
+#include "cli/base/pack_facts.h"
 #include "cli/packed_checkpoint.h"
 #include "format/base/json.h"
 #include "format/base/json_write.h"

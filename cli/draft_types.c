@@ -20,8 +20,7 @@ enum {
     MOST_BY_BYTES = 8, /* draft tokens of a round whose cost is counted in bytes */
 };
 
-/* ---- types ------------------------------------------------------------------------------------
- */
+/* ---- types ---- */
 
 enum sp_status sp_draft_types_parse(enum sp_dtype *types, size_t *n, const char *text,
                                     struct sp_err *err)
@@ -105,8 +104,7 @@ enum sp_status sp_draft_types_check(const enum sp_dtype *types, size_t n, const 
     return SP_OK;
 }
 
-/* ---- one type ---------------------------------------------------------------------------------
- */
+/* ---- one type ---- */
 
 /* The measurement of one type. */
 struct trial {
@@ -376,8 +374,7 @@ size_t sp_draft_types_fastest(const struct sp_draft_type *types, size_t n)
     return best;
 }
 
-/* ---- output -----------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 static void add_row(struct sp_table *table, const struct sp_draft_type *t, bool is_timed)
 {

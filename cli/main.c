@@ -1,6 +1,6 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
-#include "cli/base/opt_help.h"
+#include "cli/base/opt.h"
 #include "cli/base/advice.h"
 #include "cli/base/other_tools.h"
 #include "cli/base/out.h"

@@ -80,7 +80,7 @@ struct sp_simulation; /* spectool_measure.h */
 struct sp_rank_group;
 struct sp_cache_budget;
 
-/* ---- simple API ----------------------------------------------------------------------------- */
+/* ---- simple API ---- */
 
 /* Answers a conversation with the settings that the file states, as `spectool run` does: the turns
  * follow the file's own messages, and its system message unless they begin with one. `part` (may be
@@ -126,7 +126,7 @@ SP_API void sp_file_settings_describe(const struct sp_file_settings *settings,
 SP_API_STATUS sp_file_settings_apply(struct sp_file_settings *settings, struct sp_request *request,
                                      struct sp_err *err);
 
-/* ---- packages ------------------------------------------------------------------------------ */
+/* ---- packages ---- */
 
 struct sp_package_options {
     size_t size;
@@ -219,7 +219,7 @@ SP_API_STATUS sp_package_drafting_statistics(const struct sp_package *package, c
 SP_API_STATUS sp_package_set_drafting_statistics(struct sp_package *package, const char *json,
                                                  size_t size, bool retry, struct sp_err *err);
 
-/* ---- sessions ------------------------------------------------------------------------------ */
+/* ---- sessions ---- */
 
 /* Type of the numbers in a KV cache. */
 enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
@@ -294,7 +294,7 @@ SP_API_STATUS sp_session_save(struct sp_session *session, const char *path, stru
  * did not. [session] */
 SP_API_STATUS sp_session_load(struct sp_session *session, const char *path, struct sp_err *err);
 
-/* ---- generation ---------------------------------------------------------------------------- */
+/* ---- generation ---- */
 
 /* A number that is added to the logit of one token. */
 struct sp_logit_bias {
@@ -514,7 +514,7 @@ SP_API void sp_result_release(struct sp_result *result);
 SP_API_STATUS sp_session_generate(struct sp_session *session, const struct sp_request *request,
                                   struct sp_result *result, struct sp_err *err);
 
-/* ---- tokenizers ---------------------------------------------------------------------------- */
+/* ---- tokenizers ---- */
 
 /* Opens the tokenizer of a packed file, of a checkpoint folder, or of a tokenizer.json. SP_E_INPUT:
  * the file has no tokenizer. [any thread] */
@@ -564,7 +564,7 @@ SP_API bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id,
 SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text,
                                          uint32_t *id, size_t *size);
 
-/* ---- chat templates ------------------------------------------------------------------------ */
+/* ---- chat templates ---- */
 
 /* A chat template turns a conversation into the text that the model reads. It is written in Jinja
  * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them).
@@ -826,7 +826,7 @@ struct sp_chat_answer {
 SP_API void sp_chat_reader_answer(const struct sp_chat_reader *reader,
                                   struct sp_chat_answer *answer);
 
-/* ---- grammars ------------------------------------------------------------------------------ */
+/* ---- grammars ---- */
 
 /* The set of texts that an answer may be. It is immutable: any number of requests may borrow it, in
  * any number of threads. */
@@ -846,7 +846,7 @@ SP_API_STATUS sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
 /* Closes a grammar that no request borrows any more; NULL is fine. [one thread] */
 SP_API void sp_grammar_close(struct sp_grammar *grammar);
 
-/* ---- adapters ------------------------------------------------------------------------------ */
+/* ---- adapters ---- */
 
 /* A LoRA adapter of a package, whose products are added to those of the weights while a session
  * runs: sessions of one package may have different adapters, or none, and share passes. Every
@@ -884,7 +884,7 @@ SP_API_STATUS sp_session_set_lora(struct sp_session *session, const struct sp_lo
 SP_API bool sp_session_has_lora(const struct sp_session *session, const struct sp_lora *lora,
                                 float scale);
 
-/* ---- embeddings ---------------------------------------------------------------------------- */
+/* ---- embeddings ---- */
 
 /* Encodes a text to embed, with the special tokens of the tokenizer's post-processor. `prompt` is
  * the name of a prompt of the file, which is put before the text; "": none; NULL: the file's
@@ -927,7 +927,7 @@ SP_API_STATUS sp_package_embed(struct sp_package *package,
                                const struct sp_embedding_request *request, float **embeddings,
                                size_t *width, struct sp_err *err);
 
-/* ---- reranking ----------------------------------------------------------------------------- */
+/* ---- reranking ---- */
 
 struct sp_rerank_document {
     const char *text; /* [size], valid UTF-8 without NULs, NUL-terminated */
@@ -956,7 +956,7 @@ struct sp_rerank_request {
 SP_API_STATUS sp_package_rerank(struct sp_package *package, const struct sp_rerank_request *request,
                                 float **scores, size_t *n_tokens, struct sp_err *err);
 
-/* ---- memory of several packages ------------------------------------------------------------ */
+/* ---- memory of several packages ---- */
 
 struct sp_cache_budget_options {
     size_t size;
@@ -981,7 +981,7 @@ SP_API void sp_cache_budget_close(struct sp_cache_budget *budget);
 /* The bytes that the caches hold. [any thread] */
 SP_API size_t sp_cache_budget_used(const struct sp_cache_budget *budget);
 
-/* ---- processes of an MPI job ---------------------------------------------------------------- */
+/* ---- processes of an MPI job ---- */
 
 /* Processes that mpirun started as one job, on one machine or several. Each joins the group; rank
  * 0 then opens packages and leaves at the end, the others serve it until then, and leave.
@@ -999,7 +999,7 @@ SP_API_STATUS sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *er
 /* Leaves the group and frees it; on rank 0 its packages are closed. NULL is fine. [group] */
 SP_API void sp_rank_group_leave(struct sp_rank_group *group);
 
-/* ---- sampling ------------------------------------------------------------------------------ */
+/* ---- sampling ---- */
 
 /* Sampling without a session, for schedulers with a forward pass of their own: any number of
  * sequences over one vocabulary, each in a slot. One call samples rows of different slots, which do

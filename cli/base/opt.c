@@ -373,8 +373,7 @@ static enum sp_status take_words(struct parser *p)
     return st;
 }
 
-/* ---- the environment --------------------------------------------------------------------------
- */
+/* ---- the environment ---- */
 
 enum { VARIABLE_SIZE = 128 };
 
@@ -456,8 +455,7 @@ static enum sp_status take_environment(struct parser *p)
     return st;
 }
 
-/* ---- the command line ------------------------------------------------------------------------
- */
+/* ---- the command line ---- */
 
 static enum sp_status check_operands(struct parser *p)
 {

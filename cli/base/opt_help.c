@@ -1,5 +1,4 @@
 /* Writes the text of --help from the option tables. */
-#include "cli/base/opt_help.h"
 #include "cli/base/opt.h"
 #include "cli/base/out.h"
 

@@ -3,8 +3,9 @@
 #define SP_CLI_BASE_PACK_FACTS_H
 
 #include "convert/adapter/merge_record.h"
-#include "format/modelfile/modelfile.h"
+#include "format/base/json_write.h"
 #include "format/config/config.h"
+#include "format/modelfile/modelfile.h"
 #include "format/packfile.h"
 #include "format/receipts.h"
 #include "runtime/spectool.h"
@@ -40,5 +41,14 @@ bool sp_pack_has(const struct sp_pack *pack,
 SP_MUST_CHECK enum sp_status sp_pack_facts_read(struct sp_pack_facts *out,
                                                 const struct sp_pack *pack, struct sp_err *err);
 void sp_pack_facts_release(struct sp_pack_facts *facts);
+
+/* ---- prints the facts of a packed file for `show`, as text or as JSON ---- */
+
+/* `name` is what the user calls the file. */
+SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts,
+                                                 const char *name, const struct sp_pack *pack,
+                                                 struct sp_err *err);
+/* Writes the facts as members of an object that the caller has begun. */
+void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/base/pack_facts_out.h"
+#include "cli/base/pack_facts.h"
 #include "cli/base/out.h"
 #include "format/pack_contents.h"
 #include "format/config/pooling.h"

@@ -378,8 +378,7 @@ void sp_settings_sampling_to_json(struct sp_json_out *out, const struct sp_setti
             sp_json_out_written(out, name, value, strlen(value));
 }
 
-/* ---- settings of a saved session --------------------------------------------------------------
- */
+/* ---- settings of a saved session ---- */
 
 static void write_texts(struct sp_json_out *out, const char *key, const char *const *texts,
                         size_t n)

@@ -1,4 +1,4 @@
-#include "cli/bench/bandwidth.h"
+#include "cli/bench/bench.h"
 
 #include "format/base/mem.h"
 #include "format/base/pool.h"

@@ -2,10 +2,13 @@
 #ifndef SP_CLI_BENCH_BENCH_H
 #define SP_CLI_BENCH_BENCH_H
 
-#include "cli/bench/bandwidth.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
+#include "cli/base/out.h"
+#include "format/base/err.h"
 #include "runtime/spectool_measure.h"
+
+#include <stdint.h>
 
 enum {
     SP_BENCH_ROW_COUNTS = 6,
@@ -133,5 +136,86 @@ const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *promp
 /* Writes "4", "auto" or "plain" and returns `text`. */
 const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT],
                                     const struct sp_bench *bench, size_t which);
+
+/* ---- the read bandwidth of the memory, with as many threads as generation uses ---- */
+
+struct sp_bandwidth; /* a buffer and the threads that read it */
+
+/* Opens a buffer that is larger than the CPU caches or, if that is less, four times read_size, the
+ * bytes that a pass reads: a small model is read from the caches itself. */
+SP_MUST_CHECK enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads,
+                                               uint64_t read_size, struct sp_err *err);
+void sp_bandwidth_close(struct sp_bandwidth *bandwidth); /* accepts NULL */
+
+/* Returns bytes per second: the best of three reads of the buffer, or of fewer if they take long.
+ */
+double sp_bandwidth_sample(struct sp_bandwidth *bandwidth);
+
+/* ---- measuring prompt processing, passes, and generation with and without a draft ---- */
+
+/* The steps of a measurement, in order. */
+enum sp_bench_step {
+    SP_BENCH_OPENED,   /* settings and prompts are known, nothing is measured */
+    SP_BENCH_PREFILL,  /* prompt processing */
+    SP_BENCH_PASSES,   /* the passes at the depth of an index */
+    SP_BENCH_EXCHANGE, /* of several ranks only */
+    SP_BENCH_PROMPT,   /* generation after the prompt of an index */
+    SP_BENCH_COMPLETE,
+};
+
+/* Called after each step, with the index of the depth or the prompt (else 0). A failure ends the
+ * measurement. NULL as the function: none. */
+struct sp_bench_listener {
+    enum sp_status (*step)(void *context, enum sp_bench_step step, size_t index,
+                           struct sp_err *err);
+    void *context;
+};
+
+/* Fills *bench, except its names, with measurements of a package. SP_E_CHECK if the tokens with
+ * and without drafting differ. sp_bench_release must be called in any case. */
+SP_MUST_CHECK enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
+                                              const struct sp_bench_options *options,
+                                              const struct sp_bench_listener *listener,
+                                              struct sp_err *err);
+
+/* ---- comparing draft lengths ---- */
+
+/* Returns the totals of all prompts: the rate is that of all tokens in the time of the median
+ * runs. */
+struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
+/* Returns the index of the fastest fixed draft length, or SP_BENCH_PLAIN if none is faster than no
+ * drafting. The automatic length is not considered; it is compared with the best fixed one. */
+size_t sp_bench_best_draft_len(const struct sp_bench *bench, const struct sp_bench_prompt *prompt);
+
+/* The table of a comparison: one with headings alone, and the rows of the prompt with an index, or
+ * of all prompts for bench->n_prompts. */
+struct sp_table sp_bench_draft_lens_table(const struct sp_bench *bench, struct sp_err *err);
+void sp_bench_add_draft_lens(struct sp_table *table, const struct sp_bench *bench, size_t prompt);
+/* Prints which draft length to use. */
+void sp_bench_print_advice(const struct sp_bench *bench);
+
+/* ---- printing, as tables while they are measured or as JSON, and as a chart ---- */
+
+/* The tables of a measurement in progress; open with zero and `bench` set. */
+struct sp_bench_printer {
+    const struct sp_bench *bench; /* borrowed */
+    struct sp_table table;        /* the one being printed; owned */
+};
+
+/* The function of a struct sp_bench_listener; its context is a struct sp_bench_printer. Prints to
+ * stdout what the step measured. */
+SP_MUST_CHECK enum sp_status sp_bench_print_step(void *printer, enum sp_bench_step step,
+                                                 size_t index, struct sp_err *err);
+void sp_bench_printer_release(struct sp_bench_printer *printer);
+
+void sp_bench_print_json(const struct sp_bench *bench);
+
+/* Checks that a chart can be written to the path. An existing chart may be replaced, any other
+ * file may not. */
+SP_MUST_CHECK enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err);
+
+/* Writes the chart: the cost of passes by rows, and rates with and without drafting. */
+SP_MUST_CHECK enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
+                                                struct sp_err *err);
 
 #endif

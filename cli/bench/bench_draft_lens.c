@@ -1,6 +1,6 @@
 /* Compares several draft lengths: finds the fastest on this machine and how close the automatic
  * length comes to it. */
-#include "cli/bench/bench_draft_lens.h"
+#include "cli/bench/bench.h"
 #include "cli/base/word_wrap.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Measures the figures of bench, each of which is a median. Passes of different numbers of rows,
  * and runs with and without drafting, alternate, so that slow phases of the machine affect all of
  * them equally. The memory bandwidth is sampled next to every figure. */
-#include "cli/bench/bench_measure.h"
+#include "cli/bench/bench.h"
 
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"

@@ -1,6 +1,5 @@
 /* Prints the figures of bench as tables, a row as soon as it is measured, or as JSON. */
-#include "cli/bench/bench_print.h"
-#include "cli/bench/bench_draft_lens.h"
+#include "cli/bench/bench.h"
 #include "cli/base/word_wrap.h"
 
 static const double GIGA = 1e9;

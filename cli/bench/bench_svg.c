@@ -3,8 +3,7 @@
  * each prompt or, for several draft lengths, by draft length with one line per prompt.
  *
  * The chart is plain SVG 1.1 without external resources. */
-#include "cli/bench/bench_svg.h"
-#include "cli/bench/bench_draft_lens.h"
+#include "cli/bench/bench.h"
 #include "format/base/atomic_file.h"
 #include "format/base/mem.h"
 

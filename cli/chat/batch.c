@@ -57,8 +57,7 @@ struct batch {
     struct sp_err first_failure; /* the error of that line */
 };
 
-/* ---- a line -----------------------------------------------------------------------------------
- */
+/* ---- a line ---- */
 
 static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line *line,
                                struct sp_err *err)
@@ -160,8 +159,7 @@ static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *
     return st;
 }
 
-/* ---- the batch -------------------------------------------------------------------------------
- */
+/* ---- the batch ---- */
 
 static void line_free(struct line *line)
 {

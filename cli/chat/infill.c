@@ -126,8 +126,7 @@ enum sp_status sp_infill_find(struct sp_infill_tokens *out, const struct sp_toke
     return SP_OK;
 }
 
-/* ---- prompts ----------------------------------------------------------------------------------
- */
+/* ---- prompts ---- */
 
 static enum sp_status append(struct sp_ids *to, const uint32_t *ids, size_t n, struct sp_err *err)
 {

@@ -39,8 +39,7 @@ static char *prompt_of(EditLine *editor)
     return edit->prompt;
 }
 
-/* ---- characters -------------------------------------------------------------------------------
- */
+/* ---- characters ---- */
 
 static volatile sig_atomic_t resized, continued;
 
@@ -106,8 +105,7 @@ static int read_character(EditLine *editor, wchar_t *c)
     }
 }
 
-/* ---- pasted text -----------------------------------------------------------------------------
- */
+/* ---- pasted text ---- */
 
 /* A terminal sends pasted text between these two sequences. */
 static const char paste_begins[] = "\033[200~";
@@ -168,8 +166,7 @@ static unsigned char insert_paste(EditLine *editor, int key)
     return inserted ? CC_REFRESH : CC_ERROR;
 }
 
-/* ---- completion ------------------------------------------------------------------------------
- */
+/* ---- completion ---- */
 
 /* Writes the text before the cursor to `typed`, blanks in a row as one; false if it is too long or
  * not ASCII. */

@@ -55,8 +55,7 @@ void sp_saved_session_each(void (*name)(void *context, const char *name), void *
     free(folder);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* Begins a line for the next value. */
 static void next_line(struct sp_json_out *out, const char *indent)
@@ -125,8 +124,7 @@ enum sp_status sp_saved_session_write(const char *path, const struct sp_loaded_m
     return st;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* The content of a saved session. */
 struct saved {

@@ -1,9 +1,8 @@
 /* Prints the figures of eval: one file on one text in full, anything else as tables with a row for
  * each text and one for all of them. */
-#include "cli/eval/eval_print.h"
+#include "cli/eval/eval.h"
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
-#include "cli/eval/eval_stats.h"
 #include "format/base/json_write.h"
 #include "runtime/spectool_measure.h"
 
@@ -47,8 +46,7 @@ static double share(size_t part, size_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-/* ---- as text ----------------------------------------------------------------------------------
- */
+/* ---- as text ---- */
 
 enum { ESTIMATE_TEXT = 64 };
 
@@ -149,8 +147,7 @@ static void print_trial(const struct view *v)
     putchar('\n');
 }
 
-/* ---- as tables --------------------------------------------------------------------------------
- */
+/* ---- as tables ---- */
 
 static void estimate_cell(struct sp_table *t, struct sp_eval_estimate x, int digits,
                           const char *unit)
@@ -287,8 +284,7 @@ enum sp_status sp_eval_print(const struct sp_eval *eval, struct sp_err *err)
     return st || eval->n_files == 1 ? st : print_difference(eval, err);
 }
 
-/* ---- as JSON ----------------------------------------------------------------------------------
- */
+/* ---- as JSON ---- */
 
 /* The mean, its standard error, and half of its interval. */
 static void estimate(struct sp_json_out *out, const char *name, struct sp_eval_estimate x)

@@ -1,4 +1,4 @@
-#include "cli/eval/eval_stats.h"
+#include "cli/eval/eval.h"
 #include "runtime/spectool_measure.h"
 
 #include <math.h>

@@ -98,8 +98,7 @@ void sp_serve_batch_close(struct sp_serve_batch *b)
     free(b);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 /* Checks the members of OpenAI's line. */
 static enum sp_status check_url(const struct sp_json *line, struct sp_err *err)
@@ -165,8 +164,7 @@ static enum sp_status handle(struct sp_strbuf *body, int *status, struct sp_serv
     return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
 }
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 /* Writes the sentence as OpenAI's or Anthropic's error of a line without a response. */
 static void write_line_error(struct sp_json_out *out, bool anthropic, const char *sentence)

@@ -80,8 +80,7 @@ void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
     sp_exchange_refuse_as(x, status, status == 404 ? "not_found" : NULL, sentence);
 }
 
-/* ---- models -----------------------------------------------------------------------------------
- */
+/* ---- models ---- */
 
 /* Appends " 'name'" to a list; false if it is full, which "..." shows. */
 static bool append_name(char *sentence, size_t size, const char *name, bool is_first)

@@ -1,8 +1,7 @@
 #include "runtime/chat/chat_format.h"
 #include "format/base/mem.h"
 #include "runtime/chat/chat_harmony.h"
-#include "runtime/chat/chat_learn_calls.h"
-#include "runtime/chat/chat_learn_reasoning.h"
+#include "runtime/chat/chat_learn.h"
 #include "runtime/chat/chat_probe.h"
 #include "runtime/spectool.h"
 
@@ -10,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- known formats ----------------------------------------------------------------------------
- */
+/* ---- known formats ---- */
 
 /* Returns true if the vocabulary has a token for this text. */
 static bool is_token(const struct sp_tokenizer *tokenizer, const char *text)
@@ -94,8 +92,7 @@ bool sp_chat_format_opens_reasoning(const struct sp_chat_format *s, const char *
     return false;
 }
 
-/* ---- for people -------------------------------------------------------------------------------
- */
+/* ---- for people ---- */
 
 struct line {
     char *text;
@@ -173,8 +170,7 @@ const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
     return text;
 }
 
-/* ---- special tokens ---------------------------------------------------------------------------
- */
+/* ---- special tokens ---- */
 
 static enum sp_status add_special(struct sp_chat_specials *out, uint32_t id, const char *text,
                                   size_t size, struct sp_err *err)

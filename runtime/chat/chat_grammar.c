@@ -1,13 +1,10 @@
 #include "runtime/chat/chat_grammar_parts.h"
-#include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/grammar/grammar_chars.h"
-#include "runtime/chat/chat_grammar_arguments.h"
 #include "runtime/chat/tool_call.h"
 
 #include <string.h>
 
-/* ---- the calls of an answer --------------------------------------------------------------------
- */
+/* ---- the calls of an answer ---- */
 
 /* Grammar nodes that match all calls of an answer and what follows them, by the place where they
  * begin. */
@@ -25,8 +22,7 @@ static const struct sp_tool_call_format *syntax_of(const struct sp_chat_grammar_
     return &b->options->format->calls;
 }
 
-/* ---- {"name": ..., "arguments": {...}} --------------------------------------------------------
- */
+/* ---- {"name": ..., "arguments": {...}} ---- */
 
 static uint32_t json_text(struct sp_chat_grammar_builder *b, const char *text, uint32_t next)
 {
@@ -57,8 +53,7 @@ static uint32_t object_call(struct sp_chat_grammar_builder *b, const struct sp_j
     return TEXT(b->g, "{", sp_json_whitespace(&b->json, next));
 }
 
-/* ---- a name and its arguments -----------------------------------------------------------------
- */
+/* ---- a name and its arguments ---- */
 
 static uint32_t name_text(struct sp_chat_grammar_builder *b, const char *name, uint32_t next)
 {
@@ -133,8 +128,7 @@ static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_j
     return name_text(b, name, TEXT(b->g, "(", next));
 }
 
-/* ---- one call ---------------------------------------------------------------------------------
- */
+/* ---- one call ---- */
 
 static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                         const char *name)
@@ -187,8 +181,7 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
     return rule;
 }
 
-/* ---- all calls --------------------------------------------------------------------------------
- */
+/* ---- all calls ---- */
 
 /* One call or, where several stand between one pair of tags, a list of them. */
 static uint32_t calls_between_tags(struct sp_chat_grammar_builder *b, uint32_t call, uint32_t next)
@@ -249,8 +242,7 @@ bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *s)
     return s->calls.style != SP_TOOL_CALL_UNKNOWN && s->calls.style != SP_TOOL_CALL_HARMONY;
 }
 
-/* ---- the parts of an answer -------------------------------------------------------------------
- */
+/* ---- the parts of an answer ---- */
 
 /* Content up to the first call, if there is one. An object at the beginning of an answer is parsed
  * as a call with or without tags, so it is constrained to be one, unless only tags count. */
@@ -305,8 +297,7 @@ static uint32_t answer(struct sp_chat_grammar_builder *b)
     return sp_grammar_either(b->g, sp_chat_grammar_tag(b, s->reasoning_open, reasoning), node);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 /* The rule for the place of an id in a tag. */
 static uint32_t add_word(struct sp_grammar *g)

@@ -1,19 +1,15 @@
 /* The grammar of a call's arguments, constrained to the function's schema. */
-#include "runtime/chat/chat_grammar_arguments.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
 #include "format/base/mem.h"
-#include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/chat/tool_value.h"
 #include "runtime/grammar/json_schema.h"
-#include "runtime/grammar/json_schema_object.h"
-#include "runtime/grammar/json_schema_view.h"
+#include "runtime/grammar/json_schema_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a function's schema ----------------------------------------------------------------------
- */
+/* ---- a function's schema ---- */
 
 static const char *name_of(const struct sp_json *function)
 {
@@ -56,8 +52,7 @@ uint32_t sp_chat_grammar_object(struct sp_chat_grammar_builder *b, const struct 
     return sp_grammar_call(b->g, rule, 1, 1, next);
 }
 
-/* ---- strings that stand as they are -----------------------------------------------------------
- */
+/* ---- strings that stand as they are ---- */
 
 struct writing {
     struct sp_chat_grammar_builder *b;
@@ -121,8 +116,7 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), alternatives);
 }
 
-/* ---- one by one -------------------------------------------------------------------------------
- */
+/* ---- one by one ---- */
 
 static bool is_word(const char *key)
 {

@@ -1,6 +1,5 @@
 /* The grammar of tags and of texts up to a tag. A tag matches as in chat_tag.h, with any
  * whitespace, but a special token in it is a token here. */
-#include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
 #include "format/base/mem.h"
@@ -21,8 +20,7 @@ struct parts {
     size_t n;
 };
 
-/* ---- the parts of a tag ----------------------------------------------------------------------
- */
+/* ---- the parts of a tag ---- */
 
 static void add_text(struct parts *p, size_t at)
 {
@@ -123,8 +121,7 @@ uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char
     return *tag ? sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, tag, next)) : next;
 }
 
-/* ---- a text up to a tag ----------------------------------------------------------------------
- */
+/* ---- a text up to a tag ---- */
 
 /* A stop is a tag, item by item, as text. If the tag has a token, the token is the stop: spelled
  * out it would be parsed as the tag, so no text contains it. */

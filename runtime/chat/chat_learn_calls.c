@@ -1,6 +1,6 @@
 /* Learns the style and the tags of tool calls from the text that a template writes around their
  * names and arguments. */
-#include "runtime/chat/chat_learn_calls.h"
+#include "runtime/chat/chat_learn.h"
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_probe.h"
 #include "runtime/chat/tool_value.h"
@@ -24,8 +24,7 @@ struct rendering {
     struct call_place calls[2];
 };
 
-/* ---- places -----------------------------------------------------------------------------------
- */
+/* ---- places ---- */
 
 static bool find_word(size_t *at, size_t *end, const char *text, size_t from, const char *word)
 {
@@ -90,8 +89,7 @@ static bool find_places(struct rendering *r, const char *asked)
     return r->begin <= r->calls[0].name && last <= r->end;
 }
 
-/* ---- tags between calls ----------------------------------------------------------------------
- */
+/* ---- tags between calls ---- */
 
 /* The length of the common suffix of two texts, shortened so that it does not divide a <tag>. */
 static size_t same_end(const char *a, size_t n_a, const char *b, size_t n_b)
@@ -170,8 +168,7 @@ static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
     return sp_probe_tag(s->all_close, last + n_close, n_last - n_close);
 }
 
-/* ---- forms ------------------------------------------------------------------------------------
- */
+/* ---- forms ---- */
 
 /* Learns the keys if the object at text[at] is the call. */
 static bool learn_keys(struct sp_tool_call_format *s, const char *text, size_t size)
@@ -339,8 +336,7 @@ static bool learn_harmony(struct sp_tool_call_format *s, const struct rendering 
     return true;
 }
 
-/* ---- belief -----------------------------------------------------------------------------------
- */
+/* ---- belief ---- */
 
 struct checking {
     unsigned n_right, n_wrong;

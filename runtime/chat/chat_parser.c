@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a call that is still being written --------------------------------------------------------
- */
+/* ---- a call that is still being written ---- */
 
 /* The known parts of a call that a grammar guarantees to be one: places in the source's text. Only
  * for calls that are JSON with the name first. */
@@ -168,8 +167,7 @@ void sp_chat_parser_close(struct sp_chat_parser *p)
     free(p);
 }
 
-/* ---- content and reasoning ---------------------------------------------------------------------
- */
+/* ---- content and reasoning ---- */
 
 struct found {
     enum sp_tag_match match;
@@ -308,8 +306,7 @@ static enum step read_reasoning(struct sp_chat_parser *p, bool final)
     return AGAIN;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 /* Text that began like a call is content; its tag is not examined again. */
 static enum step give_up_call(struct sp_chat_parser *p)
@@ -433,8 +430,7 @@ static enum step read_after_call(struct sp_chat_parser *p, bool final)
     return AGAIN;
 }
 
-/* ---- the machine ------------------------------------------------------------------------------
- */
+/* ---- the machine ---- */
 
 static enum sp_status advance(struct sp_chat_parser *p, bool final, struct sp_err *err)
 {

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the grammar ------------------------------------------------------------------------------
- */
+/* ---- the grammar ---- */
 
 /* Returns true if tool calls are constrained to the tools' schemas. If calls cannot be recognized,
  * an answer has at most one. */
@@ -80,8 +79,7 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
     return st;
 }
 
-/* ---- the reading of the answer ----------------------------------------------------------------
- */
+/* ---- the reading of the answer ---- */
 
 static enum sp_status list_specials(struct sp_chat_prompt *p, bool calls, struct sp_err *err)
 {
@@ -152,8 +150,7 @@ static enum sp_status limit_reasoning(struct sp_chat_prompt *p,
     return SP_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static enum sp_status list_end_ids(struct sp_chat_prompt *p, const struct sp_chat_request *request,
                                    struct sp_err *err)

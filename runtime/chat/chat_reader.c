@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the answer that a reader has put together so far ------------------------------------------
- */
+/* ---- the answer that a reader has put together so far ---- */
 
 /* The parts of an answer. Zero all members but call_id_seed before use. */
 struct chat_answer_store {

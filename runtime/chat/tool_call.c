@@ -30,8 +30,7 @@ bool sp_tool_call_name_possible(const char *name, size_t size)
     return true;
 }
 
-/* ---- {"name": ..., "arguments": {...}} --------------------------------------------------------
- */
+/* ---- {"name": ..., "arguments": {...}} ---- */
 
 static enum sp_status parse_object(struct sp_json **out, const char *text, size_t size,
                                    struct sp_err *err)
@@ -130,8 +129,7 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call 
     return st;
 }
 
-/* ---- a name and its arguments -----------------------------------------------------------------
- */
+/* ---- a name and its arguments ---- */
 
 /* Finds the name up to the tag `after` or, if that is empty, up to a bracket. *at: the place after
  * both. */
@@ -210,8 +208,7 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call 
     return st;
 }
 
-/* ---- arguments between tags ------------------------------------------------------------------
- */
+/* ---- arguments between tags ---- */
 
 /* Removes the whitespace that the template writes around a value, usually a line break. */
 static void strip_value(const char **text, size_t *size, const struct sp_tool_call_format *s)

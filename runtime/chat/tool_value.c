@@ -59,8 +59,7 @@ enum sp_status sp_tool_value_string(struct sp_strbuf *out, const char *text, siz
     return st ? st : sp_strbuf_append(out, "\"", 1, err);
 }
 
-/* ---- notations --------------------------------------------------------------------------------
- */
+/* ---- notations ---- */
 
 struct reading {
     const char *text;
@@ -310,8 +309,7 @@ enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *ou
     return st;
 }
 
-/* ---- types ------------------------------------------------------------------------------------
- */
+/* ---- types ---- */
 
 const struct sp_json *sp_tool_value_tool(const struct sp_json *tools, const char *name)
 {

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- optional whitespace, predicted from the answer's own style --------------------------------
- */
+/* ---- optional whitespace, predicted from the answer's own style ---- */
 
 enum { MOST_DEPTH = 32 }; /* levels of brackets that are distinguished */
 
@@ -111,7 +110,7 @@ void sp_constraint_close(struct sp_constraint *c)
     free(c);
 }
 
-/* ---- state of the answer -------------------------------------------------------------------- */
+/* ---- state of the answer ---- */
 
 /* The first token of an answer may lose its leading space when it is decoded. */
 static bool drops_space(const struct sp_constraint *c, size_t n_tokens)
@@ -209,7 +208,7 @@ enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask 
     return st;
 }
 
-/* ---- looking ahead --------------------------------------------------------------------------- */
+/* ---- looking ahead ---- */
 
 /* Removes whitespace from a set and returns how many bytes were removed. */
 static size_t remove_whitespace(struct sp_byte_set *bytes)
@@ -295,7 +294,7 @@ uint32_t sp_constraint_token(const struct sp_constraint *c, size_t number)
     return c->options.grammar->tokens[number];
 }
 
-/* ---- choosing -------------------------------------------------------------------------------- */
+/* ---- choosing ---- */
 
 static bool is_end(const struct sp_constraint *c, uint32_t id)
 {

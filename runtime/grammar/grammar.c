@@ -228,7 +228,7 @@ uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other
     return whole;
 }
 
-/* ---- finishing ------------------------------------------------------------------------------- */
+/* ---- finishing ---- */
 
 /* A depth-first walk over all nodes that are reachable without reading a byte, rule by rule. It
  * finds the rules that may match the empty text and those that are left-recursive. A rule's walk

@@ -36,7 +36,7 @@ struct gbnf {
     size_t n_class, cap_class;
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static void fail_at(struct gbnf *b, size_t at, enum sp_status status, const char *what)
 {
@@ -123,7 +123,7 @@ static struct named *take_name(struct gbnf *b)
     return &b->names[b->n_names++];
 }
 
-/* ---- characters ------------------------------------------------------------------------------ */
+/* ---- characters ---- */
 
 static uint32_t take_hex(struct gbnf *b, size_t n)
 {
@@ -202,7 +202,7 @@ static void take_class(struct gbnf *b)
     sp_grammar_sequence_add_chars(&b->sequence, b->class, b->n_class, negated);
 }
 
-/* ---- sequences ------------------------------------------------------------------------------- */
+/* ---- sequences ---- */
 
 static uint32_t take_number(struct gbnf *b)
 {

@@ -69,7 +69,7 @@ struct sp_grammar_matcher {
     bool was_ambiguous;
 };
 
-/* ---- indexes --------------------------------------------------------------------------------- */
+/* ---- indexes ---- */
 
 static enum sp_status index_init(struct index *x, size_t n_slots, struct sp_err *err)
 {
@@ -120,7 +120,7 @@ static enum sp_status index_reserve(struct sp_grammar_matcher *m, struct index *
     return SP_OK;
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------- */
+/* ---- stacks ---- */
 
 /* Sets *stack to the stack with this frame on top. */
 static enum sp_status push(struct sp_grammar_matcher *m, uint32_t *stack, struct frame frame,
@@ -145,7 +145,7 @@ static enum sp_status push(struct sp_grammar_matcher *m, uint32_t *stack, struct
     return SP_OK;
 }
 
-/* ---- from one state to the next -------------------------------------------------------------- */
+/* ---- from one state to the next ---- */
 
 /* Queues an item unless it was already visited in this round. */
 static void visit(struct sp_grammar_matcher *m, uint32_t node, uint32_t stack)
@@ -438,7 +438,7 @@ void sp_grammar_matcher_bound(struct sp_grammar_matcher *m, size_t most_bytes)
     m->most_bytes = most_bytes;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 enum sp_status sp_grammar_matcher_forget(struct sp_grammar_matcher *m, struct sp_err *err)
 {

@@ -53,7 +53,7 @@ static bool take_if(struct regex *r, char c)
     return true;
 }
 
-/* ---- characters ------------------------------------------------------------------------------ */
+/* ---- characters ---- */
 
 static void class_add(struct regex *r, const struct sp_char_range *ranges, size_t n)
 {
@@ -211,7 +211,7 @@ static void take_one(struct regex *r)
     sp_grammar_sequence_add_chars(&r->sequence, &range, 1, false);
 }
 
-/* ---- sequences ------------------------------------------------------------------------------- */
+/* ---- sequences ---- */
 
 static uint32_t take_number(struct regex *r)
 {

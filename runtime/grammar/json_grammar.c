@@ -7,7 +7,7 @@
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 
-/* ---- characters ------------------------------------------------------------------------------ */
+/* ---- characters ---- */
 
 static uint32_t one_of(struct sp_grammar *g, const char *chars, uint32_t next)
 {
@@ -76,7 +76,7 @@ static uint32_t any_char(struct sp_grammar *g, uint32_t next)
                              TEXT(g, "\\", escape));
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 uint32_t sp_json_whitespace(const struct sp_json_grammar *json, uint32_t next)
 {

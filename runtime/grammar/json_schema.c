@@ -1,10 +1,7 @@
 #include "runtime/grammar/json_schema.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
-#include "runtime/grammar/json_schema_number.h"
-#include "runtime/grammar/json_schema_object.h"
-#include "runtime/grammar/json_schema_text.h"
-#include "runtime/grammar/json_schema_view.h"
+#include "runtime/grammar/json_schema_parts.h"
 #include "format/base/json_equal.h"
 
 #include <math.h>
@@ -12,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- oneOf: branches of which no two can match -------------------------------------------------
- */
+/* ---- oneOf: branches of which no two can match ---- */
 
 /* The view of a branch: the branch itself and the targets of its references. */
 static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
@@ -121,7 +117,7 @@ static void schema_check_one_of(struct sp_schema *s, const struct sp_schema_part
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 
-/* ---- types ----------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static const struct {
     const char *name;
@@ -193,7 +189,7 @@ static unsigned type_of_value(const struct sp_json *v)
     return of_kind[sp_json_kind(v)];
 }
 
-/* ---- enum and const -------------------------------------------------------------------------- */
+/* ---- enum and const ---- */
 
 static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
 {
@@ -262,7 +258,7 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
     return choice;
 }
 
-/* ---- arrays ---------------------------------------------------------------------------------- */
+/* ---- arrays ---- */
 
 /* The keyword under which a schema has the first elements: `items` in drafts before 2020-12. */
 static const char *prefix_key(const struct sp_json *schema)
@@ -361,7 +357,7 @@ static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
     return TEXT(s->g, "[", node);
 }
 
-/* ---- one rule -------------------------------------------------------------------------------- */
+/* ---- one rule ---- */
 
 static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
 {
@@ -469,7 +465,7 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
     return either_type(s, v, types);
 }
 
-/* ---- whole schemas --------------------------------------------------------------------------- */
+/* ---- whole schemas ---- */
 
 /* Fails for a rule that matches no text, in the place where the schema is and not where it is
  * used. */

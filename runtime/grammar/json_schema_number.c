@@ -5,11 +5,10 @@
  * node is determined by the number of digits so far, and by whether they equal those of the lower
  * and of the upper bound. Negative numbers are mirrored positive ones. Bounded numbers have no
  * exponent. */
-#include "runtime/grammar/json_schema_number.h"
+#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
 #include "format/base/number_text.h"
-#include "runtime/grammar/json_schema_view.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,7 +40,7 @@ struct span {
     uint32_t at[MOST_DIGITS + 1][4];
 };
 
-/* ---- reading bounds -------------------------------------------------------------------------- */
+/* ---- reading bounds ---- */
 
 /* Every number that is written is below this one. */
 static const double number_limit = 1e16;
@@ -109,7 +108,7 @@ static void make_whole(bool has, bool *exclusive, double *bound, double (*toward
     *exclusive = false;
 }
 
-/* ---- digits ---------------------------------------------------------------------------------- */
+/* ---- digits ---- */
 
 static bool is_zero_from(const struct bound *b, size_t i)
 {
@@ -191,7 +190,7 @@ static uint32_t unsigned_range(struct sp_schema *s, const struct bound *low,
     return choice;
 }
 
-/* ---- the value ------------------------------------------------------------------------------- */
+/* ---- the value ---- */
 
 static bool is_empty(const struct range *r)
 {

@@ -1,10 +1,8 @@
 /* Objects: properties in the order of the schema, required or optional, then additional ones. */
-#include "runtime/grammar/json_schema_object.h"
+#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/mem.h"
-#include "runtime/grammar/json_schema_text.h"
-#include "runtime/grammar/json_schema_view.h"
 
 #include <stdlib.h>
 #include <string.h>

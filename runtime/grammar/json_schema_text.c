@@ -1,5 +1,5 @@
 /* Strings: length, pattern, format, and strings other than given names. */
-#include "runtime/grammar/json_schema_text.h"
+#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
 
@@ -7,7 +7,6 @@
 #include "format/base/unicode.h"
 #include "runtime/grammar/grammar_intersection.h"
 #include "runtime/grammar/grammar_regex.h"
-#include "runtime/grammar/json_schema_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +157,7 @@ uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, u
     return sp_grammar_text(s->g, "\"", 1, next);
 }
 
-/* ---- other names ----------------------------------------------------------------------------- */
+/* ---- other names ---- */
 
 static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
 enum { N_PLAIN = sizeof plain / sizeof *plain };

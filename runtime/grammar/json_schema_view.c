@@ -1,5 +1,5 @@
 /* Views: the schemas that a value has to match, and their keywords. */
-#include "runtime/grammar/json_schema_view.h"
+#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/strbuf.h"
@@ -75,7 +75,7 @@ void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, cons
     sp_grammar_fail(s->g, status, "%s/%s: %s", s->places[part->place].path, key, what);
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 /* Appends a name to a path, with "~" and "/" written as "~0" and "~1" (RFC 6901). */
 static enum sp_status append_name(struct sp_strbuf *path, const char *name, struct sp_err *err)
@@ -152,7 +152,7 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
     return (uint32_t)s->n_places++;
 }
 
-/* ---- references ------------------------------------------------------------------------------ */
+/* ---- references ---- */
 
 static int hex_digit(char c)
 {
@@ -215,7 +215,7 @@ static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_
     return at;
 }
 
-/* ---- views ----------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 static bool has_more_than_ref(const struct sp_json *json)
 {

@@ -55,8 +55,7 @@ struct evaluation {
     struct sp_err *err;
 };
 
-/* ---- the reference ----------------------------------------------------------------------------
- */
+/* ---- the reference ---- */
 
 static enum sp_status differ(uint32_t id, const struct sp_token_info *a,
                              const struct sp_token_info *b, struct sp_err *err)
@@ -87,8 +86,7 @@ static enum sp_status check_reference(const struct sp_package *package,
     return SP_OK;
 }
 
-/* ---- windows ----------------------------------------------------------------------------------
- */
+/* ---- windows ---- */
 
 static size_t longest_context(const struct sp_package *package, const struct sp_package *reference)
 {
@@ -161,8 +159,7 @@ static size_t rows_of(const struct window *w, const struct evaluation *e)
     return e->n_lead + w->end - w->first - 1;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static void score_row(void *context, size_t i, unsigned worker)
 {
@@ -320,8 +317,7 @@ static enum sp_status read_text(struct evaluation *e)
     return st;
 }
 
-/* ---- the result -------------------------------------------------------------------------------
- */
+/* ---- the result ---- */
 
 static int compare_doubles(const void *a, const void *b)
 {

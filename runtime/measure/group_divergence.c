@@ -42,8 +42,7 @@ struct sp_group_divergence {
     double divergences[LOGIT_ROWS];
 };
 
-/* ---- windows ----------------------------------------------------------------------------------
- */
+/* ---- windows ---- */
 
 /* The window of `size` tokens, with the text's lead, around token `at` of all texts. */
 static struct sp_text_window window_at(const struct sp_package *package,
@@ -123,8 +122,7 @@ static enum sp_status open_windows(struct sp_group_divergence *d,
     return st;
 }
 
-/* ---- groups -----------------------------------------------------------------------------------
- */
+/* ---- groups ---- */
 
 struct member {
     struct sp_tensor_group group;
@@ -190,8 +188,7 @@ done:
     return st;
 }
 
-/* ---- scores -----------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 static void score_row(void *context, size_t i, unsigned worker)
 {
@@ -297,8 +294,7 @@ const struct sp_matrix_group *sp_group_divergence_groups(const struct sp_group_d
     return d->groups;
 }
 
-/* ---- rounding ---------------------------------------------------------------------------------
- */
+/* ---- rounding ---- */
 
 /* A table whose rows are looked up and never multiplied. */
 static bool is_lookup(const struct sp_model *model, const struct sp_matrix *w)
@@ -354,8 +350,7 @@ static void exchange(struct sp_model *model, const size_t *matrices,
     }
 }
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ---- */
 
 /* Runs the unchanged model up to the layer that belongs to a depth. */
 static void advance(struct sp_group_divergence *d, unsigned depth)

@@ -29,8 +29,7 @@ struct measuring {
     size_t n_done, n_total;        /* layers run */
 };
 
-/* ---- the file beside the output ---------------------------------------------------------------
- */
+/* ---- the file beside the output ---- */
 
 enum sp_status sp_measure_sensitivity_path(char **path, const struct sp_calibration_request *q,
                                            struct sp_err *err)
@@ -110,8 +109,7 @@ static enum sp_status write_known(const struct measuring *m, struct sp_err *err)
     return st;
 }
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ---- */
 
 /* Layers that a measurement at a depth runs; the output counts as one. */
 static size_t cost(const struct measuring *m, unsigned depth)

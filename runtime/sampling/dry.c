@@ -28,7 +28,7 @@ struct sp_dry_breakers {
     size_t n, cap, n_tails, cap_tails;
 };
 
-/* ---- breakers -------------------------------------------------------------------------------- */
+/* ---- breakers ---- */
 
 static enum sp_status add_sequence(struct sp_dry_breakers *b, struct sequence sequence,
                                    struct sp_err *err)
@@ -199,7 +199,7 @@ static bool is_breaker(const struct sp_dry_breakers *b, uint32_t id)
     return false;
 }
 
-/* ---- penalties ------------------------------------------------------------------------------- */
+/* ---- penalties ---- */
 
 void sp_dry_scratch_release(struct sp_dry_scratch *scratch)
 {

@@ -169,7 +169,7 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
     free(s);
 }
 
-/* ---- penalties ------------------------------------------------------------------------------- */
+/* ---- penalties ---- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -227,7 +227,7 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     return SP_OK;
 }
 
-/* ---- truncation ------------------------------------------------------------------------------ */
+/* ---- truncation ---- */
 
 /* Orders by descending probability, ties by ascending id. */
 static int compare_probs(const void *a, const void *b)

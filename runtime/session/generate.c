@@ -114,8 +114,7 @@ static bool ends(const struct run *run, uint32_t id)
     return is_among(q->end_ids, q->n_end_ids, id) || (!q->ignore_eos && is_eos(run, id));
 }
 
-/* ---- tokens -----------------------------------------------------------------------------------
- */
+/* ---- tokens ---- */
 
 static int record(struct run *run, uint32_t id, const struct sp_logits *logits, bool drafted)
 {
@@ -164,8 +163,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
     return 0;
 }
 
-/* ---- rounds -----------------------------------------------------------------------------------
- */
+/* ---- rounds ---- */
 
 static void count_round(struct sp_result *r, const struct sp_round *round)
 {

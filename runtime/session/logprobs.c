@@ -43,7 +43,7 @@ void sp_logprobs_fill(struct sp_token *token, struct sp_logprob *top, unsigned n
         top[i].logprob = top[i].logprob - max - log_sum;
 }
 
-/* ---- given tokens ---------------------------------------------------------------------------- */
+/* ---- given tokens ---- */
 
 struct scoring {
     const struct sp_session *session;

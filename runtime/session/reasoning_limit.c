@@ -68,7 +68,7 @@ void sp_reasoning_limiter_close(struct sp_reasoning_limiter *r)
     free(r);
 }
 
-/* ---- state of the answer -------------------------------------------------------------------- */
+/* ---- state of the answer ---- */
 
 static bool ends_inside_character(const char *text, size_t len)
 {
@@ -206,7 +206,7 @@ static enum sp_status find_due(struct sp_reasoning_limiter *r, bool *due, uint32
     return SP_OK;
 }
 
-/* ---- choosing -------------------------------------------------------------------------------- */
+/* ---- choosing ---- */
 
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,

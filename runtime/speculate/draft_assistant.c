@@ -160,8 +160,7 @@ static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size
     return ((const struct draft_assistant *)base)->known ? MAX_DRAFT_LEN : 0;
 }
 
-/* ---- the clustered head -----------------------------------------------------------------------
- */
+/* ---- the clustered head ---- */
 
 /* Chooses the clusters whose centroids score best; ties go to the lower number. */
 static void choose_clusters(struct draft_assistant *d)
@@ -214,8 +213,7 @@ static void score_cluster(void *context, size_t i, unsigned worker)
     }
 }
 
-/* ---- proposals --------------------------------------------------------------------------------
- */
+/* ---- proposals ---- */
 
 /* Runs the layers on a token and the hidden state after it; with a plain head also computes the
  * logits. */

@@ -14,8 +14,7 @@ void sp_draft_length_init(struct sp_draft_length *d, struct sp_drafting_controll
     *d = (struct sp_draft_length){.controller = controller};
 }
 
-/* ---- choosing ---------------------------------------------------------------------------------
- */
+/* ---- choosing ---- */
 
 /* Tokens that verifying n draft tokens brings beyond those that its time would bring elsewhere, if
  * `accepted` of them are accepted on average. */
@@ -121,8 +120,7 @@ double sp_draft_length_expected_rate(const struct sp_draft_length *d)
            d->controller->verify_seconds[d->n_verify];
 }
 
-/* ---- learning ---------------------------------------------------------------------------------
- */
+/* ---- learning ---- */
 
 /* Whether a draft token after the first rejected one would have been accepted is not known.
  * If none was worth verifying, the first counts by its confidence: else a draft that has none would

@@ -50,8 +50,7 @@ void sp_drafting_controller_init(struct sp_drafting_controller *c, size_t max, b
     sp_calibrated_confidence_init(&c->confidence);
 }
 
-/* ---- costs ------------------------------------------------------------------------------------
- */
+/* ---- costs ---- */
 
 /* Seconds of a target pass in which every drafting sequence has n draft tokens. */
 static double verify_cost(const struct sp_drafting_controller *c, size_t n)
@@ -106,8 +105,7 @@ size_t sp_drafting_controller_first_steps(const struct sp_drafting_controller *c
     return n > (double)LEAST_STEPS ? (size_t)n : LEAST_STEPS;
 }
 
-/* ---- rates ------------------------------------------------------------------------------------
- */
+/* ---- rates ---- */
 
 double sp_drafting_controller_tokens_each(const struct sp_drafting_controller *c, double n)
 {
@@ -164,8 +162,7 @@ double sp_drafting_controller_rate(const struct sp_drafting_controller *c)
     return c->paused ? plain : drafted_rate(c, plain);
 }
 
-/* ---- counting a pass --------------------------------------------------------------------------
- */
+/* ---- counting a pass ---- */
 
 /* Returns true if drafting is about as fast as plain steps, judged by recent rounds and by the rate
  * that is predicted for the best fixed draft length. */
@@ -252,8 +249,7 @@ void sp_drafting_controller_resume(struct sp_drafting_controller *c, bool retry)
     pause(c);
 }
 
-/* ---- planning ---------------------------------------------------------------------------------
- */
+/* ---- planning ---- */
 
 /* Returns true if this round is a plain step, whose time everything else is compared with: rounds
  * 8, 40 and every 320th. */
@@ -291,8 +287,7 @@ void sp_drafting_controller_plan(struct sp_drafting_controller *c, size_t pass)
     c->rate = fmax(c->drafted, plain_rate(c)) * (double)(c->n_others + 1) / (double)c->n_drafting;
 }
 
-/* ---- recording --------------------------------------------------------------------------------
- */
+/* ---- recording ---- */
 
 static void count(struct sp_drafting_controller *c, size_t i, double accepted)
 {

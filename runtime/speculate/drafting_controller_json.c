@@ -18,8 +18,7 @@ bool sp_drafting_controller_json_is_new(const struct sp_drafting_controller *b)
     return b->n_drafted >= LEAST_ROUNDS;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static void put_costs(struct sp_json_out *out, const char *key, const struct sp_cost_model *cost)
 {
@@ -66,8 +65,7 @@ enum sp_status sp_drafting_controller_json_write(struct sp_strbuf *out,
     return sp_json_out_check(&writer, err);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* Reads an array of n numbers of at least `least`. */
 static bool numbers(double *out, size_t n, const struct sp_json *array, double least)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- messages of plain texts ----------------------------------------------------------------- */
+/* ---- messages of plain texts ---- */
 
 static void append_member(struct sp_json_out *out, const char *key, const char *text)
 {
@@ -43,7 +43,7 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_chat_m
     return st;
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static enum sp_status parse(struct sp_json **out, const char *text, const char *name,
                             enum sp_json_strictness strictness, struct sp_err *err)

@@ -90,7 +90,7 @@ void sp_bpe_close(struct sp_bpe *bpe)
     free(bpe);
 }
 
-/* ---- symbols --------------------------------------------------------------------------------- */
+/* ---- symbols ---- */
 
 static uint32_t byte_id(const struct sp_tokmap *map, uint8_t byte)
 {
@@ -151,7 +151,7 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
     return unknown ? sp_id_list_append(&bpe->symbols, unk, err) : SP_OK;
 }
 
-/* ---- merging --------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 /* The id that a merge creates; SP_ID_NONE for a rank of a damaged file. */
 static uint32_t merged_id(const struct sp_tokmap *map, uint32_t rank)
@@ -308,7 +308,7 @@ static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t le
     return SP_OK;
 }
 
-/* ---- WordPiece ------------------------------------------------------------------------------- */
+/* ---- WordPiece ---- */
 
 /* The end of the longest token of the word that begins at `begin`; *id is that token. Returns
  * `begin` if there is none. */
@@ -349,7 +349,7 @@ static enum sp_status cut_word(struct sp_bpe *bpe, const char *word, size_t len,
     return SP_OK;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
 static void remember(struct cached *cached, uint32_t hash, const char *word, size_t len,
                      const uint32_t *ids, size_t n)

@@ -45,7 +45,7 @@ enum { REPLACEMENT_LEN = 3 };
 static enum sp_status pass_on(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                               struct sp_err *err);
 
-/* ---- byte level ------------------------------------------------------------------------------ */
+/* ---- byte level ---- */
 
 /* Passes on the valid pending bytes, with U+FFFD for invalid ones. An unfinished character stays
  * pending unless this is the end. */
@@ -90,7 +90,7 @@ static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char 
     return pass_utf8(d, i, false, err);
 }
 
-/* ---- byte fallback --------------------------------------------------------------------------- */
+/* ---- byte fallback ---- */
 
 static int hex_digit(char c)
 {
@@ -153,7 +153,7 @@ static enum sp_status take_fallback(struct sp_detokenizer *d, size_t i, const ch
     return pass_on(d, i + 1, text, len, err);
 }
 
-/* ---- strip ----------------------------------------------------------------------------------- */
+/* ---- strip ---- */
 
 static bool begins_with(const char *text, size_t len, const struct sp_step *step)
 {
@@ -214,7 +214,7 @@ static enum sp_status strip_fragment(struct sp_detokenizer *d, size_t i, const c
     return st == SP_OK && len ? pass_on(d, i + 1, text, len, err) : st;
 }
 
-/* ---- the other stages ------------------------------------------------------------------------ */
+/* ---- the other stages ---- */
 
 static enum sp_status replace(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                               struct sp_err *err)
@@ -330,7 +330,7 @@ static enum sp_status end_stage(struct sp_detokenizer *d, size_t i, struct sp_er
     return st;
 }
 
-/* ---- the stream ------------------------------------------------------------------------------ */
+/* ---- the stream ---- */
 
 static enum sp_status open_stages(struct sp_detokenizer *d, struct sp_err *err)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- spellings ------------------------------------------------------------------------------ */
+/* ---- spellings ---- */
 
 struct speller {
     const struct sp_tokenizer *tokenizer;
@@ -108,7 +108,7 @@ static enum sp_status find_drop(struct sp_token_trie *t, struct speller *s, stru
     return SP_OK;
 }
 
-/* ---- the tree -------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 struct spelling {
     const char *bytes;

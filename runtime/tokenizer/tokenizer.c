@@ -188,7 +188,7 @@ uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, 
     return id;
 }
 
-/* ---- encoding -------------------------------------------------------------------------------- */
+/* ---- encoding ---- */
 
 /* The state of one call of sp_tokenizer_encode. */
 struct encoding {

@@ -1,6 +1,6 @@
 /* Tests the intervals of eval against scipy: Student's quantiles, and strata of blocks whose
  * variances and degrees of freedom are combined. */
-#include "cli/eval/eval_stats.h"
+#include "cli/eval/eval.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>

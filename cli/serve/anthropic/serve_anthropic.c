@@ -38,8 +38,7 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
                    value ? sp_json_kind_name(sp_json_kind(value)) : "missing", what);
 }
 
-/* ---- reasoning --------------------------------------------------------------------------------
- */
+/* ---- reasoning ---- */
 
 static const char budget_key[] = "budget_tokens";
 
@@ -160,8 +159,7 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
     return SP_OK;
 }
 
-/* ---- tools ------------------------------------------------------------------------------------
- */
+/* ---- tools ---- */
 
 /* Writes a tool in the format that chat templates take, unless its type is one of Anthropic's own,
  * which has no schema. */
@@ -241,8 +239,7 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
     return sp_serve_apply_tool_choice(request, &choice, err);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, struct sp_err *err)
 {

@@ -67,8 +67,7 @@ static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, 
     return st;
 }
 
-/* ---- calls and results ------------------------------------------------------------------------
- */
+/* ---- calls and results ---- */
 
 static enum sp_status add_call(struct turn *turn, const struct sp_json *block, struct sp_err *err)
 {
@@ -125,8 +124,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
     return st;
 }
 
-/* ---- turns ------------------------------------------------------------------------------------
- */
+/* ---- turns ---- */
 
 /* Writes the message of the turn and starts the next turn. */
 static void write_turn(struct sp_json_out *out, struct turn *turn)

@@ -49,8 +49,7 @@ void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sente
     sp_json_out_end(out, '}');
 }
 
-/* ---- parts of a message -----------------------------------------------------------------------
- */
+/* ---- parts of a message ---- */
 
 /* Writes the usage: uncached and cached tokens of the prompt, and the tokens of the answer so far.
  */
@@ -127,8 +126,7 @@ static void begin_message(struct sp_serve_response *r)
     sp_json_out_begin(out, "content", '[');
 }
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 /* Writes a tool call. Arguments that are not valid JSON, because the answer was cut off, become an
  * empty object. */
@@ -187,8 +185,7 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
     sp_json_out_raw(&r->out, "\n");
 }
 
-/* ---- streams ----------------------------------------------------------------------------------
- */
+/* ---- streams ---- */
 
 static void begin_event(struct sp_serve_response *r, const char *type)
 {

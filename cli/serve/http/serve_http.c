@@ -365,8 +365,7 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
     return c->answered ? MHD_YES : answer(c);
 }
 
-/* ---- refusals of libmicrohttpd ----------------------------------------------------------------
- */
+/* ---- refusals of libmicrohttpd ---- */
 
 static void *begin_request(void *context, const char *uri, struct MHD_Connection *mhd)
 {
@@ -443,8 +442,7 @@ static void forget_closed(void *context, struct MHD_Connection *mhd, void **own,
         sp_connections_remove(http->connections, socket_of(mhd));
 }
 
-/* ---- accepting --------------------------------------------------------------------------------
- */
+/* ---- accepting ---- */
 
 static void accept_one(struct sp_http *http, const struct sp_listener *listener)
 {

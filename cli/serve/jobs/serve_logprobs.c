@@ -87,8 +87,7 @@ enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out, const struct 
     return SP_OK;
 }
 
-/* ---- output -----------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
 {

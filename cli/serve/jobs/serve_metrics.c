@@ -140,8 +140,7 @@ void sp_serve_metrics_next_token(struct sp_serve_metrics *m, size_t model, doubl
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* The text being written. */
 struct page {

@@ -25,8 +25,7 @@ size_t sp_serve_model_context(const struct sp_serve_model *m)
     return sp_serve_models_is_open(m) ? m->n_context : m->file.max_context;
 }
 
-/* ---- OpenAI -----------------------------------------------------------------------------------
- */
+/* ---- OpenAI ---- */
 
 void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
 {
@@ -50,8 +49,7 @@ void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *m
     sp_json_out_end(out, ']');
 }
 
-/* ---- Anthropic --------------------------------------------------------------------------------
- */
+/* ---- Anthropic ---- */
 
 void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *m,
                                     const char *name)
@@ -87,8 +85,7 @@ void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serv
     sp_json_out_text(out, "last_id", last->names[last->n_names - 1]);
 }
 
-/* ---- ollama -----------------------------------------------------------------------------------
- */
+/* ---- ollama ---- */
 
 /* Returns the name of the type that holds most of the target's bytes. */
 static const char *main_type(const struct sp_part_facts *target)

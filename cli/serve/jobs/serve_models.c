@@ -56,8 +56,7 @@ static void wait_for(struct sp_serve_models *m, double seconds)
     pthread_cond_timedwait(&m->changed, &m->lock, &until);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 /* True if the model is open and may be closed. */
 static bool is_idle(const struct sp_serve_models *m, const struct sp_serve_model *model)
@@ -163,8 +162,7 @@ static void *run_closer(void *context)
     return NULL;
 }
 
-/* ---- the server -------------------------------------------------------------------------------
- */
+/* ---- the server ---- */
 
 enum sp_status sp_serve_models_new(struct sp_serve_models **out,
                                    const struct sp_serve_models_options *options,
@@ -239,8 +237,7 @@ double sp_serve_models_expires_in(const struct sp_serve_model *model)
     return model->use.n_users > 0 ? keep : model->use.expires_at - sp_seconds();
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 static void enter(struct sp_serve_models *m, struct waiter *waiter)
 {

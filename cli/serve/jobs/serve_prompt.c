@@ -12,8 +12,7 @@ void sp_serve_prompt_release(struct sp_serve_prompt *prompt)
     *prompt = (struct sp_serve_prompt){0};
 }
 
-/* ---- conversations ----------------------------------------------------------------------------
- */
+/* ---- conversations ---- */
 
 /* The options of a chat prompt. */
 struct chat_request {
@@ -122,8 +121,7 @@ static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
     return st;
 }
 
-/* ---- all prompts ------------------------------------------------------------------------------
- */
+/* ---- all prompts ---- */
 
 static enum sp_status read_raw(struct sp_serve_prompt *p, const struct sp_serve_raw_prompt *from,
                                const struct sp_loaded_model *loaded, struct sp_err *err)

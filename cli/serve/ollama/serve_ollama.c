@@ -183,8 +183,7 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
     return sp_serve_read_prompt(request, c, system, prompt, err);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {

@@ -84,8 +84,7 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
     return SP_OK;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static void begin_object(struct sp_serve_response *r, const char *text, size_t size)
 {

@@ -21,8 +21,7 @@ void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure
     sp_json_out_end(out, '}');
 }
 
-/* ---- log-probabilities ------------------------------------------------------------------------
- */
+/* ---- log-probabilities ---- */
 
 static void write_chat_logprobs(struct sp_serve_response *r)
 {
@@ -107,8 +106,7 @@ static void write_logprobs(struct sp_serve_response *r, enum endpoint endpoint)
         write_text_logprobs(r);
 }
 
-/* ---- figures ----------------------------------------------------------------------------------
- */
+/* ---- figures ---- */
 
 static void write_usage(struct sp_json_out *out, const struct sp_serve_usage *usage)
 {
@@ -152,8 +150,7 @@ void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_resu
     sp_json_out_end(out, '}');
 }
 
-/* ---- objects ----------------------------------------------------------------------------------
- */
+/* ---- objects ---- */
 
 static const char *reason(const struct sp_serve_response *r, const struct sp_result *result)
 {

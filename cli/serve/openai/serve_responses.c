@@ -14,8 +14,7 @@
 
 #include <string.h>
 
-/* ---- the events of a stream --------------------------------------------------------------------
- */
+/* ---- the events of a stream ---- */
 
 /* Begins an event, whose members the caller writes; end_event ends it. */
 static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)

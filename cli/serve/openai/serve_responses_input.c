@@ -63,8 +63,7 @@ static void write_message(struct sp_json_out *out, const char *role,
     sp_json_out_end(out, '}');
 }
 
-/* ---- messages to the model --------------------------------------------------------------------
- */
+/* ---- messages to the model ---- */
 
 /* Writes the system message: the instructions and the leading messages of system and developer. */
 static enum sp_status write_system(struct input *in, const struct sp_json *instructions,
@@ -127,8 +126,7 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
     return st;
 }
 
-/* ---- messages of the model --------------------------------------------------------------------
- */
+/* ---- messages of the model ---- */
 
 /* Appends reasoning from an item's content, from `encrypted_content` of this server or, without
  * either, from its summary. */
@@ -196,8 +194,7 @@ static enum sp_status write_answer(struct input *in, struct sp_err *err)
     return st;
 }
 
-/* ---- items ------------------------------------------------------------------------------------
- */
+/* ---- items ---- */
 
 static enum sp_status write_item(struct input *in, struct sp_err *err)
 {

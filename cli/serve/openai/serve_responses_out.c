@@ -147,8 +147,7 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
     sp_json_out_end(out, '}');
 }
 
-/* ---- the response -----------------------------------------------------------------------------
- */
+/* ---- the response ---- */
 
 /* Writes the output. If the answer was cut off, its last item is incomplete. */
 static void write_output(struct sp_serve_response *r, const char *last_status)

@@ -235,8 +235,7 @@ static enum sp_status write_messages(struct sp_json_out *out, struct sp_serve_re
     return st;
 }
 
-/* ---- the whole conversation -------------------------------------------------------------------
- */
+/* ---- the whole conversation ---- */
 
 /* True if the last message is the beginning of an answer, which the model continues. */
 static bool is_partial(const struct sp_json *message)

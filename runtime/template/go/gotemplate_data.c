@@ -307,7 +307,7 @@ enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out, const str
     return st;
 }
 
-/* ---- encoding/json --------------------------------------------------------------------------- */
+/* ---- encoding/json ---- */
 
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth);
 

@@ -85,7 +85,7 @@ struct sp_jinja_machine {
     unsigned depth; /* nested evaluations */
 };
 
-/* ---- statements and expressions -------------------------------------------------------------- */
+/* ---- statements and expressions ---- */
 
 /* Begins a nested evaluation and counts its work; the caller ends it by m->depth--. */
 SP_MUST_CHECK enum sp_status sp_jinja_step(struct sp_jinja_machine *m);
@@ -112,7 +112,7 @@ SP_MUST_CHECK enum sp_status sp_jinja_call(struct sp_jinja_machine *m, struct sp
                                            struct sp_value callee,
                                            const struct sp_jinja_args *args);
 
-/* ---- operators, with the semantics of Python ------------------------------------------------- */
+/* ---- operators, with the semantics of Python ---- */
 
 /* "int", "str", "dict", ..: the name of a value's Python type. */
 const char *sp_jinja_type_name(struct sp_value v);
@@ -149,7 +149,7 @@ SP_MUST_CHECK enum sp_status sp_jinja_view(struct sp_jinja_machine *m, struct sp
 SP_MUST_CHECK enum sp_status sp_jinja_length(struct sp_jinja_machine *m, size_t *out,
                                              struct sp_value v);
 
-/* ---- functions and objects ------------------------------------------------------------------- */
+/* ---- functions and objects ---- */
 
 /* Find a filter or a test; NULL: there is none of that name. */
 const struct sp_jinja_function *sp_jinja_find_filter(struct sp_value name);

@@ -16,7 +16,7 @@ enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
     return sp_jinja_fail(m, "a str is expected, not %s", sp_jinja_type_name(v));
 }
 
-/* ---- dictionaries ---------------------------------------------------------------------------- */
+/* ---- dictionaries ---- */
 
 SP_JINJA_FUNCTION(dict_get)
 {
@@ -43,7 +43,7 @@ static const struct sp_jinja_function dict_methods[] = {
     {NULL, NULL, NULL, NULL, 0},
 };
 
-/* ---- texts that search for another text ------------------------------------------------------ */
+/* ---- texts that search for another text ---- */
 
 enum { AT_END = 1, REMOVES = 2 }; /* how affixes are found, and what is made of them */
 
@@ -353,7 +353,7 @@ static enum sp_status str_format(struct sp_jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-/* ---- texts by the kind of their characters --------------------------------------------------- */
+/* ---- texts by the kind of their characters ---- */
 
 static bool is_alnum(uint32_t c)
 {
@@ -423,7 +423,7 @@ static const struct sp_jinja_function text_methods[] = {
     {NULL, NULL, NULL, NULL, 0},
 };
 
-/* ---- lookup ---------------------------------------------------------------------------------- */
+/* ---- lookup ---- */
 
 static const char *const refused_text[] = {
     "casefold", "center",    "encode", "expandtabs",   "format_map", "isascii",     "isdecimal",

@@ -1,6 +1,6 @@
-/* Views of a JSON Schema: the schemas that a value has to match, and access to their keywords. */
-#ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_VIEW_H
-#define SP_RUNTIME_GRAMMAR_JSON_SCHEMA_VIEW_H
+/* What the files that compile a JSON schema share. */
+#ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_PARTS_H
+#define SP_RUNTIME_GRAMMAR_JSON_SCHEMA_PARTS_H
 
 #include "runtime/grammar/json_schema.h"
 
@@ -34,5 +34,29 @@ uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view,
 /* The types to which the keywords of all parts apply, keywords that apply to every type
  * excepted. */
 unsigned sp_schema_keyword_types(const struct sp_schema *s, const struct sp_schema_view *view);
+
+uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *view, bool whole,
+                          uint32_t next);
+
+struct sp_schema_names {
+    const char **at; /* [n] borrowed from the document; owned */
+    size_t n, cap;
+};
+
+/* The names in `properties`, then those that are only in `required`. */
+void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *view,
+                          struct sp_schema_names *names);
+bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *view,
+                           const char *name);
+/* Sets *out to the view of a property's value; name NULL: of a property that no part names. */
+void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, const char *name,
+                        struct sp_schema_view *out);
+uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);
+
+uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *view, uint32_t next);
+
+/* Matches a string without escapes that differs from all n names. */
+uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, size_t n,
+                              uint32_t next);
 
 #endif
