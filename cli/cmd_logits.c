@@ -118,8 +118,7 @@ done:
 /* The options that control the number of draft tokens. */
 static const char *const step_options[] = {"steps", NULL};
 
-/* Returns the context for the ids and one proposal. It is as small as possible, since caches cost
- * memory. */
+/* The context for the ids and one proposal: as small as possible, since caches cost memory. */
 static int64_t context_for(size_t n_ids, const struct sp_package_info *info)
 {
     size_t n = n_ids + info->block_size;

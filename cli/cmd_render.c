@@ -118,8 +118,7 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
     return st;
 }
 
-/* Renders a line. If that fails, its line of output is the error and the next line is rendered all
- * the same. */
+/* Renders a line. If that fails, its line of output is the error, and the next line is rendered. */
 static enum sp_status render_line(void *context, size_t number, const char *text, size_t size,
                                   struct sp_err *err)
 {

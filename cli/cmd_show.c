@@ -1,5 +1,4 @@
-/* spectool show: prints the contents of packed files, target and draft separately, as text or
- * JSON. */
+/* spectool show: prints the contents of packed files, of target and draft, as text or JSON. */
 #include "cli/commands.h"
 #include "cli/base/out.h"
 #include "cli/base/pack_facts.h"

@@ -98,8 +98,7 @@ void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_li
         .context = listener, .note = note, .plan = plan, .progress = progress};
 }
 
-/* Prints which matrices of the target have another type than the requested one, and how to change
- * that. */
+/* Prints which matrices of the target have another type than requested, and how to change that. */
 static void print_kept(const struct sp_create_report *report)
 {
     const struct sp_create_kept *tables = &report->kept_tables, *kv = &report->kept_key_values;

@@ -8,8 +8,7 @@
 #include "convert/create/create.h"
 #include "format/base/pool.h"
 
-/* Rows for the option tables of `create` and `quantize`; `type` is the command's struct of
- * options. */
+/* Rows of the option tables of `create` and `quantize`; `type` is their struct of options. */
 #define SP_OPT_OUTPUT_TYPE(type, whole)                                                            \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE",                                         \
@@ -68,8 +67,8 @@ enum sp_dtype sp_create_type(const char *name);
 SP_MUST_CHECK enum sp_status sp_create_check_budget(const struct sp_budget *budget,
                                                     const char *type, struct sp_err *err);
 
-/* Reads the values of --rule. `out->rules` is owned by the caller (free), its texts are borrowed
- * from `list`. */
+/* Reads the values of --rule. The caller frees `out->rules`, whose texts are borrowed from `list`.
+ */
 SP_MUST_CHECK enum sp_status sp_create_rules(struct sp_type_rules *out,
                                              const struct sp_opt_list *list, struct sp_err *err);
 

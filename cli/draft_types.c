@@ -247,8 +247,7 @@ static double median(double *samples, size_t n)
     return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
 }
 
-/* Passes of one row and of each draft length in turn, so that slow phases of the machine affect all
- * alike. */
+/* Passes of one row and of each draft length in turn, so that slow phases affect all alike. */
 static enum sp_status time_rounds(struct trial *t)
 {
     struct sp_draft_type *out = t->out;

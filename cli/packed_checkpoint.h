@@ -6,8 +6,7 @@
 
 #include <stdbool.h>
 
-/* True if the path is a folder or a GGUF file, or if there is no such file, so that it may be the
- * name of a model. */
+/* True if the path is a folder or a GGUF file, or no file at all, so that it may name a model. */
 bool sp_packed_checkpoint_is_needed(const char *path);
 
 /* True if FROM takes the path, or may take it as a name: a folder, a file of weights, a packed
@@ -24,9 +23,8 @@ SP_MUST_CHECK enum sp_status sp_packed_checkpoint_check(const char *path, struct
  * the same; otherwise the target and its built-in head are packed, as sp_create does it without
  * further options, after a note to stderr, and replace earlier files of the checkpoint. A command
  * calls it where it opens the file, after its options are checked, since packing may take minutes.
- * `command`: for the note. SP_E_INPUT: the folder has no config.json, or the file is no model: it
- * may be a Modelfile or part of a checkpoint; SP_E_IO or SP_E_INPUT: neither a file nor a model has
- * this name. */
+ * `command`: for the note. SP_E_INPUT: the folder has no config.json, or the file is no model, such
+ * as a Modelfile; SP_E_IO or SP_E_INPUT: neither a file nor a model has this name. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_find(char **path, const char *given,
                                                        const char *command, struct sp_err *err);
 /* As sp_packed_checkpoint_find, but the path of a folder, or of any file but a Modelfile and

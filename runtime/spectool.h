@@ -84,9 +84,8 @@ struct sp_cache_budget;
 
 /* Answers a conversation with the settings that the file states, as `spectool run` does: the turns
  * follow the file's own messages, and its system message unless they begin with one. `part` (may be
- * NULL) receives the answer as it comes; a number other than 0 ends it. *result
- * (may be NULL) is the caller's to release. Errors as of sp_chat_prompt_open and
- * sp_session_generate. [opening] */
+ * NULL) receives the answer as it comes; a number other than 0 ends it. *result (may be NULL) is
+ * the caller's to release. Errors as of sp_chat_prompt_open and sp_session_generate. [opening] */
 SP_API_STATUS sp_ask(struct sp_package *package, const struct sp_chat_request *conversation,
                      int (*part)(void *context, const struct sp_chat_part *part), void *context,
                      struct sp_result *result, struct sp_err *err);
@@ -372,7 +371,7 @@ struct sp_token {
 enum { SP_DRAFT_LENGTH_AUTO = -1 };
 
 /* The most tokens of an answer's reasoning. After so many, the tokens of the closing tag follow,
- * whatever the model would choose, and then the answer goes on. A character of several tokens is
+ * whatever the model would choose, and then the answer goes on. Characters of several tokens are
  * completed first. */
 struct sp_reasoning_limit {
     size_t size;
@@ -411,8 +410,8 @@ struct sp_request {
      * while the prompt is read. No callback is called after it. */
     void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
-    /* The caches hold the prompt; n_reused of its tokens were in them before. The callback may save
-     * the session. */
+    /* The caches hold the prompt, n_reused tokens of it from before. The callback may save the
+     * session. */
     int (*prompt_read)(void *context, size_t n_reused);
     int (*token)(void *context, const struct sp_token *token);
     /* The next part of the text: whole UTF-8 characters that belong to no stop text. */
@@ -568,8 +567,8 @@ SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const c
 
 /* A chat template turns a conversation into the text that the model reads. It is written in Jinja
  * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them).
- * Compiling and rendering are bounded in memory and work. An error names the construct that is not
- * supported. */
+ * Compiling and rendering are bounded in memory and work. An error names an unsupported construct.
+ */
 enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
 
 /* Compiles a template; SP_TEMPLATE_UNKNOWN recognizes its language. SP_E_INPUT or SP_E_UNSUPPORTED:
@@ -778,8 +777,8 @@ struct sp_chat_reader_options {
 };
 #define SP_CHAT_READER_OPTIONS_INIT SP_SIZED(struct sp_chat_reader_options)
 
-/* Separates one answer into reasoning, content and tool calls while a request with this reader
- * generates it. */
+/* Separates an answer into reasoning, content and tool calls while a request with it generates it.
+ */
 struct sp_chat_reader;
 
 /* Opens a reader for one answer. The prompt is borrowed until close; NULL: the whole answer is
@@ -832,9 +831,8 @@ SP_API void sp_chat_reader_answer(const struct sp_chat_reader *reader,
  * any number of threads. */
 struct sp_grammar;
 
-/* Makes the grammar of a JSON schema. The manual page spectool-grammar(7) lists the keywords and
- * says how the texts are written. SP_E_UNSUPPORTED or SP_E_INPUT: "#/path/keyword: ...". [any
- * thread] */
+/* Makes the grammar of a JSON schema. spectool-grammar(7) lists the keywords and says how the texts
+ * are written. SP_E_UNSUPPORTED or SP_E_INPUT: "#/path/keyword: ...". [any thread] */
 SP_API_STATUS sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
                                    struct sp_err *err);
 /* Makes a grammar from GBNF, the notation of llama.cpp, which that page describes. SP_E_INPUT:
@@ -1007,15 +1005,14 @@ SP_API void sp_rank_group_leave(struct sp_rank_group *group);
  * and the position alone. cli/examples/sampler.c samples two sequences together. */
 struct sp_sampler;
 
-/* n_context: the history that a repeat_last_n or dry_penalty_last_n of -1 penalizes. [any thread]
- */
+/* n_context: the history that repeat_last_n or dry_penalty_last_n of -1 penalizes. [any thread] */
 SP_API_STATUS sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
                               struct sp_err *err);
 /* NULL is fine. [one thread] */
 SP_API void sp_sampler_close(struct sp_sampler *sampler);
 
-/* Adds a sequence with the history `prior`, and copies its options, except for the tokenizer. [one
- * thread] */
+/* Adds a sequence with the history `prior`, and copies its options but the tokenizer. [one thread]
+ */
 SP_API_STATUS sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
                              const struct sp_sampling *sampling, const uint32_t *prior,
                              size_t n_prior, struct sp_err *err);

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* ---- logits ---- */
+/* ---- logits -------------------------------------------------------------------------------- */
 
 /* Receives the logits [n_vocab] of one row after the other; nonzero: stop, SP_E_CANCELLED.
  */
@@ -57,7 +57,7 @@ SP_API_STATUS sp_session_benchmark(struct sp_session *session, size_t n_before,
  */
 SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before,
                                      size_t draft_len);
-/* ---- evaluation ---- */
+/* ---- evaluation ---------------------------------------------------------------------------- */
 
 /* A mean over positions and its standard error, as if positions were independent of each other. */
 struct sp_estimate {
@@ -124,7 +124,7 @@ SP_API_STATUS sp_package_evaluate(struct sp_package *package,
                                   const struct sp_evaluation_request *request,
                                   struct sp_evaluation *out, struct sp_err *err);
 
-/* ---- calibration ---- */
+/* ---- calibration --------------------------------------------------------------------------- */
 
 struct sp_calibration_text {
     const uint32_t *ids; /* [n] */
@@ -209,7 +209,7 @@ SP_API_STATUS sp_session_eval_draft(struct sp_session *session,
 /* Frees what it owns, and empties it. [one thread] */
 SP_API void sp_draft_eval_release(struct sp_draft_eval *eval);
 
-/* ---- simulation ---- */
+/* ---- simulation ----------------------------------------------------------------------------- */
 
 /* For measurements of speed: each draft token is accepted with this probability, whatever the
  * target would have chosen. The text has no meaning. */
@@ -218,7 +218,7 @@ struct sp_simulation {
     uint64_t seed;
 };
 
-/* ---- ranks ---- */
+/* ---- ranks ---------------------------------------------------------------------------------- */
 
 /* The messages so far of the processes that compute a package. */
 struct sp_rank_info {

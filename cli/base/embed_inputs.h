@@ -16,8 +16,7 @@ struct sp_embed_inputs {
     bool too_long;   /* the last failure was a text that is too long */
 };
 
-/* The words of --pooling, those of a server, and the value of one of them; NULL: the file's
- * pooling. */
+/* The words of --pooling, those of a server, and the value of one; NULL: the file's pooling. */
 extern const char *const sp_embed_poolings[], *const sp_embed_server_poolings[];
 enum sp_pooling sp_embed_pooling_of(const char *word);
 
@@ -27,8 +26,7 @@ enum sp_pooling sp_embed_pooling_of(const char *word);
             .choices = (words), .shown = "the file's", .help = (text)                              \
     }
 
-/* Adds a text of valid UTF-8. SP_E_USAGE: it is too long, unless texts are truncated, or has no
- * tokens. */
+/* Adds a text of valid UTF-8. SP_E_USAGE: it is too long and not truncated, or has no tokens. */
 SP_MUST_CHECK enum sp_status sp_embed_inputs_add(struct sp_embed_inputs *inputs, const char *text,
                                                  size_t size, struct sp_err *err);
 /* Adds a JSON string, or an array of token ids. SP_E_INPUT: the value is neither. */

@@ -66,8 +66,7 @@ static enum sp_status read_more(struct lines *l, struct sp_err *err)
     return SP_OK;
 }
 
-/* *size = the length of the next line with its line end; 0: end of input, or stop() returned
- * true. */
+/* *size = the length of the next line with its line end; 0: the end, or stop() returned true. */
 static enum sp_status next_line(size_t *size, struct lines *l, struct sp_err *err)
 {
     enum sp_status st;

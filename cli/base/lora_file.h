@@ -1,5 +1,4 @@
-/* LoRA adapters that a command gives an open package, from the files that Modelfiles name in
- * ADAPTER. */
+/* LoRA adapters that a command gives an open package, from the files that ADAPTER lines name. */
 #ifndef SP_CLI_BASE_LORA_FILE_H
 #define SP_CLI_BASE_LORA_FILE_H
 
@@ -7,8 +6,7 @@
 
 /* Reads the adapter at `path` (a folder of PEFT or mlx-lm, or a GGUF file) for a package that was
  * opened from the packed file at `packed`. It is opened before the sessions that may have it.
- * SP_E_UNSUPPORTED names a tensor that can only be merged. command: for a note of tensors that are
- * left out. */
+ * SP_E_UNSUPPORTED names a tensor that can only be merged. command: for notes. */
 SP_MUST_CHECK enum sp_status sp_lora_file_open(struct sp_lora **out, struct sp_package *package,
                                                const char *packed, const char *path,
                                                const char *command, struct sp_err *err);

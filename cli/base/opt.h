@@ -1,9 +1,8 @@
 /* Commands and their options, as tables.
  *
  * A command is a row with its name, a summary and a table of options. That table drives parsing,
- * range checks, --help, shell completions, and the test that compares the man pages with it.
- * Values are stored in the command's own struct of options, which starts as a copy of its
- * defaults. */
+ * range checks, --help, shell completions, and the test that compares the man pages with it. Values
+ * are stored in the command's own struct of options, which starts as a copy of its defaults. */
 #ifndef SP_CLI_BASE_OPT_H
 #define SP_CLI_BASE_OPT_H
 
@@ -94,8 +93,7 @@ SP_MUST_CHECK enum sp_status sp_args_parse(struct sp_args *out, const struct sp_
                                            int argc, char **argv, struct sp_err *err);
 void sp_args_release(struct sp_args *args);
 
-/* True if the option was given on the command line or by the environment. The name must be in the
- * table. */
+/* True if the option, one of the table, was given on the command line or by the environment. */
 bool sp_args_given(const struct sp_args *args, const char *name);
 /* True if the option was given by the environment. */
 bool sp_args_by_environment(const struct sp_args *args, const char *name);
@@ -108,8 +106,7 @@ SP_MUST_CHECK enum sp_status sp_opt_choose(const char **out, const char *const *
 /* Reads true or false, 1 or 0, yes or no, on or off, in any case. */
 SP_MUST_CHECK enum sp_status sp_opt_flag(bool *to, const char *text, struct sp_err *err);
 
-/* Returns the operand after the first one, a text; NULL, for standard input, if it is missing or
- * "-". */
+/* Returns the second operand, a text; NULL, for standard input, if it is missing or "-". */
 const char *sp_args_text(const struct sp_args *args);
 
 /* ---- prints the text of --help ---- */

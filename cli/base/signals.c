@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* The only mutable global variable, since a signal handler has no other place to write to. Other
- * threads read it. */
+/* The only mutable global: a signal handler has no other place to write to. Other threads read it.
+ */
 static atomic_int caught_signal;
 
 static void remember(int number)
@@ -24,8 +24,7 @@ static void set_handler(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
-/* Sets the handler of signals that the caller does not ignore, as nohup and shells do for
- * background jobs. */
+/* Sets the handler of signals that the caller does not ignore, as nohup and shells can. */
 static void set_unless_ignored(void (*handler)(int))
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};

@@ -148,8 +148,7 @@ void sp_bench_release(struct sp_bench *bench)
         sp_ids_release(&bench->prompts[i].ids);
 }
 
-/* Round trips of a product's message and its answers, and bytes per second, of a well-tuned stack.
- */
+/* Round trips of a product's message and its answers, and bytes per second, of a tuned stack. */
 const struct sp_bench_network sp_bench_networks[SP_BENCH_NETWORKS] = {
     {"10 Gbit/s, TCP", 60e-6, 1.1e9},
     {"25 Gbit/s, TCP", 30e-6, 2.8e9},

@@ -37,8 +37,7 @@ struct sp_bench_depth {
     size_t n_before;
     uint64_t read_size;                         /* bytes that a pass of one row reads */
     double verify_seconds[SP_BENCH_ROW_COUNTS]; /* time of a pass with the logits of all rows */
-    double draft_seconds[SP_BENCH_ROW_COUNTS];  /* time of a proposal of one token less; 0: not
-                                                   measured */
+    double draft_seconds[SP_BENCH_ROW_COUNTS];  /* of a proposal of one token less; 0: none */
     double bandwidth[SP_BENCH_ROW_COUNTS]; /* memory bandwidth at that time, bytes per second */
 };
 
@@ -115,8 +114,7 @@ void sp_bench_release(struct sp_bench *bench);
 /* True if the drafting in these figures is simulated. */
 bool sp_bench_simulated(const struct sp_bench *bench);
 double sp_bench_prefill_rate(const struct sp_bench *bench);
-/* Returns the fraction of the memory bandwidth that a pass of one row used: 0..1, or slightly
- * more. */
+/* The fraction of the memory bandwidth that a pass of one row used: 0..1, or slightly more. */
 double sp_bench_bus_share(const struct sp_bench_depth *depth);
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt);
 double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain);
@@ -130,8 +128,7 @@ double sp_bench_draft_share(
  * maximum, which a note says. Without a draft, or if 0 is the only length, n_draft_lens is 0. */
 SP_MUST_CHECK enum sp_status sp_bench_read_draft_lens(struct sp_bench *bench, struct sp_err *err);
 
-/* Returns the runs of the draft length with index `which`, or those without drafting for
- * SP_BENCH_PLAIN. */
+/* The runs of the draft length with index `which`, or those without drafting for SP_BENCH_PLAIN. */
 const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *prompt, size_t which);
 /* Writes "4", "auto" or "plain" and returns `text`. */
 const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT],
@@ -147,8 +144,7 @@ SP_MUST_CHECK enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsign
                                                uint64_t read_size, struct sp_err *err);
 void sp_bandwidth_close(struct sp_bandwidth *bandwidth); /* accepts NULL */
 
-/* Returns bytes per second: the best of three reads of the buffer, or of fewer if they take long.
- */
+/* Returns bytes per second: the best of three reads of the buffer, of fewer if they take long. */
 double sp_bandwidth_sample(struct sp_bandwidth *bandwidth);
 
 /* ---- measuring prompt processing, passes, and generation with and without a draft ---- */
@@ -180,8 +176,7 @@ SP_MUST_CHECK enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_
 
 /* ---- comparing draft lengths ---- */
 
-/* Returns the totals of all prompts: the rate is that of all tokens in the time of the median
- * runs. */
+/* Returns the totals of all prompts: the rate is of all tokens in the time of the median runs. */
 struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
 /* Returns the index of the fastest fixed draft length, or SP_BENCH_PLAIN if none is faster than no
  * drafting. The automatic length is not considered; it is compared with the best fixed one. */
@@ -210,8 +205,7 @@ void sp_bench_printer_release(struct sp_bench_printer *printer);
 
 void sp_bench_print_json(const struct sp_bench *bench);
 
-/* Checks that a chart can be written to the path. An existing chart may be replaced, any other
- * file may not. */
+/* Checks that a chart can be written to the path, where only a chart may be replaced. */
 SP_MUST_CHECK enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err);
 
 /* Writes the chart: the cost of passes by rows, and rates with and without drafting. */

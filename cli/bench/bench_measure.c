@@ -255,8 +255,7 @@ static enum sp_status read_prompts(struct run *r)
 
 /* ---- prompt and passes ---- */
 
-/* Measures prompt processing. Each run's prompt starts with another token, so that nothing of it
- * is cached. */
+/* Measures prompt processing. Each run's prompt starts with another token, so nothing is cached. */
 static enum sp_status measure_prefill(struct run *r)
 {
     struct sp_bench *b = r->bench;
@@ -373,8 +372,7 @@ done:
 /* ---- generation with and without drafting ---- */
 
 /* Generates once with draft length `which`. The automatic length learns from the rounds of its
- * session; in comparisons it has a session of its own, so that it learns from its own rounds only.
- */
+ * session; in comparisons it has a session of its own, so it learns from its own rounds only. */
 static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t which, uint64_t run,
                                struct sp_result *result)
 {

@@ -48,8 +48,8 @@ static void write_text(FILE *out, double x, double y, const char *anchor, const 
     fputs("</text>\n", out);
 }
 
-/* Returns a round upper end of an axis, at least `value`: N_TICKS times 1, 2, 2.5 or 5 times a
- * power of ten. */
+/* A round upper end of an axis, at least `value`: N_TICKS times 1, 2, 2.5 or 5 times a power of 10.
+ */
 static double round_up(double value)
 {
     static const double steps[] = {1, 2, 2.5, 5};
@@ -203,8 +203,8 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     fputs("</g>\n", out);
 }
 
-/* Writes a line from no drafting through the fixed draft lengths, and the automatic length as a
- * separate point. */
+/* Writes a line from no drafting through the fixed draft lengths, and a point for the automatic
+ * one. */
 static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
                              double top)
 {
@@ -247,8 +247,7 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
     write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
 }
 
-/* The first line of a chart, by which an existing chart is recognized; other files are not
- * overwritten. */
+/* The first line of a chart, by which an existing one is recognized; other files are kept. */
 #define SVG_START "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
 
 static void write_chart(FILE *out, const struct sp_bench *b)

@@ -1,6 +1,5 @@
 /* run --batch: reads a prompt or a request per line from standard input and writes an answer per
- * line, in the same order. Several answers are generated at a time, in batched passes.
- */
+ * line, in the same order. Several answers are generated at once, in batched passes. */
 #ifndef SP_CLI_CHAT_BATCH_H
 #define SP_CLI_CHAT_BATCH_H
 

@@ -72,8 +72,7 @@ static enum sp_status fail_io(const char *path, struct sp_err *err)
     return sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Reads the whole lines. What follows them must begin as an answer does, since it will be dropped.
- */
+/* Reads the whole lines. What follows must begin as an answer does, since it will be dropped. */
 static enum sp_status read_lines(struct sp_batch_output *o, struct sp_err *err)
 {
     char *line = NULL;

@@ -26,13 +26,12 @@ struct sp_batch_output {
 
 /* Opens the file, or standard output if `path` is NULL, and locks the file against other batches:
  * SP_E_IO if one writes it. A file that has other lines than answers of a batch is refused with
- * SP_E_INPUT. Opening changes nothing in the file. The caller calls sp_batch_output_close also on
- * failure. */
+ * SP_E_INPUT. Opening changes nothing in the file. The caller closes it also on failure. */
 SP_MUST_CHECK enum sp_status sp_batch_output_open(struct sp_batch_output *out, const char *path,
                                                   struct sp_err *err);
 
-/* Checks that the kept answer of this index, below n_kept, is one to the line with this custom_id
- * (NULL: none). */
+/* Checks that the kept answer of this index < n_kept is one to the line with this custom_id or
+ * NULL. */
 SP_MUST_CHECK enum sp_status sp_batch_output_match(const struct sp_batch_output *output,
                                                    size_t index, const char *custom_id,
                                                    struct sp_err *err);

@@ -1,5 +1,4 @@
-/* Shows an answer to the user while it is generated, as text or as JSON lines, and its figures at
- * the end. */
+/* Shows an answer while it is generated, as text or as JSON lines, and its figures at the end. */
 #ifndef SP_CLI_CHAT_CONSOLE_ANSWER_H
 #define SP_CLI_CHAT_CONSOLE_ANSWER_H
 
@@ -41,8 +40,8 @@ SP_MUST_CHECK enum sp_status sp_console_answer(struct sp_result *result,
                                                const struct sp_chat_prompt *prompt,
                                                struct sp_console_style *style, struct sp_err *err);
 
-/* Prints the figures to stderr, or the last JSON object to stdout; reader NULL: nothing was
- * separated. */
+/* Prints the figures to stderr, or the last JSON object to stdout. reader: NULL if there was none.
+ */
 void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
                        const struct sp_package_info *info, const struct sp_sampling *sampling,
                        struct sp_console_style *style);

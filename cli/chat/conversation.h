@@ -85,8 +85,7 @@ SP_MUST_CHECK enum sp_status sp_thinking_read(enum sp_thinking *thinking,
 SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
                                                           const char *word, struct sp_err *err);
 
-/* Adds the user's next message and makes c->prompt for the answer. On failure the message is
- * dropped. */
+/* Adds the user's next message and makes c->prompt for the answer; on failure drops the message. */
 SP_MUST_CHECK enum sp_status sp_conversation_add_user(struct sp_conversation *c, const char *text,
                                                       size_t size, struct sp_err *err);
 /* Makes c->prompt for a whole conversation, an array of objects with `role` and `content`, which
@@ -95,8 +94,7 @@ SP_MUST_CHECK enum sp_status sp_conversation_set_messages(struct sp_conversation
                                                           const struct sp_json *messages,
                                                           struct sp_err *err);
 /* Replaces the messages after those of the file by an array of objects with `role`, `content` and
- * an optional `reasoning`, and the system message (NULL: none). On failure the conversation stays
- * as it was. */
+ * an optional `reasoning`, and the system message (NULL: none). A failure changes nothing. */
 SP_MUST_CHECK enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *system,
                                                      const struct sp_json *messages,
                                                      struct sp_err *err);

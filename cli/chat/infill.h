@@ -34,8 +34,7 @@ struct sp_infill_extra {
     struct sp_infill_text name, text;
 };
 
-/* A gap to fill. All texts are borrowed. A text that spells a special token stays
- * text. */
+/* A gap to fill. All texts are borrowed. A text that spells a special token stays text. */
 struct sp_infill_gap {
     struct sp_infill_text prefix, suffix;
     struct sp_infill_text begun;         /* text with which the answer has begun */

@@ -76,8 +76,7 @@ static void follow_terminal(EditLine *editor, const struct sp_line_edit *edit)
     el_set(editor, EL_REFRESH);
 }
 
-/* Reads a character. It waits in poll, which every signal interrupts whatever the flags of its
- * handler. */
+/* Reads a character. Waits in poll, which every signal interrupts whatever its handler's flags. */
 static int read_character(EditLine *editor, wchar_t *c)
 {
     struct sp_line_edit *edit = NULL;
@@ -112,8 +111,8 @@ static const char paste_begins[] = "\033[200~";
 static const wchar_t paste_ends[] = L"\033[201~";
 enum { PASTE_END_LEN = sizeof paste_ends / sizeof *paste_ends - 1 };
 
-/* Returns the pasted text up to the end sequence, owned by the caller; NULL: the input ended or
- * memory ran out. */
+/* Returns the pasted text up to the end sequence, for the caller to free; NULL: end of input or
+ * memory. */
 static wchar_t *read_paste(EditLine *editor)
 {
     wchar_t *text = NULL, c;
@@ -168,8 +167,8 @@ static unsigned char insert_paste(EditLine *editor, int key)
 
 /* ---- completion ---- */
 
-/* Writes the text before the cursor to `typed`, blanks in a row as one; false if it is too long or
- * not ASCII. */
+/* Writes the text before the cursor to `typed`, blanks in a row as one; false: too long or not
+ * ASCII. */
 static bool text_before_cursor(EditLine *editor, char *typed, size_t size)
 {
     const LineInfoW *line = el_wline(editor);
@@ -183,8 +182,7 @@ static bool text_before_cursor(EditLine *editor, char *typed, size_t size)
     return true;
 }
 
-/* True if the text completes a command, or what follows a typed one; a command may end with a
- * blank. */
+/* True if the text completes a command, which may end with a blank, or what follows a typed one. */
 static bool completes(const char *text, const char *typed)
 {
     size_t n = strlen(typed);
@@ -222,7 +220,7 @@ static void list_completions(const struct sp_line_edit *edit, const char *typed)
     fflush(stdout);
 }
 
-/* Completes the beginning of a command as far as it is unique. The second Tab in a row shows the
+/* Completes a command's beginning as far as it is unique. A second Tab in a row shows the
  * completions. */
 static unsigned char complete(EditLine *editor, int key)
 {

@@ -1,5 +1,4 @@
-/* Reads lines from a terminal, with editing and a history. Only this file and its source use
- * libedit. */
+/* Reads lines from a terminal, with editing and a history. Only its source uses libedit. */
 #ifndef SP_CLI_CHAT_LINE_EDIT_H
 #define SP_CLI_CHAT_LINE_EDIT_H
 
@@ -15,7 +14,7 @@ SP_MUST_CHECK enum sp_status sp_line_edit_open(struct sp_line_edit **out, const 
                                                struct sp_err *err);
 void sp_line_edit_close(struct sp_line_edit *edit); /* accepts NULL; writes the history */
 
-/* Sets the texts that Tab completes the beginning of a line to: [n], borrowed until close, ASCII.
+/* Sets the texts to which Tab completes the beginning of a line: [n], borrowed until close, ASCII.
  */
 void sp_line_edit_complete(struct sp_line_edit *edit, const char *const *texts, size_t n);
 
@@ -27,8 +26,7 @@ bool sp_line_edit_interrupted(const struct sp_line_edit *edit);
 /* True if an interrupt ended the last line before anything was typed. */
 bool sp_line_edit_interrupted_empty(const struct sp_line_edit *edit);
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_line_edit_library(char *text, size_t size);
 
 #endif

@@ -48,8 +48,7 @@ SP_MUST_CHECK enum sp_status sp_loaded_model_open(struct sp_loaded_model *model,
  * prompt is read as a whole. On failure the session stays as it was. */
 SP_MUST_CHECK enum sp_status sp_loaded_model_set_context(struct sp_loaded_model *model,
                                                          int64_t n_context, struct sp_err *err);
-/* Closes what sp_loaded_model_read and sp_loaded_model_open have opened, and releases the settings.
- */
+/* Closes what sp_loaded_model_read and sp_loaded_model_open opened, and releases the settings. */
 void sp_loaded_model_close(struct sp_loaded_model *model);
 
 /* Prints a note for each given option that has no effect because nothing is drafted. no_draft:
@@ -63,13 +62,11 @@ void sp_loaded_model_note_no_effect(const struct sp_loaded_model *model, const s
 SP_MUST_CHECK enum sp_status sp_loaded_model_shift(struct sp_loaded_model *model, size_t *n,
                                                    struct sp_err *err);
 
-/* Fails with SP_E_USAGE if a prompt of n tokens does not fit into the context; the error says how
- * to enlarge it. */
+/* SP_E_USAGE if a prompt of n tokens does not fit into the context, with how to enlarge it. */
 SP_MUST_CHECK enum sp_status sp_loaded_model_check_context(const struct sp_loaded_model *model,
                                                            size_t n, struct sp_err *err);
 
-/* Fails with SP_E_UNSUPPORTED if --reasoning-budget was given and the model's reasoning cannot be
- * limited. */
+/* SP_E_UNSUPPORTED if --reasoning-budget was given and the model's reasoning cannot be limited. */
 SP_MUST_CHECK enum sp_status
 sp_loaded_model_check_reasoning_budget(const struct sp_loaded_model *model,
                                        const struct sp_args *args, struct sp_err *err);

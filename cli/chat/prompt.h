@@ -1,5 +1,4 @@
-/* Converts plain text to the token ids of a prompt, and finds the special tokens among the stop
- * texts. */
+/* Converts plain text to the ids of a prompt, and finds the special tokens among the stop texts. */
 #ifndef SP_CLI_CHAT_PROMPT_H
 #define SP_CLI_CHAT_PROMPT_H
 

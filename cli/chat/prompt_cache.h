@@ -5,8 +5,7 @@
 #include "runtime/spectool.h"
 
 /* Restores the session from the file. If the file does not exist, fails with SP_E_IO if it could
- * not be written later. The file of a run without the draft cannot be used with it: a note says
- * so. */
+ * not be written later. A note says that the file of a run without the draft is not used. */
 SP_MUST_CHECK enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path,
                                                   struct sp_err *err);
 

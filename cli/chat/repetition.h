@@ -1,5 +1,4 @@
-/* Finds out that a token sequence repeats a few tokens without end, as greedy answers of small
- * models do. */
+/* Finds out that a sequence repeats a few tokens without end, as answers of small models do. */
 #ifndef SP_CLI_CHAT_REPETITION_H
 #define SP_CLI_CHAT_REPETITION_H
 

@@ -26,8 +26,7 @@ void sp_repl_reply(const char *format, ...)
     va_end(args);
 }
 
-/* Returns the three quotes that end a line, trailing whitespace aside; NULL: the line does not end
- * so. */
+/* Returns the three quotes that end a line, trailing whitespace aside; NULL: none do. */
 static const char *closing_quotes(const char *line)
 {
     size_t len = strlen(line);

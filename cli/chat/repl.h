@@ -1,5 +1,4 @@
-/* The interactive session of `spectool run`: its state, and what its loop and its commands share.
- */
+/* The interactive session of `spectool run`: its state, and what its loop and commands share. */
 #ifndef SP_CLI_CHAT_REPL_H
 #define SP_CLI_CHAT_REPL_H
 
@@ -25,9 +24,8 @@ struct sp_repl {
 /* Prints a sentence, or two, of the session. */
 void sp_repl_reply(const char *format, ...) SP_PRINTF(1, 2);
 
-/* Reads a message from the line that begins with """ to the line that ends with it; a first line
- * of the quotes alone is no part of it. Returns false if an interrupt or the end of input came
- * before. */
+/* Reads a message from the line that begins with """ to the line that ends with it; a first line of
+ * the quotes alone is no part of it. False if an interrupt or the end of input came first. */
 bool sp_repl_read_message(struct sp_repl *repl, const char *line, struct sp_strbuf *message);
 
 /* Answers a message. An error of one message does not end the session. */

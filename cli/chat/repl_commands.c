@@ -11,8 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* A slash command; its function returns false to end the session. `words` is the text after the
- * command's name. */
+/* A slash command; its function returns false to end the session. `words`: what follows the name.
+ */
 struct command {
     const char *name, *help; /* help NULL: an alias of a listed command */
     bool (*run)(struct sp_repl *repl, char *words);
@@ -311,8 +311,7 @@ static void print_saved(void)
     sp_strbuf_release(&list);
 }
 
-/* *path = the file of the session that the words name, owned by the caller; NULL: a sentence was
- * printed. */
+/* *path = the file of the session that the words name, owned; NULL: a sentence was printed. */
 static char *path_of(char *words, const char *command)
 {
     const char *name = value_of(words);

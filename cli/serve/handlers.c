@@ -31,7 +31,7 @@ void sp_handle_page(struct sp_exchange *x)
     if (sp_strbuf_append(&x->answer->body, file->text, file->size, NULL)) x->answer->status = 500;
 }
 
-/* Answers a browser with the page, and other clients, which ask whether the server is alive, with a
+/* Answers a browser with the page, and clients that ask whether the server is alive with a
  * sentence. */
 void sp_handle_root(struct sp_exchange *x)
 {

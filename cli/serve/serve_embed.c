@@ -51,8 +51,7 @@ static enum sp_status add_text(struct job *job, struct sp_serve_embed *embed,
     return st;
 }
 
-/* The value is a text or an array of them; where token IDs are allowed, a text may be an array of
- * them. */
+/* A text or an array of them; where token IDs are allowed, a text may be an array of those. */
 static enum sp_status read_texts(struct job *job, struct sp_serve_embed *embed, const char *key,
                                  bool allow_ids, struct sp_err *err)
 {

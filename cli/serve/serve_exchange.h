@@ -47,16 +47,14 @@ void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
  * false if an error was written. */
 bool sp_exchange_find_model(struct sp_exchange *x, const char *name);
 
-/* Opens x->model and keeps it open until the end of the request. Returns false if an error was
- * written. */
+/* Opens x->model and keeps it open until the end of the request; false: an error was written. */
 bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive);
 
 /* *seconds = how long the model is to stay open after the request: the member keep_alive, a number
  * of seconds or a duration. Returns false if an error was written. */
 bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds);
 
-/* Reads the JSON of a request for a model. Returns it, owned by x->body; NULL: an error was
- * written. */
+/* Returns the JSON of a request for a model, owned by x->body; NULL: an error was written. */
 const struct sp_json *sp_exchange_read_body(struct sp_exchange *x);
 
 /* Opens the model of a body that was read. Returns false if an error was written. */

@@ -16,8 +16,7 @@ void sp_serve_log_request(void *context, const char *method, const char *path, i
 void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m, const char *what,
                         double seconds);
 
-/* Logs that the server shuts down if answers are pending, which have `seconds`; negative: no limit.
- */
+/* Logs that the server shuts down if answers are pending, for `seconds`; negative: no limit. */
 void sp_serve_log_shutdown(const struct sp_serve *s, double seconds);
 
 #endif

@@ -90,8 +90,7 @@ static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
     return SP_OK;
 }
 
-/* Describes the model of a file. A file of a folder that cannot be served is left out with a note.
- */
+/* Describes the model of a file. One of a folder that cannot be served is left out with a note. */
 static enum sp_status describe(struct sp_serve_opener *o, const struct sp_serve_path *path,
                                const struct sp_opt_list *names, struct sp_err *err)
 {

@@ -4,8 +4,7 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* Checks the value of --cors: *, or origins (SCHEME://HOST[:PORT]) between commas. SP_E_USAGE names
- * what is not one. */
+/* Checks the value of --cors: *, or origins (SCHEME://HOST[:PORT]) between commas; SP_E_USAGE. */
 SP_MUST_CHECK enum sp_status sp_serve_cors_check(const char *origins, struct sp_err *err);
 
 /* The origin that a response to this request allows: *, or the request's own if --cors names it;
@@ -13,8 +12,8 @@ SP_MUST_CHECK enum sp_status sp_serve_cors_check(const char *origins, struct sp_
 const char *sp_serve_allowed_origin(const struct sp_serve *serve,
                                     const struct sp_http_request *request);
 
-/* True if the request has another origin than those that --cors names. On a server that listens
- * on the loopback interface only, a request whose Host header names another host also counts as
+/* True if the request has another origin than those that --cors names. On a server that listens on
+ * the loopback interface only, one whose Host header names another host also counts as
  * cross-origin. */
 bool sp_serve_is_cross_origin(const struct sp_serve *serve, const struct sp_http_request *request);
 

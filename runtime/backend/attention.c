@@ -131,8 +131,7 @@ struct run {
     size_t n_chunks;              /* items of a tile */
 };
 
-/* Queries first..first+n-1 of a kv head: query e is head e % group of the group, of row e /
- * group. */
+/* Queries first..first+n-1 of a kv head: query e is head e % group of row e / group. */
 struct tile {
     size_t head, first, n;
     size_t first_span, last_span;
@@ -347,8 +346,8 @@ static void attend_chunk(void *context, size_t item, unsigned worker)
     write_totals(run, &tile, w);
 }
 
-/* Chooses tiles of equal size, and splits them if they are too few and scratch can hold their
- * parts. */
+/* Chooses tiles of equal size, and splits them if they are too few and scratch holds their parts.
+ */
 static void split(struct run *run)
 {
     const struct sp_attention_scratch *s = run->scratch;

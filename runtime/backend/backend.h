@@ -89,8 +89,7 @@ struct sp_epilogue {
     size_t bias_row;
 };
 
-/* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is
- * not finite. */
+/* The index of a row's largest element, the lowest of equal ones; SIZE_MAX: one is not finite. */
 size_t sp_argmax_index(uint64_t order);
 /* A row's largest element, if all its elements are finite. */
 float sp_argmax_value(uint64_t order);

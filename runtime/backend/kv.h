@@ -31,8 +31,7 @@ struct sp_kv {
         n_heads_here; /* n_heads, and those of others; of these, on this machine */
 };
 
-/* Sizes of a position: each head has a key of head_dim dims and a value of value_dim dims (0:
- * head_dim). */
+/* Sizes of a position: a head has a key of head_dim and a value of value_dim dims (0: head_dim). */
 struct sp_kv_shape {
     unsigned n_heads, head_dim, value_dim;
 };
@@ -61,8 +60,7 @@ SP_MUST_CHECK enum sp_status sp_kv_open(struct sp_kv *kv, struct sp_remote *remo
 size_t sp_kv_size(const struct sp_kv *kv, size_t n);
 /* The same, of the heads that all processes have on this machine. */
 size_t sp_kv_size_here(const struct sp_kv *kv, size_t n);
-/* Gives memory to the slots that a sequence of n positions uses. Positions without memory must not
- * be stored. */
+/* Gives memory to the slots that a sequence of n positions uses; none is stored without memory. */
 SP_MUST_CHECK enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err);
 /* Returns the memory of the slots that a sequence of n positions does not use. */
 void sp_kv_shrink(struct sp_kv *kv, size_t n);
@@ -71,8 +69,7 @@ void sp_kv_shrink(struct sp_kv *kv, size_t n);
 void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
                const float *k, const float *v, size_t ld);
 
-/* Stores n rows of one head; k, v: [n][ld] from the head's first dim on. Heads may be stored
- * concurrently. */
+/* Stores n rows of one head; k, v: [n][ld] from the head's first dim on. [heads concurrently] */
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
                     size_t n, const float *k, const float *v, size_t ld);
 
@@ -100,8 +97,7 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file,
                                             size_t len, struct sp_err *err);
 
-/* Digest of the stored positions first..last-1 of this process's heads (tests compare caches by
- * it). */
+/* Digest of the positions first..last-1 of this process's heads (tests compare caches by it). */
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);
 
 #endif

@@ -1,7 +1,6 @@
 #include "runtime/backend/logits.h"
 
-/* Adds a logit behind those that are not smaller; the last one of a full list makes way. Returns
- * the new number. */
+/* Adds a logit behind those that are not smaller, in a full list for the last; the new number. */
 static size_t add(struct sp_top_logit *top, size_t n_top, size_t room, struct sp_top_logit added)
 {
     size_t at = n_top;

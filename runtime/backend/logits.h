@@ -65,8 +65,7 @@ static inline const float *sp_logits_row(const struct sp_logits *logits)
     return logits->row ? logits->row : logits->complete(logits->source, logits->at);
 }
 
-/* The logit of a token that a draft cannot propose. It is finite, since non-finite logits are
- * errors. */
+/* The logit of a token that a draft cannot propose: finite, since non-finite logits are errors. */
 #define SP_NEVER (-1e30f)
 
 static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, const float *row,

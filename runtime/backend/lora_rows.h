@@ -43,8 +43,7 @@ size_t sp_lora_rows_max_rank(const struct sp_lora_rows *rows);
 
 /* Begins a pass, which has no rows yet. */
 void sp_lora_rows_clear(struct sp_lora_rows *rows);
-/* Appends n rows of one adapter, which is borrowed for the pass, with its scale; adapter NULL: rows
- * without one. */
+/* Appends n rows of one adapter (NULL: none), borrowed for the pass, with its scale. */
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,
                          float scale, size_t n);
 /* True if any row of the pass has an adapter. */

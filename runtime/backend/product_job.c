@@ -193,8 +193,7 @@ static void make_product(const struct sp_product_job *job, const struct sp_row_g
 }
 
 /* Computes items first..first+n-1 of a group. The items are the panels of all slices, one product
- * after another; a product that only makes the factors of another's gate has no items of its own.
- */
+ * after another; a product that only makes the factors of another's gate has none of its own. */
 static void make_group(const struct sp_product_job *job, const struct sp_row_group *g, size_t first,
                        size_t n)
 {

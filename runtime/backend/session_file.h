@@ -43,8 +43,7 @@ SP_MUST_CHECK enum sp_status sp_session_file_match(struct sp_session_file *file,
                                                    const char *what, enum sp_topic topic,
                                                    struct sp_err *err);
 
-/* Ends the file. Reading skips the rest of the contents; SP_E_INPUT if the digest does not
- * match. */
+/* Ends the file. Reading skips the rest of the contents; SP_E_INPUT: the digest does not match. */
 SP_MUST_CHECK enum sp_status sp_session_file_finish(struct sp_session_file *file,
                                                     struct sp_err *err);
 

@@ -67,8 +67,7 @@ SP_MUST_CHECK enum sp_status sp_chat_format_learn(struct sp_chat_format *out,
 /* Returns true if reasoning can be separated from the rest of an answer. */
 bool sp_chat_format_has_reasoning(const struct sp_chat_format *format);
 
-/* Returns true if an answer to this prompt begins inside reasoning: the prompt then ends with
- * reasoning_open. */
+/* True if an answer to this prompt begins inside reasoning: it then ends with reasoning_open. */
 bool sp_chat_format_opens_reasoning(const struct sp_chat_format *format, const char *prompt,
                                     size_t size);
 

@@ -6,14 +6,14 @@
  * tags, where templates differ. runtime/chat/chat_parser.h parses everything that the grammar
  * allows as what it stands for. For calls that are not JSON:
  *
- *   TAGGED   a value whose schema is a string stands without quotes, up to the tag after it; all
- *            other values are JSON, or True, False, None
- *   BARE     the same, with a string between the model's own quotes
- *   PYTHON   values are JSON, or those words
+ * TAGGED   a value whose schema is a string stands without quotes, up to the tag after it; all
+ * other values are JSON, or True, False, None
+ * BARE     the same, with a string between the model's own quotes
+ * PYTHON   values are JSON, or those words
  *
  * For a string without quotes, pattern, format and length limits are refused, as are choices
- * between schemas of all the arguments (anyOf, oneOf). Arguments that the schema does not name are
- * not written. */
+ * between schemas of all the arguments (anyOf, oneOf). Other arguments than the schema's are not
+ * written. */
 #ifndef SP_RUNTIME_CHAT_CHAT_GRAMMAR_H
 #define SP_RUNTIME_CHAT_CHAT_GRAMMAR_H
 

@@ -196,8 +196,7 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
     return name(w, key, text ? n->before_text : n->before_value, next);
 }
 
-/* Builds the arguments from last to first: `first` is the node where none was written yet, `later`
- * where one was. */
+/* Builds the arguments from last to first; at the node `first` none was written, at `later` one. */
 static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *all,
                               const struct sp_schema_names *names, uint32_t next)
 {

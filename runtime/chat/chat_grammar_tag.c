@@ -211,8 +211,7 @@ static bool takes(const struct item *item, char byte)
     }
 }
 
-/* *to = the state after a byte; returns true if a stop is complete, with *next the node after it.
- */
+/* *to = the state after a byte; true if a stop is complete, with *next the node after it. */
 static bool step(const struct scan *scan, struct place *to, uint32_t *next,
                  const struct place *from, char byte)
 {

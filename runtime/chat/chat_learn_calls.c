@@ -144,8 +144,7 @@ static bool learn_list_tags(struct sp_tool_call_format *s, const struct renderin
            sp_probe_tag(s->close, text + end + n, r->end - end - n);
 }
 
-/* Learns the tags around each call and around all of them. `ends`: the end of each call's
- * arguments. */
+/* Learns the tags around each call and around all. `ends`: the end of each call's arguments. */
 static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
                        const size_t ends[2])
 {
@@ -229,8 +228,7 @@ static bool learn_object(struct sp_tool_call_format *s, const struct rendering *
     return false;
 }
 
-/* Returns true if the name stands between quotes: then it is part of some JSON that is not a whole
- * object. */
+/* True if the name stands between quotes: it is part of some JSON that is not a whole object. */
 static bool is_quoted(const struct rendering *r)
 {
     const char *text = r->text;

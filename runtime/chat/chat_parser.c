@@ -1,5 +1,5 @@
-/* The parser of answers: a state machine with four states, which holds back text that is not
- * decided yet. */
+/* The parser of answers: a machine of four states, which holds back text that is not decided yet.
+ */
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"

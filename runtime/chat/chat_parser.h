@@ -20,8 +20,7 @@ struct sp_chat_parser_options {
     bool in_reasoning;           /* the prompt opens the reasoning */
     bool constrained; /* a grammar constrains the answer (chat_grammar.h): text that begins like a
                   call is one, and is emitted as it comes */
-    bool tagged_only; /* with `constrained`: only text that begins with a tag is certain to be a
-                         call */
+    bool tagged_only; /* with `constrained`: only text that begins with a tag is a call */
     sp_chat_part_fn *part;
     void *context;
 };

@@ -1,5 +1,4 @@
-/* The text of an answer that was read but not emitted, and its emission; for the parsers of
- * answers alone. */
+/* The text of an answer that was read but not emitted; for the parsers of answers alone. */
 #ifndef SP_RUNTIME_CHAT_CHAT_PENDING_H
 #define SP_RUNTIME_CHAT_CHAT_PENDING_H
 

@@ -29,8 +29,7 @@ static bool constrains_tagged_calls(const struct sp_chat *chat,
            sp_chat_format_can_constrain_calls(&chat->format) && (*calls->all_open || *calls->open);
 }
 
-/* The ids that end an answer: those of the package, then those of the prompt. *ends is owned by the
- * caller. */
+/* The ids that end an answer: those of the package, then those of the prompt. *ends is owned. */
 static enum sp_status list_ends(uint32_t **ends, size_t *n, const struct sp_chat_prompt *p,
                                 struct sp_err *err)
 {

@@ -1,5 +1,4 @@
-/* How a session feeds the reader of an answer. The functions that callers of the library use are in
- * spectool.h. */
+/* How a session feeds the reader of an answer; what callers of the library use is in spectool.h. */
 #ifndef SP_RUNTIME_CHAT_CHAT_READER_H
 #define SP_RUNTIME_CHAT_CHAT_READER_H
 

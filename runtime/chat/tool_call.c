@@ -131,8 +131,7 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call 
 
 /* ---- a name and its arguments ---- */
 
-/* Finds the name up to the tag `after` or, if that is empty, up to a bracket. *at: the place after
- * both. */
+/* Finds the name up to the tag `after` or, if empty, up to a bracket. *at: the place after both. */
 static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, const char *after,
                                     const char *text, size_t size)
 {

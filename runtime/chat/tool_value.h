@@ -40,8 +40,7 @@ SP_MUST_CHECK enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const st
                                                  const char *function, const char *key,
                                                  const char *text, size_t size, struct sp_err *err);
 
-/* Returns true if the schema of the function makes this argument a string; an undeclared argument
- * is one. */
+/* True if the function's schema makes this argument a string; an undeclared argument is one. */
 bool sp_tool_value_is_text(const struct sp_json *function, const char *key);
 
 /* Returns the function of that name in a list of tools (OpenAI's and ollama's form), or NULL. */

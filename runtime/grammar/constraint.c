@@ -400,8 +400,7 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
 }
 
 /* If states take too much memory, the mask is computed a second time: find_state then drops the
- * states of earlier calls, so the outcome depends on the answer alone. A failure for too much work
- * is final. */
+ * states of earlier calls, so the outcome depends on the answer alone. Too much work is final. */
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err)

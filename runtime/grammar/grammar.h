@@ -84,13 +84,11 @@ uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, u
 uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next);
 uint32_t sp_grammar_either(struct sp_grammar *g, uint32_t a, uint32_t b);
 
-/* A node for loops: sp_grammar_fork returns it, and sp_grammar_join sets its two successors
- * later. */
+/* A node for loops: sp_grammar_fork returns it; sp_grammar_join sets its two successors later. */
 uint32_t sp_grammar_fork(struct sp_grammar *g);
 void sp_grammar_join(struct sp_grammar *g, uint32_t fork, uint32_t a, uint32_t b);
 
-/* Runs through a rule min to max times, at most SP_GRAMMAR_TIMES; max SP_NO_LIMIT: any number of
- * times. */
+/* Runs through a rule min to max times, at most SP_GRAMMAR_TIMES; max SP_NO_LIMIT: any number. */
 uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint32_t max,
                          uint32_t next);
 

@@ -95,8 +95,7 @@ static void add_block(struct chars *c, uint32_t first, uint32_t last)
     c->way = sp_grammar_either(c->g, c->way, at);
 }
 
-/* Where to cut first..last: the last code point of the first part, or `last` if the range is a
- * block. */
+/* Where to cut first..last: the last code point of the first part; `last` if it is a block. */
 static uint32_t find_cut(uint32_t first, uint32_t last)
 {
     static const uint32_t longest[] = {0x7F, 0x7FF, 0xFFFF};

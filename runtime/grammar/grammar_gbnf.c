@@ -1,12 +1,11 @@
 /* GBNF, the notation of llama.cpp's grammars: rules of characters in Backus-Naur form with
  * repetitions. The rule "root" is the start.
  *
- *   root  ::= item ("," item){1,3}     # a sequence, a group, a repetition
- *   item  ::= [a-z_]+ | "\"" [^"\x00-\x1F]* "\""
+ * root  ::= item ("," item){1,3}     # a sequence, a group, a repetition
+ * item  ::= [a-z_]+ | "\"" [^"\x00-\x1F]* "\""
  *
  * An alternative continues over line ends inside a group and after a "|". Groups become rules
- * without a name. llama.cpp's notation for single tokens, <...>, is refused, because this grammar
- * describes text. */
+ * without a name. llama.cpp's single tokens, <...>, are refused: this grammar describes text. */
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_sequence.h"
 

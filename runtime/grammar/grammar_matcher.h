@@ -27,8 +27,7 @@ SP_MUST_CHECK enum sp_status sp_grammar_matcher_open(struct sp_grammar_matcher *
                                                      struct sp_err *err);
 void sp_grammar_matcher_close(struct sp_grammar_matcher *matcher); /* NULL is fine */
 
-/* Advances *state, which is not SP_STATE_DEAD, by one byte. SP_E_INPUT: all states together take
- * too much memory. */
+/* Advances *state, not SP_STATE_DEAD, by one byte. SP_E_INPUT: all states take too much memory. */
 SP_MUST_CHECK enum sp_status sp_grammar_matcher_step(struct sp_grammar_matcher *matcher,
                                                      uint32_t *state, uint8_t byte,
                                                      struct sp_err *err);
@@ -44,8 +43,7 @@ SP_MUST_CHECK enum sp_status sp_grammar_matcher_read_token(struct sp_grammar_mat
 
 bool sp_grammar_matcher_may_end(const struct sp_grammar_matcher *matcher, uint32_t state);
 
-/* Sets *bytes to the bytes that may follow and *n to their number. The search stops once *n >
- * most. */
+/* *bytes = the bytes that may follow, *n = their number. The search stops once *n > most. */
 SP_MUST_CHECK enum sp_status sp_grammar_matcher_bytes(struct sp_grammar_matcher *matcher,
                                                       uint32_t state, struct sp_byte_set *bytes,
                                                       size_t *n, size_t most, struct sp_err *err);

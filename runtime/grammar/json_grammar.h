@@ -30,8 +30,7 @@ uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next);
 uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
                        uint32_t next);
 
-/* A string with its quotation marks: with the given text, or with min to max characters of any
- * kind. */
+/* A string with its quotation marks: the given text, or min to max characters of any kind. */
 uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size_t len,
                       uint32_t next);
 uint32_t sp_json_any_text(const struct sp_json_grammar *json, uint32_t min, uint32_t max,

@@ -198,8 +198,7 @@ static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct
     return false;
 }
 
-/* True if the enum, const and type of all parts allow a value, which is an element of
- * values_from. */
+/* True if the enum, const and type of all parts allow a value, an element of values_from. */
 static bool is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
                           const struct sp_json *one, const struct sp_json *values_from,
                           unsigned types)
@@ -381,8 +380,7 @@ static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v,
     return choice;
 }
 
-/* Finds the first part with an anyOf or oneOf from which no branch has been chosen yet, and the
- * keyword. */
+/* Finds the first part with an anyOf or oneOf without a chosen branch yet, and the keyword. */
 static bool find_choice(struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
                         const char **key)
 {
@@ -467,8 +465,7 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
 
 /* ---- whole schemas ---- */
 
-/* Fails for a rule that matches no text, in the place where the schema is and not where it is
- * used. */
+/* Fails for a rule that matches no text, where the schema is and not where it is used. */
 static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
 {
     if (start != SP_GRAMMAR_NEVER || s->g->err.status) return;

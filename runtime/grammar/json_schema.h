@@ -38,8 +38,7 @@ struct sp_schema_place {
 };
 
 enum { SP_SCHEMA_PARTS = 24, SP_SCHEMA_PLACES = 1 << 13, SP_SCHEMA_VIEWS = 1 << 13 };
-/* The most names of an object, values of an enum and branches of a oneOf: these are compared in
- * pairs. */
+/* The most names of an object, values of an enum, branches of a oneOf: compared in pairs. */
 enum { SP_SCHEMA_NAMES = 2000, SP_SCHEMA_VALUES = 2000, SP_SCHEMA_BRANCHES = 64 };
 
 struct sp_schema_part {

@@ -3,8 +3,7 @@
  * A number is compared with a bound as it is written: while its digits equal those of the bound,
  * the next digit may not be smaller (or larger); once they differ, every digit is allowed. So a
  * node is determined by the number of digits so far, and by whether they equal those of the lower
- * and of the upper bound. Negative numbers are mirrored positive ones. Bounded numbers have no
- * exponent. */
+ * and of the upper bound. Negative numbers are mirrored. Bounded numbers have no exponent. */
 #include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
@@ -35,8 +34,7 @@ struct span {
     bool whole;
     size_t n_whole; /* digits before the point of the numbers being built */
     uint32_t next;
-    /* Nodes after n digits, by whether these equal those of the bounds (bit 0: low, bit 1:
-     * high). */
+    /* Nodes after n digits, by whether these equal the bounds' (bit 0: low, bit 1: high). */
     uint32_t at[MOST_DIGITS + 1][4];
 };
 

@@ -31,8 +31,7 @@ bool sp_schema_is_short(struct sp_schema *s, const struct sp_schema_part *part, 
 uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view, const char *key,
                          int sign, uint32_t otherwise);
 
-/* The types to which the keywords of all parts apply, keywords that apply to every type
- * excepted. */
+/* The types to which the keywords of all parts apply, except those that apply to every type. */
 unsigned sp_schema_keyword_types(const struct sp_schema *s, const struct sp_schema_view *view);
 
 uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *view, bool whole,

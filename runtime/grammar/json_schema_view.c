@@ -191,8 +191,7 @@ static const struct sp_json *member_of(const struct sp_json *json, const char *n
     return *name >= '0' && *name <= '9' && *end == '\0' ? sp_json_at(json, i) : NULL;
 }
 
-/* Resolves a reference such as "#/$defs/a"; records a failure and returns NULL if it leads
- * nowhere. */
+/* Resolves a reference such as "#/$defs/a"; fails and returns NULL if it leads nowhere. */
 static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_part *part,
                                     const char *pointer)
 {

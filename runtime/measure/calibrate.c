@@ -85,8 +85,8 @@ static bool add_readers(struct measured *m, const struct sp_input_stats *stats,
     return m->observed;
 }
 
-/* log2 of the square of a column's 2^e, before it is brought to the mean; false: it has no inputs
- * or no weights. */
+/* log2 of the square of a column's 2^e, not yet brought to the mean; false: no inputs or weights.
+ */
 static bool balance(double *out, const struct measured *m, size_t k)
 {
     double ratio = (double)m->inputs[k] / m->weights[k];
@@ -167,9 +167,8 @@ enum { USUAL_WINDOW = 1024 };
  * SP_DRAFT_EVAL_PROMPT tokens, and draft tokens of a round. */
 enum { PLACE_TOKENS = 32, DRAFT_TOKENS = 4 };
 
-/* Statistics of a text round its own tokens better than others. Where the texts are at least this
- * many times as long as the windows that sensitivities are measured with, these are left out of the
- * statistics. */
+/* Statistics of a text round its own tokens better than others. Where texts are at least this many
+ * times as long as the windows that sensitivities are measured with, these are left out. */
 enum { LEAST_TO_LEAVE_OUT = 8 };
 
 struct calibration {
@@ -288,8 +287,7 @@ static enum sp_status observe_draft(struct calibration *c, struct sp_err *err)
 
 /* ---- texts ---- */
 
-/* The windows of sensitivities that are left out of the statistics of n_ids tokens; returns their
- * number. */
+/* The number of windows of sensitivities that are left out of the statistics of n_ids tokens. */
 static size_t find_left_out(struct sp_text_window *windows, const struct calibration *c,
                             size_t n_ids)
 {
@@ -312,8 +310,8 @@ static void append(struct sp_calibration_text *text, uint32_t *ids,
     text->n += end - first;
 }
 
-/* Copies the texts of the request, without what is left out; what was before and after it are
- * neighbors then. */
+/* Copies the texts of the request without what is left out, around which tokens become neighbors.
+ */
 static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
 {
     const struct sp_calibration_request *q = c->request;

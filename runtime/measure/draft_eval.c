@@ -91,8 +91,7 @@ static enum sp_status go_on(struct draft_eval *t, size_t n_prompt)
     return SP_OK;
 }
 
-/* The prompt of place i: the lead, then the text before the middle of its i-th part, as much as a
- * prompt holds. */
+/* The prompt of place i: the lead, then as much text before the middle of its i-th part as fits. */
 static size_t cut_prompt(struct draft_eval *t, size_t i, size_t n_places)
 {
     const struct sp_draft_eval_request *q = t->request;
@@ -107,8 +106,8 @@ static size_t cut_prompt(struct draft_eval *t, size_t i, size_t n_places)
     return t->n_lead + n;
 }
 
-/* Settles the length of prompts: half of the context if that is too small for a prompt and its
- * continuation. */
+/* Settles the length of prompts: half of a context that is too small for prompt and continuation.
+ */
 static enum sp_status settle(struct draft_eval *t)
 {
     const struct sp_draft_eval_request *q = t->request;

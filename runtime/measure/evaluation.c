@@ -1,8 +1,7 @@
 /* Scores a text with a package and, beside it, a reference: windows of ids run through a decoder
  * of each, a few rows per pass, so that only those rows of logits are in memory.
  *
- * Rows are scored in parallel and counted in the order of the text: no number depends on threads.
- */
+ * Rows are scored in parallel and counted in the text's order: no number depends on threads. */
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"

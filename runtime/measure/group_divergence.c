@@ -204,8 +204,7 @@ static void score_row(void *context, size_t i, unsigned worker)
                                                      logits, scratch);
 }
 
-/* Scores the tokens of a window after its last pass: sets the reference, or adds the divergences to
- * *sum. */
+/* Scores a window's tokens after its last pass: sets the reference, or adds divergences to *sum. */
 static enum sp_status score(struct sp_group_divergence *d, const struct window *w, double *sum,
                             struct sp_err *err)
 {

@@ -23,8 +23,7 @@ struct sp_matrix_group {
 
 enum { SP_MAX_DIVERGENCE_WINDOWS = 4 };
 
-/* A part of a text that runs through the model, after the tokens that the tokenizer puts before
- * every text. */
+/* A part of a text to run through the model, after the tokens that begin every text. */
 struct sp_text_window {
     size_t text;     /* its index */
     size_t first, n; /* tokens */

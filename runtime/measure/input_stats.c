@@ -297,8 +297,7 @@ struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *s
 
 /* ---- writing ---- */
 
-/* The names of the matrices that share the sums of slot `first`, in their order, separated by
- * commas. */
+/* The names of the matrices that share the sums of slot `first`, in order, with commas. */
 static enum sp_status join_names(char **out, const struct sp_input_stats *stats, size_t first,
                                  struct sp_err *err)
 {

@@ -1,5 +1,4 @@
-/* Scores a row of logits for the token that came next, and its divergence from another model's
- * row.
+/* Scores a row of logits for the token that came next, and its divergence from another model's row.
  *
  * Everything is in double for any vocabulary: ln of the sum of e^logit is max + ln S, where S is
  * the sum of e^(logit - max) over ascending ids, with exp and log of runtime/vector/fmath.h. With

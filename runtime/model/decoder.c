@@ -273,8 +273,8 @@ uint64_t sp_decoder_digest(struct sp_decoder *d, size_t len)
 
 /* ---- all caches to a session file and back ---- */
 
-/* Some rotations depend on the planned context length, so a file fits only decoders with the same
- * frequencies. */
+/* Some rotations depend on the planned context, so a file fits only decoders with its frequencies.
+ */
 static enum sp_status check_rotations(const struct sp_decoder *d, struct sp_session_file *file,
                                       struct sp_err *err)
 {
@@ -332,8 +332,7 @@ enum sp_status sp_decoder_transfer(struct sp_decoder *d, struct sp_session_file 
     return st;
 }
 
-/* ---- EAGLE-3: the hidden states of several target layers make the input of the draft's layer ----
- */
+/* ---- EAGLE-3: hidden states of several target layers make the input of the draft's layer ---- */
 
 struct fuse_job {
     struct sp_workspace *ws;

@@ -111,7 +111,7 @@ void sp_decoder_fuse_features(struct sp_decoder *decoder, float *out, const floa
 
 /* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
  * n_committed rows are committed at once; at most max_logit_rows others may follow. pos == 0 begins
- * a new sequence. */
+ * anew. */
 void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_committed);
 
 /* Runs rows 0..n-1, the tokens `ids` of a whole sequence, through layers first..end-1. from[n][H]

@@ -75,8 +75,8 @@ struct layer_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
     size_t n;
-    /* Weight and bias of the norm before the next products; NULL: no norm, or a norm without
-     * weight. */
+    /* Weight and bias of the norm before the next products; NULL: no norm, or none with a weight.
+     */
     const float *norm_in, *norm_in_bias;
     /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
     double scale;

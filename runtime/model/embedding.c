@@ -52,8 +52,7 @@ static void join_row(void *context, size_t t, unsigned worker)
     vector->rms_norm(hidden, hidden, ws->model->pair_norms[1], n_hidden, eps);
 }
 
-/* Makes an EAGLE-3 pair. The embedding is not scaled, since the draft is trained on unscaled
- * ones. */
+/* Makes an EAGLE-3 pair. The embedding is not scaled, as in the draft's training. */
 static void pair_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;

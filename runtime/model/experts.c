@@ -105,8 +105,7 @@ struct route_job {
     unsigned first, last; /* experts first..last-1 run now */
 };
 
-/* best[0..k-1] = the indices of the k largest of n scores, in descending order; ties go to the
- * lower index. */
+/* best[0..k-1] = the indices of the k largest of n scores, descending; ties to the lower index. */
 static void find_best(unsigned *best, unsigned k, const float *scores, unsigned n)
 {
     unsigned len = 0;

@@ -2,14 +2,14 @@
  * rotated key per position, shared by all heads; keys and values of the heads are never computed.
  * With K the matrix that makes a head's key of a latent c, and V the matrix that makes its value,
  *
- *   q . (K c) = (K^T q) . c    and    sum_j p_j (V c_j) = V (sum_j p_j c_j),
+ * q . (K c) = (K^T q) . c    and    sum_j p_j (V c_j) = V (sum_j p_j c_j),
  *
  * so K^T maps every query to the latent's dims, all heads attend to one key [c, rotated key] with
  * the value c, and V maps the result of each head to the dims of a value. A head therefore costs
  * arithmetic but no memory; the cache is as small as that of one head of kv_rank dims.
  *
- * The rows of a head are contiguous, so that K and V are read once a pass: head h of row t is row h
- * n + t. */
+ * The rows of a head are contiguous, so K and V are read once a pass: head h of row t is row h n +
+ * t. */
 #include "runtime/model/latent_attention.h"
 
 #include "format/base/mem.h"

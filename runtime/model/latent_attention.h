@@ -22,8 +22,7 @@ struct sp_latent_attention_scratch {
 SP_MUST_CHECK enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *err);
 void sp_latent_attention_close(struct sp_workspace *ws);
 
-/* Stores the latents of the pass's n rows of ws->hidden and sets ws->y to the output of the
- * sublayer. */
+/* Stores the latents of the n rows of ws->hidden; sets ws->y to the output of the sublayer. */
 void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
 
 #endif

@@ -48,8 +48,8 @@ static void scale_values(const struct sp_recurrent_job *job, size_t t)
     }
 }
 
-/* Makes x, B and C of row i of a sequence: convolution over the row and the kernel - 1 rows before
- * it, silu. */
+/* Makes x, B and C of row i of a sequence: convolution over it and kernel - 1 rows before it, silu.
+ */
 static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct sp_recurrent_job *job = context;

@@ -19,8 +19,8 @@ struct binder {
     enum sp_status status;
 };
 
-/* Checks that the pack has exactly the tensors that the configuration requires, with their
- * shapes. */
+/* Checks that the pack has exactly the tensors that the configuration requires, and their shapes.
+ */
 static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
                                     const struct sp_config *config, struct sp_err *err)
 {

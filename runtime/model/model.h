@@ -19,8 +19,8 @@ struct sp_latent_weights {
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
 };
 
-/* Weights of a gated delta-rule layer. channels = 2 * key heads * key dim + value heads * value
- * dim. */
+/* Weights of a gated delta-rule layer; channels = 2 * key heads * key dim + value heads * its dim.
+ */
 struct sp_delta_weights {
     struct sp_matrix qkv;  /* [channels, H]: q, k, v */
     struct sp_matrix z;    /* [value heads * value dim, H]: output gate */
@@ -42,8 +42,7 @@ struct sp_short_conv_weights {
     const float *in_bias, *bias, *out_bias;
 };
 
-/* Weights of a Mamba-2 layer. channels = values + 2 * groups * state dim, values = heads * head
- * dim. */
+/* Weights of a Mamba-2 layer; channels = values + 2 * groups * state dim, values = heads * dim. */
 struct sp_mamba_weights {
     struct sp_matrix z;   /* [values, H]: output gate */
     struct sp_matrix xbc; /* [channels, H]: x, B, C */
@@ -68,8 +67,7 @@ struct sp_selector_weights {
     struct sp_matrix predecessors, successors; /* [V, rank] */
 };
 
-/* DSpark: corrects the logits of a draft token by the previous token, and estimates its
- * confidence. */
+/* DSpark: corrects a draft token's logits by the previous token, and estimates its confidence. */
 struct sp_dspark_weights {
     struct sp_matrix embedding;  /* [V, rank] */
     struct sp_matrix correction; /* [V, rank] */

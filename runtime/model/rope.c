@@ -20,8 +20,7 @@ static void default_frequencies(float *freq, double base, unsigned dims, size_t 
         freq[i] = 1.0f / power(base, i, dims);
 }
 
-/* Llama 3.1: long waves are slowed by `factor`, short waves are kept, waves between them are
- * interpolated. */
+/* Llama 3.1: long waves are slowed by `factor`, short ones kept, those between interpolated. */
 static void llama3_frequencies(float *freq, const struct sp_rope *rope, size_t n)
 {
     float factor = (float)rope->factor, original = (float)rope->original_positions;

@@ -9,12 +9,11 @@ struct sp_batch_seq;    /* runtime/model/decoder.h */
 struct sp_layer_config; /* format/config/config.h */
 struct sp_workspace;    /* runtime/model/workspace.h */
 
-/* Stores the keys and values of the pass's n rows of ws->hidden and sets ws->y to the output of the
- * sublayer. */
+/* Stores the keys and values of the n rows of ws->hidden; sets ws->y to the output of the sublayer.
+ */
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
 
-/* Stores the keys and values that the layer computes from the n rows of ws->hidden, and computes no
- * attention. */
+/* Stores the layer's keys and values of the n rows of ws->hidden, and computes no attention. */
 void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_t n);
 
 /* Sets ranges[seq->n] to the keys that each row of the sequence attends to in a layer. */

@@ -3,8 +3,7 @@
  * Per token: project to b, c and x (one matrix), each as wide as the hidden state; a causal
  * convolution over b * x, channel by channel, over a few tokens; times c; and a projection back.
  *
- * The state of a sequence is the last rows of b * x; the rows of rejected draft tokens are dropped
- * from it. */
+ * The state of a sequence is the last rows of b * x, without those of rejected draft tokens. */
 #include "runtime/model/short_conv.h"
 
 #include "format/base/mem.h"
@@ -62,8 +61,7 @@ static void gate_input_row(void *context, size_t t, unsigned worker)
     ws->backend->vector->mul(row, x, n);
 }
 
-/* heads.x of row i of a sequence = c * (the taps times the row and the rows before it, oldest
- * first). */
+/* heads.x of row i of a sequence = c * (the taps times it and the rows before it, oldest first). */
 static void convolve_row(void *context, size_t i, unsigned worker)
 {
     const struct conv_job *job = context;

@@ -75,8 +75,7 @@ static void load(struct sp_decoder *d, const struct sp_state_checkpoint *checkpo
     }
 }
 
-/* True if no sliding window has overwritten keys that a pass at position `to` reads. len positions
- * are stored. */
+/* True if no sliding window has overwritten keys that a pass at `to` reads, of len positions. */
 static bool keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
 {
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {

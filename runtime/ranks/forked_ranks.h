@@ -24,12 +24,11 @@ SP_MUST_CHECK enum sp_status sp_ranks_fork(struct sp_transport **out, unsigned n
 /* The number of NUMA nodes whose processors this process may use; at least 1. */
 unsigned sp_numa_nodes(void);
 
-/* Threads that a rank has by default: the processors of its nodes, divided among the ranks there.
- */
+/* Threads that a rank has by default: the processors of its nodes, divided among their ranks. */
 unsigned sp_rank_threads(unsigned rank, unsigned n_ranks);
 
-/* Binds the calling thread, and those that it starts, to the nodes of a rank. With one node nothing
- * happens. */
+/* Binds the calling thread, and those that it starts, to the nodes of a rank, if there are several.
+ */
 void sp_rank_bind(unsigned rank, unsigned n_ranks);
 
 #endif

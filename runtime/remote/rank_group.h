@@ -1,6 +1,5 @@
 /* The ranks of a package: processes that this one starts, or that mpirun started as one job, in
- * which rank 0 opens packages and the others compute for it (struct sp_rank_group of spectool.h).
- */
+ * which rank 0 opens packages and the others compute for it (sp_rank_group of spectool.h). */
 #ifndef SP_RUNTIME_REMOTE_RANK_GROUP_H
 #define SP_RUNTIME_REMOTE_RANK_GROUP_H
 

@@ -41,8 +41,7 @@ struct sp_ranks {
     struct sp_weight_pages *pages; /* of the file; owned */
     sp_rank_lost_fn *on_lost;      /* NULL: none */
     void *context;
-    /* Sessions open and close caches while another thread computes: a message and its answers hold
-     * the lock. */
+    /* Sessions open caches while another thread computes: a message and its answers hold it. */
     pthread_mutex_t lock;
     uint64_t n_caches; /* opened so far; numbers them */
     uint64_t n_kept;   /* jobs whose rows the other ranks kept so far; numbers them */

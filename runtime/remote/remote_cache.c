@@ -194,8 +194,7 @@ static enum sp_status write_bytes(struct sp_session_file *file, const uint8_t *b
     return st;
 }
 
-/* Writes the heads of rank 0, then those of the others. All answers are received even if the file
- * fails. */
+/* Writes rank 0's heads, then the others'. All answers are received even if the file fails. */
 static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
                                 const struct span *span, struct sp_session_file *file,
                                 struct sp_err *err)

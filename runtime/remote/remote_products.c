@@ -14,8 +14,7 @@ bool sp_ranks_have(const struct sp_ranks *ranks, const struct sp_matrix *weights
     return at >= first && at - first < ranks->file.size;
 }
 
-/* Biases, adapters and parameters of activations stay with rank 0, and so do the gates that need
- * them. */
+/* Biases, adapters, parameters of activations, and gates that need them, stay with rank 0. */
 static bool can_gate_remotely(const struct sp_product_job *job, size_t i)
 {
     const struct sp_product *p = &job->products[i];

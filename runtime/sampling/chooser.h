@@ -36,8 +36,8 @@ struct sp_chooser {
     enum sp_status (*choose)(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err);
-    /* What `choose` needs of every row, and `propose` without a confidence; they may complete a
-     * row. */
+    /* What `choose`, and `propose` without a confidence, need of every row; they may complete it.
+     */
     enum sp_logits_need needs;
     void *state; /* borrowed */
 };

@@ -25,8 +25,7 @@ enum sp_status sp_distribution_reserve(struct sp_distribution *d, size_t n, stru
     return SP_OK;
 }
 
-/* Draws by exponential noise -ln u. Since -ln u >= 1 - u, the logarithm is skipped where the bound
- * already loses. */
+/* Draws by exponential noise -ln u >= 1 - u: the logarithm is skipped where the bound loses. */
 uint32_t sp_distribution_draw(const struct sp_distribution *d, const struct sp_vector *vector,
                               uint64_t seed, uint64_t position, enum sp_purpose purpose,
                               double *clarity)

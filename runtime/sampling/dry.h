@@ -3,8 +3,7 @@
  *
  * If the last n tokens occurred before, the token that followed them then is penalized by
  * multiplier * base ^ (n - allowed length), where n is the longest such match and at least the
- * allowed length. No match extends over a breaker, and a token that is a breaker by itself is not
- * penalized. */
+ * allowed length. No match extends over a breaker, and a token that is one is not penalized. */
 #ifndef SP_RUNTIME_SAMPLING_DRY_H
 #define SP_RUNTIME_SAMPLING_DRY_H
 

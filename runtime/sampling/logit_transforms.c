@@ -314,8 +314,8 @@ static void softmax_all(struct sp_sampler_scratch *s, double temperature)
         p[i] /= sum;
 }
 
-/* Collects the tokens with a probability of at least `least` as candidates and returns their
- * number. */
+/* Collects the tokens with a probability of at least `least` as candidates; returns their number.
+ */
 static size_t collect_above(struct sp_sampler_scratch *s, double least)
 {
     struct candidate *c = s->candidates;
@@ -357,8 +357,7 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* Typical-p: keeps the candidates whose surprise -ln(prob) is closest to the entropy, and
- * renormalizes. */
+/* Typical-p: keeps the candidates whose -ln(prob) is closest to the entropy, and renormalizes. */
 static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
 {
     struct candidate *c = s->candidates;
@@ -434,8 +433,7 @@ static double floor_of_sigma(const struct sp_sampler_scratch *s, double n_sigma)
     return max - n_sigma * sqrt(n ? sum / (double)n : 0);
 }
 
-/* Collects the logits of at least `least` as candidates and returns their number. `prob` holds the
- * logit. */
+/* Collects the logits of at least `least` as candidates, in `prob`, and returns their number. */
 static size_t collect_logits(struct sp_sampler_scratch *s, double least)
 {
     size_t n = 0;

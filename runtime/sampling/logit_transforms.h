@@ -31,8 +31,7 @@ struct sp_history {
     const struct sp_dry_breakers *breakers; /* of DRY; NULL: none */
 };
 
-/* Checks the ranges of all options. SP_E_USAGE names the option; n_vocab bounds the ids of
- * biases. */
+/* Checks the ranges of all options. SP_E_USAGE names one; n_vocab bounds the ids of biases. */
 SP_MUST_CHECK enum sp_status sp_sampling_check(const struct sp_sampling *sampling, size_t n_vocab,
                                                struct sp_err *err);
 

@@ -1,5 +1,4 @@
-/* The simple API: one answer with the file's own settings, by the other functions of the library.
- */
+/* The simple API: one answer with the file's own settings, by other functions of the library. */
 #include "format/base/mem.h"
 #include "runtime/session/file_settings.h"
 
@@ -17,8 +16,7 @@ struct question {
     struct sp_request request;
 };
 
-/* Puts the file's system message, unless the turns begin with one, and its messages before the
- * turns. */
+/* Puts the file's system message, unless the turns have one, and its messages before the turns. */
 static enum sp_status add_messages(struct question *q, struct sp_chat_request *chat,
                                    struct sp_err *err)
 {

@@ -1,6 +1,5 @@
 /* What a packed file states about its answers: the PARAMETER, SYSTEM and MESSAGE records of its
- * Modelfile, and the checkpoint's generation_config.json, whose values count where there is no
- * record. */
+ * Modelfile, and the checkpoint's generation_config.json, which count where there is no record. */
 #include "runtime/session/file_settings.h"
 
 #include "format/base/json.h"
@@ -78,8 +77,7 @@ static enum sp_status take_records(struct sp_file_settings *s, struct sp_err *er
     return st;
 }
 
-/* The repetition penalty of Hugging Face covers the whole context, hence repeat_last_n is -1 with
- * it. */
+/* Hugging Face's repetition penalty covers the whole context, hence repeat_last_n is -1 with it. */
 static enum sp_status take_generation(struct sp_file_settings *s, const struct sp_json *json,
                                       struct sp_err *err)
 {

@@ -395,8 +395,7 @@ static enum sp_status time_plain_step(struct run *run, double *seconds)
     return SP_OK;
 }
 
-/* Estimates the time that plain steps would have taken, divided by the time that the rounds took.
- */
+/* Estimates the time that plain steps would have taken, divided by that of the rounds. */
 static enum sp_status estimate_speed_up(struct run *run)
 {
     struct sp_result *r = run->result;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds the n_top largest logits, best first, ties by lower id, by insertion into a short sorted
- * list. */
+/* Finds the n_top largest logits, best first, ties by lower id, by insertion into a sorted list. */
 static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits, size_t n)
 {
     size_t len = 0;

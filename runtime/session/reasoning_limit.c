@@ -88,8 +88,7 @@ static bool is_due(const struct sp_reasoning_limiter *r, const struct state *s)
            !ends_inside_character(r->text.at, s->text_len);
 }
 
-/* The number of tokens at the end of the reasoning that begin the closing tag: the model was about
- * to write it. */
+/* The number of tokens at the end of the reasoning that begin the closing tag. */
 static size_t count_written(const struct sp_reasoning_limiter *r, const struct state *s)
 {
     size_t n = s->n_tokens < r->n_end_ids ? s->n_tokens : r->n_end_ids - 1;
@@ -185,8 +184,7 @@ static enum sp_status append(struct sp_reasoning_limiter *r, uint32_t id, struct
     return SP_OK;
 }
 
-/* *due: the token at position `pos` after ids[start..pos-1] belongs to the closing tag and is *id.
- */
+/* *due: the token at `pos` after ids[start..pos-1] belongs to the closing tag and is *id. */
 static enum sp_status find_due(struct sp_reasoning_limiter *r, bool *due, uint32_t *id,
                                const uint32_t *ids, size_t pos, struct sp_err *err)
 {

@@ -48,8 +48,7 @@ struct sp_package {
 /* Rows of a prompt pass, unless experts need more: weights are read once for all of them. */
 enum { SP_PROMPT_ROWS = 128 };
 
-/* Products that the draft computes for a row of a prompt, divided by those of the target; 0: no
- * draft. */
+/* Products that the draft computes for a prompt's row, divided by the target's; 0: no draft. */
 double sp_package_draft_size(const struct sp_package *package);
 
 /* The most draft tokens of a round. */

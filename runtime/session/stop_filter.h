@@ -1,7 +1,6 @@
 /* Filters the text of an answer on its way to the caller. Text that may be the beginning of a stop
- * text is held back until it cannot be one. The rest goes to the result and the callbacks in
- * order, in runs that the draft either wrote or did not, with the requested special tokens at
- * their places. */
+ * text is held back until it cannot be one. The rest goes to the result and the callbacks in order,
+ * in runs that the draft wrote or did not, with the requested special tokens in place. */
 #ifndef SP_RUNTIME_SESSION_STOP_FILTER_H
 #define SP_RUNTIME_SESSION_STOP_FILTER_H
 

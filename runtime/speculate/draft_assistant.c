@@ -215,8 +215,7 @@ static void score_cluster(void *context, size_t i, unsigned worker)
 
 /* ---- proposals ---- */
 
-/* Runs the layers on a token and the hidden state after it; with a plain head also computes the
- * logits. */
+/* Runs the layers on a token and the hidden state after it; with a plain head makes the logits. */
 static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
 {
     struct sp_batch_seq seq = {

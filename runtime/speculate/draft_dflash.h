@@ -1,5 +1,5 @@
-/* What DFlash drafts of both versions and DSpark drafts do alike: the block, its context, its
- * caches. */
+/* What DFlash drafts of both versions and DSpark drafts share: the block, its context, its caches.
+ */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_DFLASH_H
 #define SP_RUNTIME_SPECULATE_DRAFT_DFLASH_H
 

@@ -113,8 +113,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
                                       struct sp_err *err)
 {
     struct draft_dflash2 *d = (struct draft_dflash2 *)base;
-    /* Choosers read scores of candidates; only a reader of the draft's own logits needs them all.
-     */
+    /* Choosers read scores of candidates; only readers of the draft's own logits need all. */
     enum sp_logits_need needs =
         proposal->chooser->needs == SP_LOGITS_WHOLE ? SP_LOGITS_WHOLE : SP_LOGITS_BEST;
     enum sp_status st = SP_OK;

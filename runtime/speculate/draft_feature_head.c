@@ -63,8 +63,7 @@ size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_
     return n_cached ? ((const struct sp_feature_head *)base)->draft_len : 0;
 }
 
-/* A pass of the slots first..first+n-1 with these states, computing the last n_logits rows of
- * logits. */
+/* A pass of the slots first..first+n-1 with these states, with the last n_logits rows of logits. */
 static struct sp_batch_seq slots(struct sp_feature_head *p, const float *hidden,
                                  const uint32_t *ids, size_t first, size_t n, size_t n_logits)
 {
@@ -143,8 +142,8 @@ size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, siz
 }
 
 /* The logits of draft token i over the head's rows; `row` is what sp_feature_head_begin returned.
- * The first draft token comes from the last committed pair, each other one from the only row of
- * its pass. */
+ * The first draft token comes from the last committed pair, the others from their pass's only row.
+ */
 static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
                                     size_t i, size_t row)
 {

@@ -4,11 +4,10 @@
  *
  * Slot t of their cache pairs the state h_t, from row t of the target, with token t+1; the layer's
  * output o predicts token t+2. Further draft tokens feed o in place of a state that is not known
- * yet; P-EAGLE feeds one fixed state and a mask token for all draft tokens at once. The pair of
- * the newest committed row waits until its token is known, so states are kept until the next
- * proposal, which runs all waiting pairs in one pass; the last row of that pass yields the first
- * draft token. Slots after the committed pairs hold draft tokens, and committed pairs overwrite
- * them. */
+ * yet; P-EAGLE feeds one fixed state and a mask token for all draft tokens at once. The pair of the
+ * newest committed row waits until its token is known, so states are kept until the next proposal,
+ * which runs all waiting pairs in one pass; the last row of that pass yields the first draft token.
+ * Slots after the committed pairs hold draft tokens, and committed pairs overwrite them. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_FEATURE_HEAD_H
 #define SP_RUNTIME_SPECULATE_DRAFT_FEATURE_HEAD_H
 

@@ -189,8 +189,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     return st;
 }
 
-/* Tokens read beyond the committed positions were draft tokens; the accepted ones stay in the
- * cache. */
+/* Tokens read beyond the committed positions were draft tokens; accepted ones stay in the cache. */
 static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct draft_lm *d = (struct draft_lm *)base;

@@ -14,8 +14,7 @@
 
 #include "runtime/speculate/drafter.h"
 
-/* The longest proposal: with the anchor it fills a pass of 16 rows, and further rows would not be
- * cheaper. */
+/* The longest proposal: with the anchor it fills a pass of 16 rows; more rows are not cheaper. */
 enum { SP_DRAFT_NGRAM_MAX = 15 };
 
 #define SP_LOOKUP_NAME "lookup"

@@ -61,8 +61,7 @@ struct sp_drafter_ops {
     /* Called without holding the scheduler: must not run a pass. */
     enum sp_status (*open)(struct sp_drafter **out, const struct sp_drafter_setup *setup,
                            struct sp_err *err);
-    /* The greatest number of tokens that a proposal after ids[0..n_cached] can hold; 0: nothing
-     * can be proposed. */
+    /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. */
     size_t (*limit)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* Reads the tokens of ids[0..n_cached - 1] that the draft has not seen, if they are more than
      * one round leaves: a prompt, or the output of plain steps. Called before a proposal so that
@@ -125,8 +124,7 @@ enum sp_logits_need sp_proposal_needs_choice(const struct sp_proposal *proposal)
 /* What sp_propose_token needs of logits that the draft makes those of the target's tokens from. */
 enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal);
 
-/* Writes the draft token for position `pos` to ids[pos]. *more becomes false if it is the last one
- * wanted. */
+/* Writes the draft token for position `pos` to ids[pos]. *more becomes false after the last one. */
 SP_MUST_CHECK enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more,
                                               uint32_t *ids, size_t pos,
                                               const struct sp_logits *logits, struct sp_err *err);

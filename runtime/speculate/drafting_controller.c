@@ -135,8 +135,7 @@ static void find_acceptances(struct sp_drafting_controller *c)
     }
 }
 
-/* Returns the highest rate of any fixed draft length, predicted from the costs and the mean
- * acceptances. */
+/* The highest rate of any fixed draft length, predicted from costs and mean acceptances. */
 static double predicted_rate(const struct sp_drafting_controller *c)
 {
     double best = 0, tokens = 1, all_accepted = 1;

@@ -110,8 +110,7 @@ void sp_drafting_controller_init(struct sp_drafting_controller *controller, size
  * clearly slower than plain steps by them, unless `retry`. */
 void sp_drafting_controller_resume(struct sp_drafting_controller *controller, bool retry);
 
-/* Plans the round that follows pass number `pass`, unless that is planned. Sets the members above.
- */
+/* Plans the round after pass number `pass`, unless that is planned. Sets the members above. */
 void sp_drafting_controller_plan(struct sp_drafting_controller *controller, size_t pass);
 
 /* Whether the planned round is a plain step of all sequences. */
@@ -150,8 +149,7 @@ void sp_drafting_controller_count(struct sp_drafting_controller *controller, siz
 void sp_drafting_controller_count_unverified(struct sp_drafting_controller *controller, size_t i,
                                              double confidence);
 
-/* Learns from a round of one sequence. `chose`: its length was chosen by the plan, which was a
- * probe or not. */
+/* Learns from a round of one sequence. `chose`: the plan, a probe or not, chose its length. */
 void sp_drafting_controller_record(struct sp_drafting_controller *controller,
                                    const struct sp_round *round, bool chose, bool is_probe);
 

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest batch in which every sequence can have the most draft tokens; in a larger one each
- * has fewer. */
+/* The largest batch in which every sequence can have the most draft tokens. */
 enum { FULL_BATCH = 4 };
 
 static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
@@ -169,8 +168,7 @@ static void commit(struct sp_speculator *s, size_t n)
     s->n_cached += n;
 }
 
-/* Rewinds to `to`; the first n_same >= to tokens stay the same. Returns false if the draft cannot.
- */
+/* Rewinds to `to`; the first n_same >= to tokens stay the same. False: the draft cannot. */
 static bool rewind_to(struct sp_speculator *s, size_t to, size_t n_same)
 {
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
@@ -309,8 +307,7 @@ static size_t n_unread(const struct sp_speculator *s, const struct sp_drafter *d
     return drafter->ops->n_unread ? drafter->ops->n_unread(drafter, s->n_cached) : 0;
 }
 
-/* The longer an answer is, the longer it is expected to be yet: as long as it is now, and at least
- * as a short one. */
+/* An answer is expected to go on for as long as it is now, and at least as a short one. */
 struct sp_draft_outlook sp_speculator_outlook(const struct sp_speculator *s,
                                               const struct sp_drafter *drafter)
 {

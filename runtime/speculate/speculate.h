@@ -98,8 +98,7 @@ SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const
 /* Appends the token that was chosen from the prompt's last row; it becomes cur. */
 void sp_speculator_begin(struct sp_speculator *s, uint32_t id);
 
-/* The greatest number of tokens that this drafter (NULL: none) can propose now within the context.
- */
+/* The most tokens that this drafter (NULL: none) can propose now within the context. */
 size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter);
 
 /* What the controller of the draft length should know before a proposal of this drafter. */
@@ -124,8 +123,7 @@ SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
                                                   sp_emit_fn *emit, void *context,
                                                   struct sp_round *round, struct sp_err *err);
 
-/* Growth and both halves with `draft_len` tokens of the file's draft model, fewer if it cannot
- * propose as many. */
+/* Growth and both halves with up to `draft_len` tokens of the file's draft model. */
 SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
                                                  const struct sp_proposal *proposal,
                                                  sp_emit_fn *emit, void *context,

@@ -72,8 +72,7 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
     return st;
 }
 
-/* Reads whether the model reasons, for how long, and how reasoning is shown: as it is, or omitted.
- */
+/* Reads whether the model reasons, for how long, and if reasoning is shown as it is or omitted. */
 static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(request->body, "thinking");

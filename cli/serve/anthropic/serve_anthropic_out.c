@@ -51,8 +51,7 @@ void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sente
 
 /* ---- parts of a message ---- */
 
-/* Writes the usage: uncached and cached tokens of the prompt, and the tokens of the answer so far.
- */
+/* Writes the usage: uncached and cached tokens of the prompt, and tokens of the answer so far. */
 static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_reused,
                         size_t n_generated)
 {
@@ -69,8 +68,7 @@ static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_r
     sp_json_out_end(out, '}');
 }
 
-/* Returns the stop text if it is one of the request's; NULL for one of the file's, which ends a
- * turn. */
+/* Returns the stop text if it is the request's; NULL for one of the file's, which ends a turn. */
 static const char *stop_of(const struct sp_serve_response *r, const struct sp_result *result)
 {
     const struct sp_json *stops = sp_json_get(r->request->body, "stop_sequences");
@@ -128,8 +126,7 @@ static void begin_message(struct sp_serve_response *r)
 
 /* ---- blocks ---- */
 
-/* Writes a tool call. Arguments that are not valid JSON, because the answer was cut off, become an
- * empty object. */
+/* Writes a tool call. Arguments that a cut left without valid JSON become an empty object. */
 static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool whole)
 {
     struct sp_json *input = NULL;
@@ -145,8 +142,7 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     sp_json_free(input);
 }
 
-/* Writes a content block; `whole`: with its text or input, otherwise as the start event of a
- * stream has it. */
+/* Writes a content block; `whole`: with its text or input, else as the start event of a stream. */
 static void write_block(struct sp_serve_response *r, const char *key,
                         const struct sp_chat_segment *part, bool whole)
 {

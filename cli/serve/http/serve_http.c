@@ -1,5 +1,5 @@
-/* _GNU_SOURCE declares POLLRDHUP: POSIX poll does not report a closed connection while bytes are
- * unread. */
+/* _GNU_SOURCE declares POLLRDHUP: POSIX poll reports no closed connection while bytes are unread.
+ */
 #define _GNU_SOURCE
 #include "cli/serve/http/serve_http.h"
 #include "cli/base/signals.h"
@@ -233,8 +233,7 @@ static bool add_headers(struct MHD_Response *response, const struct sp_http_conn
     return true;
 }
 
-/* NULL: out of memory, for the response or for one of its headers, without which it would mean
- * something else. */
+/* NULL: out of memory for the response or a header, without which it would mean something else. */
 static struct MHD_Response *response_of(struct sp_http_connection *c)
 {
     struct sp_http_response *a = &c->answer;
@@ -336,8 +335,7 @@ static const char *find_malformed(struct MHD_Connection *mhd, const char *versio
     return NULL;
 }
 
-/* Called by libmicrohttpd for the headers, for every part of the body, and at the end of the
- * request. */
+/* Called by libmicrohttpd for the headers, every part of the body, and the end of the request. */
 static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const char *url,
                                const char *method, const char *version, const char *data,
                                size_t *size, void **own)

@@ -37,8 +37,7 @@ struct sp_http_request {
     struct sp_http_connection *connection; /* NULL: the request comes from a file */
 };
 
-/* The response, which the handler fills; zeroed before the call. It has either a `body` or a
- * stream. */
+/* The response, which the handler fills; zeroed before. It has either a `body` or a stream. */
 struct sp_http_response {
     int status;
     const char *type;          /* Content-Type; static */
@@ -82,8 +81,7 @@ SP_MUST_CHECK enum sp_status
 sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct sp_err *err);
 /* Waits until no response is pending, for at most some seconds. */
 void sp_http_await_responses(struct sp_http *http, double seconds);
-/* Accepts no more connections, gives pending responses a short time to be sent, and closes the
- * server. */
+/* Accepts no more connections, gives pending responses a short time, and closes the server. */
 void sp_http_close(struct sp_http *http); /* accepts NULL */
 
 /* The following functions accept NULL for a request that comes from a file. */
@@ -101,8 +99,7 @@ void sp_http_drop_body(struct sp_http_connection *connection);
  * has interrupted the program. */
 bool sp_http_is_gone(const struct sp_http_connection *connection);
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_http_library(char *text, size_t size);
 
 #endif

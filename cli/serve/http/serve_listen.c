@@ -33,8 +33,7 @@ static bool is_loopback(const struct sockaddr_storage *address)
     return false;
 }
 
-/* Adds a listening socket, which `out` then owns. host: shown in the URL; NULL: the socket's own
- * address. */
+/* Adds a listening socket, which `out` then owns. host: shown in the URL; NULL: the socket's. */
 static enum sp_status add(struct sp_listeners *out, int fd, const char *host, struct sp_err *err)
 {
     struct sp_listener *l = &out->at[out->n];

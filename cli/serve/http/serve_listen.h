@@ -1,5 +1,4 @@
-/* The sockets on which the server listens: a TCP port, a UNIX socket, or those that systemd passes.
- */
+/* The sockets on which the server listens: a TCP port, a UNIX socket, or those from systemd. */
 #ifndef SP_CLI_SERVE_HTTP_SERVE_LISTEN_H
 #define SP_CLI_SERVE_HTTP_SERVE_LISTEN_H
 

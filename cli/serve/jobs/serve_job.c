@@ -207,8 +207,7 @@ static int on_token(void *context, const struct sp_token *token)
 
     count_token(a);
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
-    /* With the prompt's tokens come all of the answer, as clients expect that split them by number.
-     */
+    /* With the prompt's tokens come all of the answer, for clients that split them by number. */
     if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
         a->status = keep_token(a, token);
     return a->status ? 1 : is_abandoned(a);

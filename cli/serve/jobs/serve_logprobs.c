@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Recognizes a byte token such as <0xE2>, by which some tokenizers spell the bytes of unknown
- * characters. */
+/* Recognizes a byte token such as <0xE2>, by which some tokenizers spell unknown characters. */
 static bool is_byte(unsigned char *byte, const struct sp_token_info *info)
 {
     char text[3] = {0}, *end;

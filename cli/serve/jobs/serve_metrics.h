@@ -28,8 +28,7 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *metrics, size_t model,
 /* Counts embeddings, and the tokens of their texts. */
 void sp_serve_metrics_embeddings(struct sp_serve_metrics *metrics, size_t model, size_t n_texts,
                                  size_t n_tokens);
-/* Counts the time from the arrival of a request to its first token, or from one token to the next.
- */
+/* Counts the time from a request's arrival to its first token, or from one token to the next. */
 void sp_serve_metrics_first_token(struct sp_serve_metrics *metrics, size_t model, double seconds);
 void sp_serve_metrics_next_token(struct sp_serve_metrics *metrics, size_t model, double seconds);
 

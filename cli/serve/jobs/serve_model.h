@@ -95,8 +95,7 @@ void sp_serve_model_close(struct sp_serve_model *model);
 
 /* True if the template places the text after a gap, as Go templates can. t may be NULL. */
 bool sp_serve_model_inserts_by(const struct sp_template *t);
-/* SP_E_UNSUPPORTED, which names the member or path, if the open model has no tokens for filling a
- * gap. */
+/* SP_E_UNSUPPORTED, with the member or path, if the open model has no tokens for filling a gap. */
 SP_MUST_CHECK enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *model,
                                                          const char *key, struct sp_err *err);
 

@@ -15,8 +15,7 @@ void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serv
                                    size_t n);
 void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *model,
                                     const char *name);
-/* Write the responses of ollama's GET /api/tags, GET /api/ps (the open models) and POST /api/show.
- */
+/* Write the responses of ollama's GET /api/tags, /api/ps (the open models) and POST /api/show. */
 void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *models, size_t n);
 void sp_serve_model_open_list(struct sp_json_out *out, const struct sp_serve_model *models,
                               size_t n);

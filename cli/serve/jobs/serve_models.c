@@ -96,8 +96,7 @@ static struct sp_serve_model *find_idle(const struct sp_serve_models *m)
     return oldest;
 }
 
-/* Closes the least recently used idle model; releases the lock meanwhile. Returns false if there is
- * none. */
+/* Closes the least recently used idle model, without the lock meanwhile. False if there is none. */
 static bool close_oldest(struct sp_serve_models *m)
 {
     struct sp_serve_model *oldest = find_idle(m);
@@ -383,8 +382,7 @@ bool sp_serve_models_unload_idle(struct sp_serve_models *m)
     return closed;
 }
 
-/* Returns the open model that was used last before all others but after `used_at`; NULL: there is
- * none. */
+/* Returns the open model that was used first of those used after `used_at`; NULL: none. */
 static struct sp_serve_model *next_open(const struct sp_serve_models *m, uint64_t used_at)
 {
     struct sp_serve_model *next = NULL;

@@ -1,5 +1,4 @@
-/* The prompt of a request as token ids: given as ids, as a raw text, or as messages for the chat
- * template. */
+/* The prompt of a request as token ids: from ids, a raw text, or messages for the chat template. */
 #ifndef SP_CLI_SERVE_JOBS_SERVE_PROMPT_H
 #define SP_CLI_SERVE_JOBS_SERVE_PROMPT_H
 

@@ -140,8 +140,7 @@ static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
     q->n_waiting--;
 }
 
-/* Waits until something has changed or the interval has passed. Returns false if the client has
- * gone. */
+/* Waits until something has changed or the interval has passed. False: the client has gone. */
 static bool wait_and_poll(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct timespec until;

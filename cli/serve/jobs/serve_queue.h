@@ -64,16 +64,15 @@ void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
 enum sp_serve_entry { SP_SERVE_IN, SP_SERVE_FULL, SP_SERVE_STOPPED };
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* The number of answers that are generated, of jobs with answers that wait, and of all answers of
- * both. */
+/* The numbers of answers that are generated, of jobs with waiting answers, and of all these
+ * answers. */
 struct sp_serve_load {
     size_t n_running, n_waiting, n_pending;
     bool full; /* the queue would refuse another job */
     bool ends; /* the server is shutting down, so that it refuses all further jobs */
 };
 struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *queue);
-/* Waits until the job's status is known and returns it; 0: the client has gone, or memory ran out.
- */
+/* Waits until the job's status is known and returns it; 0: the client has gone, or no memory. */
 int sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job);
 /* Waits until the job has ended. Returns false if the client has gone. */
 bool sp_serve_queue_wait_end(struct sp_serve_queue *queue, struct sp_serve_job *job);
@@ -89,8 +88,7 @@ void sp_serve_queue_leave(struct sp_serve_queue *queue, struct sp_serve_job *job
 /* Waits for the next answer to generate and returns its job; *answer is its index. NULL: the queue
  * drains or is stopped, and is empty. */
 struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *answer);
-/* True if the job need not continue: it was aborted, an answer has failed, or the queue is
- * stopped. */
+/* True if the job need not continue: it was aborted, an answer failed, or the queue is stopped. */
 bool sp_serve_queue_is_abandoned(struct sp_serve_queue *queue, const struct sp_serve_job *job);
 bool sp_serve_queue_is_stopped(struct sp_serve_queue *queue);
 /* Sets the changes of the conversation, until the status is known. */

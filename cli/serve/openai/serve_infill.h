@@ -1,5 +1,5 @@
-/* POST /infill, the API of llama-server by which editors complete text: the text between a prefix
- * and a suffix. */
+/* POST /infill, llama-server's API by which editors complete the text between a prefix and a
+ * suffix. */
 #ifndef SP_CLI_SERVE_OPENAI_SERVE_INFILL_H
 #define SP_CLI_SERVE_OPENAI_SERVE_INFILL_H
 

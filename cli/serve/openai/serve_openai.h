@@ -11,8 +11,7 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struc
 
 /* ---- shared by its APIs ---- */
 
-/* Reads the sampling settings, and the length limit from the members of `limits`; a limit of 0 is
- * rejected. */
+/* Reads the sampling settings, and the length limit, not 0, from the members of `limits`. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                                            const struct sp_request_setting *limits,
                                                            struct sp_err *err);

@@ -35,8 +35,8 @@ static void write_chat_logprobs(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-/* Writes alternatives as members named by their text; of two with equal text the more likely one
- * is written. */
+/* Writes alternatives as members named by their text; of two with equal text the more likely one.
+ */
 static void write_alternatives(struct sp_serve_response *r, const struct sp_serve_logprob *t)
 {
     char *texts[SP_SERVE_MAX_TOP] = {0};
@@ -342,8 +342,7 @@ static void whole(struct sp_serve_response *r, enum endpoint endpoint,
     sp_json_out_end(out, '}');
 }
 
-/* Writes the response with several choices; without timings, which exist for single answers only.
- */
+/* Writes the response with several choices, without timings, which only single answers have. */
 static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
                         const struct sp_result *last)
 {

@@ -168,8 +168,7 @@ static void serve_responses_begin(struct sp_serve_response *r)
     write_response_event(r, "response.in_progress", NULL, NULL);
 }
 
-/* Sends an event to keep the connection alive, since clients close a stream that is silent for
- * long. */
+/* Sends an event to keep the connection alive: clients close a stream that is silent for long. */
 static void serve_responses_keep_alive(struct sp_serve_response *r)
 {
     write_response_event(r, "response.in_progress", NULL, NULL);
@@ -247,8 +246,8 @@ static enum sp_status read_object(const struct sp_json **object, const struct sp
     return SP_OK;
 }
 
-/* Reads the options of reasoning. If a summary is requested, the whole reasoning is sent as the
- * summary. */
+/* Reads the options of reasoning. The whole reasoning is sent as the summary, if one is requested.
+ */
 static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *reasoning = NULL, *summary;

@@ -167,8 +167,7 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
     return SP_OK;
 }
 
-/* Writes one message from consecutive items of the assistant: reasoning, content and calls, in
- * this order. */
+/* Writes one message from consecutive items of the assistant: reasoning, content, calls. */
 static enum sp_status write_answer(struct input *in, struct sp_err *err)
 {
     struct sp_strbuf reasoning = {0}, content = {0};

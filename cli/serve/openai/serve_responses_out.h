@@ -6,8 +6,7 @@
 
 enum { SP_RESPONSES_ID_SIZE = SP_SERVE_ID_SIZE + 24 };
 
-/* True if the request asks for a summary of the reasoning; the reasoning itself serves as the
- * summary. */
+/* True if the request asks for a summary of the reasoning, as which the reasoning itself serves. */
 bool sp_serve_responses_wants_summary(const struct sp_serve_response *response);
 
 /* Writes the id of a part of the message, which is an item of the output. Returns `id`. */
@@ -29,8 +28,7 @@ void sp_serve_responses_write_content(struct sp_serve_response *response, const 
 void sp_serve_responses_write_item(struct sp_serve_response *response, const char *key, size_t part,
                                    const char *status, bool partial);
 
-/* Writes the response object; result NULL: the response is in progress or, with a sentence, has
- * failed. */
+/* Writes the response object; result NULL: it is in progress or, with a sentence, has failed. */
 void sp_serve_responses_write(struct sp_serve_response *response, const char *key,
                               const struct sp_result *result, const char *sentence);
 

@@ -4,8 +4,7 @@
 
 #include "cli/serve/request/serve_request.h"
 
-/* Reads `tools` and `tool_choice`: converts the functions that are allowed to the format of the
- * chat API. */
+/* Reads `tools` and `tool_choice`: converts the allowed functions to the format of the chat API. */
 SP_MUST_CHECK enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request,
                                                            struct sp_err *err);
 

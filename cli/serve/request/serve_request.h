@@ -87,8 +87,7 @@ void sp_serve_request_change(struct sp_serve_request *request, const char *forma
     SP_PRINTF(2, 3);
 void sp_serve_request_release(struct sp_serve_request *request);
 
-/* The number of answers to each prompt, and the number of all answers. Answers to the same prompt
- * are adjacent. */
+/* The numbers of answers to each prompt and of all. Answers to the same prompt are adjacent. */
 size_t sp_serve_request_n_each(const struct sp_serve_request *request);
 size_t sp_serve_request_n_answers(const struct sp_serve_request *request);
 
@@ -129,8 +128,7 @@ SP_MUST_CHECK enum sp_status sp_serve_check_functions(struct sp_serve_request *r
 bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
                               const struct sp_conversation *conversation);
 
-/* Sets request->think from the level of reasoning effort that the member `key` has; "none" turns
- * reasoning off. */
+/* Sets request->think from the reasoning effort in the member `key`; "none" turns reasoning off. */
 SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *request,
                                                       const char *key, const char *level,
                                                       struct sp_err *err);

@@ -17,8 +17,7 @@ SP_MUST_CHECK enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request 
                                                         const struct sp_serve_tool_choice *choice,
                                                         struct sp_err *err);
 
-/* Reads tool_choice (NULL: "auto") and the body's parallel_tool_calls, and applies them to the
- * request's tools. */
+/* Applies tool_choice (NULL: "auto") and the body's parallel_tool_calls to the request's tools. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
                                                               const struct sp_json *json,
                                                               struct sp_err *err);

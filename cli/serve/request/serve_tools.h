@@ -30,8 +30,7 @@ SP_MUST_CHECK enum sp_status sp_serve_write_calls(struct sp_json_out *out,
                                                   struct sp_serve_call_ids *known,
                                                   const struct sp_json *calls, struct sp_err *err);
 
-/* Writes the members of a tool's message that identify the call it answers: tool_call_id, name,
- * and tool_name. */
+/* Writes the members of a tool's message that identify its call: tool_call_id, name, tool_name. */
 void sp_serve_write_call_reference(struct sp_json_out *out, struct sp_serve_call_ids *known,
                                    const struct sp_json *message);
 

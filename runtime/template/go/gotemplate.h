@@ -16,8 +16,7 @@ SP_MUST_CHECK enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, c
                                                    size_t size, struct sp_err *err);
 void sp_gotemplate_free(struct sp_gotemplate *t); /* NULL is fine */
 
-/* True if the template mentions a field of that name; the case of letters is ignored. `field` is
- * in lower case. */
+/* True if the template mentions a field of that name, in any case. `field` is in lower case. */
 bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field);
 
 /* How a template is executed. ALL: unchanged. TURN: for one turn of a chat, with {{ .Response }}
@@ -25,8 +24,7 @@ bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field);
  * continues, only the part up to the first .Response. The last two are ollama's rules. */
 enum sp_gotemplate_part { SP_GOTEMPLATE_ALL, SP_GOTEMPLATE_TURN, SP_GOTEMPLATE_LAST_TURN };
 
-/* Renders the template with `data` and appends the text to `out`, whose heap counts memory and
- * work. */
+/* Appends the template's text with `data` to `out`, whose heap counts memory and work. */
 SP_MUST_CHECK enum sp_status
 sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t, struct sp_value data,
                      enum sp_gotemplate_part part, struct sp_template_time now, struct sp_err *err);

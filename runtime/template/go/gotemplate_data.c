@@ -96,8 +96,7 @@ static enum sp_status make_struct(struct sp_heap *heap, struct sp_value *out,
                                   const struct field *fields, const struct sp_json *json,
                                   int depth);
 
-/* Turns the integers of a value into floats, since encoding/json decodes every number to a
- * float. */
+/* Turns the integers of a value into floats, as encoding/json decodes every number. */
 static enum sp_status floats_only(struct sp_heap *heap, struct sp_value *v, int depth)
 {
     enum sp_status st = SP_OK;

@@ -203,8 +203,7 @@ static enum sp_status eval_operand(struct sp_go_machine *m, struct sp_value *out
     }
 }
 
-/* Evaluates `and` and `or`, which stop at the first argument that decides the result, and return
- * it. */
+/* Evaluates `and` and `or`, which stop at the first argument that decides, and return it. */
 static enum sp_status eval_logic(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
                                  const struct sp_go_node *callee, const struct sp_go_node *args,
                                  const struct sp_value *final)
@@ -352,8 +351,7 @@ static enum sp_status walk_item(struct sp_go_machine *m, const struct sp_go_node
     return st;
 }
 
-/* Executes the body for each item of a list, or of a map in the order of its keys; *empty: there
- * are no items. */
+/* Executes the body for each item of a list, or of a map in key order; *empty: there are none. */
 static enum sp_status walk_items(struct sp_go_machine *m, const struct sp_go_node *node,
                                  struct sp_value over, bool *empty)
 {
@@ -393,8 +391,7 @@ static enum sp_status walk_range(struct sp_go_machine *m, struct sp_value dot,
     m->at = node->a;
     if ((st = walk_items(m, node, over, &empty))) return st;
     if (empty) st = walk_list(m, dot, node->other, flow);
-    /* A break in the else list ends this range, although the else list is not an iteration of
-     * it. */
+    /* A break in the else list ends this range, although that is not an iteration of it. */
     if (*flow == FLOW_BREAK) *flow = FLOW_ON;
     m->n_vars = n_outer_vars;
     return st;
