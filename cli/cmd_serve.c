@@ -15,7 +15,6 @@
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_sandbox.h"
-#include "cli/serve/serve_syscalls.h"
 #include "format/pack_contents.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"

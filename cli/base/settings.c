@@ -112,19 +112,42 @@ static enum sp_status set_value(struct sp_settings *s, size_t i, const char *val
     return SP_OK;
 }
 
-static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t size,
+static enum sp_status add_text(struct sp_setting_texts *t, const char *text, const char *what,
                                struct sp_err *err)
 {
+    char *copy = NULL;
     enum sp_status st;
 
-    if (s->n_stops == SP_MAX_STOPS) {
-        return sp_fail(err, SP_E_USAGE, "more than %d stop texts, including those of the file",
-                       SP_MAX_STOPS);
-    }
-    if ((st = sp_copy_text(&s->texts[s->n_stops], text, size, err))) return st;
-    s->stops[s->n_stops] = s->texts[s->n_stops];
-    s->n_stops++;
+    if (t->n == SP_MAX_STOPS)
+        return sp_fail(err, SP_E_USAGE, "more than %d %s", SP_MAX_STOPS, what);
+    if ((st = sp_copy_text(&copy, text, strlen(text), err))) return st;
+    t->at[t->n++] = copy;
     return SP_OK;
+}
+
+static void release_texts(struct sp_setting_texts *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        free((char *)(uintptr_t)t->at[i]);
+    *t = (struct sp_setting_texts){0};
+}
+
+static enum sp_status add_stop(struct sp_settings *s, const char *text, struct sp_err *err)
+{
+    return add_text(&s->stops, text, "stop texts, including those of the file", err);
+}
+
+/* Adds a breaker, after it has removed those of another origin; "none" adds none. */
+static enum sp_status add_breaker(struct sp_settings *s, const char *from, const char *text,
+                                  struct sp_err *err)
+{
+    struct sp_setting_texts *t = &s->breakers;
+
+    if (t->from != from) release_texts(t);
+    t->from = from;
+    if (strcmp(text, "none") == 0) return SP_OK;
+    if (*text == '\0') return sp_fail(err, SP_E_USAGE, "a sequence breaker is empty");
+    return add_text(t, text, "sequence breakers", err);
 }
 
 static const char **source_of(struct sp_settings *s, const char *name)
@@ -163,9 +186,8 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         s->from[i] = from_user;
         return draw_seed(s, err);
     }
-    if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
-    if (strcasecmp(name, breakers_name) == 0)
-        return sp_dry_texts_add(&s->breakers, from_user, value, err);
+    if (strcasecmp(name, "stop") == 0) return add_stop(s, value, err);
+    if (strcasecmp(name, breakers_name) == 0) return add_breaker(s, from_user, value, err);
     for (size_t i = 0; (known = sp_settings_name(i)); i++)
         near = sp_nearer(near, known, name);
     if (near) return sp_fail(err, SP_E_USAGE, "unknown setting %s, did you mean %s?", name, near);
@@ -180,11 +202,10 @@ static enum sp_status take_setting(struct sp_settings *s, const struct sp_file_s
     const char *from = setting->of_checkpoint ? from_checkpoint : from_file, *name;
     enum sp_status st;
 
-    if (strcmp(setting->name, "stop") == 0)
-        return add_stop(s, setting->value, strlen(setting->value), err);
+    if (strcmp(setting->name, "stop") == 0) return add_stop(s, setting->value, err);
     if (strcmp(setting->name, breakers_name) == 0) {
         if (s->breakers.from == from_line) return SP_OK;
-        return sp_dry_texts_add(&s->breakers, from, setting->value, err);
+        return add_breaker(s, from, setting->value, err);
     }
     if (setting->of_checkpoint && strcmp(setting->name, "repeat_last_n") == 0 &&
         *source_of(s, "repeat_penalty") != from_checkpoint)
@@ -229,13 +250,12 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
         if (sp_args_given(args, option_of(i, option))) s->from[i] = from_line;
         if (sp_args_by_environment(args, option_of(i, option))) s->from[i] = from_environment;
     }
-    for (; s->n_stops < s->stop_options.n; s->n_stops++) {
-        s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
-        if (*s->stops[s->n_stops] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
+    for (size_t i = 0; i < s->stop_options.n; i++) {
+        if (*s->stop_options.items[i] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
+        if ((st = add_stop(s, s->stop_options.items[i], err))) return st;
     }
     for (size_t i = 0; i < s->breaker_options.n; i++)
-        if ((st = sp_dry_texts_add(&s->breakers, from_line, s->breaker_options.items[i], err)))
-            return st;
+        if ((st = add_breaker(s, from_line, s->breaker_options.items[i], err))) return st;
     sp_file_settings_describe(file, &info);
     for (size_t i = 0; i < info.n_settings; i++)
         if ((st = take_setting(s, &info.settings[i], err))) return st;
@@ -250,12 +270,15 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
 {
     enum sp_status st;
 
-    for (size_t i = 0; i < s->n_stops; i++)
-        if ((st = add_stop(out, s->stops[i], strlen(s->stops[i]), err))) return st;
+    for (size_t i = 0; i < s->stops.n; i++)
+        if ((st = add_stop(out, s->stops.at[i], err))) return st;
+    out->breakers.from = s->breakers.from;
+    for (size_t i = 0; i < s->breakers.n; i++)
+        if ((st = add_breaker(out, s->breakers.from, s->breakers.at[i], err))) return st;
     if ((st = sp_new(&out->biases, s->n_biases, sizeof *s->biases, err))) return st;
     if (s->n_biases > 0) memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
     out->n_biases = s->n_biases;
-    return sp_dry_texts_copy(&out->breakers, &s->breakers, err);
+    return SP_OK;
 }
 
 enum sp_status sp_settings_redraw(struct sp_settings *s, bool *drawn, struct sp_err *err)
@@ -273,9 +296,8 @@ enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_setting
     bool drawn;
 
     *out = *s;
-    memset(out->texts, 0, sizeof out->texts);
-    out->n_stops = out->n_biases = 0;
-    out->breakers = (struct sp_dry_texts){0};
+    out->stops = out->breakers = (struct sp_setting_texts){0};
+    out->n_biases = 0;
     out->biases = NULL;
     if ((st = copy_lists(out, s, err))) goto done;
     st = sp_settings_redraw(out, &drawn, err);
@@ -297,10 +319,9 @@ enum sp_status sp_settings_add_bias(struct sp_settings *s, uint32_t id, float bi
 
 void sp_settings_release(struct sp_settings *s)
 {
-    for (size_t i = 0; i < SP_MAX_STOPS; i++)
-        free(s->texts[i]);
     free(s->biases);
-    sp_dry_texts_release(&s->breakers);
+    release_texts(&s->stops);
+    release_texts(&s->breakers);
     *s = (struct sp_settings){0};
 }
 
@@ -313,7 +334,8 @@ void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
     out->n_biases = s->n_biases;
     out->seed = (uint64_t)s->seed;
     out->accept = rejection ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED;
-    sp_dry_texts_apply(&s->breakers, out);
+    out->dry_breakers = s->breakers.from ? s->breakers.at : NULL;
+    out->n_dry_breakers = s->breakers.n;
 }
 
 /* Writes a setting's value as users see it; true: it is a word. */
@@ -350,6 +372,19 @@ bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *n
     return false;
 }
 
+/* Prints a text with its line feeds as \n. */
+static void print_text(FILE *out, const char *text)
+{
+    for (size_t len; *text != '\0'; text += len) {
+        len = strcspn(text, "\n");
+        sp_out_text(out, text, len);
+        if (text[len] == '\n') {
+            fputs("\\n", out);
+            len++;
+        }
+    }
+}
+
 void sp_settings_print(FILE *out, const struct sp_settings *s)
 {
     char value[SP_SAMPLING_VALUE_SIZE];
@@ -359,10 +394,16 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
         show_value(value, s, i);
         fprintf(out, "  %-18s %-10s %s\n", name, value, s->from[i]);
     }
-    sp_dry_texts_print(out, &s->breakers);
-    for (size_t i = 0; i < s->n_stops; i++) {
+    for (size_t i = 0; i < s->breakers.n; i++) {
+        fprintf(out, "  %s \"", breakers_name);
+        print_text(out, s->breakers.at[i]);
+        fprintf(out, "\" %s\n", s->breakers.from);
+    }
+    if (s->breakers.from && s->breakers.n == 0)
+        fprintf(out, "  %s none %s\n", breakers_name, s->breakers.from);
+    for (size_t i = 0; i < s->stops.n; i++) {
         fprintf(out, "  %-18s \"", "stop");
-        sp_out_text(out, s->stops[i], strlen(s->stops[i]));
+        sp_out_text(out, s->stops.at[i], strlen(s->stops.at[i]));
         fputs("\"\n", out);
     }
 }
@@ -380,12 +421,11 @@ void sp_settings_sampling_to_json(struct sp_json_out *out, const struct sp_setti
 
 /* ---- settings of a saved session ---- */
 
-static void write_texts(struct sp_json_out *out, const char *key, const char *const *texts,
-                        size_t n)
+static void write_texts(struct sp_json_out *out, const char *key, const struct sp_setting_texts *t)
 {
     sp_json_out_begin(out, key, '[');
-    for (size_t i = 0; i < n; i++)
-        sp_json_out_text(out, NULL, texts[i]);
+    for (size_t i = 0; i < t->n; i++)
+        sp_json_out_text(out, NULL, t->at[i]);
     sp_json_out_end(out, ']');
 }
 
@@ -402,8 +442,8 @@ void sp_settings_to_json(struct sp_json_out *out, const struct sp_settings *s)
         else
             sp_json_out_written(out, name, value, strlen(value));
     }
-    write_texts(out, "stop", s->stops, s->n_stops);
-    if (s->breakers.from) write_texts(out, breakers_name, s->breakers.at, s->breakers.n);
+    write_texts(out, "stop", &s->stops);
+    if (s->breakers.from) write_texts(out, breakers_name, &s->breakers);
 }
 
 /* Takes an array of texts in the place of those of the setting. */
@@ -415,14 +455,8 @@ static enum sp_status take_texts(struct sp_settings *s, const char *name,
 
     if (sp_json_kind(array) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "%s: expected an array of strings", name);
-    while (stops && s->n_stops > 0) {
-        free(s->texts[--s->n_stops]);
-        s->texts[s->n_stops] = NULL;
-    }
-    if (!stops) {
-        sp_dry_texts_release(&s->breakers);
-        st = sp_dry_texts_add(&s->breakers, from_user, "none", err);
-    }
+    release_texts(stops ? &s->stops : &s->breakers);
+    if (!stops) s->breakers.from = from_user;
     for (size_t i = 0; i < sp_json_len(array) && !st; i++) {
         const char *text = sp_json_to_string(sp_json_at(array, i), NULL);
         if (text == NULL || *text == '\0')

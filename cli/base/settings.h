@@ -3,12 +3,18 @@
 #ifndef SP_CLI_BASE_SETTINGS_H
 #define SP_CLI_BASE_SETTINGS_H
 
-#include "cli/base/dry_breakers.h"
 #include "cli/base/opt.h"
 #include "format/base/json_write.h"
 #include "runtime/spectool.h"
 
 enum { SP_MAX_SETTINGS = 64, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64, SP_REASONING_UNLIMITED = -1 };
+
+/* The texts of a setting; valid when zeroed. */
+struct sp_setting_texts {
+    const char *from;             /* origin, static; NULL: the texts are not set */
+    const char *at[SP_MAX_STOPS]; /* [n] owned */
+    size_t n;
+};
 
 /* The settings. The option table fills the fields, sp_settings_complete sets the rest. */
 struct sp_settings {
@@ -24,12 +30,10 @@ struct sp_settings {
     struct sp_opt_list stop_options, bias_options, breaker_options;
     /* The following fields are set by sp_settings_complete. */
     const char *from[SP_MAX_SETTINGS]; /* origin of each setting, such as "command line"; static */
-    const char *stops[SP_MAX_STOPS];   /* borrowed from the arguments or `text` */
-    size_t n_stops;
-    struct sp_logit_bias *biases; /* logit biases; owned */
+    struct sp_logit_bias *biases;      /* logit biases; owned */
     size_t n_biases;
-    struct sp_dry_texts breakers;
-    char *texts[SP_MAX_STOPS]; /* owned copies of stops that came from the file */
+    struct sp_setting_texts stops;
+    struct sp_setting_texts breakers; /* of DRY; not set: those of struct sp_sampling */
 };
 
 #define SP_SETTINGS_DEFAULTS                                                                       \

@@ -191,8 +191,8 @@ void sp_loaded_model_request(struct sp_request *out, struct sp_sampling *samplin
         .n_end_ids = sp_prompt_stop_ids(end_ids, m->package, s),
         .draft_len = m->no_draft ? 0 : (int)s->draft_len,
         .sampling = sampling,
-        .stops = s->stops,
-        .n_stops = s->n_stops,
+        .stops = s->stops.at,
+        .n_stops = s->stops.n,
         .grammar = m->grammar,
     };
 }

@@ -17,8 +17,8 @@ size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *p
     const struct sp_tokenizer *tokenizer = sp_package_tokenizer(package);
     size_t n = 0, size;
 
-    for (size_t i = 0; tokenizer && i < settings->n_stops; i++) {
-        const char *stop = settings->stops[i];
+    for (size_t i = 0; tokenizer && i < settings->stops.n; i++) {
+        const char *stop = settings->stops.at[i];
         if (sp_tokenizer_leading_special(tokenizer, stop, &ids[n], &size))
             n += size == strlen(stop);
     }

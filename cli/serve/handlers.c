@@ -3,11 +3,10 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_prompt.h"
-#include "cli/serve/openai/serve_lora.h"
+#include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/serve_embed.h"
 #include "cli/serve/serve_inspect.h"
 #include "cli/serve/serve_page.h"
-#include "cli/serve/serve_rerank.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,11 +164,7 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
         sp_exchange_refuse_for(x, sp_serve_status_of(st), fault, err->text);
 }
 
-/* Answers a request with members that a function makes of the body, or with its error. */
-static void
-write_members(struct sp_exchange *x,
-              enum sp_status (*write)(struct sp_json_out *out, const struct sp_serve *serve,
-                                      struct sp_serve_request *request, struct sp_err *err))
+void sp_handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_err err = {0};
@@ -185,8 +180,7 @@ write_members(struct sp_exchange *x,
     sp_serve_request_release(&request);
 }
 
-/* Answers a request for embeddings or scores. */
-static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
+void sp_handle_embed(struct sp_exchange *x, sp_serve_embed_fn *fn)
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_serve_embed embed = {
@@ -207,41 +201,6 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
     sp_serve_request_release(&request);
 }
 
-void sp_handle_openai_embeddings(struct sp_exchange *x)
-{
-    embed_with(x, sp_serve_openai_embeddings);
-}
-
-void sp_handle_ollama_embed(struct sp_exchange *x)
-{
-    embed_with(x, sp_serve_ollama_embed);
-}
-
-void sp_handle_ollama_embeddings(struct sp_exchange *x)
-{
-    embed_with(x, sp_serve_ollama_embeddings);
-}
-
-void sp_handle_rerank(struct sp_exchange *x)
-{
-    embed_with(x, sp_serve_rerank);
-}
-
-void sp_handle_tokenize(struct sp_exchange *x)
-{
-    write_members(x, sp_serve_tokenize);
-}
-
-void sp_handle_detokenize(struct sp_exchange *x)
-{
-    write_members(x, sp_serve_detokenize);
-}
-
-void sp_handle_apply_template(struct sp_exchange *x)
-{
-    write_members(x, sp_serve_apply_template);
-}
-
 /* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
  * calls in streams (0.8) and structured output (0.5). */
 static const char ollama_version[] = "0.13.4";
@@ -254,26 +213,13 @@ void sp_handle_version(struct sp_exchange *x)
     close_object(x);
 }
 
-/* Answers with an object that a function writes about all models. */
-static void write_list(struct sp_exchange *x,
-                       void (*write)(struct sp_json_out *out, const struct sp_serve_model *models,
-                                     size_t n))
+void sp_handle_list(struct sp_exchange *x, sp_serve_list_fn *write)
 {
     open_object(x);
     sp_serve_models_lock(x->serve->models);
     write(&x->out, x->serve->all, x->serve->n_models);
     sp_serve_models_unlock(x->serve->models);
     close_object(x);
-}
-
-void sp_handle_tags(struct sp_exchange *x)
-{
-    write_list(x, sp_serve_model_tags);
-}
-
-void sp_handle_open_models(struct sp_exchange *x)
-{
-    write_list(x, sp_serve_model_open_list);
 }
 
 void sp_handle_show(struct sp_exchange *x)
@@ -292,8 +238,8 @@ void sp_handle_show(struct sp_exchange *x)
 
 void sp_handle_models(struct sp_exchange *x)
 {
-    write_list(x,
-               sp_exchange_is_anthropic(x) ? sp_serve_model_anthropic_list : sp_serve_model_list);
+    sp_handle_list(x, sp_exchange_is_anthropic(x) ? sp_serve_model_anthropic_list
+                                                  : sp_serve_model_list);
 }
 
 /* Handles GET /v1/models/NAME. */

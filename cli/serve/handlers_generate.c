@@ -1,10 +1,9 @@
-#include "cli/serve/handlers_generate.h"
+#include "cli/serve/handlers.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/anthropic/serve_anthropic_out.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/ollama/serve_ollama.h"
-#include "cli/serve/openai/serve_infill.h"
-#include "cli/serve/openai/serve_openai_out.h"
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/openai/serve_openai.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +148,7 @@ static const struct sp_json *read_job(struct sp_exchange *x)
     return NULL;
 }
 
-static void answer(struct sp_exchange *x, const struct sp_serve_api *api)
+void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api)
 {
     if (read_job(x) && sp_exchange_open_model(x)) generate(x, api);
 }
@@ -167,26 +166,6 @@ void sp_handle_anthropic(struct sp_exchange *x)
     sp_serve_anthropic_refuse_thread(&x->out, sentence);
     sp_exchange_close_body(x, 400);
     sp_exchange_note(x, sentence);
-}
-
-void sp_handle_openai_chat(struct sp_exchange *x)
-{
-    answer(x, &sp_serve_openai_chat);
-}
-
-void sp_handle_openai_text(struct sp_exchange *x)
-{
-    answer(x, &sp_serve_openai_text);
-}
-
-void sp_handle_infill(struct sp_exchange *x)
-{
-    answer(x, &sp_serve_infill);
-}
-
-void sp_handle_openai_responses(struct sp_exchange *x)
-{
-    answer(x, &sp_serve_responses);
 }
 
 /* Loads or unloads the model of a request without a prompt. */

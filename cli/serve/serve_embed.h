@@ -22,6 +22,9 @@ typedef enum sp_status sp_serve_embed_fn(struct sp_json_out *out, struct sp_serv
 sp_serve_embed_fn sp_serve_openai_embeddings; /* POST /v1/embeddings */
 sp_serve_embed_fn sp_serve_ollama_embed;      /* POST /api/embed */
 sp_serve_embed_fn sp_serve_ollama_embeddings; /* POST /api/embeddings, its earlier form */
+/* Reranking in the format of Jina's and Cohere's APIs, which llama-server and vLLM have, too: POST
+ * /v1/rerank, /v1/reranking, /v2/rerank. */
+sp_serve_embed_fn sp_serve_rerank;
 
 /* ---- shared with reranking ---- */
 

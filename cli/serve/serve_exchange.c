@@ -1,9 +1,9 @@
 #include "cli/serve/serve_exchange.h"
 #include "cli/base/advice.h"
 #include "cli/base/duration.h"
-#include "cli/serve/anthropic/serve_anthropic_out.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/ollama/serve_ollama.h"
-#include "cli/serve/openai/serve_openai_out.h"
+#include "cli/serve/openai/serve_openai.h"
 
 #include <stdlib.h>
 #include <string.h>

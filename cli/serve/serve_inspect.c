@@ -105,8 +105,8 @@ static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
     sp_settings_sampling_to_json(out, s, NULL);
     sp_json_out_double(out, "max_tokens", s->n_predict > 0 ? (double)s->n_predict : -1);
     sp_json_out_begin(out, "stop", '[');
-    for (size_t i = 0; i < s->n_stops; i++)
-        sp_json_out_text(out, NULL, s->stops[i]);
+    for (size_t i = 0; i < s->stops.n; i++)
+        sp_json_out_text(out, NULL, s->stops.at[i]);
     sp_json_out_end(out, ']');
     sp_json_out_end(out, '}');
 }

@@ -4,24 +4,14 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* The functions that return a status write members of the response, whose object is open. The
- * request has its model and its body. */
+/* Writes members of the response, whose object is open. The request has its model and its body. */
+typedef enum sp_status sp_serve_members_fn(struct sp_json_out *out, const struct sp_serve *serve,
+                                           struct sp_serve_request *request, struct sp_err *err);
 
-/* POST /tokenize: `content` as token ids. */
-SP_MUST_CHECK enum sp_status sp_serve_tokenize(struct sp_json_out *out,
-                                               const struct sp_serve *serve,
-                                               struct sp_serve_request *request,
-                                               struct sp_err *err);
-/* POST /detokenize: the text of `tokens`. */
-SP_MUST_CHECK enum sp_status sp_serve_detokenize(struct sp_json_out *out,
-                                                 const struct sp_serve *serve,
-                                                 struct sp_serve_request *request,
-                                                 struct sp_err *err);
-/* POST /apply-template: the prompt of a request to /v1/chat/completions. */
-SP_MUST_CHECK enum sp_status sp_serve_apply_template(struct sp_json_out *out,
-                                                     const struct sp_serve *serve,
-                                                     struct sp_serve_request *request,
-                                                     struct sp_err *err);
+sp_serve_members_fn sp_serve_tokenize;       /* POST /tokenize: `content` as token ids */
+sp_serve_members_fn sp_serve_detokenize;     /* POST /detokenize: the text of `tokens` */
+sp_serve_members_fn sp_serve_apply_template; /* POST /apply-template: a chat completion's prompt */
+
 /* GET /props: the settings of requests that set none, and the template of an open model. */
 void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
                     const struct sp_serve_model *model);

@@ -1,4 +1,4 @@
-#include "cli/serve/serve_rerank.h"
+#include "cli/serve/serve_embed.h"
 
 #include "format/base/mem.h"
 

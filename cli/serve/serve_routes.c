@@ -3,7 +3,6 @@
 #include "cli/serve/handlers.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_page.h"
-#include "cli/serve/handlers_generate.h"
 #include "format/base/clock.h"
 #include "format/base/spelling.h"
 
@@ -13,58 +12,63 @@
 static const struct route {
     const char *method; /* NULL: any method */
     const char *path;   /* a path; with a slash at its end: the prefix of longer paths */
+    /* one of these: */
     void (*answer)(struct sp_exchange *x);
+    const struct sp_serve_api *text;
+    sp_serve_members_fn *members;
+    sp_serve_embed_fn *embed;
+    sp_serve_list_fn *list;
 } routes[] = {
-    {"GET", "/", sp_handle_root},
-    {"GET", "/page.css", sp_handle_page},
-    {"GET", "/elements.js", sp_handle_page},
-    {"GET", "/markdown_inline.js", sp_handle_page},
-    {"GET", "/markdown.js", sp_handle_page},
-    {"GET", "/page.js", sp_handle_page},
-    {"GET", "/health", sp_handle_health},
-    {"GET", "/ready", sp_handle_ready},
-    {"GET", "/metrics", sp_handle_metrics},
-    {"GET", "/props", sp_handle_props},
-    {"GET", "/slots", sp_handle_slots},
-    {"GET", "/lora-adapters", sp_handle_lora_adapters},
-    {"POST", "/lora-adapters", sp_handle_lora_scales},
-    {"POST", "/tokenize", sp_handle_tokenize},
-    {"POST", "/detokenize", sp_handle_detokenize},
-    {"POST", "/apply-template", sp_handle_apply_template},
-    {"POST", "/infill", sp_handle_infill},
-    {"GET", "/v1/models", sp_handle_models},
-    {"GET", "/v1/models/", sp_handle_model},
-    {"POST", "/v1/messages", sp_handle_anthropic},
-    {"POST", "/v1/messages/count_tokens", sp_handle_count_tokens},
-    {NULL, "/v1/messages/batches", sp_handle_missing},
-    {NULL, "/v1/messages/batches/", sp_handle_missing},
-    {NULL, "/v1/complete", sp_handle_missing},
-    {"POST", "/v1/chat/completions", sp_handle_openai_chat},
-    {"POST", "/v1/completions", sp_handle_openai_text},
-    {"POST", "/v1/responses", sp_handle_openai_responses},
-    {NULL, "/v1/responses/", sp_handle_missing},
-    {"POST", "/v1/embeddings", sp_handle_openai_embeddings},
-    {"POST", "/v1/rerank", sp_handle_rerank},
-    {"POST", "/v1/reranking", sp_handle_rerank},
-    {"POST", "/v2/rerank", sp_handle_rerank},
-    {NULL, "/v1/images/", sp_handle_missing},
-    {NULL, "/v1/audio/", sp_handle_missing},
-    {NULL, "/v1/moderations", sp_handle_missing},
-    {NULL, "/v1/files", sp_handle_missing},
-    {"GET", "/api/version", sp_handle_version},
-    {"GET", "/api/tags", sp_handle_tags},
-    {"GET", "/api/ps", sp_handle_open_models},
-    {"POST", "/api/show", sp_handle_show},
-    {"POST", "/api/chat", sp_handle_ollama_chat},
-    {"POST", "/api/generate", sp_handle_ollama_text},
-    {"POST", "/api/embed", sp_handle_ollama_embed},
-    {"POST", "/api/embeddings", sp_handle_ollama_embeddings},
-    {NULL, "/api/pull", sp_handle_missing},
-    {NULL, "/api/push", sp_handle_missing},
-    {NULL, "/api/create", sp_handle_missing},
-    {NULL, "/api/copy", sp_handle_missing},
-    {NULL, "/api/delete", sp_handle_missing},
-    {NULL, "/api/blobs/", sp_handle_missing},
+    {"GET", "/", .answer = sp_handle_root},
+    {"GET", "/page.css", .answer = sp_handle_page},
+    {"GET", "/elements.js", .answer = sp_handle_page},
+    {"GET", "/markdown_inline.js", .answer = sp_handle_page},
+    {"GET", "/markdown.js", .answer = sp_handle_page},
+    {"GET", "/page.js", .answer = sp_handle_page},
+    {"GET", "/health", .answer = sp_handle_health},
+    {"GET", "/ready", .answer = sp_handle_ready},
+    {"GET", "/metrics", .answer = sp_handle_metrics},
+    {"GET", "/props", .answer = sp_handle_props},
+    {"GET", "/slots", .answer = sp_handle_slots},
+    {"GET", "/lora-adapters", .answer = sp_handle_lora_adapters},
+    {"POST", "/lora-adapters", .answer = sp_handle_lora_scales},
+    {"POST", "/tokenize", .members = sp_serve_tokenize},
+    {"POST", "/detokenize", .members = sp_serve_detokenize},
+    {"POST", "/apply-template", .members = sp_serve_apply_template},
+    {"POST", "/infill", .text = &sp_serve_infill},
+    {"GET", "/v1/models", .answer = sp_handle_models},
+    {"GET", "/v1/models/", .answer = sp_handle_model},
+    {"POST", "/v1/messages", .answer = sp_handle_anthropic},
+    {"POST", "/v1/messages/count_tokens", .answer = sp_handle_count_tokens},
+    {NULL, "/v1/messages/batches", .answer = sp_handle_missing},
+    {NULL, "/v1/messages/batches/", .answer = sp_handle_missing},
+    {NULL, "/v1/complete", .answer = sp_handle_missing},
+    {"POST", "/v1/chat/completions", .text = &sp_serve_openai_chat},
+    {"POST", "/v1/completions", .text = &sp_serve_openai_text},
+    {"POST", "/v1/responses", .text = &sp_serve_responses},
+    {NULL, "/v1/responses/", .answer = sp_handle_missing},
+    {"POST", "/v1/embeddings", .embed = sp_serve_openai_embeddings},
+    {"POST", "/v1/rerank", .embed = sp_serve_rerank},
+    {"POST", "/v1/reranking", .embed = sp_serve_rerank},
+    {"POST", "/v2/rerank", .embed = sp_serve_rerank},
+    {NULL, "/v1/images/", .answer = sp_handle_missing},
+    {NULL, "/v1/audio/", .answer = sp_handle_missing},
+    {NULL, "/v1/moderations", .answer = sp_handle_missing},
+    {NULL, "/v1/files", .answer = sp_handle_missing},
+    {"GET", "/api/version", .answer = sp_handle_version},
+    {"GET", "/api/tags", .list = sp_serve_model_tags},
+    {"GET", "/api/ps", .list = sp_serve_model_open_list},
+    {"POST", "/api/show", .answer = sp_handle_show},
+    {"POST", "/api/chat", .answer = sp_handle_ollama_chat},
+    {"POST", "/api/generate", .answer = sp_handle_ollama_text},
+    {"POST", "/api/embed", .embed = sp_serve_ollama_embed},
+    {"POST", "/api/embeddings", .embed = sp_serve_ollama_embeddings},
+    {NULL, "/api/pull", .answer = sp_handle_missing},
+    {NULL, "/api/push", .answer = sp_handle_missing},
+    {NULL, "/api/create", .answer = sp_handle_missing},
+    {NULL, "/api/copy", .answer = sp_handle_missing},
+    {NULL, "/api/delete", .answer = sp_handle_missing},
+    {NULL, "/api/blobs/", .answer = sp_handle_missing},
 };
 
 static bool matches(const struct route *route, const char *path)
@@ -83,6 +87,20 @@ static bool allows(const struct route *route, const char *method)
     return strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0;
 }
 
+static void answer(struct sp_exchange *x, const struct route *route)
+{
+    if (route->text)
+        sp_handle_text(x, route->text);
+    else if (route->members)
+        sp_handle_members(x, route->members);
+    else if (route->embed)
+        sp_handle_embed(x, route->embed);
+    else if (route->list)
+        sp_handle_list(x, route->list);
+    else
+        route->answer(x);
+}
+
 /* Answers a request to x->path. Returns false if there is no such path. */
 static bool try_routes(struct sp_exchange *x)
 {
@@ -91,7 +109,7 @@ static bool try_routes(struct sp_exchange *x)
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         if (!matches(&routes[i], x->path)) continue;
         if (allows(&routes[i], x->request->method)) {
-            routes[i].answer(x);
+            answer(x, &routes[i]);
             return true;
         }
         other = &routes[i];

@@ -9,6 +9,9 @@
 #include "cli/serve/http/serve_listen.h"
 #include "cli/serve/jobs/serve_adapters.h"
 #include "cli/serve/jobs/serve_folder.h"
+#include "format/base/err.h"
+
+#include <stdbool.h>
 
 /* Enters the sandbox. It holds for the calling thread, the threads that it creates afterwards, and
  * their processes, so the program has no other thread yet. prompt_cache: a file that is read later;
@@ -20,5 +23,14 @@ SP_MUST_CHECK enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths 
                                                     const char *drafting_cache,
                                                     const struct sp_listeners *listeners,
                                                     struct sp_err *err);
+
+/* Whether the program was built with libseccomp. */
+bool sp_serve_syscalls_can_be_filtered(void);
+
+/* Forbids the server the system calls that it does not need after its start, by a filter that the
+ * kernel runs for each of them, seccomp(2): for the calling thread, the threads that it creates
+ * afterwards, and their processes, so the program has no other thread yet. SP_E_UNSUPPORTED: the
+ * program was built without libseccomp, or the kernel has no such filters. */
+SP_MUST_CHECK enum sp_status sp_serve_syscalls_filter(struct sp_err *err);
 
 #endif

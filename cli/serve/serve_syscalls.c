@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* CLONE_NEWNS and its kin */
-#include "cli/serve/serve_syscalls.h"
+#include "cli/serve/serve_sandbox.h"
 
 #ifdef SP_SECCOMP
 

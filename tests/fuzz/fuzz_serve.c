@@ -1,7 +1,6 @@
 /* Fuzzes request bodies of `serve`. The first byte (a digit, or '<') selects the API. The body is
  * refused with a message, or becomes a valid request whose conversation gives a prompt. */
 #include "cli/serve/jobs/serve.h"
-#include "cli/serve/openai/serve_infill.h"
 #include "cli/serve/serve_body.h"
 #include "format/base/unicode.h"
 #include "runtime/template/template.h"
@@ -21,10 +20,10 @@ static void check_settings(const struct sp_settings *s)
 {
     struct sp_sampling sampling = SP_SAMPLING_INIT;
 
-    if (s->n_stops > SP_MAX_STOPS) abort();
-    for (size_t i = 0; i < s->n_stops; i++) {
-        size_t len = strlen(s->stops[i]);
-        if (len == 0 || sp_utf8_valid(s->stops[i], len) != len) abort();
+    if (s->stops.n > SP_MAX_STOPS) abort();
+    for (size_t i = 0; i < s->stops.n; i++) {
+        size_t len = strlen(s->stops.at[i]);
+        if (len == 0 || sp_utf8_valid(s->stops.at[i], len) != len) abort();
     }
     sp_settings_sampling(&sampling, s);
     if (!(sampling.temperature >= 0 && sampling.top_p >= 0 && sampling.top_p <= 1)) abort();

@@ -1,7 +1,7 @@
 /* Tests the conversion of conversations from Anthropic's Messages API to template messages.
  * Blocks, roles and turns follow its reference (https://platform.claude.com/docs/en/api/messages),
  * the source of the quotations. */
-#include "cli/serve/anthropic/serve_anthropic_messages.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
 #include "format/base/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"

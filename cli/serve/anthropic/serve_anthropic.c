@@ -1,5 +1,4 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/anthropic/serve_anthropic_messages.h"
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/serve/request/serve_tool_choice.h"
 

@@ -3,7 +3,7 @@
  * a message for each tool result.
  *
  * Consecutive messages of one role form one turn, as the API specifies. */
-#include "cli/serve/anthropic/serve_anthropic_messages.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/request/serve_messages.h"
 
 /* The content of a turn, collected until the turn ends. */

@@ -1,4 +1,3 @@
-#include "cli/serve/anthropic/serve_anthropic_out.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
 
@@ -75,7 +74,7 @@ static const char *stop_of(const struct sp_serve_response *r, const struct sp_re
     const char *stop;
 
     if (result->stop != SP_STOP_TEXT) return NULL;
-    stop = r->request->settings.stops[result->stop_index];
+    stop = r->request->settings.stops.at[result->stop_index];
     if (sp_json_kind(stops) == SP_JSON_STRING) return stop;
     for (size_t i = 0; i < sp_json_len(stops); i++)
         if (strcmp(sp_json_to_string(sp_json_at(stops, i), NULL), stop) == 0) return stop;

@@ -107,7 +107,7 @@ struct sp_serve_api {
 };
 extern const struct sp_serve_api sp_serve_anthropic;
 extern const struct sp_serve_api sp_serve_openai_chat, sp_serve_openai_text;
-extern const struct sp_serve_api sp_serve_responses;
+extern const struct sp_serve_api sp_serve_responses, sp_serve_infill;
 extern const struct sp_serve_api sp_serve_ollama_chat, sp_serve_ollama_text;
 
 #endif

@@ -5,20 +5,17 @@
 #include "cli/serve/jobs/serve_model.h"
 #include "format/base/json_write.h"
 
-/* Write the list of GET /v1/models, and the entry of GET /v1/models/NAME. models: [n]; name: one of
- * the model's */
-void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *models, size_t n);
+/* A list of n models: of GET /v1/models, of Anthropic's API, of ollama's GET /api/tags and, of the
+ * open ones, of GET /api/ps. */
+typedef void sp_serve_list_fn(struct sp_json_out *out, const struct sp_serve_model *models,
+                              size_t n);
+sp_serve_list_fn sp_serve_model_list, sp_serve_model_anthropic_list, sp_serve_model_tags,
+    sp_serve_model_open_list;
+/* The entries of GET /v1/models/NAME, and ollama's POST /api/show. name: one of the model's */
 void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *model,
                           const char *name);
-/* Write the list and the entry of models in the format of Anthropic's API. */
-void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *models,
-                                   size_t n);
 void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *model,
                                     const char *name);
-/* Write the responses of ollama's GET /api/tags, /api/ps (the open models) and POST /api/show. */
-void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *models, size_t n);
-void sp_serve_model_open_list(struct sp_json_out *out, const struct sp_serve_model *models,
-                              size_t n);
 void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *model);
 
 /* The context length of a session; of a closed model, the longest one that it may get. */

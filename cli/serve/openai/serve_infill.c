@@ -1,8 +1,6 @@
-#include "cli/serve/openai/serve_infill.h"
+#include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_job.h"
-#include "cli/serve/openai/serve_lora.h"
 #include "cli/serve/openai/serve_openai.h"
-#include "cli/serve/openai/serve_openai_out.h"
 
 #include <stdio.h>
 
@@ -102,7 +100,7 @@ static void write_end(struct sp_serve_response *r, const struct sp_result *resul
     sp_json_out_bool(out, "stop", true);
     sp_json_out_text(out, "model", sp_serve_model_name(r));
     sp_json_out_text(out, "stop_type", word ? "word" : limit ? "limit" : "eos");
-    sp_json_out_text(out, "stopping_word", word ? s->stops[result->stop_index] : "");
+    sp_json_out_text(out, "stopping_word", word ? s->stops.at[result->stop_index] : "");
     sp_json_out_u64(out, "tokens_predicted", r->request->prompt_only ? 0 : result->n_ids);
     sp_json_out_u64(out, "tokens_evaluated", result->n_prompt);
     sp_json_out_u64(out, "tokens_cached", result->n_reused);

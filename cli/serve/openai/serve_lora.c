@@ -1,4 +1,4 @@
-#include "cli/serve/openai/serve_lora.h"
+#include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/jobs/serve_model.h"
 
 enum { MOST_SCALE = 100 };

@@ -1,5 +1,4 @@
 #include "cli/serve/openai/serve_openai.h"
-#include "cli/serve/openai/serve_lora.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/serve/request/serve_tool_choice.h"

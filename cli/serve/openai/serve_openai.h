@@ -5,6 +5,8 @@
 
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_logprobs.h"
+#include "cli/serve/request/serve_request.h"
+#include "format/base/json_write.h"
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err);
 enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err);
@@ -25,5 +27,21 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request
 /* Fails if the file has no chat template. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
                                                             struct sp_err *err);
+
+/* Writes {"error": {"message": ...}}. */
+void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
+
+/* Writes "timings" as llama-server does: prompt_n counts the tokens that were not cached. */
+void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_result *result);
+
+/* Adapters by number, their place on the command line, and scale, as llama-server has them. A
+ * request for an adapter by its name needs none of this. Reads the member `lora`, [{"id",
+ * "scale"}], of which one scale may differ from 0. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_lora(struct sp_serve_request *request,
+                                                       struct sp_err *err);
+
+/* GET /lora-adapters: writes an array of the adapters of a model. Their scale is 0, because a
+ * request that names none is answered without. */
+void sp_serve_lora_list(struct sp_json_out *out, const struct sp_serve_model *model);
 
 #endif

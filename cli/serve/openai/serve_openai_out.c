@@ -1,4 +1,3 @@
-#include "cli/serve/openai/serve_openai_out.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/openai/serve_openai.h"

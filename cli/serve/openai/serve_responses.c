@@ -3,10 +3,7 @@
  * The server stores nothing between requests: each one carries its whole conversation.
  * https://platform.openai.com/docs/api-reference/responses */
 #include "cli/serve/openai/serve_openai.h"
-#include "cli/serve/openai/serve_openai_out.h"
-#include "cli/serve/openai/serve_responses_input.h"
-#include "cli/serve/openai/serve_responses_out.h"
-#include "cli/serve/openai/serve_responses_tools.h"
+#include "cli/serve/openai/serve_responses.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/serve/jobs/serve_job.h"

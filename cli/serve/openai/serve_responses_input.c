@@ -1,5 +1,5 @@
 /* Converts the input of a Responses API request, several of whose items may form a message. */
-#include "cli/serve/openai/serve_responses_input.h"
+#include "cli/serve/openai/serve_responses.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_tools.h"
 

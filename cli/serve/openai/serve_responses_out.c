@@ -1,8 +1,7 @@
 /* Writes a response and the items of its output as JSON. */
-#include "cli/serve/openai/serve_responses_out.h"
+#include "cli/serve/openai/serve_responses.h"
 #include "cli/serve/jobs/serve_job.h"
-#include "cli/serve/openai/serve_openai_out.h"
-#include "cli/serve/openai/serve_responses_input.h"
+#include "cli/serve/openai/serve_openai.h"
 
 #include <string.h>
 

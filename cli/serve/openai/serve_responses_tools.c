@@ -1,6 +1,6 @@
 /* Converts the tools of the Responses API, whose functions have their members beside the type, to
  * the format that chat templates take. */
-#include "cli/serve/openai/serve_responses_tools.h"
+#include "cli/serve/openai/serve_responses.h"
 #include "cli/serve/request/serve_tool_choice.h"
 
 #include <string.h>
