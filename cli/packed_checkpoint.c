@@ -18,12 +18,15 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define CACHE_SIZE ((uint64_t)32000000000) /* bytes of all packed files in the cache folder */
 
 /* Appends name, size and time of a file of the folder; folders do not count. */
 static enum sp_status add_file(struct sp_strbuf *list, const char *folder, const char *name,
@@ -100,6 +103,65 @@ static void remove_older(const char *cache, const char *prefix, const char *name
         free(path);
     }
     if (folder) closedir(folder);
+}
+
+/* ---- the bound of the cache ---- */
+
+struct cached {
+    char *path; /* owned */
+    uint64_t size;
+    struct timespec used;
+};
+
+/* The packed file in the folder that was used least recently, other than `keep`; *total = the size
+ * of all. path is NULL if there is none. */
+static struct cached find_oldest(uint64_t *total, const char *cache, const char *keep)
+{
+    struct cached oldest = {0};
+    DIR *folder = opendir(cache);
+    struct dirent *entry;
+
+    *total = 0;
+    while (folder && (entry = readdir(folder)) != NULL) {
+        char *path = NULL;
+        struct stat info;
+        if (!sp_ends_with(entry->d_name, ".bin")) continue;
+        if (sp_file_join(&path, cache, entry->d_name, NULL) == SP_OK && stat(path, &info) == 0) {
+            bool older = oldest.path == NULL || info.st_mtim.tv_sec < oldest.used.tv_sec;
+            *total += (uint64_t)info.st_size;
+            if (older && strcmp(entry->d_name, keep) != 0) {
+                free(oldest.path);
+                oldest = (struct cached){path, (uint64_t)info.st_size, info.st_mtim};
+                path = NULL;
+            }
+        }
+        free(path);
+    }
+    if (folder) closedir(folder);
+    return oldest;
+}
+
+/* Removes files that were not used for long until those that stay take no more than the bound, and
+ * tells how much they take. Whoever has a file open keeps it. */
+static void bound_cache(const char *command, const char *cache, const char *keep)
+{
+    char before[SP_AMOUNT_TEXT], most[SP_AMOUNT_TEXT];
+    struct cached oldest;
+    uint64_t total;
+
+    for (;;) {
+        bool removed;
+        oldest = find_oldest(&total, cache, keep);
+        removed = oldest.path && total > CACHE_SIZE && unlink(oldest.path) == 0;
+        if (removed)
+            fprintf(stderr, "spectool %s: removed %s, the least recently used\n", command,
+                    oldest.path);
+        free(oldest.path);
+        if (!removed) break;
+    }
+    fprintf(stderr,
+            "spectool %s: packed models take %s of at most %s there; removing files frees it\n",
+            command, sp_out_size(before, total), sp_out_size(most, CACHE_SIZE));
 }
 
 /* Tells how a model that is not quantized becomes smaller and faster, to commands that generate. */
@@ -321,7 +383,9 @@ static enum sp_status packed_file(char **path, const char *given, const char *co
         }
         if (st) goto done;
         remove_older(cache, prefix, name);
+        bound_cache(command, cache, name);
     }
+    (void)utimensat(AT_FDCWD, whole, NULL, 0); /* the time of its last use */
     *path = whole;
     whole = NULL;
 done:

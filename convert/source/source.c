@@ -202,6 +202,19 @@ done:
     return st;
 }
 
+/* True if there are layers of a prediction head, and no others. */
+static bool is_head_alone(const struct sp_source_tensor *tensors, size_t n)
+{
+    bool head = false, layers = false;
+
+    for (size_t i = 0; i < n; i++) {
+        bool of_head = strstr(tensors[i].name, "mtp.") != NULL;
+        head = head || of_head;
+        layers = layers || (!of_head && strstr(tensors[i].name, "layers.") != NULL);
+    }
+    return head && !layers;
+}
+
 static enum sp_status match_tensors(struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
@@ -209,6 +222,13 @@ static enum sp_status match_tensors(struct sp_source *source, struct sp_err *err
     size_t n;
 
     if ((st = sp_source_list(&tensors, &n, source, err))) return st;
+    if (is_head_alone(tensors, n)) {
+        free(tensors);
+        return sp_fail(
+            err, SP_E_INPUT,
+            "it holds a prediction head alone (mtp.*), which drafts only as a part of its "
+            "model's checkpoint");
+    }
     source->has_mtp = sp_source_has_mtp(&source->config, tensors, n);
     st = sp_specs_of_source(&source->specs, &source->config, tensors, n, &source->compare_heads,
                             &source->n_skipped, err);

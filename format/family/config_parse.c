@@ -2,6 +2,7 @@
  * it. Only config*.c and the family table know the names of keys. */
 #include "format/family/config_parse.h"
 
+#include "format/base/affix.h"
 #include "format/base/warnings.h"
 #include "format/config/config_readers.h"
 #include "format/family/family_table.h"
@@ -113,8 +114,12 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
     if (type) {
         t->wrapper = sp_wrapper_by_type(type);
         t->family = sp_family_by_type(type);
-        if (t->wrapper == NULL && t->family == NULL)
-            return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
+        if (t->wrapper == NULL && t->family == NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported%s", type,
+                           sp_ends_with(type, "_mtp") ? ": a prediction head drafts only as a part "
+                                                        "of its model's checkpoint"
+                                                      : "");
+        }
     }
     if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;
     if (architecture && wrapper == NULL && family == NULL) {

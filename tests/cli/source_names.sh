@@ -114,7 +114,7 @@ done
 
 echo '# run'
 export XDG_CACHE_HOME=$PWD/cache
-run() { spectool run "$@" -n 4 --seed 1 --no-draft 2>&1 | sed 's/^[0-9]* tokens.*/STATISTICS/; s,into .*/spectool/.*,into CACHE,; /note: nothing was quantized/d; s/^spectool run: note: .*/NOTE/'; }
+run() { spectool run "$@" -n 4 --seed 1 --no-draft 2>&1 | sed 's/^[0-9]* tokens.*/STATISTICS/; s,into .*/spectool/.*,into CACHE,; s,removed .*/spectool/,removed ,; /note: nothing was quantized/d; s/^spectool run: note: .*/NOTE/'; }
 kept() { ls cache/spectool | sed 's/[0-9a-f]\{16\}/HASH/g'; }
 run someone/Tiny-Model 'What is 7 plus 8?'
 run someone/Tiny-Model 'What is 7 plus 8?'
@@ -128,6 +128,11 @@ run me/tiny:1b --ids 1,2,3
 run someone/Tiny-GGUF:Q8_0 --ids 1,2,3
 kept
 spectool show --modelfile cache/spectool/tiny-* | tail -n +2
+echo '# beyond the bound the file that was not used for longest goes'
+truncate -s 33G cache/spectool/old.bin && touch -d @1 cache/spectool/old.bin
+rm cache/spectool/tiny-*
+run tiny --ids 1,2,3
+kept
 echo '# a model that changed is packed again'
 printf 'You are smaller.' >system
 store system

@@ -280,6 +280,9 @@ TEST(refusals)
          "clip_qkv is not supported for iquestcoder"},
         {"{\"model_type\": \"iquestcoder\", \"architectures\": [\"Qwen2ForCausalLM\"]}",
          "model_type \"iquestcoder\" contradicts architecture \"Qwen2ForCausalLM\""},
+        {"{\"model_type\": \"qwen3_5_mtp\"}",
+         "model_type \"qwen3_5_mtp\" is not supported: a prediction head drafts only as a part of "
+         "its model's checkpoint"},
         {"{\"model_type\": \"llama\", \"architectures\": [\"MyForTokenClassification\"]}",
          "architecture \"MyForTokenClassification\" is not supported"},
         {"{\"model_type\": \"llama\", \"architectures\": [\"MyLlamaForCausalLM\"], \"auto_map\": "
