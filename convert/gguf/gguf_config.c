@@ -143,6 +143,31 @@ static void write_sizes(struct sp_gguf_writer *w)
             w, sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix"));
 }
 
+/* Refuses a key that changes what llama.cpp computes, unless its value has no effect. */
+static enum sp_status refuse_unread(const struct sp_gguf_model *m, const char *key,
+                                    const char *common, struct sp_err *err)
+{
+    static const struct {
+        const char *key;
+        double neutral;
+    } keys[] = {
+        {"attention.clamp_kqv", 0},
+        {"attention.max_alibi_bias", 0},
+        {"rope.scaling.yarn_ext_factor", 1},
+        {"rope.scaling.yarn_attn_factor", 1},
+    };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        double value = keys[i].neutral;
+        enum sp_status st;
+        if (strcmp(common, keys[i].key) != 0) continue;
+        if ((st = sp_gguf_get_float(m->file, key, &value, err))) return st;
+        if (value < keys[i].neutral || value > keys[i].neutral)
+            return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported", key, value);
+    }
+    return SP_OK;
+}
+
 /* Names keys of the architecture that are not read. */
 static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings,
                                   struct sp_err *err)
@@ -201,9 +226,10 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         if (sp_is_one_of(common, read, sizeof read / sizeof *read) ||
             sp_gguf_members_read(m, common))
             continue;
+        if ((st = refuse_unread(m, key, common, err))) return st;
         st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
     }
-    return st ? st : sp_gguf_note_token_ids(m->file, warnings, err);
+    return st ? st : sp_gguf_note_tokens(m->file, warnings, err);
 }
 
 static void put_text(struct sp_gguf_writer *w, const char *key, const char *text, size_t len)

@@ -49,9 +49,36 @@ enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file, const 
     return SP_OK;
 }
 
-enum sp_status sp_gguf_note_token_ids(const struct sp_gguf *file, char **warnings,
-                                      struct sp_err *err)
+/* Keys that are read, or that concern neither ids nor texts. */
+static bool is_known(const char *name)
 {
+    static const char *const known[] = {
+        "model",
+        "pre",
+        "tokens",
+        "token_type",
+        "token_type_count",
+        "scores",
+        "merges",
+        "add_bos_token",
+        "add_eos_token",
+        "add_sep_token",
+        "add_space_prefix",
+        "add_padding_token",
+        "add_unknown_token",
+        "add_mask_token",
+        "normalizer.lowercase",
+        "normalizer.strip_accents",
+        "precompiled_charsmap",
+        "remove_extra_whitespaces",
+    };
+
+    return sp_is_one_of(name, known, sizeof known / sizeof *known);
+}
+
+enum sp_status sp_gguf_note_tokens(const struct sp_gguf *file, char **warnings, struct sp_err *err)
+{
+    static const char begin[] = "tokenizer.ggml.";
     size_t n;
     const struct sp_gguf_value *values = sp_gguf_values(file, &n);
     enum sp_status st = SP_OK;
@@ -59,7 +86,11 @@ enum sp_status sp_gguf_note_token_ids(const struct sp_gguf *file, char **warning
     for (size_t i = 0; i < n && !st; i++) {
         const char *key = values[i].key;
         double number = 0;
-        if (!sp_begins_with(key, "tokenizer.ggml.") || !sp_ends_with(key, "_token_id")) continue;
+        if (!sp_begins_with(key, begin) || is_known(key + strlen(begin))) continue;
+        if (!sp_ends_with(key, "_token_id")) {
+            st = sp_warn(warnings, err, "%s: %.100s is ignored", sp_gguf_path(file), key);
+            continue;
+        }
         if ((st = sp_gguf_get_float(file, key, &number, err))) return st;
         if (number >= 0 && number < (double)count_tokens(file)) continue;
         st = sp_warn(warnings, err, "%s: %s is %.0f, but there are %llu tokens: it is ignored",

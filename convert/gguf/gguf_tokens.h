@@ -20,9 +20,10 @@ enum sp_gguf_token_type {
  * "llama" for the beginning and end that llama.cpp gives it, tokens 1 and 2. */
 SP_MUST_CHECK enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file,
                                               const char *key, struct sp_err *err);
-/* Names the keys whose numbers have no token. */
-SP_MUST_CHECK enum sp_status sp_gguf_note_token_ids(const struct sp_gguf *file, char **warnings,
-                                                    struct sp_err *err);
+/* Names the keys of tokenizer.ggml whose numbers have no token, and those that are not read and may
+ * change ids. */
+SP_MUST_CHECK enum sp_status sp_gguf_note_tokens(const struct sp_gguf *file, char **warnings,
+                                                 struct sp_err *err);
 
 struct sp_gguf_token {
     const char *text; /* UTF-8 of `len` bytes; borrowed from the file or from sp_gguf_tokens.own */

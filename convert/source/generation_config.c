@@ -19,6 +19,7 @@ static const struct {
     {"bad_words_ids", 0},
     {"begin_suppress_tokens", 0},
     {"diversity_penalty", 0},
+    {"dola_layers", 0},
     {"encoder_repetition_penalty", 1},
     {"epsilon_cutoff", 0},
     {"eta_cutoff", 0},
@@ -26,6 +27,7 @@ static const struct {
     {"forced_bos_token_id", -1},
     {"forced_eos_token_id", -1},
     {"guidance_scale", 1},
+    {"max_length", 20},
     {"max_new_tokens", -1},
     {"min_length", 0},
     {"min_new_tokens", 0},
@@ -35,6 +37,7 @@ static const struct {
     {"sequence_bias", 0},
     {"stop_strings", 0},
     {"suppress_tokens", 0},
+    {"token_healing", 0},
     {"top_h", 1},
     {"watermarking_config", 0},
 };

@@ -70,7 +70,7 @@ from_checkpoint
 generation '{"do_sample": false, "temperature": 0.6, "top_k": 20, "repetition_penalty": 1.05}'
 from_checkpoint
 echo '# what nothing here reads is named, what cannot be read is refused'
-generation '{"num_beams": 1, "max_new_tokens": 2048, "suppress_tokens": [7, 8], "bad_words_ids": [], "guidance_scale": null}'
+generation '{"num_beams": 1, "max_new_tokens": 2048, "suppress_tokens": [7, 8], "bad_words_ids": [], "guidance_scale": null, "max_length": 20, "token_healing": true, "dola_layers": "low"}'
 for wrong in 'no json' '[]' '{"eos_token_id": "x"}' '{"do_sample": "yes"}'; do
     generation "$wrong"
 done

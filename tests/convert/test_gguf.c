@@ -792,6 +792,57 @@ TEST(loose_tokens)
     sp_gguf_model_release(&model);
 }
 
+/* What each key does that no reader takes: a key of the model or of its tokenizer may change the
+ * result and is named, one that only describes the file is not. */
+TEST(unread_keys)
+{
+    static const struct {
+        const char *key;
+        bool named;
+    } cases[] = {
+        {"llama.rope.scaling.odd", true},
+        {"llama.attention.clamp_kqv", true},
+        {"llama.use_parallel_residual", true},
+        {"tokenizer.ggml.suppress_tokens", true},
+        {"tokenizer.ggml.treat_whitespace_as_suffix", true},
+        {"tokenizer.ggml.escape_whitespaces", true},
+        {"tokenizer.ggml.add_sep_token", false},
+        {"tokenizer.ggml.token_type_count", false},
+        {"llama.vocab_size", false},
+        {"general.name", false},
+        {"general.quantization_version", false},
+        {"quantize.imatrix.file", false},
+        {"split.count", false},
+    };
+    struct made_gguf m;
+
+    gguf_begin(&m);
+    add_llama(&m);
+    gguf_value_u32(&m, "llama.attention.clamp_kqv", 8);
+    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+    assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_UNSUPPORTED,
+                   "llama.attention.clamp_kqv 8 is not supported");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_gguf_model model;
+        struct sp_err err = {0};
+        char *text = NULL, *warnings = NULL;
+        size_t size;
+
+        gguf_begin(&m);
+        add_llama(&m);
+        gguf_value_u32(&m, cases[i].key, 0);
+        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+        if (sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 4096), NULL, &err) ||
+            sp_gguf_config_text(&text, &size, &model, &warnings, &err))
+            fail_msg("%s: %s", cases[i].key, err.text);
+        if ((warnings && strstr(warnings, cases[i].key)) != cases[i].named)
+            fail_msg("%s: \"%s\"", cases[i].key, warnings ? warnings : "");
+        free(text);
+        free(warnings);
+        sp_gguf_model_release(&model);
+    }
+}
+
 /* The layer of a prediction head that no reader of the family knows is left out with a note. */
 TEST(unread_head)
 {
