@@ -39,7 +39,7 @@ static float with_sign(float value, uint8_t signs, unsigned i)
 
 /* ---- IQ2 ---- */
 
-static void put_point_of_8(float *out, float scale, uint16_t point, uint8_t signs)
+static void put_point_of_8(float *out, float scale, unsigned point, uint8_t signs)
 {
     static const float values[4] = {8, 25, 43, 0};
 
@@ -63,7 +63,8 @@ void sp_ggml_decode_iq2_xxs(float *out, const uint8_t *b)
         uint32_t rest = sp_get32(points + 4);
 
         put_point_of_8(out + GROUP * g, iq2_scale(d, rest >> 28),
-                       sp_ggml_grid_iq2_xxs[points[g % 4]], signs_of(rest >> (7 * (g % 4))));
+                       sp_ggml_point(sp_ggml_grid_iq2_xxs, points[g % 4]),
+                       signs_of(rest >> (7 * (g % 4))));
     }
 }
 
@@ -76,7 +77,7 @@ void sp_ggml_decode_iq2_xs(float *out, const uint8_t *b)
         uint16_t code = sp_get16(b + 2 + 2 * g);
 
         put_point_of_8(out + GROUP * g, iq2_scale(d, nibble(b + 66, g / 2)),
-                       sp_ggml_grid_iq2_xs[code & 511], signs_of(code >> 9));
+                       sp_ggml_point(sp_ggml_grid_iq2_xs, code & 511), signs_of(code >> 9));
     }
 }
 
@@ -90,17 +91,17 @@ void sp_ggml_decode_iq2_s(float *out, const uint8_t *b)
         unsigned high = b[66 + g / 4] >> (g % 4 * 2) & 3;
 
         put_point_of_8(out + GROUP * g, iq2_scale(d, nibble(b + 74, g / 2)),
-                       sp_ggml_grid_iq2_s[b[2 + g] | high << 8], b[34 + g]);
+                       sp_ggml_point(sp_ggml_grid_iq2_s, b[2 + g] | high << 8), b[34 + g]);
     }
 }
 
 /* ---- IQ3 ---- */
 
-static void put_points_of_4(float *out, float scale, const uint8_t values[8], const uint16_t *grid,
+static void put_points_of_4(float *out, float scale, const uint8_t values[8], const uint64_t *grid,
                             const unsigned points[2], uint8_t signs)
 {
     for (unsigned i = 0; i < GROUP; i++) {
-        unsigned coordinate = grid[points[i / 4]] >> (i % 4 * 3) & 7;
+        unsigned coordinate = sp_ggml_point(grid, points[i / 4]) >> (i % 4 * 3) & 7;
 
         out[i] = with_sign(scale * (float)values[coordinate], signs, i);
     }
@@ -144,9 +145,9 @@ static void put_ternary_point(float *out, float scale, unsigned point, bool nega
     float delta = negative ? -0.125f : 0.125f;
 
     for (unsigned i = 0; i < GROUP; i++) {
-        int coordinate = sp_ggml_grid_iq1[point] >> (2 * i) & 3;
+        unsigned coordinate = sp_ggml_point(sp_ggml_grid_iq1, point) >> (2 * i) & 3;
 
-        out[i] = scale * ((float)(coordinate - 1) + delta);
+        out[i] = scale * ((float)((int)coordinate - 1) + delta);
     }
 }
 

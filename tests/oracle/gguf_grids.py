@@ -2,7 +2,7 @@
 """Write quantize/ggml_grids.c: python3 gguf_grids.py FILE
 
 The grids of the types IQ1 to IQ3 as constants of the format, read from the gguf package (pip install gguf, 0.19). A
-point has 8 coordinates of 2 bits or 4 of 3 bits, the first in the lowest bits."""
+point has 8 coordinates of 2 bits or 4 of 3 bits, the first in the lowest bits; four points are one number."""
 import sys
 
 import gguf.quants as quants
@@ -26,10 +26,11 @@ def main():
     with open(sys.argv[1], "w") as f:
         f.write(HEAD)
         for name, kind in GRIDS:
-            f.write(f"\nconst uint16_t sp_ggml_grid_{name}[{kind.grid_shape[0]}] = {{\n")
-            codes = [f"0x{code:04x}," for code in points(kind)]
-            for i in range(0, len(codes), 12):
-                f.write("    " + " ".join(codes[i:i + 12]) + "\n")
+            f.write(f"\nconst uint64_t sp_ggml_grid_{name}[{kind.grid_shape[0] // 4}] = {{\n")
+            codes = list(points(kind))
+            words = [sum(code << 16 * k for k, code in enumerate(codes[i:i + 4])) for i in range(0, len(codes), 4)]
+            for i in range(0, len(words), 4):
+                f.write("    " + " ".join(f"0x{word:016x}," for word in words[i:i + 4]) + "\n")
             f.write("};\n")
 
 
