@@ -2,13 +2,11 @@
 
 #include "format/base/atomic_file.h"
 #include "format/base/bytes.h"
-#include "format/base/number_text.h"
 #include "format/base/file.h"
-#include "format/base/strbuf.h"
+#include "format/base/json_write.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -43,22 +41,6 @@ struct sp_safetensors_writer {
     pthread_mutex_t lock;
     bool finished;
 };
-
-static enum sp_status print(struct sp_strbuf *text, struct sp_err *err, const char *format, ...)
-    SP_PRINTF(3, 4);
-
-static enum sp_status print(struct sp_strbuf *text, struct sp_err *err, const char *format, ...)
-{
-    char line[SP_ERR_TEXT];
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = sp_number_vprint(line, sizeof line, format, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= sizeof line) return sp_fail(err, SP_E_BUG, "a line too long");
-    return sp_strbuf_append(text, line, (size_t)n, err);
-}
 
 static void name_shard(char name[NAME_SIZE], size_t shard, size_t n_shards)
 {
@@ -127,41 +109,36 @@ static void place_tensors(struct sp_safetensors_writer *w, const struct shard *s
     }
 }
 
-static enum sp_status print_shape(struct sp_strbuf *text, const struct sp_safetensor *t,
-                                  struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    for (unsigned i = 0; st == SP_OK && i < t->rank; i++)
-        st = print(text, err, "%s%" PRIu64, i ? "," : "", t->shape[i]);
-    return st;
-}
-
 /* The 8 bytes of its size, and the header itself. */
 static enum sp_status print_header(struct sp_strbuf *text, const struct sp_safetensors_writer *w,
                                    const struct shard *s, struct sp_err *err)
 {
-    enum sp_status st;
     uint8_t size[8] = {0};
+    struct sp_json_out out = {0};
+    enum sp_status st;
 
-    if ((st = sp_strbuf_append(text, (const char *)size, sizeof size, err))) return st;
-    if ((st = print(text, err, "{\"__metadata__\":{\"format\":\"pt\"}"))) return st;
+    sp_json_out_bytes(&out, size, sizeof size);
+    sp_json_out_raw(&out, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (size_t i = s->first; i < s->first + s->n; i++) {
         const struct sp_safetensor *t = &w->tensors[i];
         const struct place *p = &w->places[i];
 
-        if ((st = print(text, err, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
-                        sp_dtype_info(t->dtype)->safetensors)) ||
-            (st = print_shape(text, t, err)) ||
-            (st = print(text, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", p->offset,
-                        p->offset + p->size)))
-            return st;
+        sp_json_out_raw(&out, ",\"");
+        sp_json_out_raw(&out, t->name);
+        sp_json_out_print(&out, "\":{\"dtype\":\"%s\",\"shape\":[",
+                          sp_dtype_info(t->dtype)->safetensors);
+        for (unsigned k = 0; k < t->rank; k++)
+            sp_json_out_print(&out, "%s%" PRIu64, k ? "," : "", t->shape[k]);
+        sp_json_out_print(&out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", p->offset,
+                          p->offset + p->size);
     }
-    if ((st = print(text, err, "}"))) return st;
-    while (st == SP_OK && text->len % sizeof size)
-        st = print(text, err, " ");
-    if (st == SP_OK) sp_put64((uint8_t *)text->at, text->len - sizeof size);
-    return st;
+    sp_json_out_raw(&out, "}");
+    while (!out.no_memory && out.text.len % sizeof size)
+        sp_json_out_raw(&out, " ");
+    *text = out.text;
+    if ((st = sp_json_out_check(&out, err))) return st;
+    sp_put64((uint8_t *)text->at, text->len - sizeof size);
+    return SP_OK;
 }
 
 static enum sp_status path_of(char **path, const struct sp_safetensors_writer *w,
@@ -198,22 +175,25 @@ static enum sp_status end_shard(struct shard *s, struct sp_err *err)
 /* The index is formatted as transformers writes it. */
 static enum sp_status print_index(struct sp_safetensors_writer *w, struct sp_err *err)
 {
-    enum sp_status st;
+    struct sp_json_out out = {0};
     uint64_t total = 0;
     char name[NAME_SIZE];
 
     if (w->n_shards == 1) return SP_OK;
     for (size_t i = 0; i < w->n_shards; i++)
         total += w->shards[i].size;
-    st = print(&w->index, err,
-               "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {\n",
-               total);
-    for (size_t i = 0; st == SP_OK && i < w->n; i++) {
+    sp_json_out_print(
+        &out, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {\n",
+        total);
+    for (size_t i = 0; i < w->n; i++) {
         name_shard(name, w->places[i].shard, w->n_shards);
-        st = print(&w->index, err, "    \"%s\": \"%s\"%s\n", w->tensors[i].name, name,
-                   i + 1 < w->n ? "," : "");
+        sp_json_out_raw(&out, "    \"");
+        sp_json_out_raw(&out, w->tensors[i].name);
+        sp_json_out_print(&out, "\": \"%s\"%s\n", name, i + 1 < w->n ? "," : "");
     }
-    return st ? st : print(&w->index, err, "  }\n}\n");
+    sp_json_out_raw(&out, "  }\n}\n");
+    w->index = out.text;
+    return sp_json_out_check(&out, err);
 }
 
 enum sp_status sp_safetensors_writer_open(struct sp_safetensors_writer **out, const char *folder,

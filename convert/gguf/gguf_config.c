@@ -1,7 +1,7 @@
 /* Metadata to config.json, key by key: what all families have. The rest is in gguf_members.c. */
 #include "convert/gguf/gguf_config.h"
 
-#include "convert/gguf/gguf_members.h"
+#include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
 #include "convert/gguf/gguf_tokens.h"
 #include "format/base/affix.h"

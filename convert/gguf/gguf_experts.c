@@ -1,7 +1,7 @@
 /* Members of config.json about experts. Constants that the files do not hold are those of
  * llama.cpp's model loader and of transformers' classes. */
-#include "convert/gguf/gguf_experts.h"
 
+#include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>

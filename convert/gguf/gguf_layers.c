@@ -1,7 +1,7 @@
 /* Members of config.json about layers: the gated delta rule, Mamba-2, latent attention, and Gemma
  * 4, whose layers with and without a window have heads of different size. */
-#include "convert/gguf/gguf_layers.h"
 
+#include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>

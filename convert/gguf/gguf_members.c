@@ -1,9 +1,7 @@
 /* The rules by which members of config.json are made of metadata and tensors. Constants that the
  * files do not hold are those of llama.cpp's model loader and of transformers' classes. */
-#include "convert/gguf/gguf_members.h"
 
-#include "convert/gguf/gguf_experts.h"
-#include "convert/gguf/gguf_layers.h"
+#include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>

@@ -59,6 +59,19 @@ void sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key, const char *publ
 /* Appends rope_theta and rope_scaling (gguf_rope.c). */
 void sp_gguf_put_rope(struct sp_gguf_writer *w);
 
+/* Appends the members that the row of the model's family lists, each by a rule. A value that cannot
+ * be honoured is a failure. */
+void sp_gguf_put_members(struct sp_gguf_writer *w);
+/* Whether that reads a key, which is without the architecture in front. */
+bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key);
+
+/* The rules about layers that are not all plain attention of one size (gguf_layers.c), and about
+ * experts (gguf_experts.c). */
+sp_gguf_put_fn sp_gguf_put_delta, sp_gguf_put_mamba, sp_gguf_put_by_heads, sp_gguf_put_sublayers,
+    sp_gguf_put_latent, sp_gguf_put_gemma4;
+sp_gguf_put_fn sp_gguf_put_experts, sp_gguf_put_norm_topk, sp_gguf_put_routed, sp_gguf_put_sigmoid,
+    sp_gguf_put_selection, sp_gguf_put_mlp_types, sp_gguf_put_last_moe;
+
 /* Hands the text over, terminated, or releases it and returns the failure. */
 SP_MUST_CHECK enum sp_status sp_gguf_finish(char **text, size_t *size, struct sp_gguf_writer *w);
 

@@ -186,7 +186,7 @@ static enum sp_status find_processor(const struct sp_json **out, const struct sp
 static enum sp_status passes_types(bool *out, const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    enum sp_status st = sp_pooling_files_json(&root, folder, "tokenizer_config.json", err);
+    enum sp_status st = sp_json_read_in(&root, folder, "tokenizer_config.json", err);
     const struct sp_json *inputs = sp_json_get(root, "model_input_names");
     const char *class = sp_json_get_text(root, "tokenizer_class");
 
@@ -226,7 +226,7 @@ static enum sp_status read_pair_file(struct sp_pair_config *pair, const char *fo
 {
     struct sp_json *root = NULL;
     bool typed = false;
-    enum sp_status st = sp_pooling_files_json(&root, folder, "tokenizer.json", err);
+    enum sp_status st = sp_json_read_in(&root, folder, "tokenizer.json", err);
 
     if (st) return st;
     st = root == NULL
@@ -258,8 +258,7 @@ static enum sp_status read_activation(struct sp_pooling_config *p, const struct 
     static const char key[] = "activation_fn", old_key[] = "sbert_ce_default_activation_function";
     const struct sp_json *own = sp_json_get(config, "sentence_transformers");
     struct sp_json *root = NULL;
-    enum sp_status st =
-        sp_pooling_files_json(&root, folder, "config_sentence_transformers.json", err);
+    enum sp_status st = sp_json_read_in(&root, folder, "config_sentence_transformers.json", err);
 
     if (!st && root && sp_json_get_text(root, "default_prompt_name")) {
         st = sp_fail(err, SP_E_UNSUPPORTED,
@@ -302,8 +301,7 @@ enum sp_status sp_classifier_head_read(char **record, size_t *size, struct sp_po
     enum sp_status st;
 
     *record = NULL;
-    if ((st = sp_json_parse_within(&root, json, json_size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        return st;
+    if ((st = sp_json_parse_settings(&root, json, json_size, err))) return st;
     if (!(st = read_activation(&p, root, folder, err)) &&
         !(st = read_pair_file(&p.pair, folder, err)) &&
         !(st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err)))
@@ -324,7 +322,7 @@ enum sp_status sp_classifier_head_read_text(char **record, size_t *size,
     enum sp_status st;
 
     *record = NULL;
-    st = sp_json_parse_within(&root, json, json_size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    st = sp_json_parse_settings(&root, json, json_size, err);
     if (!st && !(st = read_pair_text(&p.pair, tokenizer, tokenizer_size, err)))
         st = finish(record, size, out, &p, config, root, err);
     sp_json_free(root);

@@ -93,9 +93,7 @@ enum sp_status sp_generation_check(const struct sp_source *target, char **warnin
     if (text == NULL || target->pack)
         return SP_OK; /* a packed file's was checked when it was made */
     if ((st = sp_config_eos(ids, &n, NULL, 0, text, size, err))) goto done;
-    if ((st =
-             sp_json_parse_within(&generation, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        goto done;
+    if ((st = sp_json_parse_settings(&generation, text, size, err))) goto done;
     st = sp_json_kind(generation) == SP_JSON_OBJECT
              ? check_values(generation, warnings, err)
              : sp_fail(err, SP_E_INPUT, "expected a JSON object, found %s",

@@ -17,26 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 128 << 20, MAX_MODULES = 3 + SP_MAX_DENSE };
-
-enum sp_status sp_pooling_files_json(struct sp_json **root, const char *folder, const char *name,
-                                     struct sp_err *err)
-{
-    enum sp_status st;
-    char *path = NULL, *text = NULL;
-    size_t size;
-
-    *root = NULL;
-    if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (!sp_file_exists(path)) goto done;
-    if ((st = sp_file_read_text(&text, &size, path, MAX_FILE, err))) goto done;
-    st = sp_json_parse_within(root, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
-    if (st) sp_context(err, "%s", path);
-done:
-    free(text);
-    free(path);
-    return st;
-}
+enum { MAX_MODULES = 3 + SP_MAX_DENSE };
 
 /* One module: the class without its Python package, and its folder, which is relative. */
 struct module {
@@ -68,7 +49,7 @@ static enum sp_status read_module(struct module *m, const struct sp_json *v, str
 static enum sp_status read_modules(struct module modules[MAX_MODULES], size_t *n,
                                    struct sp_json **root, const char *folder, struct sp_err *err)
 {
-    enum sp_status st = sp_pooling_files_json(root, folder, "modules.json", err);
+    enum sp_status st = sp_json_read_in(root, folder, "modules.json", err);
 
     *n = 0;
     if (st || *root == NULL) return st;
@@ -230,7 +211,7 @@ static enum sp_status add_module(struct sp_pooling_config *p, const char *folder
     if (strcmp(m->class, "Normalize") == 0) {
         p->normalize = true;
     } else if (strcmp(m->class, "Transformer") != 0) {
-        if ((st = sp_pooling_files_json(&config, path, "config.json", err))) goto done;
+        if ((st = sp_json_read_in(&config, path, "config.json", err))) goto done;
         st = config == NULL                        ? sp_fail(err, SP_E_INPUT, "file is missing")
              : strcmp(m->class, "Pooling") == 0    ? read_pooling(p, config, n_hidden, err)
              : strcmp(m->class, "LogitScore") == 0 ? read_logit_score(p, config, err)
@@ -263,7 +244,7 @@ enum sp_status sp_pooling_files_max_tokens(unsigned *out, const char *folder,
 
     for (size_t i = 0; i < 2 && n < 1; i++) {
         struct sp_json *root;
-        if ((st = sp_pooling_files_json(&root, folder, places[i].file, err))) return st;
+        if ((st = sp_json_read_in(&root, folder, places[i].file, err))) return st;
         if (!sp_json_to_double(sp_json_get(root, places[i].key), &n)) n = 0;
         sp_json_free(root);
     }
@@ -292,7 +273,7 @@ enum sp_status sp_pooling_files_activation(struct sp_score_config *score,
 static enum sp_status read_lowercase(bool *lowercase, const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    enum sp_status st = sp_pooling_files_json(&root, folder, "tokenizer.json", err);
+    enum sp_status st = sp_json_read_in(&root, folder, "tokenizer.json", err);
 
     if (!st) st = sp_json_get_bool(sp_json_get(root, "normalizer"), "lowercase", lowercase, err);
     sp_json_free(root);
@@ -308,7 +289,7 @@ static enum sp_status check_texts(const struct sp_pooling_config *p, const char 
     bool lower = false, done = false;
     enum sp_status st;
 
-    if ((st = sp_pooling_files_json(&root, folder, "sentence_bert_config.json", err))) goto done;
+    if ((st = sp_json_read_in(&root, folder, "sentence_bert_config.json", err))) goto done;
     if ((st = sp_json_get_bool(root, "do_lower_case", &lower, err))) goto done;
     if (lower && (st = read_lowercase(&done, folder, err))) goto done;
     if (p->mode != SP_POOL_RANK && sp_json_get(sp_json_get(root, "modality_config"), "message")) {
@@ -331,8 +312,7 @@ static enum sp_status print_record(char **record, size_t *size, struct sp_poolin
     struct sp_json *root = NULL;
     const struct sp_json *prompts;
     const char *name = NULL;
-    enum sp_status st =
-        sp_pooling_files_json(&root, folder, "config_sentence_transformers.json", err);
+    enum sp_status st = sp_json_read_in(&root, folder, "config_sentence_transformers.json", err);
 
     if (st) return st;
     if (p->mode == SP_POOL_RANK)

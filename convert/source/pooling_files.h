@@ -13,9 +13,6 @@ SP_MUST_CHECK enum sp_status sp_pooling_files_read(char **record, size_t *size,
                                                    struct sp_pooling_config *out,
                                                    const char *folder, unsigned n_hidden,
                                                    unsigned max_positions, struct sp_err *err);
-/* Parses a JSON file of the folder; *root, owned by the caller, is NULL if it does not exist. */
-SP_MUST_CHECK enum sp_status sp_pooling_files_json(struct sp_json **root, const char *folder,
-                                                   const char *name, struct sp_err *err);
 /* The longest text by the files of the folder, in tokens. */
 SP_MUST_CHECK enum sp_status sp_pooling_files_max_tokens(unsigned *out, const char *folder,
                                                          unsigned max_positions,

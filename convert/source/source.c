@@ -49,51 +49,24 @@ uint64_t sp_spec_rows(const struct sp_tensor_spec *spec)
 
 /* ---- checkpoints ---- */
 
-static enum sp_status read_text(struct sp_source *source, const char *folder,
-                                enum sp_section section, struct sp_err *err)
-{
-    enum sp_status st;
-    char *path = NULL;
-
-    if ((st = sp_file_join(&path, folder, sp_section_name(section), err))) return st;
-    if (sp_file_exists(path)) {
-        st = sp_file_read_text(&source->texts[section], &source->text_sizes[section], path,
-                               MAX_TEXT, err);
-    }
-    free(path);
-    return st;
-}
-
 /* Some checkpoints keep their template in a JSON file: its text then stands for
  * chat_template.jinja. */
 static enum sp_status read_json_template(struct sp_source *source, const char *folder,
                                          struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_json *json = NULL;
-    char *path = NULL, *file = NULL;
+    static const char name[] = "chat_template.json";
+    struct sp_json *json;
     const char *text;
-    size_t size;
+    size_t size = 0;
+    enum sp_status st;
 
     if (source->texts[SP_SECTION_TEMPLATE] != NULL) return SP_OK;
-    if ((st = sp_file_join(&path, folder, "chat_template.json", err))) return st;
-    if (!sp_file_exists(path)) goto done;
-    if ((st = sp_file_read_text(&file, &size, path, MAX_TEXT, err))) goto done;
-    if ((st = sp_json_parse_within(&json, file, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err))) {
-        sp_context(err, "%s", path);
-        goto done;
-    }
+    if ((st = sp_json_read_in(&json, folder, name, err)) || json == NULL) return st;
     text = sp_json_to_string(sp_json_get(json, "chat_template"), &size);
-    if (text == NULL) {
-        st = sp_fail(err, SP_E_INPUT, "%s: chat_template is not a string", path);
-        goto done;
-    }
-    st = sp_copy_text(&source->texts[SP_SECTION_TEMPLATE], text, size, err);
+    st = text ? sp_copy_text(&source->texts[SP_SECTION_TEMPLATE], text, size, err)
+              : sp_fail(err, SP_E_INPUT, "%s/%s: chat_template is not a string", folder, name);
     source->text_sizes[SP_SECTION_TEMPLATE] = st ? 0 : size;
-done:
     sp_json_free(json);
-    free(file);
-    free(path);
     return st;
 }
 
@@ -161,18 +134,11 @@ static enum sp_status read_quantize_config(struct sp_prequantized *stated, struc
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < 2 && stated->layout == SP_QUANT_NONE; i++) {
-        char *path = NULL, *text = NULL;
-        size_t size;
-
-        if ((st = sp_file_join(&path, folder, files[i].name, err))) return st;
-        if (sp_file_exists(path) &&
-            ((st = sp_file_read_text(&text, &size, path, MAX_TEXT, err)) ||
-             (st = sp_json_parse(root, text, size, SP_JSON_LENIENT, err)) ||
-             (st = sp_prequantized_parse_file(stated, *root, files[i].method, err))))
-            sp_context(err, "%s", path);
-        free(text);
-        free(path);
-        if (st) break;
+        if ((st = sp_json_read_in(root, folder, files[i].name, err))) break;
+        if (*root && (st = sp_prequantized_parse_file(stated, *root, files[i].method, err))) {
+            sp_context(err, "%s/%s", folder, files[i].name);
+            break;
+        }
     }
     return st;
 }
@@ -185,9 +151,8 @@ static enum sp_status open_weights(struct sp_source *source, const char *folder,
     struct sp_prequantized stated;
     struct sp_json *root = NULL, *beside = NULL;
 
-    st = sp_json_parse_within(&root, source->texts[SP_SECTION_CONFIG],
-                              source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT,
-                              SP_JSON_SETTINGS, err);
+    st = sp_json_parse_settings(&root, source->texts[SP_SECTION_CONFIG],
+                                source->text_sizes[SP_SECTION_CONFIG], err);
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
@@ -251,8 +216,11 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
     enum sp_status st;
     bool untied;
 
-    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++)
-        if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+        st = sp_file_read_in(&source->texts[s], &source->text_sizes[s], folder,
+                             sp_section_name((enum sp_section)s), MAX_TEXT, err);
+        if (st) return st;
+    }
     if (source->texts[SP_SECTION_TOKENIZER] == NULL &&
         (st = sp_bpe_files_read(&source->texts[SP_SECTION_TOKENIZER],
                                 &source->text_sizes[SP_SECTION_TOKENIZER], folder,

@@ -278,3 +278,15 @@ done:
     sp_file_close(file);
     return st;
 }
+
+enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder, const char *name,
+                               size_t cap, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = sp_file_join(&path, folder, name, err))) return st;
+    if (sp_file_exists(path)) st = sp_file_read_text(text, size, path, cap, err);
+    free(path);
+    return st;
+}

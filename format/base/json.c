@@ -5,6 +5,7 @@
  * scanner, and each of them is checked. Nothing here changes a value that has been parsed, so that
  * threads may read it together: json-c's own printer writes into the value. */
 #include "format/base/json.h"
+#include "format/base/file.h"
 #include "format/base/json_scan.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
@@ -284,6 +285,30 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     struct builder b = {.scan = &scan, .strict = strictness == SP_JSON_STRICT, .err = err};
 
     return finish(out, &b, read_document(&b, max_bytes));
+}
+
+enum sp_status sp_json_parse_settings(struct sp_json **out, const char *text, size_t size,
+                                      struct sp_err *err)
+{
+    return sp_json_parse_within(out, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+}
+
+enum sp_status sp_json_read_in(struct sp_json **out, const char *folder, const char *name,
+                               struct sp_err *err)
+{
+    enum { MAX_FILE = 128 << 20 };
+    enum sp_status st;
+    char *path = NULL, *text = NULL;
+    size_t size;
+
+    *out = NULL;
+    if ((st = sp_file_join(&path, folder, name, err))) return st;
+    if (sp_file_exists(path) && !(st = sp_file_read_text(&text, &size, path, MAX_FILE, err)) &&
+        (st = sp_json_parse_settings(out, text, size, err)))
+        sp_context(err, "%s", path);
+    free(path);
+    free(text);
+    return st;
 }
 
 enum sp_status sp_json_parse_value(struct sp_json **out, struct sp_json_scan *scan,

@@ -44,6 +44,12 @@ SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *tex
 SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const char *text,
                                                   size_t size, enum sp_json_strictness strictness,
                                                   size_t max_bytes, struct sp_err *err);
+/* Parses a lenient document of settings: a configuration or a record. */
+SP_MUST_CHECK enum sp_status sp_json_parse_settings(struct sp_json **out, const char *text,
+                                                    size_t size, struct sp_err *err);
+/* Parses such a file of the folder, at most 128 MB; *out is NULL if it does not exist. */
+SP_MUST_CHECK enum sp_status sp_json_read_in(struct sp_json **out, const char *folder,
+                                             const char *name, struct sp_err *err);
 /* Parses the value whose first token the scan (json_scan.h) has just found, and moves to the last
  * one. */
 struct sp_json_scan;

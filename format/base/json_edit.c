@@ -1,6 +1,7 @@
 #include "format/base/json_edit.h"
 
 #include "format/base/json_scan.h"
+#include "format/base/json_write.h"
 
 static struct sp_json_scan scan_of(const struct sp_strbuf *text)
 {
@@ -69,31 +70,34 @@ enum sp_status sp_json_find_member(bool *found, struct sp_json_member *member,
     return SP_OK;
 }
 
+/* The text becomes what was written. */
+static enum sp_status replace(struct sp_strbuf *text, struct sp_json_out *out, struct sp_err *err)
+{
+    enum sp_status st = sp_json_out_check(out, err);
+
+    sp_strbuf_release(st ? &out->text : text);
+    if (!st) *text = out->text;
+    return st;
+}
+
 /* Bytes first..end-1 become `with`. */
 static enum sp_status splice(struct sp_strbuf *text, size_t first, size_t end, const char *with,
                              size_t size, struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
 
-    if ((st = sp_strbuf_append(&out, text->at, first, err)) ||
-        (st = sp_strbuf_append(&out, with, size, err)) ||
-        (st = sp_strbuf_append(&out, text->at + end, text->len - end, err))) {
-        sp_strbuf_release(&out);
-        return st;
-    }
-    sp_strbuf_release(text);
-    *text = out;
-    return SP_OK;
+    sp_json_out_bytes(&out, text->at, first);
+    sp_json_out_bytes(&out, with, size);
+    sp_json_out_bytes(&out, text->at + end, text->len - end);
+    return replace(text, &out, err);
 }
 
 /* A comma, and what stands between the bracket and the first member. */
-static enum sp_status append_gap(struct sp_strbuf *out, const struct sp_strbuf *text, size_t open,
-                                 size_t begin, struct sp_err *err)
+static void append_gap(struct sp_json_out *out, const struct sp_strbuf *text, size_t open,
+                       size_t begin)
 {
-    enum sp_status st = sp_strbuf_append(out, ",", 1, err);
-
-    return st ? st : sp_strbuf_append(out, text->at + open, begin - open, err);
+    sp_json_out_raw(out, ",");
+    sp_json_out_bytes(out, text->at + open, begin - open);
 }
 
 static bool has_key(const struct sp_strbuf *text, const struct sp_json_member *members, size_t n,
@@ -111,7 +115,7 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
 {
     enum sp_status st;
     struct sp_json_member *own = NULL, *others = NULL;
-    struct sp_strbuf lines = {0};
+    struct sp_json_out lines = {0};
     size_t n_own = 0, n_others = 0, open, begin;
 
     if ((st = sp_json_members(&own, &n_own, text, 0, err))) goto done;
@@ -124,15 +128,16 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
         size_t len = m->key_end - m->begin;
 
         if (!wanted(key + 1, len - 2) || has_key(text, own, n_own, key, len)) continue;
-        if (lines.len && (st = append_gap(&lines, text, open, begin, err))) goto done;
-        if ((st = sp_strbuf_append(&lines, key, m->end - m->begin, err))) goto done;
+        if (lines.text.len) append_gap(&lines, text, open, begin);
+        sp_json_out_bytes(&lines, key, m->end - m->begin);
     }
-    if (lines.len && n_own && (st = append_gap(&lines, text, open, begin, err))) goto done;
-    st = splice(text, begin, begin, lines.at, lines.len, err);
+    if (lines.text.len && n_own) append_gap(&lines, text, open, begin);
+    if ((st = sp_json_out_check(&lines, err))) goto done;
+    st = splice(text, begin, begin, lines.text.at, lines.text.len, err);
 done:
     free(own);
     free(others);
-    sp_strbuf_release(&lines);
+    sp_strbuf_release(&lines.text);
     return st;
 }
 
@@ -147,19 +152,17 @@ enum sp_status sp_json_set(struct sp_strbuf *text, const char *key, const char *
                            size_t value_size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_strbuf alone = {0};
+    struct sp_json_out alone = {0};
     struct sp_json_member m;
     bool found;
 
     if ((st = sp_json_find_member(&found, &m, text, key, err))) return st;
     if (found) return splice(text, m.value, m.end, value, value_size, err);
-    if (!(st = sp_strbuf_append(&alone, "{\"", 2, err)) &&
-        !(st = sp_strbuf_append(&alone, key, strlen(key), err)) &&
-        !(st = sp_strbuf_append(&alone, "\": ", 3, err)) &&
-        !(st = sp_strbuf_append(&alone, value, value_size, err)) &&
-        !(st = sp_strbuf_append(&alone, "}", 1, err)))
-        st = sp_json_merge(text, &alone, is_any, err);
-    sp_strbuf_release(&alone);
+    sp_json_out_print(&alone, "{\"%s\": ", key);
+    sp_json_out_bytes(&alone, value, value_size);
+    sp_json_out_raw(&alone, "}");
+    if (!(st = sp_json_out_check(&alone, err))) st = sp_json_merge(text, &alone.text, is_any, err);
+    sp_strbuf_release(&alone.text);
     return st;
 }
 
@@ -167,27 +170,21 @@ enum sp_status sp_json_remove(struct sp_strbuf *text, const char *key, struct sp
 {
     enum sp_status st;
     struct sp_json_member *members = NULL;
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
     size_t n = 0, n_kept = 0;
 
     if ((st = sp_json_members(&members, &n, text, 0, err)) || n == 0) return st;
-    st = sp_strbuf_append(&out, text->at, members[0].begin, err);
-    for (size_t i = 0; st == SP_OK && i < n; i++) {
+    sp_json_out_bytes(&out, text->at, members[0].begin);
+    for (size_t i = 0; i < n; i++) {
         /* With the comma and what else stands in front, unless it is now the first. */
         size_t begin = n_kept && i ? members[i - 1].end : members[i].begin;
         if (is_named(text, &members[i], key)) continue;
-        st = sp_strbuf_append(&out, text->at + begin, members[i].end - begin, err);
+        sp_json_out_bytes(&out, text->at + begin, members[i].end - begin);
         n_kept++;
     }
-    if (st || (st = sp_strbuf_append(&out, text->at + members[n - 1].end,
-                                     text->len - members[n - 1].end, err))) {
-        sp_strbuf_release(&out);
-    } else {
-        sp_strbuf_release(text);
-        *text = out;
-    }
+    sp_json_out_bytes(&out, text->at + members[n - 1].end, text->len - members[n - 1].end);
     free(members);
-    return st;
+    return replace(text, &out, err);
 }
 
 /* Spaces before byte `at` on its line. */
@@ -203,26 +200,19 @@ static size_t indentation(const struct sp_strbuf *text, size_t at)
 enum sp_status sp_json_lift(struct sp_strbuf *text, const struct sp_json_member *member,
                             struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
     size_t most = indentation(text, member->begin);
 
     /* No string holds a line feed: what follows one is indentation. */
-    for (size_t i = member->value; st == SP_OK && i < member->end; i++) {
+    for (size_t i = member->value; i < member->end; i++) {
         size_t skipped = 0;
 
-        st = sp_strbuf_append(&out, text->at + i, 1, err);
+        sp_json_out_bytes(&out, text->at + i, 1);
         if (text->at[i] != '\n') continue;
         while (skipped < most && text->at[i + 1] == ' ') {
             i++;
             skipped++;
         }
     }
-    if (st) {
-        sp_strbuf_release(&out);
-        return st;
-    }
-    sp_strbuf_release(text);
-    *text = out;
-    return SP_OK;
+    return replace(text, &out, err);
 }

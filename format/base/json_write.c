@@ -9,17 +9,17 @@
 
 enum { MAX_PRINTED = 256, MAX_DIGITS = 9 /* digits that distinguish any two f32 */ };
 
-static void put(struct sp_json_out *out, const char *text, size_t size)
+void sp_json_out_bytes(struct sp_json_out *out, const void *bytes, size_t size)
 {
     if (out->file)
-        fwrite(text, 1, size, out->file);
-    else if (sp_strbuf_append(&out->text, text, size, NULL))
+        fwrite(bytes, 1, size, out->file);
+    else if (sp_strbuf_append(&out->text, bytes, size, NULL))
         out->no_memory = true;
 }
 
 void sp_json_out_raw(struct sp_json_out *out, const char *text)
 {
-    put(out, text, strlen(text));
+    sp_json_out_bytes(out, text, strlen(text));
 }
 
 enum sp_status sp_json_out_check(const struct sp_json_out *out, struct sp_err *err)
@@ -67,17 +67,17 @@ static void put_string(struct sp_json_out *out, const char *text, size_t size,
     size_t begin = 0;
     char buffer[8];
 
-    put(out, "\"", 1);
+    sp_json_out_bytes(out, "\"", 1);
     for (size_t i = 0, n; i < size; i += n) {
         const char *instead = escape(buffer, &n, text + i, size - i, spelling);
 
         if (instead == NULL) continue;
-        put(out, text + begin, i - begin);
+        sp_json_out_bytes(out, text + begin, i - begin);
         sp_json_out_raw(out, instead);
         begin = i + n;
     }
-    put(out, text + begin, size - begin);
-    put(out, "\"", 1);
+    sp_json_out_bytes(out, text + begin, size - begin);
+    sp_json_out_bytes(out, "\"", 1);
 }
 
 static void put_number(struct sp_json_out *out, const struct sp_json *v)
@@ -132,22 +132,22 @@ static void put_value(struct sp_json_out *out, const struct sp_json *v)
         put_string(out, text, len, &short_escapes);
         break;
     case SP_JSON_ARRAY:
-        put(out, "[", 1);
+        sp_json_out_bytes(out, "[", 1);
         for (size_t i = 0; i < sp_json_len(v); i++, comma = ",") {
             sp_json_out_raw(out, comma);
             put_value(out, sp_json_at(v, i));
         }
-        put(out, "]", 1);
+        sp_json_out_bytes(out, "]", 1);
         break;
     case SP_JSON_OBJECT:
-        put(out, "{", 1);
+        sp_json_out_bytes(out, "{", 1);
         for (; sp_json_next(v, &it); comma = ",") {
             sp_json_out_raw(out, comma);
             put_string(out, it.key, strlen(it.key), &short_escapes);
-            put(out, ":", 1);
+            sp_json_out_bytes(out, ":", 1);
             put_value(out, it.value);
         }
-        put(out, "}", 1);
+        sp_json_out_bytes(out, "}", 1);
         break;
     }
 }
@@ -199,23 +199,23 @@ static const struct spelling foreign = {.lettered = "\n", .is_foreign = true};
 
 static void put_key(struct sp_json_out *out, const char *key)
 {
-    if (out->comma) put(out, ", ", 2);
+    if (out->comma) sp_json_out_bytes(out, ", ", 2);
     out->comma = true;
     if (key == NULL) return;
     put_string(out, key, strlen(key), &foreign);
-    put(out, ": ", 2);
+    sp_json_out_bytes(out, ": ", 2);
 }
 
 void sp_json_out_begin(struct sp_json_out *out, const char *key, char bracket)
 {
     put_key(out, key);
-    put(out, &bracket, 1);
+    sp_json_out_bytes(out, &bracket, 1);
     out->comma = false;
 }
 
 void sp_json_out_end(struct sp_json_out *out, char bracket)
 {
-    put(out, &bracket, 1);
+    sp_json_out_bytes(out, &bracket, 1);
     out->comma = true;
 }
 
@@ -258,7 +258,7 @@ void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value)
 void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size)
 {
     put_key(out, key);
-    put(out, text, size);
+    sp_json_out_bytes(out, text, size);
 }
 
 void sp_json_out_value(struct sp_json_out *out, const char *key, const struct sp_json *value)
@@ -271,7 +271,7 @@ enum sp_status sp_json_out_take(char **text, struct sp_json_out *out, struct sp_
 {
     enum sp_status st;
 
-    put(out, "", 1);
+    sp_json_out_bytes(out, "", 1);
     if ((st = sp_json_out_check(out, err)))
         sp_strbuf_release(&out->text);
     else

@@ -38,10 +38,11 @@ void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
 void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size);
 /* Writes a parsed value; NULL: writes null. */
 void sp_json_out_value(struct sp_json_out *out, const char *key, const struct sp_json *value);
-/* Write between values, without commas: text as it is; what snprintf would print, at most 255
- * characters, with a decimal point; UTF-8 text as a string with its quotes; a finite number with
- * the fewest digits that give the same f32. */
+/* Write between values, without commas: text and bytes as they are; what snprintf would print, at
+ * most 255 characters, with a decimal point; UTF-8 text as a string with its quotes; a finite
+ * number with the fewest digits that give the same f32. */
 void sp_json_out_raw(struct sp_json_out *out, const char *text);
+void sp_json_out_bytes(struct sp_json_out *out, const void *bytes, size_t size);
 void sp_json_out_print(struct sp_json_out *out, const char *format, ...) SP_PRINTF(2, 3);
 void sp_json_out_quoted(struct sp_json_out *out, const char *text, size_t len);
 void sp_json_out_f32(struct sp_json_out *out, float number);

@@ -41,8 +41,7 @@ static enum sp_status read_text(uint32_t ids[SP_MAX_EOS], size_t *n, const char 
     enum sp_status st;
 
     if (text == NULL || *n) return SP_OK;
-    if ((st = sp_json_parse_within(&root, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        goto done;
+    if ((st = sp_json_parse_settings(&root, text, size, err))) goto done;
     if ((st = read_ids(ids, n, root, err)) || *n) goto done;
     st = read_ids(ids, n, sp_json_get(root, "text_config"), err);
 done:

@@ -228,8 +228,7 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     enum sp_status st;
 
     memset(out, 0, sizeof *out);
-    if ((st = sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        goto done;
+    if ((st = sp_json_parse_settings(&root, json, size, err))) goto done;
     if ((st = parse(&c, root, warnings, err))) goto done;
     *out = c;
     memset(&c, 0, sizeof c);

@@ -31,8 +31,7 @@ enum sp_status sp_config_stated_dtype(enum sp_dtype *out, const char *json, size
     struct sp_json *root = NULL;
     struct sp_config_text t = {0};
 
-    if ((st = sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        return st;
+    if ((st = sp_json_parse_settings(&root, json, size, err))) return st;
     t.root = root;
     t.text = sp_json_get(root, "text_config");
     *out = SP_DTYPE_NONE;
@@ -159,15 +158,14 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
     enum sp_status st;
     struct sp_json *root = NULL;
 
-    st = sp_json_parse_within(&root, text->at, text->len, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    st = sp_json_parse_settings(&root, text->at, text->len, err);
     if (st) return st;
     *text_only = is_wrapped(root, config);
     if (*text_only) {
         if ((st = unwrap(text, root, config, err))) goto done;
         sp_json_free(root);
         root = NULL;
-        st = sp_json_parse_within(&root, text->at, text->len, SP_JSON_LENIENT, SP_JSON_SETTINGS,
-                                  err);
+        st = sp_json_parse_settings(&root, text->at, text->len, err);
         if (st) goto done;
     }
     if ((st = correct_type(text, root, dtype, err))) goto done;

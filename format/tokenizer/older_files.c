@@ -3,7 +3,6 @@
  * nobody else has to know the files, and an export has what transformers reads. */
 #include "format/tokenizer/older_files.h"
 
-#include "format/base/file.h"
 #include "format/base/json_edit.h"
 #include "format/base/json_write.h"
 
@@ -11,28 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEXT = 64 << 20 };
-
 /* *root = a JSON file of the folder, owned by the caller; NULL: there is none. */
 static enum sp_status read_file(struct sp_json **root, const char *folder, const char *name,
                                 struct sp_err *err)
 {
-    char *path = NULL, *text = NULL;
-    size_t size;
-    enum sp_status st;
+    enum sp_status st = sp_json_read_in(root, folder, name, err);
 
-    *root = NULL;
-    if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (!sp_file_exists(path)) goto done;
-    if ((st = sp_file_read_text(&text, &size, path, MAX_TEXT, err))) goto done;
-    st = sp_json_parse_within(root, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
-    if (!st && sp_json_kind(*root) != SP_JSON_OBJECT)
-        st = sp_fail(err, SP_E_INPUT, "expected an object");
-    if (st) sp_context(err, "%s", path);
-done:
-    free(text);
-    free(path);
-    return st;
+    if (st || *root == NULL || sp_json_kind(*root) == SP_JSON_OBJECT) return st;
+    return sp_fail(err, SP_E_INPUT, "%s: expected an object", name);
 }
 
 static const char *text_of(const struct sp_json *token)
@@ -133,9 +118,7 @@ enum sp_status sp_older_files_add(char **config, size_t *size, const char *folde
     enum sp_status st;
 
     if (tokenizer == NULL) return SP_OK;
-    if (*config &&
-        (st = sp_json_parse_within(&root, *config, *size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        return st;
+    if (*config && (st = sp_json_parse_settings(&root, *config, *size, err))) return st;
     if (sp_json_has(root, "added_tokens_decoder")) {
         sp_json_free(root);
         return SP_OK;
@@ -147,8 +130,7 @@ enum sp_status sp_older_files_add(char **config, size_t *size, const char *folde
     if ((st = sp_strbuf_append(&text, *config ? *config : "{}", *config ? *size : 2, err)))
         goto done;
     if ((st = add_names(&text, root, map, err))) goto done;
-    if (tokens && ((st = sp_json_parse_within(&names, text.at, text.len, SP_JSON_LENIENT,
-                                              SP_JSON_SETTINGS, err)) ||
+    if (tokens && ((st = sp_json_parse_settings(&names, text.at, text.len, err)) ||
                    (st = add_decoder(&text, tokens, names, tokenizer, tokenizer_size, err))))
         goto done;
     if (text.len == (*config ? *size : 2)) goto done;

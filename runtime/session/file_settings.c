@@ -109,7 +109,7 @@ static enum sp_status read_generation(struct sp_file_settings *s, const struct s
 
     st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, &size, err);
     if (st || text == NULL) return st;
-    st = sp_json_parse_within(&json, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    st = sp_json_parse_settings(&json, text, size, err);
     if (st == SP_OK) st = take_generation(s, json, err);
     if (st) sp_context(err, "%s: generation_config.json", sp_pack_path(pack));
     sp_json_free(json);

@@ -80,28 +80,18 @@ static enum sp_status open_pack(struct sp_template **out, const char *path, stru
     return st;
 }
 
-static enum sp_status read_if_present(char **text, size_t *size, const char *folder,
-                                      const char *name, struct sp_err *err)
-{
-    enum sp_status st;
-    char *path = NULL;
-
-    if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (sp_file_exists(path)) st = sp_file_read_text(text, size, path, MAX_TEXT, err);
-    free(path);
-    return st;
-}
-
 static enum sp_status open_folder(struct sp_template **out, const char *folder, struct sp_err *err)
 {
     enum sp_status st;
     struct texts t = {0};
     struct sp_template_texts texts = {0};
 
-    if ((st = read_if_present(&t.jinja, &t.jinja_size, folder, "chat_template.jinja", err)) ||
-        (st = read_if_present(&t.json, &t.json_size, folder, "chat_template.json", err)) ||
-        (st = read_if_present(&t.config, &t.config_size, folder, "tokenizer_config.json", err)))
-        goto done;
+    st = sp_file_read_in(&t.jinja, &t.jinja_size, folder, "chat_template.jinja", MAX_TEXT, err);
+    if (st) goto done;
+    st = sp_file_read_in(&t.json, &t.json_size, folder, "chat_template.json", MAX_TEXT, err);
+    if (st) goto done;
+    st = sp_file_read_in(&t.config, &t.config_size, folder, "tokenizer_config.json", MAX_TEXT, err);
+    if (st) goto done;
     borrow(&texts, &t);
     if ((st = sp_template_open(out, &texts, err))) sp_context(err, "%s", folder);
 done:

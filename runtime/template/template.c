@@ -170,8 +170,7 @@ enum sp_status sp_template_read_tokens(struct sp_template *t, const char *config
     enum sp_status st;
     struct sp_json *json = NULL;
 
-    if ((st = sp_json_parse_within(&json, config, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        return st;
+    if ((st = sp_json_parse_settings(&json, config, size, err))) return st;
     st = read_tokens(t, json, err);
     sp_json_free(json);
     return st;
@@ -242,7 +241,7 @@ static enum sp_status open_member(struct sp_template **out, const char *text, si
     struct sp_json *json = NULL;
 
     if (text == NULL) return SP_OK;
-    st = sp_json_parse_within(&json, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    st = sp_json_parse_settings(&json, text, size, err);
     if (!st) st = compile_member(out, json, err);
     if (st) sp_context(err, "%s", name);
     sp_json_free(json);

@@ -35,18 +35,6 @@ static enum sp_status open_pack(struct sp_tokenizer **out, struct source *s, con
     return st;
 }
 
-/* Reads the folder's tokenizer_config.json, owned by the caller; NULL: there is none. */
-static enum sp_status read_config(char **text, size_t *size, const char *folder, struct sp_err *err)
-{
-    enum sp_status st;
-    char *path = NULL;
-
-    if ((st = sp_file_join(&path, folder, "tokenizer_config.json", err))) return st;
-    if (sp_file_exists(path)) st = sp_file_read_text(text, size, path, MAX_TEXT, err);
-    free(path);
-    return st;
-}
-
 /* The tokenizer.json at `path`, or what the folder has in its place if that does not exist. */
 static enum sp_status read_json(char **json, size_t *size, const char *folder, const char *path,
                                 const char *config, size_t config_size, struct sp_err *err)
@@ -65,7 +53,8 @@ static enum sp_status open_json(struct sp_tokenizer **out, struct source *s, con
     char *json = NULL, *config = NULL;
     size_t size = 0, config_size = 0, blob_size = 0;
 
-    if ((st = read_config(&config, &config_size, folder, err))) goto done;
+    st = sp_file_read_in(&config, &config_size, folder, "tokenizer_config.json", MAX_TEXT, err);
+    if (st) goto done;
     if ((st = read_json(&json, &size, folder, path, config, config_size, err))) goto done;
     if ((st = sp_older_files_add(&config, &config_size, folder, json, size, err))) goto done;
     st = sp_vocab_compile(&s->blob, &blob_size, json, size, config, config_size, NULL, err);
