@@ -62,12 +62,9 @@ enum sp_status sp_draft_types_stored(enum sp_dtype *stored, const char *path, st
     *stored = SP_DTYPE_NONE;
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-        uint64_t n = 1;
 
         if (t->part != SP_PART_DRAFT || t->rank < 2 || is_table(t)) continue;
-        for (unsigned k = 0; k < t->rank; k++)
-            n *= t->shape[k];
-        n_weights[t->dtype] += n;
+        n_weights[t->dtype] += sp_n_elements(t->shape, t->rank);
         if (n_weights[t->dtype] <= most) continue;
         most = n_weights[t->dtype];
         *stored = t->dtype;

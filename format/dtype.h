@@ -136,6 +136,16 @@ bool sp_panel_size(size_t *out, enum sp_dtype dtype, size_t cols);
 bool sp_tensor_size(size_t *out, enum sp_dtype dtype, enum sp_layout layout, const uint64_t *shape,
                     unsigned rank);
 
+/* The product of the dimensions; 1 for rank 0. */
+static inline uint64_t sp_n_elements(const uint64_t *shape, unsigned rank)
+{
+    uint64_t n = 1;
+
+    for (unsigned i = 0; i < rank; i++)
+        n *= shape[i];
+    return n;
+}
+
 /* "[3, 16, 64]" in `text`, which it returns; rank <= SP_MAX_RANK. */
 enum { SP_SHAPE_TEXT = SP_MAX_RANK * sizeof "18446744073709551615," + sizeof "[]" };
 const char *sp_shape_text(char text[SP_SHAPE_TEXT], const uint64_t *shape, unsigned rank);

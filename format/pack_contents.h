@@ -69,11 +69,7 @@ struct sp_pack_tensor {
 /* The number of matrices in a stack; 1 for a tensor of rank 1 or 2. */
 static inline size_t sp_pack_tensor_n_matrices(const struct sp_pack_tensor *t)
 {
-    size_t n = 1;
-
-    for (unsigned i = 0; i + 2 < t->rank; i++)
-        n *= (size_t)t->shape[i];
-    return n;
+    return t->rank > 2 ? (size_t)sp_n_elements(t->shape, t->rank - 2) : 1;
 }
 
 struct sp_pack_section {

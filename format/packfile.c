@@ -69,10 +69,12 @@ static enum sp_status read_name(struct sp_pack_tensor *t, struct layout_cursor *
     return SP_OK;
 }
 
-static int compare_tensors(const struct sp_pack_tensor *a, enum sp_part part, const char *name)
+static int compare_tensors(const void *left, const void *right)
 {
-    if (a->part != part) return a->part < part ? -1 : 1;
-    return strcmp(a->name, name);
+    const struct sp_pack_tensor *a = left, *b = right;
+
+    if (a->part != b->part) return a->part < b->part ? -1 : 1;
+    return strcmp(a->name, b->name);
 }
 
 static enum sp_status read_tensor(struct sp_pack *pack, struct layout_cursor *at, size_t i,
@@ -93,7 +95,7 @@ static enum sp_status read_tensor(struct sp_pack *pack, struct layout_cursor *at
         return sp_fail(err, SP_E_INPUT, "tensor %s: type %s in a file of format version %d.%u",
                        t->name, sp_dtype_info(t->dtype)->name, SP_PACK_MAJOR, pack->header.minor);
     }
-    if (i > 0 && compare_tensors(t - 1, t->part, t->name) >= 0) {
+    if (i > 0 && compare_tensors(t - 1, t) >= 0) {
         return sp_fail(err, SP_E_INPUT, "tensor %s: not after %s in the directory's order", t->name,
                        (t - 1)->name);
     }
@@ -190,17 +192,12 @@ static enum sp_status open_bytes(struct sp_pack *pack, struct sp_err *err)
 enum sp_status sp_pack_recognize(bool *is_pack, const char *path, struct sp_err *err)
 {
     uint8_t first[sizeof sp_pack_magic];
-    struct sp_file *file = NULL;
     enum sp_status st;
 
     *is_pack = false;
-    if ((st = sp_file_open(&file, path, err))) return st;
-    if (sp_file_size(file) >= sizeof first) {
-        st = sp_file_read_at(file, 0, first, sizeof first, err);
-        *is_pack = !st && memcmp(first, sp_pack_magic, sizeof first) == 0;
-    }
-    sp_file_close(file);
-    return st;
+    if ((st = sp_file_read_magic(first, sizeof first, path, err))) return st;
+    *is_pack = memcmp(first, sp_pack_magic, sizeof first) == 0;
+    return SP_OK;
 }
 
 bool sp_pack_is_file(const char *path)
@@ -310,18 +307,9 @@ const struct sp_pack_tensor *sp_pack_tensor(const struct sp_pack *pack, size_t i
 const struct sp_pack_tensor *sp_pack_find(const struct sp_pack *pack, enum sp_part part,
                                           const char *name)
 {
-    size_t low = 0, high = pack->header.n_tensors;
+    const struct sp_pack_tensor key = {.part = part, .name = name};
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = compare_tensors(&pack->tensors[middle], part, name);
-        if (order == 0) return &pack->tensors[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    return bsearch(&key, pack->tensors, pack->header.n_tensors, sizeof key, compare_tensors);
 }
 
 size_t sp_pack_n_sections(const struct sp_pack *pack)

@@ -19,12 +19,9 @@ static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pac
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         struct sp_part_facts *p = facts->parts + t->part;
-        uint64_t n = 1;
-        for (unsigned k = 0; k < t->rank; k++)
-            n *= t->shape[k];
         p->present = true;
         p->n_tensors++;
-        p->n_weights += n;
+        p->n_weights += sp_n_elements(t->shape, t->rank);
         p->size += t->size;
         p->n_of_type[t->dtype]++;
         p->size_of_type[t->dtype] += t->size;

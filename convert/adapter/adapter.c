@@ -67,27 +67,14 @@ static enum sp_status find_tensors(char **out, const char *folder, struct sp_err
 /* *is_gguf = whether a file is a GGUF file; one that is neither that nor safetensors is refused. */
 static enum sp_status check_file(bool *is_gguf, const char *path, struct sp_err *err)
 {
-    struct sp_file *file = NULL;
-    uint8_t magic[4] = {0};
+    uint8_t magic[4];
     enum sp_status st;
 
-    if ((st = sp_file_open(&file, path, err))) return st;
-    if (sp_file_size(file) >= sizeof magic) st = sp_file_read_at(file, 0, magic, sizeof magic, err);
-    sp_file_close(file);
-    if (st) return st;
+    if ((st = sp_file_read_magic(magic, sizeof magic, path, err))) return st;
     *is_gguf = sp_gguf_is_magic(magic);
     if (*is_gguf || sp_ends_with(path, ".safetensors")) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: expected an adapter's folder, its .safetensors file or a GGUF file", path);
-}
-
-/* The folder that a file is in; owned by the caller. */
-static enum sp_status folder_of(char **out, const char *path, struct sp_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    size_t size = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
-
-    return sp_copy_text(out, path, size, err);
 }
 
 static enum sp_status read_config(struct sp_adapter *a, const char *folder, struct sp_err *err)
@@ -384,7 +371,7 @@ enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
         if ((st = find_tensors(&a.path, folder, err))) goto done;
     } else {
         if ((st = check_file(&is_gguf, path, err))) goto done;
-        if ((st = folder_of(&folder, path, err))) goto done;
+        if ((st = sp_file_folder(&folder, path, err))) goto done;
         if ((st = sp_copy_text(&a.path, path, strlen(path), err))) goto done;
     }
     if (!is_gguf && (st = read_config(&a, folder, err))) goto done;

@@ -126,16 +126,6 @@ static const struct place *find_places(const struct placing *p, const char *name
 
 /* ---- shapes ---- */
 
-static const char *shape_text(char text[96], const uint64_t *shape, unsigned rank)
-{
-    size_t n = (size_t)snprintf(text, 96, "[");
-
-    for (unsigned i = 0; i < rank && n < 72; i++)
-        n += (size_t)snprintf(text + n, 96 - n, "%s%" PRIu64, i ? ", " : "", shape[i]);
-    snprintf(text + n, 96 - n, "]");
-    return text;
-}
-
 static enum sp_status check_float(const struct placing *p, const struct sp_adapter_tensor *t)
 {
     if (t->dtype == SP_F32 || t->dtype == SP_F16 || t->dtype == SP_BF16) return SP_OK;
@@ -151,15 +141,15 @@ static enum sp_status check_shape(const struct placing *p, const struct sp_adapt
 {
     uint64_t all[3] = {experts, rows, cols}, *want = experts ? all : all + 1;
     unsigned rank = (cols ? 2u : 1u) + (experts ? 1u : 0u);
-    char found[96], wanted[96], model[96];
+    char found[SP_SHAPE_TEXT], wanted[SP_SHAPE_TEXT], model[SP_SHAPE_TEXT];
     enum sp_status st;
 
     if ((st = check_float(p, t))) return st;
     if (t->rank == rank && memcmp(t->shape, want, rank * sizeof *want) == 0) return SP_OK;
     return sp_fail(p->err, SP_E_INPUT,
                    "tensor \"%s\" has shape %s, expected %s, since %s has shape %s", t->name,
-                   shape_text(found, t->shape, t->rank), shape_text(wanted, want, rank), of->name,
-                   shape_text(model, of->shape, of->rank));
+                   sp_shape_text(found, t->shape, t->rank), sp_shape_text(wanted, want, rank),
+                   of->name, sp_shape_text(model, of->shape, of->rank));
 }
 
 static enum sp_status check_product(const struct placing *p, const struct sp_adapter_product *x,
@@ -168,7 +158,7 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
     struct sp_adapter_factors f = sp_adapter_factors(&p->merge->adapter, x);
     uint64_t rank = f.rank, experts = x->experts ? x->a->shape[0] : 0;
     enum sp_status st;
-    char shape[96];
+    char shape[SP_SHAPE_TEXT];
 
     if (of->rank != 2) {
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which is not a matrix",
@@ -177,7 +167,7 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
     if (rank == 0 || rank > SP_ADAPTER_MAX_RANK) {
         return sp_fail(
             p->err, SP_E_INPUT, "tensor \"%s\" has shape %s, expected a matrix of rank 1 to %d",
-            f.left->name, shape_text(shape, f.left->shape, f.left->rank), SP_ADAPTER_MAX_RANK);
+            f.left->name, sp_shape_text(shape, f.left->shape, f.left->rank), SP_ADAPTER_MAX_RANK);
     }
     if (x->rank && rank != x->rank) {
         return sp_fail(p->err, SP_E_INPUT,
@@ -308,7 +298,7 @@ static enum sp_status place_whole(struct placing *p, const struct sp_adapter_who
     const struct place *places;
     const struct sp_source_tensor *of;
     enum sp_status st;
-    char found[96], model[96];
+    char found[SP_SHAPE_TEXT], model[SP_SHAPE_TEXT];
     size_t n;
 
     places = find_places(p, x->name, &n);
@@ -317,8 +307,8 @@ static enum sp_status place_whole(struct placing *p, const struct sp_adapter_who
     if (x->tensor->rank != of->rank ||
         memcmp(x->tensor->shape, of->shape, of->rank * sizeof *of->shape) != 0) {
         return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" has shape %s, but %s has shape %s",
-                       x->tensor->name, shape_text(found, x->tensor->shape, x->tensor->rank),
-                       of->name, shape_text(model, of->shape, of->rank));
+                       x->tensor->name, sp_shape_text(found, x->tensor->shape, x->tensor->rank),
+                       of->name, sp_shape_text(model, of->shape, of->rank));
     }
     if ((st = check_float(p, x->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->tensor->name))) return st;

@@ -13,19 +13,6 @@
 
 enum { READ_SIZE = 1 << 18 }; /* bytes of a factor read at a time, or one row of it */
 
-static enum sp_status grow(void *array, size_t *cap, size_t n, size_t size, struct sp_err *err)
-{
-    void **p = array, *grown = NULL;
-    enum sp_status st;
-
-    if (n <= *cap) return SP_OK;
-    if ((st = sp_new_aligned(&grown, n, size, err))) return st;
-    free(*p);
-    *p = grown;
-    *cap = n;
-    return SP_OK;
-}
-
 /* workspace->numbers[0..n-1] = elements first.. of a tensor. */
 static enum sp_status read_elements(struct sp_merge_workspace *workspace,
                                     const struct sp_merge *merge, const struct sp_adapter_tensor *t,
@@ -36,8 +23,9 @@ static enum sp_status read_elements(struct sp_merge_workspace *workspace,
 
     if (!sp_adapter_file_scratch(&size, t, n))
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
-    if ((st = grow(&workspace->bytes, &workspace->cap_bytes, size, 1, err))) return st;
-    st = grow(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers, err);
+    if ((st = sp_reserve(&workspace->bytes, &workspace->cap_bytes, size, 1, err))) return st;
+    st = sp_reserve(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers,
+                    err);
     if (st) return st;
     return sp_adapter_file_read(workspace->numbers, &merge->adapter.file, t, first, n,
                                 workspace->bytes, size, err);
@@ -67,7 +55,8 @@ static enum sp_status hold_right(struct sp_merge_workspace *workspace, const str
 
     if (!sp_mul(&size, n_panels(cols) * SP_PANEL_ROWS, rank))
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", f->right->name);
-    st = grow(&workspace->panels, &workspace->cap_panels, size, sizeof *workspace->panels, err);
+    st = sp_reserve(&workspace->panels, &workspace->cap_panels, size, sizeof *workspace->panels,
+                    err);
     if (st) return st;
     memset(workspace->panels, 0, size * sizeof *workspace->panels);
     for (size_t row = 0; row < rows; row += most) {
@@ -101,8 +90,8 @@ static enum sp_status hold(struct sp_merge_workspace *workspace, const struct sp
         if ((st = sp_acts_init(&workspace->rows, SP_TILE_ROWS, rank, err))) return st;
         workspace->rank = rank;
     }
-    st = grow(&workspace->sums, &workspace->cap_sums, SP_TILE_ROWS * n_panels(cols) * SP_PANEL_ROWS,
-              sizeof *workspace->sums, err);
+    st = sp_reserve(&workspace->sums, &workspace->cap_sums,
+                    SP_TILE_ROWS * n_panels(cols) * SP_PANEL_ROWS, sizeof *workspace->sums, err);
     if (st || (st = hold_right(workspace, merge, &f, rank, cols, err))) return st;
     workspace->held = change->product;
     return SP_OK;

@@ -27,7 +27,6 @@ static enum sp_status resolve(char **out, const char *modelfile, const char *val
                               const char *home, struct sp_err *err)
 {
     enum sp_status st;
-    const char *slash = strrchr(modelfile, '/');
     char *folder = NULL;
 
     if (value[0] == '/') return sp_copy_text(out, value, strlen(value), err);
@@ -35,13 +34,8 @@ static enum sp_status resolve(char **out, const char *modelfile, const char *val
         return value[1] ? sp_file_join(out, home, value + 2, err)
                         : sp_copy_text(out, home, strlen(home), err);
     }
-    /* A Modelfile in the root has an empty name before its slash, and "/" is meant. */
-    st = sp_copy_text(&folder, modelfile,
-                      slash == NULL        ? 0
-                      : slash == modelfile ? 1
-                                           : (size_t)(slash - modelfile),
-                      err);
-    if (!st) st = sp_file_join(out, folder, value, err);
+    if ((st = sp_file_folder(&folder, modelfile, err))) return st;
+    st = sp_file_join(out, folder, value, err);
     free(folder);
     return st;
 }

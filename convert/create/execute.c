@@ -194,32 +194,6 @@ static bool next_chunk(struct executor *x, struct chunk *c)
     return true;
 }
 
-static enum sp_status grow_out(struct chunk *c, size_t size, struct sp_err *err)
-{
-    enum sp_status st;
-
-    if (size <= c->out_cap) return SP_OK;
-    free(c->out);
-    c->out = NULL;
-    c->out_cap = 0;
-    if ((st = sp_new_aligned(&c->out, size, 1, err))) return st;
-    c->out_cap = size;
-    return SP_OK;
-}
-
-static enum sp_status grow_floats(float **floats, size_t *cap, size_t n, struct sp_err *err)
-{
-    enum sp_status st;
-
-    if (n <= *cap) return SP_OK;
-    free(*floats);
-    *floats = NULL;
-    *cap = 0;
-    if ((st = sp_new_aligned(floats, n, sizeof **floats, err))) return st;
-    *cap = n;
-    return SP_OK;
-}
-
 static enum sp_status grow_scratch(struct worker *w, const struct sp_plan_item *item,
                                    struct sp_err *err)
 {
@@ -251,7 +225,7 @@ static enum sp_status find_factors(const float **factors, struct worker *w,
     if (!sp_gptq_is_weighed(item->weights)) return SP_OK;
     if (!sp_gptq_size(&n, cols))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
-    if ((st = grow_floats(&w->factors, &w->factors_cap, n, err))) return st;
+    if ((st = sp_reserve(&w->factors, &w->factors_cap, n, sizeof *w->factors, err))) return st;
     *factors = w->factors;
     if (item->weights.factors) matrix = 0;
     if (w->factors_of == item && w->factors_matrix == matrix) return SP_OK;
@@ -307,10 +281,10 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     most = panel < RUN_ELEMENTS ? RUN_ELEMENTS / panel : 1;
     if (!sp_mul(&n, (size_t)most, panel))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
-    if ((st = grow_out(c, c->size, err))) return st;
-    if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
+    if ((st = sp_reserve(&c->out, &c->out_cap, c->size, 1, err))) return st;
+    if ((st = sp_reserve(&w->floats, &w->cap, n, sizeof *w->floats, err))) return st;
     if (sp_gptq_is_weighed(c->item->weights) &&
-        (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
+        (st = sp_reserve(&w->workspace, &w->workspace_cap, panel, sizeof *w->workspace, err)))
         return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
@@ -329,8 +303,8 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
     enum sp_status st;
     size_t n = (size_t)sp_spec_elements(c->item->spec);
 
-    if ((st = grow_out(c, c->size, err))) return st;
-    if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
+    if ((st = sp_reserve(&c->out, &c->out_cap, c->size, 1, err))) return st;
+    if ((st = sp_reserve(&w->floats, &w->cap, n, sizeof *w->floats, err))) return st;
     st = sp_source_read_all(w->floats, c->item->source, c->item->spec, &w->scratch, err);
     if (st) return st;
     smooth(w->floats, n, c->item);

@@ -141,9 +141,7 @@ static size_t piece_of(const struct sp_pack_tensor *tensor)
     size_t n = (size_t)tensor->shape[tensor->rank - 1];
 
     if (tensor->layout == SP_PANEL) return n * SP_PANEL_ROWS;
-    for (unsigned i = 0; i + 1 < tensor->rank; i++)
-        n *= (size_t)tensor->shape[i];
-    return n;
+    return (size_t)sp_n_elements(tensor->shape, tensor->rank);
 }
 
 /* Settles the types and sizes of all tensors and allocates the largest piece. */

@@ -10,11 +10,7 @@
 
 uint64_t sp_export_elements(const struct sp_export_item *item)
 {
-    uint64_t n = 1;
-
-    for (unsigned i = 0; i < item->tensor.rank; i++)
-        n *= item->tensor.shape[i];
-    return n;
+    return sp_n_elements(item->tensor.shape, item->tensor.rank);
 }
 
 uint64_t sp_export_size(const struct sp_export_item *item)

@@ -25,23 +25,10 @@ void sp_code_buffer_release(struct sp_code_buffer *buffer)
     *buffer = (struct sp_code_buffer){0};
 }
 
-static enum sp_status grow(uint8_t **bytes, size_t *size, size_t need, struct sp_err *err)
-{
-    enum sp_status st;
-    uint8_t *larger;
-
-    if (need <= *size) return SP_OK;
-    if ((st = sp_new(&larger, need, 1, err))) return st;
-    free(*bytes);
-    *bytes = larger;
-    *size = need;
-    return SP_OK;
-}
-
 static enum sp_status grow_bytes(struct sp_code_buffer *buffer, size_t need, struct sp_err *err)
 {
     if (need < BUFFER_SIZE) need = BUFFER_SIZE;
-    return grow(&buffer->bytes, &buffer->size, need, err);
+    return sp_reserve(&buffer->bytes, &buffer->size, need, 1, err);
 }
 
 enum sp_status sp_strip_read(const uint8_t **rows, size_t *between, size_t *n,
@@ -173,7 +160,7 @@ static enum sp_status read_across(uint8_t *codes, const struct sp_code_matrix *m
     enum sp_status st;
 
     if (m->bits == 3) skip = 0;
-    if ((st = grow(&buffer->codes, &buffer->n_codes, unpacked * SQUARE, err))) return st;
+    if ((st = sp_reserve(&buffer->codes, &buffer->n_codes, unpacked * SQUARE, 1, err))) return st;
     for (uint64_t done = 0; done < m->cols;) {
         const uint8_t *rows;
         size_t between, n_rows;

@@ -11,11 +11,7 @@
 
 static uint64_t elements(const struct sp_safetensor *t)
 {
-    uint64_t n = 1;
-
-    for (unsigned i = 0; i < t->rank; i++)
-        n *= t->shape[i];
-    return n;
+    return sp_n_elements(t->shape, t->rank);
 }
 
 /* The grid of one matrix by the shape of the scales: false when its dimensions do not fit at all.

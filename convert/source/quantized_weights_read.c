@@ -63,22 +63,6 @@ void sp_weight_workspace_release(struct sp_weight_workspace *ws)
     *ws = (struct sp_weight_workspace){0};
 }
 
-/* Makes an array of at least n elements; its content is lost. `array` is the address of a pointer
- * of any type. */
-static enum sp_status reserve(void *array, size_t *cap, uint64_t n, size_t size, struct sp_err *err)
-{
-    enum sp_status st;
-    void *old, *larger;
-
-    if (n <= *cap) return SP_OK;
-    if ((st = sp_new(&larger, (size_t)n, size, err))) return st;
-    memcpy(&old, array, sizeof old);
-    memcpy(array, &larger, sizeof larger);
-    free(old);
-    *cap = (size_t)n;
-    return SP_OK;
-}
-
 static uint64_t grid_row(const struct sp_weight *w, uint64_t row)
 {
     uint64_t rows = w->shape[w->rank - 2];
@@ -105,7 +89,7 @@ static enum sp_status read_numbers(float *out, const struct sp_weight *w,
 
     strip.offset = first * (w->scales_transposed ? size : strip.step);
     strip.n_rows = w->scales_transposed ? groups : n;
-    if ((st = reserve(&ws->row, &ws->caps[5], stored, sizeof(float), err))) return st;
+    if ((st = sp_reserve(&ws->row, &ws->caps[5], stored, sizeof(float), err))) return st;
     for (size_t done = 0; done < strip.n_rows; done += m) {
         const uint8_t *rows;
         st = sp_strip_read(&rows, &between, &m, &strip, done, &ws->buffer, err);
@@ -132,7 +116,7 @@ static enum sp_status read_zero_codes(const struct sp_weight *w,
     unsigned one = w->zeros_wrap ? 1 : 0, mask = (1u << w->zero_codes.bits) - 1;
     enum sp_status st;
 
-    if ((st = reserve(&ws->zero_codes, &ws->caps[4], all, 1, err))) return st;
+    if ((st = sp_reserve(&ws->zero_codes, &ws->caps[4], all, 1, err))) return st;
     st =
         sp_code_matrix_read(ws->zero_codes, &w->zero_codes, checkpoint, first, n, &ws->buffer, err);
     for (size_t i = 0; st == SP_OK && i < all; i++)
@@ -163,8 +147,8 @@ static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safet
     enum sp_status st;
 
     ws->first_grid_row = begin;
-    if ((st = reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err))) return st;
-    if ((st = reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
+    if ((st = sp_reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err))) return st;
+    if ((st = sp_reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
     if ((st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
         return st;
     for (size_t i = 0; w->global && i < all; i++)
@@ -200,8 +184,8 @@ static enum sp_status load_nested(const struct sp_weight *w,
         .tensor = w->scales, .bits = 8, .rows = w->scales->shape[0], .cols = 1, .pitch = 8};
     enum sp_status st;
 
-    if ((st = reserve(&ws->zero_codes, &ws->caps[4], n, 1, err)) ||
-        (st = reserve(&ws->zeros, &ws->caps[2], end - begin, sizeof(float), err)) ||
+    if ((st = sp_reserve(&ws->zero_codes, &ws->caps[4], n, 1, err)) ||
+        (st = sp_reserve(&ws->zeros, &ws->caps[2], end - begin, sizeof(float), err)) ||
         (st = sp_code_matrix_read(ws->zero_codes, &codes, checkpoint, ws->first_grid_row, n,
                                   &ws->buffer, err)) ||
         (st = read_vector(ws->zeros, checkpoint, nested->scales, begin, (size_t)(end - begin), ws,
@@ -225,7 +209,7 @@ static enum sp_status load_flat(const struct sp_weight *w, const struct sp_safet
     enum sp_status st;
 
     ws->first_grid_row = begin;
-    if ((st = reserve(&ws->scales, &ws->caps[1], n, sizeof(float), err))) return st;
+    if ((st = sp_reserve(&ws->scales, &ws->caps[1], n, sizeof(float), err))) return st;
     if (w->nested.scales)
         st = load_nested(w, checkpoint, n, ws, err);
     else
@@ -243,7 +227,7 @@ static enum sp_status load_index(const struct sp_weight *w, const struct sp_safe
     size_t n = (size_t)columns(w);
     enum sp_status st;
 
-    if ((st = reserve(&ws->index, &ws->caps[3], n, sizeof *ws->index, err))) return st;
+    if ((st = sp_reserve(&ws->index, &ws->caps[3], n, sizeof *ws->index, err))) return st;
     st = sp_safetensors_read(checkpoint, w->index, 0, n * sizeof *ws->index, ws->index, err);
     for (size_t k = 0; st == SP_OK && k < n; k++) {
         uint32_t g = sp_get32((const uint8_t *)(ws->index + k));
@@ -291,7 +275,7 @@ static enum sp_status load_strip(const struct sp_weight *w, const struct sp_safe
     if (n == 0) n = 1;
     ws->weight = NULL;
     if (held != w && (st = load_tables(w, checkpoint, ws, err))) return st;
-    if ((st = reserve(&ws->codes, &ws->caps[0], n * columns(w), 1, err)) ||
+    if ((st = sp_reserve(&ws->codes, &ws->caps[0], n * columns(w), 1, err)) ||
         (st = sp_code_matrix_read(ws->codes, &w->codes, checkpoint, first, (size_t)n, &ws->buffer,
                                   err)) ||
         (st = (w->flat ? load_flat : load_grid)(w, checkpoint, first, first + n - 1, ws, err)))

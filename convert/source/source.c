@@ -30,11 +30,7 @@ enum { MAX_TEXT = 512 << 20 };
 
 uint64_t sp_spec_elements(const struct sp_tensor_spec *spec)
 {
-    uint64_t n = 1;
-
-    for (unsigned i = 0; i < spec->rank; i++)
-        n *= spec->shape[i];
-    return n;
+    return sp_n_elements(spec->shape, spec->rank);
 }
 
 uint64_t sp_spec_cols(const struct sp_tensor_spec *spec)
@@ -486,27 +482,14 @@ enum sp_status sp_source_text_open(struct sp_source_text *out, const struct sp_s
     return st;
 }
 
-/* The first bytes of a file, zeros where it is shorter. */
-static enum sp_status read_magic(uint8_t magic[8], const char *path, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_file *file = NULL;
-
-    memset(magic, 0, 8);
-    if ((st = sp_file_open(&file, path, err))) return st;
-    if (sp_file_size(file) >= 8) st = sp_file_read_at(file, 0, magic, 8, err);
-    sp_file_close(file);
-    return st;
-}
-
 static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **warnings,
                                 struct sp_err *err)
 {
     enum sp_status st;
     uint8_t magic[8];
-    char *folder = NULL, *slash;
+    char *folder = NULL;
 
-    if ((st = read_magic(magic, source->path, err))) return st;
+    if ((st = sp_file_read_magic(magic, sizeof magic, source->path, err))) return st;
     if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
     if (sp_gguf_is_magic(magic)) return open_gguf(source, want, warnings, err);
     if (!sp_ends_with(source->path, ".safetensors")) {
@@ -515,12 +498,7 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
                        ".safetensors file, a GGUF file or a packed file",
                        source->path);
     }
-    if ((st = sp_copy_text(&folder, source->path, strlen(source->path), err))) return st;
-    slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = 0;
-    else
-        folder[0] = 0;
+    if ((st = sp_file_folder(&folder, source->path, err))) return st;
     st = open_checkpoint(source, want, folder, source->path, warnings, err);
     free(folder);
     return st;
@@ -632,7 +610,7 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
 {
     const struct sp_gguf_weight *w = sp_gguf_weight_find(source->gguf, p->source);
     const struct sp_ggml_type_info *info;
-    uint64_t rows = 1, n_rows = p->n_rows;
+    uint64_t n_rows = p->n_rows;
 
     if (w == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
     if (p->transposed) n_rows = n_rows * p->n_cols / w->shape[w->rank - 1];
@@ -644,9 +622,8 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
     *plain = *plain || info->code_bits == 0;
     if (w->tensor->type != SP_GGML_MXFP4 || w->scale || w->cols.run || p->transposed)
         out->small_codes = false;
-    for (unsigned i = 0; i + 1 < w->rank; i++)
-        rows *= w->shape[i];
-    out->size += w->rank > 1 ? w->tensor->size / rows * n_rows : w->tensor->size;
+    out->size += w->rank > 1 ? w->tensor->size / sp_n_elements(w->shape, w->rank - 1) * n_rows
+                             : w->tensor->size;
     return SP_OK;
 }
 

@@ -290,3 +290,23 @@ enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder, co
     free(path);
     return st;
 }
+
+enum sp_status sp_file_read_magic(void *magic, size_t size, const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_file *file = NULL;
+
+    memset(magic, 0, size);
+    if ((st = sp_file_open(&file, path, err))) return st;
+    if (file->size >= size) st = sp_file_read_at(file, 0, magic, size, err);
+    sp_file_close(file);
+    return st;
+}
+
+enum sp_status sp_file_folder(char **out, const char *path, struct sp_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t size = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+
+    return sp_copy_text(out, path, size, err);
+}

@@ -71,6 +71,13 @@ SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const 
 SP_MUST_CHECK enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder,
                                              const char *name, size_t cap, struct sp_err *err);
 
+/* Fills `magic` with the first bytes of a file, with zeros where it is shorter. */
+SP_MUST_CHECK enum sp_status sp_file_read_magic(void *magic, size_t size, const char *path,
+                                                struct sp_err *err);
+
+/* *out = the folder that a file is in, "" for that of a bare name; owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_file_folder(char **out, const char *path, struct sp_err *err);
+
 /* Returns true if both paths lead to the same existing file. */
 bool sp_file_same(const char *a, const char *b);
 

@@ -122,6 +122,23 @@ enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size, struc
     return SP_OK;
 }
 
+enum sp_status sp_reserve(void *array, size_t *cap, size_t n, size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    void *p, *none = NULL;
+
+    if (n <= *cap) return SP_OK;
+    memcpy(&p, array, sizeof p);
+    free(p);
+    memcpy(array, &none, sizeof none);
+    *cap = 0;
+    if ((st = sp_new_aligned(&p, n, size, err))) return st;
+    memset(p, 0, n * size);
+    memcpy(array, &p, sizeof p);
+    *cap = n;
+    return SP_OK;
+}
+
 enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_err *err)
 {
     enum sp_status st;

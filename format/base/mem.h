@@ -40,6 +40,11 @@ SP_MUST_CHECK enum sp_status sp_new_sparse(void *out, void **memory, size_t n, s
 SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size,
                                      struct sp_err *err);
 
+/* Makes room for at least n elements in *array, aligned and zeroed where it grows; *cap is its
+ * capacity. What it held is lost, also on failure. */
+SP_MUST_CHECK enum sp_status sp_reserve(void *array, size_t *cap, size_t n, size_t size,
+                                        struct sp_err *err);
+
 /* *out = a copy of `len` bytes and a terminating NUL, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
                                           struct sp_err *err);

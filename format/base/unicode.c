@@ -85,28 +85,7 @@ uint32_t sp_utf8_next(const char *text, size_t len, size_t *pos)
 
 size_t sp_utf8_put(char out[SP_UTF8_MAX], uint32_t c)
 {
-    uint8_t *p = (uint8_t *)out;
-
-    if (c < 0x80) {
-        p[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        p[0] = (uint8_t)(0xC0 | c >> 6);
-        p[1] = (uint8_t)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        p[0] = (uint8_t)(0xE0 | c >> 12);
-        p[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-        p[2] = (uint8_t)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    p[0] = (uint8_t)(0xF0 | c >> 18);
-    p[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
-    p[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-    p[3] = (uint8_t)(0x80 | (c & 0x3F));
-    return 4;
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)c, (utf8proc_uint8_t *)out);
 }
 
 size_t sp_utf8_prev(const char *text, size_t pos)
@@ -154,32 +133,21 @@ bool sp_char_is_space(uint32_t c)
 
 bool sp_char_is_word(uint32_t c)
 {
-    switch (utf8proc_category((utf8proc_int32_t)c)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-        return true;
-    default: /* joiners, and symbols that are Alphabetic: circled and squared letters */
-        return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
-               (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
-               (c >= 0x1F170 && c <= 0x1F189);
-    }
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+
+    if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) return true;
+    if (category == UTF8PROC_CATEGORY_PC) return true;
+    /* joiners, and symbols that are Alphabetic: circled and squared letters */
+    return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
+           (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+           (c >= 0x1F170 && c <= 0x1F189);
 }
 
 bool sp_char_is_mark(uint32_t c)
 {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
 
-    return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
-           category == UTF8PROC_CATEGORY_ME;
+    return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
 }
 
 void sp_unicode_library(char *text, size_t size)

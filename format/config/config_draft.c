@@ -13,6 +13,7 @@
 #include "format/base/affix.h"
 #include "format/base/warnings.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@
 
 /* Draft kinds by the name of the architecture. The first pattern that matches counts. */
 static const struct {
-    const char *pattern; /* '*' matches any run of characters */
+    const char *pattern; /* of fnmatch */
     const char *refused; /* name of a kind that is not implemented, for the message; or NULL */
     enum sp_draft_kind kind;
 } architectures[] = {
@@ -46,29 +47,6 @@ static const struct {
     {"gemma4_unified_assistant", SP_DRAFT_ASSISTANT},
     {"muse_glimmer_assistant", SP_DRAFT_NONE},
 };
-
-static bool matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *resume = NULL;
-
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            resume = name;
-        } else if (*pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++resume;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
 
 static enum sp_status refuse_kind(const char *kind, const char *name, struct sp_err *err)
 {
@@ -108,7 +86,7 @@ static enum sp_status detect_speculator(struct sp_config_text *t, const char *ty
 static enum sp_status detect_by_name(struct sp_config_text *t, const char *name, struct sp_err *err)
 {
     for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
-        if (!matches(architectures[i].pattern, name)) continue;
+        if (fnmatch(architectures[i].pattern, name, 0) != 0) continue;
         if (architectures[i].refused) return refuse_kind(architectures[i].refused, name, err);
         t->draft = architectures[i].kind;
         t->what = message_prefix(t->draft);

@@ -3,6 +3,7 @@
  * names that can be read, the prefixes chosen here and the first of several aliases are written. */
 #include "format/family/family.h"
 
+#include "format/dtype.h"
 #include "format/family/family_parts.h"
 #include "format/base/mem.h"
 
@@ -54,15 +55,6 @@ static int compare_tensors(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static uint64_t elements(const struct sp_source_tensor *t)
-{
-    uint64_t n = 1;
-
-    for (unsigned i = 0; i < t->rank; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 /* Sorts the tensors by name and keeps each of them once. */
 static enum sp_status sort_unique(struct sp_published_list *list, struct sp_err *err)
 {
@@ -96,7 +88,7 @@ static enum sp_status check_filled(const struct sp_specs *specs,
         filled[t - list->all] += p->n_rows * p->n_cols;
     }
     for (size_t i = 0; st == SP_OK && i < list->n; i++) {
-        if (filled[i] == elements(&list->all[i])) continue;
+        if (filled[i] == sp_n_elements(list->all[i].shape, list->all[i].rank)) continue;
         st = sp_fail(err, SP_E_BUG, "tensor %s would not be filled", list->all[i].name);
     }
     free(filled);

@@ -636,11 +636,8 @@ static uint32_t find_any(const struct sp_vocab *vocab, const char *text, size_t 
 {
     uint32_t id = sp_vocab_find(vocab, text, len);
 
-    for (size_t i = 0; id == SP_ID_NONE && i < vocab->n_ids; i++) {
-        const struct sp_vocab_token *token = &vocab->tokens[i];
-        if (token->text != NULL && token->len == len && memcmp(token->text, text, len) == 0)
-            id = (uint32_t)i;
-    }
+    for (size_t i = 0; id == SP_ID_NONE && i < vocab->n_ids; i++)
+        if (is_text(&vocab->tokens[i], text, len)) id = (uint32_t)i;
     return id;
 }
 
@@ -702,17 +699,10 @@ static enum sp_status set_prefix_space(struct sp_vocab *vocab, struct sp_err *er
 
 static enum sp_status read_chains(struct sp_vocab *vocab, struct sp_err *err)
 {
-    const struct sp_json *root = vocab->json;
     enum sp_status st;
 
-    st = sp_steps_read_normalizer(&vocab->normalizer, sp_json_get(root, "normalizer"), err);
-    if (st) return st;
-    st = sp_steps_add_han(&vocab->splitter, sp_json_get(root, "normalizer"), err);
-    if (st) return st;
-    st = sp_steps_read_splitter(&vocab->splitter, sp_json_get(root, "pre_tokenizer"), err);
-    if (st || (st = set_prefix_space(vocab, err))) return st;
-    if ((st = sp_steps_read_decoder(&vocab->decoder, sp_json_get(root, "decoder"), err))) return st;
-    if ((st = sp_vocab_read_template(vocab, sp_json_get(root, "post_processor"), err))) return st;
+    if ((st = sp_vocab_read_steps(vocab, err))) return st;
+    if ((st = set_prefix_space(vocab, err))) return st;
     if ((st = check_template(vocab->prefix, vocab->n_prefix, vocab, err))) return st;
     return check_template(vocab->suffix, vocab->n_suffix, vocab, err);
 }

@@ -26,11 +26,6 @@ struct kind {
     size_t n_types;
 };
 
-struct text {
-    const char *at;
-    size_t len;
-};
-
 static const char gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -61,11 +56,10 @@ static enum sp_status read_component(const struct component *component, void *in
 static enum sp_status read_one(const struct kind *kind, void *into, const struct sp_json *v,
                                struct sp_err *err)
 {
-    const char *type;
-    size_t len;
+    const char *type = sp_json_get_text(v, "type");
     enum sp_status st;
 
-    if ((type = sp_json_to_string(sp_json_get(v, "type"), &len)) == NULL)
+    if (type == NULL)
         return sp_fail(err, SP_E_INPUT, "%s: expected an object with a \"type\"", kind->name);
     for (size_t i = 0; i < kind->n_types; i++) {
         if (strcmp(kind->types[i].type, type) != 0) continue;
@@ -76,12 +70,11 @@ static enum sp_status read_one(const struct kind *kind, void *into, const struct
     return sp_fail(err, SP_E_UNSUPPORTED, "%s type %s is not supported", kind->name, type);
 }
 
-static bool is_sequence(const struct sp_json *v)
+static bool is_type(const struct sp_json *v, const char *wanted)
 {
-    size_t len;
-    const char *type = sp_json_to_string(sp_json_get(v, "type"), &len);
+    const char *type = sp_json_get_text(v, "type");
 
-    return type != NULL && strcmp(type, "Sequence") == 0;
+    return type != NULL && strcmp(type, wanted) == 0;
 }
 
 /* Visits the components in order, Sequences within Sequences included. */
@@ -98,7 +91,7 @@ static enum sp_status read_all(const struct kind *kind, void *into, const struct
 
     if (root == NULL) return SP_OK;
     for (;;) {
-        if (is_sequence(v)) {
+        if (is_type(v, "Sequence")) {
             const struct sp_json *parts = sp_json_get(v, kind->parts);
             if (sp_json_kind(parts) != SP_JSON_ARRAY) {
                 return sp_fail(err, SP_E_INPUT, "%s Sequence: %s: expected a list", kind->name,
@@ -122,32 +115,25 @@ static enum sp_status read_all(const struct kind *kind, void *into, const struct
 /* ---- members of components --------------------------------------------------------------------
  */
 
-static enum sp_status get_text(const struct sp_json *v, const char *key, struct text *out,
-                               struct sp_err *err)
+static enum sp_status get_text(const struct sp_json *v, const char *key, const char **text,
+                               size_t *len, struct sp_err *err)
 {
-    struct text t = {0};
-
-    if ((t.at = sp_json_to_string(sp_json_get(v, key), &t.len)) == NULL)
-        return sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
-    *out = t;
-    return SP_OK;
+    *text = sp_json_to_string(sp_json_get(v, key), len);
+    return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
 }
 
 /* A member that must be exactly one character. */
-static enum sp_status get_char(const struct sp_json *v, const char *key, struct text *out,
-                               struct sp_err *err)
+static enum sp_status get_char(const struct sp_json *v, const char *key, const char **text,
+                               size_t *len, struct sp_err *err)
 {
-    struct text t = {0};
     size_t n_chars = 0;
     enum sp_status st;
 
-    if ((st = get_text(v, key, &t, err))) return st;
-    for (size_t i = 0; i < t.len; i++)
-        n_chars += ((uint8_t)t.at[i] & 0xC0) != 0x80;
-    if (n_chars != 1)
-        return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected one character", key, t.at);
-    *out = t;
-    return SP_OK;
+    if ((st = get_text(v, key, text, len, err))) return st;
+    for (size_t i = 0; i < *len; i++)
+        n_chars += ((uint8_t)(*text)[i] & 0xC0) != 0x80;
+    if (n_chars == 1) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected one character", key, *text);
 }
 
 static enum sp_status get_count(const struct sp_json *v, const char *key, uint32_t *out,
@@ -165,18 +151,16 @@ static enum sp_status get_pattern(const struct sp_json *v, struct sp_step *step,
 {
     const struct sp_json *pattern = sp_json_get(v, "pattern");
     bool regex = sp_json_has(pattern, "Regex");
-    struct text t = {0};
+    const char *key = regex ? "Regex" : "String";
     enum sp_status st;
 
-    if ((st = get_text(pattern, regex ? "Regex" : "String", &t, err))) {
+    if ((st = get_text(pattern, key, &step->pattern, &step->pattern_len, err))) {
         sp_context(err, "pattern");
         return st;
     }
-    if (t.len == 0) return sp_fail(err, SP_E_UNSUPPORTED, "an empty pattern is not supported");
     if (regex) step->flags |= SP_STEP_REGEX;
-    step->pattern = t.at;
-    step->pattern_len = t.len;
-    return SP_OK;
+    if (step->pattern_len) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "an empty pattern is not supported");
 }
 
 static enum sp_status get_behavior(const struct sp_json *v, const char *fallback, uint32_t *out,
@@ -220,12 +204,11 @@ static enum sp_status add_split(struct sp_steps *out, const char *pattern, enum 
 
 static enum sp_status read_prepend(void *into, const struct sp_json *v, struct sp_err *err)
 {
-    struct text t = {0};
+    struct sp_step step = {.kind = SP_STEP_PREFIX};
     enum sp_status st;
 
-    if ((st = get_text(v, "prepend", &t, err))) return st;
-    return add(into, (struct sp_step){.kind = SP_STEP_PREFIX, .text = t.at, .text_len = t.len},
-               err);
+    if ((st = get_text(v, "prepend", &step.text, &step.text_len, err))) return st;
+    return add(into, step, err);
 }
 
 static enum sp_status add_replace(struct sp_steps *out, const char *pattern, bool is_regex,
@@ -273,13 +256,12 @@ static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, 
 
 static enum sp_status read_precompiled(void *into, const struct sp_json *v, struct sp_err *err)
 {
-    struct text t = {0};
+    struct sp_step step = {.kind = SP_STEP_CHARSMAP};
     enum sp_status st;
 
-    if ((st = get_text(v, "precompiled_charsmap", &t, err))) return st;
-    return add(into,
-               (struct sp_step){.kind = SP_STEP_CHARSMAP, .pattern = t.at, .pattern_len = t.len},
-               err);
+    if ((st = get_text(v, "precompiled_charsmap", &step.pattern, &step.pattern_len, err)))
+        return st;
+    return add(into, step, err);
 }
 
 /* White space at the ends of the text. */
@@ -298,13 +280,10 @@ static enum sp_status read_strip_normalizer(void *into, const struct sp_json *v,
 static enum sp_status read_replace(void *into, const struct sp_json *v, struct sp_err *err)
 {
     struct sp_step step = {.kind = SP_STEP_REPLACE};
-    struct text t = {0};
     enum sp_status st;
 
     if ((st = get_pattern(v, &step, err))) return st;
-    if ((st = get_text(v, "content", &t, err))) return st;
-    step.text = t.at;
-    step.text_len = t.len;
+    if ((st = get_text(v, "content", &step.text, &step.text_len, err))) return st;
     return add(into, step, err);
 }
 
@@ -375,14 +354,13 @@ static enum sp_status read_metaspace(void *into, const struct sp_json *v, struct
     struct sp_step prefix = {.kind = SP_STEP_PREFIX};
     struct sp_step split = {.kind = SP_STEP_SPLIT, .a = SP_SPLIT_MERGED_WITH_NEXT};
     bool prepend, cut = true;
-    struct text t = {0};
     enum sp_status st;
 
-    if ((st = get_char(v, "replacement", &t, err))) return st;
+    if ((st = get_char(v, "replacement", &replace.text, &replace.text_len, err))) return st;
     if ((st = get_scheme(v, &prepend, &prefix.a, err))) return st;
     if ((st = sp_json_get_bool(v, "split", &cut, err))) return st;
-    replace.text = prefix.text = split.pattern = t.at;
-    replace.text_len = prefix.text_len = split.pattern_len = t.len;
+    prefix.text = split.pattern = replace.text;
+    prefix.text_len = split.pattern_len = replace.text_len;
     if ((st = add(into, replace, err))) return st;
     if (prepend && (st = add(into, prefix, err))) return st;
     return cut ? add(into, split, err) : SP_OK;
@@ -420,12 +398,9 @@ static enum sp_status read_bert(void *into, const struct sp_json *v, struct sp_e
 static enum sp_status read_char_delimiter(void *into, const struct sp_json *v, struct sp_err *err)
 {
     struct sp_step step = {.kind = SP_STEP_SPLIT, .a = SP_SPLIT_REMOVED};
-    struct text t = {0};
     enum sp_status st;
 
-    if ((st = get_char(v, "delimiter", &t, err))) return st;
-    step.pattern = t.at;
-    step.pattern_len = t.len;
+    if ((st = get_char(v, "delimiter", &step.pattern, &step.pattern_len, err))) return st;
     return add(into, step, err);
 }
 
@@ -445,14 +420,11 @@ static enum sp_status read_fixed_length(void *into, const struct sp_json *v, str
 static enum sp_status read_strip(void *into, const struct sp_json *v, struct sp_err *err)
 {
     struct sp_step step = {.kind = SP_STEP_STRIP};
-    struct text t = {0};
     enum sp_status st;
 
-    if ((st = get_char(v, "content", &t, err))) return st;
+    if ((st = get_char(v, "content", &step.text, &step.text_len, err))) return st;
     if ((st = get_count(v, "start", &step.a, err))) return st;
     if ((st = get_count(v, "stop", &step.b, err))) return st;
-    step.text = t.at;
-    step.text_len = t.len;
     return add(into, step, err);
 }
 
@@ -462,14 +434,11 @@ static enum sp_status read_metaspace_decoder(void *into, const struct sp_json *v
     struct sp_step step = {.kind = SP_STEP_METASPACE};
     uint32_t when;
     bool prepend;
-    struct text t = {0};
     enum sp_status st;
 
-    if ((st = get_char(v, "replacement", &t, err))) return st;
+    if ((st = get_char(v, "replacement", &step.text, &step.text_len, err))) return st;
     if ((st = get_scheme(v, &prepend, &when, err))) return st;
     step.a = prepend;
-    step.text = t.at;
-    step.text_len = t.len;
     return add(into, step, err);
 }
 
@@ -633,60 +602,38 @@ static const struct component processors[] = {
     {.type = "ByteLevel"}, /* moves offsets only */
 };
 
-#define KIND(name, parts, table)                                                                   \
-    {                                                                                              \
-        name, parts, table, sizeof table / sizeof table[0]                                         \
-    }
+#define TABLE(types) types, sizeof types / sizeof *types
 
-enum sp_status sp_steps_read_normalizer(struct sp_steps *out, const struct sp_json *root,
-                                        struct sp_err *err)
-{
-    static const struct kind kind = KIND("normalizer", "normalizers", normalizers);
-
-    return read_all(&kind, out, root, err);
-}
+static const struct kind kinds[] = {
+    {"normalizer", "normalizers", TABLE(normalizers)},
+    {"pre_tokenizer", "pretokenizers", TABLE(splitters)},
+    {"decoder", "decoders", TABLE(decoders)},
+    {"post_processor", "processors", TABLE(processors)},
+};
 
 static bool has_bert_normalizer(const struct sp_json *v)
 {
     const struct sp_json *parts = sp_json_get(v, "normalizers");
-    const char *type = sp_json_to_string(sp_json_get(v, "type"), &(size_t){0});
+    bool found = is_type(v, "BertNormalizer");
 
-    if (type && strcmp(type, "BertNormalizer") == 0) return true;
-    for (size_t i = 0; i < sp_json_len(parts); i++) {
-        type = sp_json_to_string(sp_json_get(sp_json_at(parts, i), "type"), &(size_t){0});
-        if (type && strcmp(type, "BertNormalizer") == 0) return true;
-    }
-    return false;
+    for (size_t i = 0; i < sp_json_len(parts) && !found; i++)
+        found = is_type(sp_json_at(parts, i), "BertNormalizer");
+    return found;
 }
 
-enum sp_status sp_steps_add_han(struct sp_steps *splitter, const struct sp_json *normalizer,
-                                struct sp_err *err)
+/* BertNormalizer puts spaces around Chinese characters. Its tokenizers split at spaces afterwards,
+ * so a step that isolates these characters gives the same pieces. */
+enum sp_status sp_vocab_read_steps(struct sp_vocab *vocab, struct sp_err *err)
 {
-    if (!has_bert_normalizer(normalizer)) return SP_OK;
-    return add_split(splitter, han_pattern, SP_SPLIT_ISOLATED, 0, err);
-}
+    static const struct sp_step join = {.kind = SP_STEP_JOIN, .text = " ", .text_len = 1};
+    const struct sp_json *root = vocab->json;
+    void *const into[] = {&vocab->normalizer, &vocab->splitter, &vocab->decoder, vocab};
+    enum sp_status st;
 
-enum sp_status sp_steps_read_splitter(struct sp_steps *out, const struct sp_json *root,
-                                      struct sp_err *err)
-{
-    static const struct kind kind = KIND("pre_tokenizer", "pretokenizers", splitters);
-
-    return read_all(&kind, out, root, err);
-}
-
-enum sp_status sp_steps_read_decoder(struct sp_steps *out, const struct sp_json *root,
-                                     struct sp_err *err)
-{
-    static const struct kind kind = KIND("decoder", "decoders", decoders);
-
-    if (root != NULL) return read_all(&kind, out, root, err);
-    return add(out, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1}, err);
-}
-
-enum sp_status sp_vocab_read_template(struct sp_vocab *vocab, const struct sp_json *root,
-                                      struct sp_err *err)
-{
-    static const struct kind kind = KIND("post_processor", "processors", processors);
-
-    return read_all(&kind, vocab, root, err);
+    if (has_bert_normalizer(sp_json_get(root, "normalizer")) &&
+        (st = add_split(&vocab->splitter, han_pattern, SP_SPLIT_ISOLATED, 0, err)))
+        return st;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((st = read_all(&kinds[i], into[i], sp_json_get(root, kinds[i].name), err))) return st;
+    return sp_json_get(root, "decoder") ? SP_OK : add(&vocab->decoder, join, err);
 }

@@ -95,11 +95,10 @@ static const float *bind_vector(struct binder *b, const char *name, unsigned lay
 {
     const struct sp_pack_tensor *t = find(b, name, layer);
     float *v = NULL;
-    size_t n = 1;
+    size_t n;
 
     if (t == NULL) return NULL;
-    for (unsigned i = 0; i < t->rank; i++)
-        n *= t->shape[i];
+    n = (size_t)sp_n_elements(t->shape, t->rank);
     if ((b->status = keep_vector(b, &v, n))) return NULL;
     sp_decode_floats(v, t->dtype, t->data, n);
     if (is_norm && b->model->config.norm_shifted)
