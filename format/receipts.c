@@ -1,8 +1,6 @@
 #include "format/receipts.h"
 #include "format/base/json_write.h"
 
-#include "format/base/strbuf.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,11 +28,10 @@ static bool counts(const struct sp_json *receipt, const struct sp_part_digests *
 }
 
 /* Appends a receipt to "[...", without the bracket at the end. */
-static enum sp_status append(struct sp_strbuf *list, const char *receipt, struct sp_err *err)
+static void append(struct sp_json_out *list, const char *receipt)
 {
-    enum sp_status st = sp_strbuf_append(list, list->len ? "," : "[", 1, err);
-
-    return st ? st : sp_strbuf_append(list, receipt, strlen(receipt), err);
+    sp_json_out_raw(list, list->text.len ? "," : "[");
+    sp_json_out_raw(list, receipt);
 }
 
 static bool is_among(const char *receipt, const char *const *added, size_t n)
@@ -45,7 +42,7 @@ static bool is_among(const char *receipt, const char *const *added, size_t n)
 }
 
 /* Appends the receipts of a section that count and are not among the added ones. */
-static enum sp_status append_those_before(struct sp_strbuf *list, size_t *n_dropped,
+static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dropped,
                                           const struct sp_json *before, const char *const *added,
                                           size_t n_added, const struct sp_part_digests *digests,
                                           struct sp_err *err)
@@ -60,7 +57,7 @@ static enum sp_status append_those_before(struct sp_strbuf *list, size_t *n_drop
             continue;
         }
         st = sp_json_print(&text, sp_json_at(before, i), err);
-        if (!st && !is_among(text, added, n_added)) st = append(list, text, err);
+        if (!st && !is_among(text, added, n_added)) append(list, text);
         free(text);
     }
     return st;
@@ -70,7 +67,7 @@ enum sp_status sp_receipts_join(char **text, size_t *size, size_t *n_dropped, co
                                 size_t before_size, const char *const *added, size_t n_added,
                                 const struct sp_part_digests *digests, struct sp_err *err)
 {
-    struct sp_strbuf list = {0};
+    struct sp_json_out list = {0};
     struct sp_json *root = NULL;
     enum sp_status st = SP_OK;
     size_t dropped = 0;
@@ -81,18 +78,17 @@ enum sp_status sp_receipts_join(char **text, size_t *size, size_t *n_dropped, co
         if (st) sp_context(err, "receipts");
     }
     if (!st) st = append_those_before(&list, &dropped, root, added, n_added, digests, err);
-    for (size_t i = 0; i < n_added && !st; i++)
-        st = append(&list, added[i], err);
-    if (!st && list.len) st = sp_strbuf_append(&list, "]", 2, err);
     sp_json_free(root);
-    if (st) {
-        sp_strbuf_release(&list);
-        return st;
-    }
-    *text = list.at;
-    *size = list.len ? list.len - 1 : 0;
+    for (size_t i = 0; i < n_added; i++)
+        append(&list, added[i]);
+    if (list.text.len) sp_json_out_raw(&list, "]");
+    if (!st) st = sp_json_out_check(&list, err);
+    *text = NULL;
+    *size = list.text.len;
     *n_dropped = dropped;
-    return SP_OK;
+    if (!st && list.text.len) return sp_json_out_take(text, &list, err);
+    sp_strbuf_release(&list.text);
+    return st;
 }
 
 enum sp_status sp_receipts_read(struct sp_json **out, const struct sp_pack *pack,

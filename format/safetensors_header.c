@@ -320,31 +320,20 @@ static int compare_offsets(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void shape_text(char text[256], const struct sp_safetensor *t)
-{
-    size_t len = 0;
-
-    for (unsigned i = 0; i < t->rank; i++)
-        len += (size_t)snprintf(text + len, 256 - len, "%s%" PRIu64, i ? ", " : "", t->shape[i]);
-    text[len] = '\0';
-}
-
 /* Checks that a tensor's range has the size that its shape and dtype need. */
 static enum sp_status check_size(struct reader *r, const struct sp_safetensor *t)
 {
     const char *dtype = sp_dtype_info(t->dtype)->safetensors;
-    char shape[256];
+    char shape[SP_SHAPE_TEXT];
     size_t size;
 
     if (!sp_tensor_size(&size, t->dtype, SP_PLAIN, t->shape, t->rank)) {
-        shape_text(shape, t);
-        return sp_fail(r->err, SP_E_INPUT, "%s [%s] is not a whole number of bytes below 2^61",
-                       dtype, shape);
+        return sp_fail(r->err, SP_E_INPUT, "%s %s is not a whole number of bytes below 2^61", dtype,
+                       sp_shape_text(shape, t->shape, t->rank));
     }
     if (size != t->size) {
-        shape_text(shape, t);
-        return sp_fail(r->err, SP_E_INPUT, "%s [%s] needs %zu bytes, data_offsets span %" PRIu64,
-                       dtype, shape, size, t->size);
+        return sp_fail(r->err, SP_E_INPUT, "%s %s needs %zu bytes, data_offsets span %" PRIu64,
+                       dtype, sp_shape_text(shape, t->shape, t->rank), size, t->size);
     }
     return SP_OK;
 }

@@ -1,7 +1,7 @@
 #include "convert/adapter/merge_record.h"
 
 #include "format/base/number_text.h"
-#include "format/base/json.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>
@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    RECORD_SIZE = 512, /* more than one takes at its longest */
-    MAX_RECORDS = 1000,
-};
+enum { MAX_RECORDS = 1000 };
 
 static const char *const format_names[] = {
     [SP_ADAPTER_PEFT] = "peft", [SP_ADAPTER_MLX] = "mlx", [SP_ADAPTER_GGUF] = "gguf"};
@@ -65,22 +62,22 @@ void sp_merge_words(char text[SP_MERGE_WORDS], const struct sp_merge_record *r)
     snprintf(text, SP_MERGE_WORDS, "%s%s", products, wholes);
 }
 
-static void print_record(char out[RECORD_SIZE], const struct sp_merge_record *r)
+static void put_record(struct sp_json_out *out, const struct sp_merge_record *r)
 {
-    sp_number_print(out, RECORD_SIZE,
-                    "{\"format\":\"%s\",\"digest\":\"%016" PRIx64 "\",\"products\":%" PRIu64
-                    ",\"rank\":[%" PRIu64 ",%" PRIu64 "],\"scale\":[%.17g,%.17g],"
-                    "\"magnitudes\":%s,\"tensors\":%" PRIu64 "}",
-                    sp_adapter_format_name(r->format), r->digest, r->n_products, r->rank[0],
-                    r->rank[1], r->scale[0], r->scale[1], r->has_magnitudes ? "true" : "false",
-                    r->n_wholes);
+    sp_json_out_print(out,
+                      "{\"format\":\"%s\",\"digest\":\"%016" PRIx64 "\",\"products\":%" PRIu64
+                      ",\"rank\":[%" PRIu64 ",%" PRIu64 "],",
+                      sp_adapter_format_name(r->format), r->digest, r->n_products, r->rank[0],
+                      r->rank[1]);
+    sp_json_out_print(out, "\"scale\":[%.17g,%.17g],\"magnitudes\":%s,\"tensors\":%" PRIu64 "}",
+                      r->scale[0], r->scale[1], r->has_magnitudes ? "true" : "false", r->n_wholes);
 }
 
 enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,
                                     const struct sp_merge_record *record, struct sp_err *err)
 {
     struct sp_merge_record *before = NULL;
-    char one[RECORD_SIZE], *joined = NULL;
+    struct sp_json_out joined = {0};
     enum sp_status st;
     size_t n = 0;
 
@@ -88,15 +85,12 @@ enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,
         if ((st = sp_merge_records_read(&before, &n, text, size, err))) return st;
         free(before);
     }
-    if ((st = sp_new(&joined, size + RECORD_SIZE, 1, err))) return st;
-    print_record(one, record);
     /* [A] and B become [A,B]. */
-    if (n)
-        snprintf(joined, size + RECORD_SIZE, "%.*s,%s]", (int)size - 1, text, one);
-    else
-        snprintf(joined, size + RECORD_SIZE, "[%s]", one);
-    *out = joined;
-    return SP_OK;
+    if (n) sp_json_out_bytes(&joined, text, size - 1);
+    sp_json_out_raw(&joined, n ? "," : "[");
+    put_record(&joined, record);
+    sp_json_out_raw(&joined, "]");
+    return sp_json_out_take(out, &joined, err);
 }
 
 /* Two numbers, the second not the smaller. */

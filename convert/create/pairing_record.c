@@ -2,17 +2,13 @@
  * pairs give equal bytes. */
 #include "convert/create/pairing_record.h"
 
-#include "format/base/number_text.h"
-#include "format/base/json.h"
-#include "format/base/mem.h"
+#include "format/base/json_write.h"
 #include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { RECORD_SIZE = 4096 }; /* far more than all fields at their longest */
 
 static const char *const rope_names[] = {
     [SP_ROPE_DEFAULT] = "default",   [SP_ROPE_LINEAR] = "linear",
@@ -37,83 +33,94 @@ static const char *block_kind(enum sp_draft_kind kind)
 }
 
 /* Layers whose output is read; -1 stands for the embeddings. */
-static size_t print_taps(char *out, size_t cap, const struct sp_draft_config *d)
+static void put_taps(struct sp_json_out *out, const struct sp_draft_config *d)
 {
-    size_t n = (size_t)snprintf(out, cap, "\"target_layer_ids\":[");
-
+    sp_json_out_raw(out, ",\"target_layer_ids\":[");
     for (unsigned i = 0; i < d->n_taps; i++)
-        n += (size_t)snprintf(out + n, cap - n, "%s%d", i ? "," : "", sp_tap_number(d->taps[i]));
-    return n + (size_t)snprintf(out + n, cap - n, "],");
+        sp_json_out_print(out, "%s%d", i ? "," : "", sp_tap_number(d->taps[i]));
+    sp_json_out_raw(out, "]");
 }
 
-static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d)
+static void put_block(struct sp_json_out *out, const struct sp_draft_config *d)
 {
-    size_t n = (size_t)snprintf(out, cap,
-                                "\"kind\":\"%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
-                                ",\"target_hidden_size\":%u,\"num_target_layers\":%u,",
-                                block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
-                                d->n_target_layers);
-
-    n += print_taps(out + n, cap - n, d);
-    if (d->n_head_rows)
-        n += (size_t)snprintf(out + n, cap - n, "\"draft_vocab_size\":%u,", d->n_head_rows);
-    if (d->kind != SP_DRAFT_DSPARK) return n;
-    return n + (size_t)snprintf(out + n, cap - n,
-                                "\"markov_rank\":%u,\"markov_head_type\":\"%s\","
-                                "\"confidence_head\":%s,",
-                                d->dspark.rank, sp_markov_name(&d->dspark),
-                                d->dspark.confidence ? "true" : "false");
+    sp_json_out_print(out,
+                      "%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
+                      ",\"target_hidden_size\":%u,\"num_target_layers\":%u",
+                      block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
+                      d->n_target_layers);
+    put_taps(out, d);
+    if (d->n_head_rows) sp_json_out_print(out, ",\"draft_vocab_size\":%u", d->n_head_rows);
+    if (d->kind != SP_DRAFT_DSPARK) return;
+    sp_json_out_print(out, ",\"markov_rank\":%u,\"markov_head_type\":\"%s\",\"confidence_head\":%s",
+                      d->dspark.rank, sp_markov_name(&d->dspark),
+                      d->dspark.confidence ? "true" : "false");
 }
 
-static size_t print_eagle(char *out, size_t cap, const struct sp_draft_config *d)
+static void put_eagle(struct sp_json_out *out, const struct sp_draft_config *d)
 {
-    size_t n = (size_t)snprintf(out, cap,
-                                "\"kind\":\"%s\",\"draft_vocab_size\":%u,"
-                                "\"target_hidden_size\":%u,",
-                                sp_draft_name(d->kind), d->n_head_rows, d->target_hidden);
-
+    sp_json_out_print(out, "%s\",\"draft_vocab_size\":%u,\"target_hidden_size\":%u",
+                      sp_draft_name(d->kind), d->n_head_rows, d->target_hidden);
     if (d->kind == SP_DRAFT_PEAGLE) {
-        n += (size_t)snprintf(out + n, cap - n, "\"block_size\":%u,\"mask_token_id\":%" PRIu32 ",",
-                              d->block_size, d->mask_token);
+        sp_json_out_print(out, ",\"block_size\":%u,\"mask_token_id\":%" PRIu32, d->block_size,
+                          d->mask_token);
     }
-    return n + print_taps(out + n, cap - n, d);
+    put_taps(out, d);
 }
 
 enum sp_status sp_pairing_record_print(char **text, size_t *size, const struct sp_config *draft,
                                        uint64_t target_digest, uint64_t draft_digest,
                                        struct sp_err *err)
 {
-    enum sp_status st;
-    char *out = NULL;
-    size_t n = 0;
+    enum sp_draft_kind kind = draft->draft.kind;
+    struct sp_json_out out = {0};
 
-    if ((st = sp_new(&out, RECORD_SIZE, 1, err))) return st;
-    out[n++] = '{';
-    if (block_kind(draft->draft.kind))
-        n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
-    else if (sp_draft_is_eagle(draft->draft.kind))
-        n += print_eagle(out + n, RECORD_SIZE - n, &draft->draft);
-    else if (draft->draft.kind == SP_DRAFT_ASSISTANT)
-        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");
-    else if (draft->draft.kind == SP_DRAFT_MTP)
-        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"mtp\",");
+    sp_json_out_raw(&out, "{\"kind\":\"");
+    if (block_kind(kind))
+        put_block(&out, &draft->draft);
+    else if (sp_draft_is_eagle(kind))
+        put_eagle(&out, &draft->draft);
     else
-        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"language-model\",");
-    n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"rope\":[");
+        sp_json_out_raw(&out, kind == SP_DRAFT_ASSISTANT ? "assistant\""
+                              : kind == SP_DRAFT_MTP     ? "mtp\""
+                                                         : "language-model\"");
+    sp_json_out_raw(&out, ",\"rope\":[");
     for (unsigned i = 0; i < draft->n_ropes; i++) {
         const struct sp_rope *r = &draft->ropes[i];
 
-        n += (size_t)sp_number_print(
-            out + n, RECORD_SIZE - n,
-            "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}", i ? "," : "",
-            rope_names[r->kind], r->theta, r->factor, r->n_rot);
+        sp_json_out_print(&out,
+                          "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}",
+                          i ? "," : "", rope_names[r->kind], r->theta, r->factor, r->n_rot);
     }
-    n += (size_t)snprintf(out + n, RECORD_SIZE - n,
-                          "],\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\"}",
-                          target_digest, draft_digest);
-    *text = out;
-    *size = n;
-    return SP_OK;
+    sp_json_out_print(&out, "],\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\"}",
+                      target_digest, draft_digest);
+    *size = out.text.len;
+    return sp_json_out_take(text, &out, err);
+}
+
+enum sp_status sp_pairing_record_put(struct sp_pack_writer *w, const struct sp_config *draft,
+                                     uint64_t target_digest, uint64_t draft_digest,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    st = sp_pairing_record_print(&text, &size, draft, target_digest, draft_digest, err);
+    if (st) return st;
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_pairing_record_write(struct sp_pack_writer *w, const struct sp_config *draft,
+                                       struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t target_digest, draft_digest;
+
+    if ((st = sp_pack_writer_part_digest(&target_digest, w, SP_PART_TARGET, err))) return st;
+    if ((st = sp_pack_writer_part_digest(&draft_digest, w, SP_PART_DRAFT, err))) return st;
+    return sp_pairing_record_put(w, draft, target_digest, draft_digest, err);
 }
 
 static enum sp_status check_digest(const struct sp_pack *pack, const struct sp_json *record,

@@ -6,11 +6,22 @@
 
 #include "format/config/config.h"
 #include "format/packfile.h"
+#include "format/packfile_write.h"
 
 /* Prints the record for a draft and the digests of the two parts. *text is owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_pairing_record_print(char **text, size_t *size,
                                                      const struct sp_config *draft,
                                                      uint64_t target_digest, uint64_t draft_digest,
+                                                     struct sp_err *err);
+
+/* Writes the record as a section of a file. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_put(struct sp_pack_writer *w,
+                                                   const struct sp_config *draft,
+                                                   uint64_t target_digest, uint64_t draft_digest,
+                                                   struct sp_err *err);
+/* The same with the digests of the tensors that were written. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_write(struct sp_pack_writer *w,
+                                                     const struct sp_config *draft,
                                                      struct sp_err *err);
 
 /* Checks that a file's pairing record names the parts that are in it. SP_OK if there is neither a

@@ -157,19 +157,10 @@ void sp_plan_release(struct sp_plan *plan)
     *plan = (struct sp_plan){0};
 }
 
-static int print_shape(char text[96], const struct sp_tensor_spec *spec)
-{
-    int n = snprintf(text, 96, "[");
-
-    for (unsigned i = 0; i < spec->rank; i++)
-        n += snprintf(text + n, 96 - (size_t)n, "%s%" PRIu64, i ? ", " : "", spec->shape[i]);
-    return n + snprintf(text + n, 96 - (size_t)n, "]");
-}
-
 enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_err *err)
 {
     int name_width = 6, shape_width = 17; /* as wide as the longest name, and as usual shapes */
-    char shape[96];
+    char shape[SP_SHAPE_TEXT];
     size_t size;
     FILE *stream = open_memstream(text, &size);
 
@@ -179,7 +170,7 @@ enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_
         int len = (int)strlen(spec->name);
 
         if (len > name_width) name_width = len;
-        len = print_shape(shape, spec);
+        len = (int)strlen(sp_shape_text(shape, spec->shape, spec->rank));
         if (len > shape_width) shape_width = len;
     }
     fprintf(stream, "%-6s  %-*s  %-*s  %-4s  %-4s  %12s  rule", "part", name_width, "tensor",
@@ -187,7 +178,7 @@ enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
 
-        print_shape(shape, item->spec);
+        sp_shape_text(shape, item->spec->shape, item->spec->rank);
         fprintf(stream, "\n%-6s  %-*s  %-*s  %-4s  %-4s  %12" PRIu64 "  %s%s%s%s",
                 sp_part_name(item->part), name_width, item->spec->name, shape_width, shape,
                 item->coding ? item->coding : sp_dtype_info(item->from)->name,

@@ -184,14 +184,6 @@ static void fill_random(uint8_t *out, size_t size, uint64_t key)
         sp_put64(out + i, random_bits(key, i));
 }
 
-static void put_float(uint8_t *out, float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    sp_put32(out, bits);
-}
-
 /* Fills a panel of q2 to q6. The root mean square of a uniform scale byte is about 148, that of a
  * codebook entry 19 to 30, so the weights have 0.3 to 0.5 of the variance's root 1 / sqrt(cols). */
 static void fill_microscale(uint8_t *panel, unsigned code_bits, size_t cols, uint64_t key)
@@ -199,7 +191,7 @@ static void fill_microscale(uint8_t *panel, unsigned code_bits, size_t cols, uin
     float scale = 1 / (148 * 66 * sqrtf((float)cols));
 
     for (size_t row = 0; row < SP_PANEL_ROWS; row++)
-        put_float(panel + 4 * row, scale);
+        sp_put32(panel + 4 * row, sp_bits_of_float(scale));
     fill_random(panel + SP_MICROSCALE_HEAD, cols / SP_BLOCK * sp_microscale_block_size(code_bits),
                 key);
 }
@@ -210,7 +202,7 @@ static void fill_q8(uint8_t *panel, size_t cols, uint64_t key)
     enum { CODES = SP_PANEL_ROWS * SP_BLOCK };
     uint8_t scale[4];
 
-    put_float(scale, 1 / (73 * sqrtf((float)cols)));
+    sp_put32(scale, sp_bits_of_float(1 / (73 * sqrtf((float)cols))));
     for (size_t block = 0; block < cols / SP_BLOCK; block++) {
         uint8_t *at = panel + block * SP_Q8_BLOCK_SIZE;
         fill_random(at, CODES, random_bits(key, block));
@@ -336,22 +328,6 @@ static enum sp_status write_texts(struct job *job, struct sp_err *err)
     return st;
 }
 
-static enum sp_status write_pairing(struct job *job, struct sp_err *err)
-{
-    uint64_t target, draft;
-    char *text = NULL;
-    size_t size;
-    enum sp_status st;
-
-    if ((st = sp_pack_writer_part_digest(&target, job->writer, SP_PART_TARGET, err))) return st;
-    if ((st = sp_pack_writer_part_digest(&draft, job->writer, SP_PART_DRAFT, err))) return st;
-    st = sp_pairing_record_print(&text, &size, &job->models[1].config, target, draft, err);
-    if (st) return st;
-    st = sp_pack_writer_section(job->writer, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
-    free(text);
-    return st;
-}
-
 enum sp_status sp_synthetic_write(const char *path, const struct sp_synthetic_options *options,
                                   struct sp_err *err)
 {
@@ -364,8 +340,8 @@ enum sp_status sp_synthetic_write(const char *path, const struct sp_synthetic_op
     if (st) goto done;
     if ((st = write_texts(&job, err))) goto done;
     if ((st = write_tensors(&job, err))) goto done;
-    if (job.n_models > 1 && (st = write_pairing(&job, err))) goto done;
-    st = sp_pack_writer_finish(job.writer, NULL, err);
+    if (job.n_models > 1) st = sp_pairing_record_write(job.writer, &job.models[1].config, err);
+    if (!st) st = sp_pack_writer_finish(job.writer, NULL, err);
 done:
     sp_pack_writer_close(job.writer);
     for (size_t m = 0; m < job.n_models; m++) {

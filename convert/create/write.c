@@ -4,8 +4,7 @@
 
 #include "convert/create/execute.h"
 #include "convert/create/pairing_record.h"
-#include "format/base/mem.h"
-#include "format/base/number_text.h"
+#include "format/base/json_write.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
 #include "format/packfile_layout.h"
@@ -13,7 +12,6 @@
 #include "format/tokenizer/tokmap_write.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,53 +72,26 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
     return st ? st : write_tokenizer(w, source, part, callbacks, err);
 }
 
-static enum sp_status put_pairing(struct sp_pack_writer *w, const struct sp_source *draft,
-                                  uint64_t target_digest, uint64_t draft_digest, struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-    size_t size;
-
-    st = sp_pairing_record_print(&text, &size, &draft->config, target_digest, draft_digest, err);
-    if (st) return st;
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
-    free(text);
-    return st;
-}
-
-static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_source *draft,
-                                    struct sp_err *err)
-{
-    enum sp_status st;
-    uint64_t target_digest, draft_digest;
-
-    if ((st = sp_pack_writer_part_digest(&target_digest, w, SP_PART_TARGET, err))) return st;
-    if ((st = sp_pack_writer_part_digest(&draft_digest, w, SP_PART_DRAFT, err))) return st;
-    return put_pairing(w, draft, target_digest, draft_digest, err);
-}
-
 /* ---- receipts ---- */
 
-enum { RECEIPT_SIZE = 256 }; /* more than one takes at its longest */
-
-/* The receipt of types that were chosen for a budget; empty if there is none. */
-static void print_types(char out[RECEIPT_SIZE], const struct sp_pack_input *input,
-                        uint64_t target_digest)
+/* *out = the receipt of types that were chosen for a budget; NULL if there is none. */
+static enum sp_status print_types(char **out, const struct sp_pack_input *input,
+                                  uint64_t target_digest, struct sp_err *err)
 {
     const struct sp_budget *b = &input->budget;
-    size_t n;
+    struct sp_json_out text = {0};
 
-    out[0] = 0;
-    if (b->size == 0 && !(b->bits > 0)) return;
-    n = (size_t)snprintf(out, RECEIPT_SIZE, "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",",
-                         sp_receipt_types, target_digest);
-    n += b->size ? (size_t)snprintf(out + n, RECEIPT_SIZE - n, "\"size\":%" PRIu64, b->size)
-                 : (size_t)sp_number_print(out + n, RECEIPT_SIZE - n, "\"bits\":%.17g", b->bits);
-    if (input->predicted_kl > 0) {
-        n += (size_t)sp_number_print(out + n, RECEIPT_SIZE - n, ",\"predicted_kl\":%.17g",
-                                     input->predicted_kl);
-    }
-    snprintf(out + n, RECEIPT_SIZE - n, "}");
+    if (b->size == 0 && !(b->bits > 0)) return SP_OK;
+    sp_json_out_print(&text, "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",", sp_receipt_types,
+                      target_digest);
+    if (b->size)
+        sp_json_out_print(&text, "\"size\":%" PRIu64, b->size);
+    else
+        sp_json_out_print(&text, "\"bits\":%.17g", b->bits);
+    if (input->predicted_kl > 0)
+        sp_json_out_print(&text, ",\"predicted_kl\":%.17g", input->predicted_kl);
+    sp_json_out_raw(&text, "}");
+    return sp_json_out_take(out, &text, err);
 }
 
 static enum sp_status note_dropped(size_t n, const struct sp_create_callbacks *callbacks,
@@ -141,14 +112,14 @@ static enum sp_status note_dropped(size_t n, const struct sp_create_callbacks *c
 static enum sp_status print_draft_choice(char **out, const char *members,
                                          const struct sp_part_digests *digests, struct sp_err *err)
 {
-    size_t size = strlen(members) + RECEIPT_SIZE;
-    enum sp_status st = sp_new(out, size, 1, err);
+    struct sp_json_out text = {0};
 
-    if (st) return st;
-    snprintf(*out, size,
-             "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\",%s}",
-             sp_receipt_draft_type, digests->target, digests->draft, members);
-    return SP_OK;
+    sp_json_out_print(
+        &text, "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\",",
+        sp_receipt_draft_type, digests->target, digests->draft);
+    sp_json_out_raw(&text, members);
+    sp_json_out_raw(&text, "}");
+    return sp_json_out_take(out, &text, err);
 }
 
 /* The receipts of a packed source that are about the weights as they were written, and those of the
@@ -159,31 +130,29 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
 {
     const struct sp_pack *pack = input->target->pack;
     struct sp_part_digests digests = {0};
-    char types[RECEIPT_SIZE], *draft_type = NULL, *before = NULL, *text = NULL;
-    const char *added[2];
+    char *added[2] = {0}, *before = NULL, *text = NULL;
     size_t size = 0, before_size = 0, n_added = 0, n_dropped;
     enum sp_status st;
 
     if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) return st;
-    print_types(types, input, digests.target);
-    if (*types) added[n_added++] = types;
-    if (input->draft_choice) {
-        st = print_draft_choice(&draft_type, input->draft_choice, &digests, err);
-        added[n_added++] = draft_type;
-    }
+    if ((st = print_types(&added[0], input, digests.target, err))) return st;
+    if (added[0]) n_added++;
+    if (input->draft_choice)
+        st = print_draft_choice(&added[n_added++], input->draft_choice, &digests, err);
     if (!st && pack) {
         st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &before, &before_size,
                                   err);
     }
     if (!st) {
-        st = sp_receipts_join(&text, &size, &n_dropped, before, before_size, added, n_added,
-                              &digests, err);
+        st = sp_receipts_join(&text, &size, &n_dropped, before, before_size,
+                              (const char *const *)added, n_added, &digests, err);
     }
     if (!st && text)
         st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, text, size, err);
     if (!st) st = note_dropped(n_dropped, callbacks, err);
-    free(draft_type);
+    free(added[0]);
+    free(added[1]);
     free(before);
     free(text);
     return st;
@@ -235,6 +204,7 @@ enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input 
 {
     static const struct sp_create_callbacks silent = {0};
     enum { DIGITS = 64 }; /* by how much two compressed records with other digests may differ */
+    enum { RECEIPT_SIZE = 256 }; /* more than one takes at its longest */
     enum { RECEIPTS = RECEIPT_SIZE + SP_PACK_SECTION_ENTRY + 2 * SP_PACK_ALIGN };
     static const uint64_t RANDOM = 0x9e3779b97f4a7c15;
     enum sp_status st;
@@ -243,7 +213,8 @@ enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input 
 
     if ((st = sp_plan_open_writer(&w, &input->plan, NULL, false, err))) return st;
     st = write_sections(w, input, &silent, err);
-    if (!st && input->draft) st = put_pairing(w, input->draft, RANDOM, ~RANDOM, err);
+    if (!st && input->draft)
+        st = sp_pairing_record_put(w, &input->draft->config, RANDOM, ~RANDOM, err);
     if (!st) st = sp_pack_writer_measure(&size, w, err);
     if (!st) *most = size + DIGITS + RECEIPTS + receipts_size(input);
     sp_pack_writer_close(w);
@@ -263,7 +234,7 @@ enum sp_status sp_pack_input_write(const struct sp_pack_input *input, const char
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
     st = sp_plan_execute(&input->plan, w, pool, callbacks->progress, callbacks->context, err);
     if (st) goto done;
-    if (input->draft && (st = write_pairing(w, input->draft, err))) goto done;
+    if (input->draft && (st = sp_pairing_record_write(w, &input->draft->config, err))) goto done;
     if ((st = write_receipts(w, input, callbacks, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);
 done:
