@@ -14,7 +14,7 @@
 struct sp_alias; /* format/family/tensor_alias.h */
 struct sp_config_text;
 
-/* Sizes that config.json states as plain numbers. In a row: the class defaults. */
+/* Sizes that config.json states as plain numbers. In a row: the class defaults, in this order. */
 struct sp_sizes {
     unsigned n_vocab, n_hidden;
     unsigned n_ffn; /* 0: the family has no MLPs */

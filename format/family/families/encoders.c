@@ -243,16 +243,11 @@ static const struct sp_gguf_name classifier_names[] = {
 #define BERT(family, class, vocabulary, read, arch)                                                \
     {                                                                                              \
         .name = (family), .architecture = (class),                                                 \
-        .sizes = {.n_vocab = (vocabulary),                                                         \
-                  .n_hidden = 768,                                                                 \
-                  .n_ffn = 3072,                                                                   \
-                  .n_layers = 12,                                                                  \
-                  .n_heads = 12,                                                                   \
-                  .max_positions = 512},                                                           \
-        .norm_eps = 1e-12, .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_RESIDUAL,            \
-        .norm_centered = true, .norm_bias = true, .unrotated = true, .biases = SP_BIAS_ALWAYS,     \
-        .activation = "gelu", .plain_mlp = true, .tied = true, .read_own = (read),                 \
-        .aliases = {bert_aliases}, .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",  \
+        .sizes = {(vocabulary), 768, 3072, 12, 12, 0, 0, 512, 0}, .norm_eps = 1e-12,               \
+        .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_RESIDUAL, .norm_centered = true,        \
+        .norm_bias = true, .unrotated = true, .biases = SP_BIAS_ALWAYS, .activation = "gelu",      \
+        .plain_mlp = true, .tied = true, .read_own = (read), .aliases = {bert_aliases},            \
+        .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",                             \
         .gguf = {.archs = {{.name = (arch)}}, .members = bert_members, .names = classifier_names}, \
     }
 
@@ -263,12 +258,7 @@ const struct sp_family sp_families_encoders[] = {
     {
         .name = "nomic_bert",
         .architecture = "NomicBertModel",
-        .sizes = {.n_vocab = 30528,
-                  .n_hidden = 768,
-                  .n_ffn = 3072,
-                  .n_layers = 12,
-                  .n_heads = 12,
-                  .max_positions = 2048},
+        .sizes = {30528, 768, 3072, 12, 12, 0, 0, 2048, 0},
         .norm_eps = 1e-12,
         .norm_eps_key = "layer_norm_eps",
         .norms = SP_NORM_RESIDUAL,
@@ -287,12 +277,7 @@ const struct sp_family sp_families_encoders[] = {
     {
         .name = "modernbert",
         .architecture = "ModernBertModel",
-        .sizes = {.n_vocab = 50368,
-                  .n_hidden = 768,
-                  .n_ffn = 1152,
-                  .n_layers = 22,
-                  .n_heads = 12,
-                  .max_positions = 8192},
+        .sizes = {50368, 768, 1152, 22, 12, 0, 0, 8192, 0},
         .norm_eps = 1e-5,
         .norm_eps_key = "norm_eps",
         .norm_centered = true,
@@ -314,12 +299,7 @@ const struct sp_family sp_families_encoders[] = {
     {
         .name = "eurobert",
         .architecture = "EuroBertModel",
-        .sizes = {.n_vocab = 128256,
-                  .n_hidden = 768,
-                  .n_ffn = 3072,
-                  .n_layers = 12,
-                  .n_heads = 12,
-                  .max_positions = 8192},
+        .sizes = {128256, 768, 3072, 12, 12, 0, 0, 8192, 0},
         .norm_eps = 1e-5,
         .read_own = read_eurobert,
         .prefix = "",

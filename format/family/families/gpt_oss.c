@@ -50,14 +50,7 @@ const struct sp_family sp_families_gpt_oss[] = {
     {
         .name = "gpt_oss",
         .architecture = "GptOssForCausalLM",
-        .sizes = {.n_vocab = 201088,
-                  .n_hidden = 2880,
-                  .n_ffn = 2880,
-                  .n_layers = 36,
-                  .n_heads = 64,
-                  .n_kv_heads = 8,
-                  .head_dim = 64,
-                  .max_positions = 131072},
+        .sizes = {201088, 2880, 2880, 36, 64, 8, 64, 131072, 0},
         .norm_eps = 1e-5,
         .theta = 150000,
         .rope_default = "{\"rope_type\":\"yarn\",\"factor\":32,\"beta_fast\":32,\"beta_slow\":1,"
