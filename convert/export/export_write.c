@@ -164,22 +164,6 @@ static enum sp_status cut_chunks(struct exporter *x, struct sp_err *err)
 
 /* ---- one chunk ---- */
 
-/* A buffer of at least n elements, whose contents may go; `buffer` is the address of a pointer. */
-static enum sp_status grow(void *buffer, size_t *cap, size_t n, size_t size, struct sp_err *err)
-{
-    void *old = NULL, *none = NULL;
-    enum sp_status st;
-
-    if (n <= *cap) return SP_OK;
-    memcpy(&old, buffer, sizeof old);
-    memcpy(buffer, &none, sizeof none);
-    free(old);
-    *cap = 0;
-    if ((st = sp_new_aligned(buffer, n, size, err))) return st;
-    *cap = n;
-    return SP_OK;
-}
-
 /* A tensor's bytes against its digest, a few at a time: they need not all stay in memory. */
 static enum sp_status check(const struct chunk *chunk, struct sp_err *err)
 {
@@ -214,7 +198,8 @@ static enum sp_status read_panels(struct worker *w, const struct sp_export_cut *
     end = begin + most;
     if (end > first + *n) end = begin + sp_round_up((size_t)(first + *n - begin), SP_PANEL_ROWS);
     if (end > first - inside + rows) end = first - inside + rows;
-    if ((st = grow(&w->run, &w->run_cap, (size_t)((end - begin) * cols), sizeof *w->run, err)))
+    if ((st =
+             sp_reserve(&w->run, &w->run_cap, (size_t)((end - begin) * cols), sizeof *w->run, err)))
         return st;
     st = sp_source_read_rows(w->run, c->source, spec, begin, end - begin, &w->scratch, err);
     if (st) return st;
@@ -233,7 +218,7 @@ static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c
     enum sp_status st;
 
     if (*n > most) *n = most ? most : 1;
-    st = grow(&w->run, &w->run_cap, (size_t)(*n * cols), sizeof *w->run, err);
+    st = sp_reserve(&w->run, &w->run_cap, (size_t)(*n * cols), sizeof *w->run, err);
     if (st) return st;
     sp_decode_floats(w->run, stored->dtype, stored->data + first * cols * width,
                      (size_t)(*n * cols));
@@ -305,7 +290,7 @@ static enum sp_status encode(struct worker *w, enum sp_dtype dtype, const float 
 {
     enum sp_status st;
 
-    if ((st = grow(&w->bytes, &w->bytes_cap, n * 8, 1, err))) return st;
+    if ((st = sp_reserve(&w->bytes, &w->bytes_cap, n * 8, 1, err))) return st;
     if (dtype == SP_I64) return encode_ids(w->bytes, x, n, err);
     return sp_encode_floats(w->bytes, dtype, x, n, first, err);
 }
@@ -321,7 +306,7 @@ static enum sp_status put_transposed(struct exporter *x, struct worker *w,
     uint64_t width = chunk->item->tensor.shape[chunk->item->tensor.rank - 1];
     enum sp_status st = SP_OK;
 
-    if ((st = grow(&w->run, &w->run_cap, n, sizeof *w->run, err))) return st;
+    if ((st = sp_reserve(&w->run, &w->run_cap, n, sizeof *w->run, err))) return st;
     for (uint64_t k = 0; st == SP_OK && k < cols; k++) {
         uint64_t at = (chunk->row / width * pitch + k) * width + chunk->row % width;
         for (size_t r = 0; r < n; r++)
@@ -340,8 +325,8 @@ static enum sp_status put_marks(struct exporter *x, struct worker *w, const stru
     size_t n = (size_t)c->span.n_cols, n_tokens = (size_t)chunk->item->tensor.shape[0];
     enum sp_status st;
 
-    if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
-    if ((st = grow(&w->bytes, &w->bytes_cap, n_tokens, 1, err))) return st;
+    if ((st = sp_reserve(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
+    if ((st = sp_reserve(&w->bytes, &w->bytes_cap, n_tokens, 1, err))) return st;
     if ((st = sp_source_read_all(w->rows, c->source, c->spec, &w->scratch, err))) return st;
     if ((st = sp_config_check_token_map(c->source->config.draft.kind, w->rows, n, n_tokens, err)))
         return st;
@@ -359,7 +344,7 @@ static enum sp_status put_rows(struct exporter *x, struct worker *w, const struc
     size_t n = (size_t)(chunk->n_rows * cols), size = sp_dtype_info(item->tensor.dtype)->bits / 8;
     enum sp_status st;
 
-    if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
+    if ((st = sp_reserve(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
     for (size_t i = chunk->first_cut; i < chunk->first_cut + chunk->n_cuts; i++)
         if ((st = gather(w, &x->plan->cuts[i], chunk, err))) return st;
     if (piece_of(x, chunk)->transposed) return put_transposed(x, w, chunk, err);
