@@ -1,6 +1,7 @@
 /* GGUF models: the files of a split one, lookups, and values by type. The header of one file is in
  * gguf_header.c. */
 #include "format/gguf.h"
+#include "format/base/affix.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -48,13 +49,6 @@ static enum sp_status open_shard(struct sp_gguf *g, const char *path, struct sp_
     return st;
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    const struct sp_gguf_tensor *a = left, *b = right;
-
-    return strcmp(a->name, b->name);
-}
-
 static enum sp_status join_tables(struct sp_gguf *g, struct sp_err *err)
 {
     enum sp_status st;
@@ -70,7 +64,7 @@ static enum sp_status join_tables(struct sp_gguf *g, struct sp_err *err)
         free(h->tensors);
         h->tensors = NULL;
     }
-    qsort(g->tensors, g->n, sizeof *g->tensors, compare_names);
+    qsort(g->tensors, g->n, sizeof *g->tensors, sp_compare_names);
     for (size_t i = 1; i < g->n; i++) {
         if (strcmp(g->tensors[i].name, g->tensors[i - 1].name) != 0) continue;
         return sp_fail(err, SP_E_INPUT, "%s: tensor %.*s occurs twice", sp_gguf_path(g), SHOWN_NAME,
@@ -204,24 +198,14 @@ const struct sp_gguf_value *sp_gguf_values(const struct sp_gguf *g, size_t *n)
 
 const struct sp_gguf_tensor *sp_gguf_find_tensor(const struct sp_gguf *g, const char *name)
 {
-    struct sp_gguf_tensor key = {.name = name};
-
-    return g->n ? bsearch(&key, g->tensors, g->n, sizeof key, compare_names) : NULL;
-}
-
-static int compare_keys(const void *left, const void *right)
-{
-    const struct sp_gguf_value *a = left, *b = right;
-
-    return strcmp(a->key, b->key);
+    return g->n ? bsearch(&name, g->tensors, g->n, sizeof *g->tensors, sp_compare_names) : NULL;
 }
 
 const struct sp_gguf_value *sp_gguf_find(const struct sp_gguf *g, const char *key)
 {
-    struct sp_gguf_value wanted = {.key = key};
     const struct sp_gguf_header *h = &g->shards[0].header;
 
-    return bsearch(&wanted, h->values, h->n_values, sizeof wanted, compare_keys);
+    return bsearch(&key, h->values, h->n_values, sizeof *h->values, sp_compare_names);
 }
 
 enum sp_status sp_gguf_read(const struct sp_gguf *g, const struct sp_gguf_tensor *tensor,

@@ -10,6 +10,7 @@
  * MAX_HEADER and never beyond the file's end. Every entry takes bytes of the file, so that tables
  * are bounded by it. */
 #include "format/gguf_header.h"
+#include "format/base/affix.h"
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "format/ggml_type.h"
@@ -300,13 +301,6 @@ static enum sp_status keep_names(struct reader *r)
     return SP_OK;
 }
 
-static int compare_keys(const void *left, const void *right)
-{
-    const struct sp_gguf_value *a = left, *b = right;
-
-    return strcmp(a->key, b->key);
-}
-
 static int compare_offsets(const void *left, const void *right)
 {
     const struct sp_gguf_tensor *a = left, *b = right;
@@ -318,7 +312,7 @@ static enum sp_status sort_values(struct reader *r, uint64_t *alignment)
 {
     struct sp_gguf_header *h = &r->header;
 
-    qsort(h->values, h->n_values, sizeof *h->values, compare_keys);
+    qsort(h->values, h->n_values, sizeof *h->values, sp_compare_names);
     *alignment = DEFAULT_ALIGNMENT;
     for (size_t i = 0; i < h->n_values; i++) {
         const struct sp_gguf_value *v = &h->values[i];

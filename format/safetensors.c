@@ -1,6 +1,7 @@
 /* Checkpoints: which files there are, what the index says about them, and reading their tensors.
  * The header of one file is safetensors_header.c's business. */
 #include "format/safetensors.h"
+#include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
@@ -56,13 +57,6 @@ static enum sp_status open_shard(struct sp_safetensors *c, const char *path, str
                    SP_SAFETENSORS_MAX_TENSORS);
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    const struct sp_safetensor *a = left, *b = right;
-
-    return strcmp(a->name, b->name);
-}
-
 /* Moves the tensors of shards first.. to the checkpoint's table. The first table of all becomes the
  * checkpoint's own, so that there are never two of a large one. */
 static enum sp_status move_tables(struct sp_safetensors *c, size_t first, struct sp_err *err)
@@ -100,7 +94,7 @@ static enum sp_status join_tables(struct sp_safetensors *c, size_t first, struct
     enum sp_status st;
 
     if ((st = move_tables(c, first, err))) return st;
-    qsort(c->tensors, c->n, sizeof *c->tensors, compare_names);
+    qsort(c->tensors, c->n, sizeof *c->tensors, sp_compare_names);
     for (size_t i = 1; i < c->n; i++) {
         const struct sp_safetensor *a = c->tensors + i - 1, *b = a + 1;
         if (strcmp(a->name, b->name) != 0) continue;
@@ -356,9 +350,7 @@ const struct sp_safetensor *sp_safetensors_tensors(const struct sp_safetensors *
 
 const struct sp_safetensor *sp_safetensors_find(const struct sp_safetensors *c, const char *name)
 {
-    struct sp_safetensor key = {.name = name};
-
-    return bsearch(&key, c->tensors, c->n, sizeof key, compare_names);
+    return bsearch(&name, c->tensors, c->n, sizeof *c->tensors, sp_compare_names);
 }
 
 size_t sp_safetensors_n_shards(const struct sp_safetensors *c)

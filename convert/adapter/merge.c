@@ -1,6 +1,7 @@
 /* Finding the places of an adapter's changes. The changing itself is in merge_rows.c. */
 #include "convert/adapter/merge.h"
 
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>
@@ -63,13 +64,6 @@ bool sp_merge_touches_tables(const struct sp_adapter *adapter)
     return false;
 }
 
-static int compare_tensors(const void *a, const void *b)
-{
-    const struct sp_source_tensor *x = a, *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
 static int compare_places(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -91,14 +85,15 @@ static enum sp_status list_places(struct placing *p)
         bool table = spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD;
 
         for (size_t i = spec->first_span; i < spec->first_span + spec->n_spans; i++) {
-            struct sp_source_tensor key = {.name = p->specs->spans[i].source};
+            const char *source = p->specs->spans[i].source;
             struct place *place = &p->places[p->n_places++];
 
             place->span = i;
-            place->name = table ? spec->name : without_prefix(key.name);
-            place->tensor = bsearch(&key, p->tensors, p->n_tensors, sizeof key, compare_tensors);
+            place->name = table ? spec->name : without_prefix(source);
+            place->tensor =
+                bsearch(&source, p->tensors, p->n_tensors, sizeof *p->tensors, sp_compare_names);
             if (place->tensor == NULL)
-                return sp_fail(p->err, SP_E_BUG, "tensor %s is not listed", key.name);
+                return sp_fail(p->err, SP_E_BUG, "tensor %s is not listed", source);
         }
     }
     if (p->n_places > 1) qsort(p->places, p->n_places, sizeof *p->places, compare_places);
@@ -331,7 +326,7 @@ enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *spa
     struct sp_adapter *a = &merge->adapter;
     enum sp_status st;
 
-    if (n > 1) qsort(tensors, n, sizeof *tensors, compare_tensors);
+    if (n > 1) qsort(tensors, n, sizeof *tensors, sp_compare_names);
     if ((st = sp_new(&merge->changes, spans->n_spans, sizeof *merge->changes, err))) return st;
     merge->n_spans = spans->n_spans;
     if ((st = list_places(&p))) goto done;

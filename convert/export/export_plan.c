@@ -1,5 +1,6 @@
 #include "convert/export/export_plan.h"
 
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 
@@ -60,18 +61,11 @@ static enum sp_status add_item(struct sp_export_plan *plan, const struct sp_sour
     return SP_OK;
 }
 
-static int compare_items(const void *a, const void *b)
-{
-    const struct sp_export_item *x = a, *y = b;
-
-    return strcmp(x->tensor.name, y->tensor.name);
-}
-
 static size_t find_item(const struct sp_export_plan *plan, size_t first, const char *name)
 {
-    struct sp_export_item key = {.tensor = {.name = name}}, *found;
+    const struct sp_export_item *found =
+        bsearch(&name, plan->items + first, plan->n_items - first, sizeof *found, sp_compare_names);
 
-    found = bsearch(&key, plan->items + first, plan->n_items - first, sizeof key, compare_items);
     return (size_t)(found - plan->items);
 }
 

@@ -173,13 +173,6 @@ static enum sp_status add_values(struct sp_gguf_model *m, struct sp_err *err)
     return SP_OK;
 }
 
-static int compare_weights(const void *left, const void *right)
-{
-    const struct sp_gguf_weight *a = left, *b = right;
-
-    return strcmp(a->name, b->name);
-}
-
 /* Room for the tensors and values; no file has more layers than tensors. */
 static enum sp_status count_weights(size_t *out, const struct sp_gguf_model *m, size_t n,
                                     struct sp_err *err)
@@ -223,7 +216,7 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
                                    "and is left out",
                                    sp_gguf_path(m->file), n_of_head, m->arch->name)))
         return st;
-    qsort(m->weights, m->n, sizeof *m->weights, compare_weights);
+    qsort(m->weights, m->n, sizeof *m->weights, sp_compare_names);
     for (size_t i = 1; i < m->n; i++) {
         if (strcmp(m->weights[i].name, m->weights[i - 1].name) != 0) continue;
         return sp_fail(err, SP_E_INPUT, "tensors %.*s and %.*s are the same tensor of the model",
@@ -236,10 +229,8 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
 const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *model,
                                                  const char *name)
 {
-    struct sp_gguf_weight key = {.name = (char *)(uintptr_t)name};
-
     if (model->n == 0) return NULL;
-    return bsearch(&key, model->weights, model->n, sizeof key, compare_weights);
+    return bsearch(&name, model->weights, model->n, sizeof *model->weights, sp_compare_names);
 }
 
 const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *model)

@@ -15,6 +15,7 @@
  * must be what one of the stated tiles, whole rows or the whole matrix give. */
 #include "convert/source/quantized_match.h"
 
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 
 #include <stdio.h>
@@ -205,11 +206,6 @@ static bool is_companion(const char *name)
            sp_name_ends_with(name, "_zero_point", &len);
 }
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(((const struct sp_weight *)a)->name, ((const struct sp_weight *)b)->name);
-}
-
 static enum sp_status match(struct sp_weight_match *m)
 {
     enum sp_status st;
@@ -223,9 +219,9 @@ static enum sp_status match(struct sp_weight_match *m)
         if (m->out->taken[i] || sp_source_is_skipped(m->tensors[i].name)) continue;
         if ((st = refuse_left_over(m, &m->tensors[i]))) return st;
     }
-    if (m->out->n > 1) qsort(m->out->all, m->out->n, sizeof *m->out->all, compare);
+    if (m->out->n > 1) qsort(m->out->all, m->out->n, sizeof *m->out->all, sp_compare_names);
     for (size_t i = 1; i < m->out->n; i++) {
-        if (compare(&m->out->all[i - 1], &m->out->all[i]) != 0) continue;
+        if (sp_compare_names(&m->out->all[i - 1], &m->out->all[i]) != 0) continue;
         return sp_fail(m->err, SP_E_INPUT, "weight \"%s\" occurs twice, as \"%s\" and as \"%s\"",
                        m->out->all[i].name, m->out->all[i - 1].codes.tensor->name,
                        m->out->all[i].codes.tensor->name);

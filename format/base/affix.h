@@ -1,4 +1,4 @@
-/* How a text begins and ends, and whether it is one of some words. */
+/* How a text begins and ends, whether it is one of some words, and the order of names. */
 #ifndef SP_FORMAT_BASE_AFFIX_H
 #define SP_FORMAT_BASE_AFFIX_H
 
@@ -29,6 +29,12 @@ static inline bool sp_is_one_of(const char *text, const char *const *list, size_
     for (size_t i = 0; i < n; i++)
         if (strcmp(list[i], text) == 0) return true;
     return false;
+}
+
+/* Compares two names, or structs that begin with a name, for qsort and bsearch. */
+static inline int sp_compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* A list of canonical tensors. family_tensors.c makes it of a config. */
 #include "format/family/family.h"
 
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 
 #include <assert.h>
@@ -66,24 +67,15 @@ enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs, con
     return SP_OK;
 }
 
-static int compare_specs(const void *a, const void *b)
-{
-    const struct sp_tensor_spec *x = a, *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
 void sp_specs_sort(struct sp_specs *specs)
 {
-    if (specs->n_specs) qsort(specs->specs, specs->n_specs, sizeof *specs->specs, compare_specs);
+    if (specs->n_specs) qsort(specs->specs, specs->n_specs, sizeof *specs->specs, sp_compare_names);
 }
 
 const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name)
 {
-    struct sp_tensor_spec key = {.name = name};
-
     if (specs->n_specs == 0) return NULL;
-    return bsearch(&key, specs->specs, specs->n_specs, sizeof key, compare_specs);
+    return bsearch(&name, specs->specs, specs->n_specs, sizeof *specs->specs, sp_compare_names);
 }
 
 static void drop(struct sp_specs *specs, const char *name)

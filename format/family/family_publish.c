@@ -5,6 +5,7 @@
 
 #include "format/dtype.h"
 #include "format/family/family_parts.h"
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 
 #include <stdio.h>
@@ -48,19 +49,12 @@ static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
     if (d->kind == SP_DRAFT_MTP) name_prediction_head(m, prefix, target);
 }
 
-static int compare_tensors(const void *a, const void *b)
-{
-    const struct sp_source_tensor *x = a, *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
 /* Sorts the tensors by name and keeps each of them once. */
 static enum sp_status sort_unique(struct sp_published_list *list, struct sp_err *err)
 {
     size_t n = 0;
 
-    qsort(list->all, list->n, sizeof *list->all, compare_tensors);
+    qsort(list->all, list->n, sizeof *list->all, sp_compare_names);
     for (size_t i = 0; i < list->n; i++) {
         const struct sp_source_tensor *t = &list->all[i], *last = n ? &list->all[n - 1] : NULL;
         if (last == NULL || strcmp(last->name, t->name) != 0)
@@ -82,9 +76,8 @@ static enum sp_status check_filled(const struct sp_specs *specs,
     if ((st = sp_new(&filled, list->n, sizeof *filled, err))) return st;
     for (size_t i = 0; i < specs->n_spans; i++) {
         const struct sp_row_span *p = &specs->spans[i];
-        struct sp_source_tensor key = {.name = p->source};
         const struct sp_source_tensor *t =
-            bsearch(&key, list->all, list->n, sizeof key, compare_tensors);
+            bsearch(&p->source, list->all, list->n, sizeof *list->all, sp_compare_names);
         filled[t - list->all] += p->n_rows * p->n_cols;
     }
     for (size_t i = 0; st == SP_OK && i < list->n; i++) {

@@ -3,6 +3,7 @@
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
 
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "runtime/grammar/grammar_intersection.h"
@@ -244,11 +245,6 @@ static void add_name(struct name_walk *f, const char *name)
     if (!f->g->err.status) f->levels[f->n - 1].whole = true;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Adds all names in order. The order of UTF-8 bytes is that of the characters. */
 static void add_names(struct name_walk *f, const char *const *names, size_t n)
 {
@@ -258,7 +254,7 @@ static void add_names(struct name_walk *f, const char *const *names, size_t n)
     if (sp_new(&sorted, n, sizeof *sorted, &f->g->err)) return;
     if (n) {
         memcpy(sorted, names, n * sizeof *sorted);
-        qsort(sorted, n, sizeof *sorted, compare_names);
+        qsort(sorted, n, sizeof *sorted, sp_compare_names);
     }
     for (size_t i = 0; i < n && !f->g->err.status; i++)
         if (is_plain(sorted[i])) add_name(f, sorted[i]);
