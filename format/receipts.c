@@ -1,4 +1,5 @@
 #include "format/receipts.h"
+#include "format/base/affix.h"
 #include "format/base/json_write.h"
 
 #include <inttypes.h>
@@ -34,13 +35,6 @@ static void append(struct sp_json_out *list, const char *receipt)
     sp_json_out_raw(list, receipt);
 }
 
-static bool is_among(const char *receipt, const char *const *added, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(added[i], receipt) == 0) return true;
-    return false;
-}
-
 /* Appends the receipts of a section that count and are not among the added ones. */
 static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dropped,
                                           const struct sp_json *before, const char *const *added,
@@ -57,7 +51,7 @@ static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dr
             continue;
         }
         st = sp_json_print(&text, sp_json_at(before, i), err);
-        if (!st && !is_among(text, added, n_added)) append(list, text);
+        if (!st && !sp_is_one_of(text, added, n_added)) append(list, text);
         free(text);
     }
     return st;
