@@ -164,19 +164,11 @@ static enum sp_status fail_other(const char *folder, bool configured, struct sp_
                    folder);
 }
 
-static bool has(const char *folder, const char *name)
-{
-    char *path = NULL;
-    bool there = sp_file_join(&path, folder, name, NULL) == SP_OK && sp_file_exists(path);
-
-    free(path);
-    return there;
-}
-
 enum sp_status sp_folder_find_model(char **path, const char *folder, struct sp_err *err)
 {
-    bool configured = has(folder, "config.json");
-    bool weights = has(folder, "model.safetensors") || has(folder, "model.safetensors.index.json");
+    bool configured = sp_file_exists_in(folder, "config.json");
+    bool weights = sp_file_exists_in(folder, "model.safetensors") ||
+                   sp_file_exists_in(folder, "model.safetensors.index.json");
     char *adapter = NULL;
     size_t n;
     enum sp_status st;

@@ -509,7 +509,7 @@ static enum sp_status open_folder(struct sp_source *source, enum sp_part want, c
                                   struct sp_err *err)
 {
     enum sp_status st;
-    char *gguf = NULL, *single = NULL, *index = NULL;
+    char *gguf = NULL;
 
     if ((st = sp_folder_find_model(&gguf, source->path, err))) return st;
     if (gguf) {
@@ -519,15 +519,12 @@ static enum sp_status open_folder(struct sp_source *source, enum sp_part want, c
     }
     if ((st = open_checkpoint(source, want, source->path, source->path, warnings, err)) == SP_OK)
         return SP_OK;
-    if (sp_file_join(&single, source->path, "model.safetensors", NULL) == SP_OK &&
-        sp_file_join(&index, source->path, "model.safetensors.index.json", NULL) == SP_OK &&
-        sp_file_exists(single) && sp_file_exists(index))
+    if (sp_file_exists_in(source->path, "model.safetensors") &&
+        sp_file_exists_in(source->path, "model.safetensors.index.json"))
         sp_context(err,
                    "%s: of two, model.safetensors is read and not "
                    "model.safetensors.index.json",
                    source->path);
-    free(single);
-    free(index);
     return st;
 }
 

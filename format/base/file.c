@@ -279,6 +279,15 @@ done:
     return st;
 }
 
+bool sp_file_exists_in(const char *folder, const char *name)
+{
+    char *path = NULL;
+    bool there = sp_file_join(&path, folder, name, NULL) == SP_OK && sp_file_exists(path);
+
+    free(path);
+    return there;
+}
+
 enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder, const char *name,
                                size_t cap, struct sp_err *err)
 {

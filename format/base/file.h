@@ -67,6 +67,8 @@ SP_MUST_CHECK enum sp_status sp_file_read_at(const struct sp_file *file, uint64_
 SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const char *path,
                                                size_t cap, struct sp_err *err);
 
+/* True if the folder has this file; false also where memory lacks. */
+bool sp_file_exists_in(const char *folder, const char *name);
 /* The text of a file of the folder; *text stays as it is where there is no such file. */
 SP_MUST_CHECK enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder,
                                              const char *name, size_t cap, struct sp_err *err);

@@ -40,19 +40,6 @@ static const char *members_of(const struct sp_json *config)
     return NULL;
 }
 
-/* *text = a file of the folder, owned by the caller; NULL if it is not there. */
-static enum sp_status read_file(char **text, size_t *size, const char *folder, const char *name,
-                                struct sp_err *err)
-{
-    char *path = NULL;
-    enum sp_status st = sp_file_join(&path, folder, name, err);
-
-    *text = NULL;
-    if (!st && sp_file_exists(path)) st = sp_file_read_text(text, size, path, MAX_TEXT, err);
-    free(path);
-    return st;
-}
-
 /* The lines of merges.txt; the first may state a version. */
 static void put_merges(struct sp_json_out *out, const char *merges)
 {
@@ -101,12 +88,11 @@ enum sp_status sp_bpe_files_read(char **text, size_t *size, const char *folder, 
     enum sp_status st = SP_OK;
 
     *text = NULL;
-    if (config && (st = sp_json_parse_within(&root, config, config_size, SP_JSON_LENIENT,
-                                             SP_JSON_SETTINGS, err)))
-        return st;
+    if (config && (st = sp_json_parse_settings(&root, config, config_size, err))) return st;
     if ((members = members_of(root)) == NULL) goto done;
-    if ((st = read_file(&vocab, &vocab_size, folder, "vocab.json", err))) goto done;
-    if ((st = read_file(&merges, &merges_size, folder, "merges.txt", err))) goto done;
+    if ((st = sp_file_read_in(&vocab, &vocab_size, folder, "vocab.json", MAX_TEXT, err))) goto done;
+    if ((st = sp_file_read_in(&merges, &merges_size, folder, "merges.txt", MAX_TEXT, err)))
+        goto done;
     if (vocab == NULL || merges == NULL) goto done;
     if ((st = sp_json_parse(&words, vocab, vocab_size, SP_JSON_LENIENT, err))) {
         sp_context(err, "%s/vocab.json", folder);
@@ -139,10 +125,7 @@ enum sp_status sp_tokenizer_files_fail(const char *folder, struct sp_err *err)
                                          "vocab.txt",       "spiece.model", "tiktoken.model"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        char *path = NULL;
-        bool there = sp_file_join(&path, folder, others[i], NULL) == SP_OK && sp_file_exists(path);
-        free(path);
-        if (!there) continue;
+        if (!sp_file_exists_in(folder, others[i])) continue;
         return sp_fail(err, SP_E_INPUT,
                        "%s: no tokenizer.json, and its %s is not read; "
                        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of "
