@@ -267,16 +267,7 @@ static const struct sp_gguf_name gguf_names[] = {
     {0},
 };
 
-#define GEMMA4_SIZES(positions)                                                                    \
-    .sizes = {.n_vocab = 262144,                                                                   \
-              .n_hidden = 2304,                                                                    \
-              .n_ffn = 9216,                                                                       \
-              .n_layers = 30,                                                                      \
-              .n_heads = 8,                                                                        \
-              .n_kv_heads = 4,                                                                     \
-              .head_dim = 256,                                                                     \
-              .max_positions = (positions),                                                        \
-              .full_head_dim = 512}
+#define GEMMA4_SIZES(positions) .sizes = {262144, 2304, 9216, 30, 8, 4, 256, (positions), 512}
 
 #define GEMMA4_LAYERS                                                                              \
     .read_full_heads = read_full_heads, .norms = SP_NORM_SANDWICH, .qk_norm = SP_QK_HEADS,         \

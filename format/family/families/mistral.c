@@ -26,13 +26,7 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "mistral",
         .architecture = "MistralForCausalLM",
-        .sizes = {.n_vocab = 32000,
-                  .n_hidden = 4096,
-                  .n_ffn = 14336,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .n_kv_heads = 8,
-                  .max_positions = 131072},
+        .sizes = {32000, 4096, 14336, 32, 32, 8, 0, 131072, 0},
         .windows = SP_WINDOWS_ALL,
         .window = 4096,
         .biases = SP_BIAS_NEVER,
@@ -46,13 +40,7 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "ministral",
         .architecture = "MinistralForCausalLM",
-        .sizes = {.n_vocab = 32000,
-                  .n_hidden = 4096,
-                  .n_ffn = 14336,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .n_kv_heads = 8,
-                  .max_positions = 131072},
+        .sizes = {32000, 4096, 14336, 32, 32, 8, 0, 131072, 0},
         .windows = SP_WINDOWS_ALL,
         .window = 4096,
         .biases = SP_BIAS_NEVER,
@@ -61,14 +49,7 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "ministral3",
         .architecture = "Ministral3ForCausalLM",
-        .sizes = {.n_vocab = 131072,
-                  .n_hidden = 4096,
-                  .n_ffn = 14336,
-                  .n_layers = 34,
-                  .n_heads = 32,
-                  .n_kv_heads = 8,
-                  .head_dim = 128,
-                  .max_positions = 262144},
+        .sizes = {131072, 4096, 14336, 34, 32, 8, 128, 262144, 0},
         .norm_eps = 1e-5,
         .rope_default = "{\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16,"
                         "\"original_max_position_embeddings\":16384,\"beta_fast\":32,"
@@ -85,14 +66,7 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "mistral4",
         .architecture = "Mistral4ForCausalLM",
-        .sizes = {.n_vocab = 131072,
-                  .n_hidden = 4096,
-                  .n_ffn = 12288,
-                  .n_layers = 36,
-                  .n_heads = 32,
-                  .n_kv_heads = 32,
-                  .head_dim = 64,
-                  .max_positions = 1048576},
+        .sizes = {131072, 4096, 12288, 36, 32, 32, 64, 1048576, 0},
         .rope_default = "{\"rope_type\":\"yarn\",\"rope_theta\":1e4,\"factor\":128,"
                         "\"original_max_position_embeddings\":8192,\"beta_fast\":32,"
                         "\"beta_slow\":1,\"mscale\":1,\"mscale_all_dim\":1,"
@@ -114,13 +88,7 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "mixtral",
         .architecture = "MixtralForCausalLM",
-        .sizes = {.n_vocab = 32000,
-                  .n_hidden = 4096,
-                  .n_ffn = 14336,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .n_kv_heads = 8,
-                  .max_positions = 131072},
+        .sizes = {32000, 4096, 14336, 32, 32, 8, 0, 131072, 0},
         .norm_eps = 1e-5,
         .theta = 1e6,
         .windows = SP_WINDOWS_ALL,

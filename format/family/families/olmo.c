@@ -79,12 +79,7 @@ const struct sp_family sp_families_olmo[] = {
     {
         .name = "flex_olmo",
         .architecture = "FlexOlmoForCausalLM",
-        .sizes = {.n_vocab = 100352,
-                  .n_hidden = 4096,
-                  .n_ffn = 11008,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .max_positions = 4096},
+        .sizes = {100352, 4096, 11008, 32, 32, 0, 0, 4096, 0},
         .norms = SP_NORM_POST,
         .qk_norm = SP_QK_WHOLE,
         .theta = 5e5,

@@ -64,16 +64,10 @@ static const struct sp_alias qwen3_vl_aliases[] = {
 
 /* The text models of Qwen2-VL and Qwen2.5-VL. */
 #define QWEN2_VL                                                                                   \
-    .sizes = {.n_vocab = 152064,                                                                   \
-              .n_hidden = 8192,                                                                    \
-              .n_ffn = 29568,                                                                      \
-              .n_layers = 80,                                                                      \
-              .n_heads = 64,                                                                       \
-              .n_kv_heads = 8,                                                                     \
-              .max_positions = 32768},                                                             \
-    .norm_eps = 1e-5, .theta = 1e6, .windows = SP_WINDOWS_FROM_LAYER, .window = 4096,              \
-    .window_layers = 80, .window_switch = true, .qkv_bias = SP_BIAS_ALWAYS,                        \
-    .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_NEVER, .reads = {.layer_types = true}
+    .sizes = {152064, 8192, 29568, 80, 64, 8, 0, 32768, 0}, .norm_eps = 1e-5, .theta = 1e6,        \
+    .windows = SP_WINDOWS_FROM_LAYER, .window = 4096, .window_layers = 80, .window_switch = true,  \
+    .qkv_bias = SP_BIAS_ALWAYS, .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_NEVER,                \
+    .reads = {.layer_types = true}
 
 const struct sp_family sp_families_qwen[] = {
     {.name = "qwen2_vl_text", .architecture = "Qwen2VLTextModel", QWEN2_VL},
@@ -81,14 +75,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_vl_text",
         .architecture = "Qwen3VLTextModel",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 4096,
-                  .n_ffn = 22016,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .n_kv_heads = 32,
-                  .head_dim = 128,
-                  .max_positions = 128000},
+        .sizes = {151936, 4096, 22016, 32, 32, 32, 128, 128000, 0},
         .qk_norm = SP_QK_HEADS,
         .theta = 5e5,
         .mlp_bias = SP_BIAS_NEVER,
@@ -96,13 +83,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_vl_moe_text",
         .architecture = "Qwen3VLMoeTextModel",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 2048,
-                  .n_ffn = 5632,
-                  .n_layers = 24,
-                  .n_heads = 16,
-                  .n_kv_heads = 16,
-                  .max_positions = 128000},
+        .sizes = {151936, 2048, 5632, 24, 16, 16, 0, 128000, 0},
         .qk_norm = SP_QK_HEADS,
         .theta = 5e5,
         .mlp_bias = SP_BIAS_NEVER,
@@ -119,13 +100,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen2",
         .architecture = "Qwen2ForCausalLM",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 4096,
-                  .n_ffn = 22016,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .n_kv_heads = 32,
-                  .max_positions = 32768},
+        .sizes = {151936, 4096, 22016, 32, 32, 32, 0, 32768, 0},
         .windows = SP_WINDOWS_FROM_LAYER,
         .window = 4096,
         .window_layers = 28,
@@ -139,14 +114,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3",
         .architecture = "Qwen3ForCausalLM",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 4096,
-                  .n_ffn = 22016,
-                  .n_layers = 32,
-                  .n_heads = 32,
-                  .n_kv_heads = 32,
-                  .head_dim = 128,
-                  .max_positions = 32768},
+        .sizes = {151936, 4096, 22016, 32, 32, 32, 128, 32768, 0},
         .qk_norm = SP_QK_HEADS,
         .windows = SP_WINDOWS_FROM_LAYER,
         .window = 4096,
@@ -159,13 +127,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen2_moe",
         .architecture = "Qwen2MoeForCausalLM",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 2048,
-                  .n_ffn = 5632,
-                  .n_layers = 24,
-                  .n_heads = 16,
-                  .n_kv_heads = 16,
-                  .max_positions = 32768},
+        .sizes = {151936, 2048, 5632, 24, 16, 16, 0, 32768, 0},
         .windows = SP_WINDOWS_BEFORE_LAYER,
         .window = 4096,
         .window_layers = 28,
@@ -189,13 +151,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_moe",
         .architecture = "Qwen3MoeForCausalLM",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 2048,
-                  .n_ffn = 6144,
-                  .n_layers = 24,
-                  .n_heads = 32,
-                  .n_kv_heads = 4,
-                  .max_positions = 32768},
+        .sizes = {151936, 2048, 6144, 24, 32, 4, 0, 32768, 0},
         .qk_norm = SP_QK_HEADS,
         .windows = SP_WINDOWS_ALL,
         .window = 4096,
@@ -212,14 +168,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_next",
         .architecture = "Qwen3NextForCausalLM",
-        .sizes = {.n_vocab = 151936,
-                  .n_hidden = 2048,
-                  .n_ffn = 5632,
-                  .n_layers = 48,
-                  .n_heads = 16,
-                  .n_kv_heads = 2,
-                  .head_dim = 256,
-                  .max_positions = 32768},
+        .sizes = {151936, 2048, 5632, 48, 16, 2, 256, 32768, 0},
         .qk_norm = SP_QK_HEADS,
         .norm_shifted = true,
         .partial_rotary = 0.25,
@@ -247,14 +196,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_5_text",
         .architecture = "Qwen3_5ForCausalLM",
-        .sizes = {.n_vocab = 248320,
-                  .n_hidden = 4096,
-                  .n_ffn = 12288,
-                  .n_layers = 32,
-                  .n_heads = 16,
-                  .n_kv_heads = 4,
-                  .head_dim = 256,
-                  .max_positions = 32768},
+        .sizes = {248320, 4096, 12288, 32, 16, 4, 256, 32768, 0},
         .qk_norm = SP_QK_HEADS,
         .norm_shifted = true,
         .theta_required = true,
@@ -275,14 +217,7 @@ const struct sp_family sp_families_qwen[] = {
     {
         .name = "qwen3_5_moe_text",
         .architecture = "Qwen3_5MoeForCausalLM",
-        .sizes = {.n_vocab = 248320,
-                  .n_hidden = 2048,
-                  .n_ffn = 512,
-                  .n_layers = 40,
-                  .n_heads = 16,
-                  .n_kv_heads = 2,
-                  .head_dim = 256,
-                  .max_positions = 32768},
+        .sizes = {248320, 2048, 512, 40, 16, 2, 256, 32768, 0},
         .qk_norm = SP_QK_HEADS,
         .norm_shifted = true,
         .theta_required = true,
