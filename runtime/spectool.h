@@ -97,9 +97,8 @@ struct sp_file_setting {
     bool of_checkpoint;
 };
 
-/* What a file states about its answers. All pointers are borrowed from the settings. */
-struct sp_file_settings_info {
-    size_t size;
+/* What a file states about its answers; made by the library alone, and read by the caller. */
+struct sp_file_settings {
     const struct sp_file_setting *settings; /* [n_settings] each name once, except for "stop" and
                                              * "dry_sequence_breakers" */
     size_t n_settings;
@@ -107,19 +106,14 @@ struct sp_file_settings_info {
     const struct sp_chat_message *messages; /* [n_messages] the MESSAGE records */
     size_t n_messages;
 };
-#define SP_FILE_SETTINGS_INFO_INIT SP_SIZED(struct sp_file_settings_info)
 
 /* Reads the settings of a packed file, or of a package. [any thread] */
-struct sp_file_settings;
 SP_API_STATUS sp_file_settings_open(struct sp_file_settings **out, const char *path,
                                     struct sp_err *err);
 SP_API_STATUS sp_package_settings(const struct sp_package *package, struct sp_file_settings **out,
                                   struct sp_err *err);
 /* NULL is fine. [one thread] */
 SP_API void sp_file_settings_close(struct sp_file_settings *settings);
-/* [any thread] */
-SP_API void sp_file_settings_describe(const struct sp_file_settings *settings,
-                                      struct sp_file_settings_info *info);
 /* Sets sampling, max_tokens, draft_len and stops of a request, borrowed from the settings. A seed
  * that the file does not state is drawn. [one thread] */
 SP_API_STATUS sp_file_settings_apply(struct sp_file_settings *settings, struct sp_request *request,

@@ -240,7 +240,6 @@ static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
 enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args *args,
                                     const struct sp_file_settings *file, struct sp_err *err)
 {
-    struct sp_file_settings_info info = SP_FILE_SETTINGS_INFO_INIT;
     char option[64];
     enum sp_status st;
 
@@ -256,9 +255,8 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     }
     for (size_t i = 0; i < s->breaker_options.n; i++)
         if ((st = add_breaker(s, from_line, s->breaker_options.items[i], err))) return st;
-    sp_file_settings_describe(file, &info);
-    for (size_t i = 0; i < info.n_settings; i++)
-        if ((st = take_setting(s, &info.settings[i], err))) return st;
+    for (size_t i = 0; i < file->n_settings; i++)
+        if ((st = take_setting(s, &file->settings[i], err))) return st;
     for (size_t i = 0; sp_settings_name(i); i++)
         if (s->from[i] == NULL) s->from[i] = from_built_in;
     st = read_biases(s, err);

@@ -87,8 +87,8 @@ enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const cha
                             err);
 }
 
-static enum sp_status take_messages(struct sp_conversation *c,
-                                    const struct sp_file_settings_info *file, struct sp_err *err)
+static enum sp_status take_messages(struct sp_conversation *c, const struct sp_file_settings *file,
+                                    struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
@@ -105,22 +105,20 @@ enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_f
                                     const char *path, bool raw, const char *system, bool *unused,
                                     struct sp_err *err)
 {
-    struct sp_file_settings_info info = SP_FILE_SETTINGS_INFO_INIT;
     enum sp_status st;
 
     *unused = false;
     if (raw) return SP_OK;
     c->now = sp_template_now();
     if ((st = sp_template_open_file(&c->template, path, SP_TEMPLATE_UNKNOWN, err))) return st;
-    sp_file_settings_describe(file, &info);
     if (c->template == NULL) {
-        *unused = info.system || info.n_messages > 0;
+        *unused = file->system || file->n_messages > 0;
         if (system == NULL) return SP_OK;
         return sp_fail(err, SP_E_UNSUPPORTED, "--system requires a chat template, and %s has none",
                        path);
     }
     if (system && (st = sp_conversation_set_system(c, system, err))) return st;
-    return take_messages(c, &info, err);
+    return take_messages(c, file, err);
 }
 
 void sp_conversation_release(struct sp_conversation *c)

@@ -1,13 +1,99 @@
 #include "runtime/measure/group_divergence.h"
-
 #include "format/base/mem.h"
 #include "runtime/measure/rounded_matrix.h"
-#include "runtime/measure/output_reference.h"
 #include "runtime/spectool_measure.h"
+#include "runtime/vector/fmath.h"
+#include "runtime/vector/vector.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The output distributions p of the unchanged model at some positions. What is compared with are
+ * the kept numbers, which add up to nearly 1; that changes a divergence by less than 1e-6. */
+struct reference {
+    uint16_t *probs;   /* [n_rows][n] bf16; owned */
+    double *sums;      /* [n_rows] of the probabilities; owned */
+    double *entropies; /* [n_rows] -sum of p ln p; owned */
+    size_t n;          /* logits of a row */
+};
+
+/* Rounds to nearest; x is a probability. */
+static uint16_t to_bf16(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static double from_bf16(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float y;
+
+    memcpy(&y, &bits, sizeof y);
+    return (double)y;
+}
+
+/* Sets row i to the distribution of logits[n]. Returns false if one is not finite. scratch: [n
+ * rounded up to a multiple of 16], aligned to 64 bytes. Several threads may set different rows. */
+static bool set_reference(struct reference *reference, size_t i, const struct sp_vector *vector,
+                          const float *logits, float *scratch)
+{
+    uint16_t *probs = reference->probs + i * reference->n;
+    float max, sum;
+    double all = 0, entropy = 0;
+
+    if (vector->argmax(logits, reference->n) == SIZE_MAX) return false;
+    memcpy(scratch, logits, reference->n * sizeof *scratch);
+    vector->softmax(scratch, 0, reference->n, &max, &sum);
+    for (size_t k = 0; k < reference->n; k++) {
+        double p;
+
+        probs[k] = to_bf16(scratch[k] / sum);
+        if ((p = from_bf16(probs[k])) == 0) continue;
+        all += p;
+        entropy -= p * sp_log(p);
+    }
+    reference->sums[i] = all;
+    reference->entropies[i] = entropy;
+    return true;
+}
+
+/* The sum of p times logit, in four running sums. */
+static double weigh(const uint16_t *probs, const float *logits, size_t n)
+{
+    double sums[4] = {0};
+    size_t k = 0;
+
+    for (; k + 4 <= n; k += 4)
+        for (size_t j = 0; j < 4; j++)
+            sums[j] += from_bf16(probs[k + j]) * (double)logits[k + j];
+    for (; k < n; k++)
+        sums[0] += from_bf16(probs[k]) * (double)logits[k];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/* *divergence = KL(row i || the distribution of these logits), in nats; a rounding error below zero
+ * becomes zero. Otherwise as set_reference. With P the sum of the kept p, row i is p / P, and
+ *
+ *   KL = ln sum e^logit - (sum of p logit + entropy) / P - ln P */
+static bool compare(double *divergence, const struct reference *reference, size_t i,
+                    const struct sp_vector *vector, const float *logits, float *scratch)
+{
+    double mean, all = reference->sums[i];
+    float max, sum;
+
+    if (vector->argmax(logits, reference->n) == SIZE_MAX) return false;
+    mean = weigh(reference->probs + i * reference->n, logits, reference->n);
+    memcpy(scratch, logits, reference->n * sizeof *scratch);
+    vector->softmax(scratch, 0, reference->n, &max, &sum);
+    *divergence =
+        (double)max + sp_log((double)sum) - (mean + reference->entropies[i]) / all - sp_log(all);
+    if (*divergence < 0) *divergence = 0;
+    return true;
+}
 
 enum { WINDOW = 128, LOGIT_ROWS = 32 };
 
@@ -26,7 +112,7 @@ struct sp_group_divergence {
     struct window windows[SP_MAX_DIVERGENCE_WINDOWS];
     size_t n_windows, n_scored;
     unsigned layer; /* the layer that the windows' x enters */
-    struct sp_output_reference reference;
+    struct reference reference;
     struct sp_encoder encoder;
     struct sp_matrix_group *groups;
     size_t n_groups;
@@ -199,9 +285,8 @@ static void score_row(void *context, size_t i, unsigned worker)
     size_t row = d->first_row + i;
 
     d->finite[i] = d->is_reference
-                       ? sp_output_reference_set(&d->reference, row, vector, logits, scratch)
-                       : sp_output_reference_compare(&d->divergences[i], &d->reference, row, vector,
-                                                     logits, scratch);
+                       ? set_reference(&d->reference, row, vector, logits, scratch)
+                       : compare(&d->divergences[i], &d->reference, row, vector, logits, scratch);
 }
 
 /* Scores a window's tokens after its last pass: sets the reference, or adds divergences to *sum. */
@@ -234,7 +319,10 @@ static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err
     enum sp_status st;
 
     d->ld_scratch = sp_round_up(n, 16);
-    if ((st = sp_output_reference_init(&d->reference, d->n_scored, n, err))) return st;
+    d->reference.n = n;
+    if ((st = sp_new(&d->reference.probs, d->n_scored, n * sizeof(uint16_t), err))) return st;
+    if ((st = sp_new(&d->reference.sums, d->n_scored, sizeof(double), err))) return st;
+    if ((st = sp_new(&d->reference.entropies, d->n_scored, sizeof(double), err))) return st;
     if ((st = sp_new_rows(&d->scratch, sp_pool_n_threads(d->package->backend.pool), d->ld_scratch,
                           err)))
         return st;
@@ -279,7 +367,9 @@ void sp_group_divergence_close(struct sp_group_divergence *d)
         free(d->windows[k].ids);
         free(d->windows[k].x);
     }
-    sp_output_reference_release(&d->reference);
+    free(d->reference.probs);
+    free(d->reference.sums);
+    free(d->reference.entropies);
     free(d->scratch);
     free(d->groups);
     free(d->matrices);

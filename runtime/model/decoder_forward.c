@@ -4,7 +4,6 @@
 
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
-#include "runtime/model/embedding.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"

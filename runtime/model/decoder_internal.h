@@ -33,4 +33,12 @@ void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t);
 /* Computes the logits that the sequences of the pass need, in the order of the sequences. */
 void sp_workspace_logits(struct sp_workspace *ws);
 
+/* Sets `out` to the embedding of a token, scaled as the workspace's model requires. out: as many
+ * floats as the table of `source` has columns. */
+void sp_embed_row(const struct sp_workspace *ws, const struct sp_model *source, uint32_t id,
+                  float *out);
+
+/* Sets the pass's n rows of ws->x from the tokens and hidden states of its sequences. */
+void sp_embed_pairs(struct sp_workspace *ws, size_t n);
+
 #endif

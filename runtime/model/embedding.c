@@ -5,8 +5,6 @@
  * pair itself, and its residual stream is the hidden state g, which is fc of the target's features
  * or a feature of the draft: pair = [norm(embedding), norm(g)]; x = norm_before_residual ? norm(g)
  * : g. Source: Eagle3DraftModel in speculators. */
-#include "runtime/model/embedding.h"
-
 #include "runtime/model/decoder_internal.h"
 
 #include <string.h>

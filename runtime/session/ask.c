@@ -7,7 +7,8 @@
 
 /* What an answer needs; everything is owned. */
 struct question {
-    struct sp_file_settings *settings;
+    struct sp_file_settings *file;
+    const struct sp_answer_settings *settings; /* those of `file` */
     struct sp_chat_message *turns;
     uint32_t *end_ids;
     struct sp_session *session;
@@ -20,21 +21,20 @@ struct question {
 static enum sp_status add_messages(struct question *q, struct sp_chat_request *chat,
                                    struct sp_err *err)
 {
-    struct sp_file_settings_info file = SP_FILE_SETTINGS_INFO_INIT;
+    const struct sp_file_settings *file = q->file;
     bool has_system = chat->n_turns > 0 && strcmp(chat->turns[0].role, "system") == 0;
     enum sp_status st;
     size_t n = 0;
 
     if (chat->n_turns == 0) return SP_OK;
-    sp_file_settings_describe(q->settings, &file);
-    if ((st = sp_new(&q->turns, file.n_messages + chat->n_turns + 1, sizeof *q->turns, err)))
+    if ((st = sp_new(&q->turns, file->n_messages + chat->n_turns + 1, sizeof *q->turns, err)))
         return st;
     if (has_system)
         q->turns[n++] = chat->turns[0];
-    else if (file.system)
-        q->turns[n++] = (struct sp_chat_message){"system", file.system, NULL};
-    for (size_t i = 0; i < file.n_messages; i++)
-        q->turns[n++] = file.messages[i];
+    else if (file->system)
+        q->turns[n++] = (struct sp_chat_message){"system", file->system, NULL};
+    for (size_t i = 0; i < file->n_messages; i++)
+        q->turns[n++] = file->messages[i];
     for (size_t i = has_system; i < chat->n_turns; i++)
         q->turns[n++] = chat->turns[i];
     chat->turns = q->turns;
@@ -87,8 +87,9 @@ enum sp_status sp_ask(struct sp_package *package, const struct sp_chat_request *
     enum sp_status st;
 
     if ((st = sp_copy_in(&chat, sizeof chat, conversation, "sp_chat_request", err))) return st;
-    if ((st = sp_package_settings(package, &q.settings, err))) goto done;
-    if ((st = sp_file_settings_apply(q.settings, &q.request, err))) goto done;
+    if ((st = sp_package_settings(package, &q.file, err))) goto done;
+    q.settings = (const struct sp_answer_settings *)q.file;
+    if ((st = sp_file_settings_apply(q.file, &q.request, err))) goto done;
     if ((st = add_messages(&q, &chat, err))) goto done;
     if ((st = add_ends(&q, &chat, sp_package_tokenizer(package), err))) goto done;
     if (!chat.limit_reasoning && q.settings->reasoning_budget >= 0) {
@@ -107,7 +108,7 @@ done:
     sp_chat_prompt_close(q.prompt);
     sp_chat_close(q.chat);
     sp_session_close(q.session);
-    sp_file_settings_close(q.settings);
+    sp_file_settings_close(q.file);
     free(q.turns);
     free(q.end_ids);
     return st;

@@ -18,7 +18,7 @@ static const char stop[] = "stop", breakers[] = "dry_sequence_breakers";
 /* ---- reading ---- */
 
 /* Stores a number that answers need and that is no option of sampling. */
-static enum sp_status set_integer(struct sp_file_settings *s, const char *name, const char *value,
+static enum sp_status set_integer(struct sp_answer_settings *s, const char *name, const char *value,
                                   struct sp_err *err)
 {
     const struct {
@@ -36,12 +36,12 @@ static enum sp_status set_integer(struct sp_file_settings *s, const char *name, 
     return SP_OK;
 }
 
-static enum sp_status take(struct sp_file_settings *s, const char *name, const char *value,
+static enum sp_status take(struct sp_answer_settings *s, const char *name, const char *value,
                            bool of_checkpoint, struct sp_err *err)
 {
     const char *option;
 
-    s->settings[s->n_settings++] = (struct sp_file_setting){name, value, of_checkpoint};
+    s->settings[s->stated.n_settings++] = (struct sp_file_setting){name, value, of_checkpoint};
     for (size_t i = 0; (option = sp_sampling_get(&s->sampling, i, NULL)); i++)
         if (strcmp(option, name) == 0) return sp_sampling_set(&s->sampling, name, value, err);
     if (strcmp(name, stop) == 0) s->stops[s->n_stops++] = value;
@@ -52,33 +52,33 @@ static enum sp_status take(struct sp_file_settings *s, const char *name, const c
     return set_integer(s, name, value, err);
 }
 
-static bool is_stated(const struct sp_file_settings *s, const char *name)
+static bool is_stated(const struct sp_answer_settings *s, const char *name)
 {
-    for (size_t i = 0; i < s->n_settings; i++)
+    for (size_t i = 0; i < s->stated.n_settings; i++)
         if (strcmp(s->settings[i].name, name) == 0) return true;
     return false;
 }
 
 /* Of records that may not be repeated the last one counts. */
-static enum sp_status take_records(struct sp_file_settings *s, struct sp_err *err)
+static enum sp_status take_records(struct sp_answer_settings *s, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < s->file.n_records && !st; i++) {
         const struct sp_modelfile_record *r = &s->file.records[i];
         if (r->command == SP_MODELFILE_MESSAGE)
-            s->messages[s->n_messages++] = (struct sp_chat_message){r->name, r->value, NULL};
+            s->messages[s->stated.n_messages++] = (struct sp_chat_message){r->name, r->value, NULL};
         if (r->command != SP_MODELFILE_PARAMETER) continue;
         if (strcmp(r->name, stop) == 0 || strcmp(r->name, breakers) == 0 ||
             sp_modelfile_find(&s->file, SP_MODELFILE_PARAMETER, r->name) == r)
             st = take(s, r->name, r->value, false, err);
     }
-    s->n_records = s->n_settings;
+    s->n_records = s->stated.n_settings;
     return st;
 }
 
 /* Hugging Face's repetition penalty covers the whole context, hence repeat_last_n is -1 with it. */
-static enum sp_status take_generation(struct sp_file_settings *s, const struct sp_json *json,
+static enum sp_status take_generation(struct sp_answer_settings *s, const struct sp_json *json,
                                       struct sp_err *err)
 {
     size_t n;
@@ -99,7 +99,7 @@ static enum sp_status take_generation(struct sp_file_settings *s, const struct s
     return SP_OK;
 }
 
-static enum sp_status read_generation(struct sp_file_settings *s, const struct sp_pack *pack,
+static enum sp_status read_generation(struct sp_answer_settings *s, const struct sp_pack *pack,
                                       struct sp_err *err)
 {
     enum sp_status st;
@@ -117,9 +117,10 @@ static enum sp_status read_generation(struct sp_file_settings *s, const struct s
     return st;
 }
 
-static enum sp_status read_file(struct sp_file_settings *s, const struct sp_pack *pack,
+static enum sp_status read_file(struct sp_answer_settings *s, const struct sp_pack *pack,
                                 struct sp_err *err)
 {
+    const struct sp_modelfile_record *system;
     size_t size = 0, n, n_parameters;
     enum sp_status st;
 
@@ -133,6 +134,10 @@ static enum sp_status read_file(struct sp_file_settings *s, const struct sp_pack
     if ((st = sp_new(&s->messages, n, sizeof *s->messages, err))) return st;
     if ((st = sp_new(&s->stops, n, sizeof *s->stops, err))) return st;
     if ((st = sp_new(&s->breakers, n, sizeof *s->breakers, err))) return st;
+    s->stated.settings = s->settings;
+    s->stated.messages = s->messages;
+    if ((system = sp_modelfile_find(&s->file, SP_MODELFILE_SYSTEM, NULL)))
+        s->stated.system = system->value;
     if ((st = take_records(s, err))) return st;
     return read_generation(s, pack, err);
 }
@@ -140,17 +145,16 @@ static enum sp_status read_file(struct sp_file_settings *s, const struct sp_pack
 static enum sp_status open_settings(struct sp_file_settings **out, const struct sp_pack *pack,
                                     struct sp_err *err)
 {
-    struct sp_file_settings *s = NULL;
+    struct sp_answer_settings *s = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     s->sampling = (struct sp_sampling)SP_SAMPLING_INIT;
     s->seed = s->draft_len = s->reasoning_budget = -1;
-    if ((st = read_file(s, pack, err)) == SP_OK) {
-        *out = s;
-        s = NULL;
-    }
-    sp_file_settings_close(s);
+    if ((st = read_file(s, pack, err)))
+        sp_file_settings_close(&s->stated);
+    else
+        *out = &s->stated;
     return st;
 }
 
@@ -172,10 +176,12 @@ enum sp_status sp_package_settings(const struct sp_package *package, struct sp_f
     return open_settings(out, package->pack, err);
 }
 
-void sp_file_settings_close(struct sp_file_settings *s)
+void sp_file_settings_close(struct sp_file_settings *settings)
 {
+    struct sp_answer_settings *s = (struct sp_answer_settings *)settings;
+
     if (s == NULL) return;
-    for (size_t i = s->n_records; i < s->n_settings; i++)
+    for (size_t i = s->n_records; i < s->stated.n_settings; i++)
         free((char *)(uintptr_t)s->settings[i].value);
     free(s->settings);
     free(s->messages);
@@ -186,27 +192,10 @@ void sp_file_settings_close(struct sp_file_settings *s)
     free(s);
 }
 
-/* ---- using ---- */
-
-void sp_file_settings_describe(const struct sp_file_settings *s, struct sp_file_settings_info *info)
-{
-    const struct sp_modelfile_record *system =
-        sp_modelfile_find(&s->file, SP_MODELFILE_SYSTEM, NULL);
-    const struct sp_file_settings_info all = {
-        .size = sizeof all,
-        .settings = s->settings,
-        .n_settings = s->n_settings,
-        .system = system ? system->value : NULL,
-        .messages = s->messages,
-        .n_messages = s->n_messages,
-    };
-
-    sp_copy_out(info, &all);
-}
-
-enum sp_status sp_file_settings_apply(struct sp_file_settings *s, struct sp_request *request,
+enum sp_status sp_file_settings_apply(struct sp_file_settings *settings, struct sp_request *request,
                                       struct sp_err *err)
 {
+    struct sp_answer_settings *s = (struct sp_answer_settings *)settings;
     uint32_t drawn;
 
     s->sampling.seed = (uint64_t)s->seed;

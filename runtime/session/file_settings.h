@@ -6,13 +6,14 @@
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
-struct sp_file_settings {
-    char *records; /* the Modelfile; owned, like all members */
+/* The struct of which callers see the first member. */
+struct sp_answer_settings {
+    struct sp_file_settings stated; /* its arrays are those below */
+    char *records;                  /* the Modelfile; owned, like all members */
     struct sp_modelfile file;
-    struct sp_file_setting *settings; /* [n_settings] those of generation_config.json last */
-    size_t n_settings, n_records;     /* n_records: of these, PARAMETER records */
-    struct sp_chat_message *messages; /* [n_messages] */
-    size_t n_messages;
+    struct sp_file_setting *settings; /* those of generation_config.json last */
+    size_t n_records;                 /* of the settings, PARAMETER records */
+    struct sp_chat_message *messages;
     struct sp_sampling sampling;
     const char **stops, **breakers; /* [n_stops], [sampling.n_dry_breakers] */
     size_t n_stops;

@@ -18,7 +18,6 @@
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/session/stop_filter.h"
-#include "runtime/sampling/simulated_chooser.h"
 
 #include <math.h>
 #include <stdlib.h>

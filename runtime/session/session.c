@@ -6,7 +6,7 @@
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "runtime/sampling/greedy_chooser.h"
-#include "runtime/speculate/speculate_state.h"
+#include "runtime/speculate/speculate.h"
 #include "runtime/spectool_measure.h"
 
 #include <math.h>

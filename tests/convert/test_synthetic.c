@@ -8,7 +8,7 @@
 #include "format/family/config_settle.h"
 #include "format/family/family.h"
 #include "format/pack_contents.h"
-#include "runtime/sampling/simulated_chooser.h"
+#include "runtime/sampling/greedy_chooser.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"

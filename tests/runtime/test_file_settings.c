@@ -31,7 +31,7 @@ static const char *file_with(const char *name, const char *lines)
     return packed_file(path, SP_Q8, SP_Q8);
 }
 
-static const char *value_of(const struct sp_file_settings_info *info, const char *name)
+static const char *value_of(const struct sp_file_settings *info, const char *name)
 {
     const char *value = NULL;
 
@@ -46,20 +46,18 @@ static const char *value_of(const struct sp_file_settings_info *info, const char
 
 TEST(a_file_states_settings)
 {
-    struct sp_file_settings_info info = SP_FILE_SETTINGS_INFO_INIT;
     struct sp_file_settings *settings = NULL;
     struct sp_request request = SP_REQUEST_INIT;
 
     assert_int_equal(sp_file_settings_open(&settings, file_with("settings", records), NULL), SP_OK);
-    sp_file_settings_describe(settings, &info);
-    assert_int_equal(info.n_settings, 7);
-    assert_string_equal(value_of(&info, "top_k"), "11"); /* the last one counts */
-    assert_string_equal(value_of(&info, "temperature"), "0.9");
-    assert_null(value_of(&info, "top_p")); /* generation_config.json does not sample */
-    assert_string_equal(info.system, "Be brief.");
-    assert_int_equal(info.n_messages, 2);
-    assert_string_equal(info.messages[1].role, "assistant");
-    assert_string_equal(info.messages[1].content, "Good day.");
+    assert_int_equal(settings->n_settings, 7);
+    assert_string_equal(value_of(settings, "top_k"), "11"); /* the last one counts */
+    assert_string_equal(value_of(settings, "temperature"), "0.9");
+    assert_null(value_of(settings, "top_p")); /* generation_config.json does not sample */
+    assert_string_equal(settings->system, "Be brief.");
+    assert_int_equal(settings->n_messages, 2);
+    assert_string_equal(settings->messages[1].role, "assistant");
+    assert_string_equal(settings->messages[1].content, "Good day.");
     assert_int_equal(sp_file_settings_apply(settings, &request, NULL), SP_OK);
     assert_int_equal(request.max_tokens, 12);
     assert_int_equal(request.draft_len, SP_DRAFT_LENGTH_AUTO);
