@@ -364,8 +364,7 @@ static enum sp_status find_models(struct sp_serve_paths *paths, const struct sp_
     return !st && paths->n > 1 ? check_several(args, err) : st;
 }
 
-/* Returns the failure of a part of the sandbox if the user demands the sandbox; else prints a note.
- */
+/* The failure of a part of the sandbox if the user demands the sandbox; else prints a note. */
 static enum sp_status settle(enum sp_status st, bool must, struct sp_err *err)
 {
     if (st && must) {

@@ -67,8 +67,7 @@ enum sp_dtype sp_create_type(const char *name);
 SP_MUST_CHECK enum sp_status sp_create_check_budget(const struct sp_budget *budget,
                                                     const char *type, struct sp_err *err);
 
-/* Reads the values of --rule. The caller frees `out->rules`, whose texts are borrowed from `list`.
- */
+/* Reads the values of --rule. The caller frees out->rules, whose texts are borrowed from `list`. */
 SP_MUST_CHECK enum sp_status sp_create_rules(struct sp_type_rules *out,
                                              const struct sp_opt_list *list, struct sp_err *err);
 

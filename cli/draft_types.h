@@ -44,8 +44,7 @@ struct sp_draft_types_request {
     bool is_timed;
 };
 
-/* Reads "q2,q3" into types[SP_DRAFT_TYPES_MAX]. SP_E_USAGE names what is no type or is given twice.
- */
+/* Reads "q2,q3" into types[SP_DRAFT_TYPES_MAX]. SP_E_USAGE names what is no type or comes twice. */
 SP_MUST_CHECK enum sp_status sp_draft_types_parse(enum sp_dtype *types, size_t *n, const char *text,
                                                   struct sp_err *err);
 

@@ -151,8 +151,7 @@ struct sp_package_options {
 SP_API_STATUS sp_package_open(struct sp_package **out, const char *path,
                               const struct sp_package_options *options, struct sp_err *err);
 /* Looks whether the package's ranks still run; a generation finds out by itself. SP_E_IO, after
- * rank_lost was called, if one has ended. Ranks that mpirun started are watched by it. [any
- * thread] */
+ * rank_lost was called, if one has ended. mpirun watches its own. [any thread] */
 SP_API_STATUS sp_package_check_ranks(const struct sp_package *package, struct sp_err *err);
 /* SP_E_IO if the package's file was cut short while it was mapped, which a generation finds out by
  * itself. Reading such a file ends every program but `spectool serve`. [any thread] */
@@ -207,8 +206,7 @@ SP_API void sp_package_describe(const struct sp_package *package, struct sp_pack
 SP_API_STATUS sp_package_drafting_statistics(const struct sp_package *package, char **json,
                                              struct sp_err *err);
 /* json: text of sp_package_drafting_statistics. If drafting did not pay by it, it begins paused,
- * unless `retry`. SP_E_INPUT, with no effect: not such a text, or not of this kind of draft.
- * [package] */
+ * unless `retry`. SP_E_INPUT, without effect: no such text, or of another draft. [package] */
 SP_API_STATUS sp_package_set_drafting_statistics(struct sp_package *package, const char *json,
                                                  size_t size, bool retry, struct sp_err *err);
 
@@ -404,8 +402,7 @@ struct sp_request {
      * while the prompt is read. No callback is called after it. */
     void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
-    /* The caches hold the prompt, n_reused tokens of it from before. The callback may save the
-     * session. */
+    /* The caches hold the prompt, n_reused tokens of it from before. May save the session. */
     int (*prompt_read)(void *context, size_t n_reused);
     int (*token)(void *context, const struct sp_token *token);
     /* The next part of the text: whole UTF-8 characters that belong to no stop text. */
@@ -461,8 +458,7 @@ struct sp_position_count {
     size_t tried, accepted;
 };
 
-/* An answer and the figures of its generation. Owned members belong to the caller, who calls
- * sp_result_release. */
+/* An answer and the figures of its generation. The caller calls sp_result_release. */
 struct sp_result {
     size_t size;
     uint32_t *ids; /* [n_ids] of the answer, the EOS that ends it included; owned */
@@ -560,9 +556,8 @@ SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const c
 /* ---- chat templates ---- */
 
 /* A chat template turns a conversation into the text that the model reads. It is written in Jinja
- * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them).
- * Compiling and rendering are bounded in memory and work. An error names an unsupported construct.
- */
+ * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them). Both are
+ * bounded in memory and work. An error names an unsupported construct. */
 enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
 
 /* Compiles a template; SP_TEMPLATE_UNKNOWN recognizes its language. SP_E_INPUT or SP_E_UNSUPPORTED:
@@ -771,8 +766,7 @@ struct sp_chat_reader_options {
 };
 #define SP_CHAT_READER_OPTIONS_INIT SP_SIZED(struct sp_chat_reader_options)
 
-/* Separates an answer into reasoning, content and tool calls while a request with it generates it.
- */
+/* Separates an answer into reasoning, content and tool calls while a request generates it. */
 struct sp_chat_reader;
 
 /* Opens a reader for one answer. The prompt is borrowed until close; NULL: the whole answer is
@@ -903,8 +897,7 @@ struct sp_embedding_request {
                               * whole one is; 0: it is not cut */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
-    /* [n_texts] of a text that is a pair: its tokens before the second text; NULL: there are no
-     * pairs */
+    /* [n_texts] of a text that is a pair: its tokens before the second text; NULL: no pairs */
     const size_t *n_first;
 };
 #define SP_EMBEDDING_REQUEST_INIT SP_SIZED(struct sp_embedding_request)
@@ -1005,8 +998,7 @@ SP_API_STATUS sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_
 /* NULL is fine. [one thread] */
 SP_API void sp_sampler_close(struct sp_sampler *sampler);
 
-/* Adds a sequence with the history `prior`, and copies its options but the tokenizer. [one thread]
- */
+/* Adds a sequence with the history `prior`; copies its options but the tokenizer. [one thread] */
 SP_API_STATUS sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
                              const struct sp_sampling *sampling, const uint32_t *prior,
                              size_t n_prior, struct sp_err *err);

@@ -29,8 +29,7 @@ struct sp_backend_opts {
 extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
                                                    *const sp_backend_draft_by[];
 
-/* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
- */
+/* Rows of option tables; `type` is the command's struct of options, `member` its backend_opts. */
 #define SP_OPT_THREADS(type, member)                                                               \
     {                                                                                              \
         SP_OPT_INT, 't', "threads", NULL, "N", offsetof(type, member.n_threads),                   \

@@ -42,8 +42,7 @@ static const char *nearest(const struct sp_opt *opts, const char *name)
     return best;
 }
 
-/* Returns the option that an unknown name probably means: a misspelling or a unique prefix; or
- * NULL. */
+/* The option that an unknown name probably means: a misspelling or a unique prefix; or NULL. */
 static const char *probable_name(const struct sp_command *c, const char *name)
 {
     const char *best;

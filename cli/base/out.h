@@ -39,8 +39,7 @@ void sp_progress_begin(struct sp_progress *progress, const char *label);
 void sp_progress_show(struct sp_progress *progress, uint64_t done, uint64_t total);
 void sp_progress_end(struct sp_progress *progress); /* erases the bar */
 
-/* Write a size ("1.23 GB", "512 bytes") and a count ("596.0M") with decimal prefixes; return
- * `text`. */
+/* Write a size ("1.23 GB", "512 bytes") and a count ("596.0M") with decimal prefixes. */
 enum { SP_AMOUNT_TEXT = 24 };
 const char *sp_out_size(char text[SP_AMOUNT_TEXT], uint64_t bytes);
 const char *sp_out_count(char text[SP_AMOUNT_TEXT], uint64_t n);

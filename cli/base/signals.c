@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* The only mutable global: a signal handler has no other place to write to. Other threads read it.
- */
+/* The only mutable global: a signal handler has no other place to write. Other threads read it. */
 static atomic_int caught_signal;
 
 static void remember(int number)

@@ -1,5 +1,4 @@
-/* A temporary file in a folder of its own under $TMPDIR or /tmp, removed as soon as it is mapped.
- */
+/* A temporary file in a folder of its own in $TMPDIR or /tmp, removed as soon as it is mapped. */
 #ifndef SP_CLI_BASE_TEMP_FILE_H
 #define SP_CLI_BASE_TEMP_FILE_H
 

@@ -60,8 +60,7 @@ static void watch_for_fence(struct sp_word_wrap *w, char c)
     }
 }
 
-/* Moves the word, on the screen except its last `size` bytes (`columns` columns), to the next line.
- */
+/* Moves the word, shown except its last `size` bytes (`columns` columns), to the next line. */
 static void move_word(struct sp_word_wrap *w, size_t size, int columns)
 {
     if (w->columns > columns) fprintf(w->file, "\033[%dD\033[K", w->columns - columns);

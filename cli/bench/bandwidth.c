@@ -28,8 +28,7 @@ struct sp_bandwidth {
     size_t n_slices;
 };
 
-/* Returns the number of slices: more than the caches hold, unless the passes read from the caches.
- */
+/* Returns the number of slices: more than caches hold, unless the passes read from the caches. */
 static size_t count_slices(uint64_t read_size)
 {
     size_t n = DESKTOP_SLICES;

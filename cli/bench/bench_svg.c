@@ -48,8 +48,7 @@ static void write_text(FILE *out, double x, double y, const char *anchor, const 
     fputs("</text>\n", out);
 }
 
-/* A round upper end of an axis, at least `value`: N_TICKS times 1, 2, 2.5 or 5 times a power of 10.
- */
+/* A round end of an axis, at least `value`: N_TICKS times 1, 2, 2.5 or 5 times a power of 10. */
 static double round_up(double value)
 {
     static const double steps[] = {1, 2, 2.5, 5};
@@ -203,8 +202,7 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     fputs("</g>\n", out);
 }
 
-/* Writes a line from no drafting through the fixed draft lengths, and a point for the automatic
- * one. */
+/* A line from no drafting through the fixed draft lengths, and a point for the automatic one. */
 static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
                              double top)
 {

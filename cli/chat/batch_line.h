@@ -15,8 +15,7 @@ struct sp_batch_line {
 };
 void sp_batch_line_release(struct sp_batch_line *line);
 
-/* Parses a line. The caller releases *out also on failure, when it has a custom_id that could be
- * read. */
+/* Parses a line. The caller releases *out, also on failure; it may then have its custom_id. */
 SP_MUST_CHECK enum sp_status sp_batch_line_parse(struct sp_batch_line *out, const char *text,
                                                  size_t size, struct sp_err *err);
 /* True if the parsed line is a request of OpenAI's or Anthropic's API. */

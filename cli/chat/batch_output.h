@@ -30,8 +30,7 @@ struct sp_batch_output {
 SP_MUST_CHECK enum sp_status sp_batch_output_open(struct sp_batch_output *out, const char *path,
                                                   struct sp_err *err);
 
-/* Checks that the kept answer of this index < n_kept is one to the line with this custom_id or
- * NULL. */
+/* Checks that the kept answer index < n_kept is one to the line with this custom_id or NULL. */
 SP_MUST_CHECK enum sp_status sp_batch_output_match(const struct sp_batch_output *output,
                                                    size_t index, const char *custom_id,
                                                    struct sp_err *err);

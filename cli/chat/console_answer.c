@@ -80,8 +80,7 @@ static void dim(struct stream *s, bool on)
     s->dim = on;
 }
 
-/* Writes the output so far; returns what a callback returns: an answer that cannot be written ends.
- */
+/* Writes the output so far; returns what callbacks return: if it cannot be written, answers end. */
 static int flush(struct stream *s)
 {
     if (fflush(stdout) && errno != EINTR && s->write_errno == 0) s->write_errno = errno;

@@ -111,8 +111,7 @@ static const char paste_begins[] = "\033[200~";
 static const wchar_t paste_ends[] = L"\033[201~";
 enum { PASTE_END_LEN = sizeof paste_ends / sizeof *paste_ends - 1 };
 
-/* Returns the pasted text up to the end sequence, for the caller to free; NULL: end of input or
- * memory. */
+/* The pasted text up to the end sequence, for the caller to free; NULL: end of input or memory. */
 static wchar_t *read_paste(EditLine *editor)
 {
     wchar_t *text = NULL, c;
@@ -167,8 +166,7 @@ static unsigned char insert_paste(EditLine *editor, int key)
 
 /* ---- completion ---- */
 
-/* Writes the text before the cursor to `typed`, blanks in a row as one; false: too long or not
- * ASCII. */
+/* Writes the text before the cursor, runs of blanks as one; false: too long or not ASCII. */
 static bool text_before_cursor(EditLine *editor, char *typed, size_t size)
 {
     const LineInfoW *line = el_wline(editor);
@@ -220,8 +218,7 @@ static void list_completions(const struct sp_line_edit *edit, const char *typed)
     fflush(stdout);
 }
 
-/* Completes a command's beginning as far as it is unique. A second Tab in a row shows the
- * completions. */
+/* Completes a command's beginning as far as it is unique. A second Tab shows the completions. */
 static unsigned char complete(EditLine *editor, int key)
 {
     struct sp_line_edit *edit = NULL;

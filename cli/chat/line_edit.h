@@ -14,8 +14,7 @@ SP_MUST_CHECK enum sp_status sp_line_edit_open(struct sp_line_edit **out, const 
                                                struct sp_err *err);
 void sp_line_edit_close(struct sp_line_edit *edit); /* accepts NULL; writes the history */
 
-/* Sets the texts to which Tab completes the beginning of a line: [n], borrowed until close, ASCII.
- */
+/* Sets the texts to which Tab completes the start of a line: [n], borrowed until close, ASCII. */
 void sp_line_edit_complete(struct sp_line_edit *edit, const char *const *texts, size_t n);
 
 /* Returns the next line without its line end, borrowed until the next call; NULL at the end of

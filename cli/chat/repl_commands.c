@@ -11,8 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A slash command; its function returns false to end the session. `words`: what follows the name.
- */
+/* A slash command; its function returns false to end the session. `words`: what follows it. */
 struct command {
     const char *name, *help; /* help NULL: an alias of a listed command */
     bool (*run)(struct sp_repl *repl, char *words);

@@ -4,8 +4,7 @@
 
 #include "cli/chat/repl.h"
 
-/* Runs the command of a line, which begins with a slash and is overwritten. False ends the session.
- */
+/* Runs the command of a line, which begins with a slash and is overwritten. False: the end. */
 bool sp_repl_run_command(struct sp_repl *repl, char *line);
 
 /* Makes Tab complete commands, the words after /set and /show, and the names of saved sessions. */

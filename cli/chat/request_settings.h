@@ -18,8 +18,7 @@ SP_MUST_CHECK enum sp_status sp_request_settings_read(struct sp_settings *settin
                                                       const struct sp_request_setting *rows,
                                                       struct sp_err *err);
 
-/* Sets those members of `object` that have the name of a setting of this kind. *key: of a failure.
- */
+/* Sets the members of `object` that have the name of a setting of this kind. *key: of a failure. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read_named(struct sp_settings *settings,
                                                             const struct sp_json *object,
                                                             enum sp_setting_kind kind,
@@ -30,8 +29,7 @@ SP_MUST_CHECK enum sp_status sp_request_settings_read_stops(struct sp_settings *
                                                             const struct sp_json *stop,
                                                             struct sp_err *err);
 
-/* Replaces the sequence breakers of DRY by the object's array "dry_sequence_breakers", if it has
- * one. */
+/* Replaces the sequence breakers of DRY by the object's "dry_sequence_breakers", if it has any. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read_breakers(struct sp_settings *settings,
                                                                const struct sp_json *object,
                                                                struct sp_err *err);

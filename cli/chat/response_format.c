@@ -22,8 +22,7 @@ static bool is_word(const char *text, size_t size, const char *word)
     return size >= len && memcmp(text, word, len) == 0 && skip_whitespace(text, size, len) == size;
 }
 
-/* True if the text is JSON: a grammar begins with no bracket or quotation mark and is no single
- * word. */
+/* True if the text is JSON: a grammar begins with no bracket or quotation mark, nor is one word. */
 static bool is_json(const char *text, size_t size)
 {
     static const char *const words[] = {"true", "false", "null"};

@@ -30,8 +30,7 @@ void sp_handle_page(struct sp_exchange *x)
     if (sp_strbuf_append(&x->answer->body, file->text, file->size, NULL)) x->answer->status = 500;
 }
 
-/* Answers a browser with the page, and clients that ask whether the server is alive with a
- * sentence. */
+/* Answers a browser with the page, and clients that ask if the server is alive with a sentence. */
 void sp_handle_root(struct sp_exchange *x)
 {
     const char *accept = sp_http_header(x->request->connection, "Accept");

@@ -14,8 +14,7 @@ struct sp_serve_embed {
     const char *code;  /* OpenAI's code of the error; NULL: none */
 };
 
-/* Each writes the members of the response, whose object is open; after a failure they are useless.
- */
+/* Each writes members of the response, whose object is open; after a failure they are useless. */
 typedef enum sp_status sp_serve_embed_fn(struct sp_json_out *out, struct sp_serve_embed *embed,
                                          struct sp_err *err);
 

@@ -13,8 +13,7 @@ const char *sp_serve_allowed_origin(const struct sp_serve *serve,
                                     const struct sp_http_request *request);
 
 /* True if the request has another origin than those that --cors names. On a server that listens on
- * the loopback interface only, one whose Host header names another host also counts as
- * cross-origin. */
+ * the loopback interface only, one whose Host header names another host counts, too. */
 bool sp_serve_is_cross_origin(const struct sp_serve *serve, const struct sp_http_request *request);
 
 #endif

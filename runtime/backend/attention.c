@@ -346,8 +346,7 @@ static void attend_chunk(void *context, size_t item, unsigned worker)
     write_totals(run, &tile, w);
 }
 
-/* Chooses tiles of equal size, and splits them if they are too few and scratch holds their parts.
- */
+/* Chooses tiles of equal size, and splits them if there are few and scratch holds their parts. */
 static void split(struct run *run)
 {
     const struct sp_attention_scratch *s = run->scratch;

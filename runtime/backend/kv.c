@@ -185,8 +185,7 @@ static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *bloc
     return n * width;
 }
 
-/* Copies value `lane` of a block to `out`: a row, or (q8) a scale and codes four apart; its size.
- */
+/* Copies value `lane` of a block to `out`: a row, or (q8) a scale and codes 4 apart; its size. */
 static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t size = kv->value_block_size / SP_KV_BLOCK;

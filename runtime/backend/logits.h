@@ -16,8 +16,7 @@ enum sp_logits_need {
 };
 
 /* The largest element m of a block of SP_LOGITS_BLOCK elements, and the sum of e^(x - m) over them:
- * the softmax of a row is computed from its blocks in their order, whichever process summed them.
- */
+ * the softmax of a row is computed from its blocks in order, whichever process summed them. */
 struct sp_logits_sum {
     float max, sum;
 };

@@ -6,8 +6,7 @@
 
 /* ---- the calls of an answer ---- */
 
-/* Grammar nodes that match all calls of an answer and what follows, by the place where they begin.
- */
+/* Grammar nodes that match all calls of an answer and what follows, by where they begin. */
 struct chat_grammar_calls {
     uint32_t all;            /* before the first tag */
     uint32_t after_all_open; /* after the tag that opens all calls */

@@ -12,8 +12,7 @@
  * PYTHON   values are JSON, or those words
  *
  * For a string without quotes, pattern, format and length limits are refused, as are choices
- * between schemas of all the arguments (anyOf, oneOf). Other arguments than the schema's are not
- * written. */
+ * between schemas of all the arguments (anyOf, oneOf). No other arguments are written. */
 #ifndef SP_RUNTIME_CHAT_CHAT_GRAMMAR_H
 #define SP_RUNTIME_CHAT_CHAT_GRAMMAR_H
 

@@ -1,5 +1,4 @@
-/* The parser of answers: a machine of four states, which holds back text that is not decided yet.
- */
+/* The parser of answers: a machine of four states, which holds back text that is undecided. */
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"

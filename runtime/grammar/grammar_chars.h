@@ -8,8 +8,7 @@ struct sp_char_range {
     uint32_t first, last; /* code points */
 };
 
-/* Matches one character of ranges in any order; surrogates and values above U+10FFFF are ignored.
- */
+/* Matches one character of ranges in any order; surrogates and those above U+10FFFF are ignored. */
 uint32_t sp_grammar_chars(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
                           uint32_t next);
 

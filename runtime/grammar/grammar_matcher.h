@@ -53,8 +53,7 @@ bool sp_grammar_matcher_was_ambiguous(const struct sp_grammar_matcher *matcher);
 
 size_t sp_grammar_matcher_n_states(const struct sp_grammar_matcher *matcher);
 
-/* True if the cached states take enough memory that the caller should call
- * sp_grammar_matcher_forget. */
+/* True if the cached states take so much memory that the caller should forget them. */
 bool sp_grammar_matcher_is_full(const struct sp_grammar_matcher *matcher);
 
 /* sp_grammar_matcher_work returns the work since sp_grammar_matcher_begin_probe: the number of

@@ -48,8 +48,7 @@ void sp_grammar_sequence_add_rule(struct sp_grammar_sequence *sequence, uint32_t
 /* Sets the repetitions of the last element. */
 void sp_grammar_sequence_repeat(struct sp_grammar_sequence *sequence, uint32_t min, uint32_t max);
 
-/* Removes the elements from `first` on and returns the node where they begin, followed by `next`.
- */
+/* Removes the elements from `first` on; returns the node where they begin, followed by `next`. */
 uint32_t sp_grammar_sequence_join(struct sp_grammar_sequence *sequence, size_t first,
                                   uint32_t next);
 

@@ -85,8 +85,7 @@ static bool add_readers(struct measured *m, const struct sp_input_stats *stats,
     return m->observed;
 }
 
-/* log2 of the square of a column's 2^e, not yet brought to the mean; false: no inputs or weights.
- */
+/* log2 of the square of a column's 2^e, not brought to the mean; false: no inputs or weights. */
 static bool balance(double *out, const struct measured *m, size_t k)
 {
     double ratio = (double)m->inputs[k] / m->weights[k];
@@ -310,8 +309,7 @@ static void append(struct sp_calibration_text *text, uint32_t *ids,
     text->n += end - first;
 }
 
-/* Copies the texts of the request without what is left out, around which tokens become neighbors.
- */
+/* Copies the texts of the request without what is left out; tokens around it become neighbors. */
 static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
 {
     const struct sp_calibration_request *q = c->request;

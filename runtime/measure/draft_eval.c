@@ -106,8 +106,7 @@ static size_t cut_prompt(struct draft_eval *t, size_t i, size_t n_places)
     return t->n_lead + n;
 }
 
-/* Settles the length of prompts: half of a context that is too small for prompt and continuation.
- */
+/* Settles the length of prompts: half of a context too small for a prompt and its continuation. */
 static enum sp_status settle(struct draft_eval *t)
 {
     const struct sp_draft_eval_request *q = t->request;

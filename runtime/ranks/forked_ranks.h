@@ -27,8 +27,7 @@ unsigned sp_numa_nodes(void);
 /* Threads that a rank has by default: the processors of its nodes, divided among their ranks. */
 unsigned sp_rank_threads(unsigned rank, unsigned n_ranks);
 
-/* Binds the calling thread, and those that it starts, to the nodes of a rank, if there are several.
- */
+/* Binds the calling thread, and those that it starts, to a rank's nodes, if there are several. */
 void sp_rank_bind(unsigned rank, unsigned n_ranks);
 
 #endif

@@ -10,8 +10,7 @@ static size_t aligned(size_t size)
     return sp_round_up(size, SP_REMOTE_ALIGNMENT);
 }
 
-/* Appends a part of `size` bytes to a message of *end bytes. Returns its place; NULL: no message.
- */
+/* Appends a part of `size` bytes to a message of *end bytes. Its place; NULL without a message. */
 static void *part(uint8_t *message, size_t *end, size_t size)
 {
     size_t at = *end;

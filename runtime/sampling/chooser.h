@@ -36,8 +36,7 @@ struct sp_chooser {
     enum sp_status (*choose)(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err);
-    /* What `choose`, and `propose` without a confidence, need of every row; they may complete it.
-     */
+    /* What `choose`, and `propose` without a confidence, need of a row; they may complete it. */
     enum sp_logits_need needs;
     void *state; /* borrowed */
 };

@@ -314,8 +314,7 @@ static void softmax_all(struct sp_sampler_scratch *s, double temperature)
         p[i] /= sum;
 }
 
-/* Collects the tokens with a probability of at least `least` as candidates; returns their number.
- */
+/* Collects the tokens with a probability of at least `least` as candidates; their number. */
 static size_t collect_above(struct sp_sampler_scratch *s, double least)
 {
     struct candidate *c = s->candidates;
@@ -327,9 +326,8 @@ static size_t collect_above(struct sp_sampler_scratch *s, double least)
     return n;
 }
 
-/* Keeps the shortest prefix of the candidates, in the order of the n ranks, whose probabilities
- * add up to p or more, but at least one. The kept candidates are in ascending id; *sum is their
- * total. */
+/* Keeps the shortest prefix of the candidates, in the order of the n ranks, whose probabilities add
+ * up to p, but at least one. The kept candidates are in ascending id; *sum is their total. */
 static size_t keep_mass(struct sp_sampler_scratch *s, size_t n, double p, double *sum)
 {
     struct candidate *c = s->candidates;

@@ -278,8 +278,7 @@ static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b
     return true;
 }
 
-/* Compares the options that the transforms use. Slots with DRY share nothing: breakers may differ.
- */
+/* Compares the options that transforms use. Slots with DRY share nothing: breakers may differ. */
 static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
 {
     return sp_sampling_same(a, b) && !sp_dry_is_on(a) && same_biases(a, b);

@@ -1,5 +1,4 @@
-/* What DFlash drafts of both versions and DSpark drafts share: the block, its context, its caches.
- */
+/* What DFlash drafts of both versions and DSpark drafts share: the block, context and caches. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_DFLASH_H
 #define SP_RUNTIME_SPECULATE_DRAFT_DFLASH_H
 
@@ -19,8 +18,8 @@ SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp
                                             const unsigned *taps, unsigned n_taps,
                                             struct sp_err *err);
 
-/* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of the first n
- * rows that draft. */
+/* Runs the block of the anchor ids[n_cached]; the decoder's logits: of the first n drafting rows.
+ */
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n,
                          enum sp_logits_need needs);
 

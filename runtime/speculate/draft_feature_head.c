@@ -142,8 +142,7 @@ size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, siz
 }
 
 /* The logits of draft token i over the head's rows; `row` is what sp_feature_head_begin returned.
- * The first draft token comes from the last committed pair, the others from their pass's only row.
- */
+ * The first draft token comes from the last committed pair, others from their pass's only row. */
 static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
                                     size_t i, size_t row)
 {

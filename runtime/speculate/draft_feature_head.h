@@ -23,9 +23,8 @@ struct sp_feature_head {
     size_t draft_len; /* most draft tokens of a proposal */
     bool parallel;    /* all draft tokens come from one pass */
     size_t n_hidden, n_rows /* of the head */, max_rows;
-    /* Positions [0, n_have) have been committed. Their states from n_kept on are in `hidden`,
-     * always including the last. Slots below n_true hold committed pairs: n_kept <= n_true <=
-     * n_have. */
+    /* Positions [0, n_have) have been committed. Their states from n_kept on are in `hidden`, and
+     * the last always. Slots below n_true hold committed pairs: n_kept <= n_true <= n_have. */
     size_t n_have, n_kept, n_true;
     float *hidden; /* [max_rows + (parallel ? draft_len : 0)][n_hidden] */
     float *logits; /* [draft_len][n_rows] of the last proposal, if it needed rows; NULL if it comes

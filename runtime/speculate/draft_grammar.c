@@ -77,8 +77,7 @@ static size_t after_context(const struct grammar_draft *f, const uint32_t *token
     return SIZE_MAX;
 }
 
-/* Proposes the tokens of text[context .. len - 1]; false if none begins at the end of the context.
- */
+/* Proposes the tokens of text[context .. len - 1]; false: none begins at the context's end. */
 static enum sp_status spell(struct grammar_draft *f, bool *done, const char *text, size_t context,
                             size_t len, struct sp_err *err)
 {

@@ -24,8 +24,7 @@ static double worth(const struct sp_drafting_controller *c, size_t n, double acc
 }
 
 /* Returns the draft length of a block. All tokens of a block are drafted before the first of them
- * is considered, so the length is the one that pays most if only tokens worth verifying are
- * verified. */
+ * is considered, so the length is the one that pays most if only those worth it are verified. */
 static size_t block_length(const struct sp_drafting_controller *c, size_t limit)
 {
     double all_accepted = 1, accepted = 0, verified = 0, most = -1;

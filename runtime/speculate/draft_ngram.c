@@ -106,8 +106,7 @@ static void search_pairs(struct ngram *l, const uint32_t *ids, size_t n_cached)
     }
 }
 
-/* Finds the newest place of the last token, and whether an older one has the same token after it.
- */
+/* Finds the newest place of the last token, and if an older one has the same token after it. */
 static void search_singles(struct ngram *l, const uint32_t *ids, size_t n_cached)
 {
     const struct index *x = &l->singles;

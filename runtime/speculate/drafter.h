@@ -1,13 +1,12 @@
 /* A drafter proposes draft tokens; the target verifies them (runtime/speculate/speculate.h).
  *
  * The state between two rounds, for every kind of drafter (C = n_cached):
- *   ids[0..C-1]  committed tokens, which the target's cache holds
- *   ids[C]       the anchor, "cur": the newest token, emitted but not yet seen by the target
+ * ids[0..C-1]  committed tokens, which the target's cache holds
+ * ids[C]       the anchor, "cur": the newest token, emitted but not yet seen by the target
  *
  * propose() writes draft tokens to ids[C+1..] and may leave them in the drafter's own caches.
  * commit() reports what was accepted, and the drafter drops whatever contradicts it. A drafter can
- * make generation slow, never wrong. Each kind is one file and one row of the table in drafter.c.
- */
+ * make generation slow, never wrong. Each kind is a file and a row of the table in drafter.c. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFTER_H
 #define SP_RUNTIME_SPECULATE_DRAFTER_H
 

@@ -214,10 +214,9 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
     if (!rewind_to(s, to, same)) rewind_to(s, 0, same);
 }
 
-/* The position at which a prompt of n tokens gets a state checkpoint; 0: none. The next prompt of
- * a conversation often differs from this one a few tokens before its end, where the template opens
- * the answer, perhaps with reasoning that it omits later. A short prompt is processed again
- * instead. */
+/* The position at which a prompt of n tokens gets a state checkpoint; 0: none. The next prompt of a
+ * conversation often differs from this one a few tokens before its end, where the template opens
+ * the answer, perhaps with reasoning that it omits later. A short prompt is processed again. */
 static size_t checkpoint_place(const struct sp_speculator *s, size_t n)
 {
     enum { LAST_TOKENS = 16, LEAST_TOKENS = 64 };

@@ -115,9 +115,8 @@ SP_MUST_CHECK enum sp_status sp_speculator_propose(struct sp_speculator *s,
 
 /* Second half of a round: verifies round->drafted draft tokens (0: a plain step) and emits the
  * accepted ones and one more token. At least one position must be free, and the caches must have
- * grown to n_cached before sp_speculator_propose. Sets the rest of `round`.
- * If the chooser fails, the caches hold everything that was emitted, and only a prompt may follow.
- */
+ * grown to n_cached before sp_speculator_propose. Sets the rest of `round`. If the chooser fails,
+ * the caches hold all that was emitted, and only a prompt may follow. */
 SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
                                                   const struct sp_chooser *chooser,
                                                   sp_emit_fn *emit, void *context,

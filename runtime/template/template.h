@@ -15,8 +15,7 @@
  * UNKNOWN: there are none. */
 enum sp_template_language sp_template_recognize(const char *text, size_t size);
 
-/* The possible sources of a template, in the order of precedence; texts are borrowed, NULL:
- * absent. */
+/* The possible sources of a template, in order of precedence; texts are borrowed, NULL: absent. */
 struct sp_template_texts {
     const char *modelfile; /* the value of its TEMPLATE */
     size_t modelfile_size;

@@ -207,8 +207,7 @@ static void sift_down(uint64_t *heap, size_t n, size_t i)
     heap[i] = moving;
 }
 
-/* Pushes a pair. The heap has enough space: a merge removes one pair and adds at most two, see
- * merge_many. */
+/* Pushes a pair. There is space: a merge removes one pair and adds at most two, see merge_many. */
 static void push(struct sp_bpe *bpe, uint32_t rank, size_t at)
 {
     uint64_t key = (uint64_t)rank << 32 | at;

@@ -234,8 +234,7 @@ static enum sp_status replace(struct sp_detokenizer *d, size_t i, const char *te
                    : pass_on(d, i + 1, text, len, err);
 }
 
-/* Replaces the metaspace character by a space, or removes it in the first token if the step says
- * so. */
+/* Replaces the metaspace character by a space, or removes it in the first token where it must. */
 static enum sp_status metaspace(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                                 struct sp_err *err)
 {
@@ -297,8 +296,7 @@ static bool waits(const struct stage *s)
            (kind == SP_STEP_BYTE_LEVEL || kind == SP_STEP_BYTE_FALLBACK || kind == SP_STEP_REPLACE);
 }
 
-/* Passes a token, or a fragment of one, to stage i. The recursion is as deep as the number of
- * stages. */
+/* Passes a token, or a fragment, to stage i. The recursion is as deep as the number of stages. */
 static enum sp_status pass_on(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                               struct sp_err *err)
 {

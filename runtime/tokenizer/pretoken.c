@@ -8,8 +8,7 @@
 static enum sp_status run_from(struct sp_pretoken *p, size_t step, const char *text, size_t len,
                                bool at_start, struct sp_err *err);
 
-/* A split in progress: it receives the spans of matches and the spans between them, and emits
- * pieces. */
+/* A split in progress: it receives spans of matches and those between them, and emits pieces. */
 struct split {
     struct sp_pretoken *p;
     size_t step;

@@ -90,8 +90,7 @@ static enum sp_status spell_all(struct sp_token_trie *t, struct speller *s, stru
     return SP_OK;
 }
 
-/* Finds out whether a text loses the leading space of its first token. Either all such tokens lose
- * it or none. */
+/* Finds out whether a text loses the leading space of its first token: all such tokens or none. */
 static enum sp_status find_drop(struct sp_token_trie *t, struct speller *s, struct sp_err *err)
 {
     const char *text;

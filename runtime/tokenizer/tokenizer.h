@@ -15,8 +15,7 @@
 
 #define SP_TOKEN_NONE UINT32_MAX /* no token */
 
-/* Opens a block made by sp_vocab_compile; borrowed until close, and checked like any untrusted
- * file. */
+/* Opens a block of sp_vocab_compile; borrowed until close, and checked like an untrusted file. */
 SP_MUST_CHECK enum sp_status sp_tokenizer_open(struct sp_tokenizer **out, const void *blob,
                                                size_t size, struct sp_err *err);
 /* The number of ids, 0 .. n_ids - 1; some of them may have no token. */

@@ -31,8 +31,7 @@ double sp_log(double x)
         x *= 0x1p54;
         e = -54;
     }
-    /* Finds e and m with x = 2^e m, sqrt(1/2) <= m < sqrt(2); 0x3fe6a09e667f3bcd are the bits of
-     * sqrt(1/2). */
+    /* Finds e and m with x = 2^e m, sqrt(1/2) <= m < sqrt(2); 0x3fe6a09e667f3bcd is sqrt(1/2). */
     uint64_t shifted = bits_of_double(x) - UINT64_C(0x3fe6a09e667f3bcd);
     uint64_t exponent = (shifted + (UINT64_C(1024) << 52)) >> 52;
     e += (double)(int)exponent - 1024;

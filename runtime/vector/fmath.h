@@ -144,8 +144,7 @@ static inline float sp_swiglu_clampedf(float gate, float up, float limit)
 /* ln(1 + e^x); x itself above 20. */
 float sp_softplusf(float x);
 
-/* Natural logarithm: -infinity at 0, NaN below 0. The error is within 0.51 units of the last
- * place. */
+/* Natural logarithm: -infinity at 0, NaN below 0; within 0.51 units of the last place. */
 float sp_logf(float x);
 
 double sp_exp(double x);

@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ln 2 as a sum of two numbers. LN2_HIGH ends in 21 zero bits: its product with an exponent is
- * exact. */
+/* ln 2 as a sum. LN2_HIGH ends in 21 zero bits: its product with an exponent is exact. */
 #define LN2_HIGH 0x1.62e42feep-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define LOG2E 0x1.71547652b82fep+0

@@ -1,5 +1,4 @@
-/* Sizes of stored keys and values, operations that need no intrinsics, and the choice of a table by
- * name. */
+/* Sizes of stored keys and values, operations without intrinsics, and the choice of a table. */
 #include "runtime/vector/vector.h"
 
 #include "format/base/mem.h"

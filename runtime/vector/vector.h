@@ -72,8 +72,7 @@ struct sp_vector {
     void (*gelu_tanh_mul)(float *y, const float *up, size_t n); /* y = gelu_tanh(y) * up */
     void (*gelu_erf_mul)(float *y, const float *up, size_t n);  /* y = gelu_erf(y) * up */
     void (*relu2_mul)(float *y, const float *up, size_t n);     /* y = max(y, 0)^2 * up */
-    /* gpt-oss: y = (u + 1) * g * sigmoid(1.702 g), g = min(y, limit), u = clamp(up, -limit, limit).
-     */
+    /* gpt-oss: y = (u + 1) g sigmoid(1.702 g), g = min(y, limit), u = clamp(up, -limit, limit). */
     void (*swiglu_clamped)(float *y, const float *up, float limit, size_t n);
     void (*silu)(float *y, size_t n);                                    /* y = silu(y) */
     void (*sigmoid_mul)(float *y, const float *gate, size_t n);          /* y = y * sigmoid(gate) */

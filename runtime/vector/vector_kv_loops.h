@@ -222,8 +222,7 @@ struct range {
     size_t from, to, d, n;
 };
 
-/* out_i[d..] += the sum of p_i[j] v_j[d..] over the range for nq queries and nv registers of
- * dims. */
+/* out_i[d..] += the sum of p_i[j] v_j[d..] over the range, nq queries and nv registers of dims. */
 TILE void weigh_tile(const struct attention *a, size_t i, struct range r, const int nq,
                      const int nv)
 {

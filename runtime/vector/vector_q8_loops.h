@@ -295,8 +295,7 @@ INLINE void weigh_codes(const struct attention *a, const struct batch *batch, si
     }
 }
 
-/* Weighs nv registers of dims for n queries, four, two or one at a time: more queries, fewer
- * dims. */
+/* Weighs nv registers of dims for n queries, 4, 2 or 1 at a time: more queries, fewer dims. */
 INLINE void weigh_group(const struct attention *a, const struct batch *batch, size_t n, size_t d,
                         const size_t nv)
 {

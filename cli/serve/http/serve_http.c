@@ -1,5 +1,4 @@
-/* _GNU_SOURCE declares POLLRDHUP: POSIX poll reports no closed connection while bytes are unread.
- */
+/* _GNU_SOURCE declares POLLRDHUP: POSIX poll reports no closed connection with unread bytes. */
 #define _GNU_SOURCE
 #include "cli/serve/http/serve_http.h"
 #include "cli/base/signals.h"
@@ -376,8 +375,7 @@ static void *begin_request(void *context, const char *uri, struct MHD_Connection
 
 /* Receives the messages of libmicrohttpd. It reports a request that it refuses, by the status and
  * the text of its response, before it sends that, which would be a page of HTML. A chunk's line
- * that is longer than its buffer counts as an error of the server there, whose text is about
- * "blocking". */
+ * longer than its buffer is an error of the server there, whose text is about "blocking". */
 static void take_message(void *context, const char *format, va_list arguments)
 {
     struct sp_http *http = context;

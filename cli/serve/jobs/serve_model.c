@@ -230,8 +230,8 @@ enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *m, const
                    key, m->names[0]);
 }
 
-/* The number of the model's name that `name` is, with or without ollama's ":latest"; SIZE_MAX:
- * none. */
+/* The number of the model's name that is `name`, perhaps without ollama's ":latest"; or SIZE_MAX.
+ */
 static size_t find_name(const struct sp_serve_model *m, const char *name)
 {
     static const char latest[] = ":latest";

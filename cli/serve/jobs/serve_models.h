@@ -23,8 +23,7 @@ struct sp_serve_models_options {
     /* Open and close a model. One thread at a time calls them for a model, which nobody uses. */
     enum sp_status (*open)(void *context, struct sp_serve_model *model, struct sp_err *err);
     void (*close)(void *context, struct sp_serve_model *model);
-    /* Frees some memory of an open model that is in use; false: there is nothing to free. [any
-     * thread] */
+    /* Frees some memory of an open model that is in use; false: there is none. [any thread] */
     bool (*trim)(void *context, struct sp_serve_model *model);
     void *context;
 };

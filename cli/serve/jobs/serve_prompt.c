@@ -152,8 +152,7 @@ static struct sp_infill_text text_of(const struct sp_json *value)
     return text;
 }
 
-/* The tokens that a cut prompt may have: the answer needs the others, or an eighth of the context.
- */
+/* The tokens that a cut prompt may have: the answer needs the rest, or an eighth of the context. */
 static size_t most_tokens(const struct sp_serve_request *request)
 {
     size_t context = request->model->n_context, answer = context / 8;

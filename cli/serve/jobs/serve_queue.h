@@ -64,8 +64,7 @@ void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
 enum sp_serve_entry { SP_SERVE_IN, SP_SERVE_FULL, SP_SERVE_STOPPED };
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* The numbers of answers that are generated, of jobs with waiting answers, and of all these
- * answers. */
+/* The numbers of running answers, of jobs with waiting answers, and of all these answers. */
 struct sp_serve_load {
     size_t n_running, n_waiting, n_pending;
     bool full; /* the queue would refuse another job */

@@ -34,8 +34,7 @@ static void write_chat_logprobs(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-/* Writes alternatives as members named by their text; of two with equal text the more likely one.
- */
+/* Writes alternatives as members named by their text; of two with equal text the likelier one. */
 static void write_alternatives(struct sp_serve_response *r, const struct sp_serve_logprob *t)
 {
     char *texts[SP_SERVE_MAX_TOP] = {0};

@@ -243,8 +243,7 @@ static enum sp_status read_object(const struct sp_json **object, const struct sp
     return SP_OK;
 }
 
-/* Reads the options of reasoning. The whole reasoning is sent as the summary, if one is requested.
- */
+/* Reads the options of reasoning. All of the reasoning is sent as a summary that is requested. */
 static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *reasoning = NULL, *summary;

@@ -283,8 +283,7 @@ static enum sp_status take_partial(struct sp_serve_request *request, const struc
                    "%s cannot be combined with a partial answer as the last message", what);
 }
 
-/* A template that never mentions tools does not show them to the model, unless its calls show it.
- */
+/* A template that never mentions tools does not show them to the model, unless calls show it. */
 static enum sp_status check_tools(struct sp_serve_request *request, const struct sp_conversation *c,
                                   struct sp_err *err)
 {

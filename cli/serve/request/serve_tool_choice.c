@@ -57,8 +57,7 @@ enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request *request,
     return read_strict(request, err);
 }
 
-/* Reads a tool choice: a string, {"type": "function", "function": {"name": ...}}, or both as one.
- */
+/* Reads a tool choice: a string, {"type": "function", "function": {"name": ...}}, or both. */
 static enum sp_status read_choice(struct sp_serve_tool_choice *choice, const struct sp_json *json,
                                   struct sp_err *err)
 {

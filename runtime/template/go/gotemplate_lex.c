@@ -62,8 +62,7 @@ static bool here(const struct lexer *x, const char *what)
     return x->size - x->pos >= len && memcmp(x->text + x->pos, what, len) == 0;
 }
 
-/* Returns the length of `}}`, or of whitespace and `-}}` (*trims), at the current position, else 0.
- */
+/* The length of `}}`, or of whitespace and `-}}` (*trims), at the current position, else 0. */
 static size_t right_delimiter(const struct lexer *x, bool *trims)
 {
     *trims = x->size - x->pos >= 4 && is_space(x->text[x->pos]) &&

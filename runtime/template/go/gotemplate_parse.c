@@ -330,8 +330,7 @@ static bool only_space(const struct sp_go_node *node)
     return true;
 }
 
-/* Parses the body of define and block, and stores it under its name; an empty body does not
- * replace another. */
+/* Parses the body of define and block, and stores it under its name; an empty one replaces none. */
 static enum sp_status parse_definition(struct parser *p, struct sp_value name, const char *context)
 {
     enum sp_status st;

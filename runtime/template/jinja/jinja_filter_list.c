@@ -372,8 +372,7 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
 
 enum { KEEP = 1, BY_ATTRIBUTE = 2 };
 
-/* Keeps or rejects the items that pass a test, or whose attribute does; without a test, those that
- * are true. */
+/* Keeps or rejects the items that pass a test, or whose attribute does; no test: the true ones. */
 static enum sp_status filter_pick(struct sp_jinja_machine *m, struct sp_value *out,
                                   struct sp_value in, const struct sp_jinja_args *args, int how)
 {

@@ -119,8 +119,7 @@ static void move_to(struct lexer *x, size_t pos)
     x->pos = pos;
 }
 
-/* The end of the text x->pos..end after whitespace control by the tag that follows, which has this
- * sign. */
+/* The end of the text x->pos..end after whitespace control by the next tag, with this sign. */
 static size_t strip_end(const struct lexer *x, size_t end, char sign, bool block)
 {
     size_t begin = x->pos, line = end;

@@ -176,8 +176,7 @@ SP_MUST_CHECK enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, s
                                                    int64_t otherwise, int64_t *out);
 SP_MUST_CHECK enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v);
 
-/* Finds the method `name` of a text, list or dictionary as a callable; *found is false if there is
- * none. */
+/* Finds the method `name` of a text, list or dictionary as a callable; *found: there is one. */
 SP_MUST_CHECK enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out,
                                              bool *found, struct sp_value self,
                                              struct sp_value name);

@@ -515,8 +515,7 @@ static enum sp_status parse_level(struct sp_jinja_parser *p, struct sp_jinja_nod
     return st;
 }
 
-/* Parses an expression without `a if b else c`: the iterated value of a for, whose own `if`
- * follows. */
+/* Parses an expression without `a if b else c`: the value of a for, whose own `if` follows. */
 static enum sp_status parse_plain(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
     enum sp_status st = sp_jinja_enter(p);

@@ -1,5 +1,4 @@
-/* The parser's state, and the parser of expressions; private to jinja_parse.c and
- * jinja_parse_expr.c. */
+/* The parser's state, and the parser of expressions; private to the sources jinja_parse*.c. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_JINJA_PARSE_EXPR_H
 #define SP_RUNTIME_TEMPLATE_JINJA_JINJA_PARSE_EXPR_H
 
@@ -26,16 +25,15 @@ SP_MUST_CHECK enum sp_status sp_jinja_enter(struct sp_jinja_parser *p);
 
 SP_MUST_CHECK enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p,
                                                        struct sp_jinja_node **out);
-/* Parses one expression, or several separated by commas as a tuple. `stop`: a name that ends it,
- * or NULL. */
+/* Parses one expression, or several with commas as a tuple. `stop`: a name that ends it, or NULL.
+ */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p,
                                                   struct sp_jinja_node **out, bool with_if,
                                                   const char *stop);
 /* Parses the target of an assignment. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_target(struct sp_jinja_parser *p,
                                                    struct sp_jinja_node **out, bool with_fields);
-/* Parses a chain of filters on `input` (NULL: a block's text). at_name: the first pipe is already
- * consumed. */
+/* Parses a chain of filters on `input` (NULL: a block's text). at_name: after the first pipe. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p,
                                                     struct sp_jinja_node **out,
                                                     struct sp_jinja_node *input, bool at_name);

@@ -29,8 +29,7 @@ SP_MUST_CHECK enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct 
 SP_MUST_CHECK enum sp_status sp_jinja_build_time(struct sp_builder *b, struct sp_value format,
                                                  const struct sp_template_time *now);
 
-/* The byte offset of the first occurrence at or after `from`, or SIZE_MAX; its comparisons count
- * as work. */
+/* The byte offset of the first occurrence from `from` on, or SIZE_MAX; comparisons are work. */
 SP_MUST_CHECK enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at,
                                            struct sp_value text, struct sp_value what, size_t from);
 

@@ -11,8 +11,7 @@ static bool leap(int year)
     return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-/* The fields of a date. The weekday comes from counting days since year 1, which began on a
- * Monday. */
+/* The fields of a date. The weekday comes from the days since year 1, which began on a Monday. */
 static struct tm moment(const struct sp_template_time *now)
 {
     static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};

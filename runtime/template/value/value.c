@@ -79,8 +79,7 @@ static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
         return sp_fail(heap->err, SP_E_NOMEM, "out of memory: %zu bytes were requested", cap);
     chunk->cap = cap;
     chunk->used = 0;
-    /* A chunk for a single large allocation goes after the current one, which may have space
-     * left. */
+    /* A chunk for a single large allocation goes after the current one, which may have space. */
     if (cap == size && heap->chunks != NULL) {
         chunk->next = heap->chunks->next;
         heap->chunks->next = chunk;
@@ -126,8 +125,7 @@ enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *ca
     return SP_OK;
 }
 
-/* Extends the newest allocation of the current chunk in place; false if it is not the newest or
- * does not fit. */
+/* Extends the current chunk's newest allocation in place; false: it is another or does not fit. */
 static bool extend(struct sp_heap *heap, const char *at, size_t old, size_t size)
 {
     struct sp_heap_chunk *chunk = heap->chunks;

@@ -98,8 +98,7 @@ SP_MUST_CHECK enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_
 /* Counts `size` bytes that are allocated elsewhere; SP_E_INPUT beyond the limit. */
 SP_MUST_CHECK enum sp_status sp_heap_count(struct sp_heap *heap, size_t size);
 
-/* Makes room for one more item in a vector of `n` items of `size` bytes, whose address is at `at`.
- */
+/* Makes room for one more item in a vector of `n` items of `size` bytes, which `at` points to. */
 SP_MUST_CHECK enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap,
                                           size_t size);
 
@@ -169,8 +168,7 @@ int sp_text_order(struct sp_value a, struct sp_value b); /* by code points, as b
 /* Compares values as Python does: 1 == 1.0 == True, lists and dictionaries by content. */
 SP_MUST_CHECK enum sp_status sp_value_equal(struct sp_heap *heap, bool *out, struct sp_value a,
                                             struct sp_value b);
-/* Returns a number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not
- * NaN). */
+/* A number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not NaN). */
 int sp_number_order(struct sp_value a, struct sp_value b);
 
 /* Copies a JSON value into a heap, with its texts. */

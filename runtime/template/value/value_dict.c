@@ -1,8 +1,7 @@
 /* Dictionaries of values.
  *
  * A dictionary is a vector of pairs; a larger one has an open-addressing table of pair indices as
- * well. Probes are charged as work, so keys that collide on purpose exhaust the template's
- * budget. */
+ * well. Probes are work, so keys that collide on purpose exhaust the template's budget. */
 #include "runtime/template/value/value.h"
 
 #include <stdlib.h>
