@@ -4,6 +4,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
 #include "cli/base/signals.h"
+#include "format/base/median.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
 #include "runtime/spectool_measure.h"
@@ -231,19 +232,6 @@ static int keep_timing(void *context, size_t which, double verify_seconds, doubl
     return sp_signals_caught();
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *samples, size_t n)
-{
-    qsort(samples, n, sizeof *samples, compare_doubles);
-    return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
-}
-
 /* Passes of one row and of each draft length in turn, so that slow phases affect all alike. */
 static enum sp_status time_rounds(struct trial *t)
 {
@@ -257,10 +245,10 @@ static enum sp_status time_rounds(struct trial *t)
     st = sp_session_benchmark(t->session, n_before, rows, out->n_lengths + 1, REPEATS, keep_timing,
                               t, t->err);
     if (st) return st;
-    out->plain = median(t->verify[0], REPEATS);
+    out->plain = sp_median(t->verify[0], REPEATS);
     for (size_t k = 0; k < out->n_lengths; k++) {
-        out->draft_cost[k] = median(t->draft[k + 1], REPEATS);
-        out->cost[k] = out->draft_cost[k] + median(t->verify[k + 1], REPEATS);
+        out->draft_cost[k] = sp_median(t->draft[k + 1], REPEATS);
+        out->cost[k] = out->draft_cost[k] + sp_median(t->verify[k + 1], REPEATS);
     }
     return SP_OK;
 }
@@ -297,13 +285,13 @@ void sp_draft_types_settle(struct sp_draft_type *types, size_t n)
     for (size_t k = 0; n && k < types[0].n_lengths; k++) {
         for (size_t i = 0; i < n; i++)
             samples[i] = types[i].cost[k] - types[i].draft_cost[k];
-        double verify = median(samples, n);
+        double verify = sp_median(samples, n);
         for (size_t i = 0; i < n; i++)
             types[i].cost[k] = types[i].draft_cost[k] + verify;
     }
     for (size_t i = 0; i < n; i++)
         samples[i] = types[i].plain;
-    double plain = n ? median(samples, n) : 0;
+    double plain = n ? sp_median(samples, n) : 0;
     for (size_t i = 0; i < n; i++) {
         types[i].plain = plain;
         choose_length(&types[i]);

@@ -1,4 +1,5 @@
 #include "cli/base/out.h"
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 
@@ -51,18 +52,10 @@ void sp_out_text(FILE *out, const char *text, size_t size)
     }
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void sp_progress_begin(struct sp_progress *progress, const char *label)
 {
     *progress =
-        (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = seconds()};
+        (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = sp_seconds()};
 }
 
 /* Appends rate and remaining time once enough time has passed to estimate them. */
@@ -133,7 +126,7 @@ void sp_progress_show(struct sp_progress *p, uint64_t done, uint64_t total)
     double now;
 
     if (!p->on) return;
-    now = seconds();
+    now = sp_seconds();
     if (total > 0 && done > total) done = total;
     if (p->drawn && now - p->last < 0.1) return;
     draw(p, done, total, now - p->start);

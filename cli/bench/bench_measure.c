@@ -6,6 +6,7 @@
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "format/base/clock.h"
+#include "format/base/median.h"
 #include "format/base/mem.h"
 #include "runtime/spectool_measure.h"
 
@@ -40,19 +41,6 @@ struct run {
     uint64_t n_done, n_total;    /* its units */
     struct sp_err *err;
 };
-
-static int compare_doubles(const void *left, const void *right)
-{
-    const double *a = left, *b = right;
-
-    return (*a > *b) - (*a < *b);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 /* ---- progress ---- */
 
@@ -276,8 +264,8 @@ static enum sp_status measure_prefill(struct run *r)
         sp_result_release(&result);
         advance(r);
     }
-    b->prefill_seconds = median(r->rates, r->options->n_repeat);
-    b->prefill_bandwidth = median(r->samples, r->options->n_repeat);
+    b->prefill_seconds = sp_median(r->rates, r->options->n_repeat);
+    b->prefill_bandwidth = sp_median(r->samples, r->options->n_repeat);
     return SP_OK;
 }
 
@@ -358,9 +346,9 @@ static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth
     st = sp_session_benchmark(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
                               n_repeat, keep_timing, &p, r->err);
     for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
-        depth->verify_seconds[i] = median(p.verify + i * n_repeat, n_repeat);
-        depth->draft_seconds[i] = median(p.draft + i * n_repeat, n_repeat);
-        depth->bandwidth[i] = median(p.bus + i * n_repeat, n_repeat);
+        depth->verify_seconds[i] = sp_median(p.verify + i * n_repeat, n_repeat);
+        depth->draft_seconds[i] = sp_median(p.draft + i * n_repeat, n_repeat);
+        depth->bandwidth[i] = sp_median(p.bus + i * n_repeat, n_repeat);
     }
 done:
     free(p.verify);
@@ -453,7 +441,7 @@ static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, si
 
 static void set_rate(struct sp_bench_runs *runs, double *rates, size_t n_repeat)
 {
-    runs->rate = median(rates, n_repeat); /* median() sorts the rates */
+    runs->rate = sp_median(rates, n_repeat); /* sp_median() sorts the rates */
     runs->slowest = rates[0];
     runs->fastest = rates[n_repeat - 1];
 }
@@ -481,7 +469,7 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
     set_rate(&p->plain, r->rates + SP_BENCH_PLAIN * n_repeat, n_repeat);
     for (size_t i = 0; i < n; i++)
         set_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
-    p->bandwidth = median(r->samples, n_repeat);
+    p->bandwidth = sp_median(r->samples, n_repeat);
     p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2, 0);
     return SP_OK;
 }

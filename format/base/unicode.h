@@ -24,6 +24,14 @@ uint32_t sp_utf8_next(const char *text, size_t len, size_t *pos);
 /* Writes a code point <= 0x10FFFF; returns the number of bytes. */
 size_t sp_utf8_put(char out[SP_UTF8_MAX], uint32_t c);
 
+/* The value of a hexadecimal digit; -1: it is none. */
+static inline int sp_hex_digit(int c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* Where the character that ends before text[pos], pos > 0, begins. */
 size_t sp_utf8_prev(const char *text, size_t pos);
 

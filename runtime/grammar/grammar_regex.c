@@ -76,10 +76,7 @@ static uint32_t take_hex(struct regex *r, size_t n)
     uint32_t value = 0;
 
     for (size_t i = 0; n ? i < n : !take_if(r, '}'); i++) {
-        int c = take(r), digit = -1;
-        if (c >= '0' && c <= '9') digit = c - '0';
-        if (c >= 'a' && c <= 'f') digit = c - 'a' + 10;
-        if (c >= 'A' && c <= 'F') digit = c - 'A' + 10;
+        int digit = sp_hex_digit(take(r));
         if (digit < 0 || value > MOST_CHAR / 16) {
             refuse(r, SP_E_INPUT, "expected the hexadecimal digits of a character");
             return 0;
@@ -106,29 +103,21 @@ static uint32_t take_unicode(struct regex *r)
  */
 static bool take_escape(struct regex *r, uint32_t *out)
 {
+    static const struct {
+        char name;
+        const struct sp_char_range *at;
+        size_t n;
+    } classes[] = {{'d', digits, N_OF(digits)}, {'w', word, N_OF(word)}, {'s', space, N_OF(space)}};
     static const char controls[] = "tnrfv", meant[] = "\t\n\r\f\v";
     int c = take(r);
     const char *control = c > 0 && c < 128 ? strchr(controls, c) : NULL;
 
+    for (size_t i = 0; i < N_OF(classes); i++) {
+        if ((c | 0x20) != classes[i].name) continue;
+        (c == classes[i].name ? class_add : class_add_others)(r, classes[i].at, classes[i].n);
+        return false;
+    }
     switch (c) {
-    case 'd':
-        class_add(r, digits, N_OF(digits));
-        return false;
-    case 'D':
-        class_add_others(r, digits, N_OF(digits));
-        return false;
-    case 'w':
-        class_add(r, word, N_OF(word));
-        return false;
-    case 'W':
-        class_add_others(r, word, N_OF(word));
-        return false;
-    case 's':
-        class_add(r, space, N_OF(space));
-        return false;
-    case 'S':
-        class_add_others(r, space, N_OF(space));
-        return false;
     case '0':
         *out = 0;
         return true;

@@ -3,6 +3,7 @@
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/strbuf.h"
+#include "format/base/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,13 +155,6 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
 
 /* ---- references ---- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Decodes one name of a JSON pointer as the document writes it; *pointer moves past it. */
 static void read_name(char *name, const char **pointer)
 {
@@ -170,8 +164,8 @@ static void read_name(char *name, const char **pointer)
         if (*p == '~' && (p[1] == '0' || p[1] == '1')) {
             *name++ = p[1] == '0' ? '~' : '/';
             p += 2;
-        } else if (*p == '%' && hex_digit(p[1]) >= 0 && hex_digit(p[2]) >= 0) {
-            *name++ = (char)(hex_digit(p[1]) << 4 | hex_digit(p[2]));
+        } else if (*p == '%' && sp_hex_digit(p[1]) >= 0 && sp_hex_digit(p[2]) >= 0) {
+            *name++ = (char)(sp_hex_digit(p[1]) << 4 | sp_hex_digit(p[2]));
             p += 3;
         } else {
             *name++ = *p++;

@@ -4,6 +4,7 @@
  * Rows are scored in parallel and counted in the text's order: no number depends on threads. */
 #include "runtime/session/session.h"
 
+#include "format/base/median.h"
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/measure/logit_score.h"
@@ -318,13 +319,6 @@ static enum sp_status read_text(struct evaluation *e)
 
 /* ---- the result ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Nearest rank: the smallest value that at least this share of all values does not exceed. */
 static double percentile(const double *sorted, size_t n, double seq)
 {
@@ -348,7 +342,7 @@ static void finish(struct evaluation *e)
     out->agreement = sp_running_stats_estimate(&e->agreement);
     out->prob_change = sp_running_stats_estimate(&e->prob_change);
     out->prob_change_rms = sqrt(e->prob_squares / (double)n);
-    qsort(e->divergences, n, sizeof *e->divergences, compare_doubles);
+    qsort(e->divergences, n, sizeof *e->divergences, sp_compare_doubles);
     out->divergence_50 = percentile(e->divergences, n, 0.5);
     out->divergence_90 = percentile(e->divergences, n, 0.9);
     out->divergence_99 = percentile(e->divergences, n, 0.99);

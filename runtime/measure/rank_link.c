@@ -1,19 +1,13 @@
 /* Measures the messages between ranks: small ones give the latency, large ones the bandwidth. */
 #include "runtime/session/session.h"
 
+#include "format/base/median.h"
 #include "format/base/mem.h"
 #include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 
 enum { SMALL = 64, LARGE = 1 << 20, SMALL_REPEATS = 201, LARGE_REPEATS = 11 };
-
-static int compare(const void *left, const void *right)
-{
-    const double *a = left, *b = right;
-
-    return (*a > *b) - (*a < *b);
-}
 
 /* The median time of n echoes. */
 static enum sp_status time_echo(struct sp_ranks *ranks, void *bytes, size_t size, size_t n,
@@ -27,8 +21,7 @@ static enum sp_status time_echo(struct sp_ranks *ranks, void *bytes, size_t size
             return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of a message", size);
         return sp_fail(err, SP_E_IO, "%s", ranks->transport->lost);
     }
-    qsort(samples, n, sizeof *samples, compare);
-    *seconds = samples[n / 2];
+    *seconds = sp_median(samples, n);
     return SP_OK;
 }
 

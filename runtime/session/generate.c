@@ -12,6 +12,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/hash.h"
+#include "format/base/median.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "format/base/clock.h"
@@ -366,13 +367,6 @@ static enum sp_status flush_text(struct run *run)
     return SP_OK;
 }
 
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The median time of a plain step, from those taken and a few more: enough to be steady, few
  * enough not to delay the answer. */
 static enum sp_status time_plain_step(struct run *run, double *seconds)
@@ -389,8 +383,7 @@ static enum sp_status time_plain_step(struct run *run, double *seconds)
         if ((st = sp_speculator_time(s, 1, 0, &chooser, &times[n], &ignored, run->err))) return st;
         spent += times[n++];
     }
-    qsort(times, n, sizeof *times, compare_seconds);
-    *seconds = n ? times[n / 2] : 0;
+    *seconds = n ? sp_median(times, n) : 0;
     return SP_OK;
 }
 

@@ -92,20 +92,12 @@ static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char 
 
 /* ---- byte fallback ---- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-}
-
 /* Parses "<0xHH>" into a byte, else returns -1. Like the number parser of the reference
  * implementation it accepts "+H". */
 static int parse_byte(const char *text, size_t len)
 {
     if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    int high = text[3] == '+' ? 0 : hex_digit(text[3]), low = hex_digit(text[4]);
+    int high = text[3] == '+' ? 0 : sp_hex_digit(text[3]), low = sp_hex_digit(text[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 

@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-static enum sp_status parse_unary(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                  bool with_filter);
-
 static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)
 {
     while (*list != NULL)

@@ -51,14 +51,6 @@ bool sp_number_parse(struct sp_value *out, const char *text)
     return *end == '\0';
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *text, size_t size,
                                size_t *pos)
 {
@@ -73,7 +65,7 @@ enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *te
     ++*pos;
     if (found != NULL) return sp_build(b, &to[found - from], 1);
     for (int i = 0; i < digits; i++, ++*pos) {
-        int d = *pos < size ? hex_digit(text[*pos]) : -1;
+        int d = *pos < size ? sp_hex_digit(text[*pos]) : -1;
 
         if (d < 0) {
             return sp_fail(b->heap->err, SP_E_INPUT,
