@@ -57,6 +57,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "draft-types", NULL, "TYPE,...", AT(draft_types),
      .help = "Measure the draft in these types instead: acceptance, cost of a round, speed-up"},
     {SP_OPT_HEADING, .help = "Machine"},
+    SP_OPT_REFERENCE(struct options, backend),
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -383,8 +384,8 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
 
 static enum sp_status check_draft_types(struct job *job, const struct sp_args *args)
 {
-    static const char *const others[] = {"against", "stride",      "windows",
-                                         "num-ctx", "draft-depth", NULL};
+    static const char *const others[] = {"against",     "stride",    "windows", "num-ctx",
+                                         "draft-depth", "reference", NULL};
     const struct options *o = args->options;
 
     for (const char *const *name = others; *name; name++) {
@@ -459,6 +460,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if ((o->texts.n > 0) == (o->ids != NULL))
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
+    if ((st = sp_backend_check_reference(args, &o->backend, err))) return st;
     if (o->draft_types && (st = check_draft_types(&job, args))) return st;
     sp_signals_catch();
     job.eval.reference = o->against;

@@ -39,6 +39,7 @@ static const struct sp_opt opts[] = {
      .help = "With --draft: number of draft tokens (greedy steps of a prediction head, rows of a "
              "block)"},
     SP_OPT_ADAPTER(struct options, adapter),
+    SP_OPT_REFERENCE(struct options, backend),
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -143,6 +144,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->output == NULL)
         return sp_fail(err, SP_E_USAGE, "--output is missing: expected --output X.npy");
     if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps requires --draft");
+    if ((st = sp_backend_check_reference(args, &backend, err))) return st;
     st = sp_atomic_file_check_replaced(o->output, sp_npy_magic, SP_NPY_MAGIC, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();

@@ -21,6 +21,66 @@ typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t 
 SP_API_STATUS sp_session_logits(struct sp_session *session, const uint32_t *ids, size_t n,
                                 sp_logits_fn *fn, void *context, struct sp_err *err);
 
+/* ---- the reference decoder ------------------------------------------------------------------ */
+
+/* A package whose weights are decoded to float32 and multiplied by OpenBLAS, slowly and on one
+ * thread. Everything else is the plain C of the scalar kernels. */
+enum sp_reference_mode {
+    SP_REFERENCE_FLOAT,   /* activations in float32 */
+    SP_REFERENCE_ROUNDED, /* activations rounded to 8 bits where kernels do so */
+    SP_REFERENCE_CHECKED, /* the scalar kernels multiply; each product is compared with that of the
+                             same rounded activations by OpenBLAS */
+};
+
+struct sp_reference_options {
+    size_t size;
+    const char *module; /* the file spectool-blas.so, found as dlopen(3) finds a library */
+    enum sp_reference_mode mode;
+};
+
+/* Opens a packed file for the reference decoder. SP_E_UNSUPPORTED: the module, or OpenBLAS, is
+ * missing. [any thread] */
+SP_API_STATUS sp_package_open_reference(struct sp_package **out, const char *path,
+                                        const struct sp_reference_options *options,
+                                        struct sp_err *err);
+
+struct sp_reference_check_request {
+    size_t size;
+    struct sp_package *const *references; /* [3] the same file, in each mode; borrowed */
+    const uint32_t *ids;                  /* [n] */
+    size_t n;
+    size_t n_rows;            /* the logits of the last n_rows ids are compared */
+    enum sp_cache_type cache; /* of all but SP_REFERENCE_FLOAT, whose cache is f32 */
+    void *context;
+    int (*progress)(void *context, size_t done, size_t total); /* in rows; nonzero: stop */
+};
+
+/* What a package is worth. The error of a row of logits is the largest difference of an element,
+ * relative to the largest magnitude; that of an element of a product, relative to the norms of its
+ * weights and its activations. */
+struct sp_reference_check {
+    size_t size;
+    size_t n_rows;
+    double error;          /* of the package's logits */
+    double rounding_error; /* of the logits with rounded activations and caches */
+    double divergence;     /* mean KL(reference || package) */
+    bool differs;          /* the most likely token of a row is not the reference's */
+    size_t first_different;
+    uint32_t token, reference_token; /* of that row */
+    double product_error;            /* of the scalar kernels, since the package was opened */
+    bool products_agree;             /* it is no more than rounding explains */
+    size_t n_equal; /* rows before the first whose bits are not those of the scalar kernels */
+};
+#define SP_REFERENCE_CHECK_INIT SP_SIZED(struct sp_reference_check)
+
+/* Compares a package with the reference decoder. SP_E_CANCELLED: the callback stopped. SP_E_INPUT:
+ * a logit is not finite. [package] */
+SP_API_STATUS sp_package_check_reference(struct sp_package *package,
+                                         const struct sp_reference_check_request *request,
+                                         struct sp_reference_check *result, struct sp_err *err);
+
+/* ---- probabilities of tokens ---------------------------------------------------------------- */
+
 /* Receives ids[index] with its log-probability after the ids before it; nonzero: stop,
  * SP_E_CANCELLED. */
 typedef int sp_logprob_fn(void *context, size_t index, const struct sp_token *token);

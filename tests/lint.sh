@@ -103,10 +103,10 @@ for f in $(grep -lE '^ *# *include "runtime/' $(echo "$sources" | grep '^cli/') 
 done
 
 # header:home
-for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/http/serve_http seccomp.h:cli/serve/serve_syscalls numa.h:runtime/ranks/numa_nodes mpi.h:runtime/ranks/mpi_module; do
+for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:runtime/backend/blas_module microhttpd.h:cli/serve/http/serve_http seccomp.h:cli/serve/serve_syscalls numa.h:runtime/ranks/numa_nodes mpi.h:runtime/ranks/mpi_module; do
     header=${pair%%:*} home=${pair##*:}
     for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
-        case $f in "$home"*) ;; *) say "$f includes <$header>, whose home is $home" ;; esac
+        case $f in "$home"* | tests/quantize/test_blas.c) ;; *) say "$f includes <$header>, whose home is $home" ;; esac
     done
 done
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Debian packages: they name their dependencies, of which MPI is the module's alone, and hold what
+# The Debian packages: they name their dependencies, of which MPI and BLAS are those of modules alone, and hold what
 # `cmake --install` installs; after their installation in an empty root and their removal nothing is left.
 # Needs no network and no root.
 # usage: tests/package.sh BUILD_DIR
@@ -19,14 +19,16 @@ for library in libzstd1 libjson-c libpcre2-8 libutf8proc libedit2 libmicrohttpd 
 done
 version=$(dpkg-deb -f "$deb" Version)
 [ "$(dpkg-deb -I "$deb" shlibs)" = "libspectool ${version%%.*} spectool (= $version)" ] || fail 'shlibs is wrong'
-! dpkg-deb -f "$deb" Depends | grep -q mpi || fail 'the program depends on MPI'
-module=
-if [ -f "$build/spectool-mpi.so" ]; then
-    module=$(echo "$tmp/package"/spectool-mpi_*.deb)
-    [ -f "$module" ] || fail 'no .deb of the module was made'
-    dpkg-deb -f "$module" Depends | grep -q '^spectool (= .*mpi' || fail 'the module does not depend on MPI'
+! dpkg-deb -f "$deb" Depends | grep -q 'mpi\|blas' || fail 'the program depends on MPI or BLAS'
+modules= names=
+for name in mpi blas; do
+    [ -f "$build/spectool-$name.so" ] || continue
+    module=$(echo "$tmp/package/spectool-${name}"_*.deb)
+    [ -f "$module" ] || fail "no .deb of the module $name was made"
+    dpkg-deb -f "$module" Depends | grep -q "^spectool (= .*$name" || fail "the module does not depend on $name"
     dpkg-deb -x "$module" "$tmp/unpacked"
-fi
+    modules="$modules $module" names="$names spectool-$name"
+done
 
 # What is installed is the same as with `cmake --install`.
 cmake --install "$build" --prefix "$tmp/plain" >/dev/null
@@ -44,7 +46,8 @@ in_root() {
     PATH=$PATH:/usr/sbin:/sbin dpkg --root="$root" --log=/dev/null --force-not-root --force-depends \
         --force-script-chrootless "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 }
-in_root -i "$deb" $module
+# shellcheck disable=SC2086 # lists
+in_root -i "$deb" $modules
 "$root/usr/bin/spectool" --version >/dev/null
 unit=$root/usr/lib/systemd/system/spectool.service
 [ -x "$root/usr/bin/$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$unit")" ] || fail 'the program of the unit is not installed'
@@ -56,7 +59,8 @@ if command -v file >/dev/null; then
 fi
 in_root -i "$deb"
 [ "$(grep -c '^# begin spectool' "$root/etc/magic")" = 1 ] || fail 'not exactly one entry in /etc/magic'
-in_root -P spectool ${module:+spectool-mpi}
+# shellcheck disable=SC2086 # a list
+in_root -P spectool $names
 [ "$(cat "$root/etc/magic")" = '# local magic data' ] || fail 'the entry in /etc/magic was not removed'
 left=$(find "$root" ! -type d ! -path "$root/var/lib/dpkg/*" ! -path "$root/etc/magic")
 [ -z "$left" ] || fail "not removed: $left"

@@ -54,11 +54,34 @@ static void note_single_node(const struct sp_backend_opts *opts, const struct sp
                     "--threads\n");
 }
 
+enum sp_status sp_backend_check_reference(const struct sp_args *args,
+                                          const struct sp_backend_opts *opts, struct sp_err *err)
+{
+    static const char *const others[] = {"threads", "ranks", "kernels"};
+
+    if (!opts->reference) return SP_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (sp_args_given(args, others[i]))
+            return sp_fail(err, SP_E_USAGE, "--%s cannot be combined with --reference", others[i]);
+    if (opts->group == NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "the reference decoder computes in one process");
+}
+
+enum sp_status sp_backend_open_reference(struct sp_package **out, const char *path,
+                                         enum sp_reference_mode mode, struct sp_err *err)
+{
+    const struct sp_reference_options options = {
+        .size = sizeof options, .module = "spectool-blas.so", .mode = mode};
+
+    return sp_package_open_reference(out, path, &options, err);
+}
+
 enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
                                        const struct sp_backend_opts *opts, struct sp_err *err)
 {
     if (opts->group && opts->n_ranks > 1)
         return sp_fail(err, SP_E_USAGE, "--ranks under mpirun, which starts the ranks itself");
+    if (opts->reference) return sp_backend_open_reference(out, path, SP_REFERENCE_FLOAT, err);
     bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
     struct sp_package_options options = {
         .size = sizeof options,

@@ -4,7 +4,7 @@
 
 #include "cli/base/opt.h"
 #include "format/base/pool.h"
-#include "runtime/spectool.h"
+#include "runtime/spectool_measure.h"
 
 struct sp_backend_opts {
     int64_t n_threads;           /* 0: the number of cores */
@@ -15,6 +15,7 @@ struct sp_backend_opts {
     int64_t draft_len;           /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
+    bool reference; /* the reference decoder computes */
     /* The following fields are set without an option. */
     size_t max_batch;               /* most sessions to batch in one pass */
     struct sp_cache_budget *budget; /* shared by several packages, instead of `memory`; borrowed;
@@ -53,6 +54,12 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", offsetof(type, member.kv_type),                 \
             .choices = sp_backend_kv_types, .shown = "f16", .help = "Type of the KV cache"         \
+    }
+#define SP_OPT_REFERENCE(type, member)                                                             \
+    {                                                                                              \
+        SP_OPT_FLAG, 0, "reference", NULL, NULL, offsetof(type, member.reference),                 \
+            .help = "Compute with the reference decoder: weights in float32, products by "         \
+                    "OpenBLAS, no rounding of activations; slow"                                   \
     }
 #define SP_OPT_HUGE_PAGES(type, member)                                                            \
     {                                                                                              \
@@ -111,6 +118,16 @@ enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts);
  * this source of draft tokens. */
 void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
                               enum sp_draft_by by);
+
+/* SP_E_USAGE if an option was given that the reference decoder has no use for. */
+SP_MUST_CHECK enum sp_status sp_backend_check_reference(const struct sp_args *args,
+                                                        const struct sp_backend_opts *opts,
+                                                        struct sp_err *err);
+
+/* Opens a packed file for the reference decoder. */
+SP_MUST_CHECK enum sp_status sp_backend_open_reference(struct sp_package **out, const char *path,
+                                                       enum sp_reference_mode mode,
+                                                       struct sp_err *err);
 
 SP_MUST_CHECK enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
                                                      const struct sp_backend_opts *opts,

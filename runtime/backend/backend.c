@@ -3,6 +3,7 @@
 #include "quantize/codec.h"
 #include "runtime/backend/lora_rows.h"
 #include "runtime/backend/product_job.h"
+#include "runtime/backend/reference.h"
 #include "runtime/backend/remote.h"
 
 #include <assert.h>
@@ -33,6 +34,7 @@ enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, 
 void sp_backend_release(struct sp_backend *backend)
 {
     sp_pool_close(backend->pool);
+    sp_reference_free(backend->reference);
     free(backend->lora);
     memset(backend, 0, sizeof *backend);
 }
@@ -61,12 +63,26 @@ void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn
     sp_pool_run(backend->pool, n_rows, fn, context);
 }
 
+void sp_backend_matmul(const struct sp_backend *backend, const struct sp_matmul *m)
+{
+    if (backend->reference)
+        sp_reference_multiply(backend->reference, backend->kernels, m);
+    else
+        sp_matmul_rows(backend->kernels, m);
+}
+
+static bool wants_codes(const struct sp_backend *backend, enum sp_dtype dtype)
+{
+    if (backend->reference) return sp_reference_wants_codes(backend->reference, dtype);
+    return sp_kernels_want_codes(dtype);
+}
+
 void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
                         const struct sp_matrix *reader)
 {
     acts->cols = reader->cols;
-    acts->coded = sp_kernels_want_codes(reader->dtype) && !backend->observer.observe &&
-                  *backend->lora == NULL;
+    acts->coded =
+        wants_codes(backend, reader->dtype) && !backend->observer.observe && *backend->lora == NULL;
 }
 
 struct quantize_job {
@@ -107,7 +123,7 @@ static void multiply(const struct sp_backend *backend, const struct sp_product *
     assert(n_products <= SP_MAX_PRODUCTS);
     for (size_t i = 0; i < n_products; i++) {
         assert(products[i].w->cols == acts->cols);
-        want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
+        want_codes = want_codes || wants_codes(backend, products[i].w->dtype);
         job.slices[i] = (struct sp_panel_slice){0, products[i].w->n_panels};
         const struct sp_epilogue *e = products[i].epilogue;
         for (size_t t = 0; e && t < n_rows; t++)

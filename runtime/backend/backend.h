@@ -18,6 +18,7 @@
 struct sp_backend;
 struct sp_lora_rows;
 struct sp_product;
+struct sp_reference;
 struct sp_remote;
 struct sp_row_group;
 
@@ -35,6 +36,7 @@ struct sp_backend {
     struct sp_pool *pool;              /* owned */
     struct sp_remote *remote;          /* processes that compute with this one; borrowed; NULL:
                                           none */
+    struct sp_reference *reference;    /* multiplies instead of the kernels; owned; NULL: they do */
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
@@ -129,6 +131,9 @@ void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
  * or which are coded. Quantizes the rows first if the weights of any product need codes. */
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
                          size_t n_products, const struct sp_acts *acts, size_t n_rows);
+
+/* Computes a product that has its panels and its activations at hand. */
+void sp_backend_matmul(const struct sp_backend *backend, const struct sp_matmul *m);
 
 /* Computes the codes of rows 0..n_rows-1 of x. */
 void sp_backend_quantize(const struct sp_backend *backend, const struct sp_acts *acts,

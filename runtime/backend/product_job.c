@@ -118,7 +118,7 @@ static void multiply_panels(const struct sp_product_job *job, const struct sp_ro
                                 .first = g->from,
                                 .n_rows = g->n};
 
-    sp_matmul_rows(job->backend->kernels, &m);
+    sp_backend_matmul(job->backend, &m);
 }
 
 /* Computes or copies panels, and does what follows on each element. */

@@ -6,6 +6,7 @@
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "runtime/backend/reference.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/remote/rank_group.h"
 #include "runtime/spectool_measure.h"
@@ -165,20 +166,23 @@ static void close_ticket_lock(struct sp_ticket_lock *t)
     pthread_mutex_destroy(&t->lock);
 }
 
-enum sp_status sp_package_open(struct sp_package **out, const char *path,
-                               const struct sp_package_options *options, struct sp_err *err)
+/* reference: NULL: the kernels multiply. */
+static enum sp_status open_package(struct sp_package **out, const char *path,
+                                   const struct sp_package_options *o,
+                                   const struct sp_reference_options *reference, struct sp_err *err)
 {
-    struct sp_package_options o = {0};
     struct sp_package *p = NULL;
     enum sp_status st;
 
-    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
     open_ticket_lock(&p->embedding);
     open_ticket_lock(&p->long_embedding);
-    if ((st = open_file(p, path, &o, err)) || (st = sp_pack_expect_model(p->pack, err))) goto done;
+    if ((st = open_file(p, path, o, err)) || (st = sp_pack_expect_model(p->pack, err))) goto done;
+    if (reference && (st = sp_reference_new(&p->backend.reference, reference->module, p->pack,
+                                            reference->mode, err)))
+        goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
-    open_budget(p, &o);
+    open_budget(p, o);
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
     if (p->target->config.draft.kind != SP_DRAFT_NONE) {
         st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);
@@ -204,6 +208,29 @@ in_file:
 done:
     sp_package_close(p);
     return st;
+}
+
+enum sp_status sp_package_open(struct sp_package **out, const char *path,
+                               const struct sp_package_options *options, struct sp_err *err)
+{
+    struct sp_package_options o = {0};
+    enum sp_status st;
+
+    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
+    return open_package(out, path, &o, NULL, err);
+}
+
+enum sp_status sp_package_open_reference(struct sp_package **out, const char *path,
+                                         const struct sp_reference_options *options,
+                                         struct sp_err *err)
+{
+    struct sp_package_options o = {.kernels = sp_kernels_ref.name, .n_threads = 1};
+    struct sp_reference_options reference = {0};
+    enum sp_status st;
+
+    if ((st = sp_copy_in(&reference, sizeof reference, options, "sp_reference_options", err)))
+        return st;
+    return open_package(out, path, &o, &reference, err);
 }
 
 enum sp_status sp_package_drafting_statistics(const struct sp_package *p, char **json,

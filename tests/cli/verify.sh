@@ -10,6 +10,15 @@ spectool verify --lossless --num-predict 40 --json packed.bin 'Once upon a time'
 spectool verify --lossless --ids 582,580,258,421 --draft-depth 3 --threads 1 --kv-type q8 --json packed.bin | counts
 spectool verify --lossless --sessions 5 --num-predict 40 --json packed.bin 'What is 7 plus 8?' | counts
 spectool verify --lossless --sessions 2 --num-predict 4 --json --ids 582,580 packed.bin | grep -o '"sessions": 2, "lossless": true'
+numbers() { sed 's/[0-9.]*e-[0-9]*/N/g'; }
+spectool verify --reference --num-predict 12 --ids 582,580 --ids 258,421 packed.bin | numbers
+spectool verify --reference --lossless --num-predict 12 --kv-type f32 --json packed.bin 'What is 7 plus 8?' | counts |
+    sed 's/: 0\.[0-9e-]*/: N/g; s/: [0-9.]*e-[0-9]*/: N/g'
+spectool verify --reference --sessions 2 packed.bin
+spectool logits --reference --ids 582,580 -o reference.npy packed.bin
+spectool logits --reference --ids 582,580 -o reference.npy --kernels scalar packed.bin
+spectool eval --reference --ids 582,580,258,421 --kv-type f32 --places 0 packed.bin | head -n 1
+spectool eval --reference --ids 582,580,258,421 --draft-types q4 packed.bin
 cp packed.bin damaged.bin
 printf '\377' | dd of=damaged.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 spectool verify damaged.bin

@@ -1,4 +1,5 @@
-#include "cli/lossless.h"
+#include "cli/verify_prompts.h"
+#include "cli/reference_verify.h"
 #include "cli/chat/conversation.h"
 #include "cli/chat/response_format.h"
 #include "cli/base/out.h"
@@ -14,12 +15,13 @@
 
 static const char built_in_prompt[] = "Once upon a time";
 
-/* A comparison: its options, the open package, the JSON output, and the progress of a prompt, which
- * several threads count. */
+/* A comparison: its options, the open packages, the JSON output, and the progress of a prompt,
+ * which several threads count. */
 struct check {
-    const struct sp_lossless_options *options;
+    const struct sp_verify_options *options;
     const char *path;
     struct sp_package *package;
+    struct sp_reference_verify reference; /* open with --reference */
     struct sp_package_info info;
     struct sp_grammar *grammar; /* constrains the text; NULL: no constraint */
     struct sp_json_out json;
@@ -239,30 +241,46 @@ static void note_unproven(const struct check *c, const struct sp_result *r, size
     sp_note("verify", sentence);
 }
 
-static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)
+/* Compares with drafted generation; plain: the result without drafting. */
+static enum sp_status check_drafting(struct check *c, const struct sp_ids *ids,
+                                     const struct sp_result *plain, size_t prompt)
 {
+    struct sp_result drafted = SP_RESULT_INIT;
     enum sp_status st;
-    struct sp_result plain = SP_RESULT_INIT, drafted = SP_RESULT_INIT;
-    char label[32];
 
-    snprintf(label, sizeof label, "prompt %zu", prompt);
-    sp_progress_begin(&c->progress, label);
-    c->progress.unit = "tokens";
-    c->n_done = 0;
-    show_progress(c, (size_t)c->options->n_predict);
-    if ((st = generate(&plain, c, ids, true))) goto done;
-    show_progress(c, plain.n_ids);
+    show_progress(c, plain->n_ids);
     if ((st = generate(&drafted, c, ids, false))) goto done;
-    if ((st = compare(&plain, &drafted, prompt, c->err))) goto done;
-    if ((st = check_together(c, ids, &plain, prompt))) goto done;
+    if ((st = compare(plain, &drafted, prompt, c->err))) goto done;
+    if ((st = check_together(c, ids, plain, prompt))) goto done;
     sp_progress_end(&c->progress);
     report(c, &drafted, prompt);
     fflush(stdout);
     note_unproven(c, &drafted, prompt);
 done:
+    sp_result_release(&drafted);
+    return st;
+}
+
+static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)
+{
+    const struct sp_verify_options *o = c->options;
+    struct sp_result plain = SP_RESULT_INIT;
+    char label[32];
+    enum sp_status st;
+
+    snprintf(label, sizeof label, "prompt %zu", prompt);
+    sp_progress_begin(&c->progress, label);
+    c->progress.unit = "tokens";
+    c->n_done = 0;
+    show_progress(c, (size_t)o->n_predict);
+    if ((st = generate(&plain, c, ids, true))) goto done;
+    if (o->lossless && (st = check_drafting(c, ids, &plain, prompt))) goto done;
+    sp_progress_end(&c->progress);
+    if (o->reference)
+        st = sp_reference_verify_prompt(&c->reference, c->package, o, ids, &plain, prompt, c->err);
+done:
     sp_progress_end(&c->progress);
     sp_result_release(&plain);
-    sp_result_release(&drafted);
     return st;
 }
 
@@ -301,7 +319,7 @@ static enum sp_status check_all(struct check *c, const struct sp_args *args)
     return n || st ? st : check_text(c, built_in_prompt, 1);
 }
 
-enum sp_status sp_lossless_verify(const char *path, const struct sp_args *args, struct sp_err *err)
+enum sp_status sp_verify_prompts(const char *path, const struct sp_args *args, struct sp_err *err)
 {
     enum sp_status st;
     const char *name = args->operands[0];
@@ -314,16 +332,18 @@ enum sp_status sp_lossless_verify(const char *path, const struct sp_args *args, 
     sp_signals_catch();
     if ((st = sp_response_format_read(&c.grammar, c.options->format, err))) goto done;
     if ((st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) goto done;
+    if (c.options->reference && (st = sp_reference_verify_open(&c.reference, path, err))) goto done;
     c.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(c.package, &c.info);
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
-    if (c.info.draft == NULL) {
+    if (c.options->lossless && c.info.draft == NULL) {
         st =
             sp_fail(err, SP_E_USAGE, "%s has no draft model, so there is nothing to compare", name);
     } else if ((st = check_all(&c, args))) {
         sp_context(err, "%s", name);
     }
 done:
+    sp_reference_verify_close(&c.reference);
     sp_package_close(c.package);
     sp_grammar_close(c.grammar);
     pthread_mutex_destroy(&c.progress_lock);
