@@ -93,6 +93,7 @@ struct sp_layer_config {
     int rope;                /* index into sp_config.ropes; -1: no rotation */
     int kv_source;           /* layer whose K/V this one reads, normally its own index; -1: the
                                 target's last layer of the same type (drafts) */
+    bool shares_index;       /* attends to the keys that were chosen for the layer before */
     bool causal;             /* false: rows of a DFlash block see each other */
     bool reads_pair;         /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
     bool v_from_k;           /* v is the output of k_proj (Gemma 4 full layers) */
@@ -117,6 +118,16 @@ struct sp_latent_config {
     unsigned rope_dim;  /* dims of a query head that rotate */
     unsigned value_dim; /* dims of a value head */
     bool rows_paired;   /* in a checkpoint, neighboring rows rotate together */
+    bool gated;         /* queries, and a gate for each value of a head, are made of the latent of
+                           queries and of that latent before its norm (A.X K2) */
+};
+
+/* The index of latent attention, which chooses the keys that a row attends to. Its first rope_dim
+ * dims rotate. Source: DeepSeek-V3.2. */
+struct sp_index_config {
+    unsigned top_k; /* keys of a row; 0: there is no index, a row attends to all */
+    unsigned n_heads, head_dim;
+    bool rows_paired; /* as in struct sp_latent_config */
 };
 
 /* The epsilon of the norms of latents. No config changes it, because the modeling files use the
@@ -181,6 +192,7 @@ struct sp_routing {
     unsigned n_groups; /* groups of experts; 0 or 1: there are no groups */
     unsigned n_groups_used; /* only experts of the n_groups_used best groups can be chosen; the
                                score of a group is the sum of its two best scores */
+    bool groups_zeroed;     /* experts of other groups have a score of 0 instead (A.X K2) */
     bool groups_by_best;    /* the score of a group is its best score (DeepSeek-V2) */
     bool norm;              /* weights are divided by (their sum + norm_eps) */
     bool shared_half;       /* the MLP in parallel to the experts counts half (Cohere 2 MoE) */
@@ -331,9 +343,11 @@ struct sp_config {
                              * (BERT); 0: none */
     bool normed_input; /* the embedding passes a norm with weights, and the attention of layer 0 has
                         * none (ModernBERT) */
-    bool head_bias;    /* logits have a bias (Phi) */
-    double qkv_limit;  /* q, k and v are clamped to this after their projection; 0: none */
-    enum sp_norms norms; /* of most layers; each layer states its own */
+    unsigned norm_gate_rank; /* rank of the gates of input norms, and of the norms before experts
+                                (A.X K2); 0: there are none */
+    bool head_bias;          /* logits have a bias (Phi) */
+    double qkv_limit;        /* q, k and v are clamped to this after their projection; 0: none */
+    enum sp_norms norms;     /* of most layers; each layer states its own */
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
     bool gate_bias; /* the projection of the output gates has a bias */
@@ -355,6 +369,7 @@ struct sp_config {
     struct sp_routing routing;
     double swiglu_limit; /* of SP_SWIGLU_CLAMPED */
     struct sp_latent_config latent;
+    struct sp_index_config index;
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;
     struct sp_mamba_config mamba;

@@ -107,6 +107,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         } else if (strcmp(type, "full_attention") != 0 &&
                    !(r->t->family->rotation_stated && strcmp(type, "attention") == 0) &&
                    !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
+                   !(r->t->family->latent && r->t->family->latent->index.top_k &&
+                     strcmp(type, "indexed_attention") == 0) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
                    !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",

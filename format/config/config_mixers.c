@@ -327,6 +327,63 @@ static enum sp_status check_frequency(const struct sp_config_text *t, struct sp_
     return sp_fail(err, SP_E_UNSUPPORTED, "%s %u is not supported for %s", key, n, t->family->name);
 }
 
+/* Whether layer i shares the choice of the layer before: by a list, by a pattern such as "FSSF", or
+ * by a period. */
+static enum sp_status read_shares_index(bool *out, const struct sp_config_text *t, unsigned i,
+                                        struct sp_err *err)
+{
+    static const char types_key[] = "indexer_types", pattern_key[] = "index_topk_pattern";
+    const char *key = sp_text_get(t, types_key) ? types_key : pattern_key, *name;
+    const struct sp_json *list = sp_text_get(t, key);
+    unsigned period = 1, offset = 2;
+    size_t len;
+    enum sp_status st;
+
+    if (list == NULL) {
+        st = sp_text_unsigned(t, "index_topk_freq", 0, SP_CAP_LAYERS, &period, err);
+        if (st) return st;
+        st = sp_text_unsigned(t, "index_skip_topk_offset", 0, SP_CAP_LAYERS, &offset, err);
+        *out = period > 1 && i + 1 > offset && (i + 1 - offset) % period != 0;
+        return st;
+    }
+    name = sp_json_to_string(list, &len);
+    if (name && i < len && (name[i] == 'F' || name[i] == 'S')) {
+        *out = name[i] == 'S';
+        return SP_OK;
+    }
+    name = sp_json_to_string(sp_json_at(list, i), &len);
+    if (name && (strcmp(name, "full") == 0 || strcmp(name, "shared") == 0)) {
+        *out = strcmp(name, "shared") == 0;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_INPUT, "%s[%u] is neither \"full\" nor \"shared\"", key, i);
+}
+
+static enum sp_status read_index(struct sp_config *out, const struct sp_config_text *t,
+                                 struct sp_err *err)
+{
+    const struct sp_latent_family *family = t->family->latent;
+    struct sp_index_config *c = &out->index;
+    enum sp_status st;
+
+    if (family->index.top_k == 0) return SP_OK;
+    *c = family->index;
+    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->top_k, err)) ||
+        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->n_heads, err)) ||
+        (st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &c->head_dim, err)))
+        return st;
+    if (out->latent.q_rank == 0)
+        return sp_fail(err, SP_E_INPUT, "q_lora_rank is missing, which %s needs", t->family->name);
+    if (out->latent.rope_dim > c->head_dim) {
+        return sp_fail(err, SP_E_INPUT, "qk_rope_head_dim %u is more than index_head_dim %u",
+                       out->latent.rope_dim, c->head_dim);
+    }
+    for (unsigned i = 0; family->index_shared && i < out->n_layers; i++)
+        if ((st = read_shares_index(&out->layers[i].shares_index, t, i, err))) return st;
+    if (!out->layers[0].shares_index) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "the first layer has no index");
+}
+
 enum sp_status sp_config_read_latent(struct sp_config *out, const struct sp_config_text *t,
                                      const struct sp_sizes *sizes, struct sp_err *err)
 {
@@ -351,7 +408,7 @@ enum sp_status sp_config_read_latent(struct sp_config *out, const struct sp_conf
         out->layers[i].n_kv_heads = 1;
         out->layers[i].head_dim = l->kv_rank + l->rope_dim;
     }
-    return SP_OK;
+    return read_index(out, t, err);
 }
 
 /* ---- layers that are one sublayer each ---- */

@@ -106,8 +106,10 @@ struct sp_delta_family {
 /* Defaults of multi-head latent attention. Its rope_dim, qk_rope_head_dim, is sizes.head_dim. */
 struct sp_latent_family {
     struct sp_latent_config defaults;
-    bool always_interleaved; /* rope_interleave may not be false */
-    bool partial_of_head;    /* partial_rotary_factor is that of the whole head (Mistral 4) */
+    bool always_interleaved;      /* rope_interleave may not be false */
+    bool partial_of_head;         /* partial_rotary_factor is that of the whole head (Mistral 4) */
+    struct sp_index_config index; /* defaults; zero: there is no index */
+    bool index_shared;            /* indexer_types and its kin may let layers share a choice */
 };
 
 /* A multimodal config that holds the config of a text model under text_config. */

@@ -57,6 +57,8 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
     bool post = four || l->norms == SP_NORM_PRE_POST || l->norms == SP_NORM_POST ||
                 l->norms == SP_NORM_RESIDUAL;
     bool expert_norms = l->n_experts != 0 && c->expert_norms;
+    const uint64_t rank = c->norm_gate_rank;
+    bool input_gate = input && rank, ffn_gate = l->n_experts != 0 && rank;
     const struct row rows[] = {
         {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
         {"input_layernorm.bias", SP_ROLE_BIAS, input && bias, {hidden}},
@@ -69,6 +71,10 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
         {"post_feedforward_layernorm_1.weight", SP_ROLE_NORM, expert_norms, {hidden}},
         {"pre_feedforward_layernorm_2.weight", SP_ROLE_NORM, expert_norms, {hidden}},
         {"post_feedforward_layernorm_2.weight", SP_ROLE_NORM, expert_norms, {hidden}},
+        {"input_gate.down_proj.weight", SP_ROLE_ATTENTION, input_gate, {rank, hidden}},
+        {"input_gate.up_proj.weight", SP_ROLE_ATTENTION, input_gate, {hidden, rank}},
+        {"ffn_gate.down_proj.weight", SP_ROLE_MLP, ffn_gate, {rank, hidden}},
+        {"ffn_gate.up_proj.weight", SP_ROLE_MLP, ffn_gate, {hidden, rank}},
         {"layer_scalar", SP_ROLE_SMALL, c->layer_scalars, {1}},
     };
 
@@ -82,6 +88,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     const struct sp_latent_config *a = &c->latent;
     const uint64_t hidden = c->n_hidden, input = l->reads_pair ? 2 * hidden : hidden;
     const uint64_t heads = l->n_heads, q_rank = a->q_rank, kv_rank = a->kv_rank;
+    const uint64_t q_input = a->gated ? 2 * q_rank : q_rank;
     const uint64_t kv_a = kv_rank + a->rope_dim, kv = (uint64_t)l->n_kv_heads * l->head_dim;
     const uint64_t q = heads * (kv_rank ? (uint64_t)a->nope_dim + a->rope_dim : l->head_dim);
     const uint64_t o = heads * (kv_rank ? a->value_dim : l->head_dim);
@@ -90,7 +97,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
     bool norm = attention && c->qk_norm && !c->norm_weightless;
-    bool gate = attention && l->output_gate;
+    bool gate = attention && l->output_gate, index = latent && c->index.top_k && !l->shares_index;
+    const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
         {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
@@ -98,12 +106,18 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, q_latent, {q_rank, hidden}},
         {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, q_latent && c->qkv_bias, {q_rank}},
         {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
-        {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, q_latent, {q, q_rank}},
+        {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, q_latent, {q, q_input}},
+        {"self_attn.gate_b_proj.weight", SP_ROLE_ATTENTION, latent && a->gated, {o, q_input}},
         {"self_attn.kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, latent, {kv_a, hidden}},
         {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, latent && c->qkv_bias, {kv_a}},
         {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, latent, {kv_rank}},
         {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
         {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
+        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, index, {n_index * index_dim, q_rank}},
+        {"self_attn.indexer.wk.weight", SP_ROLE_KEY_VALUE, index, {index_dim, hidden}},
+        {"self_attn.indexer.k_norm.weight", SP_ROLE_NORM, index, {index_dim}},
+        {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, index, {index_dim}},
+        {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
         {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, attention, {hidden, o}},
         {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, gate, {q, hidden}},
         {"self_attn.head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},

@@ -115,6 +115,9 @@ const struct sp_alias sp_aliases_latent[] = {
     {"self_attn.q_proj.weight", NULL, sp_layout_query_tails, 0},
     {"self_attn.q_b_proj.weight", NULL, sp_layout_query_tails, 0},
     {"self_attn.kv_a_proj_with_mqa.*", NULL, sp_layout_key_tail, 0},
+    {"self_attn.indexer.wq_b.weight", NULL, sp_layout_index_heads, 0},
+    {"self_attn.indexer.wk.weight", NULL, sp_layout_index_heads, 0},
+    {"self_attn.indexer.k_norm.*", NULL, sp_layout_index_heads, 0},
     {0},
 };
 

@@ -290,6 +290,19 @@ enum sp_status sp_layout_interleaved_heads(struct sp_tensor_match *m, struct sp_
                            l->rope < 0 ? 0 : m->config->ropes[l->rope].n_rot);
 }
 
+enum sp_status sp_layout_index_heads(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                     const struct sp_alias_source *source)
+{
+    const struct sp_config *c = m->config;
+    enum sp_status st;
+    bool found;
+
+    if (!c->index.rows_paired) return sp_layout_whole(m, spec, source);
+    st = sp_tensor_match_claim(&found, m, source->name, spec->shape, spec->rank);
+    if (st || !found) return st;
+    return add_interleaved(m, spec, source->name, c->index.head_dim, 0, c->latent.rope_dim);
+}
+
 /* Heads whose last rope_dim rows rotate, after n_before rows that do not. */
 static enum sp_status add_tails(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                 const struct sp_alias_source *source, uint64_t n_before)

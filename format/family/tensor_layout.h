@@ -43,6 +43,7 @@ sp_layout_fn sp_layout_interleaved_heads;  /* neighboring rows of a head rotate 
 sp_layout_fn sp_layout_swapped_halves;     /* the second half of a head's rows comes first */
 sp_layout_fn sp_layout_query_tails;        /* the last rows of each query head may interleave */
 sp_layout_fn sp_layout_key_tail;           /* the last rows of kv_a_proj may interleave */
+sp_layout_fn sp_layout_index_heads;        /* the first rows of each index head may interleave */
 sp_layout_fn sp_layout_latent_keys;        /* the key rows of each head of kv_b_proj, transposed */
 sp_layout_fn sp_layout_latent_values;      /* the value rows of each head of kv_b_proj */
 sp_layout_fn sp_layout_delta_qkv;          /* q, k, v rows of in_proj_qkvz, per key head */

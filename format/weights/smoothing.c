@@ -157,6 +157,9 @@ static const char *const mixer_inputs[] = {
     "self_attn.kv_a_proj_with_mqa.weight",
     "self_attn.gate_proj.weight",
     "self_attn.head_gate.weight",
+    "self_attn.indexer.wk.weight",
+    "input_gate.down_proj.weight",
+    "self_attn.indexer.weights_proj.weight",
     "linear_attn.in_proj_qkv.weight",
     "linear_attn.in_proj_z.weight",
     "linear_attn.in_proj_b.weight",
@@ -177,6 +180,7 @@ static const char *const mlp_inputs[] = {
     "mlp.shared_expert.gate_proj.weight",
     "mlp.shared_expert.up_proj.weight",
     "mlp.shared_expert_gate.weight",
+    "ffn_gate.down_proj.weight",
     NULL,
 };
 

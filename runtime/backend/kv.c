@@ -160,6 +160,44 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
         sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->value_dim, ld);
 }
 
+/* Copies lane `from_lane` of n rows of lanes of `width` bytes. */
+static void copy_lane(uint8_t *to, size_t to_lane, const uint8_t *from, size_t from_lane, size_t n,
+                      size_t width)
+{
+    for (size_t i = 0; i < n; i++, to += SP_KV_BLOCK * width, from += SP_KV_BLOCK * width)
+        memcpy(to + to_lane * width, from + from_lane * width, width);
+}
+
+/* Rows of lanes of a key block; *width = bytes of a lane. */
+static size_t rows_of_key(const struct sp_kv *kv, size_t *width)
+{
+    *width = kv->type == SP_CACHE_F16 ? 2 : 4;
+    return kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+}
+
+void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos)
+{
+    size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK, width;
+    size_t n = rows_of_key(from, &width), size = from->value_block_size / SP_KV_BLOCK;
+
+    assert(to->type == from->type && to->head_dim == from->head_dim &&
+           to->value_dim == from->value_dim);
+    for (size_t h = 0; h < from->n_heads; h++) {
+        uint8_t *values = sp_kv_values(to, h, to_pos);
+        const uint8_t *others = sp_kv_values(from, h, from_pos);
+        copy_lane(sp_kv_keys(to, h, to_pos), a, sp_kv_keys(from, h, from_pos), b, n, width);
+        if (from->type != SP_CACHE_Q8) {
+            memcpy(values + a * size, others + b * size, size);
+            continue;
+        }
+        memcpy(values + 4 * a, others + 4 * b, 4);
+        values += 4 * SP_KV_BLOCK + a / 4 * 4 * to->value_dim + a % 4;
+        others += 4 * SP_KV_BLOCK + b / 4 * 4 * to->value_dim + b % 4;
+        for (size_t d = 0; d < to->value_dim; d++)
+            values[4 * d] = others[4 * d];
+    }
+}
+
 enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
                               struct sp_err *err)
 {
@@ -176,9 +214,7 @@ enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, si
 /* Copies key `lane` of a block to `out`; returns its size. */
 static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
-    size_t width = kv->type == SP_CACHE_F16 ? 2 : 4;
-    size_t n =
-        kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+    size_t width, n = rows_of_key(kv, &width);
 
     for (size_t i = 0; i < n; i++)
         memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);

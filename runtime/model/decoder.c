@@ -4,6 +4,7 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
 
 #include <assert.h>
@@ -43,7 +44,10 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     const struct sp_config *config = &d->model->config;
     enum sp_status st;
 
-    if ((st = sp_new(&d->caches, config->n_layers, sizeof *d->caches, err))) return st;
+    unsigned n = config->n_layers, n_caches = config->index.top_k ? 2 * n : n;
+
+    if ((st = sp_new(&d->caches, n_caches, sizeof *d->caches, err))) return st;
+    d->n_caches = n_caches;
     if ((st = sp_new(&d->keys, config->n_layers, sizeof *d->keys, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
@@ -60,6 +64,8 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .max_rows = d->options.max_rows,
         };
         if ((st = sp_kv_open(&d->caches[i], d->backend->remote, &options, err))) return st;
+        if (n_caches == n || l->shares_index) continue;
+        if ((st = sp_key_index_open_cache(&d->caches[n + i], d, err))) return st;
     }
     return SP_OK;
 }
@@ -80,6 +86,7 @@ static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
         .max_rows = o->max_rows,
         .max_logit_rows = o->max_logit_rows * max_batch,
         .n_positions = o->n_positions,
+        .cache_type = o->cache_type,
         .shortlist_of = can_shortlist(d) ? &o->shortlist_of->head : NULL,
     };
 
@@ -102,7 +109,7 @@ static size_t caches_size(const struct sp_decoder *d, size_t n)
 {
     size_t size = 0;
 
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+    for (unsigned i = 0; i < d->n_caches; i++)
         if (d->caches[i].keys) size += sp_kv_size_here(&d->caches[i], n);
     return size;
 }
@@ -111,14 +118,14 @@ static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err 
 {
     enum sp_status st = SP_OK;
 
-    for (unsigned i = 0; i < d->model->config.n_layers && !st; i++)
+    for (unsigned i = 0; i < d->n_caches && !st; i++)
         if (d->caches[i].keys) st = sp_kv_grow(&d->caches[i], n, err);
     return st;
 }
 
 static void shrink_caches(struct sp_decoder *d, size_t n)
 {
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+    for (unsigned i = 0; i < d->n_caches; i++)
         if (d->caches[i].keys) sp_kv_shrink(&d->caches[i], n);
 }
 
@@ -203,7 +210,7 @@ void sp_decoder_close(struct sp_decoder *d)
     if (d == NULL) return;
     if (d->caches && d->options.budget)
         sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
-    for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++)
+    for (unsigned i = 0; i < d->n_caches; i++)
         sp_kv_release(&d->caches[i]);
     free(d->caches);
     free(d->keys);
@@ -246,6 +253,14 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *d)
     return sp_config_is_recurrent(&d->model->config);
 }
 
+/* The index keys of a layer; NULL if it has none. */
+static struct sp_kv *index_cache(const struct sp_decoder *d, unsigned layer)
+{
+    unsigned n = d->model->config.n_layers;
+
+    return d->n_caches > n && d->caches[n + layer].keys ? &d->caches[n + layer] : NULL;
+}
+
 static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];
@@ -253,6 +268,7 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     uint64_t digests[2] = {0, 0};
 
     if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
+    if (index_cache(d, layer)) digests[1] = sp_kv_digest(index_cache(d, layer), 0, len);
     if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = sp_recurrent_digest(d, layer);
     if (l->mixers & SP_MIXER_SHORT_CONV)
         digests[1] = sp_conv_history_digest(&d->short_histories[layer]);
@@ -299,6 +315,8 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer,
         sp_head_state_flush(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
     if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer)
         st = sp_kv_transfer(&d->caches[layer], file, len, err);
+    if (st == SP_OK && index_cache(d, layer))
+        st = sp_kv_transfer(index_cache(d, layer), file, len, err);
     for (size_t k = 0; st == SP_OK && k < n; k++)
         st = sp_session_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);
     return st;

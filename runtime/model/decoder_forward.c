@@ -5,6 +5,7 @@
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
+#include "runtime/model/gated_norm.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/per_layer.h"
@@ -296,6 +297,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     job->norm_in = l->input_norm;
     job->norm_in_bias = l->input_norm_bias;
     if (!l->config->reads_pair) sp_backend_rows(ws->backend, job->n, norm_row, job);
+    sp_gated_norm_run(ws, &l->input_gate, job->n);
     sp_block_conv_before(ws, &l->attention_conv, job->n);
     run_mixers(job, layer);
     sp_block_conv_after(ws, &l->attention_conv);
@@ -313,6 +315,7 @@ static void run_mlp_sublayer(struct layer_job *job)
     job->norm_in = l->ffn_norm;
     job->norm_in_bias = l->ffn_norm_bias;
     sp_backend_rows(ws->backend, job->n, before_ffn(job), job);
+    sp_gated_norm_run(ws, &l->ffn_gate, job->n);
     sp_block_conv_before(ws, &l->ffn_conv, job->n);
     run_ffn(job);
     sp_block_conv_after(ws, &l->ffn_conv);

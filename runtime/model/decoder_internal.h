@@ -14,10 +14,13 @@ struct sp_decoder {
     struct sp_workspace *workspace; /* its own, or shared; reference-counted */
     const struct sp_lora *lora;     /* the sequence's adapter; NULL: none */
     float lora_scale;               /* by which its products are multiplied */
-    struct sp_kv *caches;  /* [n_layers]; unused if the layer reads another layer's cache */
-    size_t n_ready;        /* positions that the caches have memory for */
-    struct sp_kv **keys;   /* [n_layers] the cache that the layer reads */
-    float *frequencies[2]; /* [n_rot / 2] of each rotation */
+    /* [n_caches]: of the layers, unused if a layer reads another one's; then, in a model with an
+     * index, the index keys of the layers. */
+    struct sp_kv *caches;
+    unsigned n_caches;
+    size_t n_ready;                          /* positions that the caches have memory for */
+    struct sp_kv **keys;                     /* [n_layers] the cache that the layer reads */
+    float *frequencies[2];                   /* [n_rot / 2] of each rotation */
     struct sp_recurrent *recurrent;          /* [n_layers]; NULL: no recurrent layers */
     struct sp_conv_history *short_histories; /* [n_layers] inputs of gated short convolutions; NULL:
                                                 no such layers */

@@ -175,7 +175,7 @@ static void drop_groups(const struct route_job *job, float *selection, float *gr
             if (group_scores[i] > group_scores[g] || first) n_better++;
         }
         for (unsigned i = 0; n_better >= routing->n_groups_used && i < n; i++)
-            selection[g * n + i] = -INFINITY;
+            selection[g * n + i] = routing->groups_zeroed ? 0 : -INFINITY;
     }
 }
 

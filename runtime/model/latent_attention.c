@@ -15,6 +15,7 @@
 #include "format/base/mem.h"
 #include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder_internal.h"
+#include "runtime/model/key_index.h"
 #include "runtime/model/self_attention.h"
 #include "runtime/vector/fmath.h"
 
@@ -45,7 +46,9 @@ enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *
     ws->latent_attention = s;
     s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);
     s->ld_values = sp_matrix_ld(c->value_dim);
-    if (c->q_rank && (st = sp_acts_init(&s->q_latent, ws->max_rows, c->q_rank, err))) return st;
+    if (c->q_rank && (st = sp_acts_init(&s->q_latent, ws->max_rows,
+                                        (c->gated ? 2 : 1) * (size_t)c->q_rank, err)))
+        return st;
     if ((st = sp_acts_init(&s->nope, rows, c->nope_dim, err))) return st;
     if ((st = sp_new_rows(&s->queries, rows, s->ld_queries, err))) return st;
     if ((st = sp_acts_init(&s->attended, rows, c->kv_rank, err))) return st;
@@ -99,6 +102,7 @@ static void norm_and_rotate(void *context, size_t t, unsigned worker)
     rotate(job, t, latent + job->c->kv_rank);
     if (job->c->q_rank == 0) return;
     low = ws->latent_attention->q_latent.x + t * ws->latent_attention->q_latent.ld;
+    if (job->c->gated) memcpy(low + job->c->q_rank, low, job->c->q_rank * sizeof *low);
     vector->rms_norm(low, low, job->layer->latent.q_norm, job->c->q_rank, eps);
 }
 
@@ -129,11 +133,17 @@ static void project(struct latent_job *job)
          .ldy = low ? ws->latent_attention->q_latent.ld : ws->ld_q},
         {.w = &l->output_gate, .y = ws->gate, .ldy = ws->ld_q},
     };
-    const struct sp_product q_b = {.w = &l->latent.q_b, .y = ws->q, .ldy = ws->ld_q};
+    const struct sp_product of_latent[] = {
+        {.w = &l->latent.q_b, .y = ws->q, .ldy = ws->ld_q},
+        {.w = &l->latent.gate_b, .y = ws->gate, .ldy = ws->ld_q},
+    };
 
     sp_backend_multiply(ws->backend, in, l->output_gate.rows ? 3 : 2, &ws->hidden, job->n);
     sp_backend_rows(ws->backend, job->n, norm_and_rotate, job);
-    if (low) sp_backend_multiply(ws->backend, &q_b, 1, &ws->latent_attention->q_latent, job->n);
+    if (!low) return;
+    ws->latent_attention->q_latent.cols = l->latent.q_b.cols;
+    sp_backend_multiply(ws->backend, of_latent, job->c->gated ? 2 : 1,
+                        &ws->latent_attention->q_latent, job->n);
 }
 
 /* Head h of row t of the projected queries. */
@@ -190,14 +200,14 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
                                job->n_heads);
 }
 
-/* Attention of one sequence; `first` is the row of the pass where its rows begin. */
-static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *seq, size_t first)
+/* Attention of n rows from row `first` of the pass on. */
+static void attend(const struct latent_job *job, const struct sp_kv *kv, size_t first, size_t n)
 {
     struct sp_workspace *ws = job->ws;
     struct sp_latent_attention_scratch *s = ws->latent_attention;
     const struct sp_config *config = &ws->model->config;
     struct sp_attention a = {
-        .kv = seq->decoder->keys[job->layer->config - config->layers],
+        .kv = kv,
         .n_heads = (unsigned)job->n_heads,
         .scale = (float)config->attention_scale,
         .q = s->queries + first * s->ld_queries,
@@ -206,12 +216,32 @@ static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *
         .out = s->attended.x + first * s->attended.ld,
         .ld_out = s->attended.ld,
         .out_step = job->n * s->attended.ld,
-        .n_rows = seq->n,
+        .n_rows = n,
         .ranges = ws->ranges,
     };
 
-    sp_self_attention_find_ranges(ws->ranges, job->layer->config, seq);
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
+}
+
+/* Attention of one sequence, whose first row is `first`. The rows that see more keys than an index
+ * chooses are its last ones. */
+static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *seq, size_t first)
+{
+    struct sp_workspace *ws = job->ws;
+    const struct sp_kv *kv = seq->decoder->keys[job->layer->config - ws->model->config.layers];
+    size_t n_chosen = ws->key_index ? ws->key_index->n_chosen : SIZE_MAX, n = seq->n;
+
+    if (seq->pos >= n_chosen)
+        n = 0;
+    else if (seq->n > n_chosen - seq->pos)
+        n = n_chosen - seq->pos;
+    sp_self_attention_find_ranges(ws->ranges, job->layer->config, seq);
+    attend(job, kv, first, n);
+    for (; n < seq->n; n++) {
+        sp_key_index_gather(ws, kv, first + n);
+        ws->ranges[0] = (struct sp_key_range){0, n_chosen};
+        attend(job, &ws->key_index->gathered, first + n, 1);
+    }
 }
 
 /* Copies the values of row t's heads into one row, head after head, and gates them. */
@@ -230,6 +260,10 @@ static void gather_values(void *context, size_t t, unsigned worker)
             job->ws->backend->vector->scale(row + h * dim, gate, dim);
         }
     }
+    if (job->c->gated) {
+        job->ws->backend->vector->sigmoid_mul(row, job->ws->gate + t * job->ws->ld_q,
+                                              job->n_heads * dim);
+    }
 }
 
 void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -245,6 +279,7 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 
     project(&job);
     store(&job);
+    if (l->latent.index.k.rows) sp_key_index_choose(ws, layer, n);
     sp_backend_rows(ws->backend, n, gather_nope, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
     sp_backend_rows(ws->backend, n, append_rope, &job);

@@ -235,6 +235,7 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
 {
     bind_matrix(b, &w->q_a, "@self_attn.q_a_proj.weight", i);
     bind_matrix(b, &w->q_b, "@self_attn.q_b_proj.weight", i);
+    bind_matrix(b, &w->gate_b, "@self_attn.gate_b_proj.weight", i);
     bind_matrix(b, &w->kv_a, "@self_attn.kv_a_proj_with_mqa.weight", i);
     bind_matrix(b, &w->k_b, "@self_attn.k_b_proj.weight", i);
     bind_matrix(b, &w->v_b, "@self_attn.v_b_proj.weight", i);
@@ -242,6 +243,11 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
     w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
     w->kv_norm = bind_norm(b, "@self_attn.kv_a_layernorm.weight", i);
+    bind_matrix(b, &w->index.q, "@self_attn.indexer.wq_b.weight", i);
+    bind_matrix(b, &w->index.k, "@self_attn.indexer.wk.weight", i);
+    bind_matrix(b, &w->index.weights, "@self_attn.indexer.weights_proj.weight", i);
+    w->index.k_norm = bind_bias(b, "@self_attn.indexer.k_norm.weight", i);
+    w->index.k_norm_bias = bind_bias(b, "@self_attn.indexer.k_norm.bias", i);
 }
 
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
@@ -356,6 +362,10 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
         l->ffn_post_bias = bind_bias(b, "@post_feedforward_layernorm.bias", i);
     }
     l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
+    bind_matrix(b, &l->input_gate.down, "@input_gate.down_proj.weight", i);
+    bind_matrix(b, &l->input_gate.up, "@input_gate.up_proj.weight", i);
+    bind_matrix(b, &l->ffn_gate.down, "@ffn_gate.down_proj.weight", i);
+    bind_matrix(b, &l->ffn_gate.up, "@ffn_gate.up_proj.weight", i);
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
     bind_convolutions(b, l, i);

@@ -8,15 +8,30 @@
 #include "format/packfile.h"
 #include "runtime/backend/backend.h"
 
+/* Weights of the gate of a norm: [rank, H], [H, rank]. */
+struct sp_norm_gate_weights {
+    struct sp_matrix down, up;
+};
+
+/* Weights of the index of latent attention (struct sp_index_config). */
+struct sp_index_weights {
+    struct sp_matrix q;                /* [n_heads * head_dim, q_rank] */
+    struct sp_matrix k;                /* [head_dim, H] */
+    struct sp_matrix weights;          /* [n_heads, H] */
+    const float *k_norm, *k_norm_bias; /* [head_dim] */
+};
+
 /* Weights of latent attention (struct sp_latent_config) besides the layer's q or o. */
 struct sp_latent_weights {
-    struct sp_matrix q_a;  /* [q_rank, H]; with q_b in place of q, or empty */
-    struct sp_matrix q_b;  /* [n_heads * (nope_dim + rope_dim), q_rank] */
-    struct sp_matrix kv_a; /* [kv_rank + rope_dim, H]: the latent, the shared key */
-    struct sp_matrix k_b;  /* [n_heads][kv_rank, nope_dim]: maps a query to the latent's dims */
-    struct sp_matrix v_b;  /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
+    struct sp_matrix q_a;    /* [q_rank, H]; with q_b in place of q, or empty */
+    struct sp_matrix q_b;    /* [n_heads * (nope_dim + rope_dim), q_rank, or 2 q_rank] */
+    struct sp_matrix gate_b; /* [n_heads * value_dim, 2 q_rank], or empty */
+    struct sp_matrix kv_a;   /* [kv_rank + rope_dim, H]: the latent, the shared key */
+    struct sp_matrix k_b;    /* [n_heads][kv_rank, nope_dim]: maps a query to the latent's dims */
+    struct sp_matrix v_b; /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
     const float *q_bias, *kv_bias; /* of q_a and kv_a, or NULL */
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
+    struct sp_index_weights index; /* empty: the layer has none */
 };
 
 /* Weights of a gated delta-rule layer; channels = 2 * key heads * key dim + value heads * its dim.
@@ -88,6 +103,7 @@ struct sp_layer {
     const float *ffn_norm;       /* [H] before the MLP */
     const float *ffn_post;       /* [H] after the MLP, likewise */
     const float *attention_post_bias, *ffn_post_bias; /* [H] of LayerNorms */
+    struct sp_norm_gate_weights input_gate, ffn_gate; /* of input_norm and ffn_norm, or empty */
     const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
     const float *q_norm, *k_norm; /* [head_dim], or of all heads one after another */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */

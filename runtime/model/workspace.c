@@ -5,6 +5,8 @@
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
+#include "runtime/model/gated_norm.h"
+#include "runtime/model/key_index.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/per_layer.h"
@@ -69,6 +71,7 @@ static bool has_parallel_mixers(const struct sp_config *config)
 
 static bool has_output_gate(const struct sp_config *config)
 {
+    if (config->latent.gated) return true;
     for (unsigned i = 0; i < config->n_layers; i++)
         if (config->layers[i].output_gate || config->layers[i].head_gate) return true;
     return false;
@@ -84,7 +87,8 @@ static enum sp_status open_logits(struct sp_workspace *ws, struct sp_err *err)
     return sp_new_sparse(&ws->logits, &ws->logits_memory, n, sizeof *ws->logits, err);
 }
 
-static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
+static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cache_type,
+                                struct sp_err *err)
 {
     const struct sp_config *config = &ws->model->config;
     struct widths w = widest(config);
@@ -129,6 +133,8 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
         return st;
     if ((st = sp_experts_open(ws, err))) return st;
     if ((st = sp_latent_attention_open(ws, err))) return st;
+    if ((st = sp_gated_norm_open(ws, err))) return st;
+    if ((st = sp_key_index_open(ws, cache_type, err))) return st;
     if ((st = sp_delta_net_open(ws, err))) return st;
     if ((st = sp_mamba_open(ws, err))) return st;
     if ((st = sp_short_conv_open(ws, err))) return st;
@@ -173,6 +179,8 @@ static void close_workspace(struct sp_workspace *ws)
     sp_acts_release(&ws->tapped);
     sp_experts_close(ws);
     sp_latent_attention_close(ws);
+    sp_key_index_close(ws);
+    sp_gated_norm_close(ws);
     sp_recurrent_scratch_close(ws->delta_net);
     sp_recurrent_scratch_close(ws->mamba);
     sp_short_conv_close(ws);
@@ -197,7 +205,7 @@ enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_mode
     ws->max_rows = options->max_rows;
     ws->max_logit_rows = options->max_logit_rows;
     ws->n_positions = options->n_positions;
-    if ((st = open_rows(ws, err)) ||
+    if ((st = open_rows(ws, options->cache_type, err)) ||
         (model->max_lora_rank &&
          (st = sp_lora_rows_new(&ws->lora, ws->max_rows, model->max_lora_rank, err))) ||
         (options->shortlist_of &&

@@ -61,6 +61,8 @@ struct sp_workspace {
     /* Scratch of the layer kinds; NULL if the model has no such layer. */
     struct sp_experts_scratch *experts;
     struct sp_latent_attention_scratch *latent_attention;
+    struct sp_key_index_scratch *key_index;
+    struct sp_gated_norm_scratch *gated_norm;
     struct sp_recurrent_scratch *delta_net, *mamba;
     struct sp_short_conv_scratch *short_conv;
     struct sp_per_layer_scratch *per_layer;
@@ -70,6 +72,7 @@ struct sp_workspace {
 
 struct sp_workspace_options {
     size_t max_rows, max_logit_rows, n_positions;
+    enum sp_cache_type cache_type;
     const struct sp_matrix *shortlist_of; /* see struct sp_decoder_options */
 };
 

@@ -1,0 +1,199 @@
+/* DeepSeek-V3.2, GLM-5 and A.X K2: the layers of DeepSeek-V3 with an index that chooses keys. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct sp_latent_family latent_deepseek_v32 = {
+    .defaults =
+        {.kv_rank = 512, .q_rank = 1536, .nope_dim = 128, .value_dim = 128, .rows_paired = true},
+    .index = {.top_k = 2048, .n_heads = 64, .head_dim = 128},
+    .always_interleaved = true,
+};
+
+static const struct sp_latent_family latent_glm_dsa = {
+    .defaults =
+        {.kv_rank = 512, .q_rank = 2048, .nope_dim = 192, .value_dim = 256, .rows_paired = true},
+    .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rows_paired = true},
+    .always_interleaved = true,
+    .index_shared = true,
+};
+
+/* ---- A.X K2 ---- */
+
+static const struct sp_latent_family latent_axk2 = {
+    .defaults = {.kv_rank = 128,
+                 .q_rank = 384,
+                 .nope_dim = 64,
+                 .value_dim = 64,
+                 .rows_paired = true,
+                 .gated = true},
+    .index = {.top_k = 2048, .n_heads = 16, .head_dim = 128},
+    .always_interleaved = true,
+};
+
+/* The rows of a head are those of its query and then those of its gate; parts 0, 1. */
+static enum sp_status layout_query_gate(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                        const struct sp_alias_source *source)
+{
+    const struct sp_latent_config *c = &m->config->latent;
+    uint64_t nope = c->nope_dim, query = nope + c->rope_dim, head = query + c->value_dim;
+    uint64_t cols = spec->shape[1], shape[] = {source->layer->n_heads * head, cols};
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 2)) || !found) return st;
+    for (uint64_t row = 0; row < shape[0]; row += head) {
+        const struct sp_row_span spans[] = {
+            {.first_row = row, .step = 1, .n_rows = nope, .n_cols = cols},
+            {.first_row = row + nope, .step = 2, .n_rows = c->rope_dim / 2, .n_cols = cols},
+            {.first_row = row + nope + 1, .step = 2, .n_rows = c->rope_dim / 2, .n_cols = cols},
+            {.first_row = row + query, .step = 1, .n_rows = c->value_dim, .n_cols = cols},
+        };
+        for (size_t i = source->part ? 3 : 0; i < (source->part ? 4 : 3); i++)
+            if ((st = sp_tensor_match_add(m, spec, source->name, spans[i]))) return st;
+    }
+    return SP_OK;
+}
+
+/* The second norm of a layer without experts has no gate, and so no ".norm" in its name. */
+static enum sp_status layout_second_norm(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                         const struct sp_alias_source *source)
+{
+    static const char end[] = ".norm.weight";
+    char name[SP_SOURCE_NAME];
+    struct sp_alias_source plain = {.name = name, .layer = source->layer};
+
+    if (source->layer->n_experts) return sp_layout_whole(m, spec, source);
+    snprintf(name, sizeof name, "%.*s.weight", (int)(strlen(source->name) - strlen(end)),
+             source->name);
+    return sp_layout_whole(m, spec, &plain);
+}
+
+static const struct sp_alias axk2_aliases[] = {
+    {"self_attn.q_b_proj.weight", NULL, layout_query_gate, 0},
+    {"self_attn.gate_b_proj.weight", "self_attn.q_b_proj.weight", layout_query_gate, 1},
+    {"input_layernorm.weight", "input_layernorm.norm.weight", NULL, 0},
+    {"input_gate.down_proj.weight", "input_layernorm.W_down.weight", NULL, 0},
+    {"input_gate.up_proj.weight", "input_layernorm.W_up.weight", NULL, 0},
+    {"post_attention_layernorm.weight", "post_attention_layernorm.norm.weight", layout_second_norm,
+     0},
+    {"ffn_gate.down_proj.weight", "post_attention_layernorm.W_down.weight", NULL, 0},
+    {"ffn_gate.up_proj.weight", "post_attention_layernorm.W_up.weight", NULL, 0},
+    {0},
+};
+
+static enum sp_status read_axk2(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)sizes;
+    c->norm_gate_rank = 16;
+    return sp_text_unsigned(t, "gated_norm_rank", 1, SP_CAP_WIDTH, &c->norm_gate_rank, err);
+}
+
+const struct sp_family sp_families_indexed[] = {
+    {
+        .name = "deepseek_v32",
+        .architecture = "DeepseekV32ForCausalLM",
+        .sizes = {.n_vocab = 129280,
+                  .n_hidden = 7168,
+                  .n_ffn = 18432,
+                  .n_layers = 61,
+                  .n_heads = 128,
+                  .n_kv_heads = 128,
+                  .head_dim = 64,
+                  .max_positions = 163840},
+        .latent = &latent_deepseek_v32,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.count = "n_routed_experts",
+                        .dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "n_shared_experts"},
+        .n_experts = 256,
+        .n_experts_used = 8,
+        .n_expert_ffn = 2048,
+        .n_dense = 3,
+        .n_shared = 1,
+        .routing = {.law = SP_ROUTE_SIGMOID,
+                    .corrected = true,
+                    .n_groups = 8,
+                    .n_groups_used = 4,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 2.5},
+        .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "glm_moe_dsa",
+        .architecture = "GlmMoeDsaForCausalLM",
+        .sizes = {.n_vocab = 154880,
+                  .n_hidden = 6144,
+                  .n_ffn = 12288,
+                  .n_layers = 78,
+                  .n_heads = 64,
+                  .n_kv_heads = 64,
+                  .head_dim = 64,
+                  .max_positions = 202752},
+        .norm_eps = 1e-5,
+        .latent = &latent_glm_dsa,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.count = "n_routed_experts",
+                        .dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "n_shared_experts"},
+        .n_experts = 256,
+        .n_experts_used = 8,
+        .n_expert_ffn = 2048,
+        .n_dense = 3,
+        .n_shared = 1,
+        .routing = {.law = SP_ROUTE_SIGMOID,
+                    .corrected = true,
+                    .n_groups = 1,
+                    .n_groups_used = 1,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 2.5},
+        .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "axk2",
+        .architecture = "AXK2ForCausalLM",
+        .sizes = {.n_vocab = 163840,
+                  .n_hidden = 2048,
+                  .n_ffn = 5120,
+                  .n_layers = 48,
+                  .n_heads = 32,
+                  .n_kv_heads = 32,
+                  .head_dim = 32,
+                  .max_positions = 131072},
+        .latent = &latent_axk2,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.count = "n_routed_experts",
+                        .dense = "first_k_dense_replace",
+                        .types = "mlp_layer_types",
+                        .shared = "n_shared_experts"},
+        .n_experts = 128,
+        .n_experts_used = 8,
+        .n_expert_ffn = 512,
+        .n_dense = 1,
+        .n_shared = 1,
+        .routing = {.law = SP_ROUTE_SIGMOID,
+                    .corrected = true,
+                    .n_groups = 1,
+                    .n_groups_used = 1,
+                    .groups_zeroed = true,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 2.5},
+        .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
+        .read_own = read_axk2,
+        .aliases = {axk2_aliases, sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+    },
+    {.name = NULL},
+};

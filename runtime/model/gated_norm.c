@@ -1,0 +1,64 @@
+/* Norms with a gate of low rank (axk2 in transformers 5.24): y = norm(x), then y * sigmoid(up
+ * silu(down y)).
+ */
+#include "runtime/model/gated_norm.h"
+
+#include "format/base/mem.h"
+#include "runtime/model/workspace.h"
+
+#include <stdlib.h>
+
+enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
+{
+    unsigned rank = ws->model->config.norm_gate_rank;
+    struct sp_gated_norm_scratch *s = NULL;
+    enum sp_status st;
+
+    if (rank == 0) return SP_OK;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    ws->gated_norm = s;
+    if ((st = sp_acts_init(&s->low, ws->max_rows, rank, err))) return st;
+    return sp_new_rows(&s->gate, ws->max_rows, ws->ld_x, err);
+}
+
+void sp_gated_norm_close(struct sp_workspace *ws)
+{
+    if (ws->gated_norm == NULL) return;
+    sp_acts_release(&ws->gated_norm->low);
+    free(ws->gated_norm->gate);
+    free(ws->gated_norm);
+}
+
+static void activate_row(void *context, size_t t, unsigned worker)
+{
+    struct sp_workspace *ws = context;
+    struct sp_acts *low = &ws->gated_norm->low;
+
+    (void)worker;
+    ws->backend->vector->silu(low->x + t * low->ld, low->cols);
+}
+
+static void gate_row(void *context, size_t t, unsigned worker)
+{
+    struct sp_workspace *ws = context;
+
+    (void)worker;
+    ws->backend->vector->sigmoid_mul(ws->hidden.x + t * ws->hidden.ld,
+                                     ws->gated_norm->gate + t * ws->ld_x,
+                                     ws->model->config.n_hidden);
+}
+
+void sp_gated_norm_run(struct sp_workspace *ws, const struct sp_norm_gate_weights *w, size_t n)
+{
+    struct sp_gated_norm_scratch *s = ws->gated_norm;
+    struct sp_product down = {.w = &w->down}, up = {.w = &w->up, .ldy = ws->ld_x};
+
+    if (w->down.rows == 0) return;
+    down.y = s->low.x;
+    down.ldy = s->low.ld;
+    up.y = s->gate;
+    sp_backend_multiply(ws->backend, &down, 1, &ws->hidden, n);
+    sp_backend_rows(ws->backend, n, activate_row, ws);
+    sp_backend_multiply(ws->backend, &up, 1, &s->low, n);
+    sp_backend_rows(ws->backend, n, gate_row, ws);
+}

@@ -1,0 +1,263 @@
+/* The index of sparse attention (DeepSeek-V3.2; deepseek_v32, glm_moe_dsa and axk2 in transformers
+ * 5.24). A row at position p attends to the top_k keys s <= p with the largest
+ *
+ *   I_s = sum_h w_h relu(q_h . k_s / sqrt(d)),   w = W x / sqrt(n_heads)
+ *
+ * where q is made of the latent of the row's queries, k = LayerNorm(W_k x), and the first dims of
+ * both are rotated. The sum is in ascending order of heads, one product and one addition each. Of
+ * equal scores the later position is chosen. A row that sees at most top_k keys has no choice.
+ *
+ * Rows are processed one after another, so a choice depends on nothing but the row and the index
+ * keys before it. The chosen keys are copied, in ascending order, to a small cache that attention
+ * walks like any other: a row therefore reads all index keys, but only top_k latents. */
+#include "runtime/model/key_index.h"
+
+#include "format/base/bytes.h"
+#include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
+#include "runtime/model/latent_attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const float KEY_NORM_EPS = 1e-6f;
+
+/* Index keys are never coded in 8 bits, which would choose other keys. */
+static enum sp_cache_type type_of_cache(const struct sp_decoder *d)
+{
+    return d->options.cache_type == SP_CACHE_F32 ? SP_CACHE_F32 : SP_CACHE_F16;
+}
+
+enum sp_status sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d,
+                                       struct sp_err *err)
+{
+    struct sp_kv_shape shape = {1, d->model->config.index.head_dim, 1}; /* values are not used */
+
+    return sp_kv_init(cache, type_of_cache(d), shape, d->options.n_positions, 0,
+                      d->options.max_rows, err);
+}
+
+enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cache_type,
+                                 struct sp_err *err)
+{
+    const struct sp_config *config = &ws->model->config;
+    const struct sp_index_config *c = &config->index;
+    struct sp_kv_shape shape = {1, config->latent.kv_rank + config->latent.rope_dim,
+                                config->latent.kv_rank};
+    size_t n_heads = c->n_heads, n_threads = sp_pool_n_threads(ws->backend->pool);
+    size_t rows = ws->max_rows;
+    struct sp_key_index_scratch *s = NULL;
+    enum sp_status st;
+
+    if (c->top_k == 0) return SP_OK;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    ws->key_index = s;
+    s->n_chosen = c->top_k < ws->n_positions ? c->top_k : ws->n_positions;
+    s->ld_q = sp_matrix_ld(n_heads * c->head_dim);
+    s->ld_k = sp_matrix_ld(c->head_dim);
+    s->ld_weights = sp_matrix_ld(n_heads);
+    if ((st = sp_new_rows(&s->q, rows, s->ld_q, err))) return st;
+    if ((st = sp_new_rows(&s->k, rows, s->ld_k, err))) return st;
+    if ((st = sp_new_rows(&s->weights, rows, s->ld_weights, err))) return st;
+    if ((st = sp_new_aligned(&s->queries, n_heads, sp_query_size(c->head_dim), err))) return st;
+    if ((st = sp_new_rows(&s->head_scores, n_threads * n_heads, SP_SPAN, err))) return st;
+    if ((st = sp_new_rows(&s->scores, 1, sp_round_up(ws->n_positions, SP_SPAN), err))) return st;
+    if ((st = sp_new(&s->chosen, rows * s->n_chosen, sizeof *s->chosen, err))) return st;
+    if ((st = sp_kv_init(&s->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
+    return sp_kv_grow(&s->gathered, s->n_chosen, err);
+}
+
+void sp_key_index_close(struct sp_workspace *ws)
+{
+    struct sp_key_index_scratch *s = ws->key_index;
+
+    if (s == NULL) return;
+    free(s->q);
+    free(s->k);
+    free(s->weights);
+    free(s->queries);
+    free(s->head_scores);
+    free(s->scores);
+    free(s->chosen);
+    sp_kv_release(&s->gathered);
+    free(s);
+}
+
+/* ---- queries and keys ---- */
+
+struct index_job {
+    struct sp_workspace *ws;
+    const struct sp_layer *layer;
+    const struct sp_kv *cache; /* of the index keys of the current sequence */
+    size_t t, n_keys;          /* the current row, and the keys that it sees */
+};
+
+static void rotate(const struct index_job *job, size_t t, float *x)
+{
+    const struct sp_rotation *rotation = &job->ws->rotations[job->layer->config->rope];
+    size_t half = job->ws->model->config.latent.rope_dim / 2;
+
+    job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
+}
+
+/* Norms and rotates the key of row t, rotates its queries and scales its weights. */
+static void prepare_row(void *context, size_t t, unsigned worker)
+{
+    const struct index_job *job = context;
+    const struct sp_index_config *c = &job->ws->model->config.index;
+    const struct sp_key_index_scratch *s = job->ws->key_index;
+    const struct sp_index_weights *w = &job->layer->latent.index;
+    const struct sp_vector *vector = job->ws->backend->vector;
+    float *k = s->k + t * s->ld_k;
+
+    (void)worker;
+    sp_center(k, k, c->head_dim);
+    vector->rms_norm(k, k, w->k_norm, c->head_dim, KEY_NORM_EPS);
+    vector->add(k, w->k_norm_bias, c->head_dim);
+    rotate(job, t, k);
+    for (size_t h = 0; h < c->n_heads; h++)
+        rotate(job, t, s->q + t * s->ld_q + h * c->head_dim);
+    vector->scale(s->weights + t * s->ld_weights, (float)(1 / sqrt((double)c->n_heads)),
+                  c->n_heads);
+}
+
+/* ---- choice ---- */
+
+/* The scores of one span of keys for the current row. */
+static void score_span(void *context, size_t span, unsigned worker)
+{
+    const struct index_job *job = context;
+    const struct sp_index_config *c = &job->ws->model->config.index;
+    const struct sp_key_index_scratch *s = job->ws->key_index;
+    const float *weights = s->weights + job->t * s->ld_weights;
+    float *of_heads = s->head_scores + (size_t)worker * c->n_heads * SP_SPAN;
+    float *scores = s->scores + span * SP_SPAN;
+    size_t first = span * SP_SPAN,
+           n = job->n_keys - first < SP_SPAN ? job->n_keys - first : SP_SPAN;
+
+    job->ws->backend->vector->kv[job->cache->type]->scores(
+        of_heads, SP_SPAN, s->queries, c->n_heads, sp_kv_keys(job->cache, 0, first),
+        (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, c->head_dim, (float)(1 / sqrt((double)c->head_dim)));
+    memset(scores, 0, n * sizeof *scores);
+    for (size_t h = 0; h < c->n_heads; h++, of_heads += SP_SPAN)
+        for (size_t i = 0; i < n; i++)
+            scores[i] += weights[h] * (of_heads[i] > 0 ? of_heads[i] : 0);
+}
+
+/* Maps a score to an integer of the same order; a NaN is below all numbers. */
+static uint32_t order_of(float score)
+{
+    uint32_t bits = sp_bits_of_float(score + 0.0f); /* -0 becomes 0 */
+
+    if (score != score) return 0;
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+/* The k-th largest order of n > k scores, found byte by byte; *n_above = the larger ones. */
+static uint32_t find_kth(const float *scores, size_t n, size_t k, size_t *n_above)
+{
+    uint32_t prefix = 0, mask = 0;
+
+    *n_above = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        size_t counts[256] = {0};
+        uint32_t byte = 255;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t order = order_of(scores[i]);
+            if ((order & mask) == prefix) counts[order >> shift & 255]++;
+        }
+        for (; *n_above + counts[byte] < k; byte--)
+            *n_above += counts[byte];
+        prefix |= byte << shift;
+        mask |= (uint32_t)255 << shift;
+    }
+    return prefix;
+}
+
+/* Chooses the k best of n > k scores, the last ones among equals; ascending. */
+static void choose(uint32_t *chosen, size_t k, const float *scores, size_t n)
+{
+    size_t n_above, n_equal;
+    uint32_t least = find_kth(scores, n, k, &n_above);
+
+    n_equal = k - n_above;
+    for (size_t i = n; i-- > 0;) {
+        uint32_t order = order_of(scores[i]);
+        if (order < least || (order == least && n_equal == 0)) continue;
+        if (order == least) n_equal--;
+        chosen[--k] = (uint32_t)i;
+    }
+}
+
+static void choose_row(struct index_job *job, size_t t)
+{
+    const struct sp_index_config *c = &job->ws->model->config.index;
+    const struct sp_key_index_scratch *s = job->ws->key_index;
+    const struct sp_backend *backend = job->ws->backend;
+
+    job->t = t;
+    job->n_keys = job->ws->positions[t] + 1;
+    if (job->n_keys <= s->n_chosen) return;
+    for (size_t h = 0; h < c->n_heads; h++) {
+        backend->vector->kv[job->cache->type]->prepare(s->queries + h * sp_query_size(c->head_dim),
+                                                       s->q + t * s->ld_q + h * c->head_dim,
+                                                       c->head_dim);
+    }
+    sp_pool_run(backend->pool, (job->n_keys + SP_SPAN - 1) / SP_SPAN, score_span, job);
+    choose(s->chosen + t * s->n_chosen, s->n_chosen, s->scores, job->n_keys);
+}
+
+void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
+{
+    const struct sp_key_index_scratch *s = ws->key_index;
+    struct index_job job = {.ws = ws, .layer = &ws->model->layers[layer]};
+    const struct sp_index_weights *w = &job.layer->latent.index;
+    const struct sp_product in[] = {
+        {.w = &w->k, .y = s->k, .ldy = s->ld_k},
+        {.w = &w->weights, .y = s->weights, .ldy = s->ld_weights},
+    };
+    const struct sp_product q = {.w = &w->q, .y = s->q, .ldy = s->ld_q};
+
+    ws->latent_attention->q_latent.cols = w->q.cols;
+    sp_backend_multiply(ws->backend, in, 2, &ws->hidden, n);
+    sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
+    sp_backend_rows(ws->backend, n, prepare_row, &job);
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
+        const struct sp_batch_seq *seq = &ws->seqs[i];
+        struct sp_kv *cache = &seq->decoder->caches[ws->model->config.n_layers + layer];
+        const float *k = s->k + first * s->ld_k;
+        sp_kv_put_head(cache, ws->backend->vector, 0, seq->pos, seq->n, k, k, s->ld_k);
+        job.cache = cache;
+        for (size_t t = first; t < first + seq->n; t++)
+            choose_row(&job, t);
+    }
+}
+
+/* ---- the chosen keys ---- */
+
+struct gather_job {
+    const struct sp_kv *from;
+    struct sp_kv *to;
+    const uint32_t *chosen;
+    size_t n;
+};
+
+/* Copies a block of keys and values. */
+static void gather_block(void *context, size_t block, unsigned worker)
+{
+    const struct gather_job *job = context;
+
+    (void)worker;
+    for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < job->n; i++)
+        sp_kv_copy(job->to, i, job->from, job->chosen[i]);
+}
+
+void sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t)
+{
+    struct sp_key_index_scratch *s = ws->key_index;
+    struct gather_job job = {kv, &s->gathered, s->chosen + t * s->n_chosen, s->n_chosen};
+
+    sp_pool_run(ws->backend->pool, (s->n_chosen + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block,
+                &job);
+}

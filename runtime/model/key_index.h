@@ -1,0 +1,39 @@
+/* The index of sparse attention: which keys the rows of a pass attend to. */
+#ifndef SP_RUNTIME_MODEL_KEY_INDEX_H
+#define SP_RUNTIME_MODEL_KEY_INDEX_H
+
+#include "runtime/backend/kv.h"
+
+struct sp_decoder;   /* runtime/model/decoder_internal.h */
+struct sp_workspace; /* runtime/model/workspace.h */
+
+struct sp_key_index_scratch {
+    float *q, *k, *weights; /* [max_rows][ld_q], [max_rows][ld_k], [max_rows][ld_weights] */
+    size_t ld_q, ld_k, ld_weights;
+    uint8_t *queries;      /* [n_heads] of one row, prepared */
+    float *head_scores;    /* [threads][n_heads][SP_SPAN] */
+    float *scores;         /* [n_positions, in whole spans] of one row */
+    size_t n_chosen;       /* top_k, or all positions if these are fewer */
+    uint32_t *chosen;      /* [max_rows][n_chosen] ascending, of rows that see more keys */
+    struct sp_kv gathered; /* [n_chosen] keys and values of one row */
+};
+
+/* Allocates ws->key_index for decoders with caches of this type; leaves it NULL if the model has no
+ * index. */
+SP_MUST_CHECK enum sp_status sp_key_index_open(struct sp_workspace *ws,
+                                               enum sp_cache_type cache_type, struct sp_err *err);
+void sp_key_index_close(struct sp_workspace *ws);
+
+/* Opens a cache of index keys. */
+SP_MUST_CHECK enum sp_status
+sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d, struct sp_err *err);
+
+/* Stores the index keys of the pass's n rows of ws->hidden and chooses the keys of each row, by the
+ * latents of its queries. */
+void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n);
+
+/* Copies the keys and values that were chosen for row t of the pass from `kv`, to positions
+ * 0..n_chosen-1 of ws->key_index->gathered. */
+void sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t);
+
+#endif
