@@ -164,7 +164,8 @@ enum sp_mamba_norm {
 };
 
 /* Mamba-2 layers (SP_MIXER_MAMBA). Head h reads the keys (B) and queries (C) of group
- * h / (n_heads / n_groups). */
+ * h / (n_heads / n_groups). Mamba-1 has one group and a dt for each value, made of step_rank dims;
+ * its heads are any division of the values. */
 struct sp_mamba_config {
     unsigned n_heads, head_dim;
     unsigned n_groups;
@@ -173,6 +174,9 @@ struct sp_mamba_config {
     bool conv_bias, proj_bias; /* of the convolution; of both projections */
     double min_step, max_step; /* lower and upper limit of dt */
     enum sp_mamba_norm norm;
+    unsigned step_rank;            /* 0: Mamba-2 */
+    bool step_norms, step_weights; /* of Mamba-1: dt, B and C are normed, and by weights */
+    double step_eps;
     double z_scale, x_scale, key_scale, query_scale, step_scale; /* multiply z, x, B, C and dt */
 };
 

@@ -14,7 +14,8 @@ struct layer_rules {
     const struct sp_json *delta; /* numbers, from 1, of delta layers; NULL: the next rule */
     /* From first_full on, every full_interval-th layer is attention, the others are delta. */
     unsigned full_interval, first_full;
-    unsigned window;   /* 0: none */
+    struct sp_period attention_period, expert_period; /* period 0: there is no such rule */
+    unsigned window;                                  /* 0: none */
     bool switched_off; /* there is a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
@@ -266,6 +267,7 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     if (st ||
         (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used, err)))
         return st;
+    if (r->n_experts == 1 && f->expert_period.period) r->n_experts = 0; /* a dense Jamba */
     if (r->n_experts && r->n_experts_used == 0)
         return sp_fail(err, SP_E_INPUT, "%s is missing, which %s needs", used, f->name);
     if (r->n_experts && r->n_experts_used > r->n_experts) {
@@ -295,6 +297,19 @@ static enum sp_status read_rotation(struct layer_rules *r, struct sp_err *err)
     return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, type);
 }
 
+static enum sp_status read_period(struct sp_period *out, const struct sp_config_text *t,
+                                  const char *period, const char *offset, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (out->period == 0) return SP_OK;
+    if ((st = sp_text_unsigned(t, period, 1, SP_CAP_LAYERS, &out->period, err))) return st;
+    if ((st = sp_text_unsigned(t, offset, 0, SP_CAP_LAYERS, &out->offset, err))) return st;
+    if (out->offset < out->period) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s %u is not below %s %u", offset, out->offset, period,
+                   out->period);
+}
+
 static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
 {
     const struct sp_config_text *t = r->t;
@@ -319,7 +334,14 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
     }
     if (st == SP_OK && t->family->delta_layers) st = read_delta_layers(r, err);
-    if (st == SP_OK && t->family->attention_list)
+    r->attention_period = t->family->attention_period;
+    r->expert_period = t->family->expert_period;
+    if (st) return st;
+    st = read_period(&r->attention_period, t, "attn_layer_period", "attn_layer_offset", err);
+    if (st) return st;
+    st = read_period(&r->expert_period, t, "expert_layer_period", "expert_layer_offset", err);
+    if (st) return st;
+    if (t->family->attention_list)
         st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
     if (st || !t->family->reads.no_rope_layers) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
@@ -379,6 +401,8 @@ static bool contains(const struct sp_json *integers, unsigned i)
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
+    if (r->expert_period.period && i % r->expert_period.period != r->expert_period.offset)
+        return false;
     if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
     return (i + 1) % r->sparse_step == 0 && !contains(r->mlp_only, i);
@@ -403,6 +427,8 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->mamba == NULL || r->t->family->mamba->parallel) return false;
+    if (r->attention_period.period)
+        return i % r->attention_period.period != r->attention_period.offset;
     return r->layer_types ? is_mamba_type(r->layer_types, i) : !contains(r->full_attention, i);
 }
 

@@ -42,11 +42,15 @@ static enum sp_status read_channel_sizes(struct sp_delta_config *d, const struct
     const struct sp_json *object = key ? sp_text_get(t, key) : NULL;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "linear_num_heads", 1, SP_CAP_HEADS, &d->n_value_heads, err)) ||
-        (st = sp_object_unsigned(object, "num_heads", 1, SP_CAP_HEADS, &d->n_value_heads, err)) ||
-        (st = sp_text_unsigned(t, "linear_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
-        (st = sp_object_unsigned(object, "head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
-        (st = sp_object_unsigned(object, "short_conv_kernel_size", 1, MAX_KERNEL, &d->kernel, err)))
+    if ((st = sp_text_unsigned(t, "linear_num_heads", 1, SP_CAP_HEADS, &d->n_value_heads, err)))
+        return st;
+    if ((st = sp_object_unsigned(object, "num_heads", 1, SP_CAP_HEADS, &d->n_value_heads, err)))
+        return st;
+    if ((st = sp_text_unsigned(t, "linear_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)))
+        return st;
+    if ((st = sp_object_unsigned(object, "head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)))
+        return st;
+    if ((st = sp_object_unsigned(object, "short_conv_kernel_size", 1, MAX_KERNEL, &d->kernel, err)))
         return st;
     d->n_key_heads = d->n_value_heads;
     d->key_dim = d->value_dim;
@@ -253,6 +257,47 @@ static enum sp_status check_mamba(const struct sp_mamba_config *m, const struct 
     return SP_OK;
 }
 
+/* Mamba-1. "auto" is a sixteenth of the hidden state, rounded up. */
+static enum sp_status read_step_rank(unsigned *out, const struct sp_config_text *t,
+                                     unsigned n_hidden, struct sp_err *err)
+{
+    const char *key = t->family->mamba->rank, *word = NULL;
+    const struct sp_json *v = sp_text_get(t, key);
+    enum sp_status st;
+
+    *out = (n_hidden + 15) / 16;
+    if (v == NULL || sp_json_kind(v) != SP_JSON_STRING)
+        return sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, out, err);
+    if ((st = sp_text_string(t, key, &word, err)) || strcmp(word, "auto") == 0) return st;
+    return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected a number or \"auto\"", key, word);
+}
+
+/* The states of Mamba-1 are divided into heads for the threads. */
+static enum sp_status read_mamba1(struct sp_mamba_config *m, const struct sp_config_text *t,
+                                  const struct sp_config *c, struct sp_err *err)
+{
+    const struct sp_mamba_family *f = t->family->mamba;
+    unsigned expand = 2, width;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
+    width = expand * c->n_hidden;
+    m->step_eps = c->norm_eps;
+    if (f->values && (st = sp_text_unsigned(t, f->values, 1, SP_CAP_WIDTH, &width, err))) return st;
+    if (f->step_eps && (st = sp_text_double(t, f->step_eps, 1e-30, 1, &m->step_eps, err)))
+        return st;
+    if ((st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim, err))) return st;
+    if ((st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel, err))) return st;
+    if ((st = sp_text_bool(t, f->conv_bias, &m->conv_bias, err))) return st;
+    if ((st = sp_text_bool(t, f->proj_bias, &m->proj_bias, err))) return st;
+    if ((st = read_step_rank(&m->step_rank, t, c->n_hidden, err))) return st;
+    if ((st = check_activation(t, err))) return st;
+    for (m->head_dim = 64; width % m->head_dim != 0;)
+        m->head_dim /= 2;
+    m->n_heads = width / m->head_dim;
+    return SP_OK;
+}
+
 enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_config_text *t,
                                     struct sp_err *err)
 {
@@ -263,6 +308,7 @@ enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_confi
     if (f == NULL || sp_config_first_layer(out, SP_MIXER_MAMBA) == out->n_layers) return SP_OK;
     *m = f->defaults;
     m->z_scale = m->x_scale = m->key_scale = m->query_scale = m->step_scale = 1;
+    if (f->rank) return read_mamba1(m, t, out, err);
     if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads, err))) return st;
     if ((st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups, err))) return st;
     if ((st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim, err))) return st;
@@ -368,10 +414,9 @@ static enum sp_status read_index(struct sp_config *out, const struct sp_config_t
 
     if (family->index.top_k == 0) return SP_OK;
     *c = family->index;
-    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->top_k, err)) ||
-        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->n_heads, err)) ||
-        (st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &c->head_dim, err)))
-        return st;
+    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->top_k, err))) return st;
+    if ((st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->n_heads, err))) return st;
+    if ((st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &c->head_dim, err))) return st;
     if (out->latent.q_rank == 0)
         return sp_fail(err, SP_E_INPUT, "q_lora_rank is missing, which %s needs", t->family->name);
     if (out->latent.rope_dim > c->head_dim) {

@@ -82,6 +82,10 @@ struct sp_expert_keys {
     const char *width;          /* width of an expert: moe_intermediate_size */
 };
 
+struct sp_period {
+    unsigned period, offset; /* defaults */
+};
+
 /* The names of the keys that describe Mamba-2 layers, and their defaults. */
 struct sp_mamba_family {
     const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *proj_bias;
@@ -89,6 +93,8 @@ struct sp_mamba_family {
     const char *activation;          /* NULL: hidden_act */
     unsigned n_values;               /* default of `values` */
     struct sp_mamba_config defaults; /* head_dim 0: width of all heads / n_heads */
+    const char *rank;                /* key of step_rank, "auto" by default; NULL: Mamba-2 */
+    const char *step_eps;            /* key of the epsilon of norms of dt, B, C; NULL: norm_eps */
     bool parallel;                   /* every layer has attention as well (Falcon-H1) */
     bool one_limit; /* dt is limited by time_step_min; time_step_limit is not read */
 };
@@ -181,6 +187,10 @@ struct sp_family {
     const struct sp_delta_family *delta; /* NULL: those of Qwen3-Next */
     bool conv_layers;     /* layer_types may be conv: gated short convolution (LFM2) */
     unsigned conv_kernel; /* default of conv_L_cache */
+    /* Which layers are attention, the others being Mamba, and which have experts, without a list:
+     * those whose number is offset modulo period. By the keys attn_layer_period, attn_layer_offset,
+     * expert_layer_period and expert_layer_offset; zero: there is no such rule (Jamba). */
+    struct sp_period attention_period, expert_period;
     const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
 

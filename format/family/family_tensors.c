@@ -147,10 +147,12 @@ static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_conf
     const enum sp_role decay_role = d->by_channel ? SP_ROLE_ATTENTION : SP_ROLE_GATE;
     const uint64_t outer = d->converted ? d->kernel : 1, inner = d->converted ? 1 : d->kernel;
     const uint64_t x = (uint64_t)m->n_heads * m->head_dim;
-    const uint64_t xbc = x + 2 * (uint64_t)m->n_groups * m->state_dim;
+    const uint64_t rank = m->step_rank, state = m->state_dim;
+    const uint64_t xbc = rank ? x : x + 2 * m->n_groups * state;
     bool delta = mixers & SP_MIXER_DELTA_NET, mamba = mixers & SP_MIXER_MAMBA;
     bool conv = mixers & SP_MIXER_SHORT_CONV, conv_bias = conv && c->short_conv.bias;
-    bool bias = mamba && m->proj_bias;
+    bool bias = mamba && m->proj_bias, mamba1 = mamba && rank, mamba2 = mamba && !rank;
+    bool steps = mamba1 && m->step_weights;
     const struct row rows[] = {
         {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, delta, {channels, hidden}},
         {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, delta, {low ? low : values, hidden}},
@@ -171,16 +173,21 @@ static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_conf
         {"conv.out_proj.bias", SP_ROLE_BIAS, conv_bias, {hidden}},
         {"mamba.in_proj_z.weight", SP_ROLE_ATTENTION, mamba, {x, hidden}},
         {"mamba.in_proj_xbc.weight", SP_ROLE_ATTENTION, mamba, {xbc, hidden}},
-        {"mamba.in_proj_dt.weight", SP_ROLE_GATE, mamba, {m->n_heads, hidden}},
+        {"mamba.in_proj_dt.weight", SP_ROLE_GATE, mamba2, {m->n_heads, hidden}},
+        {"mamba.x_proj.weight", SP_ROLE_GATE, mamba1, {rank + 2 * state, x}},
+        {"mamba.dt_proj.weight", SP_ROLE_GATE, mamba1, {x, rank}},
+        {"mamba.dt_layernorm.weight", SP_ROLE_NORM, steps, {rank}},
+        {"mamba.b_layernorm.weight", SP_ROLE_NORM, steps, {state}},
+        {"mamba.c_layernorm.weight", SP_ROLE_NORM, steps, {state}},
         {"mamba.conv1d.weight", SP_ROLE_SMALL, mamba, {xbc, 1, m->kernel}},
-        {"mamba.A_log", SP_ROLE_SMALL, mamba, {m->n_heads}},
-        {"mamba.D", SP_ROLE_SMALL, mamba, {m->n_heads}},
-        {"mamba.dt_bias", SP_ROLE_SMALL, mamba, {m->n_heads}},
-        {"mamba.norm.weight", SP_ROLE_NORM, mamba && m->norm != SP_MAMBA_GATED, {x}},
+        {"mamba.A_log", SP_ROLE_SMALL, mamba, {rank ? x : m->n_heads, rank ? state : 0}},
+        {"mamba.D", SP_ROLE_SMALL, mamba, {rank ? x : m->n_heads}},
+        {"mamba.dt_bias", SP_ROLE_SMALL, mamba, {rank ? x : m->n_heads}},
+        {"mamba.norm.weight", SP_ROLE_NORM, mamba2 && m->norm != SP_MAMBA_GATED, {x}},
         {"mamba.out_proj.weight", SP_ROLE_ATTENTION, mamba, {hidden, x}},
         {"mamba.in_proj_z.bias", SP_ROLE_BIAS, bias, {x}},
         {"mamba.in_proj_xbc.bias", SP_ROLE_BIAS, bias, {xbc}},
-        {"mamba.in_proj_dt.bias", SP_ROLE_BIAS, bias, {m->n_heads}},
+        {"mamba.in_proj_dt.bias", SP_ROLE_BIAS, bias && !rank, {m->n_heads}},
         {"mamba.conv1d.bias", SP_ROLE_BIAS, mamba && m->conv_bias, {xbc}},
         {"mamba.out_proj.bias", SP_ROLE_BIAS, bias, {hidden}},
     };

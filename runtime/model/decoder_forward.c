@@ -8,6 +8,7 @@
 #include "runtime/model/gated_norm.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
+#include "runtime/model/mamba1.h"
 #include "runtime/model/per_layer.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/self_attention.h"
@@ -285,7 +286,10 @@ static void run_mixers(struct layer_job *job, unsigned layer)
     if (mixers & SP_MIXER_ATTENTION) run_attention(job->ws, layer, job->n);
     if (mixers & SP_MIXER_DELTA_NET) sp_delta_net_run(job->ws, layer, job->n);
     if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->ws, layer, job->n);
-    if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->ws, layer, job->n);
+    if (mixers & SP_MIXER_MAMBA) {
+        bool first = job->ws->model->config.mamba.step_rank != 0;
+        (first ? sp_mamba1_run : sp_mamba_run)(job->ws, layer, job->n);
+    }
 }
 
 /* Runs the mixers of a layer: y = their output, to be added to the residual stream. */

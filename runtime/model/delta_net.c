@@ -137,7 +137,8 @@ void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .y = ws->y, .ldy = ws->ld_x};
 
     project(ws, w, n);
-    sp_recurrent_job_run(&job, layer);
+    sp_recurrent_job_convolve(&job, layer);
+    sp_recurrent_job_scan(&job, layer);
     sp_backend_rows(ws->backend, n, gate_row, &job);
     ws->heads.cols = w->out.cols;
     sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);

@@ -38,6 +38,7 @@ static size_t n_keys(const struct sp_head_sizes *sizes)
 
 size_t sp_head_n_decays(const struct sp_head_sizes *sizes)
 {
+    if (sizes->by_element) return n_values(sizes);
     return sizes->n_heads * (sizes->by_channel ? sizes->key_dim : 1);
 }
 
@@ -74,15 +75,18 @@ static size_t key_of(const struct sp_head_sizes *sizes, size_t head)
     return head / (sizes->n_heads / sizes->n_keys) * sizes->key_dim;
 }
 
-/* The decay by which a step multiplies rows of head h's state. Decays by channel are applied here,
- * so that the step multiplies by 1, which changes nothing. */
-static float decay_rows(const struct sp_head_sizes *sizes, const struct sp_vector *vector,
-                        const float *decays, size_t h, float *state, size_t n_rows)
+/* The decay by which a step multiplies n_rows rows of head h's state from row j on. Decays by
+ * channel or element are applied here, so that the step multiplies by 1, which changes nothing. */
+static float decay_rows(const struct sp_head_state *s, const struct sp_vector *vector,
+                        const float *decays, size_t h, size_t j, float *state, size_t n_rows)
 {
-    if (!sizes->by_channel) return decays[h];
-    for (size_t j = 0; j < n_rows; j++)
-        vector->mul(state + j * sizes->key_dim, decays + h * sizes->key_dim, sizes->key_dim);
-    return 1;
+    size_t dim = s->sizes.key_dim, row = h * s->sizes.value_dim + j;
+
+    for (size_t i = 0; s->sizes.by_element && i < n_rows; i++)
+        vector->exp_mul(state + i * dim, s->rates + (row + i) * dim, decays[row + i], dim);
+    for (size_t i = 0; s->sizes.by_channel && i < n_rows; i++)
+        vector->mul(state + i * dim, decays + h * dim, dim);
+    return s->sizes.by_element || s->sizes.by_channel ? 1 : decays[h];
 }
 
 /* Applies the committed rows of the log to rows j..j+n_rows-1 of a head's state. */
@@ -95,7 +99,7 @@ static void replay_rows(struct sp_head_state *s, const struct sp_vector *vector,
 
     for (size_t i = 0; i < s->n_pending; i++) {
         float decay =
-            decay_rows(sizes, vector, s->decays + i * sp_head_n_decays(sizes), h, state, n_rows);
+            decay_rows(s, vector, s->decays + i * sp_head_n_decays(sizes), h, j, state, n_rows);
         vector->state_replay(state, s->deltas + i * n_values(sizes) + value,
                              s->keys + i * n_keys(sizes) + key, decay, sizes->key_dim, n_rows);
     }
@@ -109,7 +113,8 @@ static void step_row(const struct sp_head_pass *p, float *state, float *delta, s
     size_t key = t * p->ld + key_of(sizes, h);
     const float *v = p->v + t * p->ld_v + value;
     float *out = p->out + t * p->ld_out + value;
-    float decay = decay_rows(sizes, p->vector, p->decays + t * p->ld_decays, h, state, n_rows);
+    float decay = decay_rows(p->state, p->vector, p->decays + t * p->ld_decays, h,
+                             value - h * sizes->value_dim, state, n_rows);
 
     if (p->strengths) {
         p->vector->delta_step(state, out, delta, p->q + key, p->k + key, v, decay,

@@ -2,8 +2,9 @@
  *
  *   S <- S diag(decay) + d k^T,  out = S q        S [value_dim][key_dim], for each head
  *
- * The decay is one number, or one for each channel of a key (Kimi delta attention). Gated
- * delta-rule layers and Mamba-2 layers differ otherwise only in the definition of d.
+ * The decay is one number, or one for each channel of a key (Kimi delta attention), or, in Mamba-1,
+ * e^(dt rate) for each element of S, with a dt for each of its rows. Otherwise the layers differ
+ * only in the definition of d.
  *
  * The rows of a pass go through the recurrence one by one, whatever their number: chunked forms
  * round differently. Rows that may be rejected run on a copy of the head's state and leave a log
@@ -28,17 +29,19 @@
 struct sp_head_sizes {
     size_t n_heads, n_keys, value_dim, key_dim;
     bool by_channel; /* each channel of a key has its own decay */
+    bool by_element; /* a decay is the dt of a row of S */
     size_t max_logged;
 };
 
 /* The state of one layer after its last committed row. */
 struct sp_head_state {
     struct sp_head_sizes sizes;
-    float *state;     /* [n_heads][value_dim][key_dim], owned */
-    float *keys;      /* [max_logged][n_keys * key_dim], owned */
-    float *deltas;    /* [max_logged][n_heads * value_dim], owned */
-    float *decays;    /* [max_logged][n_heads * decays of a head], owned */
-    size_t n_pending; /* logged rows that were committed but not yet applied to the state */
+    float *state;       /* [n_heads][value_dim][key_dim], owned */
+    float *keys;        /* [max_logged][n_keys * key_dim], owned */
+    float *deltas;      /* [max_logged][n_heads * value_dim], owned */
+    float *decays;      /* [max_logged][n_heads * decays of a head], owned */
+    const float *rates; /* [n_heads][value_dim][key_dim] by element; borrowed from the weights */
+    size_t n_pending;   /* logged rows that were committed but not yet applied to the state */
 };
 
 /* A few rows of a state for every thread; shared by layers of the same sizes. */

@@ -121,7 +121,8 @@ void sp_mamba_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 
     sp_backend_multiply(ws->backend, in, 3, &ws->hidden, n);
-    sp_recurrent_job_run(&job, layer);
+    sp_recurrent_job_convolve(&job, layer);
+    sp_recurrent_job_scan(&job, layer);
     sp_backend_rows(ws->backend, n, gate_row, &job);
     ws->heads.cols = w->out.cols;
     sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);

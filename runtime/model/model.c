@@ -199,7 +199,7 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
 static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c, unsigned layer)
 {
     size_t values = (size_t)c->n_heads * c->head_dim, keys = (size_t)c->n_groups * c->state_dim;
-    size_t channels = values + 2 * keys;
+    size_t channels = c->step_rank ? values : values + 2 * keys;
     float *taps = bind_taps(b, "@mamba.conv1d.weight", layer, channels, c->kernel);
 
     for (size_t i = 0; taps && i < channels * c->kernel; i++) {
@@ -212,8 +212,21 @@ static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c,
     return taps;
 }
 
+/* The rates of decay of Mamba-1. */
+static const float *bind_rates(struct binder *b, size_t n, unsigned layer)
+{
+    const float *stored = bind_bias(b, "@mamba.A_log", layer);
+    float *rates = NULL;
+
+    if (stored == NULL || (b->status = keep_vector(b, &rates, n))) return NULL;
+    for (size_t i = 0; i < n; i++)
+        rates[i] = -sp_expf(stored[i]);
+    return rates;
+}
+
 static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 {
+    const struct sp_mamba_config *c = &b->model->config.mamba;
 
     bind_matrix(b, &w->z, "@mamba.in_proj_z.weight", i);
     bind_matrix(b, &w->xbc, "@mamba.in_proj_xbc.weight", i);
@@ -225,7 +238,15 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
     w->xbc_bias = bind_bias(b, "@mamba.in_proj_xbc.bias", i);
     w->in_dt_bias = bind_bias(b, "@mamba.in_proj_dt.bias", i);
     w->out_bias = bind_bias(b, "@mamba.out_proj.bias", i);
-    w->a_log = bind_bias(b, "@mamba.A_log", i);
+    bind_matrix(b, &w->x, "@mamba.x_proj.weight", i);
+    bind_matrix(b, &w->up, "@mamba.dt_proj.weight", i);
+    w->dt_norm = bind_bias(b, "@mamba.dt_layernorm.weight", i);
+    w->b_norm = bind_bias(b, "@mamba.b_layernorm.weight", i);
+    w->c_norm = bind_bias(b, "@mamba.c_layernorm.weight", i);
+    if (c->step_rank)
+        w->rates = bind_rates(b, (size_t)c->n_heads * c->head_dim * c->state_dim, i);
+    else
+        w->a_log = bind_bias(b, "@mamba.A_log", i);
     w->d = bind_bias(b, "@mamba.D", i);
     w->dt_bias = bind_bias(b, "@mamba.dt_bias", i);
     w->norm = bind_norm(b, "@mamba.norm.weight", i);

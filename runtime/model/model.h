@@ -67,6 +67,11 @@ struct sp_mamba_weights {
     const float *conv_bias, *z_bias, *xbc_bias, *in_dt_bias, *out_bias; /* or NULL */
     const float *a_log, *d, *dt_bias;                                   /* [heads] */
     const float *norm;                                                  /* [values], or NULL */
+    /* Mamba-1, whose xbc is [values, H], and whose d and dt_bias are [values]. */
+    struct sp_matrix x;                     /* [step_rank + 2 * state dim, values]: dt, B, C */
+    struct sp_matrix up;                    /* [values, step_rank]: dt */
+    const float *rates;                     /* [values][state dim] -e^A_log */
+    const float *dt_norm, *b_norm, *c_norm; /* [step_rank], [state dim] twice, or NULL */
 };
 
 /* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */

@@ -83,6 +83,7 @@ static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
         struct sp_recurrent *r = &d->recurrent[i];
         if (!(config->layers[i].mixers & mixer)) continue;
         if ((st = sp_head_state_init(&r->heads, &sizes, err))) break;
+        r->heads.rates = d->model->layers[i].mamba.rates;
         st = sp_conv_history_init(&r->history, n_before, sizes.max_logged, channels, err);
     }
     return st;
@@ -115,7 +116,7 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
     }
     if (st == SP_OK && mamba) {
         st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
-                         mamba->channels, err);
+                         mamba->n_convolved, err);
     }
     if (st == SP_OK && d->workspace->short_conv) st = open_short_histories(d, err);
     return st;

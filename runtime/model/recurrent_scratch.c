@@ -18,7 +18,7 @@ enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
     s->sizes = *sizes;
     s->n_values = sizes->n_heads * sizes->value_dim;
     s->n_keys = sizes->n_keys * sizes->key_dim;
-    s->channels = s->n_values + 2 * s->n_keys;
+    s->channels = s->n_convolved = s->n_values + 2 * s->n_keys;
     s->ld = sp_matrix_ld(s->channels);
     s->ld_z = sp_matrix_ld(s->n_values);
     s->ld_heads = sp_matrix_ld(sizes->n_heads);
@@ -51,6 +51,7 @@ void sp_recurrent_scratch_close(struct sp_recurrent_scratch *s)
     free(s->decays);
     free(s->strengths);
     free(s->values);
+    free(s->projected);
     sp_acts_release(&s->low_z);
     sp_acts_release(&s->low_decays);
     sp_head_workspace_release(&s->workspace);
@@ -94,25 +95,30 @@ static void run_recurrence(const struct sp_recurrent_job *job, struct sp_head_st
     sp_head_state_run(&pass, job->ws->backend->pool);
 }
 
-/* Runs the rows of one sequence. The history of its convolution overwrites the last input rows of
- * the sequence before, which are no longer needed. */
-static void run_seq(struct sp_recurrent_job *job, unsigned layer, const struct sp_batch_seq *seq)
+/* The history of a sequence overwrites the last input rows of the sequence before, which are no
+ * longer needed. */
+void sp_recurrent_job_convolve(struct sp_recurrent_job *job, unsigned layer)
 {
-    struct sp_recurrent *state = &seq->decoder->recurrent[layer];
+    const struct sp_workspace *ws = job->ws;
     size_t ld = job->scratch->ld;
-    float *input = job->scratch->input + job->first * ld;
 
-    job->history = &state->history;
-    sp_conv_history_begin(&state->history, input, ld);
-    sp_backend_rows(job->ws->backend, seq->n, job->mix_row, job);
-    sp_conv_history_end(&state->history, input, ld, seq->n, seq->n_committed);
-    run_recurrence(job, &state->heads, seq);
+    job->first = 0;
+    for (size_t i = 0; i < ws->n_seqs; job->first += ws->seqs[i++].n) {
+        const struct sp_batch_seq *seq = &ws->seqs[i];
+        struct sp_conv_history *history = &seq->decoder->recurrent[layer].history;
+        float *input = job->scratch->input + job->first * ld;
+        job->history = history;
+        sp_conv_history_begin(history, input, ld);
+        sp_backend_rows(ws->backend, seq->n, job->mix_row, job);
+        sp_conv_history_end(history, input, ld, seq->n, seq->n_committed);
+    }
 }
 
-void sp_recurrent_job_run(struct sp_recurrent_job *job, unsigned layer)
+void sp_recurrent_job_scan(struct sp_recurrent_job *job, unsigned layer)
 {
     const struct sp_workspace *ws = job->ws;
 
+    job->first = 0;
     for (size_t i = 0; i < ws->n_seqs; job->first += ws->seqs[i++].n)
-        run_seq(job, layer, &ws->seqs[i]);
+        run_recurrence(job, &ws->seqs[i].decoder->recurrent[layer].heads, &ws->seqs[i]);
 }

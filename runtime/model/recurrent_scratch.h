@@ -14,6 +14,7 @@ struct sp_recurrent_scratch {
     struct sp_head_sizes sizes;
     size_t n_values, n_keys; /* floats of all heads' values, of all keys */
     size_t channels;         /* n_values + 2 * n_keys */
+    size_t n_convolved;      /* of these, the first ones: all, or n_values in Mamba-1 */
     size_t ld, ld_z, ld_heads, ld_decays;
     struct sp_head_workspace workspace;
     float *input;     /* [kernel - 1 + max_rows][ld] rows to convolve, after the history */
@@ -23,6 +24,8 @@ struct sp_recurrent_scratch {
     float *decays;    /* [max_rows][ld_decays] */
     float *strengths; /* [max_rows][ld_heads] of the delta rule; NULL: there are `values` */
     float *values;    /* [max_rows][ld_z] of Mamba-2; NULL: they are in `mixed` */
+    float *projected; /* [max_rows][ld_projected] of Mamba-1: dt, B, C; NULL: none */
+    size_t ld_projected;
     /* [max_rows][low_rank] inputs of the last matrices that make z and the decays; or empty */
     struct sp_acts low_z, low_decays;
 };
@@ -51,8 +54,9 @@ struct sp_recurrent_job {
 /* Convolves row i of the current sequence. Returns the row, in `mixed`. */
 float *sp_recurrent_convolve(const struct sp_recurrent_job *job, const float *taps, size_t i);
 
-/* Runs the rows of each sequence through the convolution and the recurrence, from `input` to `out`.
- */
-void sp_recurrent_job_run(struct sp_recurrent_job *job, unsigned layer);
+/* Runs the rows of each sequence through the convolution, from `input` to `mixed`, and then through
+ * the recurrence, to `out`. */
+void sp_recurrent_job_convolve(struct sp_recurrent_job *job, unsigned layer);
+void sp_recurrent_job_scan(struct sp_recurrent_job *job, unsigned layer);
 
 #endif

@@ -9,6 +9,7 @@
 #include "runtime/model/key_index.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
+#include "runtime/model/mamba1.h"
 #include "runtime/model/per_layer.h"
 #include "runtime/model/short_conv.h"
 
@@ -136,7 +137,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_gated_norm_open(ws, err))) return st;
     if ((st = sp_key_index_open(ws, cache_type, err))) return st;
     if ((st = sp_delta_net_open(ws, err))) return st;
-    if ((st = sp_mamba_open(ws, err))) return st;
+    if ((st = (config->mamba.step_rank ? sp_mamba1_open : sp_mamba_open)(ws, err))) return st;
     if ((st = sp_short_conv_open(ws, err))) return st;
     if ((st = sp_per_layer_open(ws, err))) return st;
     if ((st = sp_block_conv_open(ws, err))) return st;

@@ -77,6 +77,7 @@ struct sp_vector {
     void (*silu)(float *y, size_t n);                                    /* y = silu(y) */
     void (*sigmoid_mul)(float *y, const float *gate, size_t n);          /* y = y * sigmoid(gate) */
     void (*mul_add)(float *y, const float *a, const float *b, size_t n); /* y = fmaf(a, b, y) */
+    void (*exp_mul)(float *y, const float *x, float f, size_t n); /* y = y * sp_expf(x * f) */
     /* y = x * (factor / sqrt(sum(x^2) + eps)), the sum as in rms_norm. y may be x. */
     void (*l2_norm)(float *y, const float *x, size_t n, float eps, float factor);
     /* One step of the gated delta rule on the state of one value head, [dv][dk], for each j < dv:

@@ -198,6 +198,12 @@ static void mul_add(float *y, const float *a, const float *b, size_t n)
     }
 }
 
+static void exp_mul(float *y, const float *x, float f, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES)
+        store(y + i, n - i, load(y + i, n - i) * exp_of(load(x + i, n - i) * f));
+}
+
 static void softcap(float *y, float cap, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES)

@@ -97,6 +97,12 @@ static void mul_add(float *y, const float *a, const float *b, size_t n)
         y[i] = fmaf(a[i], b[i], y[i]);
 }
 
+static void exp_mul(float *y, const float *x, float f, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] *= sp_expf(x[i] * f);
+}
+
 static void softcap(float *y, float cap, size_t n)
 {
     for (size_t i = 0; i < n; i++)

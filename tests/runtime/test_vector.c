@@ -83,6 +83,7 @@ enum row_function {
     RELU2,
     SILU_ALONE,
     MUL_ADD,
+    EXP_MUL,
     L2,
     N_ROW_FUNCTIONS
 };
@@ -102,6 +103,7 @@ static const char *const row_names[] = {"rms_norm",
                                         "relu2_mul",
                                         "silu",
                                         "mul_add",
+                                        "exp_mul",
                                         "l2_norm"};
 
 static void apply(enum row_function f, const struct sp_vector *v, float *y, const float *x,
@@ -152,6 +154,9 @@ static void apply(enum row_function f, const struct sp_vector *v, float *y, cons
         break;
     case MUL_ADD:
         v->mul_add(y, x, x, n);
+        break;
+    case EXP_MUL:
+        v->exp_mul(y, x, factor, n);
         break;
     case L2:
         v->l2_norm(y, x, n, 1e-6f, factor);

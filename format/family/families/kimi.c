@@ -139,9 +139,8 @@ static enum sp_status read_bailing(struct sp_config *c, const struct sp_config_t
     enum sp_status st;
 
     (void)sizes;
-    if ((st = sp_text_bool(t, "kda_safe_gate", &safe, err)) ||
-        (st = sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor, err)))
-        return st;
+    if ((st = sp_text_bool(t, "kda_safe_gate", &safe, err))) return st;
+    if ((st = sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor, err))) return st;
     c->delta.decay_floor = safe ? floor : 0;
     return SP_OK;
 }

@@ -1,0 +1,116 @@
+/* Mamba-1: alone (Mamba, Falcon Mamba), and with attention and experts (Jamba). */
+#include "format/family/families/families.h"
+
+/* A missing intermediate_size is expand * hidden_size. */
+#define MAMBA1_KEYS                                                                                \
+    .rank = "time_step_rank", .values = "intermediate_size", .state = "state_size",                \
+    .kernel = "conv_kernel", .conv_bias = "use_conv_bias", .proj_bias = "use_bias"
+
+static const struct sp_mamba_family mamba1 = {
+    MAMBA1_KEYS, .defaults = {.n_groups = 1, .state_dim = 16, .kernel = 4, .conv_bias = true}};
+
+static const struct sp_mamba_family falcon_mamba = {
+    MAMBA1_KEYS, .step_eps = "mixer_rms_eps",
+    .defaults = {
+        .n_groups = 1, .state_dim = 16, .kernel = 4, .conv_bias = true, .step_norms = true}};
+
+static const struct sp_mamba_family jamba = {.rank = "mamba_dt_rank",
+                                             .state = "mamba_d_state",
+                                             .kernel = "mamba_d_conv",
+                                             .conv_bias = "mamba_conv_bias",
+                                             .proj_bias = "mamba_proj_bias",
+                                             .defaults = {.n_groups = 1,
+                                                          .state_dim = 16,
+                                                          .kernel = 4,
+                                                          .conv_bias = true,
+                                                          .step_norms = true,
+                                                          .step_weights = true}};
+
+static const struct sp_key_name mamba1_keys[] = {
+    {"expand", "mamba_expand"},
+    {0},
+};
+
+static const struct sp_alias mamba1_aliases[] = {
+    {"mamba.in_proj_xbc.*", "mixer.in_proj.*", sp_layout_gate_up, 0},
+    {"mamba.in_proj_z.*", "mixer.in_proj.*", sp_layout_gate_up, 1},
+    {"mamba.x_proj.weight", "mixer.x_proj.weight", NULL, 0},
+    {"mamba.dt_proj.weight", "mixer.dt_proj.weight", NULL, 0},
+    {"mamba.dt_bias", "mixer.dt_proj.bias", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias jamba_aliases[] = {
+    {"mamba.in_proj_xbc.*", "mamba.in_proj.*", sp_layout_gate_up, 0},
+    {"mamba.in_proj_z.*", "mamba.in_proj.*", sp_layout_gate_up, 1},
+    {"mamba.dt_bias", "mamba.dt_proj.bias", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "feed_forward.experts.%u.gate_proj.weight",
+     sp_layout_each_expert, 0},
+    {"mlp.experts.up_proj.weight", "feed_forward.experts.%u.up_proj.weight", sp_layout_each_expert,
+     0},
+    {"mlp.experts.down_proj.weight", "feed_forward.experts.%u.down_proj.weight",
+     sp_layout_each_expert, 0},
+    {0},
+};
+
+const struct sp_family sp_families_mamba1[] = {
+    {
+        .name = "mamba",
+        .architecture = "MambaForCausalLM",
+        .sizes = {.n_vocab = 50280,
+                  .n_hidden = 768,
+                  .n_layers = 32,
+                  .n_heads = 1,
+                  .n_kv_heads = 1,
+                  .head_dim = 64,
+                  .max_positions = 1 << 20},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_epsilon",
+        .mamba = &mamba1,
+        .biases = SP_BIAS_NEVER,
+        .tied = true,
+        .key_names = mamba1_keys,
+        .aliases = {mamba1_aliases, sp_aliases_mixer},
+        .prefix = "backbone.",
+    },
+    {
+        .name = "falcon_mamba",
+        .architecture = "FalconMambaForCausalLM",
+        .sizes = {.n_vocab = 50280,
+                  .n_hidden = 768,
+                  .n_layers = 32,
+                  .n_heads = 1,
+                  .n_kv_heads = 1,
+                  .head_dim = 64,
+                  .max_positions = 1 << 20},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_epsilon",
+        .mamba = &falcon_mamba,
+        .biases = SP_BIAS_NEVER,
+        .tied = true,
+        .key_names = mamba1_keys,
+        .aliases = {mamba1_aliases, sp_aliases_mixer},
+        .prefix = "backbone.",
+    },
+    {
+        .name = "jamba",
+        .architecture = "JambaForCausalLM",
+        .sizes = {.n_vocab = 65536,
+                  .n_hidden = 4096,
+                  .n_ffn = 14336,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .n_kv_heads = 8,
+                  .max_positions = 262144},
+        .unrotated = true,
+        .attention_period = {8, 4},
+        .expert_period = {2, 1},
+        .mamba = &jamba,
+        .biases = SP_BIAS_NEVER,
+        .n_experts = 16,
+        .n_experts_used = 2,
+        .reads = {.experts = true},
+        .aliases = {jamba_aliases, sp_aliases_feed_forward},
+    },
+    {.name = NULL},
+};
