@@ -88,11 +88,14 @@ struct sp_layer_config {
     unsigned mixers; /* enum sp_mixer */
     enum sp_norms norms;
     unsigned n_heads, n_kv_heads, head_dim;
-    unsigned window;         /* keys that a query sees, its own included; 0: all */
-    bool window_before;      /* the window counts keys before the forward pass only */
-    int rope;                /* index into sp_config.ropes; -1: no rotation */
-    int kv_source;           /* layer whose K/V this one reads, normally its own index; -1: the
-                                target's last layer of the same type (drafts) */
+    unsigned window;    /* keys that a query sees, its own included; 0: all */
+    bool window_before; /* the window counts keys before the forward pass only */
+    int rope;           /* index into sp_config.ropes; -1: no rotation */
+    int kv_source;      /* layer whose K/V this one reads, normally its own index; -1: the
+                           target's last layer of the same type (drafts) */
+    /* Of the mixer and of the MLP: the factor of its normed input, which becomes the residual
+     * stream, or 0: the stream is not changed; and the factor of its output (MiniMax). */
+    double stream_scales[2], out_scales[2];
     bool shares_index;       /* attends to the keys that were chosen for the layer before */
     bool causal;             /* false: rows of a DFlash block see each other */
     bool reads_pair;         /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
@@ -134,13 +137,16 @@ struct sp_index_config {
  * default of their norm. */
 #define SP_LATENT_EPS 1e-6
 
-/* Gated delta-rule layers (SP_MIXER_DELTA_NET). Value head h reads key head
- * h / (n_value_heads / n_key_heads). */
+/* Gated delta-rule layers (SP_MIXER_DELTA_NET), or, without a rule, lightning attention. Value head
+ * h reads key head h / (n_value_heads / n_key_heads). */
 struct sp_delta_config {
     unsigned n_key_heads, n_value_heads;
     unsigned key_dim, value_dim; /* dims of one head */
     unsigned kernel;             /* taps of the causal convolution */
-    bool converted;              /* stored as mlx does it: convolution [channels, kernel, 1] */
+    /* Lightning attention: what a head adds to its state is v itself, its decay is a constant,
+     * nothing is convolved, and the norm of the output is over all heads. */
+    bool lightning;
+    bool converted; /* stored as mlx does it: convolution [channels, kernel, 1] */
     /* Kimi delta attention: each channel of a key has a decay of its own, and the output is gated
      * by a sigmoid instead of silu. */
     bool by_channel;

@@ -71,7 +71,7 @@ static enum sp_status read_delta_layers(struct layer_rules *r, struct sp_err *er
     st =
         sp_text_unsigned(r->t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval, err);
     if (st) return st;
-    r->first_full = f && f->first_full ? f->first_full : r->full_interval - 1;
+    r->first_full = (f && f->first_full ? f->first_full : r->full_interval) - 1;
     if (sp_json_get(object, "full_attn_layers")) r->delta = sp_json_get(object, "kda_layers");
     return check_integers(r->delta, "kda_layers", err);
 }
@@ -502,6 +502,7 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     }
     l->kv_source = (int)i;
     l->causal = true;
+    l->out_scales[0] = l->out_scales[1] = 1;
     if (!has_experts(r, i)) return;
     if (r->t->family->sparse_post_norm) l->norms = SP_NORM_PRE_POST;
     l->n_ffn = r->n_expert_ffn;

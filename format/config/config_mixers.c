@@ -27,16 +27,16 @@ static enum sp_status check_delta(const struct sp_delta_config *d, struct sp_err
                        d->n_value_heads, d->n_key_heads);
     }
     /* With one tap, the layouts of transformers and mlx could not be told apart. */
-    if (d->kernel < 2) {
+    if (d->kernel < 2 && !d->lightning) {
         return sp_fail(err, SP_E_UNSUPPORTED, "linear_conv_kernel_dim %u is not supported",
                        d->kernel);
     }
     return SP_OK;
 }
 
-/* Kimi delta attention has one size for keys and values. An object may overrule the keys. */
-static enum sp_status read_channel_sizes(struct sp_delta_config *d, const struct sp_config_text *t,
-                                         struct sp_err *err)
+/* Keys and values have one size. An object may overrule the keys. */
+static enum sp_status read_equal_sizes(struct sp_delta_config *d, const struct sp_config_text *t,
+                                       struct sp_err *err)
 {
     const char *key = t->family->delta->object;
     const struct sp_json *object = key ? sp_text_get(t, key) : NULL;
@@ -81,7 +81,7 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
         (st = sp_text_unsigned(t, "linear_value_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
         (st = sp_text_unsigned(t, "linear_conv_kernel_dim", 1, MAX_KERNEL, &d->kernel, err)))
         return st;
-    if (d->by_channel && (st = read_channel_sizes(d, t, err))) return st;
+    if (t->family->delta && (st = read_equal_sizes(d, t, err))) return st;
     if (out->activation != SP_SILU)
         return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which delta layers need");
     return check_delta(d, err);

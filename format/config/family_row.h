@@ -101,9 +101,9 @@ struct sp_mamba_family {
 
 /* Gated delta-rule layers that are not those of Qwen3-Next. */
 struct sp_delta_family {
-    struct sp_delta_config defaults; /* by_channel: the keys have linear_num_heads heads as well */
+    struct sp_delta_config defaults; /* by_channel, lightning: keys and values have one size */
     unsigned full_interval;          /* default of full_attention_interval */
-    unsigned first_full;             /* the first attention layer by it; 0: full_interval - 1 */
+    unsigned first_full;             /* the first attention layer by it, from 1; 0: full_interval */
     /* Key of an object with the sizes, and the numbers of the layers, from 1, in two lists; or
      * NULL. */
     const char *object;

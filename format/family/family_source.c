@@ -164,6 +164,10 @@ bool sp_source_is_skipped(const char *name)
     };
     static const char *const buffers[] = {
         ".rotary_emb.inv_freq",
+        ".slope_rate",
+        ".query_decay",
+        ".key_decay",
+        ".diagonal_decay",
         ".position_ids",
         ".attn.bias",
         ".masked_bias",

@@ -150,20 +150,21 @@ static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_conf
     const uint64_t rank = m->step_rank, state = m->state_dim;
     const uint64_t xbc = rank ? x : x + 2 * m->n_groups * state;
     bool delta = mixers & SP_MIXER_DELTA_NET, mamba = mixers & SP_MIXER_MAMBA;
+    bool rule = delta && !d->lightning;
     bool conv = mixers & SP_MIXER_SHORT_CONV, conv_bias = conv && c->short_conv.bias;
     bool bias = mamba && m->proj_bias, mamba1 = mamba && rank, mamba2 = mamba && !rank;
     bool steps = mamba1 && m->step_weights;
     const struct row rows[] = {
         {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, delta, {channels, hidden}},
         {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, delta, {low ? low : values, hidden}},
-        {"linear_attn.in_proj_b.weight", SP_ROLE_GATE, delta, {heads, hidden}},
-        {"linear_attn.in_proj_a.weight", decay_role, delta, {low ? low : decays, hidden}},
+        {"linear_attn.in_proj_b.weight", SP_ROLE_GATE, rule, {heads, hidden}},
+        {"linear_attn.in_proj_a.weight", decay_role, rule, {low ? low : decays, hidden}},
         {"linear_attn.up_proj_z.weight", SP_ROLE_ATTENTION, delta && low, {values, low}},
         {"linear_attn.up_proj_a.weight", SP_ROLE_ATTENTION, delta && low, {decays, low}},
-        {"linear_attn.conv1d.weight", SP_ROLE_SMALL, delta, {channels, outer, inner}},
-        {"linear_attn.A_log", SP_ROLE_SMALL, delta, {heads}},
-        {"linear_attn.dt_bias", SP_ROLE_SMALL, delta, {decays}},
-        {"linear_attn.norm.weight", SP_ROLE_NORM, delta, {d->value_dim}},
+        {"linear_attn.conv1d.weight", SP_ROLE_SMALL, rule, {channels, outer, inner}},
+        {"linear_attn.A_log", SP_ROLE_SMALL, rule, {heads}},
+        {"linear_attn.dt_bias", SP_ROLE_SMALL, rule, {decays}},
+        {"linear_attn.norm.weight", SP_ROLE_NORM, delta, {d->lightning ? values : d->value_dim}},
         {"linear_attn.out_proj.weight", SP_ROLE_ATTENTION, delta, {hidden, values}},
         {"conv.in_proj.weight", SP_ROLE_ATTENTION, conv, {3 * hidden, hidden}},
         {"conv.conv.weight", SP_ROLE_SMALL, conv, {hidden, 1, taps}},

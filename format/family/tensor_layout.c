@@ -409,6 +409,15 @@ enum sp_status sp_layout_delta_qkv(struct sp_tensor_match *m, struct sp_tensor_s
     return add_qkvz(m, spec, source->name, 0, 2);
 }
 
+enum sp_status sp_layout_delta_heads(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                     const struct sp_alias_source *source)
+{
+    const struct sp_delta_config *c = &m->config->delta;
+    const uint64_t rows[] = {c->key_dim, c->key_dim, c->value_dim};
+
+    return add_groups(m, spec, source->name, rows, 3, 0, 2);
+}
+
 enum sp_status sp_layout_delta_each(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                     const struct sp_alias_source *source)
 {

@@ -49,6 +49,7 @@ sp_layout_fn sp_layout_latent_values;      /* the value rows of each head of kv_
 sp_layout_fn sp_layout_delta_qkv;          /* q, k, v rows of in_proj_qkvz, per key head */
 sp_layout_fn sp_layout_delta_z;            /* z rows of in_proj_qkvz, per key head */
 sp_layout_fn sp_layout_delta_ba;           /* b, a rows per key head; parts 0, 1 */
+sp_layout_fn sp_layout_delta_heads;        /* q, k, v rows of qkv_proj, per head */
 sp_layout_fn sp_layout_delta_each;         /* q, k, v rows in three sources, that of q named */
 sp_layout_fn sp_layout_mamba_in_proj;      /* rows of z, of x, B and C, of dt; parts 0, 1, 2 */
 

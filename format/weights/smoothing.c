@@ -198,6 +198,7 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
 {
     bool is_first = layer == config->layers;
 
+    if (layer->stream_scales[0] != 0) return NULL; /* the stream is made of its norms */
     if (is_in(mixer_inputs, matrix)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
         if (layer->reads_pair || (config->normed_input && is_first)) return NULL;

@@ -79,6 +79,8 @@ struct layer_job {
     /* Weight and bias of the norm before the next products; NULL: no norm, or none with a weight.
      */
     const float *norm_in, *norm_in_bias;
+    /* Factor of the normed input that becomes the residual stream; 0: the stream stays as it is. */
+    double stream_scale;
     /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
     double scale;
     const float *norm_out, *norm_out_bias;
@@ -89,14 +91,17 @@ static void norm_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
-    const float *x = ws->x + t * ws->ld_x;
-    float *hidden = ws->hidden.x + t * ws->hidden.ld;
+    float *x = ws->x + t * ws->ld_x, *hidden = ws->hidden.x + t * ws->hidden.ld;
+    size_t n = ws->model->config.n_hidden;
 
     (void)worker;
     if (job->norm_in || ws->model->config.norm_weightless)
         norm(ws, hidden, x, job->norm_in, job->norm_in_bias);
     else
-        memcpy(hidden, x, ws->model->config.n_hidden * sizeof *hidden);
+        memcpy(hidden, x, n * sizeof *hidden);
+    if (job->stream_scale == 0) return;
+    memcpy(x, hidden, n * sizeof *x);
+    ws->backend->vector->scale(x, (float)job->stream_scale, n);
 }
 
 /* x += (norm of) y, scaled; or x = norm of (x + y), scaled. */
@@ -298,6 +303,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
+    job->stream_scale = l->config->stream_scales[0];
     job->norm_in = l->input_norm;
     job->norm_in_bias = l->input_norm_bias;
     if (!l->config->reads_pair) sp_backend_rows(ws->backend, job->n, norm_row, job);
@@ -307,7 +313,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     sp_block_conv_after(ws, &l->attention_conv);
     job->norm_out = l->attention_post;
     job->norm_out_bias = l->attention_post_bias;
-    job->scale = ws->model->config.residual_scale;
+    job->scale = ws->model->config.residual_scale * l->config->out_scales[0];
 }
 
 /* Adds the mixers' output to the residual stream and runs the MLP of a layer: y = its output. */
@@ -316,6 +322,7 @@ static void run_mlp_sublayer(struct layer_job *job)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
+    job->stream_scale = l->config->stream_scales[1];
     job->norm_in = l->ffn_norm;
     job->norm_in_bias = l->ffn_norm_bias;
     sp_backend_rows(ws->backend, job->n, before_ffn(job), job);
@@ -325,7 +332,8 @@ static void run_mlp_sublayer(struct layer_job *job)
     sp_block_conv_after(ws, &l->ffn_conv);
     job->norm_out = l->ffn_post;
     job->norm_out_bias = l->ffn_post_bias;
-    job->scale = ws->model->config.residual_scale * ws->model->config.ffn_out_scale;
+    job->scale = ws->model->config.residual_scale * ws->model->config.ffn_out_scale *
+                 l->config->out_scales[1];
 }
 
 static void run_layer(struct layer_job *job, unsigned layer)

@@ -10,6 +10,9 @@
  * each channel of a key, and y = norm(o) * sigmoid(z); with a floor, g = floor * sigmoid(e^A_log
  * (a + dt_bias)).
  *
+ * Lightning attention (arXiv 2501.08313; minimax in transformers 5.24) has only silu of q, k, v:
+ * S <- decay S + v k^T, o = S q, y = norm(o) * sigmoid(z), with a constant decay for each head.
+ *
  * The state is a struct sp_head_state. After a rejected draft token it equals, bit for bit, the
  * state of a sequence without that token. No weight is read twice. */
 #include "runtime/model/delta_net.h"
@@ -31,7 +34,7 @@ enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
     enum sp_status st;
 
     if (c->n_value_heads == 0) return SP_OK;
-    st = sp_recurrent_scratch_open(&ws->delta_net, ws, &sizes, c->kernel, true, err);
+    st = sp_recurrent_scratch_open(&ws->delta_net, ws, &sizes, c->kernel, !c->lightning, err);
     if (st || c->low_rank == 0) return st;
     if ((st = sp_acts_init(&ws->delta_net->low_z, ws->max_rows, c->low_rank, err))) return st;
     return sp_acts_init(&ws->delta_net->low_decays, ws->max_rows, c->low_rank, err);
@@ -76,7 +79,23 @@ static void mix_row(void *context, size_t i, unsigned worker)
     }
 }
 
-/* heads.x = norm(o) * silu(z) or sigmoid(z), per head. */
+/* Lightning attention: silu of row i of a sequence, its values, and the decays. */
+static void activate_row(void *context, size_t i, unsigned worker)
+{
+    const struct sp_recurrent_job *job = context;
+    const struct sp_delta_weights *w = job->weights;
+    const struct sp_recurrent_scratch *s = job->scratch;
+    size_t t = job->first + i;
+    float *u = s->mixed + t * s->ld;
+
+    (void)worker;
+    memcpy(u, s->input + t * s->ld, s->channels * sizeof *u);
+    job->ws->backend->vector->silu(u, s->channels);
+    memcpy(s->values + t * s->ld_z, u + 2 * s->n_keys, s->n_values * sizeof *u);
+    memcpy(s->decays + t * s->ld_decays, w->decays, s->sizes.n_heads * sizeof *u);
+}
+
+/* heads.x = norm(o) * silu(z) or sigmoid(z); a norm per head, or over all of them. */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct sp_recurrent_job *job = context;
@@ -87,17 +106,19 @@ static void gate_row(void *context, size_t t, unsigned worker)
     const struct sp_vector *vector = ws->backend->vector;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
     float *y = ws->heads.x + t * ws->heads.ld;
+    bool sigmoid = c->by_channel || c->lightning;
 
     (void)worker;
-    for (size_t h = 0; h < c->n_value_heads; h++) {
+    if (c->lightning) vector->rms_norm(out, out, w->norm, s->n_values, (float)SP_LATENT_EPS);
+    for (size_t h = 0; !c->lightning && h < c->n_value_heads; h++) {
         float *o = out + h * c->value_dim;
         vector->rms_norm(o, o, w->norm, c->value_dim, (float)ws->model->config.norm_eps);
     }
-    if (c->by_channel)
+    if (sigmoid)
         vector->sigmoid_mul(out, z, s->n_values);
     else
         vector->silu_mul(z, out, s->n_values);
-    memcpy(y, c->by_channel ? out : z, s->n_values * sizeof *y);
+    memcpy(y, sigmoid ? out : z, s->n_values * sizeof *y);
 }
 
 /* Makes the rows to convolve, the gates and what the decays are made of. */
@@ -108,8 +129,8 @@ static void project(struct sp_workspace *ws, const struct sp_delta_weights *w, s
     bool low = w->up_z.rows != 0;
     const struct sp_product in[] = {
         {.w = &w->qkv, .y = s->input + before * s->ld, .ldy = s->ld},
-        {.w = &w->b, .y = s->strengths, .ldy = s->ld_heads},
         {.w = &w->z, .y = low ? s->low_z.x : s->z, .ldy = low ? s->low_z.ld : s->ld_z},
+        {.w = &w->b, .y = s->strengths, .ldy = s->ld_heads},
         {.w = &w->a,
          .y = low ? s->low_decays.x : s->decays,
          .ldy = low ? s->low_decays.ld : s->ld_decays},
@@ -117,7 +138,7 @@ static void project(struct sp_workspace *ws, const struct sp_delta_weights *w, s
     const struct sp_product z = {.w = &w->up_z, .y = s->z, .ldy = s->ld_z};
     const struct sp_product a = {.w = &w->up_a, .y = s->decays, .ldy = s->ld_decays};
 
-    sp_backend_multiply(ws->backend, in, 4, &ws->hidden, n);
+    sp_backend_multiply(ws->backend, in, w->b.rows ? 4 : 2, &ws->hidden, n);
     if (!low) return;
     sp_backend_multiply(ws->backend, &z, 1, &s->low_z, n);
     sp_backend_multiply(ws->backend, &a, 1, &s->low_decays, n);
@@ -130,10 +151,10 @@ void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_recurrent_job job = {.ws = ws,
                                    .scratch = s,
                                    .weights = w,
-                                   .mix_row = mix_row,
+                                   .mix_row = w->decays ? activate_row : mix_row,
                                    .q = s->mixed,
                                    .k = s->mixed + s->n_keys,
-                                   .v = s->mixed + 2 * s->n_keys};
+                                   .v = s->values ? s->values : s->mixed + 2 * s->n_keys};
     struct sp_product out = {.w = &w->out, .y = ws->y, .ldy = ws->ld_x};
 
     project(ws, w, n);

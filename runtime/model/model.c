@@ -164,6 +164,21 @@ static float *bind_taps(struct binder *b, const char *name, unsigned layer, size
     return taps;
 }
 
+/* The decays of lightning attention: e^-s, s = 2^(-8 (h + 1) / n) (1 - layer / (layers - 1 + 1e-5)
+ * + 1e-5).
+ */
+static const float *make_decays(struct binder *b, unsigned layer)
+{
+    unsigned n = b->model->config.delta.n_value_heads;
+    double factor = 1 - layer / (b->model->config.n_layers - 1 + 1e-5) + 1e-5;
+    float *decays = NULL;
+
+    if (b->status || (b->status = keep_vector(b, &decays, n))) return NULL;
+    for (unsigned h = 0; h < n; h++)
+        decays[h] = (float)sp_exp(-sp_pow(2, -8.0 * (h + 1) / n) * factor);
+    return decays;
+}
+
 static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
 {
     const struct sp_delta_config *c = &b->model->config.delta;
@@ -181,6 +196,7 @@ static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
     w->a_log = bind_bias(b, "@linear_attn.A_log", i);
     w->dt_bias = bind_bias(b, "@linear_attn.dt_bias", i);
     w->norm = bind_bias(b, "@linear_attn.norm.weight", i);
+    if (c->lightning) w->decays = make_decays(b, i);
 }
 
 static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, unsigned i)

@@ -46,7 +46,8 @@ struct sp_delta_weights {
     const float *conv;    /* [kernel][channels] */
     const float *a_log;   /* [value heads] */
     const float *dt_bias; /* [decays] */
-    const float *norm;    /* [value dim] */
+    const float *norm;    /* [value dim]; of lightning attention [value heads * value dim] */
+    const float *decays;  /* [value heads] of lightning attention, else NULL */
 };
 
 /* Weights of a gated short convolution. */

@@ -9,7 +9,7 @@ static const struct sp_delta_family delta_kimi = {
     .defaults =
         {.n_value_heads = 32, .value_dim = 128, .kernel = 4, .by_channel = true, .low_rank = 128},
     .full_interval = 4,
-    .first_full = 4,
+    .first_full = 5,
     .object = "linear_attn_config",
 };
 
