@@ -106,6 +106,7 @@ struct sp_layer_config {
     unsigned n_shared_ffn;   /* width of the dense MLP in parallel to the experts; 0: none */
     unsigned n_experts;      /* 0: the MLP is dense */
     unsigned n_experts_used; /* experts per token */
+    bool defers_experts;     /* the sum of the experts is added after the next layer (LongCat) */
 };
 
 /* Multi-head latent attention. For each token, a layer caches one vector from which the keys and
@@ -115,14 +116,16 @@ struct sp_layer_config {
  * dims, and its value is the first kv_rank dims of the key. Source: DeepSeek-V2, arXiv
  * 2405.04434, section 2.1. */
 struct sp_latent_config {
-    unsigned kv_rank;   /* dims of the latent; 0: no latent attention */
-    unsigned q_rank;    /* dims of the latent of queries; 0: queries come from the input */
-    unsigned nope_dim;  /* dims of a query head that do not rotate; they come first */
-    unsigned rope_dim;  /* dims of a query head that rotate */
-    unsigned value_dim; /* dims of a value head */
-    bool rows_paired;   /* in a checkpoint, neighboring rows rotate together */
-    bool gated;         /* queries, and a gate for each value of a head, are made of the latent of
-                           queries and of that latent before its norm (A.X K2) */
+    unsigned kv_rank;         /* dims of the latent; 0: no latent attention */
+    unsigned q_rank;          /* dims of the latent of queries; 0: queries come from the input */
+    unsigned nope_dim;        /* dims of a query head that do not rotate; they come first */
+    unsigned rope_dim;        /* dims of a query head that rotate */
+    unsigned value_dim;       /* dims of a value head */
+    bool rows_paired;         /* in a checkpoint, neighboring rows rotate together */
+    double q_scale, kv_scale; /* factors of the normed latents, of queries and of keys and values;
+                                 0: none (LongCat) */
+    bool gated; /* queries, and a gate for each value of a head, are made of the latent of
+                   queries and of that latent before its norm (A.X K2) */
 };
 
 /* The index of latent attention, which chooses the keys that a row attends to. Its first rope_dim
@@ -197,6 +200,7 @@ enum sp_routing_law {
 /* How the experts of a token and their weights are chosen. */
 struct sp_routing {
     enum sp_routing_law law;
+    unsigned n_zero;   /* choices behind the experts that return their input */
     bool biased;       /* the logits have a bias */
     bool corrected;    /* a correction is added to the scores for the choice, not for the weights */
     unsigned n_groups; /* groups of experts; 0 or 1: there are no groups */

@@ -9,6 +9,12 @@ static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_confi
                                        struct sp_err *err)
 {
     if (t->family->sublayers) return sp_config_count_sublayers(&s->n_layers, t, err);
+    if (t->family->halves) {
+        unsigned n = s->n_layers / 2;
+        enum sp_status st = sp_text_unsigned(t, "num_layers", 1, SP_CAP_LAYERS / 2, &n, err);
+        s->n_layers = 2 * n;
+        return st;
+    }
     return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err);
 }
 

@@ -256,7 +256,10 @@ struct sp_family {
     /* ---- tensors ---- */
     /* Lists that may name the same tensor come in order of precedence; unused ones are NULL. */
     const struct sp_alias *aliases[SP_MAX_ALIASES];
-    const char *layers;     /* beginning of the names of layers; NULL: "layers." */
+    const char *layers; /* beginning of the names of layers; NULL: "layers." */
+    /* A layer of a checkpoint is two layers here, each with attention and an MLP: num_layers counts
+     * those of the checkpoint, and '#' in an alias stands for 0 or 1. */
+    bool halves;
     const char *old_layers; /* the same in old checkpoints; NULL: no other */
     const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
     const char *unread;     /* tensors whose names begin so are ignored; or NULL */

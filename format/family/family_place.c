@@ -61,6 +61,13 @@ static bool exists(const struct sp_tensor_match *m, const char *name)
     return sp_tensor_match_has(m, "", first);
 }
 
+static void set_half(const struct sp_tensor_match *m, char *name)
+{
+    char *place = m->family->halves ? strchr(name, '#') : NULL;
+
+    if (place) *place = (char)('0' + m->half);
+}
+
 /* The alias of a canonical name, and in `name` its source; NULL when there is no alias, and then
  * `name` is the canonical name with the prefix. */
 static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct sp_tensor_match *m,
@@ -72,6 +79,7 @@ static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct
         for (const struct sp_alias *a = m->aliases[i]; a->canonical; a++) {
             if (!sp_alias_matches(a, canonical)) continue;
             sp_alias_source_name(name, SP_SOURCE_NAME, prefix, a, canonical);
+            set_half(m, name);
             if (exists(m, name)) return a;
             if (first == NULL) first = a;
         }
@@ -80,6 +88,7 @@ static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct
         sp_alias_source_name(name, SP_SOURCE_NAME, prefix, first, canonical);
     else
         snprintf(name, SP_SOURCE_NAME, "%s%s", prefix, canonical);
+    set_half(m, name);
     return first;
 }
 
@@ -105,6 +114,10 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     const char *const begins[] = {m->published ? NULL : m->family->old_layers,
                                   m->family->layers ? m->family->layers : "layers."};
 
+    if (m->family->halves) {
+        m->half = layer % 2;
+        layer /= 2;
+    }
     for (unsigned i = begins[0] == NULL; i < 2; i++) {
         if (m->only_layer)
             snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);

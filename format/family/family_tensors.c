@@ -201,6 +201,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden, ffn = l->n_ffn, n = l->n_experts, wide = l->n_shared_ffn;
+    const uint64_t choices = n + c->routing.n_zero;
     bool experts = n != 0, dense = ffn && !experts, gate = !c->plain_mlp, bias = c->mlp_bias;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const struct row rows[] = {
@@ -214,9 +215,9 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.beta", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
-        {"mlp.router.weight", SP_ROLE_ROUTER, experts, {n, hidden}},
-        {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {n}},
-        {"mlp.router.correction", SP_ROLE_SMALL, experts && c->routing.corrected, {n}},
+        {"mlp.router.weight", SP_ROLE_ROUTER, experts, {choices, hidden}},
+        {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {choices}},
+        {"mlp.router.correction", SP_ROLE_SMALL, experts && c->routing.corrected, {choices}},
         {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
         {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
         {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, hidden}},

@@ -205,6 +205,7 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
         return "input_layernorm";
     }
     if (!is_in(mlp_inputs, matrix) || layer->n_ffn == 0) return NULL;
+    if (layer->n_experts && config->routing.n_zero) return NULL; /* some choices return the norm */
     switch (layer->norms) {
     case SP_NORM_PRE:
     case SP_NORM_PRE_POST:

@@ -336,6 +336,17 @@ static void run_mlp_sublayer(struct layer_job *job)
                  l->config->out_scales[1];
 }
 
+/* x += what the layer before deferred. */
+static void add_deferred_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_workspace *ws = job->ws;
+
+    (void)worker;
+    ws->backend->vector->add(ws->x + t * ws->ld_x, ws->deferred + t * ws->ld_x,
+                             ws->model->config.n_hidden);
+}
+
 static void run_layer(struct layer_job *job, unsigned layer)
 {
     struct sp_workspace *ws = job->ws;
@@ -344,6 +355,8 @@ static void run_layer(struct layer_job *job, unsigned layer)
     if (l->config->mixers) run_mixer_sublayer(job, layer);
     if (l->config->n_ffn) run_mlp_sublayer(job);
     sp_backend_rows(ws->backend, job->n, add_row, job);
+    if (layer > 0 && l[-1].config->defers_experts)
+        sp_backend_rows(ws->backend, job->n, add_deferred_row, job);
     if (ws->per_layer) {
         sp_per_layer_run(ws, layer, job->n);
         job->norm_out = l->per_layer_post;

@@ -45,7 +45,8 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
         if (l->n_experts == 0) continue;
-        if (l->n_experts > n_experts) n_experts = l->n_experts;
+        if (l->n_experts + config->routing.n_zero > n_experts)
+            n_experts = l->n_experts + config->routing.n_zero;
         if (l->n_experts_used > max_used) max_used = l->n_experts_used;
         if (l->n_ffn > n_ffn) n_ffn = l->n_ffn;
     }
@@ -105,6 +106,12 @@ struct route_job {
     unsigned first, last; /* experts first..last-1 run now */
 };
 
+/* Experts, and choices that return their input. */
+static unsigned count_choices(const struct route_job *job)
+{
+    return job->config->n_experts + job->ws->model->config.routing.n_zero;
+}
+
 /* best[0..k-1] = the indices of the k largest of n scores, descending; ties to the lower index. */
 static void find_best(unsigned *best, unsigned k, const float *scores, unsigned n)
 {
@@ -125,7 +132,7 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
 static void score_experts(const struct route_job *job, float *scores)
 {
     const struct sp_routing *routing = &job->ws->model->config.routing;
-    unsigned n = job->config->n_experts;
+    unsigned n = count_choices(job);
     float max, sum;
 
     switch (routing->law) {
@@ -188,11 +195,9 @@ static const float *selection_of_row(const struct route_job *job, size_t t, cons
     bool grouped = routing->n_groups > 1;
 
     if (!grouped && !routing->corrected) return scores;
-    memcpy(selection, scores, job->config->n_experts * sizeof *selection);
-    if (routing->corrected) {
-        job->ws->backend->vector->add(selection, job->layer->router_correction,
-                                      job->config->n_experts);
-    }
+    memcpy(selection, scores, count_choices(job) * sizeof *selection);
+    if (routing->corrected)
+        job->ws->backend->vector->add(selection, job->layer->router_correction, count_choices(job));
     if (grouped) drop_groups(job, selection, e->group_selection + t * routing->n_groups);
     return selection;
 }
@@ -250,7 +255,7 @@ static void route_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     score_experts(job, scores);
-    find_best(chosen, k, selection_of_row(job, t, scores), job->config->n_experts);
+    find_best(chosen, k, selection_of_row(job, t, scores), count_choices(job));
     weigh_experts(job, weights, chosen, scores);
     sort_experts(chosen, weights, k);
 }
@@ -316,7 +321,10 @@ static void add_shared_row(void *context, size_t t, unsigned worker)
     float eps = (float)ws->model->config.norm_eps;
 
     (void)worker;
-    if (ws->model->config.expert_norms) {
+    if (job->config->defers_experts) {
+        memcpy(ws->deferred + t * ws->ld_x, y, n * sizeof *y);
+        memcpy(y, shared, n * sizeof *y);
+    } else if (ws->model->config.expert_norms) {
         vector->rms_norm(y, y, job->layer->experts_post, n, eps);
         vector->rms_norm(shared, shared, job->layer->shared_post, n, eps);
         vector->add(y, shared, n);
@@ -331,7 +339,7 @@ static void count_rows(const struct route_job *job)
 {
     struct sp_experts_scratch *e = job->ws->experts;
 
-    memset(e->n_rows, 0, job->config->n_experts * sizeof *e->n_rows);
+    memset(e->n_rows, 0, count_choices(job) * sizeof *e->n_rows);
     for (size_t t = 0; t < job->n; t++)
         for (unsigned i = 0; i < job->config->n_experts_used; i++)
             e->n_rows[e->chosen[t * e->max_used + i]]++;
@@ -413,6 +421,21 @@ static void add_row(void *context, size_t t, unsigned worker)
     }
 }
 
+/* Adds the choices of row t that return their input. */
+static void add_zero_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_experts_scratch *e = ws->experts;
+
+    (void)worker;
+    for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+        if (e->chosen[i] < job->config->n_experts) continue;
+        ws->backend->vector->fma(ws->y + t * ws->ld_x, ws->hidden.x + t * ws->hidden.ld,
+                                 e->weights[i], ws->model->config.n_hidden);
+    }
+}
+
 static void run_groups(const struct route_job *job, size_t n_slots, size_t n_groups)
 {
     struct sp_workspace *ws = job->ws;
@@ -474,5 +497,6 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
     /* All experts observe all rows: too few rows of a text reach a single expert. */
     sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, &ws->hidden, n, NULL, 0);
     run_experts(&job);
+    if (ws->model->config.routing.n_zero) sp_backend_rows(ws->backend, n, add_zero_row, &job);
     if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);
 }

@@ -107,13 +107,13 @@ static const float *bind_vector(struct binder *b, const char *name, unsigned lay
     return v;
 }
 
-static const float *bind_scaled(struct binder *b, const char *name, unsigned layer, double scale)
+static const float *bind_scaled(struct binder *b, const char *name, unsigned layer, size_t n,
+                                double scale)
 {
     const float *norm = bind_vector(b, name, layer, true);
-    size_t n = b->model->config.n_hidden;
     float *v = NULL;
 
-    if (norm == NULL || scale == 1) return norm;
+    if (norm == NULL || scale == 1 || scale == 0) return norm;
     if ((b->status = keep_vector(b, &v, n))) return NULL;
     for (size_t i = 0; i < n; i++)
         v[i] = norm[i] * (float)scale;
@@ -270,6 +270,8 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 
 static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned i)
 {
+    const struct sp_latent_config *c = &b->model->config.latent;
+
     bind_matrix(b, &w->q_a, "@self_attn.q_a_proj.weight", i);
     bind_matrix(b, &w->q_b, "@self_attn.q_b_proj.weight", i);
     bind_matrix(b, &w->gate_b, "@self_attn.gate_b_proj.weight", i);
@@ -278,8 +280,8 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     bind_matrix(b, &w->v_b, "@self_attn.v_b_proj.weight", i);
     w->q_bias = bind_bias(b, "@self_attn.q_a_proj.bias", i);
     w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
-    w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
-    w->kv_norm = bind_norm(b, "@self_attn.kv_a_layernorm.weight", i);
+    w->q_norm = bind_scaled(b, "@self_attn.q_a_layernorm.weight", i, c->q_rank, c->q_scale);
+    w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
     bind_matrix(b, &w->index.q, "@self_attn.indexer.wq_b.weight", i);
     bind_matrix(b, &w->index.k, "@self_attn.indexer.wk.weight", i);
     bind_matrix(b, &w->index.weights, "@self_attn.indexer.weights_proj.weight", i);
@@ -389,8 +391,8 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
     l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
     if (norms == SP_NORM_PRE || norms == SP_NORM_PRE_POST) {
-        l->ffn_norm =
-            bind_scaled(b, "@post_attention_layernorm.weight", i, b->model->config.ffn_in_scale);
+        l->ffn_norm = bind_scaled(b, "@post_attention_layernorm.weight", i,
+                                  b->model->config.n_hidden, b->model->config.ffn_in_scale);
         l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
     } else {
         l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);

@@ -70,6 +70,13 @@ static bool has_parallel_mixers(const struct sp_config *config)
     return false;
 }
 
+static bool defers_experts(const struct sp_config *config)
+{
+    for (unsigned i = 0; i < config->n_layers; i++)
+        if (config->layers[i].defers_experts) return true;
+    return false;
+}
+
 static bool has_output_gate(const struct sp_config *config)
 {
     if (config->latent.gated) return true;
@@ -107,6 +114,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     ws->ld_logits = sp_matrix_ld(config->n_vocab);
     if ((st = sp_new_rows(&ws->x, rows, ws->ld_x, err))) return st;
     if ((st = sp_new_rows(&ws->y, rows, ws->ld_x, err))) return st;
+    if (defers_experts(config) && (st = sp_new_rows(&ws->deferred, rows, ws->ld_x, err))) return st;
     if (has_parallel_mixers(config) && (st = sp_new_rows(&ws->mamba_y, rows, ws->ld_x, err)))
         return st;
     if ((st = sp_new_rows(&ws->q, rows, ws->ld_q, err))) return st;
@@ -168,6 +176,7 @@ static void close_workspace(struct sp_workspace *ws)
     free(ws->x);
     free(ws->y);
     free(ws->mamba_y);
+    free(ws->deferred);
     free(ws->q);
     free(ws->k);
     free(ws->v);

@@ -45,6 +45,8 @@ struct sp_workspace {
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
     float *x;                             /* [max_rows][ld_x] residual stream */
     float *y;                             /* [max_rows][ld_x] output of a sublayer */
+    float
+        *deferred; /* [max_rows][ld_x] what the next layer adds at its end; NULL: no layer defers */
     float *mamba_y; /* [max_rows][ld_x] output of Mamba-2 in a layer with two mixers; NULL: none */
     float *q;       /* [max_rows][ld_q] */
     float *k, *v;   /* [max_rows][ld_kv] */

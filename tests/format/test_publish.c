@@ -36,12 +36,14 @@ static bool is_of_head(unsigned n_layers, const char *name)
     return strncmp(name, "mtp.", 4) == 0;
 }
 
-/* Returns whether the tensor is a key or value of a layer that reads another layer's. Gemma 4's
- * checkpoints contain them nevertheless. */
+/* Returns whether the tensor is a key or value of a layer that reads another layer's, which Gemma
+ * 4's checkpoints contain nevertheless, or of an expert of LongCat that returns its input. */
 static bool is_unused(const struct sp_config *c, const char *name)
 {
-    unsigned layer;
+    unsigned layer, expert;
 
+    if (c->routing.n_zero && sscanf(name, "model.layers.%u.mlp.experts.%u.", &layer, &expert) == 2)
+        return expert >= c->layers[0].n_experts;
     if (sscanf(name, "model.layers.%u.self_attn.", &layer) != 1 || layer >= c->n_layers)
         return false;
     return c->layers[layer].kv_source != (int)layer &&

@@ -1,0 +1,87 @@
+/* LongCat-Flash: layers of two attention and two MLP sublayers, and experts beside the first of
+ * them whose sum is added at the end. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+
+#include <math.h>
+
+static const struct sp_latent_family latent_longcat = {.defaults = {.kv_rank = 512,
+                                                                    .q_rank = 1536,
+                                                                    .nope_dim = 128,
+                                                                    .value_dim = 128,
+                                                                    .rows_paired = true},
+                                                       .always_interleaved = true};
+
+static const struct sp_alias longcat_aliases[] = {
+    {"self_attn.k_b_proj.weight", "self_attn.#.kv_b_proj.weight", sp_layout_latent_keys, 0},
+    {"self_attn.v_b_proj.weight", "self_attn.#.kv_b_proj.weight", sp_layout_latent_values, 0},
+    {"self_attn.q_b_proj.weight", "self_attn.#.q_b_proj.weight", sp_layout_query_tails, 0},
+    {"self_attn.kv_a_proj_with_mqa.*", "self_attn.#.kv_a_proj_with_mqa.*", sp_layout_key_tail, 0},
+    {"self_attn.*", "self_attn.#.*", NULL, 0},
+    {"input_layernorm.weight", "input_layernorm.#.weight", NULL, 0},
+    {"post_attention_layernorm.weight", "post_attention_layernorm.#.weight", NULL, 0},
+    {"mlp.router.weight", "mlp.router.classifier.weight", NULL, 0},
+    {"mlp.router.correction", "mlp.router.e_score_correction_bias", NULL, 0},
+    {"mlp.shared_expert.*", "mlps.#.*", NULL, 0},
+    {"mlp.gate_proj.weight", "mlps.#.gate_proj.weight", NULL, 0},
+    {"mlp.up_proj.weight", "mlps.#.up_proj.weight", NULL, 0},
+    {"mlp.down_proj.weight", "mlps.#.down_proj.weight", NULL, 0},
+    {0},
+};
+
+static const struct sp_key_name longcat_keys[] = {
+    {"intermediate_size", "ffn_hidden_size"},
+    {"moe_intermediate_size", "expert_ffn_hidden_size"},
+    {"num_experts_per_tok", "moe_topk"},
+    {0},
+};
+
+static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    if (c->latent.q_rank == 0)
+        return sp_fail(err, SP_E_INPUT, "q_lora_rank is missing, which %s needs", t->family->name);
+    c->latent.q_scale = sqrt((double)sizes->n_hidden / c->latent.q_rank);
+    c->latent.kv_scale = sqrt((double)sizes->n_hidden / c->latent.kv_rank);
+    for (unsigned i = 0; i < c->n_layers; i++)
+        c->layers[i].defers_experts = c->layers[i].n_experts != 0;
+    c->routing.n_zero = 256;
+    if (sp_text_has(t, "zero_expert_num") && sp_text_get(t, "zero_expert_num") == NULL)
+        c->routing.n_zero = 0;
+    return sp_text_unsigned(t, "zero_expert_num", 0, SP_CAP_EXPERTS, &c->routing.n_zero, err);
+}
+
+const struct sp_family sp_families_longcat[] = {
+    {
+        .name = "longcat_flash",
+        .architecture = "LongcatFlashForCausalLM",
+        .sizes = {.n_vocab = 131072,
+                  .n_hidden = 6144,
+                  .n_ffn = 12288,
+                  .n_layers = 56,
+                  .n_heads = 64,
+                  .head_dim = 64,
+                  .max_positions = 131072},
+        .ffn_key = "ffn_hidden_size",
+        .norm_eps = 1e-5,
+        .theta = 1e7,
+        .latent = &latent_longcat,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.count = "n_routed_experts",
+                        .used = "moe_topk",
+                        .width = "expert_ffn_hidden_size"},
+        .expert_period = {2, 0},
+        .parallel_ffn = true,
+        .n_experts = 512,
+        .n_experts_used = 12,
+        .n_expert_ffn = 2048,
+        .routing = {.corrected = true, .scale = 6},
+        .router_norm_fixed = true,
+        .reads = {.experts = true, .routed_scale = true},
+        .key_names = longcat_keys,
+        .read_own = read_longcat,
+        .aliases = {longcat_aliases, sp_aliases_experts},
+        .halves = true,
+    },
+    {.name = NULL},
+};
