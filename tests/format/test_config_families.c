@@ -418,6 +418,49 @@ TEST(nemotron_h)
     config_assert_near(c->mamba.min_step, 0.001);
 }
 
+/* The mixer of each layer: attention, gated delta rule, Mamba; '+' with experts, '=' attending to
+ * what the index of the layer before chose. */
+static void assert_layers(const char *json, const char *expected)
+{
+    const struct sp_config *c = config_parsed(json);
+    char text[128] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        const struct sp_layer_config *l = &c->layers[i];
+        strcat(text, l->mixers == SP_MIXER_ATTENTION ? "a"
+                     : l->mixers == SP_MIXER_MAMBA   ? "m"
+                                                     : "d");
+        if (l->n_experts) strcat(text, "+");
+        if (l->shares_index) strcat(text, "=");
+    }
+    assert_string_equal(text, expected);
+}
+
+/* Without a list of layer types, by the rules of the configuration classes in transformers 5.24. */
+TEST(layers_by_rule)
+{
+    assert_layers("{\"model_type\": \"kimi_linear\", \"num_hidden_layers\": 9}",
+                  "dd+d+d+a+d+d+d+a+");
+    assert_layers("{\"model_type\": \"kimi_linear\", \"num_hidden_layers\": 3, "
+                  "\"linear_attn_config\": {\"full_attn_layers\": [2], \"kda_layers\": [1, 3]}}",
+                  "da+d+");
+    assert_layers("{\"model_type\": \"bailing_hybrid\", \"layer_group_size\": 3, "
+                  "\"num_hidden_layers\": 4}",
+                  "dda+d+");
+    assert_layers("{\"model_type\": \"minimax\", \"num_hidden_layers\": 4}", "a+d+a+d+");
+    assert_layers("{\"model_type\": \"jamba\", \"num_hidden_layers\": 6}", "mm+mm+am+");
+    assert_layers("{\"model_type\": \"jamba\", \"num_hidden_layers\": 3, \"num_experts\": 1, "
+                  "\"attn_layer_period\": 2, \"attn_layer_offset\": 1}",
+                  "mam");
+    assert_layers("{\"model_type\": \"glm_moe_dsa\", \"num_hidden_layers\": 7, "
+                  "\"first_k_dense_replace\": 7, \"index_topk_freq\": 4}",
+                  "aaa=a=a=aa=");
+    assert_layers("{\"model_type\": \"glm_moe_dsa\", \"num_hidden_layers\": 3, "
+                  "\"first_k_dense_replace\": 3, \"index_topk_pattern\": \"FSF\"}",
+                  "aa=a");
+    assert_layers("{\"model_type\": \"longcat_flash\", \"num_layers\": 2}", "a+aa+a");
+}
+
 TEST(latent)
 {
     struct sp_config *c = config_read_testdata("glm_4_7_flash", NULL);
