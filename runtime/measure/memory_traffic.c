@@ -93,14 +93,20 @@ static uint64_t draft_read(const struct sp_session *session, size_t n)
     return drafter->ops->stepwise ? n * size : size;
 }
 
+/* A layer with an index reads all index keys, unless it shares a choice, and the keys chosen. */
 static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_before)
 {
     const struct sp_layer_config *layer = &d->model->config.layers[i];
     const struct sp_kv *kv = d->keys[i];
-    uint64_t n = n_before + 1;
+    const struct sp_config *config = &d->model->config;
+    uint64_t n = n_before + 1, index = 0;
 
     if (layer->window && n > layer->window) n = layer->window;
-    return kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
+    if (config->index.top_k && n > config->index.top_k) {
+        index = n * d->caches[config->n_layers + i].key_block_size / SP_KV_BLOCK;
+        n = config->index.top_k;
+    }
+    return index + kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
 }
 
 /* The few rows that a short convolution looks back at are not counted. */

@@ -103,6 +103,27 @@ TEST(test_digest)
     }
 }
 
+/* A copied position has the digest of the original at the same place. */
+TEST(test_copy)
+{
+    struct sp_kv from, to, same;
+
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
+        init(&from, (enum sp_cache_type)type, 512, 0, 1);
+        init(&to, (enum sp_cache_type)type, 256, 0, 1);
+        init(&same, (enum sp_cache_type)type, 256, 0, 1);
+        put(&from, 300, 0.25f);
+        put(&from, 301, 0.5f);
+        sp_kv_copy(&to, 5, &from, 301);
+        put(&same, 5, 0.5f + 296);
+        for (size_t lane = 0; lane < 2; lane++)
+            assert_true(sp_kv_digest(&to, 5 - lane, 6) == sp_kv_digest(&same, 5 - lane, 6));
+        sp_kv_release(&from);
+        sp_kv_release(&to);
+        sp_kv_release(&same);
+    }
+}
+
 /* Changing a single number of any key or value of either head changes the digest. */
 TEST(test_digest_covers_every_number)
 {
