@@ -46,7 +46,7 @@ TEST(test_lists)
     assert_string_equal(json_text(json, "models.0.details.quantization_level"), "bf16");
     json = served_get("/api/ps");
     assert_int_equal(json_number(json, "models.0.size_vram"), 0);
-    json = served_post("/api/show", "{\"model\": \"tiny:latest\"}");
+    json = served_post("/api/show", "{'model': 'tiny:latest'}");
     assert_non_null(strstr(json_text(json, "modelfile"), "TEMPLATE"));
     assert_non_null(strstr(json_text(json, "template"), "<|im_start|>"));
     assert_true(
@@ -57,9 +57,9 @@ TEST(test_lists)
 /* With a seed every API returns the text of `run`, streamed or not, with or without a draft. */
 TEST(test_seed)
 {
-    char *expected = served_run(
-        served_file, "'Tell me a story about a lonely owl.' --kv-type f32 --num-predict 60 "
-                     "--temperature 1.5 --seed 7 --no-draft");
+    char *expected =
+        served_run(served_file, "'Tell me a story about a lonely owl.' --kv-type f32 --num-predict "
+                                "60 --temperature 1.5 --seed 7 --no-draft");
 
     assert_true(strlen(expected) > 60);
     for (size_t i = 0; i < N_SERVED_APIS; i++) {
@@ -81,8 +81,8 @@ TEST(test_seed)
     }
 }
 
-#define STORY "\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\""
-#define BEGUN "\"role\": \"assistant\", \"content\": \"Once upon a time there was a\""
+#define STORY "'role': 'user', 'content': 'Tell me a story about a lonely owl.'"
+#define BEGUN "'role': 'assistant', 'content': 'Once upon a time there was a'"
 #define STORY_BEGUN "[{" STORY "}, {" BEGUN "}]"
 
 /* A last message of the assistant is continued by every API. */
@@ -91,17 +91,17 @@ TEST(test_continuation)
     static const struct {
         const char *path, *body, *text;
     } all[] = {
-        {"/v1/messages", "{\"messages\": " STORY_BEGUN ", \"max_tokens\": 20}", "content.0.text"},
-        {"/v1/chat/completions", "{\"messages\": " STORY_BEGUN ", \"max_tokens\": 20}",
+        {"/v1/messages", "{'messages': " STORY_BEGUN ", 'max_tokens': 20}", "content.0.text"},
+        {"/v1/chat/completions", "{'messages': " STORY_BEGUN ", 'max_tokens': 20}",
          "choices.0.message.content"},
         {"/v1/chat/completions",
-         "{\"messages\": " STORY_BEGUN ", \"max_tokens\": 20, \"continue_final_message\": true, "
-         "\"add_generation_prompt\": false}",
+         "{'messages': " STORY_BEGUN
+         ", 'max_tokens': 20, 'continue_final_message': true, 'add_generation_prompt': false}",
          "choices.0.message.content"},
-        {"/v1/responses", "{\"input\": " STORY_BEGUN ", \"max_output_tokens\": 20}",
+        {"/v1/responses", "{'input': " STORY_BEGUN ", 'max_output_tokens': 20}",
          "output.0.content.0.text"},
         {"/api/chat",
-         "{\"messages\": " STORY_BEGUN ", \"options\": {\"num_predict\": 20}, \"stream\": false}",
+         "{'messages': " STORY_BEGUN ", 'options': {'num_predict': 20}, 'stream': false}",
          "message.content"},
     };
     struct sp_json *first = served_post(all[0].path, all[0].body), *json;
@@ -120,8 +120,7 @@ TEST(test_names)
     struct sp_json *json;
 
     for (size_t i = 0; i < 2; i++) {
-        json = served_post(paths[i], "{\"model\": \"tiny:latest\", \"prompt\": [582], "
-                                     "\"max_tokens\": 1}");
+        json = served_post(paths[i], "{'model': 'tiny:latest', 'prompt': [582], 'max_tokens': 1}");
         assert_string_equal(json_text(json, "model"), "tiny:latest");
     }
     json = served_get("/models");
@@ -132,7 +131,7 @@ TEST(test_names)
 /* Without a seed every request gets a seed of its own. */
 TEST(test_no_seed)
 {
-    static const char body[] = "{" GOLDEN_PROMPT ", \"temperature\": 2}";
+    static const char body[] = "{" GOLDEN_PROMPT ", 'temperature': 2}";
     struct sp_json *a = served_post("/v1/completions", body),
                    *b = served_post("/v1/completions", body);
 
@@ -143,8 +142,8 @@ TEST(test_no_seed)
  * inside a character. */
 TEST(test_characters)
 {
-    static const char body[] = "{\"prompt\": \"a\", \"raw\": true, \"options\": {\"temperature\": "
-                               "100, \"seed\": %d, \"num_predict\": 200}, \"stream\": %s}";
+    static const char body[] = "{'prompt': 'a', 'raw': true, 'options': {'temperature': 100, "
+                               "'seed': %d, 'num_predict': 200}, 'stream': %s}";
     size_t n_strange = 0;
 
     for (int seed = 0; seed < 5; seed++) {
@@ -170,12 +169,12 @@ TEST(test_characters)
 TEST(test_reuse)
 {
     static const char
-        first[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
-                  "\"max_tokens\": 20, \"logprobs\": true, \"seed\": 3, \"temperature\": 0.9}",
-        next[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}, "
-                 "{\"role\": \"assistant\", \"content\": \"%s\"}, {\"role\": \"user\", "
-                 "\"content\": \"Tell me a story.\"}], \"max_tokens\": 40, \"logprobs\": true, "
-                 "\"top_logprobs\": 5, \"seed\": 3, \"temperature\": 0.9}";
+        first[] = "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'max_tokens': "
+                  "20, 'logprobs': true, 'seed': 3, 'temperature': 0.9}",
+        next[] =
+            "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}, {'role': 'assistant', "
+            "'content': '%s'}, {'role': 'user', 'content': 'Tell me a story.'}], 'max_tokens': 40, "
+            "'logprobs': true, 'top_logprobs': 5, 'seed': 3, 'temperature': 0.9}";
     static const char *const options[] = {"--kv-type", "f32", "--name", "tiny",
                                           "--threads", "1",   NULL};
     struct server fresh;
@@ -206,8 +205,8 @@ TEST(test_reuse)
 /* A prompt cache that `run` saved is used by the server. */
 TEST(test_prompt_cache)
 {
-    static const char question[] = "{\"prompt\": [582, 580, 258, 421, 1, 2, 3, 4, 5, 6, 7, 8], "
-                                   "\"max_tokens\": 12, \"seed\": 1}";
+    static const char question[] =
+        "{'prompt': [582, 580, 258, 421, 1, 2, 3, 4, 5, 6, 7, 8], 'max_tokens': 12, 'seed': 1}";
     char run_options[256];
     const char *cache = packed_path("prompt.cache");
     const char *const options[] = {"--prompt-cache", cache, "--kv-type", "f32", NULL};
@@ -239,8 +238,7 @@ TEST(test_records)
 
     s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
     expected = served_run(packed, "'Tell me a story.' --kv-type f32");
-    json = server_post(&s, "/api/generate", "{\"prompt\": \"Tell me a story.\", \"stream\": false}",
-                       200);
+    json = server_post(&s, "/api/generate", "{'prompt': 'Tell me a story.', 'stream': false}", 200);
     assert_string_equal(json_text(json, "response"), expected);
     assert_int_equal(json_number(json, "eval_count"), 9);
     assert_string_equal(json_text(json, "done_reason"), "length");
@@ -248,13 +246,12 @@ TEST(test_records)
     expected = served_run(packed,
                           "'Tell me a story.' --kv-type f32 --system 'Be a cat.' --num-predict 12");
     json = server_post(&s, "/v1/chat/completions",
-                       "{\"messages\": [{\"role\": \"developer\", \"content\": \"Be a cat.\"}, "
-                       "{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "
-                       "\"max_tokens\": 12}",
+                       "{'messages': [{'role': 'developer', 'content': 'Be a cat.'}, {'role': "
+                       "'user', 'content': 'Tell me a story.'}], 'max_tokens': 12}",
                        200);
     assert_string_equal(json_text(json, "choices.0.message.content"), expected);
-    json = server_post(&s, "/api/generate", "{\"model\": \"\"}", 404);
-    json = server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    json = server_post(&s, "/api/generate", "{'model': ''}", 404);
+    json = server_post(&s, "/api/generate", "{'keep_alive': 0}", 200);
     assert_string_equal(json_text(json, "done_reason"), "unload");
     assert_int_equal(server_stop(&s), 0);
 }

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+#define MESSAGES "'messages': [{'role': 'user', 'content': 'Hi'}]"
 
 static void nap(double seconds)
 {
@@ -44,9 +44,9 @@ static char *body_of(const char *key, size_t n)
     char *body = keep(malloc(256 + n * 8)), *at = body;
 
     assert_non_null(body);
-    at += sprintf(at, "{" MESSAGES ", \"max_tokens\": 4, \"%s\": [{\"a\":0}", key);
+    at += sprintf(at, "{" MESSAGES ", 'max_tokens': 4, '%s': [{'a':0}", key);
     for (size_t i = 1; i < n; i++)
-        at += sprintf(at, ",{\"a\":0}");
+        at += sprintf(at, ",{'a':0}");
     sprintf(at, "]}");
     return body;
 }
@@ -57,7 +57,7 @@ static char *blanks(const char *key, size_t n)
     char *body = keep(malloc(n + 64));
 
     assert_non_null(body);
-    sprintf(body, "{\"%s\": \"%*s\"}", key, (int)n, "");
+    sprintf(body, "{'%s': '%*s'}", key, (int)n, "");
     return body;
 }
 
@@ -163,8 +163,8 @@ TEST(test_template_memory)
 {
     static const char template[] =
         "TEMPLATE \"\"\"{% set x = messages[0].content * 9000000 %}{{ x | length }}\"\"\"\n";
-    static const char body[] = "{\"max_tokens\": 4, \"model\": \"tiny\", \"messages\": "
-                               "[{\"role\": \"user\", \"content\": \"0123456789\"}]}";
+    static const char body[] = "{'max_tokens': 4, 'model': 'tiny', 'messages': [{'role': 'user', "
+                               "'content': '0123456789'}]}";
     static const char *const paths[] = {"/apply-template", "/v1/messages/count_tokens"};
     struct server s =
         server_start(served_pack(template), (const char *const[]){"--name", "tiny", NULL});
@@ -191,24 +191,23 @@ static long request_memory(const struct server *s)
 TEST(test_response_memory)
 {
     enum { N_TOKENS = 3600000 };
-    static const char head[] = "{\"echo\": true, \"logprobs\": 20, \"stream\": true, "
-                               "\"max_tokens\": 1000, \"logit_bias\": {\"1596\": -1000, "
-                               "\"1598\": -1000}, \"prompt\": \"";
+    static const char head[] = "{'echo': true, 'logprobs': 20, 'stream': true, 'max_tokens': 1000, "
+                               "'logit_bias': {'1596': -1000, '1598': -1000}, 'prompt': '";
     char *body = malloc(2 * N_TOKENS + 64), *at = body + sprintf(body, "%s", head), byte;
     int fd;
 
     assert_non_null(body);
     for (size_t i = 0; i < 1000; i++)
         at += sprintf(at, "a ");
-    sprintf(at, "\"}");
+    sprintf(at, "'}");
     fd = server_begin_request(&tiny_server, "/v1/completions", body);
     assert_int_equal(recv(fd, &byte, 1, 0), 1);
     assert_true(request_memory(&tiny_server) > 900000);
     close(fd);
-    at = body + sprintf(body, "{\"with_pieces\": true, \"content\": \"");
+    at = body + sprintf(body, "{'with_pieces': true, 'content': '");
     for (size_t i = 0; i < N_TOKENS / 2; i++)
         at += sprintf(at, "a b ");
-    sprintf(at, "\"}");
+    sprintf(at, "'}");
     server_post(&tiny_server, "/tokenize", body, 400);
     free(body);
 }

@@ -5,9 +5,7 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#define ASK                                                                                        \
-    "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "          \
-    "story.\"}]"
+#define ASK "{'max_tokens': 200, 'messages': [{'role': 'user', 'content': 'Tell me a story.'}]"
 
 /* The events of a stream, each with the name of its type. */
 struct events {
@@ -99,7 +97,7 @@ static struct sp_json *request(const struct server *s, const char *body)
 TEST(test_message)
 {
     struct sp_json *json = request(&tiny_server, ASK "}");
-    struct events e = stream(&tiny_server, ASK ", \"stream\": true}");
+    struct events e = stream(&tiny_server, ASK ", 'stream': true}");
     const struct sp_json *last;
     size_t n_blocks;
     char *text = joined(&e, 0, "text_delta", "delta.text");
@@ -130,7 +128,7 @@ TEST(test_usage)
 
     assert_true(n > 4);
     for (int i = 0; i < 2; i++) {
-        struct events e = stream(&s, ASK ", \"stream\": true}");
+        struct events e = stream(&s, ASK ", 'stream': true}");
         const struct sp_json *usages[] = {json_at(e.at[0], "message.usage"),
                                           json_at(e.at[e.n - 2], "usage")};
 
@@ -145,17 +143,18 @@ TEST(test_usage)
 
 TEST(test_stops)
 {
-    struct sp_json *json = request(&tiny_server, "{\"max_tokens\": 3, \"messages\": [{\"role\": "
-                                                 "\"user\", \"content\": \"Tell me a story.\"}]}");
+    struct sp_json *json =
+        request(&tiny_server,
+                "{'max_tokens': 3, 'messages': [{'role': 'user', 'content': 'Tell me a story.'}]}");
 
     assert_string_equal(json_text(json, "stop_reason"), "max_tokens");
     assert_int_equal(json_number(json, "usage.output_tokens"), 3);
-    json = request(&tiny_server, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
+    json = request(&tiny_server, ASK ", 'stop_sequences': ['whale', 'once', ' a']}");
     assert_string_equal(json_text(json, "stop_reason"), "stop_sequence");
     assert_string_equal(json_text(json, "stop_sequence"), "once");
     assert_string_equal(json_text(json, "content.0.text"), "There was ");
     /* Without any text the content is an empty array, not an empty block. */
-    json = request(&tiny_server, ASK ", \"stop_sequences\": [\"There\"]}");
+    json = request(&tiny_server, ASK ", 'stop_sequences': ['There']}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 0);
 }
 
@@ -163,7 +162,7 @@ TEST(test_stops)
 TEST(test_stop_of_the_file)
 {
     struct server s = server_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
-    struct sp_json *json = request(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
+    struct sp_json *json = request(&s, ASK ", 'stop_sequences': ['hungry']}");
 
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
     assert_null(json_at(json, "stop_sequence"));
@@ -178,10 +177,10 @@ TEST(test_partial_message)
     char body[512];
 
     snprintf(body, sizeof body,
-             "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "
-             "story.\"}, {\"role\": \"assistant\", \"content\": \"%.14s\"}]}",
+             "{'max_tokens': 200, 'messages': [{'role': 'user', 'content': 'Tell me a story.'}, "
+             "{'role': 'assistant', 'content': '%.14s'}]}",
              text);
-    assert_non_null(strstr(body, "\"There was once\"}"));
+    assert_non_null(strstr(body, "'There was once'}"));
     rest = request(&tiny_server, body);
     assert_string_equal(json_text(rest, "content.0.text"), text + 14);
 }
@@ -194,11 +193,11 @@ static const char caller[] =
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
 
 #define TOOLS                                                                                      \
-    ", \"tools\": [{\"name\": \"paint\", \"description\": \"Paints.\", \"input_schema\": "         \
-    "{\"type\": \"object\", \"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}}, "       \
-    "\"required\": [\"colour\"], \"additionalProperties\": false}}, {\"type\": \"custom\", "       \
-    "\"name\": \"wait\", \"input_schema\": {\"type\": \"object\"}}]"
-#define PAINT ", \"tool_choice\": {\"type\": \"tool\", \"name\": \"paint\"}"
+    ", 'tools': [{'name': 'paint', 'description': 'Paints.', 'input_schema': {'type': 'object', "  \
+    "'properties': {'colour': {'enum': ['red', 'blue']}}, 'required': ['colour'], "                \
+    "'additionalProperties': false}}, {'type': 'custom', 'name': 'wait', 'input_schema': "         \
+    "{'type': 'object'}}]"
+#define PAINT ", 'tool_choice': {'type': 'tool', 'name': 'paint'}"
 
 static void assert_colour(const char *colour)
 {
@@ -221,7 +220,7 @@ TEST(test_tools)
     assert_int_equal(strlen(json_text(json, "content.0.id")), 9);
     assert_colour(json_text(json, "content.0.input.colour"));
 
-    e = stream(&s, ASK TOOLS PAINT ", \"stream\": true}");
+    e = stream(&s, ASK TOOLS PAINT ", 'stream': true}");
     last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
     assert_string_equal(json_text(last, "delta.stop_reason"), "tool_use");
@@ -235,10 +234,10 @@ TEST(test_tools)
     }
 
     json = request(&s, ASK TOOLS
-                   ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": true}}");
+                   ", 'tool_choice': {'type': 'any', 'disable_parallel_tool_use': true}}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
     assert_string_equal(json_text(json, "content.0.type"), "tool_use");
-    json = request(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
+    json = request(&s, ASK TOOLS ", 'tool_choice': {'type': 'none'}}");
     assert_string_equal(json_text(json, "content.0.type"), "text");
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
     assert_int_equal(server_stop(&s), 0);
@@ -267,7 +266,7 @@ TEST(test_reasoning)
     assert_string_equal(json_text(json, "content.1.type"), "text");
     assert_true(json_number(json, "usage.output_tokens_details.thinking_tokens") > 0);
 
-    e = stream(&s, ASK ", \"stream\": true}");
+    e = stream(&s, ASK ", 'stream': true}");
     (void)check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 2);
     text = joined(&e, 0, "thinking_delta", "delta.thinking");
@@ -278,33 +277,30 @@ TEST(test_reasoning)
     assert_string_equal(text, json_text(json, "content.1.text"));
 
     /* The template's switch decides whether the prompt opens the reasoning. */
-    json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
+    json = request(&s, ASK ", 'thinking': {'type': 'enabled', 'budget_tokens': 1024}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was once");
     /* After the budget the closing tag follows, whatever the model would choose. */
-    json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1}}");
+    json = request(&s, ASK ", 'thinking': {'type': 'enabled', 'budget_tokens': 1}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was");
     assert_int_equal(json_number(json, "usage.output_tokens_details.thinking_tokens"), 1);
-    json = server_post(&s, "/v1/messages/count_tokens",
-                       ASK ", \"thinking\": {\"type\": \"disabled\"}}", 200);
-    n_blocks = (size_t)json_number(json, "input_tokens");
-    json = server_post(&s, "/v1/messages/count_tokens",
-                       ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
-                           "\"output_config\": {\"effort\": \"low\"}}",
+    json = server_post(&s, "/v1/messages/count_tokens", ASK ", 'thinking': {'type': 'disabled'}}",
                        200);
+    n_blocks = (size_t)json_number(json, "input_tokens");
+    json = server_post(
+        &s, "/v1/messages/count_tokens",
+        ASK ", 'thinking': {'type': 'adaptive'}, 'output_config': {'effort': 'low'}}", 200);
     assert_true((size_t)json_number(json, "input_tokens") > n_blocks + 1);
-    json = request(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
+    json = request(&s, ASK ", 'thinking': {'type': 'adaptive', 'display': 'omitted'}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "");
-    e = stream(&s, ASK ", \"stream\": true, \"thinking\": {\"type\": \"adaptive\", \"display\": "
-                       "\"omitted\"}}");
+    e = stream(&s, ASK ", 'stream': true, 'thinking': {'type': 'adaptive', 'display': 'omitted'}}");
     (void)check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 2);
     text = joined(&e, 0, "thinking_delta", "delta.thinking");
     assert_string_equal(text, "");
     /* The client cannot begin the response if the prompt opens the reasoning. */
     json = server_post(&s, "/v1/messages",
-                       "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
-                       "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
-                       "{\"role\": \"assistant\", \"content\": \"b\"}]}",
+                       "{'max_tokens': 9, 'thinking': {'type': 'enabled'}, 'messages': [{'role': "
+                       "'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]}",
                        400);
     assert_string_equal(json_text(json, "error.message"),
                         "thinking cannot be combined with a partial answer as the last message");
@@ -319,11 +315,10 @@ TEST(test_open_reasoning)
         "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
         "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\nThere{% endif %}\"\"\"\n";
     struct server s = server_start(served_pack(always), NULL);
-    struct sp_json *json =
-        server_post(&s, "/v1/messages",
-                    "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
-                    "{\"role\": \"assistant\", \"content\": \"b\"}]}",
-                    400);
+    struct sp_json *json = server_post(&s, "/v1/messages",
+                                       "{'max_tokens': 9, 'messages': [{'role': 'user', 'content': "
+                                       "'a'}, {'role': 'assistant', 'content': 'b'}]}",
+                                       400);
 
     assert_string_equal(json_text(json, "error.message"),
                         "the last message is a partial answer, which a model that always reasons "
@@ -333,9 +328,9 @@ TEST(test_open_reasoning)
 
 TEST(test_structured_output)
 {
-    struct sp_json *json =
-        request(&tiny_server, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
-                                  "\"schema\": {\"const\": \"whale\"}}}}");
+    struct sp_json *json = request(
+        &tiny_server, ASK
+        ", 'output_config': {'format': {'type': 'json_schema', 'schema': {'const': 'whale'}}}}");
 
     assert_string_equal(json_text(json, "content.0.text"), "\"whale\"");
 }

@@ -5,11 +5,10 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#define HELLO "{\"role\": \"user\", \"content\": \"Hello\"}"
+#define HELLO "{'role': 'user', 'content': 'Hello'}"
 #define WEATHER                                                                                    \
-    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "         \
-    "\"object\", \"properties\": {\"a\": {\"enum\": [1, 2]}}, \"required\": [\"a\"], "             \
-    "\"additionalProperties\": false}}}"
+    "{'type': 'function', 'function': {'name': 'f', 'parameters': {'type': 'object', "             \
+    "'properties': {'a': {'enum': [1, 2]}}, 'required': ['a'], 'additionalProperties': false}}}"
 
 /* A request and the members of its response that do not depend on time and caches. */
 static const struct request {
@@ -17,36 +16,37 @@ static const struct request {
     const char *members[3];
 } requests[] = {
     {"/v1/chat/completions",
-     "{\"messages\": [" HELLO "], \"max_tokens\": 12}",
+     "{'messages': [" HELLO "], 'max_tokens': 12}",
      {"choices", "usage.total_tokens"}},
     {"/v1/chat/completions",
-     "{\"messages\": [{\"role\": \"system\", \"content\": \"Be kind.\"}, " HELLO "], \"seed\": 7, "
-     "\"temperature\": 1.1, \"n\": 3, \"max_tokens\": 12, \"logprobs\": true, \"top_logprobs\": 2}",
+     "{'messages': [{'role': 'system', 'content': 'Be kind.'}, " HELLO
+     "], 'seed': 7, 'temperature': 1.1, 'n': 3, 'max_tokens': 12, 'logprobs': true, "
+     "'top_logprobs': 2}",
      {"choices", "usage.total_tokens"}},
     {"/v1/chat/completions",
-     "{\"messages\": [" HELLO "], \"response_format\": {\"type\": \"json_schema\", "
-     "\"json_schema\": {\"name\": \"x\", \"schema\": {\"enum\": [\"caf\\u00e9\", \"tea\"]}}}}",
+     "{'messages': [" HELLO "], 'response_format': {'type': 'json_schema', 'json_schema': {'name': "
+     "'x', 'schema': {'enum': ['caf\\u00e9', 'tea']}}}}",
      {"choices"}},
     {"/v1/chat/completions",
-     "{\"messages\": [" HELLO "], \"tools\": [" WEATHER "], \"tool_choice\": \"required\"}",
+     "{'messages': [" HELLO "], 'tools': [" WEATHER "], 'tool_choice': 'required'}",
      {"choices.0.message.tool_calls.0.function", "error"}},
-    {"/v1/chat/completions", "{\"messages\": []}", {"error"}},
-    {"/v1/chat/completions", "{\"messages\": [" HELLO "], \"top_p\": 3}", {"error"}},
-    {"/v1/chat/completions", "{\"model\": \"other\", \"messages\": [" HELLO "]}", {"error.code"}},
+    {"/v1/chat/completions", "{'messages': []}", {"error"}},
+    {"/v1/chat/completions", "{'messages': [" HELLO "], 'top_p': 3}", {"error"}},
+    {"/v1/chat/completions", "{'model': 'other', 'messages': [" HELLO "]}", {"error.code"}},
     {"/v1/completions",
-     "{\"prompt\": [\"Once upon a time\", \"The duck\"], \"max_tokens\": 9, \"echo\": false}",
+     "{'prompt': ['Once upon a time', 'The duck'], 'max_tokens': 9, 'echo': false}",
      {"choices", "usage.total_tokens"}},
     {"/v1/completions",
-     "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 24, \"stop\": [\" the\"]}",
+     "{'prompt': [582, 580, 258, 421], 'max_tokens': 24, 'stop': [' the']}",
      {"choices"}},
     {"/v1/responses",
-     "{\"input\": \"Hello\", \"instructions\": \"Be kind.\", \"max_output_tokens\": 16}",
+     "{'input': 'Hello', 'instructions': 'Be kind.', 'max_output_tokens': 16}",
      {"output.0.content", "status", "incomplete_details"}},
-    {"/v1/responses", "{\"input\": 4}", {"error"}},
+    {"/v1/responses", "{'input': 4}", {"error"}},
     {"/v1/messages",
-     "{\"messages\": [" HELLO "], \"max_tokens\": 12, \"stop_sequences\": [\",\"]}",
+     "{'messages': [" HELLO "], 'max_tokens': 12, 'stop_sequences': [',']}",
      {"content", "stop_reason", "stop_sequence"}},
-    {"/v1/messages", "{\"messages\": [" HELLO "]}", {"error"}},
+    {"/v1/messages", "{'messages': [" HELLO "]}", {"error"}},
 };
 
 enum { N_REQUESTS = sizeof requests / sizeof *requests };
@@ -59,14 +59,17 @@ static bool is_anthropic(size_t i)
 static void write_lines(FILE *f)
 {
     for (size_t i = 0; i < N_REQUESTS; i++) {
+        const char *url = requests[i].url, *body = requests[i].body;
+        char line[2048];
+
         if (is_anthropic(i)) {
-            fprintf(f, "{\"custom_id\": \"%zu\", \"params\": %s}\n", i, requests[i].body);
+            snprintf(line, sizeof line, "{'custom_id': '%zu', 'params': %s}", i, body);
         } else {
-            fprintf(f,
-                    "{\"custom_id\": \"%zu\", \"method\": \"POST\", \"url\": \"%s\", \"body\": "
-                    "%s}\n",
-                    i, requests[i].url, requests[i].body);
+            snprintf(line, sizeof line,
+                     "{'custom_id': '%zu', 'method': 'POST', 'url': '%s', 'body': %s}", i, url,
+                     body);
         }
+        fprintf(f, "%s\n", keep_quoted(line));
     }
 }
 

@@ -110,7 +110,7 @@ TEST(test_many_answers)
     char body[256], byte;
     int many;
 
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 128");
     many = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(many, &byte, 1, 0), 1);
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
@@ -135,7 +135,7 @@ static char *long_prompt(void)
     char *body = keep(malloc(ROOM)), *at = body;
 
     assert_non_null(body);
-    at += sprintf(at, "{\"prompt\": [582");
+    at += sprintf(at, "{'prompt': [582");
     for (int i = 1; i < TOKENS; i++)
         at += sprintf(at, ", %d", 300 + i % 1000);
     sprintf(at, "]}");
@@ -146,7 +146,7 @@ static char *long_prompt(void)
 static void disconnect_inside_request(const struct server *s)
 {
     static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                                  "Content-Length: 100000\r\n\r\n{\"prompt\": \"On";
+                                  "Content-Length: 100000\r\n\r\n{'prompt': 'On";
     size_t n_files = server_count_files(s);
 
     for (size_t size = 0; size < sizeof request; size += 12) {
@@ -163,7 +163,7 @@ static void disconnect_inside_request(const struct server *s)
  * were read or not. */
 TEST(test_disconnects)
 {
-    static const char next[] = "{\"prompt\": [582], \"max_tokens\": 1}";
+    static const char next[] = "{'prompt': [582], 'max_tokens': 1}";
     static const char more[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const struct {
         const char *stream; /* NULL: a long prompt */
@@ -295,7 +295,7 @@ TEST(test_second_signal)
     struct http_reply r;
     int running;
 
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 3");
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 3");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
     kill(s.pid, SIGTERM);

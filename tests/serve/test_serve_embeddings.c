@@ -70,9 +70,8 @@ static double golden_number(size_t i)
 TEST(openai)
 {
     struct sp_json *json =
-        post("/v1/embeddings",
-             "{\"model\": \"gemma\", \"input\": [\"the cat\", \"a\", [0, 32, 1]]}", 200);
-    struct sp_json *one = post("/embeddings", "{\"input\": [0, 32, 1]}", 200);
+        post("/v1/embeddings", "{'model': 'gemma', 'input': ['the cat', 'a', [0, 32, 1]]}", 200);
+    struct sp_json *one = post("/embeddings", "{'input': [0, 32, 1]}", 200);
 
     assert_string_equal(json_text(json, "object"), "list");
     assert_string_equal(json_text(json, "model"), "gemma");
@@ -104,11 +103,10 @@ TEST(base64)
         const char *text;
         size_t len = 0;
 
-        snprintf(body, sizeof body, "{\"input\": \"the cat\", \"dimensions\": %zu}", n);
+        snprintf(body, sizeof body, "{'input': 'the cat', 'dimensions': %zu}", n);
         plain = post("/v1/embeddings", body, 200);
         snprintf(body, sizeof body,
-                 "{\"input\": \"the cat\", \"encoding_format\": \"base64\", \"dimensions\": %zu}",
-                 n);
+                 "{'input': 'the cat', 'encoding_format': 'base64', 'dimensions': %zu}", n);
         json = post("/v1/embeddings", body, 200);
         text = json_text(json, "data.0.embedding");
         assert_int_equal(strlen(text), (4 * n + 2) / 3 * 4);
@@ -130,8 +128,8 @@ TEST(base64)
 
 TEST(ollama)
 {
-    struct sp_json *json = post("/api/embed", "{\"input\": [\"the cat\", \"a\"]}", 200);
-    struct sp_json *old = post("/api/embeddings", "{\"prompt\": \"the cat\"}", 200);
+    struct sp_json *json = post("/api/embed", "{'input': ['the cat', 'a']}", 200);
+    struct sp_json *old = post("/api/embeddings", "{'prompt': 'the cat'}", 200);
     struct sp_json *show = post("/api/show", "{}", 200);
 
     assert_int_equal(sp_json_len(json_at(json, "embeddings")), 2);
@@ -142,7 +140,7 @@ TEST(ollama)
     assert_true(number_at(old, "embedding.9") == number_at(json, "embeddings.0.9"));
     assert_string_equal(json_text(show, "capabilities.0"), "embedding");
     assert_int_equal(sp_json_len(json_at(show, "capabilities")), 1);
-    json = post("/api/embed", "{\"input\": \"\"}", 200);
+    json = post("/api/embed", "{'input': ''}", 200);
     assert_int_equal(sp_json_len(json_at(json, "embeddings")), 0);
     json = post("/api/embeddings", "{}", 200);
     assert_int_equal(sp_json_len(json_at(json, "embedding")), 0);
@@ -152,8 +150,7 @@ TEST(ollama)
 TEST(ollama_dimensions)
 {
     enum { N = 3 };
-    struct sp_json *json =
-        post("/api/embed", "{\"input\": [\"the cat\", \"a\"], \"dimensions\": 3}", 200);
+    struct sp_json *json = post("/api/embed", "{'input': ['the cat', 'a'], 'dimensions': 3}", 200);
     double square = 0;
 
     assert_int_equal(sp_json_len(json_at(json, "embeddings.0")), N);
@@ -165,7 +162,7 @@ TEST(ollama_dimensions)
         snprintf(path, sizeof path, "embeddings.0.%zu", i);
         assert_true(fabs(number_at(json, path) - golden_number(i) / sqrt(square)) < 1e-5);
     }
-    json = post("/api/embed", "{\"input\": \"a\", \"dimensions\": 65}", 400);
+    json = post("/api/embed", "{'input': 'a', 'dimensions': 65}", 400);
     assert_string_equal(json_text(json, "error"), "65 dimensions: the model's embeddings have 64");
 }
 
@@ -177,13 +174,13 @@ TEST(long_texts)
 
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    snprintf(body, sizeof body, "{\"input\": \"%s\"}", text);
+    snprintf(body, sizeof body, "{'input': '%s'}", text);
     json = post("/v1/embeddings", body, 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     assert_non_null(strstr(json_text(json, "error.message"), "the model reads at most 64"));
     json = post("/api/embed", body, 200);
     assert_int_equal(json_number(json, "prompt_eval_count"), 64);
-    snprintf(body, sizeof body, "{\"input\": \"%s\", \"truncate\": false}", text);
+    snprintf(body, sizeof body, "{'input': '%s', 'truncate': false}", text);
     json = post("/api/embed", body, 400);
     assert_non_null(strstr(json_text(json, "error"), "the model reads at most 64"));
 }
@@ -191,9 +188,9 @@ TEST(long_texts)
 TEST(prompts)
 {
     struct sp_json *named =
-        post("/v1/embeddings", "{\"input\": \"the cat\", \"prompt_name\": \"document\"}", 200);
+        post("/v1/embeddings", "{'input': 'the cat', 'prompt_name': 'document'}", 200);
     struct sp_json *written =
-        post("/v1/embeddings", "{\"input\": \"title: none | text: the cat\"}", 200);
+        post("/v1/embeddings", "{'input': 'title: none | text: the cat'}", 200);
 
     assert_true(number_at(named, "data.0.embedding.0") == number_at(written, "data.0.embedding.0"));
 }
@@ -203,18 +200,18 @@ TEST(refusals)
     static const struct {
         const char *path, *body, *message;
     } rows[] = {
-        {"/v1/embeddings", "{\"input\": []}", "input has no texts"},
-        {"/v1/embeddings", "{\"input\": 3}", "input: expected a string or an array"},
-        {"/v1/embeddings", "{\"input\": [\"a\", {}]}", "input: text 1 is neither a string nor"},
-        {"/v1/embeddings", "{\"input\": [[]]}", "input: text 0 has no tokens"},
-        {"/v1/embeddings", "{\"input\": [300]}", "token ID 300: the vocabulary has 300 tokens"},
-        {"/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 0}", "dimensions is 0"},
-        {"/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 65}", "65 dimensions: the model's"},
-        {"/v1/embeddings", "{\"input\": \"a\", \"encoding_format\": \"hex\"}",
+        {"/v1/embeddings", "{'input': []}", "input has no texts"},
+        {"/v1/embeddings", "{'input': 3}", "input: expected a string or an array"},
+        {"/v1/embeddings", "{'input': ['a', {}]}", "input: text 1 is neither a string nor"},
+        {"/v1/embeddings", "{'input': [[]]}", "input: text 0 has no tokens"},
+        {"/v1/embeddings", "{'input': [300]}", "token ID 300: the vocabulary has 300 tokens"},
+        {"/v1/embeddings", "{'input': 'a', 'dimensions': 0}", "dimensions is 0"},
+        {"/v1/embeddings", "{'input': 'a', 'dimensions': 65}", "65 dimensions: the model's"},
+        {"/v1/embeddings", "{'input': 'a', 'encoding_format': 'hex'}",
          "encoding_format is \"hex\", expected float or base64"},
-        {"/v1/embeddings", "{\"input\": \"a\", \"prompt_name\": \"x\"}", "has no prompt \"x\""},
+        {"/v1/embeddings", "{'input': 'a', 'prompt_name': 'x'}", "has no prompt \"x\""},
         {"/v1/chat/completions", "{" GOLDEN_PROMPT "}", "template"},
-        {"/v1/completions", "{\"prompt\": \"a\"}", "makes embeddings and does not generate"},
+        {"/v1/completions", "{'prompt': 'a'}", "makes embeddings and does not generate"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -232,9 +229,9 @@ TEST(too_many)
     struct sp_json *json;
 
     assert_non_null(f);
-    fputs("{\"input\": [\"a\"", f);
+    fputs("{'input': ['a'", f);
     for (size_t i = 1; i < n; i++)
-        fputs(", \"a\"", f);
+        fputs(", 'a'", f);
     fputs("]}", f);
     fclose(f);
     json = post("/v1/embeddings", body, 400);
@@ -247,20 +244,20 @@ TEST(too_many)
 TEST(short_among_long)
 {
     enum { N_LONG = 6, N_TEXTS = 300, N_GROUPS = N_LONG * N_TEXTS * 60 / 1024 };
-    static const char words[] = ",\"a b c d e f g h i j a b c d e f g h i j a b c d e f g h i j\"";
+    static const char words[] = ",'a b c d e f g h i j a b c d e f g h i j a b c d e f g h i j'";
     char *body = keep(malloc(32 + N_TEXTS * sizeof words)), *at = body, byte;
     size_t n_short = 0, n_done = 0;
     int longs[N_LONG];
 
     assert_non_null(body);
-    at += sprintf(at, "{\"input\": [\"a\"");
+    at += sprintf(at, "{'input': ['a'");
     for (size_t i = 0; i < N_TEXTS; i++)
         at += sprintf(at, "%s", words);
     sprintf(at, "]}");
     for (size_t i = 0; i < N_LONG; i++)
         longs[i] = server_begin_request(&server, "/v1/embeddings", body);
     for (; n_done < N_LONG; n_short++) {
-        post("/v1/embeddings", "{\"input\": \"a\"}", 200);
+        post("/v1/embeddings", "{'input': 'a'}", 200);
         while (n_done < N_LONG && recv(longs[n_done], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1)
             close(longs[n_done++]);
     }
@@ -278,9 +275,9 @@ TEST(with_answers)
     int answer;
     struct http_reply r;
 
-    json = server_post(&s, "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}", 200);
+    json = server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
     answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
-    again = server_post(&s, "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}", 200);
+    again = server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
     assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
     r = client_receive(answer);
     assert_int_equal(r.status, 200);
@@ -294,24 +291,23 @@ TEST(rerank)
         server_start(packed_file(packed_modelfile(TESTDATA "/embeddings/qwen3_reranker", NULL),
                                  SP_DTYPE_NONE, SP_DTYPE_NONE),
                      (const char *const[]){"--name", "r", NULL});
-    static const char body[] =
-        "{\"model\": \"r\", \"query\": \"the cat\", \"documents\": [\"a dog ran over the hill\", "
-        "{\"text\": \"The cat sat on the mat.\"}, \"y\"]%s}";
+    static const char body[] = "{'model': 'r', 'query': 'the cat', 'documents': ['a dog ran over "
+                               "the hill', {'text': 'The cat sat on the mat.'}, 'y']%s}";
     static const struct {
         const char *body, *message;
     } bad[] = {
-        {"{\"documents\": [\"a\"]}", "query is missing"},
-        {"{\"query\": 1, \"documents\": [\"a\"]}", "query is 1"},
-        {"{\"query\": \"a\", \"documents\": []}", "documents: expected an array of texts"},
-        {"{\"query\": \"a\", \"documents\": [{}]}", "documents[0] is not a text"},
-        {"{\"query\": \"a\", \"documents\": [\"a\"], \"top_n\": 0}", "top_n is 0"},
+        {"{'documents': ['a']}", "query is missing"},
+        {"{'query': 1, 'documents': ['a']}", "query is 1"},
+        {"{'query': 'a', 'documents': []}", "documents: expected an array of texts"},
+        {"{'query': 'a', 'documents': [{}]}", "documents[0] is not a text"},
+        {"{'query': 'a', 'documents': ['a'], 'top_n': 0}", "top_n is 0"},
     };
     struct sp_json *json, *few;
     char text[400];
 
     snprintf(text, sizeof text, body, "");
     json = server_post(&s, "/v1/rerank", text, 200);
-    snprintf(text, sizeof text, body, ", \"top_n\": 1, \"return_documents\": true");
+    snprintf(text, sizeof text, body, ", 'top_n': 1, 'return_documents': true");
     few = server_post(&s, "/rerank", text, 200);
     assert_string_equal(json_text(json, "model"), "r");
     assert_int_equal(sp_json_len(json_at(json, "results")), 3);
@@ -329,10 +325,10 @@ TEST(rerank)
         if (strstr(json_text(json, "error.message"), bad[i].message) == NULL)
             fail_msg("%s", json_text(json, "error.message"));
     }
-    json = server_post(&s, "/v1/embeddings", "{\"input\": \"a\"}", 400);
+    json = server_post(&s, "/v1/embeddings", "{'input': 'a'}", 400);
     assert_non_null(strstr(json_text(json, "error.message"), "a reranker scores documents"));
     assert_int_equal(server_stop(&s), 0);
-    json = post("/v1/rerank", "{\"query\": \"a\", \"documents\": [\"a\"]}", 400);
+    json = post("/v1/rerank", "{'query': 'a', 'documents': ['a']}", 400);
     assert_non_null(strstr(json_text(json, "error.message"), "not a reranker"));
 }
 

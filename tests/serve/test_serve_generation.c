@@ -19,9 +19,9 @@ struct expected {
 };
 
 #define CHAT                                                                                       \
-    "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}], \"max_tokens\": "    \
-    "24, \"temperature\": 1.5"
-#define TEXT "\"max_tokens\": 12, \"temperature\": 1.5"
+    "'messages': [{'role': 'user', 'content': 'Tell me a story.'}], 'max_tokens': 24, "            \
+    "'temperature': 1.5"
+#define TEXT "'max_tokens': 12, 'temperature': 1.5"
 
 /* Adds the completion of a separate request. counted: its prompt tokens count, since no earlier
  * request had the same prompt. */
@@ -103,7 +103,7 @@ static void check_stream(const struct expected *e, const struct server *s, const
     assert_int_equal(dones, 1);
 }
 
-#define STREAM ", \"stream\": true, \"stream_options\": {\"include_usage\": true}}"
+#define STREAM ", 'stream': true, 'stream_options': {'include_usage': true}}"
 
 /* Completion i is that of seed + i, whatever number is generated at a time. */
 TEST(test_chat)
@@ -116,14 +116,14 @@ TEST(test_chat)
     assert_non_null(e);
     for (unsigned i = 0; i < 6; i++) {
         char body[512];
-        snprintf(body, sizeof body, "{" CHAT ", \"seed\": %u}", 7 + i);
+        snprintf(body, sizeof body, "{" CHAT ", 'seed': %u}", 7 + i);
         expect(e, path, "choices.0.message.content", body, i == 0);
     }
     assert_string_not_equal(e->texts[0], e->texts[1]);
-    check_whole(e, &tiny_server, path, "message.content", "{" CHAT ", \"seed\": 7, \"n\": 6}");
-    check_whole(e, &two, path, "message.content", "{" CHAT ", \"seed\": 7, \"n\": 6}");
-    check_stream(e, &tiny_server, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
-    check_stream(e, &two, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
+    check_whole(e, &tiny_server, path, "message.content", "{" CHAT ", 'seed': 7, 'n': 6}");
+    check_whole(e, &two, path, "message.content", "{" CHAT ", 'seed': 7, 'n': 6}");
+    check_stream(e, &tiny_server, path, "delta.content", "{" CHAT ", 'seed': 7, 'n': 6" STREAM);
+    check_stream(e, &two, path, "delta.content", "{" CHAT ", 'seed': 7, 'n': 6" STREAM);
     assert_int_equal(server_stop(&two), 0);
 }
 
@@ -131,14 +131,13 @@ TEST(test_chat)
 TEST(test_prompts)
 {
     static const char path[] = "/v1/completions",
-                      several[] =
-                          "{\"prompt\": [\"Once\", \"There was\"], \"n\": 2, \"seed\": 3, " TEXT;
+                      several[] = "{'prompt': ['Once', 'There was'], 'n': 2, 'seed': 3, " TEXT;
     struct expected *e = keep(calloc(1, sizeof *e));
     char body[512];
 
     assert_non_null(e);
     for (unsigned i = 0; i < 4; i++) {
-        snprintf(body, sizeof body, "{\"prompt\": \"%s\", \"seed\": %u, " TEXT "}",
+        snprintf(body, sizeof body, "{'prompt': '%s', 'seed': %u, " TEXT "}",
                  i < 2 ? "Once" : "There was", 3 + i % 2);
         expect(e, path, "choices.0.text", body, i % 2 == 0);
     }
@@ -150,10 +149,11 @@ TEST(test_prompts)
 
 TEST(test_ids)
 {
-    struct sp_json *one = served_post("/v1/completions", "{" GOLDEN_PROMPT ", \"logprobs\": 1}"),
-                   *two = served_post("/v1/completions",
-                                      "{\"prompt\": [[582], [582, 580, 258, 421]], \"max_tokens\": "
-                                      "24, \"logprobs\": 1}");
+    struct sp_json
+        *one = served_post("/v1/completions", "{" GOLDEN_PROMPT ", 'logprobs': 1}"),
+        *two = served_post(
+            "/v1/completions",
+            "{'prompt': [[582], [582, 580, 258, 421]], 'max_tokens': 24, 'logprobs': 1}");
     bool same;
 
     assert_int_equal(sp_json_len(json_at(two, "choices")), 2);
@@ -186,10 +186,10 @@ TEST(test_failure)
     struct http_reply r;
 
     assert_non_null(body);
-    strcpy(body, "{\"prompt\": [\"Once\", \"Once\", \"");
+    strcpy(body, "{'prompt': ['Once', 'Once', '");
     for (size_t i = 0; i < 200; i++)
         strcat(body, "word ");
-    strcat(body, "\", \"\", \"There\"], \"stream\": ");
+    strcat(body, "', '', 'There'], 'stream': ");
     strcat(body, "false}");
     json = server_post(&s, "/v1/completions", body, 400);
     assert_non_null(json_text(json, "error.message"));
@@ -197,7 +197,7 @@ TEST(test_failure)
     r = server_request(&s, "POST", "/v1/completions", body);
     assert_true(r.status == 200 || r.status == 400);
     assert_cut(&r);
-    server_post(&s, "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}", 200);
+    server_post(&s, "/v1/completions", "{'prompt': 'Once', 'n': 3}", 200);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -212,11 +212,11 @@ TEST(test_end)
     struct http_reply r;
     int fd;
 
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 5");
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 5");
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
     close(fd);
-    server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}", 200);
+    server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT ", 'n': 2}", 200);
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);

@@ -78,7 +78,7 @@ static struct sp_json *post(const char *path, const char *body, int status)
 #define PREFIX "Tell me a story about"
 #define SUFFIX " and a river.\\n"
 /* The answer must not end at once. */
-#define MORE "\"logit_bias\": {\"1596\": -100, \"1598\": -100}"
+#define MORE "'logit_bias': {'1596': -100, '1598': -100}"
 
 /* Appends the ids of a text, after one token. */
 static size_t add_ids(char *list, size_t len, unsigned token, const char *text)
@@ -87,7 +87,7 @@ static size_t add_ids(char *list, size_t len, unsigned token, const char *text)
     struct sp_json *json;
     const struct sp_json *ids;
 
-    snprintf(body, sizeof body, "{\"content\": \"%s\"}", text);
+    snprintf(body, sizeof body, "{'content': '%s'}", text);
     json = post("/tokenize", body, 200);
     ids = sp_json_get(json, "tokens");
     len += (size_t)sprintf(list + len, "%s%u", len ? ", " : "", token);
@@ -111,39 +111,38 @@ TEST(test_apis_agree)
 
     n = add_ids(ids, n, 1599, SUFFIX);
     sprintf(ids + n, ", 1598");
-    snprintf(body, sizeof body, "{\"prompt\": [%s], \"max_tokens\": 12, " MORE "}", ids);
+    snprintf(body, sizeof body, "{'prompt': [%s], 'max_tokens': 12, " MORE "}", ids);
     plain = post("/v1/completions", body, 200);
     want = json_text(plain, "choices.0.text");
     assert_true(strlen(want) > 10);
 
-    json = post("/v1/completions",
-                "{\"prompt\": \"" PREFIX "\", \"suffix\": \"" SUFFIX "\", \"max_tokens\": 12, " MORE
-                "}",
-                200);
+    json =
+        post("/v1/completions",
+             "{'prompt': '" PREFIX "', 'suffix': '" SUFFIX "', 'max_tokens': 12, " MORE "}", 200);
     assert_string_equal(json_text(json, "choices.0.text"), want);
     json = post("/infill",
-                "{\"input_prefix\": \"" PREFIX "\", \"input_suffix\": \"" SUFFIX
-                "\", \"n_predict\": 12, " MORE "}",
+                "{'input_prefix': '" PREFIX "', 'input_suffix': '" SUFFIX
+                "', 'n_predict': 12, " MORE "}",
                 200);
     assert_string_equal(json_text(json, "content"), want);
     assert_string_equal(json_text(json, "stop_type"), "limit");
     assert_int_equal(json_number(json, "tokens_predicted"), 12);
     assert_int_equal(json_number(json, "tokens_evaluated"),
                      json_number(plain, "usage.prompt_tokens"));
-    r = server_request(&server, "POST", "/infill",
-                       "{\"input_prefix\": \"Tell me a story\", \"prompt\": \" about\", "
-                       "\"input_suffix\": \"" SUFFIX
-                       "\", \"n_predict\": 12, \"stream\": true, " MORE "}");
+    r = server_request(
+        &server, "POST", "/infill",
+        "{'input_prefix': 'Tell me a story', 'prompt': ' about', 'input_suffix': '" SUFFIX
+        "', 'n_predict': 12, 'stream': true, " MORE "}");
     streamed = stream_text(&r, "content", &n);
     assert_string_equal(streamed, want);
 
     /* The greedy answer ends at once where no bias forbids it, as in ollama's API, which has none.
      */
     json = post("/api/generate",
-                "{\"prompt\": \"" PREFIX "\", \"suffix\": \"" SUFFIX
-                "\", \"stream\": false, \"options\": {\"num_predict\": 12}}",
+                "{'prompt': '" PREFIX "', 'suffix': '" SUFFIX
+                "', 'stream': false, 'options': {'num_predict': 12}}",
                 200);
-    snprintf(body, sizeof body, "{\"prompt\": [%s], \"max_tokens\": 12}", ids);
+    snprintf(body, sizeof body, "{'prompt': [%s], 'max_tokens': 12}", ids);
     plain = post("/v1/completions", body, 200);
     assert_string_equal(json_text(json, "response"), json_text(plain, "choices.0.text"));
     assert_int_equal(json_number(json, "prompt_eval_count"),
@@ -157,21 +156,19 @@ TEST(test_prompt_only)
     struct sp_json *json;
     int64_t n;
 
-    json = post(
-        "/infill",
-        "{\"input_prefix\": \"The sea\", \"input_suffix\": \" is blue.\", \"n_predict\": 0}", 200);
+    json = post("/infill",
+                "{'input_prefix': 'The sea', 'input_suffix': ' is blue.', 'n_predict': 0}", 200);
     assert_string_equal(json_text(json, "content"), "");
     assert_int_equal(json_number(json, "tokens_predicted"), 0);
     n = json_number(json, "tokens_evaluated");
-    json = post(
-        "/infill",
-        "{\"input_prefix\": \"The sea\", \"input_suffix\": \" is blue.\", \"n_predict\": 2}", 200);
+    json = post("/infill",
+                "{'input_prefix': 'The sea', 'input_suffix': ' is blue.', 'n_predict': 2}", 200);
     assert_int_equal(json_number(json, "tokens_cached"), n - 1);
     for (size_t i = 0; i < 100; i++)
         strcat(text, "a story ");
     snprintf(body, sizeof body,
-             "{\"input_prefix\": \"%s\", \"input_suffix\": \"%s\", \"n_predict\": 28, "
-             "\"input_extra\": [{\"filename\": \"a\", \"text\": \"b\"}]}",
+             "{'input_prefix': '%s', 'input_suffix': '%s', 'n_predict': 28, 'input_extra': "
+             "[{'filename': 'a', 'text': 'b'}]}",
              text, text);
     json = post("/infill", body, 200);
     assert_int_equal(json_number(json, "tokens_evaluated"), 100);
@@ -179,7 +176,7 @@ TEST(test_prompt_only)
 
 TEST(test_capability)
 {
-    struct sp_json *json = post("/api/show", "{\"model\": \"tiny\"}", 200);
+    struct sp_json *json = post("/api/show", "{'model': 'tiny'}", 200);
     const struct sp_json *all = sp_json_get(json, "capabilities");
     bool found = false;
 
@@ -193,17 +190,16 @@ TEST(test_refusals)
     static const struct {
         const char *path, *body, *says;
     } cases[] = {
-        {"/infill", "{\"input_suffix\": \"a\"}", "input_prefix is missing"},
-        {"/infill", "{\"input_prefix\": \"a\"}", "input_suffix is missing"},
-        {"/infill", "{\"input_prefix\": 1, \"input_suffix\": \"a\"}", "input_prefix is integer"},
-        {"/infill", "{\"input_prefix\": \"\", \"input_suffix\": \"\", \"input_extra\": [{}]}",
+        {"/infill", "{'input_suffix': 'a'}", "input_prefix is missing"},
+        {"/infill", "{'input_prefix': 'a'}", "input_suffix is missing"},
+        {"/infill", "{'input_prefix': 1, 'input_suffix': 'a'}", "input_prefix is integer"},
+        {"/infill", "{'input_prefix': '', 'input_suffix': '', 'input_extra': [{}]}",
          "input_extra[0]: expected an object with text"},
-        {"/infill",
-         "{\"input_prefix\": \"\", \"input_suffix\": \"\", \"input_extra\": [{\"text\": 3}]}",
+        {"/infill", "{'input_prefix': '', 'input_suffix': '', 'input_extra': [{'text': 3}]}",
          "input_extra[0]: text is integer, expected a string"},
-        {"/v1/completions", "{\"prompt\": [1], \"suffix\": \"a\"}",
+        {"/v1/completions", "{'prompt': [1], 'suffix': 'a'}",
          "suffix requires a prompt of text, not of token IDs"},
-        {"/v1/completions", "{\"prompt\": \"a\", \"suffix\": 1}", "suffix is integer"},
+        {"/v1/completions", "{'prompt': 'a', 'suffix': 1}", "suffix is integer"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

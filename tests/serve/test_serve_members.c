@@ -4,14 +4,14 @@
 #include "tests/support/unit_test.h"
 
 #define MESSAGES                                                                                   \
-    "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\", \"name\": null, \"tool_calls\": "    \
-    "null, \"refusal\": null, \"images\": null}]"
+    "'messages': [{'role': 'user', 'content': 'Hi', 'name': null, 'tool_calls': null, 'refusal': " \
+    "null, 'images': null}]"
 
 /* Members that a client may send as null, with blanks between them. */
 static const struct {
     const char *path, *body, *nulls;
 } rows[] = {
-    {"/v1/chat/completions", MESSAGES ", \"max_tokens\": 1",
+    {"/v1/chat/completions", MESSAGES ", 'max_tokens': 1",
      "model frequency_penalty presence_penalty logit_bias logprobs top_logprobs "
      "max_completion_tokens n response_format seed stop stream stream_options temperature top_p "
      "tools tool_choice parallel_tool_calls user reasoning_effort store metadata modalities audio "
@@ -20,39 +20,37 @@ static const struct {
      "add_generation_prompt grammar json_schema thinking_budget_tokens thinking_token_budget "
      "dry_sequence_breakers draft_num_predict keep_alive echo"},
     {"/v1/chat/completions",
-     MESSAGES ", \"max_tokens\": 1, \"stream_options\": {\"include_usage\": null, "
-              "\"include_drafted\": null}, \"response_format\": {\"type\": \"json_object\", "
-              "\"schema\": null}",
+     MESSAGES ", 'max_tokens': 1, 'stream_options': {'include_usage': null, 'include_drafted': "
+              "null}, 'response_format': {'type': 'json_object', 'schema': null}",
      "stream"},
-    {"/v1/completions", "\"prompt\": \"a\", \"max_tokens\": 1",
+    {"/v1/completions", "'prompt': 'a', 'max_tokens': 1",
      "best_of echo frequency_penalty logit_bias logprobs n presence_penalty seed stop stream "
      "stream_options suffix temperature top_p user"},
-    {"/v1/responses", "\"input\": \"a\", \"max_output_tokens\": 1",
+    {"/v1/responses", "'input': 'a', 'max_output_tokens': 1",
      "background include instructions max_tool_calls metadata model parallel_tool_calls "
      "previous_response_id prompt prompt_cache_key reasoning safety_identifier service_tier store "
      "stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user "
      "conversation context_management moderation"},
     {"/v1/responses",
-     "\"input\": [{\"type\": \"message\", \"role\": \"user\", \"id\": null, \"status\": null, "
-     "\"content\": [{\"type\": \"input_text\", \"text\": \"a\", \"annotations\": null}]}], "
-     "\"max_output_tokens\": 1, \"reasoning\": {\"effort\": null, \"summary\": null}, "
-     "\"text\": {\"format\": null, \"verbosity\": null}",
+     "'input': [{'type': 'message', 'role': 'user', 'id': null, 'status': null, 'content': "
+     "[{'type': 'input_text', 'text': 'a', 'annotations': null}]}], 'max_output_tokens': 1, "
+     "'reasoning': {'effort': null, 'summary': null}, 'text': {'format': null, 'verbosity': null}",
      "store"},
-    {"/v1/messages", MESSAGES ", \"max_tokens\": 1",
+    {"/v1/messages", MESSAGES ", 'max_tokens': 1",
      "container context_management mcp_servers metadata output_config output_format service_tier "
      "stop_sequences stream system temperature thinking tool_choice tools top_k top_p "
      "cache_control thread"},
     {"/v1/messages",
-     MESSAGES ", \"max_tokens\": 1, \"output_config\": {\"effort\": null, \"format\": null}, "
-              "\"context_management\": {\"edits\": null}, \"thinking\": {\"type\": \"disabled\", "
-              "\"budget_tokens\": null, \"display\": null}, \"tool_choice\": {\"type\": \"auto\", "
-              "\"disable_parallel_tool_use\": null}",
+     MESSAGES
+     ", 'max_tokens': 1, 'output_config': {'effort': null, 'format': null}, 'context_management': "
+     "{'edits': null}, 'thinking': {'type': 'disabled', 'budget_tokens': null, 'display': null}, "
+     "'tool_choice': {'type': 'auto', 'disable_parallel_tool_use': null}",
      "stream"},
     {"/api/chat",
-     MESSAGES ", \"stream\": false, \"options\": {\"num_predict\": 1, \"temperature\": null, "
-              "\"stop\": null, \"seed\": null, \"num_ctx\": null, \"mirostat\": null}",
+     MESSAGES ", 'stream': false, 'options': {'num_predict': 1, 'temperature': null, 'stop': null, "
+              "'seed': null, 'num_ctx': null, 'mirostat': null}",
      "format think tools keep_alive logprobs top_logprobs"},
-    {"/api/generate", "\"prompt\": \"a\", \"options\": {\"num_predict\": 1}",
+    {"/api/generate", "'prompt': 'a', 'options': {'num_predict': 1}",
      "stream suffix system template context raw format think images keep_alive"},
 };
 
@@ -65,8 +63,7 @@ TEST(test_nulls)
 
         for (const char *name = rows[i].nulls; *name; name += n + (name[n] == ' ')) {
             n = strcspn(name, " ");
-            len +=
-                (size_t)snprintf(body + len, sizeof body - len, ", \"%.*s\": null", (int)n, name);
+            len += (size_t)snprintf(body + len, sizeof body - len, ", '%.*s': null", (int)n, name);
         }
         snprintf(body + len, sizeof body - len, "}");
         r = server_request(&tiny_server, "POST", rows[i].path, body);
@@ -117,8 +114,9 @@ TEST(test_tools_of_other_types)
 
 TEST(test_unknown)
 {
-    static const char chat[] = "{" MESSAGES ", \"max_tokens\": 1, \"stream\": %s, "
-                               "\"verbosity\": \"low\", \"user\": \"u\", \"top_a\\r\": 0.2}";
+    static const char chat[] =
+        "{" MESSAGES
+        ", 'max_tokens': 1, 'stream': %s, 'verbosity': 'low', 'user': 'u', 'top_a\\r': 0.2}";
     struct server s =
         server_start(served_file, (const char *const[]){"--log-format", "json", NULL});
     char body[1024];
@@ -131,17 +129,17 @@ TEST(test_unknown)
     server_await_log(&tiny_server, ", length, ignored: verbosity, top_a?", 2);
     server_await_log(&s, "\"stop\": \"length\", \"ignored\": \"verbosity, top_a?\"}", 2);
     check_ignored(&tiny_server, "/v1/responses",
-                  "{\"input\": \"a\", \"max_output_tokens\": 1, \"stop\": \"x\"}", "stop");
+                  "{'input': 'a', 'max_output_tokens': 1, 'stop': 'x'}", "stop");
     check_ignored(&tiny_server, "/v1/messages",
-                  "{" MESSAGES ", \"max_tokens\": 1, \"min_p\": 0.1, \"n\": 1}", "min_p, n");
+                  "{" MESSAGES ", 'max_tokens': 1, 'min_p': 0.1, 'n': 1}", "min_p, n");
     check_ignored(&tiny_server, "/api/chat",
-                  "{" MESSAGES ", \"shift\": true, \"options\": {\"num_predict\": 1, "
-                  "\"num_ctx\": 99, \"mirostat\": 2}}",
+                  "{" MESSAGES
+                  ", 'shift': true, 'options': {'num_predict': 1, 'num_ctx': 99, 'mirostat': 2}}",
                   "shift, options.mirostat");
     /* Names beyond the length of the header are cut off. */
     memset(body, 'x', 900);
-    snprintf(body + 900, sizeof body - 900, "\": 1, \"prompt\": \"a\", \"max_tokens\": 1}");
-    memcpy(body, "{\"", 2);
+    snprintf(body + 900, sizeof body - 900, "': 1, 'prompt': 'a', 'max_tokens': 1}");
+    memcpy(body, "{'", 2);
     check_ignored(&tiny_server, "/v1/completions", body, "...");
     assert_int_equal(server_stop(&s), 0);
 }

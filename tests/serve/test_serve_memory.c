@@ -10,7 +10,7 @@
 static char files[2][320];
 static long unit;
 
-#define SHORT "{\"model\": \"%s\", \"prompt\": [%d, 580, 258, 421], \"max_tokens\": 24}"
+#define SHORT "{'model': '%s', 'prompt': [%d, 580, 258, 421], 'max_tokens': 24}"
 
 /* Returns the memory that the metrics state. */
 static long cache_memory(const struct server *s)
@@ -130,23 +130,21 @@ TEST(test_memory_in_use)
     static const struct {
         const char *path, *member, *before, *after;
     } rows[] = {
-        {"/v1/completions", "error.message", "{\"model\": \"b\", \"prompt\": \"", "\"}"},
-        {"/v1/completions", "error.message", "{\"model\": \"b\", \"stream\": true, \"prompt\": \"",
-         "\"}"},
+        {"/v1/completions", "error.message", "{'model': 'b', 'prompt': '", "'}"},
+        {"/v1/completions", "error.message", "{'model': 'b', 'stream': true, 'prompt': '", "'}"},
         {"/v1/completions", "error.message",
-         "{\"model\": \"b\", \"stream\": true, \"echo\": true, \"logprobs\": 1, \"prompt\": \"",
-         "\", \"max_tokens\": 0}"},
+         "{'model': 'b', 'stream': true, 'echo': true, 'logprobs': 1, 'prompt': '",
+         "', 'max_tokens': 0}"},
         {"/v1/messages", "error.message",
-         "{\"model\": \"b\", \"stream\": true, \"max_tokens\": 8, "
-         "\"messages\": [{\"role\": \"user\", \"content\": \"",
-         "\"}]}"},
-        {"/api/generate", "error", "{\"model\": \"b\", \"prompt\": \"", "\"}"},
-        {"/v1/embeddings", "error.message", "{\"model\": \"b\", \"input\": \"", "\"}"},
+         "{'model': 'b', 'stream': true, 'max_tokens': 8, 'messages': [{'role': 'user', 'content': "
+         "'",
+         "'}]}"},
+        {"/api/generate", "error", "{'model': 'b', 'prompt': '", "'}"},
+        {"/v1/embeddings", "error.message", "{'model': 'b', 'input': '", "'}"},
     };
     static const char *const options[] = {SERVED_SLOW_OPTIONS, "--pooling", "mean", NULL};
-    static const char busy[] = "{\"model\": \"a\", \"prompt\": [582, 580, 258, 421], "
-                               "\"max_tokens\": 4000, \"stream\": true, "
-                               "\"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}";
+    static const char busy[] = "{'model': 'a', 'prompt': [582, 580, 258, 421], 'max_tokens': 4000, "
+                               "'stream': true, 'logit_bias': {'1596': -1000, '1598': -1000}}";
     struct server s = start(4 * unit + unit / 2, options);
     char text[8 * 900 + 1] = "", piece[1];
     int fd;
@@ -175,19 +173,19 @@ TEST(test_never_fits)
 
     for (size_t i = 0; i < 900; i++)
         memcpy(text + 8 * i, "owl owl ", 9);
-    snprintf(body, sizeof body, "{\"model\": \"b\", \"prompt\": \"%s\"}", text);
+    snprintf(body, sizeof body, "{'model': 'b', 'prompt': '%s'}", text);
     r = server_request(&s, "POST", "/v1/completions", body);
     assert_null(strstr(r.head, "Retry-After"));
     json = http_reply_json(r, 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     assert_non_null(strstr(json_text(json, "error.message"), "the KV caches for a prompt of "));
     snprintf(body, sizeof body,
-             "{\"model\": \"b\", \"stream\": true, \"max_tokens\": 8, "
-             "\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}]}",
+             "{'model': 'b', 'stream': true, 'max_tokens': 8, 'messages': [{'role': 'user', "
+             "'content': '%s'}]}",
              text);
     json = server_post(&s, "/v1/messages", body, 400);
     assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
-    snprintf(body, sizeof body, "{\"model\": \"b\", \"input\": [\"owl\", \"%s\"]}", text);
+    snprintf(body, sizeof body, "{'model': 'b', 'input': ['owl', '%s']}", text);
     r = server_request(&s, "POST", "/v1/embeddings", body);
     assert_null(strstr(r.head, "Retry-After"));
     json = http_reply_json(r, 400);

@@ -24,12 +24,12 @@ static void assert_converted(const struct sp_chat_info *chat, const char *sent, 
         assert_string_equal(err.text, wanted);
     } else {
         text = keep_printed(request.messages);
-        assert_string_equal(text, wanted);
+        assert_string_equal(text, keep_quoted(wanted));
     }
     sp_serve_request_release(&request);
 }
 
-#define ARGUMENTS_TEXT "\"{\\\"city\\\": \\\"Paris\\\"}\""
+#define ARGUMENTS_TEXT "'{\\'city\\': \\'Paris\\'}'"
 
 TEST(calls)
 {
@@ -37,46 +37,39 @@ TEST(calls)
                                      texts = {.text_arguments = true, .null_content = true};
 
     /* OpenAI: arguments as text, null content, a result by its id. */
-    assert_converted(
-        &objects,
-        "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"a1\", "
-        "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " ARGUMENTS_TEXT
-        "}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a1\", \"content\": \"17\"}]",
-        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"a1\",\"type\":"
-        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"city\":\"Paris\"}}}]},"
-        "{\"role\":\"tool\",\"content\":\"17\",\"tool_call_id\":\"a1\",\"name\":\"f\","
-        "\"tool_name\":\"f\"}]");
-    /* ollama: arguments as objects, no ids, results in order, one of them with a name. */
-    assert_converted(
-        &objects,
-        "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
-        "\"arguments\": {}}}, {\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
-        "{\"role\": \"tool\", \"content\": \"1\"}, "
-        "{\"role\": \"tool\", \"tool_name\": \"h\", \"content\": \"2\"}]",
-        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00000\",\"type\":"
-        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},{\"id\":\"call00001\","
-        "\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":{}}}]},{\"role\":"
-        "\"tool\",\"content\":\"1\",\"tool_call_id\":\"call00000\",\"name\":\"f\",\"tool_name\":"
-        "\"f\"},{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
-        "\"tool_name\":\"h\"}]");
-    /* Templates that accept only text, and no content in a message with calls. */
-    assert_converted(
-        &texts,
-        "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", \"type\": "
-        "\"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, {\"id\": "
-        "\"b\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}]",
-        "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"type\":"
-        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},{\"id\":\"b\","
-        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}]");
     assert_converted(&objects,
-                     "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": []}]",
-                     "[{\"role\":\"assistant\",\"content\":\"x\"}]");
-    assert_converted(&objects, "[{\"role\": \"assistant\", \"tool_calls\": 3}]",
+                     "[{'role': 'assistant', 'content': null, 'tool_calls': [{'id': 'a1', 'type': "
+                     "'function', 'function': {'name': 'f', 'arguments': " ARGUMENTS_TEXT
+                     "}}]}, {'role': 'tool', 'tool_call_id': 'a1', 'content': '17'}]",
+                     "[{'role':'assistant','content':'','tool_calls':[{'id':'a1','type':'function',"
+                     "'function':{'name':'f','arguments':{'city':'Paris'}}}]},{'role':'tool','"
+                     "content':'17','tool_call_id':'a1','name':'f','tool_name':'f'}]");
+    /* ollama: arguments as objects, no ids, results in order, one of them with a name. */
+    assert_converted(&objects,
+                     "[{'role': 'assistant', 'tool_calls': [{'function': {'name': 'f', "
+                     "'arguments': {}}}, {'function': {'name': 'g', 'arguments': {}}}]}, {'role': "
+                     "'tool', 'content': '1'}, {'role': 'tool', 'tool_name': 'h', 'content': '2'}]",
+                     "[{'role':'assistant','content':'','tool_calls':[{'id':'call00000','type':'"
+                     "function','function':{'name':'f','arguments':{}}},{'id':'call00001','type':'"
+                     "function','function':{'name':'g','arguments':{}}}]},{'role':'tool','content':"
+                     "'1','tool_call_id':'call00000','name':'f','tool_name':'f'},{'role':'tool','"
+                     "content':'2','tool_call_id':'call00001','name':'h','tool_name':'h'}]");
+    /* Templates that accept only text, and no content in a message with calls. */
+    assert_converted(&texts,
+                     "[{'role': 'assistant', 'content': '', 'tool_calls': [{'id': 'a', 'type': "
+                     "'function', 'function': {'name': 'f', 'arguments': {'a': 1}}}, {'id': 'b', "
+                     "'type': 'function', 'function': {'name': 'f', 'arguments': '{}'}}]}]",
+                     "[{'role':'assistant','content':null,'tool_calls':[{'id':'a','type':'function'"
+                     ",'function':{'name':'f','arguments':'{\\'a\\':1}'}},{'id':'b','type':'"
+                     "function','function':{'name':'f','arguments':'{}'}}]}]");
+    assert_converted(&objects, "[{'role': 'assistant', 'content': 'x', 'tool_calls': []}]",
+                     "[{'role':'assistant','content':'x'}]");
+    assert_converted(&objects, "[{'role': 'assistant', 'tool_calls': 3}]",
                      "messages[0]: tool_calls is integer, expected an array");
-    assert_converted(&objects, "[{\"role\": \"assistant\", \"tool_calls\": [{}, \"f\"]}]",
+    assert_converted(&objects, "[{'role': 'assistant', 'tool_calls': [{}, 'f']}]",
                      "messages[0]: tool_calls[1] is string, expected an object");
-    assert_converted(&objects, "[{\"role\": \"tool\", \"content\": \"1\"}]",
-                     "[{\"role\":\"tool\",\"content\":\"1\"}]");
+    assert_converted(&objects, "[{'role': 'tool', 'content': '1'}]",
+                     "[{'role':'tool','content':'1'}]");
 }
 
 static enum sp_status take_memory(void *memory, size_t size, struct sp_err *err)
@@ -92,8 +85,8 @@ static enum sp_status take_memory(void *memory, size_t size, struct sp_err *err)
  * template each have. Text that would become more than 64 MB stays as it came. */
 TEST(memory_of_arguments)
 {
-    static const char before[] = "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": "
-                                 "{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": [",
+    static const char before[] = "[{'role': 'assistant', 'tool_calls': [{'function': {'name': 'f', "
+                                 "'arguments': '{\\'a\\': [",
                       after[] = "0]}\"}}]}]";
     enum { N = 500000 };
     static const struct {
@@ -140,22 +133,20 @@ TEST(reasoning)
     char sent[256];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(sent, sizeof sent,
-                 "[{\"role\": \"assistant\", \"%s\": \"Hm.\", \"content\": \"x\"}]", names[i]);
-        assert_converted(&none, sent,
-                         "[{\"role\":\"assistant\",\"content\":\"x\",\"reasoning_content\":\"Hm.\","
-                         "\"thinking\":\"Hm.\"}]");
+        snprintf(sent, sizeof sent, "[{'role': 'assistant', '%s': 'Hm.', 'content': 'x'}]",
+                 names[i]);
+        assert_converted(
+            &none, sent,
+            "[{'role':'assistant','content':'x','reasoning_content':'Hm.','thinking':'Hm.'}]");
     }
-    assert_converted(&none,
-                     "[{\"role\": \"assistant\", \"reasoning_content\": \"\", \"content\": \"x\"}]",
-                     "[{\"role\":\"assistant\",\"content\":\"x\"}]");
+    assert_converted(&none, "[{'role': 'assistant', 'reasoning_content': '', 'content': 'x'}]",
+                     "[{'role':'assistant','content':'x'}]");
     /* The template of gpt-oss refuses content in a message with reasoning and calls. */
     assert_converted(&harmony,
-                     "[{\"role\": \"assistant\", \"thinking\": \"Hm.\", \"content\": \"x\", "
-                     "\"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"f\"}}]}]",
-                     "[{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"Hm.\","
-                     "\"thinking\":\"Hm.\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
-                     "\"function\":{\"name\":\"f\"}}]}]");
+                     "[{'role': 'assistant', 'thinking': 'Hm.', 'content': 'x', 'tool_calls': "
+                     "[{'id': 'a', 'function': {'name': 'f'}}]}]",
+                     "[{'role':'assistant','content':'','reasoning_content':'Hm.','thinking':'Hm.',"
+                     "'tool_calls':[{'id':'a','type':'function','function':{'name':'f'}}]}]");
 }
 
 /* What a stream sends while the prompt is read has no text: a comment, or an empty part. */
@@ -167,9 +158,9 @@ TEST(keep_alive)
     } all[] = {
         {&sp_serve_openai_chat, ": ", "\n\n"},
         {&sp_serve_openai_text, ": ", "\n\n"},
-        {&sp_serve_anthropic, "event: ping\n", "{\"type\": \"ping\"}"},
-        {&sp_serve_ollama_chat, "{\"model\": \"m\"", "\"content\": \"\"}, \"done\": false}"},
-        {&sp_serve_ollama_text, "{\"model\": \"m\"", "\"response\": \"\", \"done\": false}"},
+        {&sp_serve_anthropic, "event: ping\n", "{'type': 'ping'}"},
+        {&sp_serve_ollama_chat, "{'model': 'm'", "'content': ''}, 'done': false}"},
+        {&sp_serve_ollama_text, "{'model': 'm'", "'response': '', 'done': false}"},
     };
     const char *name = "m";
     const struct sp_serve_model model = {.names = &name, .n_names = 1};
@@ -182,8 +173,8 @@ TEST(keep_alive)
 
         all[i].api->keep_alive(&response);
         assert_int_equal(sp_json_out_take(&text, &response.out, NULL), SP_OK);
-        assert_int_equal(strncmp(text, all[i].begins, strlen(all[i].begins)), 0);
-        assert_non_null(strstr(text, all[i].has));
+        assert_int_equal(strncmp(text, keep_quoted(all[i].begins), strlen(all[i].begins)), 0);
+        assert_non_null(strstr(text, keep_quoted(all[i].has)));
         free(text);
     }
 }

@@ -84,7 +84,7 @@ static struct sp_json *generate(const struct server *s, const char *name, const 
 {
     char body[512];
 
-    snprintf(body, sizeof body, "{\"model\": \"%s\", \"stream\": false%s}", name, members);
+    snprintf(body, sizeof body, "{'model': '%s', 'stream': false%s}", name, members);
     return server_post(s, "/api/generate", body, 200);
 }
 
@@ -113,7 +113,7 @@ TEST(test_lists)
         200);
     assert_string_equal(json_text(json, "last_id"), "exact");
     check_name(json, "data.0.id", "coarse");
-    server_post(&s, "/api/show", "{\"model\": \"exact\"}", 200);
+    server_post(&s, "/api/show", "{'model': 'exact'}", 200);
     server_get(&s, "/slots?model=exact", 200);
     assert_int_equal(count_open(&s), 0);
     check_name(server_get(&s, "/props?model=exact", 200), "model_alias", "exact");
@@ -124,23 +124,21 @@ TEST(test_lists)
 /* A request has to name one of the models. */
 TEST(test_names)
 {
-    static const char body[] = "{\"model\": \"other\", \"prompt\": \"a\"}";
+    static const char body[] = "{'model': 'other', 'prompt': 'a'}";
     struct server s = server_start(files[0], (const char *const[]){files[1], NULL});
 
-    check_name(server_post(&s, "/v1/completions", "{\"prompt\": \"a\"}", 400), "error.message",
+    check_name(server_post(&s, "/v1/completions", "{'prompt': 'a'}", 400), "error.message",
                "model is missing, this server has 'exact', 'coarse'");
     check_name(server_post(&s, "/v1/completions", body, 404), "error.message",
                "model 'other' not found, this server has 'exact', 'coarse'");
     check_name(server_post(&s, "/api/generate", body, 404), "error",
                "model 'other' not found, this server has 'exact', 'coarse'");
-    check_name(server_post(&s, "/v1/messages", "{\"model\": \"other\"}", 404), "error.type",
+    check_name(server_post(&s, "/v1/messages", "{'model': 'other'}", 404), "error.type",
                "not_found_error");
-    check_name(
-        server_post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": \"5x\"}", 400),
-        "error", "keep_alive: expected seconds or a duration such as \"5m\"");
-    check_name(
-        server_post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": 1e300}", 400),
-        "error", "keep_alive: expected seconds or a duration such as \"5m\"");
+    check_name(server_post(&s, "/api/generate", "{'model': 'exact', 'keep_alive': '5x'}", 400),
+               "error", "keep_alive: expected seconds or a duration such as \"5m\"");
+    check_name(server_post(&s, "/api/generate", "{'model': 'exact', 'keep_alive': 1e300}", 400),
+               "error", "keep_alive: expected seconds or a duration such as \"5m\"");
     assert_int_equal(count_open(&s), 0);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -151,8 +149,8 @@ static int begin(const struct server *s, size_t model, size_t seed)
     char body[512];
 
     snprintf(body, sizeof body,
-             "{\"model\": \"%s\", \"messages\": [{\"role\": \"user\", \"content\": \"" PROMPT
-             "\"}], \"max_tokens\": 40, \"temperature\": 1.5, \"seed\": %zu}",
+             "{'model': '%s', 'messages': [{'role': 'user', 'content': '" PROMPT
+             "'}], 'max_tokens': 40, 'temperature': 1.5, 'seed': %zu}",
              names[model], seed);
     return server_begin_request(s, "/v1/chat/completions", body);
 }
@@ -198,7 +196,7 @@ static void alternate(const struct server *s, size_t n_rounds)
 static long close_all(const struct server *s)
 {
     for (size_t i = 0; i < N_MODELS; i++)
-        generate(s, names[i], ", \"keep_alive\": 0");
+        generate(s, names[i], ", 'keep_alive': 0");
     await_open(s, 0);
     return memory_kb(s);
 }
@@ -243,17 +241,16 @@ TEST(test_keep_alive)
         check_name(generate(&s, "exact", ""), "done_reason", "load");
     } while (count_open(&s) != 1);
     await_open(&s, 0);
-    check_name(generate(&s, "exact", ", \"keep_alive\": -1"), "done_reason", "load");
-    check_name(generate(&s, "coarse:latest", ", \"keep_alive\": \"1h\""), "done_reason", "load");
+    check_name(generate(&s, "exact", ", 'keep_alive': -1"), "done_reason", "load");
+    check_name(generate(&s, "coarse:latest", ", 'keep_alive': '1h'"), "done_reason", "load");
     nap(0.5);
     json = server_get(&s, "/api/ps", 200);
     assert_int_equal(sp_json_len(json_at(json, "models")), 2);
     assert_string_equal(json_text(json, "models.1.expires_at"), "9999-12-31T23:59:59Z");
     assert_string_not_equal(json_text(json, "models.0.expires_at"), "9999-12-31T23:59:59Z");
-    check_name(generate(&s, "exact", ", \"keep_alive\": 0"), "done_reason", "unload");
+    check_name(generate(&s, "exact", ", 'keep_alive': 0"), "done_reason", "unload");
     assert_int_equal(count_open(&s), 1);
-    generate(&s, "coarse",
-             ", \"prompt\": \"a\", \"options\": {\"num_predict\": 1}, \"keep_alive\": \"0s\"");
+    generate(&s, "coarse", ", 'prompt': 'a', 'options': {'num_predict': 1}, 'keep_alive': '0s'");
     await_open(&s, 0);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -264,10 +261,10 @@ TEST(test_single)
     struct server s = server_start(files[0], NULL);
 
     assert_int_equal(count_open(&s), 1);
-    server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    server_post(&s, "/api/generate", "{'keep_alive': 0}", 200);
     assert_int_equal(count_open(&s), 0);
     server_get(&s, "/slots", 200);
-    server_post(&s, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 1}", 200);
+    server_post(&s, "/v1/completions", "{'prompt': 'a', 'max_tokens': 1}", 200);
     assert_int_equal(count_open(&s), 1);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -286,12 +283,12 @@ TEST(test_replaced_file)
     snprintf(digest, sizeof digest, "%s", json_text(json, "models.0.digest"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(link(files[1], path), 0);
-    server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    server_post(&s, "/api/generate", "{'keep_alive': 0}", 200);
     server_post(&s, "/api/generate", "{}", 200);
     json = server_get(&s, "/api/tags", 200);
     assert_string_not_equal(json_text(json, "models.0.digest"), digest);
     assert_int_equal(unlink(path), 0);
-    server_post(&s, "/api/generate", "{\"keep_alive\": 0}", 200);
+    server_post(&s, "/api/generate", "{'keep_alive': 0}", 200);
     json = server_post(&s, "/api/generate", "{}", 500);
     assert_non_null(strstr(json_text(json, "error"), "No such file or directory"));
     assert_int_equal(server_stop(&s), 0);
@@ -331,12 +328,13 @@ static size_t count_statistics(const char *cache)
  * What was learned of drafting with it is not kept. */
 TEST(test_file_cut_short)
 {
-    static const char cut[] = "{\"model\": \"cut\", " GOLDEN_PROMPT "}",
-                      other[] = "{\"model\": \"exact\", " GOLDEN_PROMPT "}",
-                      tokenize[] = "{\"model\": \"cut\", \"content\": \"owl\"}",
-                      long_[] = "{\"model\": \"cut\", \"prompt\": \"Once upon a time\", "
-                                "\"max_tokens\": 240, \"ignore_eos\": true}",
-                      close[] = "{\"model\": \"cut\", \"keep_alive\": 0}";
+    static const char
+        cut[] = "{'model': 'cut', " GOLDEN_PROMPT "}",
+        other[] = "{'model': 'exact', " GOLDEN_PROMPT "}",
+        tokenize[] = "{'model': 'cut', 'content': 'owl'}",
+        long_[] =
+            "{'model': 'cut', 'prompt': 'Once upon a time', 'max_tokens': 240, 'ignore_eos': true}",
+        close[] = "{'model': 'cut', 'keep_alive': 0}";
     char path[320], copy[320], cache[320];
     struct sp_json *json;
     struct server s;

@@ -32,8 +32,7 @@ static char *golden_text(size_t n)
 TEST(test_golden)
 {
     char *golden = golden_text(24);
-    struct sp_json *json =
-        served_post("/v1/completions", "{\"model\": \"tiny\", " GOLDEN_PROMPT "}");
+    struct sp_json *json = served_post("/v1/completions", "{'model': 'tiny', " GOLDEN_PROMPT "}");
 
     assert_string_equal(json_text(json, "choices.0.text"), golden);
     assert_string_equal(json_text(json, "object"), "text_completion");
@@ -62,22 +61,21 @@ TEST(test_stream_bytes)
 {
     struct http_reply r = server_request(
         &tiny_server, "POST", "/v1/chat/completions",
-        "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], \"stream\": "
-        "true, \"stream_options\": {\"include_usage\": true}, \"max_tokens\": 2, \"seed\": 1}");
+        "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'stream': true, "
+        "'stream_options': {'include_usage': true}, 'max_tokens': 2, 'seed': 1}");
     static const char expected[] =
-        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
-        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"role\": "
-        "\"assistant\", \"content\": \"\"}, \"logprobs\": null, \"finish_reason\": null}], "
-        "\"usage\": null}\n\n"
-        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
-        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"content\": "
-        "\"7\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": null}\n\n"
-        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
-        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"content\": "
-        "\" plus\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": null}\n\n"
-        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
-        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {}, "
-        "\"logprobs\": null, \"finish_reason\": \"length\"}], \"usage\": null, \"timings\": ";
+        "data: {'id': , 'object': 'chat.completion.chunk', 'created': , 'model': 'tiny', "
+        "'system_fingerprint': , 'choices': [{'index': 0, 'delta': {'role': 'assistant', "
+        "'content': ''}, 'logprobs': null, 'finish_reason': null}], 'usage': null}\n\n"
+        "data: {'id': , 'object': 'chat.completion.chunk', 'created': , 'model': 'tiny', "
+        "'system_fingerprint': , 'choices': [{'index': 0, 'delta': {'content': '7'}, 'logprobs': "
+        "null, 'finish_reason': null}], 'usage': null}\n\n"
+        "data: {'id': , 'object': 'chat.completion.chunk', 'created': , 'model': 'tiny', "
+        "'system_fingerprint': , 'choices': [{'index': 0, 'delta': {'content': ' plus'}, "
+        "'logprobs': null, 'finish_reason': null}], 'usage': null}\n\n"
+        "data: {'id': , 'object': 'chat.completion.chunk', 'created': , 'model': 'tiny', "
+        "'system_fingerprint': , 'choices': [{'index': 0, 'delta': {}, 'logprobs': null, "
+        "'finish_reason': 'length'}], 'usage': null, 'timings': ";
     char *text;
     size_t n;
 
@@ -90,7 +88,7 @@ TEST(test_stream_bytes)
     mask(r.body, "\"id\": ");
     mask(r.body, "\"created\": ");
     mask(r.body, "\"system_fingerprint\": ");
-    if (strncmp(r.body, expected, strlen(expected)) != 0) fail_msg("%s", r.body);
+    if (strncmp(r.body, keep_quoted(expected), strlen(expected)) != 0) fail_msg("%s", r.body);
     assert_non_null(strstr(r.body, "\"choices\": [], \"usage\": {\"prompt_tokens\": "));
     assert_string_equal(r.body + r.size - strlen("}\n\ndata: [DONE]\n\n"), "}\n\ndata: [DONE]\n\n");
 }
@@ -102,11 +100,11 @@ static char *drafted_text(const char *depth, size_t *n_drafted, size_t *n_others
     struct http_reply r;
     size_t n;
 
-    snprintf(request, sizeof request,
-             "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
-             "\"stream\": true, \"stream_options\": {\"include_drafted\": true}, "
-             "\"max_tokens\": 12, \"draft_num_predict\": %s}",
-             depth);
+    snprintf(
+        request, sizeof request,
+        "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'stream': true, "
+        "'stream_options': {'include_drafted': true}, 'max_tokens': 12, 'draft_num_predict': %s}",
+        depth);
     r = server_request(&tiny_server, "POST", "/v1/chat/completions", request);
     assert_int_equal(r.status, 200);
     text = stream_text(&r, "choices.0.delta.content", &n);
@@ -136,8 +134,8 @@ static const char *sampled_text(const char *path, const char *options, const cha
     char body[512];
 
     snprintf(body, sizeof body,
-             "{\"prompt\": \"Tell me a story about a river. Tell me a story\", \"max_tokens\": 32, "
-             "\"raw\": true, \"stream\": false, %s}",
+             "{'prompt': 'Tell me a story about a river. Tell me a story', 'max_tokens': 32, "
+             "'raw': true, 'stream': false, %s}",
              options);
     return json_text(served_post(path, body), at);
 }
@@ -146,25 +144,24 @@ static const char *sampled_text(const char *path, const char *options, const cha
 TEST(test_samplers)
 {
     static const char *const samplers[] = {
-        ("\"dry_multiplier\": 8, \"dry_allowed_length\": 1, \"dry_base\": 2, "
-         "\"dry_penalty_last_n\": -1, \"dry_sequence_breakers\": []"),
-        "\"xtc_probability\": 0.7, \"xtc_threshold\": 0.05",
-        "\"top_n_sigma\": 0.5",
+        ("'dry_multiplier': 8, 'dry_allowed_length': 1, 'dry_base': 2, 'dry_penalty_last_n': -1, "
+         "'dry_sequence_breakers': []"),
+        "'xtc_probability': 0.7, 'xtc_threshold': 0.05",
+        "'top_n_sigma': 0.5",
     };
     char options[400];
     const char *plain =
-        sampled_text("/v1/completions", "\"seed\": 5, \"temperature\": 2", "choices.0.text");
+        sampled_text("/v1/completions", "'seed': 5, 'temperature': 2", "choices.0.text");
 
     for (size_t i = 0; i < 3; i++) {
         const char *drafted, *undrafted, *ollama;
-        snprintf(options, sizeof options, "\"seed\": 5, \"temperature\": 2, %s", samplers[i]);
+        snprintf(options, sizeof options, "'seed': 5, 'temperature': 2, %s", samplers[i]);
         drafted = sampled_text("/v1/completions", options, "choices.0.text");
-        snprintf(options, sizeof options,
-                 "\"seed\": 5, \"temperature\": 2, \"draft_num_predict\": 0, %s", samplers[i]);
+        snprintf(options, sizeof options, "'seed': 5, 'temperature': 2, 'draft_num_predict': 0, %s",
+                 samplers[i]);
         undrafted = sampled_text("/v1/completions", options, "choices.0.text");
         snprintf(options, sizeof options,
-                 "\"options\": {\"seed\": 5, \"temperature\": 2, \"num_predict\": 32, %s}",
-                 samplers[i]);
+                 "'options': {'seed': 5, 'temperature': 2, 'num_predict': 32, %s}", samplers[i]);
         ollama = sampled_text("/api/generate", options, "response");
         assert_string_equal(drafted, undrafted);
         assert_string_equal(drafted, ollama);
@@ -175,8 +172,8 @@ TEST(test_samplers)
 /* A stop text and its tokens are cut off, wherever tokens and events begin. */
 TEST(test_stop)
 {
-    static const char body[] = "{" GOLDEN_PROMPT ", \"stop\": [\"zzz\", \"%s\"], \"logprobs\": 0, "
-                               "\"stream\": %s}";
+    static const char body[] =
+        "{" GOLDEN_PROMPT ", 'stop': ['zzz', '%s'], 'logprobs': 0, 'stream': %s}";
     char *golden = golden_text(24), word[8] = {0}, text[256], *streamed;
     const char *cut = golden + 20, *found;
     struct http_reply r;
@@ -207,9 +204,8 @@ TEST(test_stop)
 /* Log-probabilities are the log-softmax of the golden logits, whose rows transformers wrote. */
 TEST(test_logprobs)
 {
-    struct sp_json *json =
-        served_post("/v1/completions",
-                    "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 1, \"logprobs\": 3}");
+    struct sp_json *json = served_post(
+        "/v1/completions", "{'prompt': [582, 580, 258, 421], 'max_tokens': 1, 'logprobs': 3}");
     size_t rows, cols;
     float *logits = golden_npy(TESTDATA "/tiny/target_logits_0.npy", &rows, &cols);
     const float *row = logits + 3 * cols;
@@ -239,9 +235,9 @@ static double log_softmax(const float *row, size_t n, size_t id)
 /* ollama's answers have the tokens of OpenAI's chats, in a stream those of its lines. */
 TEST(test_ollama_logprobs)
 {
-    static const char body[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus "
-                               "8?\"}], \"logprobs\": true, \"top_logprobs\": 2, \"max_tokens\": "
-                               "5, \"options\": {\"num_predict\": 5}, \"stream\": %s}";
+    static const char body[] =
+        "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'logprobs': true, "
+        "'top_logprobs': 2, 'max_tokens': 5, 'options': {'num_predict': 5}, 'stream': %s}";
     char text[256];
     struct sp_json *openai, *ollama;
     struct http_reply r;
@@ -269,14 +265,13 @@ TEST(test_echo_logprobs)
 {
     static const size_t ids[] = {582, 580, 258, 421};
     struct sp_json *alone = served_post(
-        "/v1/completions", "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 0, \"echo\": true, "
-                           "\"logprobs\": 2}");
+        "/v1/completions",
+        "{'prompt': [582, 580, 258, 421], 'max_tokens': 0, 'echo': true, 'logprobs': 2}");
     struct sp_json *both = served_post(
-        "/v1/completions", "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 3, \"echo\": true, "
-                           "\"logprobs\": 2}");
-    struct sp_json *plain =
-        served_post("/v1/completions",
-                    "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 3, \"logprobs\": 2}");
+        "/v1/completions",
+        "{'prompt': [582, 580, 258, 421], 'max_tokens': 3, 'echo': true, 'logprobs': 2}");
+    struct sp_json *plain = served_post(
+        "/v1/completions", "{'prompt': [582, 580, 258, 421], 'max_tokens': 3, 'logprobs': 2}");
     const struct sp_json *all = json_at(both, "choices.0.logprobs.token_logprobs");
     size_t rows, cols, n_echo = strlen(json_text(alone, "choices.0.text"));
     float *logits = golden_npy(TESTDATA "/tiny/target_logits_0.npy", &rows, &cols);
@@ -317,18 +312,17 @@ TEST(test_echo_logprobs)
 TEST(test_echo_stream)
 {
     static const char prompt[] = "Tell me a story";
-    struct sp_json *plain =
-        served_post("/v1/completions",
-                    "{\"prompt\": \"Tell me a story\", \"max_tokens\": 8, \"stop\": [\"zz\"]}");
+    struct sp_json *plain = served_post(
+        "/v1/completions", "{'prompt': 'Tell me a story', 'max_tokens': 8, 'stop': ['zz']}");
     char body[256], *text;
     struct http_reply r;
     size_t n;
 
     for (int logprobs = 0; logprobs < 2; logprobs++) {
-        snprintf(body, sizeof body,
-                 "{\"prompt\": \"%s\", \"max_tokens\": 8, \"stop\": [\"zz\"], \"echo\": true, "
-                 "\"stream\": true%s}",
-                 prompt, logprobs ? ", \"logprobs\": 1" : "");
+        snprintf(
+            body, sizeof body,
+            "{'prompt': '%s', 'max_tokens': 8, 'stop': ['zz'], 'echo': true, 'stream': true%s}",
+            prompt, logprobs ? ", 'logprobs': 1" : "");
         r = server_request(&tiny_server, "POST", "/v1/completions", body);
         text = stream_text(&r, "choices.0.text", &n);
         assert_memory_equal(text, prompt, strlen(prompt));
@@ -343,9 +337,8 @@ TEST(test_chat_logprobs)
 {
     struct sp_json *json = served_post(
         "/v1/chat/completions",
-        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
-        "\"What is 7 \"}, {\"type\": \"text\", \"text\": \"plus 8?\"}]}], \"logprobs\": true, "
-        "\"top_logprobs\": 2}");
+        "{'messages': [{'role': 'user', 'content': [{'type': 'text', 'text': 'What is 7 '}, "
+        "{'type': 'text', 'text': 'plus 8?'}]}], 'logprobs': true, 'top_logprobs': 2}");
     const struct sp_json *content = json_at(json, "choices.0.logprobs.content");
     char text[256] = "", bytes[256] = "";
 

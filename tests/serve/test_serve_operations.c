@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+#define MESSAGES "'messages': [{'role': 'user', 'content': 'Hi'}]"
 
 /* Writes a file in the tests' folder and returns its path. */
 static const char *written(const char *name, const char *text)
@@ -130,7 +130,7 @@ static void check_format(const char *text)
 }
 
 /* Drafts in every round: left to itself, drafting pauses where other programs disturb its times. */
-#define DRAFTED ", \"draft_num_predict\": 4"
+#define DRAFTED ", 'draft_num_predict': 4"
 
 /* The label of a model whose name has characters that are escaped. */
 #define NAMED "model=\"a\\\"b\\\\c\""
@@ -172,8 +172,8 @@ TEST(test_metrics)
  * sampled one does not. Of several answers it counts those that do. */
 TEST(test_loop)
 {
-    static const char body[] = "{\"prompt\": [582], \"max_tokens\": 300, \"temperature\": %d, "
-                               "\"logit_bias\": {\"258\": 1000}}";
+    static const char body[] =
+        "{'prompt': [582], 'max_tokens': 300, 'temperature': %d, 'logit_bias': {'258': 1000}}";
     struct server s = server_start(served_file, NULL);
     char text[128];
 
@@ -184,7 +184,7 @@ TEST(test_loop)
     server_await_log(&s, "/v1/completions 200", 2);
     assert_int_equal(server_count_log(&s, ", repeats its last 1 token, length"), 1);
     snprintf(text, sizeof text, body, 0);
-    strcpy(strrchr(text, '}'), ", \"n\": 2}");
+    strcpy(strrchr(text, '}'), ", 'n': 2}");
     server_post(&s, "/v1/completions", text, 200);
     server_await_log(&s, " in 2 answers, 2 of which repeat themselves", 1);
     assert_int_equal(server_stop(&s), 0);
@@ -200,8 +200,8 @@ static const char *draft_and_stop(const char *const *options)
     DIR *folder;
 
     server_post(&s, "/v1/completions",
-                "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
-                "240" DRAFTED ", \"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}",
+                "{'prompt': [582, 580, 258, 421], 'max_tokens': 240" DRAFTED
+                ", 'logit_bias': {'1596': -1000, '1598': -1000}}",
                 200);
     assert_int_equal(server_stop(&s), 0);
     *path = '\0';
@@ -220,7 +220,7 @@ static const char *draft_and_stop(const char *const *options)
 TEST(test_drafting_cache)
 {
     static const char *const no_cache[] = {"--no-cache", NULL};
-    const char *path, damaged[] = "{\"version\": 1}";
+    const char *path, damaged[] = "{'version': 1}";
     struct server s;
     FILE *f;
 
@@ -253,7 +253,7 @@ TEST(test_readiness)
     json = server_get(&s, "/ready", 200);
     assert_string_equal(json_text(json, "status"), "ready");
     /* Requests for many answers, since one answer could end before the server is asked. */
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 128");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, 0), 1);
     json = server_get(&s, "/slots", 200);
@@ -304,22 +304,22 @@ TEST(test_json_log)
 
 TEST(test_tokenizer)
 {
-    struct sp_json *json = served_post("/tokenize", "{\"content\": \"Once<|im_end|>\"}");
+    struct sp_json *json = served_post("/tokenize", "{'content': 'Once<|im_end|>'}");
     const size_t n = sp_json_len(json_at(json, "tokens"));
     char *tokens = NULL, body[256];
 
     assert_true(n >= 2);
     tokens = keep_printed(json_at(json, "tokens"));
-    snprintf(body, sizeof body, "{\"tokens\": %s}", tokens);
+    snprintf(body, sizeof body, "{'tokens': %s}", tokens);
     json = served_post("/detokenize", body);
     assert_string_equal(json_text(json, "content"), "Once<|im_end|>");
-    json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"parse_special\": false}");
+    json = served_post("/tokenize", "{'content': '<|im_end|>', 'parse_special': false}");
     assert_true(sp_json_len(json_at(json, "tokens")) > 1);
-    json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"with_pieces\": true}");
+    json = served_post("/tokenize", "{'content': '<|im_end|>', 'with_pieces': true}");
     assert_string_equal(json_text(json, "tokens.0.piece"), "<|im_end|>");
     json = server_post(&tiny_server, "/tokenize", "{}", 400);
     assert_string_equal(json_text(json, "error.message"), "content: expected a string");
-    server_post(&tiny_server, "/detokenize", "{\"tokens\": [\"a\"]}", 400);
+    server_post(&tiny_server, "/detokenize", "{'tokens': ['a']}", 400);
 }
 
 TEST(test_template)

@@ -14,8 +14,7 @@ static void assert_structured(const char *path, const char *body, const char *at
 TEST(test_deep_schema)
 {
     enum { DEEP = 250 };
-    char body[1024] = "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"const\": 12, "
-                      "\"examples\": ";
+    char body[1024] = "{'prompt': 'Once', 'stream': false, 'format': {'const': 12, 'examples': ";
     size_t n = strlen(body);
 
     memset(body + n, '[', DEEP);
@@ -28,41 +27,39 @@ TEST(test_deep_schema)
  * ends. */
 TEST(test_structured_output)
 {
-#define CHAT "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story\"}], "
+#define CHAT "'messages': [{'role': 'user', 'content': 'Tell me a story'}], "
     static const char word[] = "\"Mia, \\\"Finn\\\"\"";
     static const struct {
         const char *path, *body, *at, *text;
     } all[] = {
         {"/v1/chat/completions",
-         "{" CHAT "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": "
-         "\"a\", \"strict\": true, \"schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}}}",
+         "{" CHAT "'response_format': {'type': 'json_schema', 'json_schema': {'name': 'a', "
+         "'strict': true, 'schema': {'const': 'Mia, \\'Finn\\''}}}}",
          "choices.0.message.content", word},
         {"/v1/chat/completions",
-         "{" CHAT "\"response_format\": {\"type\": \"json_object\", \"schema\": {\"const\": \"Mia, "
-         "\\\"Finn\\\"\"}}, \"temperature\": 2, \"seed\": 7}",
+         "{" CHAT "'response_format': {'type': 'json_object', 'schema': {'const': 'Mia, "
+         "\\'Finn\\''}}, 'temperature': 2, 'seed': 7}",
          "choices.0.message.content", word},
-        {"/v1/chat/completions", "{" CHAT "\"json_schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}",
+        {"/v1/chat/completions", "{" CHAT "'json_schema': {'const': 'Mia, \\'Finn\\''}}",
          "choices.0.message.content", word},
-        {"/v1/completions",
-         "{\"prompt\": \"Once\", \"grammar\": \"root ::= \\\"an \\\" [o] \\\"wl\\\"\"}",
+        {"/v1/completions", "{'prompt': 'Once', 'grammar': 'root ::= \\'an \\' [o] \\'wl\\''}",
          "choices.0.text", "an owl"},
-        {"/api/chat", "{" CHAT "\"stream\": false, \"format\": {\"const\": \"Mia, \\\"Finn\\\"\"}}",
+        {"/api/chat", "{" CHAT "'stream': false, 'format': {'const': 'Mia, \\'Finn\\''}}",
          "message.content", word},
-        {"/api/generate",
-         "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"enum\": [12345]}}", "response",
-         "12345"},
+        {"/api/generate", "{'prompt': 'Once', 'stream': false, 'format': {'enum': [12345]}}",
+         "response", "12345"},
     };
     struct sp_json *json;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_structured(all[i].path, all[i].body, all[i].at, all[i].text);
     json = served_post("/v1/chat/completions",
-                       "{" CHAT
-                       "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");
+                       "{" CHAT "'max_tokens': 3, 'response_format': {'type': 'json_object'}}");
     assert_int_equal(json_text(json, "choices.0.message.content")[0], '{');
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
-    json = served_post("/api/generate", "{\"prompt\": \"Once\", \"stream\": false, \"format\": "
-                                        "\"json\", \"options\": {\"num_predict\": 3}}");
+    json = served_post(
+        "/api/generate",
+        "{'prompt': 'Once', 'stream': false, 'format': 'json', 'options': {'num_predict': 3}}");
     assert_int_equal(json_text(json, "response")[0], '{');
 }
 
@@ -70,11 +67,11 @@ static const char story[] = "There was once a hungry turtle called Finn. Finn li
                             "the sea with a mouse named Maya.";
 
 #define STORY                                                                                      \
-    "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "                   \
-    "\"stop\": \" Finn loved\", \"options\": {\"stop\": [\" Finn loved\"]}, \"stream\": "
+    "{'messages': [{'role': 'user', 'content': 'Tell me a story.'}], 'stop': ' Finn loved', "      \
+    "'options': {'stop': [' Finn loved']}, 'stream': "
 #define TOOLS                                                                                      \
-    ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"Finn\", \"parameters\": "   \
-    "{\"type\": \"object\", \"properties\": {\"a cave\": {\"type\": \"string\"}}}}}]"
+    ", 'tools': [{'type': 'function', 'function': {'name': 'Finn', 'parameters': {'type': "        \
+    "'object', 'properties': {'a cave': {'type': 'string'}}}}}]"
 
 static const char arguments[] = "{\"a cave\": \"the sea\"}";
 
@@ -121,10 +118,10 @@ static void openai_calls(const struct server *s)
     text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_id(text);
     assert_streamed(&r, "choices.0.delta.tool_calls.0.function.arguments", arguments);
-    assert_non_null(strstr(r.body, "\"delta\": {}, \"logprobs\": null, \"finish_reason\": "
-                                   "\"tool_calls\"}"));
-    assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
-                                   "{\"arguments\": "));
+    assert_non_null(
+        strstr(r.body, "\"delta\": {}, \"logprobs\": null, \"finish_reason\": \"tool_calls\"}"));
+    assert_non_null(
+        strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": {\"arguments\": "));
     /* A request without tools cannot lead to a tool call. */
     json = server_post(s, "/v1/chat/completions", STORY "false}", 200);
     assert_string_equal(json_text(json, "choices.0.message.content"), strstr(story, "turtle"));
@@ -153,10 +150,9 @@ static void ollama_calls(const struct server *s)
     text = stream_text(&r, "message.tool_calls.0.function.arguments.a cave", &n);
     assert_string_equal(text, "the sea");
     assert_int_equal(n, 1);
-    json = server_post(s, "/api/generate",
-                       "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
-                       "\"options\": {\"stop\": [\" called\"]}}",
-                       200);
+    json = server_post(
+        s, "/api/generate",
+        "{'prompt': 'Tell me a story.', 'stream': false, 'options': {'stop': [' called']}}", 200);
     assert_string_equal(json_text(json, "response"), "turtle");
     assert_string_equal(json_text(json, "thinking"), "was once");
     json = server_post(s, "/api/show", "{}", 200);
@@ -165,8 +161,8 @@ static void ollama_calls(const struct server *s)
 }
 
 #define DEN(value)                                                                                 \
-    ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"Finn\", \"parameters\": "   \
-    "{\"type\": \"object\", \"properties\": {\"a den\": " value "}, \"required\": [\"a den\"]}}}]"
+    ", 'tools': [{'type': 'function', 'function': {'name': 'Finn', 'parameters': {'type': "        \
+    "'object', 'properties': {'a den': " value "}, 'required': ['a den']}}}]"
 
 /* Once the model has written the tag, its call matches the schema, though nothing asks for a call.
  */
@@ -175,17 +171,17 @@ static void constrained_calls(const struct server *s)
     static const char call[] = "choices.0.message.tool_calls.0.function.arguments";
     struct sp_json *json =
         server_post(s, "/v1/chat/completions",
-                    STORY "false, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}", 200);
+                    STORY "false, 'max_tokens': 30" DEN("{'enum': ['the hill']}") "}", 200);
     struct http_reply r;
 
     assert_string_equal(json_text(json, call), "{\"a den\": \"the hill\"}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
     r = server_request(s, "POST", "/v1/chat/completions",
-                       STORY "true, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}");
+                       STORY "true, 'max_tokens': 30" DEN("{'enum': ['the hill']}") "}");
     assert_non_null(strstr(r.body, "{\\\"a den\\\": \\\"the hill\\\"}"));
     /* A schema that is not supported leaves the call to the model. */
     json = server_post(s, "/v1/chat/completions",
-                       STORY "false" DEN("{\"type\": \"string\", \"pattern\": \"^x\"}") "}", 200);
+                       STORY "false" DEN("{'type': 'string', 'pattern': '^x'}") "}", 200);
     assert_string_equal(json_text(json, call), arguments);
 }
 

@@ -27,12 +27,12 @@ static void assert_begins(const char *text, const char *with)
 /* A response has the text of a chat completion, and all members that the reference requires. */
 TEST(test_whole)
 {
-    struct sp_json *chat = served_post("/v1/chat/completions",
-                                       "{\"messages\": [{\"role\": \"user\", \"content\": \"What "
-                                       "is 7 plus 8?\"}], \"seed\": 1}");
-    struct sp_json *json = served_post(
-        "/v1/responses", "{\"model\": \"tiny\", \"input\": \"What is 7 plus 8?\", "
-                         "\"seed\": 1, \"metadata\": {\"a\": \"b\"}, \"user\": \"me\"}");
+    struct sp_json *chat =
+        served_post("/v1/chat/completions",
+                    "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'seed': 1}");
+    struct sp_json *json =
+        served_post("/v1/responses", "{'model': 'tiny', 'input': 'What is 7 plus 8?', 'seed': 1, "
+                                     "'metadata': {'a': 'b'}, 'user': 'me'}");
     static const char *const nulls[] = {"error", "incomplete_details", "instructions",
                                         "max_output_tokens", "previous_response_id"};
 
@@ -73,11 +73,11 @@ TEST(test_whole)
 
 TEST(test_incomplete)
 {
-    struct sp_json *json = served_post(
-        "/v1/responses",
-        "{\"input\": \"Tell me a story.\", \"instructions\": \"i\", \"max_output_tokens\": 3, "
-        "\"text\": {\"format\": {\"type\": \"json_object\"}}, \"reasoning\": {\"effort\": "
-        "\"none\"}, \"include\": [\"message.output_text.logprobs\"], \"top_logprobs\": 2}");
+    struct sp_json *json =
+        served_post("/v1/responses",
+                    "{'input': 'Tell me a story.', 'instructions': 'i', 'max_output_tokens': 3, "
+                    "'text': {'format': {'type': 'json_object'}}, 'reasoning': {'effort': 'none'}, "
+                    "'include': ['message.output_text.logprobs'], 'top_logprobs': 2}");
 
     assert_string_equal(json_text(json, "status"), "incomplete");
     assert_string_equal(json_text(json, "incomplete_details.reason"), "max_output_tokens");
@@ -93,9 +93,9 @@ TEST(test_incomplete)
 
 TEST(test_schema)
 {
-    struct sp_json *json = served_post(
-        "/v1/responses", "{\"input\": \"Tell me a story.\", \"text\": {\"format\": {\"type\": "
-                         "\"json_schema\", \"name\": \"a\", \"schema\": {\"const\": \"whale\"}}}}");
+    struct sp_json *json =
+        served_post("/v1/responses", "{'input': 'Tell me a story.', 'text': {'format': {'type': "
+                                     "'json_schema', 'name': 'a', 'schema': {'const': 'whale'}}}}");
 
     assert_string_equal(json_text(json, "output.0.content.0.text"), "\"whale\"");
 }
@@ -104,9 +104,9 @@ TEST(test_schema)
  */
 
 #define STORY                                                                                      \
-    "\"input\": \"Tell me a story.\", \"max_output_tokens\": 31, \"tools\": [{\"type\": "          \
-    "\"function\", \"name\": \"Finn\", \"parameters\": {\"type\": \"object\", \"properties\": "    \
-    "{\"a cave\": {\"type\": \"string\"}}}}]"
+    "'input': 'Tell me a story.', 'max_output_tokens': 31, 'tools': [{'type': 'function', "        \
+    "'name': 'Finn', 'parameters': {'type': 'object', 'properties': {'a cave': {'type': "          \
+    "'string'}}}}]"
 
 static struct sp_json *request_story(const struct server *s, const char *more)
 {
@@ -146,8 +146,8 @@ TEST(test_items)
     /* "was", "once" and the words of the tags. */
     assert_in_range(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
 
-    json = request_story(&s, ", \"reasoning\": {\"summary\": \"auto\"}, \"include\": "
-                             "[\"reasoning.encrypted_content\"]");
+    json = request_story(
+        &s, ", 'reasoning': {'summary': 'auto'}, 'include': ['reasoning.encrypted_content']");
     check_items(json);
     assert_string_equal(json_text(json, "output.0.summary.0.type"), "summary_text");
     assert_string_equal(json_text(json, "output.0.summary.0.text"), "was once");
@@ -202,7 +202,7 @@ static void check_stream(const struct server *s, const char *more, const char *w
     char body[1024], *names, *text, *joined;
     size_t n;
 
-    snprintf(body, sizeof body, "{" STORY ", \"stream\": true%s}", more);
+    snprintf(body, sizeof body, "{" STORY ", 'stream': true%s}", more);
     r = server_request(s, "POST", "/v1/responses", body);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
@@ -229,7 +229,7 @@ TEST(test_stream)
     check_stream(&s, "",
                  STORY_EVENTS("response.content_part.added\nresponse.reasoning_text.delta\n"
                               "response.reasoning_text.done\nresponse.content_part.done\n"));
-    check_stream(&s, ", \"reasoning\": {\"summary\": \"detailed\"}",
+    check_stream(&s, ", 'reasoning': {'summary': 'detailed'}",
                  STORY_EVENTS("response.reasoning_summary_part.added\n"
                               "response.reasoning_summary_text.delta\n"
                               "response.reasoning_summary_text.done\n"
@@ -241,8 +241,8 @@ TEST(test_stream)
 TEST(test_stream_logprobs)
 {
     struct http_reply r = server_request(&tiny_server, "POST", "/v1/responses",
-                                         "{\"input\": \"What is 7 plus 8?\", \"stream\": true, "
-                                         "\"include\": [\"message.output_text.logprobs\"]}");
+                                         "{'input': 'What is 7 plus 8?', 'stream': true, "
+                                         "'include': ['message.output_text.logprobs']}");
     struct sp_json *last;
     char *names = event_names(&r, &last), text[256] = "";
     const struct sp_json *all = json_at(last, "response.output.0.content.0.logprobs");
@@ -262,10 +262,10 @@ TEST(test_failed)
 {
     const char *const options[] = {SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0", NULL};
     struct server s = server_start(served_file, options);
-    int fd = server_begin_request(&s, "/v1/responses",
-                                  "{\"input\": \"Tell me a story.\", \"stream\": true, \"text\": "
-                                  "{\"format\": {\"type\": \"json_schema\", \"schema\": {\"type\": "
-                                  "\"string\", \"minLength\": 100000}}}}");
+    int fd = server_begin_request(
+        &s, "/v1/responses",
+        "{'input': 'Tell me a story.', 'stream': true, 'text': {'format': {'type': 'json_schema', "
+        "'schema': {'type': 'string', 'minLength': 100000}}}}");
     char head[64];
     struct http_reply r;
     struct sp_json *last;
@@ -292,37 +292,37 @@ TEST(test_refusals)
     static const struct {
         const char *body, *sentence;
     } all[] = {
-        {"\"previous_response_id\": \"resp_1\"", "previous_response_id: responses are not stored"},
-        {"\"conversation\": \"c\"", "conversation: responses are not stored"},
-        {"\"background\": true", "background: "},
-        {"\"prompt\": {\"id\": \"p\"}", "prompt: stored prompts are not supported"},
-        {"\"truncation\": \"auto\"", "truncation: not supported"},
-        {"\"max_output_tokens\": 0", "max_output_tokens is 0"},
-        {"\"temperature\": -1", "temperature is -1"},
-        {"\"stream\": 1", "stream is 1"},
-        {"\"reasoning\": \"low\"", "reasoning is string, expected an object"},
-        {"\"reasoning\": {\"effort\": 1}", "reasoning: effort: the reasoning of this model cannot"},
-        {"\"reasoning\": {\"effort\": -1}", "reasoning: effort is negative"},
-        {"\"reasoning\": {\"effort\": []}", "reasoning: effort is array"},
-        {"\"reasoning\": {\"summary\": \"concise\"}", "reasoning.summary: expected"},
-        {"\"reasoning\": {\"mode\": \"pro\"}", "reasoning: mode: "},
-        {"\"text\": {\"verbosity\": \"high\"}", "text: verbosity: "},
-        {"\"text\": {\"format\": {\"type\": \"json_schema\"}}", "text.format.schema is missing"},
-        {"\"text\": {\"format\": {\"type\": \"grammar\"}}", "text.format.type: expected text"},
-        {"\"include\": \"x\"", "include is string, expected an array"},
-        {"\"include\": [\"file_search_call.results\"]", "include[0]: expected message.output_text"},
-        {"\"top_logprobs\": 2", "top_logprobs requires"},
-        {"\"metadata\": [1]", "metadata is array, expected an object"},
-        {"\"user\": 3", "user is 3, expected a string"},
-        {"\"prompt_cache_key\": {}", "prompt_cache_key is "},
-        {"\"safety_identifier\": true", "safety_identifier is true"},
-        {"\"max_tool_calls\": 0", "max_tool_calls is 0, expected an integer 1.."},
+        {"'previous_response_id': 'resp_1'", "previous_response_id: responses are not stored"},
+        {"'conversation': 'c'", "conversation: responses are not stored"},
+        {"'background': true", "background: "},
+        {"'prompt': {'id': 'p'}", "prompt: stored prompts are not supported"},
+        {"'truncation': 'auto'", "truncation: not supported"},
+        {"'max_output_tokens': 0", "max_output_tokens is 0"},
+        {"'temperature': -1", "temperature is -1"},
+        {"'stream': 1", "stream is 1"},
+        {"'reasoning': 'low'", "reasoning is string, expected an object"},
+        {"'reasoning': {'effort': 1}", "reasoning: effort: the reasoning of this model cannot"},
+        {"'reasoning': {'effort': -1}", "reasoning: effort is negative"},
+        {"'reasoning': {'effort': []}", "reasoning: effort is array"},
+        {"'reasoning': {'summary': 'concise'}", "reasoning.summary: expected"},
+        {"'reasoning': {'mode': 'pro'}", "reasoning: mode: "},
+        {"'text': {'verbosity': 'high'}", "text: verbosity: "},
+        {"'text': {'format': {'type': 'json_schema'}}", "text.format.schema is missing"},
+        {"'text': {'format': {'type': 'grammar'}}", "text.format.type: expected text"},
+        {"'include': 'x'", "include is string, expected an array"},
+        {"'include': ['file_search_call.results']", "include[0]: expected message.output_text"},
+        {"'top_logprobs': 2", "top_logprobs requires"},
+        {"'metadata': [1]", "metadata is array, expected an object"},
+        {"'user': 3", "user is 3, expected a string"},
+        {"'prompt_cache_key': {}", "prompt_cache_key is "},
+        {"'safety_identifier': true", "safety_identifier is true"},
+        {"'max_tool_calls': 0", "max_tool_calls is 0, expected an integer 1.."},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char body[256];
         struct sp_json *json;
-        snprintf(body, sizeof body, "{\"input\": \"a\", %s}", all[i].body);
+        snprintf(body, sizeof body, "{'input': 'a', %s}", all[i].body);
         json = server_post(&tiny_server, "/v1/responses", body, 400);
         assert_begins(json_text(json, "error.message"), all[i].sentence);
     }

@@ -13,17 +13,17 @@ static const char template_with_calls[] =
     "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
 
-#define REQUEST "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}]"
+#define REQUEST "{'messages': [{'role': 'user', 'content': 'Tell me a story.'}]"
 #define PAINT(more)                                                                                \
-    "{\"type\": \"function\", \"function\": {\"name\": \"paint\", " more "\"parameters\": "        \
-    "{\"type\": \"object\", \"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, "        \
-    "\"coats\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": "          \
-    "[\"colour\", \"coats\"], \"additionalProperties\": false}}}"
-#define WAIT "{\"type\": \"function\", \"function\": {\"name\": \"wait\"}}"
+    "{'type': 'function', 'function': {'name': 'paint', " more                                     \
+    "'parameters': {'type': 'object', 'properties': {'colour': {'enum': ['red', 'blue']}, "        \
+    "'coats': {'type': 'integer', 'minimum': 1, 'maximum': 3}}, 'required': ['colour', 'coats'], " \
+    "'additionalProperties': false}}}"
+#define WAIT "{'type': 'function', 'function': {'name': 'wait'}}"
 #define ALLOWED(mode, name)                                                                        \
-    ", \"tool_choice\": {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": \"" mode       \
-    "\", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"" name "\"}}]}}"
-#define TOOLS ", \"tools\": [" PAINT("") ", " WAIT "]"
+    ", 'tool_choice': {'type': 'allowed_tools', 'allowed_tools': {'mode': '" mode                  \
+    "', 'tools': [{'type': 'function', 'function': {'name': '" name "'}}]}}"
+#define TOOLS ", 'tools': [" PAINT("") ", " WAIT "]"
 
 /* Checks that the arguments match the schema of paint. */
 static void assert_paints(const char *text)
@@ -68,16 +68,14 @@ TEST(test_choice)
 {
     struct server s = server_start(served_pack(template_with_calls), NULL);
     static const char *const bodies[] = {
-        REQUEST TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\"}",
-        REQUEST TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\", \"temperature\": 1.5, "
-                      "\"seed\": 4}",
-        REQUEST TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false}",
-        REQUEST TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, "
-                      "\"temperature\": 2, \"seed\": 1}",
-        REQUEST TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
-                      "\"paint\"}}}",
-        REQUEST TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
-                      "\"wait\"}}}",
+        REQUEST TOOLS ", 'max_tokens': 200, 'tool_choice': 'required'}",
+        REQUEST TOOLS
+        ", 'max_tokens': 200, 'tool_choice': 'required', 'temperature': 1.5, 'seed': 4}",
+        REQUEST TOOLS ", 'tool_choice': 'required', 'parallel_tool_calls': false}",
+        REQUEST TOOLS
+        ", 'tool_choice': 'required', 'parallel_tool_calls': false, 'temperature': 2, 'seed': 1}",
+        REQUEST TOOLS ", 'tool_choice': {'type': 'function', 'function': {'name': 'paint'}}}",
+        REQUEST TOOLS ", 'tool_choice': {'type': 'function', 'function': {'name': 'wait'}}}",
     };
     struct sp_json *json;
 
@@ -97,15 +95,14 @@ TEST(test_choice)
         }
     }
     /* Without tool_choice the model, which was not trained on tools, writes its story. */
-    json = request(&s, REQUEST TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
+    json = request(&s, REQUEST TOOLS ", 'max_tokens': 8, 'tool_choice': 'none'}");
     assert_int_equal(check_calls(json, 0), 0);
     /* Content is unconstrained where a call may follow. A response format may take its place. */
-    json =
-        request(&s, REQUEST ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
+    json = request(&s, REQUEST ", 'max_tokens': 8, 'tools': [" PAINT("'strict': true, ") "]}");
     assert_int_equal(check_calls(json, 0), 0);
     assert_true(strlen(json_text(json, "choices.0.message.content")) > 8);
-    json = request(&s, REQUEST ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
-                           "\"strict\": true, ") "]}");
+    json = request(&s, REQUEST ", 'grammar': 'root ::= \\'There\\'', 'tools': [" PAINT(
+                           "'strict': true, ") "]}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "There");
     assert_int_equal(server_stop(&s), 0);
 }
@@ -115,9 +112,9 @@ TEST(test_allowed_tools)
 {
     static const char *const bodies[] = {
         REQUEST TOOLS
-        ", \"max_tokens\": 200, \"temperature\": 1.5, \"seed\": 4" ALLOWED("required", "paint") "}",
+        ", 'max_tokens': 200, 'temperature': 1.5, 'seed': 4" ALLOWED("required", "paint") "}",
         REQUEST TOOLS
-        ", \"max_tokens\": 200, \"temperature\": 1.5, \"seed\": 4" ALLOWED("required", "wait") "}",
+        ", 'max_tokens': 200, 'temperature': 1.5, 'seed': 4" ALLOWED("required", "wait") "}",
     };
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct sp_json *json;
@@ -132,7 +129,7 @@ TEST(test_allowed_tools)
                                 i == 0 ? "paint" : "wait");
         }
     }
-    json = request(&s, REQUEST TOOLS ", \"max_tokens\": 8" ALLOWED("auto", "wait") "}");
+    json = request(&s, REQUEST TOOLS ", 'max_tokens': 8" ALLOWED("auto", "wait") "}");
     assert_int_equal(check_calls(json, 0), 0);
     assert_int_equal(server_stop(&s), 0);
 }
@@ -143,8 +140,8 @@ TEST(test_stream)
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
         &s, "POST", "/v1/chat/completions",
-        REQUEST TOOLS ", \"stream\": true, \"tool_choice\": {\"type\": \"function\", \"function\": "
-                      "{\"name\": \"paint\"}}}");
+        REQUEST TOOLS
+        ", 'stream': true, 'tool_choice': {'type': 'function', 'function': {'name': 'paint'}}}");
     char *text;
     size_t n;
 
@@ -167,11 +164,11 @@ TEST(test_responses_stream)
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
         &s, "POST", "/v1/responses",
-        "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": \"function\", "
-        "\"name\": \"paint\", \"parameters\": {\"type\": \"object\", \"properties\": {\"colour\": "
-        "{\"enum\": [\"red\", \"blue\"]}, \"coats\": {\"type\": \"integer\", \"minimum\": 1, "
-        "\"maximum\": 3}}, \"required\": [\"colour\", \"coats\"], \"additionalProperties\": "
-        "false}}], \"tool_choice\": {\"type\": \"function\", \"name\": \"paint\"}}");
+        "{'input': 'Tell me a story.', 'stream': true, 'tools': [{'type': 'function', 'name': "
+        "'paint', 'parameters': {'type': 'object', 'properties': {'colour': {'enum': ['red', "
+        "'blue']}, 'coats': {'type': 'integer', 'minimum': 1, 'maximum': 3}}, 'required': "
+        "['colour', 'coats'], 'additionalProperties': false}}], 'tool_choice': {'type': "
+        "'function', 'name': 'paint'}}");
     char *deltas, *text;
     size_t n;
 
@@ -191,21 +188,20 @@ TEST(test_refusals)
     static const struct {
         const char *body, *sentence;
     } all[] = {
-        {REQUEST ", \"tool_choice\": \"required\"}", "tool_choice: the request has no tools"},
-        {REQUEST TOOLS ", \"tool_choice\": \"often\"}", "tool_choice: expected \"auto\""},
-        {REQUEST TOOLS
-         ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
+        {REQUEST ", 'tool_choice': 'required'}", "tool_choice: the request has no tools"},
+        {REQUEST TOOLS ", 'tool_choice': 'often'}", "tool_choice: expected \"auto\""},
+        {REQUEST TOOLS ", 'tool_choice': {'type': 'function', 'function': {'name': 'f'}}}",
          "tool_choice: there is no tool named f"},
-        {REQUEST TOOLS ", \"tool_choice\": {\"type\": \"allowed_tools\"}}",
+        {REQUEST TOOLS ", 'tool_choice': {'type': 'allowed_tools'}}",
          "tool_choice: allowed_tools has no array tools"},
         {REQUEST TOOLS ALLOWED("auto", "f") "}", "tool_choice: there is no tool named f"},
         {REQUEST TOOLS ALLOWED("none", "wait") "}",
          "tool_choice: the mode of allowed_tools is none, expected auto or required"},
-        {REQUEST TOOLS ", \"parallel_tool_calls\": 1}", "parallel_tool_calls is 1"},
-        {REQUEST ", \"tools\": [{\"function\": {\"name\": \"f\", \"strict\": \"yes\"}}]}",
+        {REQUEST TOOLS ", 'parallel_tool_calls': 1}", "parallel_tool_calls is 1"},
+        {REQUEST ", 'tools': [{'function': {'name': 'f', 'strict': 'yes'}}]}",
          "tools[0]: strict is \"yes\""},
-        {REQUEST ", \"tool_choice\": \"required\", \"tools\": [{\"function\": {\"name\": \"f\", "
-                 "\"parameters\": {\"not\": {}}}}]}",
+        {REQUEST ", 'tool_choice': 'required', 'tools': [{'function': {'name': 'f', 'parameters': "
+                 "{'not': {}}}}]}",
          "tool_choice: the parameters of f: #/not: this keyword is not supported"},
     };
     struct server s = server_start(served_pack(template_with_calls), NULL);
@@ -222,11 +218,11 @@ TEST(test_refusals)
     assert_string_equal(json_text(json, "error.message"),
                         "tools: this model's chat template does not support them");
     /* A template that shows tools, but no calls. */
-    s = server_start(served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}"
-                                 "\"\"\"\n"),
-                     NULL);
-    json = server_post(&s, "/v1/chat/completions", REQUEST TOOLS ", \"tool_choice\": \"required\"}",
-                       400);
+    s = server_start(
+        served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}\"\"\"\n"),
+        NULL);
+    json =
+        server_post(&s, "/v1/chat/completions", REQUEST TOOLS ", 'tool_choice': 'required'}", 400);
     assert_string_equal(json_text(json, "error.message"),
                         "tool_choice: the model's chat template does not show how it writes tool "
                         "calls, so they cannot be constrained");
@@ -242,8 +238,8 @@ static const char thinker[] =
     "{% if think %}There{% endif %}{% endif %}\"\"\"\n";
 
 #define ONE_WORD                                                                                   \
-    ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "       \
-    "\"schema\": {\"const\": \"whale\"}}}"
+    ", 'response_format': {'type': 'json_schema', 'json_schema': {'name': 'a', 'schema': "         \
+    "{'const': 'whale'}}}"
 
 TEST(test_reasoning)
 {
@@ -256,28 +252,27 @@ TEST(test_reasoning)
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
     /* The prompt opens the reasoning. */
-    json = request(&s, REQUEST ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
+    json = request(&s, REQUEST ONE_WORD ", 'chat_template_kwargs': {'think': true}}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_true(strlen(json_text(json, "choices.0.message.reasoning_content")) > 0);
     /* The reasoning is ended after a number of tokens. */
-    json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": 1}");
+    json = request(&s, REQUEST ONE_WORD ", 'reasoning_effort': 1}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    json = request(&s, REQUEST ONE_WORD ", \"thinking_budget_tokens\": 0}");
+    json = request(&s, REQUEST ONE_WORD ", 'thinking_budget_tokens': 0}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    json = server_post(&s, "/api/chat",
-                       REQUEST ", \"stream\": false, \"format\": {\"const\": 7}, "
-                               "\"options\": {\"reasoning_budget\": 1}}",
-                       200);
+    json = server_post(
+        &s, "/api/chat",
+        REQUEST ", 'stream': false, 'format': {'const': 7}, 'options': {'reasoning_budget': 1}}",
+        200);
     assert_string_equal(json_text(json, "message.thinking"), "was");
     assert_string_equal(json_text(json, "message.content"), "7");
     /* There is no reasoning. */
-    json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": \"none\"}");
+    json = request(&s, REQUEST ONE_WORD ", 'reasoning_effort': 'none'}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
-    json = server_post(&s, "/api/chat", REQUEST ", \"stream\": false, \"format\": {\"const\": 7}}",
-                       200);
+    json = server_post(&s, "/api/chat", REQUEST ", 'stream': false, 'format': {'const': 7}}", 200);
     assert_string_equal(json_text(json, "message.thinking"), "was once");
     assert_string_equal(json_text(json, "message.content"), "7");
     assert_int_equal(server_stop(&s), 0);
@@ -296,13 +291,12 @@ TEST(test_memory)
     FILE *f = open_memstream(&body, &size);
 
     assert_non_null(f);
-    fputs("{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [", f);
+    fputs("{'messages': [{'role': 'assistant', 'tool_calls': [", f);
     for (size_t i = 0; i < N_CALLS; i++) {
-        fprintf(f, "%s{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": [",
-                i ? ", " : "");
+        fprintf(f, "%s{'function': {'name': 'f', 'arguments': '{\\'a\\': [", i ? ", " : "");
         for (size_t k = 1; k < N_ELEMENTS; k++)
             fputs("[],", f);
-        fputs("[]]}\"}}", f);
+        fputs("[]]}'}}", f);
     }
     fputs("]}]}", f);
     assert_int_equal(fclose(f), 0);

@@ -41,12 +41,34 @@ struct sp_json *keep_json(struct sp_json *json)
     return keep_with(json, free_json);
 }
 
+const char *keep_quoted(const char *text)
+{
+    char *copy, quote = '\0'; /* of the string that contains the next character; 0: none */
+
+    if (!strchr(text, '\'')) return text;
+    copy = keep(strdup(text));
+    for (char *at = copy; *at; at++) {
+        if (*at == '\\' && at[1])
+            at++;
+        else if (quote == '\0' && (*at == '"' || *at == '\''))
+            quote = *at;
+        else if (*at == quote) {
+            if (quote == '\'') *at = '"';
+            quote = '\0';
+            continue;
+        }
+        if (*at == '\'' && quote == '\'') *at = '"';
+    }
+    return copy;
+}
+
 struct sp_json *keep_parsed(const char *text, size_t size, enum sp_json_strictness strictness)
 {
     struct sp_json *json = NULL;
     struct sp_err err = {0};
 
-    if (sp_json_parse(&json, text, size, strictness, &err)) fail_msg("%s in %s", err.text, text);
+    if (sp_json_parse(&json, keep_quoted(text), size, strictness, &err))
+        fail_msg("%s in %s", err.text, text);
     return keep_json(json);
 }
 

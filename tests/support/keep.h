@@ -12,7 +12,11 @@ void *keep(void *memory); /* of malloc */
 struct sp_json *keep_json(struct sp_json *json);
 void *keep_with(void *object, void (*release)(void *object));
 
-/* Parses the text and keeps the value; fails the test if it is refused. */
+/* Returns JSON whose strings may stand between single quotes, so that C needs no escapes, with
+ * double quotes; kept. */
+const char *keep_quoted(const char *text);
+
+/* Parses the text, as by keep_quoted, and keeps the value; fails the test if it is refused. */
 struct sp_json *keep_parsed(const char *text, size_t size, enum sp_json_strictness strictness);
 
 /* Returns the value as text; kept. */

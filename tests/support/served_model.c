@@ -107,37 +107,37 @@ char *stream_text(const struct http_reply *r, const char *path, size_t *n)
 
 const char served_tool_template[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}"
-    "{% for c in m.tool_calls or [] %}called Finn. {{ c.function.name }} lived "
-    "{% for k, v in c.function.arguments.items() %}in {{ k }} near {{ v }} with {% endfor %}"
-    "a mouse{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
+    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}{% for c in "
+    "m.tool_calls or [] %}called Finn. {{ c.function.name }} lived {% for k, v in "
+    "c.function.arguments.items() %}in {{ k }} near {{ v }} with {% endfor %}a mouse{% endfor "
+    "%}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif "
+    "%}\"\"\"\n";
 
 const struct served_api served_apis[N_SERVED_APIS] = {
     {"/v1/responses",
-     "{\"input\": \"Tell me a story about a lonely owl.\", \"max_output_tokens\": 60, "
-     "\"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "{'input': 'Tell me a story about a lonely owl.', 'max_output_tokens': 60, 'temperature': "
+     "1.5, 'seed': 7, 'stream': ",
      "output.0.content.0.text", "delta"},
     {"/v1/chat/completions",
-     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
-     "\"max_tokens\": 60, \"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "{'messages': [{'role': 'user', 'content': 'Tell me a story about a lonely owl.'}], "
+     "'max_tokens': 60, 'temperature': 1.5, 'seed': 7, 'stream': ",
      "choices.0.message.content", "choices.0.delta.content"},
     {"/v1/completions",
-     "{\"prompt\": \"<|im_start|>user\\nTell me a story about a lonely owl.<|im_end|>\\n"
-     "<|im_start|>assistant\\n\", \"max_completion_tokens\": 60, \"temperature\": 1.5, \"seed\": "
-     "7, \"stream\": ",
+     "{'prompt': '<|im_start|>user\\nTell me a story about a lonely owl.<|im_end|>\\n"
+     "<|im_start|>assistant\\n', 'max_completion_tokens': 60, 'temperature': 1.5, 'seed': 7, "
+     "'stream': ",
      "choices.0.text", "choices.0.text"},
     {"/api/chat",
-     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
-     "\"options\": {\"num_predict\": 60, \"temperature\": 1.5, \"seed\": 7}, \"stream\": ",
+     "{'messages': [{'role': 'user', 'content': 'Tell me a story about a lonely owl.'}], "
+     "'options': {'num_predict': 60, 'temperature': 1.5, 'seed': 7}, 'stream': ",
      "message.content", "message.content"},
     {"/api/generate",
-     "{\"prompt\": \"Tell me a story about a lonely owl.\", "
-     "\"options\": {\"num_predict\": 60, \"temperature\": 1.5, \"seed\": 7}, \"stream\": ",
+     "{'prompt': 'Tell me a story about a lonely owl.', 'options': {'num_predict': 60, "
+     "'temperature': 1.5, 'seed': 7}, 'stream': ",
      "response", "response"},
     {"/v1/messages",
-     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
-     "\"max_tokens\": 60, \"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "{'messages': [{'role': 'user', 'content': 'Tell me a story about a lonely owl.'}], "
+     "'max_tokens': 60, 'temperature': 1.5, 'seed': 7, 'stream': ",
      "content.0.text", "delta.text"},
 };
 

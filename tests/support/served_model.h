@@ -17,8 +17,8 @@ int served_teardown(void **state);
 /* Packs target and draft with further Modelfile records; returns the path as packed_file does. */
 const char *served_pack(const char *records);
 #define SERVED_CHATML                                                                              \
-    "TEMPLATE \"\"\"{{ if .System }}<|im_start|>system\n{{ .System }}<|im_end|>\n{{ end }}"        \
-    "<|im_start|>user\n{{ .Prompt }}<|im_end|>\n<|im_start|>assistant\n\"\"\"\n"
+    "TEMPLATE \"\"\"{{ if .System }}<|im_start|>system\n{{ .System }}<|im_end|>\n{{ end "          \
+    "}}<|im_start|>user\n{{ .Prompt }}<|im_end|>\n<|im_start|>assistant\n\"\"\"\n"
 
 /* A template under which the tiny model appears to call a tool. It uses common words as the tags
  * of reasoning and tool calls, so that the story for "Tell me a story." begins with reasoning and
@@ -45,14 +45,14 @@ char *stream_text(const struct http_reply *r, const char *path, size_t *n);
 /* ---- requests and expected responses ---- */
 
 /* The ids of the first golden prompt: 582, 580, 258, 421. */
-#define GOLDEN_PROMPT "\"prompt\": [582, 580, 258, 421], \"max_tokens\": 24"
+#define GOLDEN_PROMPT "'prompt': [582, 580, 258, 421], 'max_tokens': 24"
 
 /* A request that takes long: the end of the text is forbidden. The options make the server slow. */
 #define SERVED_SLOW_OPTIONS                                                                        \
     "--no-draft", "--kernels", "scalar", "--threads", "1", "--kv-type", "f32"
 #define SERVED_LONG_REQUEST                                                                        \
-    "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 4000, \"stream\": %s, "                    \
-    "\"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}"
+    "{'prompt': [582, 580, 258, 421], 'max_tokens': 4000, 'stream': %s, 'logit_bias': {'1596': "   \
+    "-1000, '1598': -1000}}"
 
 /* The same request in the format of each API. */
 enum { N_SERVED_APIS = 6 };

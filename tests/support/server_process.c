@@ -266,9 +266,10 @@ struct http_reply client_receive(int fd)
 }
 
 static int begin(const struct server *s, const char *headers, const char *method, const char *path,
-                 const char *body)
+                 const char *text)
 {
     int fd = client_connect(s);
+    const char *body = text ? keep_quoted(text) : NULL;
     char head[1024];
     size_t size = body ? strlen(body) : 0;
 
