@@ -41,25 +41,31 @@ struct sp_json *keep_json(struct sp_json *json)
     return keep_with(json, free_json);
 }
 
-const char *keep_quoted(const char *text)
+/* Returns a kept copy with double quotes around the strings that have single ones. */
+static char *quoted(const char *text, size_t size)
 {
-    char *copy, quote = '\0'; /* of the string that contains the next character; 0: none */
+    char *copy = keep(calloc(1, size + 1)), quote = '\0'; /* of the string around a byte; 0: none */
 
-    if (!strchr(text, '\'')) return text;
-    copy = keep(strdup(text));
-    for (char *at = copy; *at; at++) {
-        if (*at == '\\' && at[1])
-            at++;
-        else if (quote == '\0' && (*at == '"' || *at == '\''))
-            quote = *at;
-        else if (*at == quote) {
-            if (quote == '\'') *at = '"';
+    if (copy == NULL) abort();
+    memcpy(copy, text, size);
+    for (char *at = copy; at < copy + size; at++) {
+        char found = *at;
+        if (found == '\\' && at + 1 < copy + size)
+            found = *++at;
+        else if (quote == '\0' && (found == '"' || found == '\''))
+            quote = found;
+        else if (found == quote)
             quote = '\0';
+        else
             continue;
-        }
-        if (*at == '\'' && quote == '\'') *at = '"';
+        if (found == '\'' && quote != '"') *at = '"';
     }
     return copy;
+}
+
+const char *keep_quoted(const char *text)
+{
+    return strchr(text, '\'') ? quoted(text, strlen(text)) : text;
 }
 
 struct sp_json *keep_parsed(const char *text, size_t size, enum sp_json_strictness strictness)
@@ -67,8 +73,8 @@ struct sp_json *keep_parsed(const char *text, size_t size, enum sp_json_strictne
     struct sp_json *json = NULL;
     struct sp_err err = {0};
 
-    if (sp_json_parse(&json, keep_quoted(text), size, strictness, &err))
-        fail_msg("%s in %s", err.text, text);
+    if (memchr(text, '\'', size)) text = quoted(text, size);
+    if (sp_json_parse(&json, text, size, strictness, &err)) fail_msg("%s in %s", err.text, text);
     return keep_json(json);
 }
 
