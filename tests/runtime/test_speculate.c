@@ -120,12 +120,12 @@ TEST(dflash_q4)
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 0);
 }
 
-TEST(dflash_q8)
+TEST(types_dflash_q8)
 {
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 1);
 }
 
-TEST(dflash_bf16)
+TEST(types_dflash_bf16)
 {
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 2);
 }
@@ -135,7 +135,7 @@ TEST(autoregressive_q4)
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 0);
 }
 
-TEST(few_bits)
+TEST(types_few_bits)
 {
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q6, SP_Q3), 0);
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q3, SP_Q5), 1);
@@ -143,7 +143,7 @@ TEST(few_bits)
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q2, SP_Q6), 0);
 }
 
-TEST(autoregressive_bf16)
+TEST(types_autoregressive_bf16)
 {
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
 }

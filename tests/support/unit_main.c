@@ -1,5 +1,6 @@
 /* The program of a folder of tests: `format_tests test_json` runs the tests of test_json.c, and
- * `format_tests test_json 'numbers*'` those of them whose names match. */
+ * `format_tests test_json 'numbers*'` those of them whose names match, `format_tests test_json
+ * '-numbers*'` all others. */
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
@@ -102,6 +103,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODULE [PATTERN]\n", argv[0]);
         return 2;
     }
-    if (argc == 3) cmocka_set_test_filter(argv[2]);
+    if (argc == 3 && *argv[2] == '-')
+        cmocka_set_skip_filter(argv[2] + 1);
+    else if (argc == 3)
+        cmocka_set_test_filter(argv[2]);
     return run_module(argv[1]);
 }
