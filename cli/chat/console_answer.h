@@ -40,8 +40,7 @@ SP_MUST_CHECK enum sp_status sp_console_answer(struct sp_result *result,
                                                const struct sp_chat_prompt *prompt,
                                                struct sp_console_style *style, struct sp_err *err);
 
-/* Prints the figures to stderr, or the last JSON object to stdout. reader: NULL if there is none.
- */
+/* Prints the figures to stderr, or the last JSON object to stdout. reader: may be NULL. */
 void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
                        const struct sp_package_info *info, const struct sp_sampling *sampling,
                        struct sp_console_style *style);

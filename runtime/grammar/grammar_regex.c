@@ -99,8 +99,7 @@ static uint32_t take_unicode(struct regex *r)
     return 0x10000 + ((c - 0xD800) << 10) + ((low - 0xDC00) & 0x3FF);
 }
 
-/* Reads an escape after its backslash: adds a class or, returning true, sets *out to a character.
- */
+/* Reads an escape after its backslash: adds a class or, if true, sets *out to a character. */
 static bool take_escape(struct regex *r, uint32_t *out)
 {
     static const struct {

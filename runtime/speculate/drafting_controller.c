@@ -200,8 +200,7 @@ static void add_round(struct sp_drafting_controller *c, double tokens, double se
 }
 
 /* Begins, prolongs or ends a pause after a recorded pass. A pass that also processed a prompt says
- * nothing about drafting, because the prompt prolonged it; the cost of a very large one is unknown.
- */
+ * nothing about drafting, because the prompt prolonged it; a very large one's cost is unknown. */
 static void count_pass(struct sp_drafting_controller *c)
 {
     struct sp_recorded_pass pass = c->last;

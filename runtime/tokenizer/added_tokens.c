@@ -85,8 +85,7 @@ static bool find(struct sp_added_walk *walk, size_t *begin, size_t *end, uint32_
         *id = longest_at(walk, at, end);
         walk->pos = *id == SP_ID_NONE ? at + 1 : *end;
         *begin = at;
-        /* Matches inside a character are ignored: a damaged file's tree may have parts of
-         * characters. */
+        /* Matches inside a character are ignored: a damaged tree may have parts of characters. */
         if (*id != SP_ID_NONE && is_boundary(walk, at) && is_boundary(walk, *end)) return true;
     }
     walk->pos = walk->len;
