@@ -229,22 +229,20 @@ static const char bert_removed[] =
     "[\\x{0}-\\x{8}\\x{B}\\x{C}\\x{E}-\\x{1F}\\x{7F}-\\x{9F}\\x{FFFD}\\p{Cf}\\p{Co}]";
 static const char bert_spaces[] = "\\s";
 /* Chinese characters as the tokenizers library lists them. */
-static const char han_pattern[] =
-    "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B73F}"
-    "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]";
+#define HAN                                                                                        \
+    "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B73F}"            \
+    "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]"
 
 /* Accents are stripped where the letters become small, unless the file states otherwise. */
 static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, struct sp_err *err)
 {
-    bool clean = true, han = true, lowercase = true, accents;
+    bool clean = true, lowercase = true, accents;
     enum sp_status st;
 
     if ((st = sp_json_get_bool(v, "clean_text", &clean, err))) return st;
-    if ((st = sp_json_get_bool(v, "handle_chinese_chars", &han, err))) return st;
     if ((st = sp_json_get_bool(v, "lowercase", &lowercase, err))) return st;
     accents = lowercase;
     if ((st = sp_json_get_bool(v, "strip_accents", &accents, err))) return st;
-    if (!han) return sp_fail(err, SP_E_UNSUPPORTED, "handle_chinese_chars false is not supported");
     if (clean && ((st = add_replace(into, bert_removed, true, "", err)) ||
                   (st = add_replace(into, bert_spaces, true, " ", err))))
         return st;
@@ -611,18 +609,44 @@ static const struct kind kinds[] = {
     {"post_processor", "processors", TABLE(processors)},
 };
 
-static bool has_bert_normalizer(const struct sp_json *v)
+/* The BertNormalizer of a normalizer; NULL: it has none. */
+static const struct sp_json *find_bert(const struct sp_json *normalizer)
 {
-    const struct sp_json *parts = sp_json_get(v, "normalizers");
-    bool found = is_type(v, "BertNormalizer");
+    const struct sp_json *parts = sp_json_get(normalizer, "normalizers");
 
-    for (size_t i = 0; i < sp_json_len(parts) && !found; i++)
-        found = is_type(sp_json_at(parts, i), "BertNormalizer");
-    return found;
+    if (is_type(normalizer, "BertNormalizer")) return normalizer;
+    for (size_t i = 0; i < sp_json_len(parts); i++)
+        if (is_type(sp_json_at(parts, i), "BertNormalizer")) return sp_json_at(parts, i);
+    return NULL;
 }
 
-/* BertNormalizer puts spaces around Chinese characters. Its tokenizers split at spaces afterwards,
- * so a step that isolates these characters gives the same pieces. */
+/* BertNormalizer puts spaces around Chinese characters, unless it says otherwise. Where
+ * BertPreTokenizer splits at spaces afterwards, a step of the splitter that isolates these
+ * characters gives the same pieces. The normalizer is read, the splitter is not. */
+static enum sp_status add_han(struct sp_steps *normalizer, struct sp_steps *splitter,
+                              const struct sp_json *root, struct sp_err *err)
+{
+    const struct sp_json *bert = find_bert(sp_json_get(root, "normalizer"));
+    struct sp_step spaces[2];
+    bool han = true;
+    size_t at = 0;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(bert, "handle_chinese_chars", &han, err))) return st;
+    if (bert == NULL || !han) return SP_OK;
+    if (is_type(sp_json_get(root, "pre_tokenizer"), "BertPreTokenizer"))
+        return add_split(splitter, HAN, SP_SPLIT_ISOLATED, 0, err);
+    while (at < normalizer->n && normalizer->at[at].kind == SP_STEP_REPLACE)
+        at++; /* behind what cleans the text, before accents and capitals */
+    if ((st = add_replace(normalizer, "(?=" HAN ")", true, " ", err))) return st;
+    if ((st = add_replace(normalizer, "(?<=" HAN ")", true, " ", err))) return st;
+    memcpy(spaces, normalizer->at + normalizer->n - 2, sizeof spaces);
+    memmove(normalizer->at + at + 2, normalizer->at + at,
+            (normalizer->n - 2 - at) * sizeof *normalizer->at);
+    memcpy(normalizer->at + at, spaces, sizeof spaces);
+    return SP_OK;
+}
+
 enum sp_status sp_vocab_read_steps(struct sp_vocab *vocab, struct sp_err *err)
 {
     static const struct sp_step join = {.kind = SP_STEP_JOIN, .text = " ", .text_len = 1};
@@ -630,10 +654,9 @@ enum sp_status sp_vocab_read_steps(struct sp_vocab *vocab, struct sp_err *err)
     void *const into[] = {&vocab->normalizer, &vocab->splitter, &vocab->decoder, vocab};
     enum sp_status st;
 
-    if (has_bert_normalizer(sp_json_get(root, "normalizer")) &&
-        (st = add_split(&vocab->splitter, han_pattern, SP_SPLIT_ISOLATED, 0, err)))
-        return st;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if ((st = read_all(&kinds[i], into[i], sp_json_get(root, kinds[i].name), err))) return st;
+        if (i == 0 && (st = add_han(&vocab->normalizer, &vocab->splitter, root, err))) return st;
+    }
     return sp_json_get(root, "decoder") ? SP_OK : add(&vocab->decoder, join, err);
 }

@@ -86,6 +86,30 @@ TEST(small)
     assert_true(n > 1500);
 }
 
+/* BertNormalizer puts spaces around Chinese characters in front of any pre-tokenizer; ids by the
+ * tokenizers library 0.23. */
+TEST(spaces_around_chinese)
+{
+    static const char with[] =
+        "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"lowercase\":true"
+        ",\"handle_chinese_chars\":%s},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+        "\"add_prefix_space\":false,\"use_regex\":false},\"model\":{\"type\":\"BPE\",\"merges\":[],"
+        "\"vocab\":{\"a\":0,\"\\u0120\":1,\"\\u00e4\":2,\"\\u00b8\":3,\"\\u0143\":4,\"b\":5}}}";
+    static const char text[] = "A\xe4\xb8\xad\xe4\xb8\xad"
+                               "b"; /* U+4E2D twice */
+    static const uint32_t spaced[] = {0, 1, 2, 3, 4, 1, 1, 2, 3, 4, 1, 5},
+                          plain[] = {0, 2, 3, 4, 2, 3, 4, 5};
+
+    for (int han = 0; han < 2; han++) {
+        struct tokenizer_case t;
+        char json[600];
+        snprintf(json, sizeof json, with, han ? "true" : "false");
+        tokenizer_case_open(&t, json, strlen(json), NULL);
+        expect_ids(&t, "chinese", text, strlen(text), 0, han ? spaced : plain, han ? 12 : 8);
+        tokenizer_case_close(&t);
+    }
+}
+
 /* ---- published tokenizers ---------------------------------------------------------------------
  */
 
