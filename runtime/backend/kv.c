@@ -1,6 +1,5 @@
 #include "runtime/backend/kv.h"
 
-#include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "runtime/backend/remote.h"
 
@@ -209,50 +208,4 @@ enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, si
     n = n_used / SP_KV_BLOCK * kv->n_heads;
     if ((st = sp_session_file_bytes(file, kv->keys, n * kv->key_block_size, err))) return st;
     return sp_session_file_bytes(file, kv->values, n * kv->value_block_size, err);
-}
-
-/* Copies key `lane` of a block to `out`; returns its size. */
-static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
-{
-    size_t width, n = rows_of_key(kv, &width);
-
-    for (size_t i = 0; i < n; i++)
-        memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
-    return n * width;
-}
-
-/* Copies value `lane` of a block to `out`: a row, or (q8) a scale and codes 4 apart; its size. */
-static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
-{
-    size_t size = kv->value_block_size / SP_KV_BLOCK;
-    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->value_dim + lane % 4;
-
-    if (kv->type != SP_CACHE_Q8) {
-        memcpy(out, block + lane * size, size);
-        return size;
-    }
-    memcpy(out, block + 4 * lane, 4);
-    for (size_t d = 0; d < kv->value_dim; d++)
-        out[4 + d] = codes[4 * d];
-    return size;
-}
-
-uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last)
-{
-    struct {
-        uint64_t before;
-        uint8_t bytes[2 * SP_MAX_HEAD_DIM * sizeof(float)]; /* one key and one value */
-    } chain;
-
-    chain.before = 0;
-    assert(last - first <= kv->n_slots);
-    for (size_t h = 0; h < kv->n_heads; h++) {
-        for (size_t pos = first; pos < last; pos++) {
-            size_t lane = pos % SP_KV_BLOCK;
-            size_t size = copy_key(chain.bytes, kv, sp_kv_keys(kv, h, pos), lane);
-            size += copy_value(chain.bytes + size, kv, sp_kv_values(kv, h, pos), lane);
-            chain.before = sp_hash64(&chain, sizeof chain.before + size);
-        }
-    }
-    return chain.before;
 }

@@ -100,7 +100,4 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file,
                                             size_t len, struct sp_err *err);
 
-/* Digest of the positions first..last-1 of this process's heads (tests compare caches by it). */
-uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);
-
 #endif

@@ -261,32 +261,6 @@ static struct sp_kv *index_cache(const struct sp_decoder *d, unsigned layer)
     return d->n_caches > n && d->caches[n + layer].keys ? &d->caches[n + layer] : NULL;
 }
 
-static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
-{
-    const struct sp_layer_config *l = &d->model->config.layers[layer];
-    size_t first = l->window && len > l->window ? len - l->window : 0;
-    uint64_t digests[2] = {0, 0};
-
-    if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
-    if (index_cache(d, layer)) digests[1] = sp_kv_digest(index_cache(d, layer), 0, len);
-    if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = sp_recurrent_digest(d, layer);
-    if (l->mixers & SP_MIXER_SHORT_CONV)
-        digests[1] = sp_conv_history_digest(&d->short_histories[layer]);
-    return sp_hash64(digests, sizeof digests);
-}
-
-uint64_t sp_decoder_digest(struct sp_decoder *d, size_t len)
-{
-    uint64_t digests[2] = {0, 0};
-
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        if (d->model->config.layers[i].kv_source != (int)i) continue;
-        digests[1] = layer_digest(d, i, len);
-        digests[0] = sp_hash64(digests, sizeof digests);
-    }
-    return digests[0];
-}
-
 /* ---- all caches to a session file and back ---- */
 
 /* Some rotations depend on the planned context, so a file fits only decoders with its frequencies.

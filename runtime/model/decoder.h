@@ -181,7 +181,4 @@ SP_MUST_CHECK enum sp_status sp_decoder_transfer(struct sp_decoder *decoder,
                                                  struct sp_session_file *file, size_t len,
                                                  struct sp_err *err);
 
-/* Digest of everything that positions 0..len-1 left in the caches (tests of exact rollback). */
-uint64_t sp_decoder_digest(struct sp_decoder *decoder, size_t len);
-
 #endif

@@ -1,6 +1,5 @@
 #include "runtime/model/head_state.h"
 
-#include "format/base/hash.h"
 #include "format/base/mem.h"
 
 #include <assert.h>
@@ -201,11 +200,4 @@ void sp_head_state_flush(struct sp_head_state *s, const struct sp_vector *vector
 
     sp_pool_run(pool, s->sizes.n_heads, replay_head, &job);
     s->n_pending = 0;
-}
-
-uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
-                              struct sp_pool *pool)
-{
-    sp_head_state_flush(s, vector, pool);
-    return sp_hash64(s->state, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
 }

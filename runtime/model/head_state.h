@@ -89,8 +89,4 @@ void sp_head_state_commit(struct sp_head_state *s, size_t n_more);
 void sp_head_state_flush(struct sp_head_state *s, const struct sp_vector *vector,
                          struct sp_pool *pool);
 
-/* Digest of the state after its committed rows. */
-uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
-                              struct sp_pool *pool);
-
 #endif

@@ -1,7 +1,6 @@
 /* The states of recurrent layers, and the histories of gated short convolutions. */
 #include "runtime/model/recurrent.h"
 
-#include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/delta_net.h"
@@ -57,11 +56,6 @@ void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more)
 {
     if (n_more == 0) return;
     memmove(h->rows, h->rows + n_more * h->width, h->n_before * h->width * sizeof *h->rows);
-}
-
-uint64_t sp_conv_history_digest(const struct sp_conv_history *h)
-{
-    return sp_hash64(h->rows, h->n_before * h->width * sizeof *h->rows);
 }
 
 /* ---- the states of a decoder ---- */
@@ -156,16 +150,6 @@ void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
         sp_conv_history_commit(&d->recurrent[layer].history, n_more);
     }
     if (mixers & SP_MIXER_SHORT_CONV) sp_conv_history_commit(&d->short_histories[layer], n_more);
-}
-
-uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer)
-{
-    struct sp_recurrent *r = &d->recurrent[layer];
-    uint64_t digests[2];
-
-    digests[0] = sp_head_state_digest(&r->heads, d->backend->vector, d->backend->pool);
-    digests[1] = sp_conv_history_digest(&r->history);
-    return sp_hash64(digests, sizeof digests);
 }
 
 static struct sp_state_span history_span(const struct sp_conv_history *h)

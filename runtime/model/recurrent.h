@@ -38,8 +38,6 @@ void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t l
 /* Commits n_more of the other rows. */
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 
-uint64_t sp_conv_history_digest(const struct sp_conv_history *h); /* of the committed rows */
-
 struct sp_decoder; /* runtime/model/decoder_internal.h */
 
 /* The mixers whose state is a struct sp_recurrent. */
@@ -60,9 +58,6 @@ void sp_recurrent_reset(struct sp_decoder *d);
 
 /* Commits the first n_committed rows of the last run to a layer's state. */
 void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_committed);
-
-/* Digest of a layer's committed state. */
-uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer);
 
 /* The committed state of a layer as spans of floats. */
 enum { SP_MAX_STATE_SPANS = 3 };

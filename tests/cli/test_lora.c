@@ -5,6 +5,7 @@
 #include "format/base/hash.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
+#include "tests/support/cache_digest.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
@@ -228,7 +229,7 @@ static void run_batch(uint64_t *digests, struct sp_session *const *sessions, siz
     for (size_t i = 0; i < n; i++) {
         digests[i] = sp_hash64(sp_decoder_row(seqs[i].decoder, 0).row, N_VOCAB * sizeof(float));
         if (sessions[first + i]->package->ranks) continue; /* which have parts of caches */
-        digests[i] ^= sp_decoder_digest(seqs[i].decoder, seqs[i].pos + 1);
+        digests[i] ^= decoder_digest(seqs[i].decoder, seqs[i].pos + 1);
     }
 }
 

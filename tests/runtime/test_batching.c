@@ -1,5 +1,6 @@
 /* Tests sessions of one package that generate at the same time in shared passes: the output of
  * each is bit for bit what it generates alone. */
+#include "tests/support/cache_digest.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -173,10 +174,10 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
             assert_same_response(&clients[i].results[turn], &alone.results[turn],
                                  draft_length_of(i, turn));
         }
-        assert_int_equal(sp_decoder_digest(clients[i].session->speculator->decoder,
-                                           clients[i].session->speculator->n_cached),
-                         sp_decoder_digest(reference.session->speculator->decoder,
-                                           reference.session->speculator->n_cached));
+        assert_int_equal(decoder_digest(clients[i].session->speculator->decoder,
+                                        clients[i].session->speculator->n_cached),
+                         decoder_digest(reference.session->speculator->decoder,
+                                        reference.session->speculator->n_cached));
         end(&alone);
         generate_close(&reference);
         end(&clients[i]);

@@ -2,6 +2,7 @@
  * the nearest checkpoint of the state, and everything after it has the same bits as in a fresh
  * session. */
 #include "runtime/sampling/greedy_chooser.h"
+#include "tests/support/cache_digest.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -62,8 +63,8 @@ static void check_prompt(struct generate_fixture *used, const char *path, const 
     assert_int_equal(r.n_reused, n_reused);
     generate_assert_same(&r, &want);
     if (compare_caches) {
-        assert_int_equal(sp_decoder_digest(used->session->speculator->decoder, len),
-                         sp_decoder_digest(fresh.session->speculator->decoder, len));
+        assert_int_equal(decoder_digest(used->session->speculator->decoder, len),
+                         decoder_digest(fresh.session->speculator->decoder, len));
     }
     if (compare_caches && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
     generate_close(&fresh);

@@ -2,6 +2,7 @@
  * have the bits of plain decoding, drafting is lossless, and packed files handle the head
  * correctly. */
 #include "format/pack_contents.h"
+#include "tests/support/cache_digest.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -112,7 +113,7 @@ static void decode_expected_states(struct expected_states *expected_states,
         seed = seed * 1664525u + 1013904223u;
         expected_states->ids[i] = (seed >> 8) % package->target->config.n_vocab;
         run(decoder, package, expected_states->ids + i, 1, i, 1, 1);
-        expected_states->digests[i + 1] = sp_decoder_digest(decoder, i + 1);
+        expected_states->digests[i + 1] = decoder_digest(decoder, i + 1);
         if (i) assert_int_not_equal(expected_states->digests[i + 1], expected_states->digests[i]);
     }
     sp_decoder_close(decoder);
@@ -131,7 +132,7 @@ static void verify_round(struct sp_decoder *decoder, const struct sp_package *pa
         rows[i] = i <= accepted ? id : (id + 1) % package->target->config.n_vocab;
     }
     run(decoder, package, rows, n + 1, pos, 1, accepted + 1);
-    assert_int_equal(sp_decoder_digest(decoder, pos + accepted + 1),
+    assert_int_equal(decoder_digest(decoder, pos + accepted + 1),
                      expected_states->digests[pos + accepted + 1]);
 }
 
@@ -180,8 +181,7 @@ static void check_chunks(const struct sp_package *package,
         for (size_t pos = 0; pos < N_PROMPT + N_TRUTH; pos += chunks[c]) {
             size_t left = N_PROMPT + N_TRUTH - pos, n = left < chunks[c] ? left : chunks[c];
             run(decoder, package, expected_states->ids + pos, n, pos, n, n);
-            assert_int_equal(sp_decoder_digest(decoder, pos + n),
-                             expected_states->digests[pos + n]);
+            assert_int_equal(decoder_digest(decoder, pos + n), expected_states->digests[pos + n]);
         }
     }
     sp_decoder_close(decoder);

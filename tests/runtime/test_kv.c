@@ -1,6 +1,7 @@
 /* Tests the kv cache: sizes, refusals, the slots of a ring buffer, and digests, which depend on the
  * stored rows alone. */
 #include "runtime/backend/kv.h"
+#include "tests/support/cache_digest.h"
 #include "tests/support/unit_test.h"
 
 enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
@@ -91,13 +92,13 @@ TEST(test_digest)
             put(&plain, pos, 0);
             put(&drafted, pos, 0);
         }
-        uint64_t digest = sp_kv_digest(&plain, 500, 600);
-        assert_true(sp_kv_digest(&drafted, 500, 600) == digest);
-        assert_true(sp_kv_digest(&drafted, 500, 599) != digest);
+        uint64_t digest = kv_digest(&plain, 500, 600);
+        assert_true(kv_digest(&drafted, 500, 600) == digest);
+        assert_true(kv_digest(&drafted, 500, 599) != digest);
         put(&drafted, 600, 0.5f); /* outside of the digested range */
-        assert_true(sp_kv_digest(&drafted, 500, 600) == digest);
+        assert_true(kv_digest(&drafted, 500, 600) == digest);
         put(&drafted, 599, 0.5f);
-        assert_true(sp_kv_digest(&drafted, 500, 600) != digest);
+        assert_true(kv_digest(&drafted, 500, 600) != digest);
         sp_kv_release(&plain);
         sp_kv_release(&drafted);
     }
@@ -117,7 +118,7 @@ TEST(test_copy)
         sp_kv_copy(&to, 5, &from, 301);
         put(&same, 5, 0.5f + 296);
         for (size_t lane = 0; lane < 2; lane++)
-            assert_true(sp_kv_digest(&to, 5 - lane, 6) == sp_kv_digest(&same, 5 - lane, 6));
+            assert_true(kv_digest(&to, 5 - lane, 6) == kv_digest(&same, 5 - lane, 6));
         sp_kv_release(&from);
         sp_kv_release(&to);
         sp_kv_release(&same);
@@ -133,13 +134,13 @@ TEST(test_digest_covers_every_number)
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         init(&kv, (enum sp_cache_type)type, 256, 0, 1);
         sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
-        uint64_t digest = sp_kv_digest(&kv, 7, 8);
+        uint64_t digest = kv_digest(&kv, 7, 8);
         for (size_t i = 0; i < 2 * N_HEADS * DIM; i++) {
             memcpy(other, row, sizeof row);
             other[i / 2] = 1;
             sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, i % 2 ? row : other, i % 2 ? other : row,
                       LD);
-            assert_true(sp_kv_digest(&kv, 7, 8) != digest);
+            assert_true(kv_digest(&kv, 7, 8) != digest);
         }
         sp_kv_release(&kv);
     }
@@ -156,7 +157,7 @@ TEST(test_digest_ignores_slots)
         put(&ring, pos, 0);
         put(&full, pos, 0);
     }
-    assert_true(sp_kv_digest(&ring, 800, 1000) == sp_kv_digest(&full, 800, 1000));
+    assert_true(kv_digest(&ring, 800, 1000) == kv_digest(&full, 800, 1000));
     sp_kv_release(&ring);
     sp_kv_release(&full);
 }
@@ -175,7 +176,7 @@ TEST(test_many_rows_at_once)
     sp_kv_put(&all, sp_vector_find("scalar"), 250, 20, k, v, LD);
     for (size_t t = 0; t < 20; t++)
         sp_kv_put(&one, sp_vector_find("scalar"), 250 + t, 1, k + t * LD, v + t * LD, LD);
-    assert_true(sp_kv_digest(&one, 250, 270) == sp_kv_digest(&all, 250, 270));
+    assert_true(kv_digest(&one, 250, 270) == kv_digest(&all, 250, 270));
     sp_kv_release(&one);
     sp_kv_release(&all);
 }

@@ -1,6 +1,7 @@
 /* Tests sessions that load a prompt cache: they continue exactly as the session that saved it. The
  * same tokens of the next prompt are reused, the same draft tokens are proposed, and the response
  * equals that of a fresh session. Caches that do not fit and damaged files are refused. */
+#include "tests/support/cache_digest.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -125,8 +126,8 @@ static void check(const char *path)
     reader = reader_of(&writer, path, &default_options);
     check_answers(&writer, &reader, path, p.last, N_LAST, N_NEXT + N_TOKENS - 2, answer);
     check_proposal(&writer, &reader, p.last, N_LAST - 1);
-    assert_int_equal(sp_decoder_digest(reader.session->speculator->decoder, N_LAST - 1),
-                     sp_decoder_digest(writer.session->speculator->decoder, N_LAST - 1));
+    assert_int_equal(decoder_digest(reader.session->speculator->decoder, N_LAST - 1),
+                     decoder_digest(writer.session->speculator->decoder, N_LAST - 1));
     generate_close(&reader);
     generate_close(&writer);
 }

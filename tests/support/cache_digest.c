@@ -1,0 +1,100 @@
+#include "tests/support/cache_digest.h"
+#include "format/base/hash.h"
+#include "runtime/model/decoder_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Copies key `lane` of a block to `out`; returns its size. */
+static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
+{
+    size_t width = kv->type == SP_CACHE_F16 ? 2 : 4;
+    size_t n =
+        kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+
+    for (size_t i = 0; i < n; i++)
+        memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
+    return n * width;
+}
+
+/* Copies value `lane` of a block to `out`: a row, or (q8) a scale and codes 4 apart; its size. */
+static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
+{
+    size_t size = kv->value_block_size / SP_KV_BLOCK;
+    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->value_dim + lane % 4;
+
+    if (kv->type != SP_CACHE_Q8) {
+        memcpy(out, block + lane * size, size);
+        return size;
+    }
+    memcpy(out, block + 4 * lane, 4);
+    for (size_t d = 0; d < kv->value_dim; d++)
+        out[4 + d] = codes[4 * d];
+    return size;
+}
+
+uint64_t kv_digest(const struct sp_kv *kv, size_t first, size_t last)
+{
+    struct {
+        uint64_t before;
+        uint8_t bytes[2 * SP_MAX_HEAD_DIM * sizeof(float)]; /* one key and one value */
+    } chain;
+
+    chain.before = 0;
+    assert(last - first <= kv->n_slots);
+    for (size_t h = 0; h < kv->n_heads; h++) {
+        for (size_t pos = first; pos < last; pos++) {
+            size_t lane = pos % SP_KV_BLOCK;
+            size_t size = copy_key(chain.bytes, kv, sp_kv_keys(kv, h, pos), lane);
+            size += copy_value(chain.bytes + size, kv, sp_kv_values(kv, h, pos), lane);
+            chain.before = sp_hash64(&chain, sizeof chain.before + size);
+        }
+    }
+    return chain.before;
+}
+
+static uint64_t history_digest(const struct sp_conv_history *h)
+{
+    return sp_hash64(h->rows, h->n_before * h->width * sizeof *h->rows);
+}
+
+/* The state after its committed rows, and the rows before the convolution. */
+static uint64_t recurrent_digest(struct sp_decoder *d, unsigned layer)
+{
+    struct sp_recurrent *r = &d->recurrent[layer];
+    const struct sp_head_sizes *s = &r->heads.sizes;
+    uint64_t digests[2];
+
+    sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
+    digests[0] =
+        sp_hash64(r->heads.state, s->n_heads * s->value_dim * s->key_dim * sizeof *r->heads.state);
+    digests[1] = history_digest(&r->history);
+    return sp_hash64(digests, sizeof digests);
+}
+
+static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
+{
+    const struct sp_layer_config *l = &d->model->config.layers[layer];
+    size_t first = l->window && len > l->window ? len - l->window : 0;
+    uint64_t digests[2] = {0, 0};
+    unsigned n_layers = d->model->config.n_layers;
+
+    if (l->mixers & SP_MIXER_ATTENTION) digests[0] = kv_digest(&d->caches[layer], first, len);
+    if (d->n_caches > n_layers && d->caches[n_layers + layer].keys)
+        digests[1] = kv_digest(&d->caches[n_layers + layer], 0, len);
+    if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = recurrent_digest(d, layer);
+    if (l->mixers & SP_MIXER_SHORT_CONV) digests[1] = history_digest(&d->short_histories[layer]);
+    return sp_hash64(digests, sizeof digests);
+}
+
+uint64_t decoder_digest(struct sp_decoder *d, size_t len)
+{
+    uint64_t digests[2] = {0, 0};
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        if (d->model->config.layers[i].kv_source != (int)i) continue;
+        digests[1] = layer_digest(d, i, len);
+        digests[0] = sp_hash64(digests, sizeof digests);
+    }
+    return digests[0];
+}

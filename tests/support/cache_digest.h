@@ -1,0 +1,13 @@
+/* Digests of what passes leave in the caches of a decoder, by which tests compare them. */
+#ifndef SP_TESTS_SUPPORT_CACHE_DIGEST_H
+#define SP_TESTS_SUPPORT_CACHE_DIGEST_H
+
+#include "runtime/model/decoder.h"
+
+/* The positions first..last-1 of this process's heads. */
+uint64_t kv_digest(const struct sp_kv *kv, size_t first, size_t last);
+
+/* Everything that positions 0..len-1 left. */
+uint64_t decoder_digest(struct sp_decoder *decoder, size_t len);
+
+#endif
