@@ -1,7 +1,6 @@
 /* spectool, measured: logits, the speed and the quality of a model, calibration. For the commands
  * that measure, and for programs that compare a model with another implementation. Unlike
- * spectool.h, this header comes without a promise: its functions may change or go in any version.
- */
+ * spectool.h, this header comes without a promise: it may change in any version. */
 #ifndef SP_RUNTIME_SPECTOOL_MEASURE_H
 #define SP_RUNTIME_SPECTOOL_MEASURE_H
 
@@ -13,8 +12,7 @@ extern "C" {
 
 /* ---- logits -------------------------------------------------------------------------------- */
 
-/* Receives the logits [n_vocab] of one row after the other; nonzero: stop, SP_E_CANCELLED.
- */
+/* Receives the logits [n_vocab] of one row after the other; nonzero: SP_E_CANCELLED. */
 typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t n_vocab);
 
 /* Computes the logits of every position of ids[0..n-1] from an empty cache. [session] */
@@ -81,13 +79,11 @@ SP_API_STATUS sp_package_check_reference(struct sp_package *package,
 
 /* ---- probabilities of tokens ---------------------------------------------------------------- */
 
-/* Receives ids[index] with its log-probability after the ids before it; nonzero: stop,
- * SP_E_CANCELLED. */
+/* Receives ids[index] with its log-probability after those before it; nonzero: SP_E_CANCELLED. */
 typedef int sp_logprob_fn(void *context, size_t index, const struct sp_token *token);
 
 /* Computes the log-probabilities of ids[1..n-1], each with the n_top most likely tokens of its
- * position, as a request's `logprobs` gives those of an answer. The caches stay as they are.
- * [session] */
+ * position, as a request's `logprobs` gives those of an answer. The caches stay. [session] */
 SP_API_STATUS sp_session_logprobs(struct sp_session *session, const uint32_t *ids, size_t n,
                                   unsigned n_top, sp_logprob_fn *fn, void *context,
                                   struct sp_err *err);
@@ -105,16 +101,14 @@ SP_API_STATUS sp_session_draft_logits(struct sp_session *session, const uint32_t
 typedef int sp_timing_fn(void *context, size_t index, double verify_seconds, double draft_seconds);
 
 /* Times passes of n_rows[0..n-1] rows after n_before tokens. It times one pass of each number in
- * turn, `repeats` times, so that changes of the machine's speed affect all numbers alike. [session]
- */
+ * turn, `repeats` times, so that the machine's speed affects all alike. [session] */
 SP_API_STATUS sp_session_benchmark(struct sp_session *session, size_t n_before,
                                    const size_t *n_rows, size_t n, size_t repeats, sp_timing_fn *fn,
                                    void *context, struct sp_err *err);
 
 /* The bytes that a target pass of one row reads after n_before tokens: weights (of experts, those
  * that one row uses), keys, values and states; and the weights that the draft model reads to
- * propose draft_len tokens: once for a draft that proposes blocks, else for each token. [session]
- */
+ * propose draft_len tokens: once for a draft of blocks, else for each token. [session] */
 SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before,
                                      size_t draft_len);
 /* ---- evaluation ---------------------------------------------------------------------------- */
@@ -157,7 +151,7 @@ struct sp_evaluation_request {
 };
 #define SP_EVALUATION_REQUEST_INIT SP_SIZED(struct sp_evaluation_request)
 
-/* The quality of a model on a text. Logarithms are natural. The numbers do not depend on threads or
+/* The quality of a model on a text. Logarithms are natural. No number depends on threads or
  * kernels. */
 struct sp_evaluation {
     size_t size;

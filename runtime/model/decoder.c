@@ -263,8 +263,7 @@ static struct sp_kv *index_cache(const struct sp_decoder *d, unsigned layer)
 
 /* ---- all caches to a session file and back ---- */
 
-/* Some rotations depend on the planned context, so a file fits only decoders with its frequencies.
- */
+/* Some rotations depend on the planned context: a file fits only decoders with its frequencies. */
 static enum sp_status check_rotations(const struct sp_decoder *d, struct sp_session_file *file,
                                       struct sp_err *err)
 {
