@@ -22,8 +22,8 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *prompt_cache, *adapter, *format, *think, *context_full, *output,
-        *part;
+    const char *ids, *system, *prompt_cache, *adapter, *format, *record, *think, *context_full,
+        *output, *part;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch, quiet, no_cache, no_word_wrap;
     int64_t n_top, sessions;
@@ -98,6 +98,8 @@ static const struct sp_opt opts[] = {
      .help = "With --json: the log-probability of each token"},
     {SP_OPT_INT, 0, "top-logprobs", NULL, "K", AT(n_top), .min = 1, .max = 1000,
      .help = "With --json: the K most likely tokens of each position"},
+    {SP_OPT_STRING, 0, "record", NULL, "LOG", AT(record), .path = true,
+     .help = "Append to LOG what spectool replay computes the answers again from; no text"},
     {SP_OPT_FLAG, 0, "logits-digest", NULL, NULL, AT(digest),
      .help = "With --json: a digest of the logits that chose each token"},
     {SP_OPT_HEADING, .help = "Machine"},
@@ -386,6 +388,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = check_options(o, args, err))) goto done;
     if ((st = sp_response_format_read(&grammar, o->format, err))) goto done;
     m.grammar = grammar;
+    if (o->record && (st = sp_record_open(&m.record, o->record, err))) goto done;
     if ((st = open_file(&m, &path, args, session, err))) goto done;
     if (!session && m.conversation.template == NULL) m.style.wrap = false;
     if (o->verbose && !m.style.json) sp_settings_print(stderr, &settings);
@@ -398,6 +401,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     if (caches_drafting(&m, o)) sp_drafting_cache_save(m.package);
     sp_loaded_model_close(&m);
+    sp_record_close(m.record);
     sp_grammar_close(grammar);
     free(path);
     return st;

@@ -36,7 +36,7 @@ struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
-    const char *pooling, *sandbox;
+    const char *pooling, *sandbox, *record;
     struct sp_opt_list names, adapters;
     int64_t port, max_queue, sessions, max_models;
     double keep_alive, shutdown_timeout;
@@ -86,6 +86,8 @@ static const struct sp_opt opts[] = {
              "if the kernel can"},
     {SP_OPT_CHOICE, 0, "log-format", NULL, "FORMAT", AT(log_format), .choices = log_formats,
      .shown = "text", .help = "Format of the lines of the log"},
+    {SP_OPT_STRING, 0, "record", NULL, "LOG", AT(record), .path = true,
+     .help = "Append to LOG what spectool replay computes the answers again from; no text"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
      .help = "Print the settings and where each came from"},
@@ -500,6 +502,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = sp_serve_adapters_read(&opener.options.adapters, &o->adapters, err)) ||
         (st = find_models(&opener.paths, args, err)) ||
         (st = open_listeners(&listeners, args, err)) ||
+        (o->record && (st = sp_record_open(&opener.options.record, o->record, err))) ||
         (st = enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
         (st = open_models(&opener, o, err)) ||
@@ -513,6 +516,7 @@ done:
     sp_listen_close(&listeners);
     end_watch(&guard);
     sp_serve_opener_close(&opener);
+    sp_record_close(opener.options.record);
     sp_serve_adapters_release(&opener.options.adapters);
     sp_cache_budget_close(s.caches);
     sp_serve_queue_free(s.queue);

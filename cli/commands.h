@@ -21,6 +21,7 @@ extern const struct sp_command sp_cmd_logits;
 extern const struct sp_command sp_cmd_quantize;
 extern const struct sp_command sp_cmd_export;
 extern const struct sp_command sp_cmd_render;
+extern const struct sp_command sp_cmd_replay;
 extern const struct sp_command sp_cmd_run;
 extern const struct sp_command sp_cmd_serve;
 extern const struct sp_command sp_cmd_show;

@@ -19,6 +19,15 @@ typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t 
 SP_API_STATUS sp_session_logits(struct sp_session *session, const uint32_t *ids, size_t n,
                                 sp_logits_fn *fn, void *context, struct sp_err *err);
 
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+/* The adapter of a session, and the number by which its products are multiplied; NULL: none.
+ * [session] */
+SP_API const struct sp_lora *sp_session_lora(const struct sp_session *session, float *scale);
+/* A digest of all products of an adapter, in any order, and this number: caches and recorded
+ * answers belong to an adapter of this digest. [any thread] */
+SP_API uint64_t sp_lora_digest(const struct sp_lora *lora, float scale);
+
 /* ---- the reference decoder ------------------------------------------------------------------ */
 
 /* A package whose weights are decoded to float32 and multiplied by OpenBLAS, slowly and on one

@@ -231,7 +231,7 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
         sp_word_wrap_begin(&stream.wrap, stdout);
     if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
     *reader = stream.reader;
-    r.digest = style->digest;
+    r.digest = request->digest || style->digest;
     r.context = &stream;
     r.prompt_progress = show_prompt_progress;
     if (style->prompt_cache) r.prompt_read = keep_prompt;

@@ -194,6 +194,7 @@ void sp_loaded_model_request(struct sp_request *out, struct sp_sampling *samplin
         .stops = s->stops.at,
         .n_stops = s->stops.n,
         .grammar = m->grammar,
+        .digest = m->record != NULL,
     };
 }
 
@@ -215,6 +216,17 @@ enum sp_status sp_loaded_model_answer(struct sp_result *result, struct sp_chat_r
     request.n_top = m->n_top;
     st = sp_console_answer(result, reader, m->session, &request, separates ? rendered : NULL,
                            &m->style, err);
-    if (!st) sp_console_report(result, *reader, &m->info, &sampling, &m->style);
-    return st;
+    if (st) return st;
+    sp_console_report(result, *reader, &m->info, &sampling, &m->style);
+    return sp_loaded_model_record(m, &request, result, err);
+}
+
+enum sp_status sp_loaded_model_record(const struct sp_loaded_model *m,
+                                      const struct sp_request *request,
+                                      const struct sp_result *result, struct sp_err *err)
+{
+    const struct sp_recorded answer = {m->info.identity, m->backend.kv_type, m->session, request,
+                                       result};
+
+    return sp_record_answer(m->record, &answer, err);
 }

@@ -6,6 +6,7 @@
 #include "cli/chat/console_answer.h"
 #include "cli/chat/conversation.h"
 #include "cli/chat/infill.h"
+#include "cli/chat/record.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/settings.h"
 
@@ -25,6 +26,7 @@ struct sp_loaded_model {
     struct sp_infill_tokens infill; /* by which the model fills gaps */
     size_t n_used; /* positions in use after the last answer, whose last token is not counted */
     struct sp_console_style style;
+    struct sp_record *record;         /* of all answers; borrowed; NULL: none */
     const struct sp_grammar *grammar; /* constrains answers; borrowed; NULL: no constraint */
     bool no_draft, ignore_eos, logprobs;
     bool shift; /* a full context drops the oldest messages of the conversation */
@@ -85,5 +87,11 @@ SP_MUST_CHECK enum sp_status
 sp_loaded_model_answer(struct sp_result *result, struct sp_chat_reader **reader,
                        struct sp_loaded_model *model, const struct sp_ids *ids,
                        const struct sp_chat_prompt *rendered, struct sp_err *err);
+
+/* Appends an answer of the model's session to the record, if there is one. */
+SP_MUST_CHECK enum sp_status sp_loaded_model_record(const struct sp_loaded_model *model,
+                                                    const struct sp_request *request,
+                                                    const struct sp_result *result,
+                                                    struct sp_err *err);
 
 #endif

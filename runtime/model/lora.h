@@ -5,17 +5,14 @@
 
 #include "runtime/backend/lora_rows.h"
 #include "runtime/model/model.h"
-#include "runtime/spectool.h"
+#include "runtime/spectool_measure.h"
 
 /* Opens an adapter of a model, which is borrowed and was loaded from `pack`: the work of
  * sp_lora_open. sp_lora_add, which raises the model's max_lora_rank, and sp_lora_close are declared
- * in spectool.h. */
+ * in spectool.h, sp_lora_digest in spectool_measure.h. */
 SP_MUST_CHECK enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model,
                                          const struct sp_pack *pack, struct sp_err *err);
 
-/* Of all products, in any order, and the number by which they are multiplied: caches belong to an
- * adapter of this digest. */
-uint64_t sp_lora_digest(const struct sp_lora *lora, float scale);
 const struct sp_lora_products *sp_lora_products_of(const struct sp_lora *lora);
 
 #endif

@@ -205,12 +205,17 @@ size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t 
     return sp_speculator_find(session->speculator, prompt, n);
 }
 
+const struct sp_lora *sp_session_lora(const struct sp_session *s, float *scale)
+{
+    return sp_decoder_lora(s->speculator->decoder, scale);
+}
+
 /* Checks the packed file and everything else that determines the caches' contents. */
 static enum sp_status same_origin(const struct sp_session *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
     float scale;
-    const struct sp_lora *lora = sp_decoder_lora(s->speculator->decoder, &scale);
+    const struct sp_lora *lora = sp_session_lora(s, &scale);
     uint64_t identity[2] = {sp_pack_identity(s->package->pack), 0};
     enum sp_status st;
 

@@ -4,7 +4,7 @@ a=$TESTDATA/adapters
 cp -r "$a/tiny_mlp" double
 sed 's/"lora_alpha": 12/"lora_alpha": 24/' "$a/tiny_mlp/adapter_config.json" >double/adapter_config.json
 spectool serve packed.bin --port 0 --sessions 6 --no-cache --adapter "attention=$a/tiny_attention" \
-    --adapter "mlp=$a/tiny_mlp" --adapter double=double --quiet 2>first &
+    --adapter "mlp=$a/tiny_mlp" --adapter double=double --quiet --record log 2>first &
 server=$!
 for _ in $(seq 600); do
     grep -q http first 2>/dev/null && break
@@ -84,6 +84,12 @@ post /v1/completions '{"model": "other", "prompt": "a"}'
 echo
 kill "$server"
 wait "$server"
+echo '# recorded'
+replay() {
+    spectool replay log packed.bin --adapter "$a/tiny_mlp" --adapter double "$@" 2>&1 | sed 's/log:[0-9]*/log/'
+}
+replay --adapter "$a/tiny_attention" --kernels scalar --threads 1
+replay
 try() {
     spectool serve packed.bin "$@"
     echo "exit $?"

@@ -423,6 +423,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     }
     st = sp_session_generate(loaded->session, &a->request, &a->result, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
+    if (!st) st = sp_loaded_model_record(loaded, &a->request, &a->result, err);
     if (!st && request->echo)
         st = sp_strbuf_append(&a->echo, a->result.text, a->result.text_size, err);
     sp_chat_reader_answer(a->reader, &a->message);

@@ -189,6 +189,7 @@ enum sp_status sp_serve_model_open(struct sp_serve_model *m, const struct sp_ser
     loaded->adapters = o->adapters.paths;
     loaded->n_adapters = o->adapters.n;
     loaded->no_draft = o->no_draft;
+    loaded->record = o->record;
     if ((st = sp_loaded_model_read(loaded, o->args, false, o->system, err))) goto done;
     if (loaded->settings->draft_len == 0) loaded->no_draft = true;
     if ((st = sp_loaded_model_open(loaded, o->args, &o->backend, err))) goto done;

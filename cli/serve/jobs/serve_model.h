@@ -58,6 +58,7 @@ struct sp_serve_model_options {
     const char *system;       /* system message; NULL: the file's */
     const char *prompt_cache; /* file of a processed prompt to start with; NULL: none */
     struct sp_serve_adapters adapters;
+    struct sp_record *record; /* of all answers; borrowed; NULL: none */
     bool no_draft;
     size_t n_sessions;
 };
