@@ -523,9 +523,8 @@ TEST(latent)
 /* Text models inside of multimodal configs: of any family, or flat as the first releases are. */
 TEST(wrapped)
 {
-    struct sp_config *c =
-        config_parsed("{\"model_type\": \"internvl\", \"text_config\": {\"model_type\": \"qwen3\", "
-                      "\"num_hidden_layers\": 2}}");
+    struct sp_config *c = config_parsed("{\"model_type\": \"internvl\", \"text_config\": "
+                                        "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2}}");
     struct sp_err err = {0};
     struct sp_config refused;
     static const char other[] =

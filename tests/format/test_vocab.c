@@ -193,9 +193,8 @@ TEST(tokens_of_config)
     vocab = open_vocab(json, taken);
     assert_string_equal(vocab->tokens[1].text, "b");
     assert_string_equal(vocab->tokens[3].text, "<t>");
-    assert_string_equal(vocab->warning,
-                        "tokenizer_config.json gives \"<t>\" id 1, which is that of \"b\" in "
-                        "tokenizer.json; it gets the next free one, 3");
+    assert_string_equal(vocab->warning, "tokenizer_config.json gives \"<t>\" id 1, which is that "
+                                        "of \"b\" in tokenizer.json; it gets the next free one, 3");
     sp_vocab_close(vocab);
     assert_int_equal(sp_vocab_open(&vocab, json, strlen(json), far, strlen(far), &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "token ID 9999999 is far beyond"));

@@ -48,9 +48,8 @@ static size_t put_message(char *to, size_t size, char letter, size_t i)
     if (letter == 'c')
         return (size_t)snprintf(
             to, size,
-            "%s{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":"
-            "\"call_abcdef%zu\",\"type\":\"function\",\"function\":{\"name\":"
-            "\"f\",\"arguments\":\"\"}}]}",
+            "%s{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call_abcdef%zu\","
+            "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]}",
             i ? "," : "", i);
     return (size_t)snprintf(to, size, "%s{\"role\":\"%s\",\"content\":\"M%zu.\"%s%zu\"}",
                             i ? "," : "", roles[letter - 'a'], i,

@@ -411,40 +411,34 @@ TEST(refusals)
 /* Schemas as zod, pydantic and other libraries write them. */
 TEST(libraries)
 {
-    static const char zod_int[] = "{\"type\":\"integer\",\"minimum\":-9007199254740991,"
-                                  "\"maximum\":9007199254740991}",
-                      record[] = "{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\"},"
-                                 "\"additionalProperties\":{\"type\":\"number\"}}",
-                      keys[] = "{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\","
-                               "\"enum\":[\"a\",\"b\"]},\"additionalProperties\":{\"type\":"
-                               "\"number\"},\"required\":[\"a\"]}",
-                      email[] =
-                          "{\"type\":\"string\",\"format\":\"email\",\"pattern\":"
-                          "\"^(?!\\\\.)(?!.*\\\\.\\\\.)([A-Za-z0-9_'+\\\\-\\\\.]*)"
-                          "[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\\\-]*\\\\.)+[A-Za-z]{2,}$\"}",
-                      decimal[] = "{\"type\":\"string\",\"pattern\":"
-                                  "\"^(?!^[-+.]*$)[+-]?0*\\\\d*\\\\.?\\\\d*$\"}",
-                      url[] = "{\"type\":\"string\",\"format\":\"uri\",\"minLength\":1,"
-                              "\"maxLength\":2083}",
-                      code[] = "{\"type\":\"string\",\"pattern\":\"^[a-z\\u00e9\\\"]+$\","
-                               "\"minLength\":2,\"maxLength\":3}",
-                      both[] = "{\"pattern\":\"^a\",\"allOf\":[{\"pattern\":\"b$\"}]}",
-                      tuple[] = "{\"type\":\"array\",\"items\":[{\"type\":\"integer\"},"
-                                "{\"type\":\"boolean\"}],\"additionalItems\":false,\"minItems\":2}",
-                      tagged[] =
-                          "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"t\":{\"const\":"
-                          "\"a\"}}},{\"type\":\"object\",\"properties\":{\"t\":{\"const\":"
-                          "\"b\"}}}],\"discriminator\":{\"propertyName\":\"t\"}}",
-                      open[] = "{\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":"
-                               "\"integer\"},\"id\":{\"type\":\"integer\"}},\"required\":[\"id\"],"
-                               "\"additionalProperties\":true}",
-                      hints[] = "{\"enumDescriptions\":[],\"$anchor\":\"a\",\"type\":\"object\","
-                                "\"unevaluatedProperties\":false,\"format\":\"path\"}",
-                      one[] =
-                          "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"},"
-                          "\"minProperties\":1,\"maxProperties\":2}",
-                      unit[] =
-                          "{\"type\":\"number\",\"exclusiveMinimum\":0,\"exclusiveMaximum\":1}";
+    static const char
+        zod_int[] = "{\"type\":\"integer\",\"minimum\":-9007199254740991,"
+                    "\"maximum\":9007199254740991}",
+        record[] = "{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\"},"
+                   "\"additionalProperties\":{\"type\":\"number\"}}",
+        keys[] = "{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\",\"enum\":[\"a\","
+                 "\"b\"]},\"additionalProperties\":{\"type\":\"number\"},\"required\":[\"a\"]}",
+        email[] = "{\"type\":\"string\",\"format\":\"email\",\"pattern\":"
+                  "\"^(?!\\\\.)(?!.*\\\\.\\\\.)([A-Za-z0-9_'+\\\\-\\\\.]*)"
+                  "[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\\\-]*\\\\.)+[A-Za-z]{2,}$\"}",
+        decimal[] = "{\"type\":\"string\",\"pattern\":\"^(?!^[-+.]*$)[+-]?0*\\\\d*\\\\.?\\\\d*$\"}",
+        url[] = "{\"type\":\"string\",\"format\":\"uri\",\"minLength\":1,\"maxLength\":2083}",
+        code[] = "{\"type\":\"string\",\"pattern\":\"^[a-z\\u00e9\\\"]+$\","
+                 "\"minLength\":2,\"maxLength\":3}",
+        both[] = "{\"pattern\":\"^a\",\"allOf\":[{\"pattern\":\"b$\"}]}",
+        tuple[] = "{\"type\":\"array\",\"items\":[{\"type\":\"integer\"},"
+                  "{\"type\":\"boolean\"}],\"additionalItems\":false,\"minItems\":2}",
+        tagged[] = "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"t\":{\"const\":"
+                   "\"a\"}}},{\"type\":\"object\",\"properties\":{\"t\":{\"const\":"
+                   "\"b\"}}}],\"discriminator\":{\"propertyName\":\"t\"}}",
+        open[] = "{\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":"
+                 "\"integer\"},\"id\":{\"type\":\"integer\"}},\"required\":[\"id\"],"
+                 "\"additionalProperties\":true}",
+        hints[] = "{\"enumDescriptions\":[],\"$anchor\":\"a\",\"type\":\"object\","
+                  "\"unevaluatedProperties\":false,\"format\":\"path\"}",
+        one[] = "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"},"
+                "\"minProperties\":1,\"maxProperties\":2}",
+        unit[] = "{\"type\":\"number\",\"exclusiveMinimum\":0,\"exclusiveMaximum\":1}";
     static const struct outcome all[] = {
         {zod_int, "9007199254740991", true},
         {zod_int, "9007199254740992", false},
