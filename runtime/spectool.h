@@ -720,7 +720,8 @@ struct sp_chat_prompt_info {
     size_t n_ids;
     bool content_only;   /* the whole answer is content: it has no reasoning and no calls */
     const char *changes; /* made to a conversation that the template would refuse or lose a part of,
-                          * such as "system merged, ids shortened"; "": none */
+                          * and to schemas of tools that are not strict and cannot be enforced, such
+                          * as "system merged, schema of f relaxed"; "": none */
 };
 #define SP_CHAT_PROMPT_INFO_INIT SP_SIZED(struct sp_chat_prompt_info)
 /* [any thread] */
@@ -823,6 +824,9 @@ struct sp_grammar;
  * are written. SP_E_UNSUPPORTED or SP_E_INPUT: "#/path/keyword: ...". [any thread] */
 SP_API_STATUS sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
                                    struct sp_err *err);
+/* The same, but keywords and patterns that are not supported restrict nothing. */
+SP_API_STATUS sp_grammar_of_schema_relaxed(struct sp_grammar **out, const char *text, size_t size,
+                                           struct sp_err *err);
 /* Makes a grammar from GBNF, the notation of llama.cpp, which that page describes. SP_E_INPUT:
  * "line:column: ...". [any thread] */
 SP_API_STATUS sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, size_t size,

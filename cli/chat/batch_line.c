@@ -50,7 +50,7 @@ static enum sp_status read_format(struct sp_batch_line *line, const struct sp_lo
     if (format == NULL) return SP_OK;
     if (m->ignore_eos)
         return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
-    return sp_response_format_of_json(&line->grammar, format, err);
+    return sp_response_format_of_json(&line->grammar, format, NULL, err);
 }
 
 static bool begins_value(const char *text, size_t size)

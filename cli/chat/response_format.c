@@ -74,24 +74,30 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
 }
 
 enum sp_status sp_response_format_of_schema(struct sp_grammar **out, const struct sp_json *schema,
-                                            const char *key, struct sp_err *err)
+                                            const char *key, struct sp_err *relaxed,
+                                            struct sp_err *err)
 {
     char *text = NULL;
     enum sp_status st = sp_json_print(&text, schema, err);
 
     if (st) return st;
     if ((st = sp_grammar_of_schema(out, text, strlen(text), err))) sp_context(err, "%s", key);
+    if (st == SP_E_UNSUPPORTED && relaxed &&
+        sp_grammar_of_schema_relaxed(out, text, strlen(text), NULL) == SP_OK) {
+        *relaxed = *err;
+        st = SP_OK;
+    }
     free(text);
     return st;
 }
 
 enum sp_status sp_response_format_of_json(struct sp_grammar **out, const struct sp_json *format,
-                                          struct sp_err *err)
+                                          struct sp_err *relaxed, struct sp_err *err)
 {
     const char *text = sp_json_to_string(format, NULL);
 
     if (text && strcmp(text, "json") == 0) return sp_grammar_of_json(out, err);
     if (sp_json_kind(format) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "format: expected \"json\" or a JSON schema");
-    return sp_response_format_of_schema(out, format, "format", err);
+    return sp_response_format_of_schema(out, format, "format", relaxed, err);
 }

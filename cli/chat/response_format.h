@@ -20,12 +20,14 @@ SP_MUST_CHECK enum sp_status sp_response_format_read(struct sp_grammar **out, co
                                                      struct sp_err *err);
 
 /* Make a grammar of a request's member named `key`: of a JSON schema, and of a format, which is
- * "json" or a schema. */
+ * "json" or a schema. *relaxed = why the schema, which cannot be enforced, is relaxed; relaxed
+ * NULL: it is refused. */
 SP_MUST_CHECK enum sp_status sp_response_format_of_schema(struct sp_grammar **out,
                                                           const struct sp_json *schema,
-                                                          const char *key, struct sp_err *err);
+                                                          const char *key, struct sp_err *relaxed,
+                                                          struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_response_format_of_json(struct sp_grammar **out,
                                                         const struct sp_json *format,
-                                                        struct sp_err *err);
+                                                        struct sp_err *relaxed, struct sp_err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/openai/serve_openai.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,10 +160,17 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
     const struct sp_json *body;
     struct sp_err err = {0};
     const char *model = NULL, *name = NULL;
+    const char *encoding = sp_http_header(q->connection, "Content-Encoding");
+    char sentence[96];
     int status;
 
     if (q->too_large) {
         sp_exchange_refuse(x, 413, "the request body is too large, expected at most 16 MiB");
+        return NULL;
+    }
+    if (encoding && strcmp(encoding, "identity") != 0) {
+        snprintf(sentence, sizeof sentence, "Content-Encoding is %.40s, expected none", encoding);
+        sp_exchange_refuse(x, 415, sentence);
         return NULL;
     }
     if (q->no_memory) {

@@ -81,6 +81,7 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
         .any_model = embed->serve->pooling == SP_POOLING_RANK,
         .context = embed,
         .progress = sp_serve_embed_is_abandoned,
+        .truncate = true,
     };
     enum sp_status st;
 

@@ -36,6 +36,9 @@ static const struct sp_json *value_of(const json_object *object)
     return (const struct sp_json *)object;
 }
 
+/* Before the text of a strict document's double, which is no integer, whatever its value. */
+enum { STRICT_MARK = '=' };
+
 /* A tree that grows, and what is read for it. */
 struct builder {
     struct sp_json_scan *scan;
@@ -89,10 +92,11 @@ static enum sp_status read_text(struct builder *b)
     return st;
 }
 
-/* A lenient document's double keeps its text, by which it is known as one. */
+/* A double keeps its text, after a mark where the document is strict. */
 static enum sp_status new_double(json_object **out, struct builder *b)
 {
     enum sp_status st = read_text(b);
+    char *text;
     double value;
 
     if (st) return st;
@@ -101,7 +105,16 @@ static enum sp_status new_double(json_object **out, struct builder *b)
         return sp_fail(b->err, SP_E_INPUT, "not valid JSON: the number %.40s is too large",
                        b->text.at);
     }
-    *out = b->strict ? json_object_new_double(value) : json_object_new_double_s(value, b->text.at);
+    if (b->strict) {
+        size_t len = b->text.len - (b->scan->token == SP_JSON_TOKEN_WIDE ? 2 : 0);
+        if ((st = sp_new(&text, len + 2, 1, b->err))) return st;
+        text[0] = STRICT_MARK;
+        memcpy(text + 1, b->text.at, len);
+        *out = json_object_new_double_s(value, text);
+        free(text);
+    } else {
+        *out = json_object_new_double_s(value, b->text.at);
+    }
     return *out ? SP_OK : out_of_memory(b);
 }
 
@@ -490,7 +503,7 @@ bool sp_json_to_i64(const struct sp_json *v, int64_t *out)
     enum sp_json_kind kind = sp_json_kind(v);
     double d;
 
-    if (kind == SP_JSON_DOUBLE && json_object_get_userdata(node(v)) != NULL) {
+    if (kind == SP_JSON_DOUBLE && *(const char *)json_object_get_userdata(node(v)) != STRICT_MARK) {
         d = json_object_get_double(node(v));
         if (!(d >= -0x1p63 && d < 0x1p63) || d != floor(d)) return false;
         *out = (int64_t)d;
@@ -625,7 +638,9 @@ enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
 
 const char *sp_json_spelling(const struct sp_json *v)
 {
-    return sp_json_kind(v) == SP_JSON_DOUBLE ? json_object_get_userdata(node(v)) : NULL;
+    const char *text = sp_json_kind(v) == SP_JSON_DOUBLE ? json_object_get_userdata(node(v)) : NULL;
+
+    return text && *text == STRICT_MARK ? text + 1 : text;
 }
 
 void sp_json_library(char *text, size_t size)

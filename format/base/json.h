@@ -122,7 +122,7 @@ SP_MUST_CHECK enum sp_status sp_json_get_bool(const struct sp_json *object, cons
 SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
                                                 const char **out, struct sp_err *err);
 
-/* The text that a lenient document's double was read from; NULL for every other value. */
+/* The text that a double was read from; NULL for every other value. */
 const char *sp_json_spelling(const struct sp_json *v);
 
 /* Writes the name and the version of the library that is used, for `spectool --version --verbose`.

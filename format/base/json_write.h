@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-/* *out = the text of a value as compact JSON, owned by the caller (free). A lenient document's
- * doubles are written as they were read. */
+/* *out = the text of a value as compact JSON, owned by the caller (free). Doubles are written as
+ * they were read. */
 SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
 
 /* Writes values with the commas that they need to `file`, or to `text` if there is none. The writer

@@ -307,9 +307,14 @@ static enum step read_reasoning(struct sp_chat_parser *p, bool final)
 
 /* ---- calls ---- */
 
-/* Text that began like a call is content; its tag is not examined again. */
-static enum step give_up_call(struct sp_chat_parser *p)
+/* Text that began like a call is content; its tag is not examined again. A constrained call that
+ * the answer ends in before its name is known is nothing. */
+static enum step give_up_call(struct sp_chat_parser *p, bool final)
 {
+    if (final && p->reading.constrained && !p->bare) {
+        sp_chat_pending_drop(&p->stream, p->stream.text.len);
+        return WAIT;
+    }
     sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, p->n_open);
     p->has_content = true;
     p->state = CONTENT;
@@ -363,7 +368,7 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     if ((st = emit_start(p, &source, err))) return st;
     if ((st = sp_tool_call_read(&read, &p->call, &used, &source, err))) return st;
     *step = read == SP_VALUE_MORE || p->is_started ? WAIT : AGAIN;
-    if (read == SP_VALUE_NONE && !p->is_started) *step = give_up_call(p);
+    if (read == SP_VALUE_NONE && !p->is_started) *step = give_up_call(p, final);
     if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */
     *step = AGAIN;
     p->is_started = false;
@@ -416,7 +421,7 @@ static enum step read_after_call(struct sp_chat_parser *p, bool final)
         return AGAIN;
     }
     if (!p->closed && (p->fenced || sp_tool_call_is_list(s)) &&
-        strchr(",;]", pending->at[0]) != NULL) {
+        strchr(",;]}", pending->at[0]) != NULL) {
         sp_chat_pending_drop(&p->stream, 1);
         return AGAIN;
     }

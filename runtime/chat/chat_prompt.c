@@ -3,6 +3,7 @@
 #include "format/base/strbuf.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_grammar.h"
+#include "runtime/chat/chat_relax.h"
 #include "runtime/template/template_request.h"
 
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         .one_call = request->one_call,
         .tagged_only = p->tagged_calls_only,
     };
+    struct sp_json *relaxed = NULL;
     uint32_t *ends = NULL;
     enum sp_status st;
 
@@ -72,6 +74,13 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
     if ((st = list_ends(&ends, &options.n_ends, p, err))) return st;
     options.ends = ends;
     st = sp_chat_grammar(&p->own_grammar, &options, err);
+    if (st == SP_E_UNSUPPORTED && options.tools &&
+        sp_chat_format_can_constrain_calls(&chat->format) &&
+        sp_chat_relax_tools(&relaxed, p->changes, sizeof p->changes, &options, err) == SP_OK) {
+        options.tools = relaxed;
+        st = sp_chat_grammar(&p->own_grammar, &options, err);
+    }
+    sp_json_free(relaxed);
     if (st && options.tools) sp_context(err, options.must_call ? "tool_choice" : "tools");
     p->grammar = p->own_grammar;
     free(ends);

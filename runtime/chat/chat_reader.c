@@ -170,20 +170,27 @@ static void place_tokens(struct sp_chat_reader *reader)
     reader->n_placed = reader->n_tokens;
 }
 
-/* A call whose start was emitted is in the answer already when it is complete. */
+/* A call whose start was emitted is in the answer already when it is complete, also if the answer
+ * was cut off in it. Only those who stream calls see its parts; others get the
+ * whole call, if there is one. */
 static void take_part(void *context, const struct sp_chat_part *part)
 {
     struct sp_chat_reader *reader = context;
 
-    if (part->kind == SP_CHAT_TOOL_CALL && reader->in_call) {
-        reader->in_call = false;
+    const bool streams = reader->options.stream_calls;
+    const bool known = part->kind == SP_CHAT_TOOL_CALL && reader->in_call;
+    const bool begins = part->kind == SP_CHAT_TOOL_CALL_START;
+
+    if (known) reader->in_call = false;
+    if (begins) reader->in_call = true;
+    if (reader->failure.status || reader->is_stopped || (known && streams)) return;
+    if (known) reader->store.calls[reader->store.n_calls - 1].size = 0;
+    if (known ? add_arguments(&reader->store, part, &reader->failure)
+              : chat_answer_add(&reader->store, part, &reader->failure))
         return;
-    }
-    if (part->kind == SP_CHAT_TOOL_CALL_START) reader->in_call = true;
-    if (reader->failure.status || reader->is_stopped) return;
-    if (chat_answer_add(&reader->store, part, &reader->failure)) return;
     place_tokens(reader);
     if (reader->options.part == NULL) return;
+    if (!streams && (begins || part->kind == SP_CHAT_TOOL_CALL_ARGUMENTS)) return;
     reader->is_stopped = reader->options.part(reader->options.context, part) != 0;
 }
 
@@ -196,7 +203,7 @@ static enum sp_status open_parser(struct sp_chat_reader *reader, struct sp_err *
     parsing.format = &p->chat->format;
     parsing.tools = p->tools;
     parsing.in_reasoning = p->in_reasoning;
-    parsing.constrained = reader->options.stream_calls && p->constrained_calls;
+    parsing.constrained = p->constrained_calls;
     parsing.tagged_only = p->tagged_calls_only;
     return sp_chat_parser_open(&reader->parser, &parsing, err);
 }

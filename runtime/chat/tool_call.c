@@ -32,11 +32,19 @@ bool sp_tool_call_name_possible(const char *name, size_t size)
 
 /* ---- {"name": ..., "arguments": {...}} ---- */
 
+/* NULL: the text is not JSON. A key that occurs twice has its last value, as for most readers of
+ * JSON. */
 static enum sp_status parse_object(struct sp_json **out, const char *text, size_t size,
                                    struct sp_err *err)
 {
     struct sp_err ours = {0};
-    enum sp_status st = sp_json_parse(out, text, size, SP_JSON_STRICT, &ours);
+    size_t n = 0;
+    enum sp_status st;
+
+    while (n < size && text[n] != 'N' && text[n] != 'I')
+        n++;
+    /* A lenient reader would take NaN and Infinity, which are not JSON. */
+    st = sp_json_parse(out, text, size, n < size ? SP_JSON_STRICT : SP_JSON_LENIENT, &ours);
 
     if (st == SP_E_NOMEM) return sp_fail_as(err, &ours);
     if (st) *out = NULL;
@@ -341,9 +349,9 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_tool_call 
         (st = sp_strbuf_append(&call->arguments, "}", 1, err)))
         return st;
     *used = at;
-    /* an object with a repeated key is refused */
-    if ((st = parse_object(&object, call->arguments.at, call->arguments.len, err))) return st;
-    if (object == NULL) *read = SP_VALUE_NONE;
+    /* An object with a repeated key is refused: its values may be quoted text. */
+    if (sp_json_parse(&object, call->arguments.at, call->arguments.len, SP_JSON_STRICT, NULL))
+        *read = SP_VALUE_NONE;
     sp_json_free(object);
     return SP_OK;
 }

@@ -248,7 +248,7 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
     for (size_t k = 0; k < (single ? 1 : sp_json_len(values)) && !s->g->err.status; k++) {
         const struct sp_json *one = single ? values : sp_json_at(values, k);
         if (!is_enum_value(s, v, one, single ? NULL : values, types)) continue;
-        if (type_of_value(one) & keyword_types) {
+        if (type_of_value(one) & keyword_types && !s->relaxed) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
                            "cannot be combined with keywords for the types of its values");
         }
@@ -488,9 +488,9 @@ void sp_schema_finish(struct sp_schema *s)
 }
 
 static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
-                      const struct sp_json *root)
+                      const struct sp_json *root, bool relaxed)
 {
-    struct sp_schema s = {.g = g, .json = *json, .root = root};
+    struct sp_schema s = {.g = g, .json = *json, .root = root, .relaxed = relaxed};
     struct sp_schema_view view = {0};
     uint32_t rule;
 
@@ -502,7 +502,7 @@ static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
 
 /* Makes the grammar of a schema; NULL: of any JSON object. */
 static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, bool as_object,
-                           struct sp_err *err)
+                           bool relaxed, struct sp_err *err)
 {
     struct sp_grammar *g;
     struct sp_json_grammar json;
@@ -511,8 +511,8 @@ static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, 
 
     if ((st = sp_grammar_new(&g, err))) return st;
     sp_json_grammar_init(&json, g);
-    start =
-        as_object ? sp_grammar_call(g, json.object, 1, 1, SP_GRAMMAR_END) : whole(g, &json, root);
+    start = as_object ? sp_grammar_call(g, json.object, 1, 1, SP_GRAMMAR_END)
+                      : whole(g, &json, root, relaxed);
     if ((st = sp_grammar_finish(g, start, err)))
         sp_grammar_close(g);
     else
@@ -520,8 +520,8 @@ static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, 
     return st;
 }
 
-enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
-                                    struct sp_err *err)
+static enum sp_status of_schema(struct sp_grammar **out, const char *text, size_t size,
+                                bool relaxed, struct sp_err *err)
 {
     struct sp_json *root = NULL;
     enum sp_status st;
@@ -529,12 +529,24 @@ enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, s
     if (size > SP_GRAMMAR_TEXT)
         return sp_fail(err, SP_E_UNSUPPORTED, "the schema has more than %d bytes", SP_GRAMMAR_TEXT);
     if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
-    st = make(out, root, false, err);
+    st = make(out, root, false, relaxed, err);
     sp_json_free(root);
     return st;
 }
 
+enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
+                                    struct sp_err *err)
+{
+    return of_schema(out, text, size, false, err);
+}
+
+enum sp_status sp_grammar_of_schema_relaxed(struct sp_grammar **out, const char *text, size_t size,
+                                            struct sp_err *err)
+{
+    return of_schema(out, text, size, true, err);
+}
+
 enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err)
 {
-    return make(out, NULL, true, err);
+    return make(out, NULL, true, false, err);
 }

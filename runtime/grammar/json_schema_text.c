@@ -97,6 +97,19 @@ static void add_pattern(struct sp_schema *s, struct constraints *c,
     c->patterns[c->n++].len = len;
 }
 
+/* True if a pattern is supported. */
+static bool is_supported(const char *text, size_t len)
+{
+    struct sp_grammar *g = NULL;
+    bool supported;
+
+    if (sp_grammar_new(&g, NULL)) return false;
+    (void)sp_grammar_regex(g, text, len, sp_json_spell, SP_GRAMMAR_END);
+    supported = g->err.status != SP_E_UNSUPPORTED;
+    sp_grammar_close(g);
+    return supported;
+}
+
 static void read_patterns(struct sp_schema *s, const struct sp_schema_view *v,
                           struct constraints *c)
 {
@@ -112,7 +125,7 @@ static void read_patterns(struct sp_schema *s, const struct sp_schema_view *v,
             len = strlen(text);
             break;
         }
-        if (text) add_pattern(s, c, part, text, len);
+        if (text && (!s->relaxed || is_supported(text, len))) add_pattern(s, c, part, text, len);
     }
 }
 

@@ -183,6 +183,13 @@ TEST(outputs_are_read)
          "Let me see.\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n"
          "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"days\": 2}}\n</tool_call>\n",
          "C(Let me see.)F(now {})F(get_weather {\"days\":2})", false, false},
+        /* Numbers keep their digits, and a key that comes twice has its last value. */
+        {HERMES,
+         "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": 19.99, \"a\": 0.10}}</tool_call>",
+         "F(now {\"a\":0.10})", false, false},
+        /* Qwen2.5 writes a brace too many. */
+        {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}}\n</tool_call>", "F(now {})",
+         false, false},
         /* Qwen2.5 with ollama's template: several objects in one pair of tags. */
         {HERMES,
          "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n{\"name\": \"now\"}\n</tool_call>",

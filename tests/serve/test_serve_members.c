@@ -92,6 +92,26 @@ static void check_ignored(const struct server *s, const char *path, const char *
     check_header(s, path, body, header);
 }
 
+/* A schema that cannot be enforced is relaxed where it need not be strict. */
+TEST(test_relaxed_schemas)
+{
+    check_header(
+        &tiny_server, "/v1/chat/completions",
+        "{" MESSAGES ", \"max_tokens\": 1, \"response_format\": {\"type\": \"json_schema\", "
+        "\"json_schema\": {\"schema\": {\"type\": \"array\", \"uniqueItems\": true}}}}",
+        "X-Changes: relaxed response_format.json_schema.schema: #/uniqueItems: this keyword "
+        "is not supported");
+}
+
+TEST(test_compressed_bodies)
+{
+    struct http_reply r = server_request_with(&tiny_server, "Content-Encoding: gzip\r\n", "POST",
+                                              "/v1/completions", "{\"prompt\": \"a\"}");
+
+    assert_non_null(strstr(r.body, "Content-Encoding is gzip, expected none"));
+    assert_int_equal(r.status, 415);
+}
+
 /* Tools that cannot be offered are left out, and named. */
 TEST(test_tools_of_other_types)
 {

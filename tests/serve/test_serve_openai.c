@@ -335,10 +335,10 @@ TEST(test_echo_stream)
  * each token. */
 TEST(test_chat_logprobs)
 {
-    struct sp_json *json = served_post(
-        "/v1/chat/completions",
-        "{'messages': [{'role': 'user', 'content': [{'type': 'text', 'text': 'What is 7 '}, "
-        "{'type': 'text', 'text': 'plus 8?'}]}], 'logprobs': true, 'top_logprobs': 2}");
+    struct sp_json *json =
+        served_post("/v1/chat/completions",
+                    "{'messages': [{'role': 'user', 'content': [{'type': 'text', "
+                    "'text': 'What is 7 plus 8?'}]}], 'logprobs': true, 'top_logprobs': 2}");
     const struct sp_json *content = json_at(json, "choices.0.logprobs.content");
     char text[256] = "", bytes[256] = "";
 

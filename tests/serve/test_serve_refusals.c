@@ -84,7 +84,7 @@ static const struct refusal {
      400, "a response format cannot be combined with a partial answer"},
     {OLLAMA(", 'tools': [{'type': 'function'}]"), 400, "tools[0]: function.name is missing"},
     {OLLAMA(", 'tools': [{'function': {'name': 'f'}}]"), 400,
-     "tools: this model's chat template does not support them"},
+     "tools: this model does not support tools, since its chat template has none"},
     {"POST", "/v1/chat/completions",
      "{'messages': [{'role': 'user', 'content': [{'type': 'image_url'}]}]}", 400,
      "content of type image_url"},
@@ -95,8 +95,8 @@ static const struct refusal {
     {CHAT(", 'response_format': {'type': 'xml'}"), 400, "response_format.type: "},
     {CHAT(", 'response_format': {'type': 'json_schema'}"), 400,
      "response_format.json_schema.schema is missing"},
-    {CHAT(", 'response_format': {'type': 'json_schema', 'json_schema': {'schema': {'items': "
-          "{'not': {}}}}}"),
+    {CHAT(", 'response_format': {'type': 'json_schema', 'json_schema': {'strict': true, "
+          "'schema': {'items': {'not': {}}}}}"),
      400, "response_format.json_schema.schema: #/items/not: this keyword is not supported"},
     {TEXT(", 'grammar': 'root ::= a'"), 400, "grammar: 1:10: this rule is not defined"},
     {TEXT(", 'grammar': 'root ::= [a]', 'json_schema': {'type': 'null'}"), 400,

@@ -67,6 +67,7 @@ static struct sp_json *request(const struct server *s, const char *body)
 TEST(test_choice)
 {
     struct server s = server_start(served_pack(template_with_calls), NULL);
+    struct http_reply r;
     static const char *const bodies[] = {
         REQUEST TOOLS ", 'max_tokens': 200, 'tool_choice': 'required'}",
         REQUEST TOOLS
@@ -94,6 +95,21 @@ TEST(test_choice)
                                 i == 4 ? "paint" : "wait");
         }
     }
+    /* A call that is cut off is a call, streamed or not. */
+    json = request(&s, REQUEST TOOLS ", 'max_tokens': 70, 'tool_choice': {'type': 'function', "
+                                     "'function': {'name': 'paint'}}}");
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
+    assert_null(json_at(json, "choices.0.message.content"));
+    assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"), "paint");
+    /* A schema that cannot be enforced is relaxed, for its tool alone. */
+    r = server_request(
+        &s, "POST", "/v1/chat/completions",
+        REQUEST
+        ", 'tool_choice': 'required', 'parallel_tool_calls': false, "
+        "'tools': [" PAINT("") ", {'function': {'name': 'list', "
+                               "'parameters': {'properties': {'a': {'uniqueItems': true}}}}}]}");
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "\r\nX-Changes: schema of list relaxed\r\n"));
     /* Without tool_choice the model, which was not trained on tools, writes its story. */
     json = request(&s, REQUEST TOOLS ", 'max_tokens': 8, 'tool_choice': 'none'}");
     assert_int_equal(check_calls(json, 0), 0);
@@ -200,8 +216,8 @@ TEST(test_refusals)
         {REQUEST TOOLS ", 'parallel_tool_calls': 1}", "parallel_tool_calls is 1"},
         {REQUEST ", 'tools': [{'function': {'name': 'f', 'strict': 'yes'}}]}",
          "tools[0]: strict is \"yes\""},
-        {REQUEST ", 'tool_choice': 'required', 'tools': [{'function': {'name': 'f', 'parameters': "
-                 "{'not': {}}}}]}",
+        {REQUEST ", 'tool_choice': 'required', 'tools': [{'function': {'name': 'f', "
+                 "'strict': true, 'parameters': {'not': {}}}}]}",
          "tool_choice: the parameters of f: #/not: this keyword is not supported"},
     };
     struct server s = server_start(served_pack(template_with_calls), NULL);
@@ -215,8 +231,9 @@ TEST(test_refusals)
     assert_int_equal(server_stop(&s), 0);
     /* The template of the other tests has no tools. */
     json = server_post(&tiny_server, "/v1/chat/completions", REQUEST TOOLS "}", 400);
-    assert_string_equal(json_text(json, "error.message"),
-                        "tools: this model's chat template does not support them");
+    assert_string_equal(
+        json_text(json, "error.message"),
+        "tools: this model does not support tools, since its chat template has none");
     /* A template that shows tools, but no calls. */
     s = server_start(
         served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}\"\"\"\n"),

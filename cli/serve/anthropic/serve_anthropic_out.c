@@ -130,7 +130,7 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
 {
     struct sp_json *input = NULL;
 
-    if (whole) (void)!sp_json_parse(&input, call->arguments, call->size, SP_JSON_STRICT, NULL);
+    if (whole) (void)!sp_json_parse(&input, call->arguments, call->size, SP_JSON_LENIENT, NULL);
     sp_json_out_text(out, "type", "tool_use");
     sp_json_out_text(out, "id", call->id);
     sp_json_out_text(out, "name", call->name);

@@ -203,18 +203,23 @@ static void begin_line(struct sp_json_out *out, const char *model)
     sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
 }
 
-/* Writes a tool call, whose arguments are a JSON value. */
+/* Writes a tool call, whose arguments are a JSON value; those that were cut off are an empty
+ * object.
+ */
 static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, size_t index)
 {
     struct sp_json *arguments = NULL;
 
-    if (sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_STRICT, NULL)) return;
+    (void)!sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_LENIENT, NULL);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", call->id);
     sp_json_out_begin(out, "function", '{');
     sp_json_out_u64(out, "index", index);
     sp_json_out_text(out, "name", call->name);
-    sp_json_out_value(out, "arguments", arguments);
+    if (arguments)
+        sp_json_out_value(out, "arguments", arguments);
+    else
+        sp_json_out_written(out, "arguments", "{}", 2);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
     sp_json_free(arguments);

@@ -296,7 +296,7 @@ static enum sp_status check_tools(struct sp_serve_request *request, const struct
         return SP_OK;
     sp_serve_fault_set(&request->fault, "unsupported_parameter", "tools");
     return sp_fail(err, SP_E_UNSUPPORTED,
-                   "tools: this model's chat template does not support them");
+                   "tools: this model does not support tools, since its chat template has none");
 }
 
 enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
