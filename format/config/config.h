@@ -149,7 +149,9 @@ struct sp_delta_config {
     /* Lightning attention: what a head adds to its state is v itself, its decay is a constant,
      * nothing is convolved, and the norm of the output is over all heads. */
     bool lightning;
-    bool converted; /* stored as mlx does it: convolution [channels, kernel, 1] */
+    double strength; /* factor of the sigmoid that writes to the state */
+    double norm_eps; /* epsilon of the norm of the output */
+    bool converted;  /* stored as mlx does it: convolution [channels, kernel, 1] */
     /* Kimi delta attention: each channel of a key has a decay of its own, and the output is gated
      * by a sigmoid instead of silu. */
     bool by_channel;
@@ -202,6 +204,7 @@ struct sp_routing {
     enum sp_routing_law law;
     unsigned n_zero;   /* choices behind the experts that return their input */
     bool biased;       /* the logits have a bias */
+    double logit_cap;  /* soft cap of the logits; 0: none */
     bool corrected;    /* a correction is added to the scores for the choice, not for the weights */
     unsigned n_groups; /* groups of experts; 0 or 1: there are no groups */
     unsigned n_groups_used; /* only experts of the n_groups_used best groups can be chosen; the
@@ -363,6 +366,10 @@ struct sp_config {
     double qkv_limit;        /* q, k and v are clamped to this after their projection; 0: none */
     enum sp_norms norms;     /* of most layers; each layer states its own */
     enum sp_qk_norm qk_norm;
+    bool qk_norm_weightless; /* those norms have no weights */
+    bool final_unshifted;    /* norm_shifted does not count for the last norm (Muse Glimmer) */
+    double post_norm_eps;    /* epsilon of norms on outputs of sublayers */
+    bool gate_softplus;      /* the output gates are softplus instead of sigmoid (Laguna) */
     bool qkv_bias, o_bias, mlp_bias;
     bool gate_bias; /* the projection of the output gates has a bias */
     bool plain_mlp; /* the MLP has no gate: down(act(up(x))) */

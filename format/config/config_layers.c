@@ -243,6 +243,7 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
         if (last >= 0) r->last_sparse = (unsigned)last;
     }
     if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
+    if (keys->only && sp_text_get(t, keys->only)) r->n_dense = 0;
     return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0, err) : SP_OK;
 }
 
@@ -360,11 +361,24 @@ static bool rotates(const struct layer_rules *r, unsigned i)
     return v != 0;
 }
 
+/* The letter of layer i in the family's pattern. */
+static char default_type(const struct layer_rules *r, unsigned i)
+{
+    const char *pattern = r->t->family->layer_pattern;
+    const char *open = strchr(pattern, '('), *close = strchr(pattern, ')');
+    unsigned n_first = (unsigned)(open - pattern), n_last = (unsigned)strlen(close + 1);
+    unsigned n = r->sizes->n_layers;
+
+    if (i + n_last >= n) return close[1 + i + n_last - n];
+    return i < n_first ? pattern[i] : open[1 + (i - n_first) % (unsigned)(close - open - 1)];
+}
+
 static bool has_window(const struct layer_rules *r, unsigned i)
 {
     if (r->layer_types && r->t->family->reads.layer_types)
         return is_sliding_type(r->layer_types, i);
     if (r->window == 0) return false;
+    if (r->t->family->layer_pattern) return default_type(r, i) == 's';
     switch (r->t->family->windows) {
     case SP_WINDOWS_NONE:
     case SP_WINDOWS_LISTED:
@@ -413,6 +427,7 @@ static bool is_delta(const struct layer_rules *r, unsigned i)
     if (!r->t->family->delta_layers) return false;
     if (r->layer_types) return has_type(r->layer_types, i, "linear_attention");
     if (r->delta) return contains(r->delta, i + 1);
+    if (r->t->family->layer_pattern) return default_type(r, i) == 'd';
     return i < r->first_full || (i - r->first_full) % r->full_interval != 0;
 }
 
@@ -455,7 +470,8 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     l->window = sliding ? r->window : 0;
     l->rope = sliding && c->n_ropes == 2 ? 1 : 0;
     if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
-    if (r->t->family->reads.layer_thetas) l->rope = listed_rope(r, c, i);
+    if (sp_text_get(r->t, SP_THETAS_KEY) && r->t->family->reads.layer_thetas)
+        l->rope = listed_rope(r, c, i);
     l->output_gate = r->t->family->output_gate;
     l->head_gate = r->t->family->head_gate;
 }

@@ -59,7 +59,7 @@ static enum sp_status read_equal_sizes(struct sp_delta_config *d, const struct s
 }
 
 enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t,
-                                    struct sp_err *err)
+                                    const struct sp_sizes *sizes, struct sp_err *err)
 {
     struct sp_delta_config *d = &out->delta;
     enum sp_status st;
@@ -74,6 +74,8 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
     }
     if (sp_config_first_layer(out, SP_MIXER_DELTA_NET) == out->n_layers) return SP_OK;
     *d = t->family->delta ? t->family->delta->defaults : delta_defaults;
+    if (d->strength == 0) d->strength = 1;
+    if (d->norm_eps == 0) d->norm_eps = out->norm_eps;
     if ((st = sp_text_unsigned(t, "linear_num_key_heads", 1, SP_CAP_HEADS, &d->n_key_heads, err)) ||
         (st = sp_text_unsigned(t, "linear_num_value_heads", 1, SP_CAP_HEADS, &d->n_value_heads,
                                err)) ||
@@ -81,7 +83,12 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
         (st = sp_text_unsigned(t, "linear_value_head_dim", 1, SP_CAP_WIDTH, &d->value_dim, err)) ||
         (st = sp_text_unsigned(t, "linear_conv_kernel_dim", 1, MAX_KERNEL, &d->kernel, err)))
         return st;
-    if (t->family->delta && (st = read_equal_sizes(d, t, err))) return st;
+    if ((d->by_channel || d->lightning) && (st = read_equal_sizes(d, t, err))) return st;
+    /* Sizes without a value follow from those of attention (OLMo Hybrid). */
+    if (d->n_key_heads == 0) d->n_key_heads = sizes->n_heads;
+    if (d->n_value_heads == 0) d->n_value_heads = sizes->n_heads;
+    if (d->key_dim == 0) d->key_dim = 3 * sizes->n_hidden / (4 * d->n_key_heads);
+    if (d->value_dim == 0) d->value_dim = 2 * d->key_dim;
     if (out->activation != SP_SILU)
         return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which delta layers need");
     return check_delta(d, err);

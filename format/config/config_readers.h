@@ -54,8 +54,9 @@ SP_MUST_CHECK enum sp_status sp_config_read_latent(struct sp_config *out,
                                                    struct sp_err *err);
 
 /* Fills `delta` if there are such layers, and n_mtp_layers. Needs the layers. */
-SP_MUST_CHECK enum sp_status
-sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_config_read_delta(struct sp_config *out,
+                                                  const struct sp_config_text *t,
+                                                  const struct sp_sizes *sizes, struct sp_err *err);
 
 /* Fills `short_conv` in families with such layers, and adjusts the width of their MLPs. Needs the
  * layers. */

@@ -290,6 +290,7 @@ enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config
         (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err)) ||
         (st = read_parallel(c, t, err)))
         return st;
+    c->post_norm_eps = c->norm_eps;
     return SP_OK;
 }
 

@@ -196,6 +196,9 @@ struct sp_family {
 
     /* ---- sliding windows ---- */
     enum sp_windows windows;
+    /* Default layer types: f full, s sliding, d delta attention. Those in parentheses repeat, those
+     * behind are of the last layers: "ff(sssf)f". NULL: `windows` and delta_layers state them. */
+    const char *layer_pattern;
     unsigned window;         /* default of sliding_window */
     unsigned window_pattern; /* default of sliding_window_pattern */
     const char *pattern_key; /* NULL: sliding_window_pattern */

@@ -210,8 +210,8 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
         (st = sp_config_read_routing(c, &t, err)) ||
         (st = sp_config_read_latent(c, &t, &sizes, err)) ||
-        (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
-        (st = sp_config_read_mamba(c, &t, err)) ||
+        (st = sp_config_read_delta(c, &t, &sizes, err)) ||
+        (st = sp_config_read_short_conv(c, &t, err)) || (st = sp_config_read_mamba(c, &t, err)) ||
         (family.read_own && (st = family.read_own(c, &t, &sizes, err))))
         return st;
     memcpy(c->family, family.name, strlen(family.name) + 1);

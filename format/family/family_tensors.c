@@ -96,7 +96,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool attention = (l->mixers & SP_MIXER_ATTENTION) != 0, latent = attention && kv_rank;
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
-    bool norm = attention && c->qk_norm && !c->norm_weightless;
+    bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
     bool gate = attention && l->output_gate, index = latent && c->index.top_k && !l->shares_index;
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const struct row rows[] = {

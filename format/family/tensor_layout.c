@@ -424,10 +424,16 @@ enum sp_status sp_layout_delta_each(struct sp_tensor_match *m, struct sp_tensor_
     const struct sp_delta_config *c = &m->config->delta;
     uint64_t keys = (uint64_t)c->n_key_heads * c->key_dim;
     uint64_t values = (uint64_t)c->n_value_heads * c->value_dim;
-    const uint64_t rows[] = {keys, keys, values};
+    const uint64_t third = (2 * keys + values) / 3;
+    uint64_t rows[] = {keys, keys, values};
+    size_t first = sp_tensor_match_find(m, source->name);
     char name[SP_SOURCE_NAME];
     enum sp_status st = SP_OK;
 
+    /* transformers saves a convolution in three equal parts. */
+    if (spec->rank == 3 && first < m->n && m->sorted[first]->shape[0] == third &&
+        3 * third == spec->shape[0])
+        rows[0] = rows[1] = rows[2] = third;
     snprintf(name, sizeof name, "%s", source->name);
     for (size_t i = 0; i < 3 && st == SP_OK; i++) {
         uint64_t shape[3] = {rows[i], spec->shape[1], spec->shape[2]};

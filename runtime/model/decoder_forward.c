@@ -18,17 +18,22 @@
 #include <assert.h>
 #include <string.h>
 
-/* out = the norm of a row of the residual stream; out may be x. */
-static void norm(const struct sp_workspace *ws, float *out, const float *x, const float *weight,
-                 const float *bias)
+/* out = the norm of a row of the width of the residual stream; out may be x. */
+static void norm_by(const struct sp_workspace *ws, float *out, const float *x, const float *weight,
+                    const float *bias, double eps)
 {
     const struct sp_config *config = &ws->model->config;
     size_t n = config->n_hidden;
 
     if (config->norm_centered) sp_center(out, x, n);
-    ws->backend->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
-                                  (float)config->norm_eps);
+    ws->backend->vector->rms_norm(out, config->norm_centered ? out : x, weight, n, (float)eps);
     if (bias) ws->backend->vector->add(out, bias, n);
+}
+
+static void norm(const struct sp_workspace *ws, float *out, const float *x, const float *weight,
+                 const float *bias)
+{
+    norm_by(ws, out, x, weight, bias, ws->model->config.norm_eps);
 }
 
 struct embed_job {
@@ -113,7 +118,8 @@ static void add_row(void *context, size_t t, unsigned worker)
     bool residual = ws->model->config.norms == SP_NORM_RESIDUAL;
 
     (void)worker;
-    if (job->norm_out && !residual) norm(ws, y, y, job->norm_out, NULL);
+    if (job->norm_out && !residual)
+        norm_by(ws, y, y, job->norm_out, NULL, ws->model->config.post_norm_eps);
     ws->backend->vector->fma(x, y, (float)job->scale, ws->model->config.n_hidden);
     if (job->norm_out && residual) norm(ws, x, x, job->norm_out, job->norm_out_bias);
 }

@@ -74,7 +74,7 @@ static void mix_row(void *context, size_t i, unsigned worker)
         vector->l2_norm(head, head, c->key_dim, 1e-6f, h < c->n_key_heads ? (float)scale : 1.0f);
     }
     for (size_t h = 0; h < c->n_value_heads; h++) {
-        strengths[h] = sp_sigmoidf(strengths[h]);
+        strengths[h] = (float)c->strength * sp_sigmoidf(strengths[h]);
         make_decays(c, w, h, decays + h * n_decays, w->dt_bias + h * n_decays, n_decays);
     }
 }
@@ -112,7 +112,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
     if (c->lightning) vector->rms_norm(out, out, w->norm, s->n_values, (float)SP_LATENT_EPS);
     for (size_t h = 0; !c->lightning && h < c->n_value_heads; h++) {
         float *o = out + h * c->value_dim;
-        vector->rms_norm(o, o, w->norm, c->value_dim, (float)ws->model->config.norm_eps);
+        vector->rms_norm(o, o, w->norm, c->value_dim, (float)c->norm_eps);
     }
     if (sigmoid)
         vector->sigmoid_mul(out, z, s->n_values);

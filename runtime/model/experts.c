@@ -135,6 +135,8 @@ static void score_experts(const struct route_job *job, float *scores)
     unsigned n = count_choices(job);
     float max, sum;
 
+    if (routing->logit_cap != 0)
+        job->ws->backend->vector->softcap(scores, (float)routing->logit_cap, n);
     switch (routing->law) {
     case SP_ROUTE_SOFTMAX:
         job->ws->backend->vector->softmax(scores, 0, n, &max, &sum);

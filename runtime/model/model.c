@@ -466,7 +466,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
 
     for (unsigned i = 0; i < m->config.n_layers; i++)
         bind_layer(&b, &m->layers[i], i);
-    m->norm = bind_norm(&b, "norm.weight", 0);
+    m->norm = bind_vector(&b, "norm.weight", 0, !m->config.final_unshifted);
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
     m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);

@@ -111,18 +111,23 @@ struct gate_job {
     const struct sp_layer *layer;
 };
 
-/* Multiplies the attention output by the sigmoid of its gate (Qwen3.5). */
+/* Multiplies the attention output by the sigmoid of its gate (Qwen3.5), or its softplus. */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct gate_job *job = context;
     struct sp_workspace *ws = job->ws;
 
     (void)worker;
+    if (ws->model->config.gate_softplus) {
+        for (size_t i = 0; i < ws->heads.cols; i++)
+            ws->heads.x[t * ws->heads.ld + i] *= sp_softplusf(ws->gate[t * ws->ld_q + i]);
+        return;
+    }
     ws->backend->vector->sigmoid_mul(ws->heads.x + t * ws->heads.ld, ws->gate + t * ws->ld_q,
                                      ws->heads.cols);
 }
 
-/* Multiplies each head of the attention output by the sigmoid of one gate per head (LFM3). */
+/* The same with one gate per head (LFM3). */
 static void gate_heads(void *context, size_t t, unsigned worker)
 {
     const struct gate_job *job = context;
@@ -132,8 +137,11 @@ static void gate_heads(void *context, size_t t, unsigned worker)
     float *head = ws->heads.x + t * ws->heads.ld;
 
     (void)worker;
-    for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim)
-        ws->backend->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
+    for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim) {
+        float factor =
+            ws->model->config.gate_softplus ? sp_softplusf(gate[h]) : sp_sigmoidf(gate[h]);
+        ws->backend->vector->scale(head, factor, l->head_dim);
+    }
 }
 
 /* Sets the products that the layer has: q, k and v, output gate. Returns their number. */

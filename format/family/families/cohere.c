@@ -94,6 +94,22 @@ static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text 
     return SP_OK;
 }
 
+/* A type of layers whose rope_parameters are null does not rotate. Without pooling, which only
+ * embedding models state, the model generates. */
+static enum sp_status read_compass(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *ropes = sp_text_get(t, "rope_parameters");
+
+    (void)sizes;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        const char *type = c->layers[i].window ? "sliding_attention" : "full_attention";
+        if (sp_json_has(ropes, type) && sp_json_get(ropes, type) == NULL) c->layers[i].rope = -1;
+    }
+    if (sp_text_get(t, "pooling") == NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "pooling is not supported for %s", t->family->name);
+}
+
 static const struct sp_gguf_member gguf_members[] = {
     {SP_PUT_FLOAT, "logit_scale", "logit_scale", NULL},
     {SP_PUT_HAS, "use_qk_norm", "attn_q_norm.weight", NULL},
@@ -156,6 +172,28 @@ const struct sp_family sp_families_cohere[] = {
         .reads = {.layer_types = true, .logit_scale = true},
         .aliases = {sp_aliases_interleaved_heads},
         .gguf = {.archs = {{.name = "cohere2"}}, .members = gguf_members},
+    },
+    {
+        .name = "cohere_compass_text",
+        .architecture = "CohereCompassForCausalLM",
+        .sizes = {.n_vocab = 256000,
+                  .n_hidden = 8192,
+                  .n_ffn = 22528,
+                  .n_layers = 40,
+                  .n_heads = 64,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_PARALLEL,
+        .norm_centered = true,
+        .rope_by_type = true,
+        .windows = SP_WINDOWS_LISTED,
+        .window = 4096,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .logit_scale = 1,
+        .reads = {.layer_types = true, .logit_scale = true},
+        .read_own = read_compass,
     },
     {
         .name = "cohere2_moe",

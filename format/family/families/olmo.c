@@ -1,4 +1,5 @@
-/* OLMo 1 to 3, OLMoE and FlexOlmo. */
+/* OLMo 1 to 3, OLMoE, FlexOlmo and OLMo Hybrid. */
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 static const struct sp_gguf_member olmo_members[] = {
@@ -19,6 +20,44 @@ static const struct sp_gguf_member olmoe_members[] = {
     {SP_PUT_WORD, "norm_topk_prob", NULL, "false"},
     {0},
 };
+
+static const struct sp_alias hybrid_aliases[] = {
+    {"input_layernorm.weight", "attention_layer_norm.weight", NULL, 0},
+    {"post_attention_layernorm.weight", "feedforward_layer_norm.weight", NULL, 0},
+    {"linear_attn.in_proj_qkv.weight", "linear_attn.q_proj.weight", sp_layout_delta_each, 0},
+    {"linear_attn.conv1d.weight", "linear_attn.q_conv1d.weight", sp_layout_delta_each, 0},
+    {"linear_attn.in_proj_z.weight", "linear_attn.g_proj.weight", NULL, 0},
+    {"linear_attn.in_proj_b.weight", "linear_attn.b_proj.weight", NULL, 0},
+    {"linear_attn.in_proj_a.weight", "linear_attn.a_proj.weight", NULL, 0},
+    {"linear_attn.norm.weight", "linear_attn.o_norm.weight", NULL, 0},
+    {"linear_attn.out_proj.weight", "linear_attn.o_proj.weight", NULL, 0},
+    {0},
+};
+
+/* The sizes follow from those of attention. Zero stands for them. */
+static const struct sp_delta_family delta_hybrid = {
+    .defaults = {.kernel = 4, .norm_eps = 1e-5, .strength = 2}, .full_interval = 4};
+
+/* Attention layers have the norms of OLMo 2, delta layers those of Llama. Without a theta there is
+ * no rotary embedding. */
+static enum sp_status read_hybrid(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *rope = sp_text_get(t, "rope_parameters");
+    bool rotated = sp_text_get(t, "rope_theta") || sp_json_get(rope, "rope_theta");
+    bool negative = true;
+    enum sp_status st = sp_text_bool(t, "linear_allow_neg_eigval", &negative, err);
+
+    (void)sizes;
+    c->delta.strength = negative ? 2 : 1;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        if (l->mixers != SP_MIXER_ATTENTION) continue;
+        l->norms = SP_NORM_POST;
+        if (!rotated) l->rope = -1;
+    }
+    return st;
+}
 
 const struct sp_family sp_families_olmo[] = {
     {
@@ -88,6 +127,23 @@ const struct sp_family sp_families_olmo[] = {
         .n_experts_used = 5,
         .reads = {.experts = true},
         .aliases = {sp_aliases_experts},
+    },
+    {
+        .name = "olmo_hybrid",
+        .architecture = "OlmoHybridForCausalLM",
+        .sizes = {.n_vocab = 100352,
+                  .n_hidden = 3840,
+                  .n_ffn = 11008,
+                  .n_layers = 32,
+                  .n_heads = 30,
+                  .max_positions = 65536},
+        .qk_norm = SP_QK_WHOLE,
+        .delta_layers = true,
+        .delta = &delta_hybrid,
+        .mlp_bias = SP_BIAS_NEVER,
+        .reads = {.layer_types = true},
+        .read_own = read_hybrid,
+        .aliases = {hybrid_aliases},
     },
     {.name = NULL},
 };

@@ -1,0 +1,57 @@
+/* Muse Glimmer. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+
+/* Every fourth layer, counted from the last, has no window and no rotary embedding by default. */
+static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool listed = sp_text_get(t, "layer_types"), rotated = sp_text_get(t, "layer_rope_theta");
+    double scale = 3.87;
+    enum sp_status st;
+
+    (void)sizes;
+    c->logit_scale = 0.19611613513818404;
+    c->post_norm_eps = 1e-8;
+    c->qk_norm_weightless = c->final_unshifted = true;
+    if ((st = sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale, err)) ||
+        (st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale, err)) ||
+        (st = sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps, err)))
+        return st;
+    c->attention_scale *= scale;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        bool full = (c->n_layers - 1 - i) % 4 == 0;
+        if (full && !listed) c->layers[i].window = 0;
+        if (full && !rotated) c->layers[i].rope = -1;
+    }
+    return SP_OK;
+}
+
+const struct sp_family sp_families_muse[] = {
+    {
+        .name = "muse_glimmer_text",
+        .architecture = "MuseGlimmerForCausalLM",
+        .sizes = {.n_vocab = 202048,
+                  .n_hidden = 6656,
+                  .n_ffn = 19968,
+                  .n_layers = 52,
+                  .n_heads = 32,
+                  .n_kv_heads = 2,
+                  .head_dim = 128,
+                  .max_positions = 131072},
+        .norm_eps = 1e-5,
+        .norms = SP_NORM_SANDWICH,
+        .qk_norm = SP_QK_HEADS,
+        .norm_shifted = true,
+        .embedding_normed = true,
+        .windows = SP_WINDOWS_ALL,
+        .window = 2048,
+        .mlp_bias = SP_BIAS_NEVER,
+        .output_gate = true,
+        .logit_cap = 20,
+        .activation_key = "hidden_activation",
+        .reads = {.layer_types = true, .logit_cap = true, .layer_thetas = true},
+        .read_own = read_glimmer,
+    },
+    {.name = NULL},
+};

@@ -1,0 +1,243 @@
+/* Lineages of one family with experts each, of 2026: Flint, Kolibri, Laguna, Lara. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <string.h>
+
+static const struct sp_alias flint_aliases[] = {
+    {"self_attn.sinks", "self_attn.softmax_offset", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias kolibri_aliases[] = {
+    {"post_attention_layernorm.weight", "post_attn_norm.weight", NULL, 0},
+    {"pre_feedforward_layernorm.weight", "post_attention_layernorm.weight", NULL, 0},
+    {"post_feedforward_layernorm.weight", "post_ffn_norm.weight", NULL, 0},
+    {"mlp.router.correction", "moe.router.expert_bias", NULL, 0},
+    {"mlp.shared_expert.*", "mlp.shared_experts.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias laguna_aliases[] = {
+    {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
+    {"self_attn.gate_proj.weight", "self_attn.g_proj.weight", NULL, 0},
+    {"mlp.router.correction", "mlp.experts.e_score_correction_bias", NULL, 0},
+    {0},
+};
+
+/* in_proj: q, k, v, z, b and a of the gated delta rule. */
+static enum sp_status layout_in_proj(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                     const struct sp_alias_source *source)
+{
+    const struct sp_delta_config *d = &m->config->delta;
+    const uint64_t z = (uint64_t)d->n_value_heads * d->value_dim, n = d->n_value_heads;
+    const uint64_t qkv = 2 * (uint64_t)d->n_key_heads * d->key_dim + z;
+    const uint64_t first[] = {0, qkv, qkv + z, qkv + z + n}, cols = spec->shape[1];
+    const uint64_t shape[] = {qkv + z + 2 * n, cols};
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 2)) || !found) return st;
+    return sp_tensor_match_add(
+        m, spec, source->name,
+        (struct sp_row_span){
+            .first_row = first[source->part], .step = 1, .n_rows = spec->shape[0], .n_cols = cols});
+}
+
+static const struct sp_alias lara_aliases[] = {
+    {"linear_attn.in_proj_qkv.weight", "linear_attn.in_proj.weight", layout_in_proj, 0},
+    {"linear_attn.in_proj_z.weight", "linear_attn.in_proj.weight", layout_in_proj, 1},
+    {"linear_attn.in_proj_b.weight", "linear_attn.in_proj.weight", layout_in_proj, 2},
+    {"linear_attn.in_proj_a.weight", "linear_attn.in_proj.weight", layout_in_proj, 3},
+    {"linear_attn.norm.weight", "linear_attn.out_norm.weight", NULL, 0},
+    {0},
+};
+
+static const struct sp_delta_family delta_lara = {
+    .defaults =
+        {.n_key_heads = 8, .n_value_heads = 16, .key_dim = 128, .value_dim = 128, .kernel = 4},
+    .full_interval = 4,
+};
+
+/* gating: true or "per-head" gives a head one gate, anything else a gate for each number. */
+static enum sp_status read_gates(struct sp_config *c, const struct sp_config_text *t,
+                                 struct sp_err *err)
+{
+    const struct sp_json *v = sp_text_get(t, "gating");
+    const char *name = sp_json_to_string(v, NULL);
+    bool heads = true;
+
+    if (name)
+        heads = strcmp(name, "per-head") == 0;
+    else if (v && !sp_json_to_bool(v, &heads))
+        return sp_fail(err, SP_E_INPUT, "gating is neither a word nor true or false");
+    c->gate_softplus = true;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].output_gate = !heads;
+        c->layers[i].head_gate = heads;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_layer_heads(struct sp_config *c, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    static const char key[] = "num_attention_heads_per_layer";
+    const struct sp_json *list = sp_text_get(t, key);
+
+    for (unsigned i = 0; list && i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        uint64_t n = 0;
+        if (sp_json_len(list) != c->n_layers || !sp_json_to_u64(sp_json_at(list, i), &n) ||
+            n == 0 || n > SP_CAP_HEADS || n % l->n_kv_heads != 0) {
+            return sp_fail(err, SP_E_INPUT, "%s is not a list of %u multiples of %u", key,
+                           c->n_layers, l->n_kv_heads);
+        }
+        l->n_heads = (unsigned)n;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_laguna(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool weighs_input = false;
+    enum sp_status st;
+
+    (void)sizes;
+    if ((st = read_gates(c, t, err)) || (st = read_layer_heads(c, t, err)) ||
+        (st = sp_text_double(t, "moe_router_logit_softcapping", 0, 1e6, &c->routing.logit_cap,
+                             err)) ||
+        (st = sp_text_bool(t, "moe_apply_router_weight_on_input", &weighs_input, err)))
+        return st;
+    if (!weighs_input) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "moe_apply_router_weight_on_input is not supported");
+}
+
+static const char *const laguna_own_keys[] = {"gating", NULL};
+
+const struct sp_family sp_families_sparse[] = {
+    {
+        .name = "flint",
+        .architecture = "FlintForCausalLM",
+        .sizes = {.n_vocab = 150144,
+                  .n_hidden = 2048,
+                  .n_ffn = 6144,
+                  .n_layers = 49,
+                  .n_heads = 32,
+                  .n_kv_heads = 4,
+                  .head_dim = 128,
+                  .max_positions = 262144},
+        .qk_norm = SP_QK_HEADS,
+        .full_unrotated = true,
+        .layer_pattern = "ff(sssf)f",
+        .windows = SP_WINDOWS_LISTED,
+        .window = 513,
+        .mlp_bias = SP_BIAS_NEVER,
+        .sinks = true,
+        .expert_keys = {.step = "decoder_sparse_step",
+                        .only = "mlp_only_layers",
+                        .parallel_width = "shared_expert_intermediate_size"},
+        .n_experts = 256,
+        .n_experts_used = 6,
+        .n_expert_ffn = 512,
+        .n_dense = 2,
+        .n_shared_ffn = 1024,
+        .routing = {.law = SP_ROUTE_SIGMOID, .norm = true},
+        .reads = {.layer_types = true, .experts = true},
+        .aliases = {flint_aliases, sp_aliases_experts},
+    },
+    {
+        .name = "kolibri1",
+        .architecture = "Kolibri1ForCausalLM",
+        .sizes = {.n_vocab = 128000,
+                  .n_hidden = 2560,
+                  .n_ffn = 512,
+                  .n_layers = 50,
+                  .n_heads = 48,
+                  .n_kv_heads = 4,
+                  .head_dim = 128,
+                  .max_positions = 262144},
+        .ffn_key = "moe_intermediate_size",
+        .norms = SP_NORM_SANDWICH,
+        .qk_norm = SP_QK_HEADS,
+        .full_unrotated = true,
+        .layer_pattern = "(ssssf)",
+        .windows = SP_WINDOWS_LISTED,
+        .window = 513,
+        .biases = SP_BIAS_NEVER,
+        .expert_keys = {.parallel_width = "shared_expert_intermediate_size"},
+        .n_experts = 384,
+        .n_experts_used = 6,
+        .n_shared_ffn = 512,
+        .routing = {.law = SP_ROUTE_SIGMOID_CHOSEN, .corrected = true},
+        .reads = {.layer_types = true, .experts = true},
+        .aliases = {kolibri_aliases, sp_aliases_experts},
+    },
+    {
+        .name = "laguna",
+        .architecture = "LagunaForCausalLM",
+        .sizes = {.n_vocab = 100352,
+                  .n_hidden = 2048,
+                  .n_ffn = 8192,
+                  .n_layers = 40,
+                  .n_heads = 48,
+                  .n_kv_heads = 8,
+                  .head_dim = 128,
+                  .max_positions = 131072},
+        .qk_norm = SP_QK_HEADS,
+        .partial_rotary = 1,
+        .rope_by_type = true,
+        .rope_default = "{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":5e5,"
+                        "\"partial_rotary_factor\":0.5},"
+                        "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}",
+        .windows = SP_WINDOWS_LISTED,
+        .window = 512,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {.types = "mlp_layer_types",
+                        .parallel_width = "shared_expert_intermediate_size",
+                        .scale = "moe_routed_scaling_factor"},
+        .n_experts = 256,
+        .n_experts_used = 8,
+        .n_expert_ffn = 512,
+        .n_dense = 1,
+        .n_shared_ffn = 512,
+        .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true},
+        .router_norm_fixed = true,
+        .reads = {.layer_types = true, .experts = true, .routed_scale = true},
+        .read_own = read_laguna,
+        .own_keys = laguna_own_keys,
+        .aliases = {laguna_aliases, sp_aliases_experts},
+    },
+    {
+        .name = "lara_mini",
+        .architecture = "LaraMiniForCausalLM",
+        .sizes = {.n_vocab = 151936,
+                  .n_hidden = 1024,
+                  .n_ffn = 512,
+                  .n_layers = 34,
+                  .n_heads = 16,
+                  .n_kv_heads = 4,
+                  .head_dim = 128,
+                  .max_positions = 131072},
+        .ffn_key = "moe_intermediate_size",
+        .qk_norm = SP_QK_HEADS,
+        .full_unrotated = true,
+        .layer_pattern = "(dsdfs)",
+        .delta_layers = true,
+        .delta = &delta_lara,
+        .windows = SP_WINDOWS_LISTED,
+        .window = 512,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .expert_keys = {.parallel_width = "shared_expert_intermediate_size"},
+        .n_experts = 128,
+        .n_experts_used = 4,
+        .n_shared_ffn = 512,
+        .routing = {.norm = true},
+        .reads = {.layer_types = true, .experts = true},
+        .aliases = {lara_aliases, sp_aliases_experts},
+    },
+    {.name = NULL},
+};
