@@ -12,8 +12,8 @@ static void make_printable(char *text)
     sp_utf8_hide_controls(text, strlen(text), "");
 }
 
-static enum sp_status fail(struct sp_err *err, enum sp_status status, enum sp_topic topic,
-                           const char *format, va_list args)
+static SP_PRINTF(4, 0) enum sp_status fail(struct sp_err *err, enum sp_status status,
+                                           enum sp_topic topic, const char *format, va_list args)
 {
     if (err == NULL || err->status != SP_OK) return status;
     err->status = status;

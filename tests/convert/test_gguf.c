@@ -347,7 +347,7 @@ TEST(rules_of_ollamas_llama3)
     struct sp_err err = {0};
     struct made_gguf m;
     uint8_t *bytes;
-    char *text;
+    char *text = NULL;
     size_t size, n;
 
     gguf_begin(&m);
