@@ -105,7 +105,7 @@ struct sp_block_dtype {
     enum sp_dtype dtype;
     double error; /* relative rms error on Gaussian weights */
     /* KL divergence (nats per token) that the type for all weights costs models of 0.1 to 0.5
-     * billion weights, on prose and on source code (BENCHMARKS.md). */
+     * billion weights, on prose and on source code (tests/bench/RESULTS.md). */
     const char *kl_from, *kl_to;
 };
 
