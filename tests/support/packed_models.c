@@ -91,6 +91,5 @@ bool packed_is_supported(const char *checkpoint)
         pack(&path, packed_modelfile(checkpoint, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE, &err);
 
     if (st && st != SP_E_UNSUPPORTED) fail_msg("%s", err.text);
-    if (st) print_message("%s\n", err.text);
     return st == SP_OK;
 }
