@@ -58,10 +58,10 @@ struct sp_err {
 SP_API enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
     SP_PRINTF(3, 4);
 /* As sp_fail, with what the failure is about. */
-enum sp_status sp_fail_about(struct sp_err *err, enum sp_status status, enum sp_topic topic,
-                             const char *format, ...) SP_PRINTF(4, 5);
+SP_API enum sp_status sp_fail_about(struct sp_err *err, enum sp_status status, enum sp_topic topic,
+                                    const char *format, ...) SP_PRINTF(4, 5);
 /* Records a failure that another thread or step recorded in `from`; returns its status. */
-enum sp_status sp_fail_as(struct sp_err *err, const struct sp_err *from);
+SP_API enum sp_status sp_fail_as(struct sp_err *err, const struct sp_err *from);
 
 /* Puts "text: " in front of a recorded failure; does nothing where none is recorded. */
 SP_API void sp_context(struct sp_err *err, const char *format, ...) SP_PRINTF(2, 3);
