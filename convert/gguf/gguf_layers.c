@@ -25,6 +25,7 @@ static void put_layer_types(struct sp_gguf_writer *w)
     heads = sp_gguf_find(w->model->file, key);
     sp_gguf_key(key, w, "attention.recurrent_layers");
     sp_gguf_check(w, sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, w->err));
+    if (w->st) return;
     counts = v == NULL && heads && heads->is_array;
     if (counts) v = heads;
     interval = sp_gguf_size(w, "full_attention_interval", DEFAULT_INTERVAL);

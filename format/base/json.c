@@ -501,9 +501,10 @@ bool sp_json_next(const struct sp_json *object, struct sp_json_iter *it)
 bool sp_json_to_i64(const struct sp_json *v, int64_t *out)
 {
     enum sp_json_kind kind = sp_json_kind(v);
+    const char *text = kind == SP_JSON_DOUBLE ? json_object_get_userdata(node(v)) : NULL;
     double d;
 
-    if (kind == SP_JSON_DOUBLE && *(const char *)json_object_get_userdata(node(v)) != STRICT_MARK) {
+    if (text && *text != STRICT_MARK) {
         d = json_object_get_double(node(v));
         if (!(d >= -0x1p63 && d < 0x1p63) || d != floor(d)) return false;
         *out = (int64_t)d;

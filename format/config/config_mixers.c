@@ -89,6 +89,10 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
     if (d->n_value_heads == 0) d->n_value_heads = sizes->n_heads;
     if (d->key_dim == 0) d->key_dim = 3 * sizes->n_hidden / (4 * d->n_key_heads);
     if (d->value_dim == 0) d->value_dim = 2 * d->key_dim;
+    if (d->key_dim == 0) {
+        return sp_fail(err, SP_E_INPUT, "linear_num_key_heads is %u, more than hidden_size allows",
+                       d->n_key_heads);
+    }
     if (out->activation != SP_SILU)
         return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which delta layers need");
     return check_delta(d, err);

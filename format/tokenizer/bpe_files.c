@@ -65,7 +65,9 @@ static enum sp_status put_beginning(struct sp_json_out *out, const struct sp_jso
     if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
     text = sp_json_to_string(token, &len);
     if ((st = sp_json_get_bool(config, "add_bos_token", &adds, err))) return st;
-    if (!adds || text == NULL || !sp_json_to_u64(sp_json_get(vocab, text), &id)) return SP_OK;
+    if (!adds) return SP_OK;
+    if (text == NULL || !sp_json_to_u64(sp_json_get(vocab, text), &id))
+        return sp_fail(err, SP_E_UNSUPPORTED, "add_bos_token, but bos_token is not in vocab.json");
     sp_json_out_raw(out, ", \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
                          "[{\"SpecialToken\": {\"id\": \"bos\", \"type_id\": 0}}, "
                          "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}]");

@@ -441,11 +441,15 @@ static void exchange(struct sp_model *model, const size_t *matrices,
 
 /* ---- measuring ---- */
 
-/* Runs the unchanged model up to the layer that belongs to a depth. */
+/* Runs the unchanged model up to the layer that belongs to a depth, or to the one before it that
+ * takes nothing from the layer below but its rows. */
 static void advance(struct sp_group_divergence *d, unsigned depth)
 {
+    const struct sp_layer_config *layers = d->package->target->config.layers;
     unsigned to = depth ? depth - 1 : 0;
 
+    while (to > 0 && (layers[to - 1].defers_experts || layers[to].shares_index))
+        to--;
     assert(d->layer <= to);
     for (size_t k = 0; k < d->n_windows && d->layer < to; k++) {
         struct window *w = &d->windows[k];

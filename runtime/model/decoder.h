@@ -117,7 +117,8 @@ void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_c
 /* Runs rows 0..n-1, the tokens `ids` of a whole sequence, through layers first..end-1. from[n][H]
  * is the residual stream before layer `first`; NULL: the embeddings. to[n][H] receives it after
  * layer end - 1 unless it is NULL; it may be `from`. Layers that read the keys of a layer below
- * `first` find those of the last run there. */
+ * `first` find those of the last run there. Layer `first` takes neither the sum of experts that the
+ * layer below defers nor its chosen keys. */
 void sp_decoder_run_layers(struct sp_decoder *decoder, const uint32_t *ids, size_t n,
                            const float *from, float *to, unsigned first, unsigned end);
 

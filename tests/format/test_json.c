@@ -129,6 +129,16 @@ TEST(documents)
     }
 }
 
+TEST(no_integers)
+{
+    struct sp_json *list = parse("[NaN, Infinity, -Infinity, 1e30, 1.5]", SP_JSON_LENIENT);
+    int64_t x;
+
+    for (size_t i = 0; i < sp_json_len(list); i++)
+        assert_false(sp_json_to_i64(sp_json_at(list, i), &x));
+    sp_json_free(list);
+}
+
 TEST(errors_name_the_byte)
 {
     assert_refused("{\"a\": tru}", 10, SP_JSON_STRICT, "at byte 9: boolean expected");

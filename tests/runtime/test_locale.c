@@ -53,11 +53,11 @@ TEST(numbers)
     double x;
 
     set_comma();
-    json = keep_parsed("[0.5,-2.5e-3]", 13, SP_JSON_LENIENT);
+    json = keep_parsed("[0.5,-2.5e-3]", 13, SP_JSON_STRICT);
     assert_true(sp_json_to_double(sp_json_at(json, 1), &x));
     assert_true(x == -0.0025);
     text = keep_printed(json);
-    assert_string_equal(text, "[0.5,-0.0025000000000000001]");
+    assert_string_equal(text, "[0.5,-2.5e-3]");
     assert_int_equal(sp_parameter_number(&x, temperature, "0.75", &err), SP_OK);
     assert_true(x == 0.75);
     assert_int_equal(sp_parameter_number(&x, temperature, "0,75", &err), SP_E_INPUT);

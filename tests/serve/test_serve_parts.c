@@ -180,9 +180,8 @@ static void constrained_calls(const struct server *s)
                        STORY "true, 'max_tokens': 30" DEN("{'enum': ['the hill']}") "}");
     assert_non_null(strstr(r.body, "{\\\"a den\\\": \\\"the hill\\\"}"));
     /* Of a schema that is not supported the names and types hold. */
-    json =
-        server_post(s, "/v1/chat/completions",
-                    STORY "false, 'max_tokens': 30" DEN("{'type': 'string', 'not': {}}") "}", 200);
+    json = server_post(s, "/v1/chat/completions",
+                       STORY "false" DEN("{'type': 'string', 'pattern': '^x'}") "}", 200);
     assert_ptr_equal(strstr(json_text(json, call), "{\"a den\": \""), json_text(json, call));
 }
 

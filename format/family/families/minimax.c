@@ -46,6 +46,7 @@ static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_t
         l->out_scales[1] = mlp[1];
     }
     if (c->delta.lightning) {
+        c->delta.kernel = 1;
         c->delta.n_key_heads = c->delta.n_value_heads = sizes->n_heads;
         c->delta.key_dim = c->delta.value_dim = sizes->head_dim;
     }
