@@ -1,5 +1,5 @@
 #include "cli/chat/request_settings.h"
-#include "format/base/json_write.h"
+#include "format/modelfile/modelfile_check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static enum sp_status wrong(const char *key, const struct sp_json *value, const 
                    sp_json_kind_name(sp_json_kind(value)), expected);
 }
 
-/* Reads a member as a Modelfile parameter, with the parameter's range and error messages. */
+/* Reads a member as a Modelfile parameter, with the parameter's range and error messages; 40.0 is
+ * the integer 40. */
 static enum sp_status read_setting(struct sp_settings *settings,
                                    const struct sp_request_setting *row,
                                    const struct sp_json *value, struct sp_err *err)
@@ -22,8 +23,8 @@ static enum sp_status read_setting(struct sp_settings *settings,
     char *text = NULL;
 
     if (kind != SP_JSON_INT && kind != SP_JSON_DOUBLE) return wrong(row->key, value, "number", err);
-    if ((st = sp_json_print(&text, value, err))) return st;
-    st = sp_settings_set(settings, row->parameter, text, err);
+    st = sp_parameter_of_json(&text, sp_parameter_find(row->parameter), value, err);
+    if (!st) st = sp_settings_set(settings, row->parameter, text, err);
     if (st && strcmp(row->key, row->parameter) != 0) sp_context(err, "%s", row->key);
     free(text);
     return st;

@@ -169,6 +169,22 @@ TEST(test_samplers)
     }
 }
 
+/* Integers may be written as 5.0, and a top_k below 0 is off. */
+TEST(test_loose_integers)
+{
+    const char *plain =
+        sampled_text("/v1/completions", "'seed': 5, 'temperature': 2", "choices.0.text");
+
+    assert_string_equal(sampled_text("/v1/completions", "'seed': 5, 'temperature': 2, 'top_k': -1",
+                                     "choices.0.text"),
+                        plain);
+    assert_string_equal(sampled_text("/api/generate",
+                                     "'options': {'seed': 5.0, 'temperature': 2, 'num_predict': "
+                                     "32.0, 'top_k': -1.0}",
+                                     "response"),
+                        plain);
+}
+
 /* A stop text and its tokens are cut off, wherever tokens and events begin. */
 TEST(test_stop)
 {
