@@ -18,7 +18,7 @@ static const struct {
      "prediction service_tier functions function_call verbosity web_search_options "
      "safety_identifier prompt_cache_key top_k min_p chat_template_kwargs continue_final_message "
      "add_generation_prompt grammar json_schema thinking_budget_tokens thinking_token_budget "
-     "dry_sequence_breakers draft_num_predict keep_alive echo"},
+     "dry_sequence_breakers draft_num_predict keep_alive echo ignore_eos"},
     {"/v1/chat/completions",
      MESSAGES ", 'max_tokens': 1, 'stream_options': {'include_usage': null, 'include_drafted': "
               "null}, 'response_format': {'type': 'json_object', 'schema': null}",

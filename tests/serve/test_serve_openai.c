@@ -128,6 +128,34 @@ TEST(test_drafted_tokens)
     assert_string_equal(plain, drafted);
 }
 
+/* An answer that ends by itself goes on with ignore_eos, with and without drafts. */
+TEST(test_ignore_eos)
+{
+    static const char chat[] = "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], "
+                               "'max_tokens': 40, 'draft_num_predict': %d, 'ignore_eos': %s}";
+    const char *text[2];
+    char body[256];
+    struct sp_json *json;
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(body, sizeof body, chat, 4 * i, "true");
+        json = served_post("/v1/chat/completions", body);
+        assert_int_equal(json_number(json, "usage.completion_tokens"), 40);
+        assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
+        text[i] = json_text(json, "choices.0.message.content");
+    }
+    assert_string_equal(text[0], text[1]);
+    snprintf(body, sizeof body, chat, 4, "false");
+    json = served_post("/v1/chat/completions", body);
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
+    json = server_post(&tiny_server, "/v1/chat/completions",
+                       "{'messages': [{'role': 'user', 'content': 'a'}], 'ignore_eos': true, "
+                       "'response_format': {'type': 'json_object'}}",
+                       400);
+    assert_string_equal(json_text(json, "error.message"),
+                        "ignore_eos cannot be combined with a grammar");
+}
+
 /* Returns the text of a completion or generation whose body ends in `options`; owned. */
 static const char *sampled_text(const char *path, const char *options, const char *at)
 {

@@ -60,7 +60,7 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .one_call = request->one_call,
         .end_ids = r->stop_ids,
         .n_end_ids = sp_prompt_stop_ids(r->stop_ids, loaded->package, &request->settings),
-        .ignore_eos = loaded->ignore_eos,
+        .ignore_eos = loaded->ignore_eos || request->ignore_eos,
         .max_tokens = loaded->info.max_positions,
     };
     if (request->template || loaded->conversation.chat_info.can_limit_reasoning)

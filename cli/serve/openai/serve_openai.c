@@ -109,6 +109,7 @@ static enum sp_status read_common(struct sp_serve_request *request,
     sp_serve_read_hints(request->body, hints);
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
+        (st = sp_json_get_bool(request->body, "ignore_eos", &request->ignore_eos, err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
                                              err)) ||
         (st = sp_request_settings_read_biases(&request->settings,

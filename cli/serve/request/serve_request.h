@@ -70,6 +70,7 @@ struct sp_serve_request {
     const struct sp_lora *lora;  /* adapter; borrowed; NULL: the one that the model's name means */
     float lora_scale;            /* by which the products of `lora` are multiplied */
     struct sp_settings settings; /* owned */
+    bool ignore_eos;             /* tokens that end an answer do not end this one */
     size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;
     bool include_usage;   /* OpenAI: a stream ends with a chunk that has the usage */
