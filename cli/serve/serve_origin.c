@@ -69,13 +69,29 @@ const char *sp_serve_allowed_origin(const struct sp_serve *s, const struct sp_ht
     return NULL;
 }
 
-bool sp_serve_is_cross_origin(const struct sp_serve *s, const struct sp_http_request *q)
+/* True if --cors allows all origins, or one whose host is `host`, with any port. */
+static bool is_allowed_host(const struct sp_serve *s, const char *host)
+{
+    if (s->cors == NULL || strcmp(s->cors, "*") == 0) return s->cors != NULL;
+    for (const char *at = s->cors; (at = strstr(at, "://")) != NULL;) {
+        size_t len;
+        at += 3;
+        len = strcspn(at, *at == '[' ? "]," : ":,");
+        len += at[len] == ']';
+        if (strncasecmp(at, host, len) == 0 && is_port(host + len)) return true;
+    }
+    return false;
+}
+
+const char *sp_serve_check_origin(const struct sp_serve *s, const struct sp_http_request *q)
 {
     const char *host;
 
-    if (q->loopback && q->host != NULL && !is_local(s, q->host)) return true;
-    if (q->origin == NULL) return false;
-    if (sp_serve_allowed_origin(s, q) != NULL) return false;
+    if (q->loopback && q->host != NULL && !is_local(s, q->host) && !is_allowed_host(s, q->host))
+        return "this Host is not allowed on a loopback address: start the server with --cors "
+               "http://HOST, or let the proxy send Host: localhost";
+    if (q->origin == NULL || sp_serve_allowed_origin(s, q) != NULL) return NULL;
     host = strstr(q->origin, "://");
-    return host == NULL || q->host == NULL || strcmp(host + 3, q->host) != 0;
+    if (host != NULL && q->host != NULL && strcmp(host + 3, q->host) == 0) return NULL;
+    return "this origin is not allowed, see --cors of spectool serve";
 }

@@ -12,8 +12,10 @@ SP_MUST_CHECK enum sp_status sp_serve_cors_check(const char *origins, struct sp_
 const char *sp_serve_allowed_origin(const struct sp_serve *serve,
                                     const struct sp_http_request *request);
 
-/* True if the request has another origin than those that --cors names. On a server that listens on
- * the loopback interface only, one whose Host header names another host counts, too. */
-bool sp_serve_is_cross_origin(const struct sp_serve *serve, const struct sp_http_request *request);
+/* Returns why a request is refused, static; NULL: it is not. It is refused if its origin is neither
+ * the server's own nor one that --cors names, and on the loopback interface also if its Host is
+ * neither this machine nor the host of such an origin. */
+const char *sp_serve_check_origin(const struct sp_serve *serve,
+                                  const struct sp_http_request *request);
 
 #endif

@@ -186,20 +186,19 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
                             .answer = answer,
                             .path = request->path,
                             .arrived_at = sp_seconds()};
+    const char *refusal = sp_serve_check_origin(x.serve, request);
 
     answer->cors = sp_serve_allowed_origin(x.serve, request);
-    if (request->malformed) {
+    if (request->malformed)
         sp_exchange_refuse(&x, 400, request->malformed);
-    } else if (sp_serve_is_cross_origin(x.serve, request)) {
-        sp_exchange_refuse(&x, 403,
-                           "this host or origin is not allowed, see --cors of spectool serve");
-    } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
+    else if (refusal)
+        sp_exchange_refuse(&x, 403, refusal);
+    else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL)
         answer->status = 204;
-    } else if (!sp_serve_admits(context, request->path, request->connection)) {
+    else if (!sp_serve_admits(context, request->path, request->connection))
         refuse_key(&x);
-    } else {
+    else
         dispatch(&x);
-    }
     if (x.is_acquired) sp_serve_models_release(x.serve->models, x.model);
     sp_serve_body_release(&x.body);
 }

@@ -297,6 +297,20 @@ TEST(test_malformed_requests)
     served_get("/health");
 }
 
+/* Sends a Host, which may be that of someone else and resolve to this machine. */
+static void check_host(const struct server *s, const char *host, int status)
+{
+    char request[128];
+    int fd = client_connect(s);
+    struct http_reply r;
+
+    snprintf(request, sizeof request, "GET /health HTTP/1.0\r\nHost: %s\r\n\r\n", host);
+    client_send(fd, request, strlen(request));
+    r = client_receive(fd);
+    assert_int_equal(r.status, status);
+    if (status == 403) assert_non_null(strstr(r.body, "start the server with --cors http://HOST"));
+}
+
 TEST(test_browsers)
 {
     static const char *const options[] = {
@@ -307,7 +321,6 @@ TEST(test_browsers)
                       other[] = "Origin: http://evil.example\r\n";
     struct server s = server_start(served_file, options);
     struct http_reply r;
-    int fd;
 
     r = server_request_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
     assert_int_equal(r.status, 204);
@@ -318,15 +331,19 @@ TEST(test_browsers)
     assert_int_equal(r.status, 200);
     http_reply_json(server_request_with(&s, other, "GET", "/health", NULL), 403);
     http_reply_json(server_request_with(&s, part, "GET", "/health", NULL), 403);
+    check_host(&s, "first.example", 200);
+    check_host(&s, "APP.example:8080", 200);
+    check_host(&s, "app.example.evil", 403);
+    check_host(&s, "app.exam", 403);
+    assert_int_equal(server_stop(&s), 0);
+    s = server_start(served_file, (const char *const[]){"--cors", "*", "--quiet", NULL});
+    check_host(&s, "evil.example", 200);
     assert_int_equal(server_stop(&s), 0);
 
     r = server_request(&tiny_server, "GET", "/health", NULL);
     assert_null(strstr(r.head, "Access-Control"));
     http_reply_json(server_request_with(&tiny_server, origin, "GET", "/health", NULL), 403);
-    /* A host name of someone else that resolves to this machine. */
-    fd = client_connect(&tiny_server);
-    client_send(fd, "GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 44);
-    http_reply_json(client_receive(fd), 403);
+    check_host(&tiny_server, "evil.example", 403);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);
