@@ -932,10 +932,11 @@ struct sp_rerank_request {
     const char *instruction; /* NULL: the file's default prompt, or Qwen3-Reranker's */
     const struct sp_rerank_document *documents; /* [n_documents] */
     size_t n_documents;
-    bool truncate;  /* shorten documents that are too long; only in Qwen3-Reranker's prompt */
+    bool truncate;  /* shorten documents that are too long */
     bool any_model; /* score with the tokens "yes" and "no" if the file is not a reranker's */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+    size_t max_document_tokens; /* longer documents are cut to so many tokens; 0: no limit */
 };
 #define SP_RERANK_REQUEST_INIT SP_SIZED(struct sp_rerank_request)
 

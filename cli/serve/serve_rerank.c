@@ -83,11 +83,14 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
         .progress = sp_serve_embed_is_abandoned,
         .truncate = true,
     };
+    int64_t most = 0;
     enum sp_status st;
 
     if ((st = sp_json_get_string(body, "query", &request.query, err))) return st;
     if ((st = sp_json_get_string(body, "instruction", &request.instruction, err))) return st;
     if ((st = sp_json_get_bool(body, "truncate", &request.truncate, err))) return st;
+    if ((st = sp_json_get_i64(body, "max_tokens_per_doc", 1, INT32_MAX, &most, err))) return st;
+    request.max_document_tokens = (size_t)most;
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
     st = sp_serve_model_check_base(embed->request->model, sp_serve_embed_model(embed), err);
     if (st) return st;

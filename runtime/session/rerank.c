@@ -168,7 +168,7 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
 {
     const struct sp_pair_config *pair = &r->package->target->config.pooling.pair;
     struct ids texts[2] = {{NULL, 0}, {NULL, 0}};
-    size_t n_around = 0;
+    size_t n_around = 0, most = r->request->max_document_tokens;
     enum sp_status st;
 
     if ((st = sp_tokenizer_encode(r->package->tokenizer, r->request->query,
@@ -180,6 +180,7 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
     for (size_t i = 0; i < 3; i++)
         n_around += pair->n_ids[i];
     n_around += texts[0].n;
+    if (most && texts[1].n > most) texts[1].n = most;
     if (r->request->truncate && n_around < r->max_tokens && texts[1].n > r->max_tokens - n_around)
         texts[1].n = r->max_tokens - n_around;
     if ((st = sp_new(&out->at, n_around + texts[1].n, sizeof *out->at, r->err))) goto done;
@@ -194,6 +195,65 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
 done:
     free(texts[0].at);
     free(texts[1].at);
+    return st;
+}
+
+/* Cuts a document to `most` tokens less `excess`; *text, owned by the caller, is then its text,
+ * without the bytes of a character that was cut through. */
+static enum sp_status cut_document(struct sp_rerank_document *document, char **text, size_t most,
+                                   size_t excess, const struct ranking *r)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    struct ids ids = {0};
+    char *cut = NULL;
+    size_t n;
+    enum sp_status st;
+
+    if ((st = encode(&ids, r, document->text, document->size))) return st;
+    n = ids.n < most ? ids.n : most;
+    n = n > excess ? n - excess : 0;
+    if (n < ids.n && !(st = sp_tokenizer_decode(r->package->tokenizer, ids.at, n, false, &cut,
+                                                &document->size, r->err))) {
+        while (document->size >= 3 && memcmp(cut + document->size - 3, replacement, 3) == 0)
+            document->size -= 3;
+        cut[document->size] = '\0';
+        free(*text);
+        document->text = *text = cut;
+    }
+    free(ids.at);
+    return st;
+}
+
+/* Renders the template, with a shorter document as long as the prompt is too long, if the request
+ * says so. */
+static enum sp_status write_template(struct ids *out, const struct ranking *r,
+                                     struct sp_rerank_document *document, char **text)
+{
+    size_t size;
+    enum sp_status st = render(out, r, document);
+
+    while (!st && r->request->truncate && out->n > r->max_tokens) {
+        size = document->size;
+        if ((st = cut_document(document, text, SIZE_MAX, out->n - r->max_tokens, r))) return st;
+        if (document->size >= size) return SP_OK;
+        free(out->at);
+        *out = (struct ids){0};
+        st = render(out, r, document);
+    }
+    return st;
+}
+
+static enum sp_status write_prompt(struct ids *out, const struct ranking *r,
+                                   struct sp_rerank_document document)
+{
+    size_t most = r->request->max_document_tokens;
+    char *text = NULL;
+    enum sp_status st = most ? cut_document(&document, &text, most, 0, r) : SP_OK;
+
+    if (!st)
+        st =
+            r->template ? write_template(out, r, &document, &text) : write_qwen3(out, r, &document);
+    free(text);
     return st;
 }
 
@@ -213,8 +273,7 @@ static enum sp_status encode_documents(struct ranking *r, size_t *n_tokens)
             break;
         }
         st = r->package->target->config.pooling.classifies ? write_pair(&ids, &n_first, r, document)
-             : r->template                                 ? render(&ids, r, document)
-                                                           : write_qwen3(&ids, r, document);
+                                                           : write_prompt(&ids, r, *document);
         r->texts[i] = (struct sp_embedding_text){ids.at, ids.n};
         r->n_first[i] = n_first;
         *n_tokens += ids.n;

@@ -332,4 +332,42 @@ TEST(rerank)
     assert_non_null(strstr(json_text(json, "error.message"), "not a reranker"));
 }
 
+/* A document that is too long is cut to what the model reads, or to max_tokens_per_doc. */
+TEST(rerank_long_documents)
+{
+    static const struct {
+        const char *model;
+        int most; /* tokens that the model reads */
+    } rows[] = {{TESTDATA "/embeddings/qwen3_reranker", 512}, {TESTDATA "/classifiers/bert", 64}};
+    static const char body[] = "{'query': 'the cat', 'documents': ['%s']%s}";
+    static char x[2001], text[2200];
+
+    for (size_t i = 0; i < sizeof x - 1; i++)
+        x[i] = i % 2 ? ' ' : 'x';
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct server s = server_start(
+            packed_file(packed_modelfile(rows[i].model, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
+        struct sp_json *json, *few;
+        char limit[40];
+
+        snprintf(text, sizeof text, body, x, "");
+        json = server_post(&s, "/v2/rerank", text, 200);
+        assert_int_equal(json_number(json, "usage.total_tokens"), rows[i].most);
+        snprintf(text, sizeof text, body, x, ", 'truncate': false");
+        server_post(&s, "/v2/rerank", text, 400);
+        json = server_post(&s, "/tokenize", "{'content': 'x x x'}", 200);
+        snprintf(limit, sizeof limit, ", 'max_tokens_per_doc': %zu",
+                 sp_json_len(json_at(json, "tokens")));
+        snprintf(text, sizeof text, body, x, limit);
+        json = server_post(&s, "/v2/rerank", text, 200);
+        snprintf(text, sizeof text, body, "x x x", "");
+        few = server_post(&s, "/v2/rerank", text, 200);
+        assert_int_equal(json_number(json, "usage.total_tokens"),
+                         json_number(few, "usage.total_tokens"));
+        assert_true(number_at(json, "results.0.relevance_score") ==
+                    number_at(few, "results.0.relevance_score"));
+        assert_int_equal(server_stop(&s), 0);
+    }
+}
+
 GROUP_FIXTURE(setup, teardown);
