@@ -40,6 +40,7 @@ static const char *const *list(const char **names, const char *dir,
     assert_in_range(n + 1, 0, MOST_FOLDERS + 1);
     for (int i = 0; i < n; i++)
         names[i] = entries[i]->d_name;
+    free(entries);
     return names;
 }
 
