@@ -43,19 +43,35 @@ struct replay {
     struct sp_lora **loras; /* [adapters.n] owned */
     struct sp_session *session;
     const char *kv_type;                                /* of the session; static */
+    bool is_wide;                                       /* its context is that of one line */
     size_t n_answers, n_tokens, n_logits_only, n_other; /* n_other: answers of other files */
 };
 
-/* Opens a session for the cache type of the line, unless there is one. */
+/* Opens a session for the cache type of the line, unless there is one: with the usual context, or
+ * with as much as a longer line needs. */
 static enum sp_status open_session(struct replay *r, const struct sp_record_line *line,
                                    struct sp_err *err)
 {
     struct sp_backend_opts backend = r->options->backend;
+    size_t need = line->n_prompt + line->n_ids;
+    enum sp_status st;
 
-    if (r->session && r->kv_type == line->kv_type) return SP_OK;
+    if (need > r->info.max_positions) need = r->info.max_positions;
+    if (!r->session || r->is_wide || r->kv_type != line->kv_type) {
+        sp_session_close(r->session);
+        r->session = NULL;
+        r->is_wide = false;
+        backend.kv_type = r->kv_type = line->kv_type;
+        if ((st = sp_backend_open_session(&r->session, r->package, &backend, r->options->no_draft,
+                                          0, err)))
+            return st;
+    }
+    r->is_wide = sp_session_n_context(r->session) < need;
+    if (!r->is_wide) return SP_OK;
     sp_session_close(r->session);
     r->session = NULL;
-    backend.kv_type = r->kv_type = line->kv_type;
+    backend.kv_type = r->kv_type;
+    backend.n_context = (int64_t)need;
     return sp_backend_open_session(&r->session, r->package, &backend, r->options->no_draft, 0, err);
 }
 
@@ -84,7 +100,7 @@ static int stop_if_caught(void *context, const struct sp_token *token)
     return sp_signals_caught();
 }
 
-/* Generates the ids again. What ended the answer does not matter: it has as many ids. */
+/* Generates the ids again. What ended the recorded answer does not matter: it has as many ids. */
 static enum sp_status generate(struct replay *r, const struct sp_record_line *line,
                                struct sp_err *err)
 {
@@ -109,6 +125,13 @@ static enum sp_status generate(struct replay *r, const struct sp_record_line *li
         if (result.ids[i] == line->ids[i]) continue;
         st = sp_fail(err, SP_E_CHECK, "token %zu is %u, recorded %u", i, result.ids[i],
                      line->ids[i]);
+        goto done;
+    }
+    if (result.n_ids < line->n_ids) {
+        bool memory = result.stop == SP_STOP_MEMORY;
+        st = sp_fail(err, memory ? SP_E_NOMEM : SP_E_USAGE, "ends after %zu of %zu tokens: %s",
+                     result.n_ids, line->n_ids,
+                     memory ? "the caches cannot grow" : "the context is full");
         goto done;
     }
     st = check_digest(line, result.logits_digest, err);

@@ -19,6 +19,11 @@ spectool replay log other.bin 2>&1 | sed 's/[0-9a-f]\{16\}/N/g'
 sed -n '9s/"ids": \[[0-9]*/"ids": [1/p' log >changed
 spectool replay changed packed.bin
 echo "exit $?"
+# An answer that ends with the context, and one of more tokens than the context holds.
+spectool run packed.bin --ids "$(yes 582 | head -n 2040 | paste -sd, -)" --num-predict 20 --record full --quiet >/dev/null
+spectool replay full packed.bin
+sed 's/"ids": \[/&1, /; s/"ids": \[1, \([^]]*\)/"ids": [\1, 1/' full >changed
+spectool replay changed packed.bin
 spectool create "$TESTDATA/tiny/ar" -o ar.bin 2>/dev/null
 spectool replay log ar.bin 2>&1 | sed 's/identity is .*/identity is N/'
 spectool run ar.bin --ids 582,580 --num-predict 5 --record log --quiet >/dev/null
