@@ -140,28 +140,28 @@ static void names_view(struct sp_schema *s, const struct sp_schema_view *v,
 static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v,
                              const struct sp_schema_names *p)
 {
-    struct sp_schema_view view, names;
+    struct sp_schema_view view = {0}, names;
+    bool none = sp_schema_has(s, v, "properties") && !sp_schema_has(s, v, "additionalProperties");
+    bool listed, spelled;
     uint32_t rule, value;
 
-    if (sp_schema_has(s, v, "properties") && !sp_schema_has(s, v, "additionalProperties")) return 0;
-    sp_schema_property(s, v, NULL, &view);
+    if (!none) sp_schema_property(s, v, NULL, &view);
     names_view(s, v, &names);
-    if (view.never || names.never || sp_schema_has(s, &names, "enum")) return 0;
-    rule = sp_grammar_rule(s->g, NULL, 0);
-    value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
-    if (names.n == 0) {
-        value = sp_schema_other_name(s, p->at, p->n, value);
-    } else if (p->n > 0 || sp_schema_types(s, &names) != SP_TYPE_STRING) {
+    listed = sp_schema_has(s, &names, "enum") || (names.n == 0 && !names.never);
+    none = none || view.never || names.never || sp_schema_has(s, &names, "enum");
+    spelled = !listed && p->n == 0 && sp_schema_types(s, &names) == SP_TYPE_STRING;
+    if (!listed && !spelled && (p->n > 0 || !none) && !s->relaxed) {
         size_t i = 0;
         const struct sp_json *unused;
         const struct sp_schema_part *part = sp_schema_next(s, v, "propertyNames", &i, &unused);
-        if (!s->relaxed)
-            sp_schema_fail(s, part, "propertyNames", SP_E_UNSUPPORTED,
-                           "only strings, and no properties beside it");
-        value = sp_schema_other_name(s, p->at, p->n, value);
-    } else {
-        value = sp_grammar_call(s->g, sp_schema_rule(s, &names), 1, 1, value);
+        sp_schema_fail(s, part, "propertyNames", SP_E_UNSUPPORTED,
+                       "only strings, and no properties beside it");
     }
+    if (none) return 0;
+    rule = sp_grammar_rule(s->g, NULL, 0);
+    value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
+    value = spelled ? sp_grammar_call(s->g, sp_schema_rule(s, &names), 1, 1, value)
+                    : sp_schema_other_name(s, p->at, p->n, value);
     sp_grammar_define(s->g, rule, value);
     return rule;
 }
@@ -264,10 +264,11 @@ static uint32_t in_any_order(struct sp_schema *s, const struct members *m)
             size_t optional = 0, required = 0;
             for (size_t i = 0; i < m->n; i++) {
                 size_t bit = (size_t)1 << optional;
-                uint32_t next = forks[(set | bit) * (m->n_required + 1) + done];
+                uint32_t next;
                 if (m->required[i] && required++ == done)
                     choice = sp_grammar_either(g, choice, member(s, m, i, states[done + 1]));
                 if (m->required[i]) continue;
+                next = forks[(set | bit) * (m->n_required + 1) + done];
                 if (!(set & bit)) choice = sp_grammar_either(g, choice, member(s, m, i, next));
                 optional++;
             }

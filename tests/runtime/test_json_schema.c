@@ -277,6 +277,10 @@ TEST(structures)
         "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"minimum\":3}},\"required\":["
         "\"a\"]},"
         "{\"properties\":{\"a\":{\"type\":\"integer\",\"maximum\":5},\"b\":{\"type\":\"null\"}}}]}";
+    /* Required properties after the optional ones. */
+    static const char last[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{},\"c\":{},\"d\":{},\"e\":{},"
+        "\"f\":{},\"y\":{},\"z\":{}},\"required\":[\"y\",\"z\"],\"additionalProperties\":true}";
     static const char blanks[] = "{\"type\":\"array\",\"items\":{\"type\":\"null\"}}";
     static const struct outcome all[] = {
         {pair, "[1]", true},
@@ -288,6 +292,8 @@ TEST(structures)
         {some, "[1,2]", true},
         {some, "[1,2,3,4]", true},
         {some, "[1,2,3,4,5]", false},
+        {last, "{\"f\":1,\"y\":1,\"a\":1,\"z\":1,\"g\":1}", true},
+        {last, "{\"z\":1,\"y\":1}", false},
         {object, "{\"b\":1}", true},
         {object, "{\"a\":1,\"b\":1}", true},
         {object, "{\"a\":1,\"b\":1,\"c\":1}", true},
@@ -366,6 +372,8 @@ TEST(refusals)
         {"{\"pattern\":\"a{9}\",\"maxLength\":8}", SP_E_INPUT, "#: no text ends"},
         {"{\"additionalProperties\":{},\"minProperties\":2}", SP_E_UNSUPPORTED,
          "#/minProperties: not supported beside properties"},
+        {"{\"properties\":{\"a\":{}},\"propertyNames\":{\"maxLength\":0}}", SP_E_UNSUPPORTED,
+         "#/propertyNames: only strings, and no properties beside it"},
         {"{\"type\":\"strin\"}", SP_E_INPUT,
          "#/type: expected null, boolean, integer, number, string, array or object, or an array of "
          "them"},
