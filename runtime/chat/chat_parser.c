@@ -223,12 +223,15 @@ static enum sp_tag_match match_fence(const char *s, size_t n, size_t *len)
     return match;
 }
 
-/* Qwen2.5-Coder writes calls into code fences, without the tags of its template. */
+/* Qwen2.5-Coder writes calls into code fences, without the tags of its template. Where a grammar
+ * constrains every call, none stands in a fence. */
 static void look_for_fence(struct found *found, const struct sp_chat_parser *p)
 {
     const struct sp_strbuf *pending = &p->stream.text;
 
-    if (p->format->calls.style != SP_TOOL_CALL_OBJECT || p->tagged) return;
+    if (p->format->calls.style != SP_TOOL_CALL_OBJECT || p->tagged ||
+        (p->reading.constrained && !p->reading.tagged_only))
+        return;
     for (size_t at = 0; at < pending->len; at++) {
         struct found f = {.at = at, .state = CALL, .bare = true, .fenced = true};
         if (found->match != SP_TAG_NO && found->at <= at) return;

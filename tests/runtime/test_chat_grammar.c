@@ -545,6 +545,8 @@ TEST(calls_are_reported_as_they_arrive)
         {&kimi, "<|section|><|call|>functions.now:0<|argument|>{}<|end|><|/section|>", "now({})"},
         {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: reported when complete */
     };
+    static const char fence[] = "```\n{\"name\": \"now\", \"arguments\": {}}\n```";
+    char *fenced;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t size = strlen(cases[i].text);
@@ -554,6 +556,10 @@ TEST(calls_are_reported_as_they_arrive)
             free(transcript);
         }
     }
+    /* No call that a grammar constrains stands in a fence. */
+    fenced = read_parts(&hermes, fence, sizeof fence - 1, 1);
+    assert_null(strchr(fenced, '('));
+    free(fenced);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------
