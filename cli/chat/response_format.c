@@ -77,16 +77,18 @@ enum sp_status sp_response_format_of_schema(struct sp_grammar **out, const struc
                                             const char *key, struct sp_err *relaxed,
                                             struct sp_err *err)
 {
+    struct sp_err own = {0};
     char *text = NULL;
     enum sp_status st = sp_json_print(&text, schema, err);
 
     if (st) return st;
-    if ((st = sp_grammar_of_schema(out, text, strlen(text), err))) sp_context(err, "%s", key);
+    if ((st = sp_grammar_of_schema(out, text, strlen(text), &own))) sp_context(&own, "%s", key);
     if (st == SP_E_UNSUPPORTED && relaxed &&
         sp_grammar_of_schema_relaxed(out, text, strlen(text), NULL) == SP_OK) {
-        *relaxed = *err;
+        *relaxed = own;
         st = SP_OK;
     }
+    if (st) st = sp_fail_as(err, &own);
     free(text);
     return st;
 }
