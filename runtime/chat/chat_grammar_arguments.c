@@ -223,6 +223,7 @@ uint32_t sp_chat_grammar_arguments(struct sp_chat_grammar_builder *b,
                                    const struct sp_json *function,
                                    const struct sp_argument_notation *notation, uint32_t next)
 {
+    static const char *const whole[] = {"minProperties", "maxProperties", "propertyNames"};
     bool failed = b->g->err.status != SP_OK;
     struct sp_schema s;
     struct sp_schema_view view;
@@ -234,6 +235,11 @@ uint32_t sp_chat_grammar_arguments(struct sp_chat_grammar_builder *b,
         sp_grammar_fail(b->g, SP_E_UNSUPPORTED,
                         "#: a choice between schemas is not supported for models that write "
                         "arguments one by one");
+    }
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        if (!sp_schema_has(&s, &view, whole[i])) continue;
+        sp_grammar_fail(b->g, SP_E_UNSUPPORTED,
+                        "#/%s: not supported for models that write arguments one by one", whole[i]);
     }
     sp_schema_find_names(&s, &view, &names);
     next = all_arguments(&w, &view, &names, next);

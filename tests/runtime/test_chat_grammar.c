@@ -601,6 +601,9 @@ TEST(unsupported_constraints_are_refused)
         {&lfm, SP_E_UNSUPPORTED, "{\"name\": \"f\", \"parameters\": {\"anyOf\": [{}, {}]}}",
          "the parameters of f: #: a choice between schemas is not supported for models that write "
          "arguments one by one"},
+        {&coder, SP_E_UNSUPPORTED, "{\"name\": \"f\", \"parameters\": {\"maxProperties\": 1}}",
+         "the parameters of f: #/maxProperties: not supported for models that write arguments one "
+         "by one"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
