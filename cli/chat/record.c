@@ -17,6 +17,7 @@
 struct sp_record {
     const char *path; /* borrowed */
     int fd;
+    bool torn; /* the last line was not written to its end */
     pthread_mutex_t lock;
 };
 
@@ -90,22 +91,31 @@ static bool is_constrained(const struct sp_request *r)
            (r->sampling && r->sampling->accept == SP_ACCEPT_REJECTION);
 }
 
-/* Whole lines, of answers that end at the same time. */
-static enum sp_status append(struct sp_record *record, const char *bytes, size_t size,
-                             struct sp_err *err)
+static enum sp_status write_all(struct sp_record *record, const char *bytes, size_t size,
+                                struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
-
-    pthread_mutex_lock(&record->lock);
-    while (size > 0 && !st) {
+    while (size > 0) {
         ssize_t n = write(record->fd, bytes, size);
         if (n > 0) {
             bytes += n;
             size -= (size_t)n;
+            record->torn = size > 0;
         } else if (n == 0 || errno != EINTR) {
-            st = sp_fail(err, SP_E_IO, "%s: %s", record->path, strerror(errno));
+            return sp_fail(err, SP_E_IO, "%s: %s", record->path, strerror(errno));
         }
     }
+    return SP_OK;
+}
+
+/* Whole lines, of answers that end at the same time. A torn line is ended first. */
+static enum sp_status append(struct sp_record *record, const char *bytes, size_t size,
+                             struct sp_err *err)
+{
+    enum sp_status st;
+
+    pthread_mutex_lock(&record->lock);
+    st = record->torn ? write_all(record, "\n", 1, err) : SP_OK;
+    if (!st) st = write_all(record, bytes, size, err);
     pthread_mutex_unlock(&record->lock);
     return st;
 }
