@@ -2,6 +2,7 @@
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct turns {
     unsigned refused, changed;
     const struct sp_tool_call_format *calls; /* how the template takes them */
     bool ends_with_user;
+    bool has_others; /* a turn that is not the system's */
 };
 
 static void release(struct turns *list)
@@ -66,6 +68,7 @@ static enum sp_status insert(struct turns *list, size_t i, const char *role,
     memmove(list->at + i + 1, list->at + i, (list->n - i) * sizeof *list->at);
     list->at[i] = turn;
     list->n++;
+    list->has_others = list->has_others || strcmp(role, "system") != 0;
     return SP_OK;
 }
 
@@ -78,16 +81,13 @@ static bool has_role(const struct turn *turn, const char *role)
 static enum sp_status move_system(struct turns *list, struct sp_err *err)
 {
     struct turn *last = &list->at[list->n - 1];
-    bool first = true;
     enum sp_status st;
 
     if (!has_role(last, "system") || !last->is_text) return SP_OK;
-    for (size_t i = 0; i < list->n; i++)
-        first = first && has_role(&list->at[i], "system");
     if (!needs(list, SP_CHAT_NO_SYSTEM) &&
         !(!list->ends_with_user && needs(list, SP_CHAT_SYSTEM_LAST)) &&
-        !(first ? list->n > 1 && needs(list, SP_CHAT_ONE_SYSTEM)
-                : needs(list, SP_CHAT_SYSTEM_FIRST)))
+        !(list->has_others ? needs(list, SP_CHAT_SYSTEM_FIRST)
+                           : list->n > 1 && needs(list, SP_CHAT_ONE_SYSTEM)))
         return SP_OK;
     if ((st = append_paragraph(&list->system, &last->content, err))) return st;
     sp_strbuf_release(&last->content);
@@ -477,6 +477,7 @@ const char *sp_chat_describe_changes(char text[SP_CHAT_CHANGES_TEXT], unsigned c
         if (!(changed & (unsigned)rows[i].change)) continue;
         len += (size_t)snprintf(text + len, SP_CHAT_CHANGES_TEXT - len, "%s%s", len ? ", " : "",
                                 rows[i].words);
+        assert(len < SP_CHAT_CHANGES_TEXT);
     }
     return text;
 }

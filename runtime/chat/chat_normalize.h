@@ -30,7 +30,7 @@ sp_chat_normalize(unsigned *changed, struct sp_template_request *request, unsign
                   const struct sp_tool_call_format *calls, struct sp_err *err);
 
 /* Writes the changes as words, with commas between them; "" for none. Returns `text`. */
-enum { SP_CHAT_CHANGES_TEXT = 256 };
+enum { SP_CHAT_CHANGES_TEXT = 320 };
 const char *sp_chat_describe_changes(char text[SP_CHAT_CHANGES_TEXT], unsigned changed);
 
 #endif
