@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PATTERNS = 8, MOST_STATES = 20000, SLOTS = 1 << 16 };
+enum { MOST_PATTERNS = 8, MOST_STATES = 20000, SLOTS = 1 << 16, MOST_BYTES = 32 << 20 };
 
 struct state {
     uint32_t at[MOST_PATTERNS]; /* of each matcher; 0 beyond the last one */
@@ -52,6 +52,16 @@ static enum sp_status open_pattern(struct product *p, const struct sp_text_patte
         return st;
     }
     return sp_grammar_matcher_open(&p->matchers[p->n++], g, err);
+}
+
+/* A text that a matcher refuses only because it has too many parses must not be forbidden. */
+static enum sp_status check_parses(const struct product *p, const struct sp_text_pattern *patterns,
+                                   struct sp_err *err)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (sp_grammar_matcher_was_ambiguous(p->matchers[i]))
+            return sp_fail(err, SP_E_UNSUPPORTED, "%s/pattern: too ambiguous", patterns[i].path);
+    return SP_OK;
 }
 
 /* The fork of a state, which is added if it is new. */
@@ -150,6 +160,7 @@ static enum sp_status expand(struct product *p, size_t at, uint32_t end, struct 
     return st;
 }
 
+/* SP_E_UNSUPPORTED: the product, or the states of a matcher, are too large. */
 static enum sp_status multiply(struct product *p, const struct sp_text_pattern *patterns, size_t n,
                                uint32_t end, struct sp_err *err)
 {
@@ -158,6 +169,7 @@ static enum sp_status multiply(struct product *p, const struct sp_text_pattern *
 
     for (size_t i = 0; i < n; i++) {
         if ((st = open_pattern(p, &patterns[i], err))) return st;
+        sp_grammar_matcher_bound(p->matchers[i], MOST_BYTES / n);
         start.at[i] = SP_STATE_START;
     }
     if ((st = sp_new(&p->states, MOST_STATES, sizeof *p->states, err)) ||
@@ -166,8 +178,8 @@ static enum sp_status multiply(struct product *p, const struct sp_text_pattern *
         return st;
     (void)fork_of(p, &start);
     for (size_t at = 0; at < p->n_states && !p->g->err.status; at++)
-        if ((st = expand(p, at, end, err))) return st;
-    return SP_OK;
+        if ((st = expand(p, at, end, err))) return st == SP_E_INPUT ? SP_E_UNSUPPORTED : st;
+    return check_parses(p, patterns, err);
 }
 
 uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_pattern *patterns,
