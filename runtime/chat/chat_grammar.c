@@ -321,6 +321,7 @@ enum sp_status sp_chat_grammar(struct sp_grammar **out,
                                const struct sp_chat_grammar_options *options, struct sp_err *err)
 {
     struct sp_chat_grammar_builder b = {.options = options};
+    uint32_t node;
     enum sp_status st;
 
     if (options->tools && !sp_chat_format_can_constrain_calls(options->format)) {
@@ -335,7 +336,9 @@ enum sp_status sp_chat_grammar(struct sp_grammar **out,
     if ((st = parse(&b.object, "{\"type\": \"object\"}", err))) goto done;
     sp_json_grammar_init(&b.json, b.g);
     b.word = add_word(b.g);
-    if ((st = sp_grammar_finish(b.g, answer(&b), err))) goto done;
+    node = answer(&b);
+    if (options->n_nodes) *options->n_nodes += b.g->n_nodes;
+    if ((st = sp_grammar_finish(b.g, node, err))) goto done;
     *out = b.g;
     b.g = NULL;
 done:

@@ -39,6 +39,7 @@ struct sp_chat_grammar_options {
     bool must_call;                   /* the answer is calls without content */
     bool one_call;
     bool tagged_only; /* text that begins with no tag is free; not with `must_call` or `content` */
+    size_t *n_nodes; /* increased by the nodes that were built, of a refused grammar too; or NULL */
 };
 
 /* Returns whether the answer begins with reasoning, given the prompt and the options. `think`:

@@ -64,6 +64,7 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         .tagged_only = p->tagged_calls_only,
     };
     struct sp_json *relaxed = NULL;
+    struct sp_err own = {0};
     uint32_t *ends = NULL;
     enum sp_status st;
 
@@ -73,15 +74,21 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         return SP_OK;
     if ((st = list_ends(&ends, &options.n_ends, p, err))) return st;
     options.ends = ends;
-    st = sp_chat_grammar(&p->own_grammar, &options, err);
+    st = sp_chat_grammar(&p->own_grammar, &options, &own);
     if (st == SP_E_UNSUPPORTED && options.tools &&
-        sp_chat_format_can_constrain_calls(&chat->format) &&
-        sp_chat_relax_tools(&relaxed, p->changes, sizeof p->changes, &options, err) == SP_OK) {
-        options.tools = relaxed;
-        st = sp_chat_grammar(&p->own_grammar, &options, err);
+        sp_chat_format_can_constrain_calls(&chat->format)) {
+        size_t n_changes = strlen(p->changes);
+        own = (struct sp_err){0};
+        st = sp_chat_relax_tools(&relaxed, p->changes, sizeof p->changes, &options, &own);
+        if (!st) {
+            options.tools = relaxed;
+            st = sp_chat_grammar(&p->own_grammar, &options, &own);
+        }
+        if (st) p->changes[n_changes] = '\0';
     }
     sp_json_free(relaxed);
-    if (st && options.tools) sp_context(err, options.must_call ? "tool_choice" : "tools");
+    if (st && options.tools) sp_context(&own, options.must_call ? "tool_choice" : "tools");
+    if (st) st = sp_fail_as(err, &own);
     p->grammar = p->own_grammar;
     free(ends);
     return st;

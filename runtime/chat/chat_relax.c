@@ -1,5 +1,6 @@
 #include "runtime/chat/chat_relax.h"
 #include "format/base/json_write.h"
+#include "runtime/grammar/grammar.h"
 
 #include <string.h>
 
@@ -85,13 +86,14 @@ static enum sp_status try_tool(const struct sp_chat_grammar_options *options,
 static enum sp_status find_kept(enum kept *kept, const struct sp_chat_grammar_options *options,
                                 const struct sp_json *tool, struct sp_err *err)
 {
+    struct sp_err own = {0};
     bool strict = false;
     enum sp_status st;
 
     *kept = ALL;
-    st = try_tool(options, tool, ALL, err);
+    st = try_tool(options, tool, ALL, &own);
     (void)sp_json_to_bool(sp_json_get(function_of(tool), "strict"), &strict);
-    if (st != SP_E_UNSUPPORTED || strict) return st;
+    if (st != SP_E_UNSUPPORTED || strict) return st ? sp_fail_as(err, &own) : SP_OK;
     *kept = NAMES_AND_TYPES;
     if ((st = try_tool(options, tool, *kept, NULL)) == SP_E_UNSUPPORTED) *kept = NOTHING;
     return st == SP_E_NOMEM ? sp_fail(err, st, "out of memory for the schemas of tools") : SP_OK;
@@ -101,9 +103,13 @@ enum sp_status sp_chat_relax_tools(struct sp_json **out, char *changes, size_t s
                                    const struct sp_chat_grammar_options *options,
                                    struct sp_err *err)
 {
+    enum { MOST_NODES = 2 * SP_GRAMMAR_NODES };
+    struct sp_chat_grammar_options counted = *options;
     struct sp_json_out list = {0};
+    size_t n_nodes = 0;
     enum sp_status st = SP_OK;
 
+    counted.n_nodes = &n_nodes;
     sp_json_out_begin(&list, NULL, '[');
     for (size_t i = 0; i < sp_json_len(options->tools) && !st; i++) {
         const struct sp_json *tool = sp_json_at(options->tools, i);
@@ -112,7 +118,11 @@ enum sp_status sp_chat_relax_tools(struct sp_json **out, char *changes, size_t s
         size_t len = strlen(changes);
 
         if (options->function && name && strcmp(name, options->function) != 0) continue;
-        if ((st = find_kept(&kept, options, tool, err))) break;
+        if ((st = find_kept(&kept, &counted, tool, err))) break;
+        if (n_nodes > MOST_NODES) {
+            st = sp_fail(err, SP_E_UNSUPPORTED, "the schemas are too large to be relaxed");
+            break;
+        }
         write_tool(&list, tool, kept);
         if (kept == ALL || len + 80 > size) continue;
         snprintf(changes + len, size - len, "%sschema of %.50s relaxed", len ? ", " : "", name);
