@@ -36,7 +36,8 @@
     {SP_OPT_FLOAT, 0, "temperature", "temp", "T", SP_OPT_SET(type, member, sampling.temperature), \
      .max = 100, .shown = "0, greedy", .help = "Sampling temperature"}, \
     {SP_OPT_INT32, 0, "top-k", NULL, "K", SP_OPT_SET(type, member, sampling.top_k), \
-     .max = 1 << 30, .shown = "0, off", .help = "Sample from the K most likely tokens"}, \
+     .min = -1, .max = 1 << 30, .shown = "0, off", \
+     .help = "Sample from the K most likely tokens; -1 is off, too"}, \
     {SP_OPT_FLOAT, 0, "top-p", NULL, "P", SP_OPT_SET(type, member, sampling.top_p), \
      .max = 1, .shown = "1, off", \
      .help = "Sample from the most likely tokens with this total probability"}, \
