@@ -176,12 +176,7 @@ const struct sp_family sp_families_cohere[] = {
     {
         .name = "cohere_compass_text",
         .architecture = "CohereCompassForCausalLM",
-        .sizes = {.n_vocab = 256000,
-                  .n_hidden = 8192,
-                  .n_ffn = 22528,
-                  .n_layers = 40,
-                  .n_heads = 64,
-                  .max_positions = 8192},
+        .sizes = {256000, 8192, 22528, 40, 64, 0, 0, 8192, 0},
         .norm_eps = 1e-5,
         .norm_eps_key = "layer_norm_eps",
         .norms = SP_NORM_PARALLEL,

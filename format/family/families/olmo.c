@@ -131,12 +131,7 @@ const struct sp_family sp_families_olmo[] = {
     {
         .name = "olmo_hybrid",
         .architecture = "OlmoHybridForCausalLM",
-        .sizes = {.n_vocab = 100352,
-                  .n_hidden = 3840,
-                  .n_ffn = 11008,
-                  .n_layers = 32,
-                  .n_heads = 30,
-                  .max_positions = 65536},
+        .sizes = {100352, 3840, 11008, 32, 30, 0, 0, 65536, 0},
         .qk_norm = SP_QK_WHOLE,
         .delta_layers = true,
         .delta = &delta_hybrid,
