@@ -436,6 +436,15 @@ static void assert_layers(const char *json, const char *expected)
     assert_string_equal(text, expected);
 }
 
+/* Lightning attention has no convolution, whatever its config.json says. */
+TEST(lightning)
+{
+    const struct sp_config *c =
+        config_parsed("{\"model_type\": \"minimax\", \"linear_conv_kernel_dim\": 4}");
+
+    assert_int_equal(c->delta.kernel, 1);
+}
+
 /* Without a list of layer types, by the rules of the configuration classes in transformers 5.24. */
 TEST(layers_by_rule)
 {
