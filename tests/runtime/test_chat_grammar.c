@@ -558,7 +558,7 @@ TEST(calls_are_reported_as_they_arrive)
     }
     /* No call that a grammar constrains stands in a fence. */
     fenced = read_parts(&hermes, fence, sizeof fence - 1, 1);
-    assert_null(strchr(fenced, '('));
+    assert_null(strchr(fenced, ')'));
     free(fenced);
 }
 
