@@ -446,9 +446,10 @@ static void exchange(struct sp_model *model, const size_t *matrices,
 static void advance(struct sp_group_divergence *d, unsigned depth)
 {
     const struct sp_layer_config *layers = d->package->target->config.layers;
+    unsigned n_layers = d->package->target->config.n_layers;
     unsigned to = depth ? depth - 1 : 0;
 
-    while (to > 0 && (layers[to - 1].defers_experts || layers[to].shares_index))
+    while (to > 0 && (layers[to - 1].defers_experts || (to < n_layers && layers[to].shares_index)))
         to--;
     assert(d->layer <= to);
     for (size_t k = 0; k < d->n_windows && d->layer < to; k++) {
