@@ -70,7 +70,7 @@ enum sp_qk_norm {
     SP_QK_PLAIN,   /* none */
     SP_QK_HEADS,   /* per head, with weights that all heads share */
     SP_QK_WHOLE,   /* over all heads of a token (OLMo 2) */
-    SP_QK_ROTATED, /* per head with shared weights, after the rotation (Hunyuan) */
+    SP_QK_ROTATED, /* per head with shared weights, after the rotation, if there is one (Hunyuan) */
     SP_QK_OWN,     /* a LayerNorm per head with weights of its own (Cohere) */
 };
 
@@ -89,6 +89,7 @@ struct sp_layer_config {
     enum sp_norms norms;
     unsigned n_heads, n_kv_heads, head_dim;
     unsigned window;    /* keys that a query sees, its own included; 0: all */
+    bool chunked;       /* it sees only keys of its own chunk of `window` positions (Llama 4) */
     bool window_before; /* the window counts keys before the forward pass only */
     int rope;           /* index into sp_config.ropes; -1: no rotation */
     int kv_source;      /* layer whose K/V this one reads, normally its own index; -1: the
@@ -197,6 +198,9 @@ enum sp_routing_law {
     SP_ROUTE_SOFTMAX_CHOSEN, /* the best k are chosen, then softmax over the chosen ones */
     SP_ROUTE_SIGMOID,        /* sigmoid of each logit, then the best k are chosen */
     SP_ROUTE_SIGMOID_CHOSEN, /* the best k are chosen, then sigmoid of the chosen ones */
+    /* The best k are chosen. The weight of each is its softmax over those not chosen before it
+     * whose logit l is near its own, m: (m - l) / max(|l|, m) <= jitter (PhiMoE). */
+    SP_ROUTE_NEAR,
 };
 
 /* How the experts of a token and their weights are chosen. */
@@ -214,7 +218,9 @@ struct sp_routing {
     bool norm;              /* weights are divided by (their sum + norm_eps) */
     bool shared_half;       /* the MLP in parallel to the experts counts half (Cohere 2 MoE) */
     double norm_eps;
-    double scale; /* the weights are multiplied by this, after `norm` */
+    double scale;      /* the weights are multiplied by this, after `norm` */
+    double jitter;     /* of SP_ROUTE_NEAR */
+    bool weighs_input; /* a weight multiplies the input of its expert, not the output (Llama 4) */
 };
 
 enum sp_draft_kind {

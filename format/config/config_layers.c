@@ -11,7 +11,8 @@ struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
     const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
-    const struct sp_json *delta; /* numbers, from 1, of delta layers; NULL: the next rule */
+    const struct sp_json *sparse; /* numbers of layers with experts; NULL: the next rules */
+    const struct sp_json *delta;  /* numbers, from 1, of delta layers; NULL: the next rule */
     /* From first_full on, every full_interval-th layer is attention, the others are delta. */
     unsigned full_interval, first_full;
     struct sp_period attention_period, expert_period; /* period 0: there is no such rule */
@@ -111,6 +112,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
                    !(r->t->family->latent && r->t->family->latent->index.top_k &&
                      strcmp(type, "indexed_attention") == 0) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
+                   !(r->t->family->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
                    !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
@@ -243,6 +245,7 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
         if (last >= 0) r->last_sparse = (unsigned)last;
     }
     if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
+    if (keys->list && (st = read_integers(&r->sparse, t, keys->list, 0, err))) return st;
     if (keys->only && sp_text_get(t, keys->only)) r->n_dense = 0;
     return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0, err) : SP_OK;
 }
@@ -346,6 +349,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
     if (st || !t->family->reads.no_rope_layers) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
+    if (t->family->reads.chunks && sp_json_len(sp_text_get(t, "no_rope_layers")) == 0) return st;
     return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
 }
 
@@ -418,6 +422,7 @@ static bool has_experts(const struct layer_rules *r, unsigned i)
     if (r->expert_period.period && i % r->expert_period.period != r->expert_period.offset)
         return false;
     if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
+    if (r->n_experts && r->sparse) return contains(r->sparse, i);
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
     return (i + 1) % r->sparse_step == 0 && !contains(r->mlp_only, i);
 }

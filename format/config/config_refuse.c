@@ -46,7 +46,7 @@ static const struct {
     {"swiglu_alpha", NEUTRAL_FALSE, 0},
     {"use_bidirectional_attention", NEUTRAL_FALSE, READ_BY(bidirectional)},
     {"is_encoder_decoder", NEUTRAL_FALSE, 0},
-    {"attention_chunk_size", NEUTRAL_NULL, 0},
+    {"attention_chunk_size", NEUTRAL_NULL, READ_BY(chunks)},
     {"rope_interleaved", NEUTRAL_FALSE, 0},
     {"is_neox_style", NEUTRAL_TRUE, 0},
     {"rope_is_neox_style", NEUTRAL_TRUE, 0},

@@ -111,6 +111,7 @@ static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err
             sp_is_one_of(it.key, known_keys, sizeof known_keys / sizeof known_keys[0]))
             continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
+        if (s->t->family->rope_mscales && sp_ends_with(it.key, "_mscale")) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);
     }
     return SP_OK;
@@ -220,6 +221,20 @@ static enum sp_status read_factors(float **out, const struct rope_source *s, con
     return SP_OK;
 }
 
+/* One amplitude within the original context, and one beyond it. */
+static enum sp_status read_mscales(struct sp_rope *r, const struct rope_source *s,
+                                   struct sp_err *err)
+{
+    double beyond = 0;
+    enum sp_status st;
+
+    if ((st = need(s, "longrope", "short_mscale", 1e-6, &r->amplitude, err))) return st;
+    if ((st = need(s, "longrope", "long_mscale", 1e-6, &beyond, err))) return st;
+    if (beyond == r->amplitude) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "short_mscale %g and long_mscale %g differ", r->amplitude,
+                   beyond);
+}
+
 static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source *s,
                                     struct sp_err *err)
 {
@@ -237,6 +252,7 @@ static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source 
         }
         r->amplitude = sqrt(1 + natural_log(r->factor) / natural_log(r->original_positions));
     }
+    if (s->t->family->rope_mscales) return read_mscales(r, s, err);
     return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, err);
 }
 

@@ -61,6 +61,7 @@ struct sp_family_reads {
     bool multipliers;    /* attention_, embedding_, residual_multiplier, logits_scaling */
     bool no_rope_layers; /* no_rope_layers, no_rope_layer_interval */
     bool layer_thetas;   /* layer_rope_theta */
+    bool chunks;         /* attention_chunk_size; layer_types may be chunked_attention */
     bool experts;        /* num_experts or num_local_experts, num_experts_per_tok */
     bool expert_groups;  /* n_routed_experts, n_shared_experts, n_group, topk_group */
     bool routed_scale;   /* routed_scaling_factor */
@@ -72,6 +73,7 @@ struct sp_expert_keys {
     const char *used;           /* experts per token: num_experts_per_tok or experts_per_token */
     const char *step;           /* every step-th layer has experts */
     const char *only;           /* list of layers that have no experts */
+    const char *list;           /* list of layers that have experts */
     const char *dense;          /* number of layers at the start that have no experts */
     const char *last;           /* last layer with experts; -1: the last layer of the model */
     const char *shared;         /* number of shared experts, which become one dense MLP */
@@ -172,6 +174,7 @@ struct sp_family {
     bool local_unscaled;      /* sliding layers use the same theta without scaling (OLMo 3) */
     bool rope_by_type;        /* rope_parameters may hold one dict per layer type */
     bool rope_alpha;          /* type dynamic with alpha scales theta by a constant (Hunyuan) */
+    bool rope_mscales;        /* longrope has amplitudes of its own (PhiMoE) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool longrope_only;       /* every scaled rope type means longrope (Phi-3) */
     /* The class's original_max_position_embeddings, which overrules that of a dict; 0: none. */

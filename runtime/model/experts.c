@@ -145,6 +145,7 @@ static void score_experts(const struct route_job *job, float *scores)
         break;
     case SP_ROUTE_SOFTMAX_CHOSEN:
     case SP_ROUTE_SIGMOID_CHOSEN:
+    case SP_ROUTE_NEAR:
         break;
     case SP_ROUTE_SIGMOID:
         for (unsigned i = 0; i < n; i++)
@@ -204,6 +205,22 @@ static const float *selection_of_row(const struct route_job *job, size_t t, cons
     return selection;
 }
 
+/* SP_ROUTE_NEAR. The first n of the chosen experts are out. */
+static float weigh_near(const struct route_job *job, const unsigned *chosen, unsigned n,
+                        const float *scores)
+{
+    float best = scores[chosen[n]], sum = 0;
+
+    for (unsigned i = 0; i < count_choices(job); i++) {
+        float size = fmaxf(fabsf(scores[i]), best);
+        bool out = (best - scores[i]) / size > (float)job->ws->model->config.routing.jitter;
+        for (unsigned k = 0; k < n; k++)
+            out = out || chosen[k] == i;
+        if (!out) sum += sp_expf(scores[i] - best);
+    }
+    return 1 / sum;
+}
+
 /* Computes the weights of a row's chosen experts, which are sorted by descending score. */
 static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
                           float *scores)
@@ -222,6 +239,8 @@ static void weigh_experts(const struct route_job *job, float *weights, const uns
     }
     for (unsigned i = 0; routing->law == SP_ROUTE_SIGMOID_CHOSEN && i < k; i++)
         weights[i] = sp_sigmoidf(weights[i]);
+    for (unsigned i = 0; routing->law == SP_ROUTE_NEAR && i < k; i++)
+        weights[i] = weigh_near(job, chosen, i, scores);
     sum = 0;
     for (unsigned i = 0; i < k; i++)
         sum += weights[i];
@@ -355,7 +374,7 @@ static bool is_running(const struct route_job *job, unsigned id)
 /* True for a single row, which all its experts read in place. */
 static bool is_single(const struct route_job *job)
 {
-    return job->n == 1;
+    return job->n == 1 && !job->ws->model->config.routing.weighs_input;
 }
 
 /* Selects experts from job->last on, as many as have slots for their rows. Returns the number of
@@ -404,8 +423,10 @@ static void gather_row(void *context, size_t t, unsigned worker)
     if (is_single(job)) return;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_running(job, e->chosen[i])) continue;
-        memcpy(e->input.x + e->slots[i] * e->input.ld, ws->hidden.x + t * ws->hidden.ld,
-               n * sizeof(float));
+        float *to = e->input.x + e->slots[i] * e->input.ld;
+        memcpy(to, ws->hidden.x + t * ws->hidden.ld, n * sizeof *to);
+        if (ws->model->config.routing.weighs_input)
+            ws->backend->vector->scale(to, e->weights[i], n);
     }
 }
 
@@ -414,12 +435,13 @@ static void add_row(void *context, size_t t, unsigned worker)
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_experts_scratch *e = ws->experts;
+    bool weighed = ws->model->config.routing.weighs_input;
 
     (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_running(job, e->chosen[i])) continue;
-        ws->backend->vector->fma(ws->y + t * ws->ld_x, e->y + e->slots[i] * ws->ld_x, e->weights[i],
-                                 ws->model->config.n_hidden);
+        ws->backend->vector->fma(ws->y + t * ws->ld_x, e->y + e->slots[i] * ws->ld_x,
+                                 weighed ? 1 : e->weights[i], ws->model->config.n_hidden);
     }
 }
 

@@ -30,7 +30,10 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .ld_kv = ws->ld_kv,
     };
 
-    if (l->config->rope < 0) return a;
+    if (l->config->rope < 0) {
+        if (a.norm == SP_QK_ROTATED) a.norm = SP_QK_PLAIN;
+        return a;
+    }
     if (c->query_growth.unrotated_only) a.growth.beta = 0;
     a.n_rot = c->ropes[l->config->rope].n_rot;
     a.cos = ws->rotations[l->config->rope].cos;
@@ -81,10 +84,10 @@ void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_
     sp_backend_attend(&job);
 }
 
-/* A window counts the row itself; with window_before it counts only keys before the sequence's
- * rows. A layer that is not causal (block drafts) also attends to later rows of the pass. A layer
- * that reads the target's keys does not attend to its own position, which the target has not
- * processed yet. */
+/* A window counts the row itself, or is a chunk of positions; with window_before it counts only
+ * keys before the sequence's rows. A layer that is not causal (block drafts) also attends to later
+ * rows of the pass. A layer that reads the target's keys does not attend to its own position, which
+ * the target has not processed yet. */
 void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
                                    const struct sp_batch_seq *seq)
 {
@@ -101,7 +104,10 @@ void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_
             if (pos > l->window) r->first = pos - l->window;
             continue;
         }
-        if (p + 1 > l->window) r->first = p + 1 - l->window;
+        if (l->chunked)
+            r->first = p - p % l->window;
+        else if (p + 1 > l->window)
+            r->first = p + 1 - l->window;
         if (r->last > p + l->window) r->last = p + l->window;
     }
 }

@@ -1,4 +1,5 @@
-/* Phi-1 to Phi-2, Phi-3, Phi-4 and Phi-4 multimodal without its towers. */
+/* Phi-1 to Phi-2, Phi-3, Phi-3.5-MoE, Phi-4 and Phi-4 multimodal without its towers. */
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 static const struct sp_alias phi_aliases[] = {
@@ -19,6 +20,20 @@ static const struct sp_gguf_member phi3_members[] = {
     {SP_PUT_ROTARY, NULL, NULL, "1"},
     {0},
 };
+
+/* Experts near the best one share its weight. */
+static enum sp_status read_phimoe(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    double noise = 0.01;
+    enum sp_status st;
+
+    (void)sizes;
+    if ((st = sp_text_bool(t, "lm_head_bias", &c->head_bias, err))) return st;
+    st = sp_text_double(t, "router_jitter_noise", 0, 1e6, &noise, err);
+    c->routing.jitter = 2 * noise;
+    return st;
+}
 
 const struct sp_family sp_families_phi[] = {
     {
@@ -63,6 +78,26 @@ const struct sp_family sp_families_phi[] = {
         .biases = SP_BIAS_NEVER,
         .aliases = {phi3_aliases, sp_aliases_gate_up},
         .unread = "embed_tokens_extend.",
+    },
+    {
+        .name = "phimoe",
+        .architecture = "PhimoeForCausalLM",
+        .sizes = {32064, 4096, 6400, 32, 32, 8, 0, 131072, 0},
+        .norm_eps = 1e-5,
+        .norm_centered = true,
+        .norm_bias = true,
+        .theta = 1e6,
+        .rope_mscales = true,
+        .windows = SP_WINDOWS_ALL,
+        .mlp_bias = SP_BIAS_NEVER,
+        .n_experts = 16,
+        .n_experts_used = 2,
+        .routing = {.law = SP_ROUTE_NEAR},
+        .router_norm_fixed = true,
+        .expert_keys = {.width = "intermediate_size"},
+        .reads = {.experts = true},
+        .read_own = read_phimoe,
+        .aliases = {sp_aliases_block_sparse},
     },
     {.name = NULL},
 };
