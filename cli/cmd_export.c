@@ -1,9 +1,8 @@
 /* spectool export: converts a packed file to checkpoints in the Hugging Face format. */
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
+#include "cli/user_stores.h"
 #include "convert/export/export.h"
-
-#include <stdlib.h>
 
 struct options {
     const char *type;
@@ -35,9 +34,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const struct options *o = args->options;
     struct sp_create_listener listener = {.command = args->command->name};
     struct sp_create_report report;
-    char *path = NULL;
+    struct sp_user_stores user;
     enum sp_status st;
     struct sp_export_options export = {
+        .input = args->operands[0],
         .output = args->operands[1],
         .type = sp_create_type(o->type),
         .n_threads = (unsigned)o->n_threads,
@@ -47,13 +47,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     };
 
     sp_create_attach(&export.callbacks, &listener);
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
-        return st;
-    export.input = path;
+    sp_user_stores_find(&user);
+    export.stores = user.stores;
+    if ((st = sp_packed_checkpoint_check_name(args->operands[0], err))) return st;
     st = sp_export(&report, &export, err);
     sp_progress_end(&listener.progress);
     if (st == SP_OK) sp_create_print_report(&report, args->operands[1]);
-    free(path);
     return st;
 }
 
@@ -69,6 +68,7 @@ const struct sp_command sp_cmd_export = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .takes_model = true,
+    .in_place = true,
     .details = "Writes the checkpoints DIR/target and DIR/draft, and a DIR/Modelfile from which "
                "spectool\ncreate packs them again.",
     .run = run,

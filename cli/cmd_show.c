@@ -300,7 +300,7 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_text(&out, "file", name);
     sp_json_out_u64(&out, "size", sp_pack_size(pack));
-    sp_json_out_text(&out, "identity", identity);
+    if (!sp_pack_is_outline(pack)) sp_json_out_text(&out, "identity", identity);
     if (is_calibration)
         calibration_to_json(&out, &calibration);
     else
@@ -316,12 +316,14 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
 static enum sp_status show_file(const char *name, const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
+    struct sp_temp_file outline = {0};
     struct sp_pack *pack = NULL;
-    char *path = NULL;
     enum sp_status st;
 
-    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err))) goto done;
-    if ((st = sp_pack_open(&pack, path, err))) goto done;
+    st = sp_packed_checkpoint_is_needed(name)
+             ? sp_packed_checkpoint_outline(&outline, name, args->command->name, err)
+             : sp_packed_checkpoint_check_name(name, err);
+    if (st || (st = sp_pack_open(&pack, outline.path ? outline.path : name, err))) goto done;
     /* The overview begins with the name. */
     if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);
     st = o->json        ? show_json(name, pack, o, err)
@@ -332,7 +334,7 @@ static enum sp_status show_file(const char *name, const struct sp_args *args, st
                         : show_overview(name, pack, err);
 done:
     sp_pack_close(pack);
-    free(path);
+    sp_temp_file_remove(&outline);
     return st;
 }
 
@@ -370,5 +372,6 @@ const struct sp_command sp_cmd_show = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .takes_model = true,
+    .in_place = true,
     .run = run,
 };

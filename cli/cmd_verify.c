@@ -102,6 +102,35 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
     return SP_OK;
 }
 
+/* Reads a model that is not packed and has no digests. */
+static enum sp_status check_source(const char *name, const struct sp_args *args, struct sp_err *err)
+{
+    const struct sp_verify_options *o = args->options;
+    struct sp_create_report report;
+    struct sp_json_out out = {.file = stdout};
+    uint64_t n_tensors, size;
+    char text[SP_AMOUNT_TEXT];
+    enum sp_status st;
+
+    if ((st = sp_packed_checkpoint_read(&report, name, args->command->name, err))) return st;
+    n_tensors = report.n_tensors[SP_PART_TARGET] + report.n_tensors[SP_PART_DRAFT];
+    size = report.source_size[SP_PART_TARGET] + report.source_size[SP_PART_DRAFT];
+    if (!o->json) {
+        printf("%s: %" PRIu64 " tensors, %s: every number can be read; only a packed file has "
+               "digests\n",
+               name, n_tensors, sp_out_size(text, size));
+        return SP_OK;
+    }
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", name);
+    sp_json_out_u64(&out, "n_tensors", n_tensors);
+    sp_json_out_u64(&out, "size", size);
+    sp_json_out_bool(&out, "digests", false);
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+    return SP_OK;
+}
+
 /* Refuses options that stand below headings of what was not asked for. */
 static enum sp_status check_options(const struct sp_args *args, struct sp_err *err)
 {
@@ -130,6 +159,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     if ((st = check_options(args, err))) return st;
     sp_signals_catch();
+    if (!reads_prompts(o) && sp_packed_checkpoint_is_needed(name))
+        return check_source(name, args, err);
     if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err))) goto done;
     if ((st = sp_pack_open(&pack, path, err))) goto done;
     if ((st = check_digests(name, pack, o, err))) goto done;
@@ -154,7 +185,9 @@ const struct sp_command sp_cmd_verify = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .takes_model = true,
-    .details = "Always checks every digest first. Exit code 0: no difference; 1: drafting changed "
+    .details = "Always checks every digest first; of a model that is not packed, and without "
+               "prompts, it reads\nevery number instead, in place. Exit code 0: no difference; 1: "
+               "drafting changed "
                "the output, or the kernels differ from the reference by more than rounding; 3: the "
                "file is damaged.",
     .group_offset = offsetof(struct sp_verify_options, backend.group),

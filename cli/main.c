@@ -43,14 +43,13 @@ static void print_commands(FILE *out)
         if (!(*c)->hidden) print_summary(out, (*c)->name, (*c)->summary, width);
     print_summary(out, "help", SP_HELP_SUMMARY, width);
     fputc('\n', out);
-    sp_help_put_paragraphs(
-        out,
-        "`spectool COMMAND --help` or `spectool help COMMAND` describes a "
-        "command; `spectool --version` prints the version.\n\nFILE may be a "
-        "packed file, a checkpoint folder, a GGUF file or the name of a stored "
-        "model (ORG/NAME, NAME:TAG), which is packed once; quantize takes packed "
-        "files only.",
-        width);
+    sp_help_put_paragraphs(out,
+                           "`spectool COMMAND --help` or `spectool help COMMAND` describes a "
+                           "command; `spectool --version` prints the version.\n\nFILE may be a "
+                           "packed file, a checkpoint folder, a GGUF file or the name of a stored "
+                           "model (ORG/NAME, NAME:TAG), which is packed once; show, verify and "
+                           "export read it in place, and quantize takes packed files only.",
+                           width);
 }
 
 static const struct sp_command *find_command(const char *name)

@@ -179,23 +179,34 @@ static void note_size(const char *command, const char *checkpoint,
     sp_note(command, sentence);
 }
 
+/* Packs a checkpoint without further options, or whatever of that the request asks for. */
+static enum sp_status create(struct sp_create_report *report, struct sp_create_options request,
+                             const char *checkpoint, const char *command, struct sp_err *err)
+{
+    struct sp_create_listener listener = {.command = command};
+    struct sp_user_stores user;
+    enum sp_status st;
+
+    sp_user_stores_find(&user);
+    request.from = checkpoint;
+    request.check_template = sp_create_check_template;
+    request.stores = user.stores;
+    sp_create_attach(&request.callbacks, &listener);
+    if (request.only_read) sp_progress_begin(&listener.progress, "reading");
+    st = sp_create(report, &request, err);
+    sp_progress_end(&listener.progress);
+    return st;
+}
+
 static enum sp_status pack(const char *checkpoint, const char *path, const char *command,
                            struct sp_err *err)
 {
-    struct sp_create_listener listener = {.command = command};
     struct sp_create_report report;
-    struct sp_user_stores user;
-    struct sp_create_options create = {
-        .from = checkpoint, .output = path, .check_template = sp_create_check_template};
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 
     fprintf(stderr, "spectool %s: packing %s, once, into %s\n", command, checkpoint, path);
-    sp_user_stores_find(&user);
-    create.stores = user.stores;
-    sp_create_attach(&create.callbacks, &listener);
-    st = sp_create(&report, &create, err);
-    sp_progress_end(&listener.progress);
+    st = create(&report, (struct sp_create_options){.output = path}, checkpoint, command, err);
     if (st == SP_OK) {
         fprintf(stderr, "spectool %s: packed, %s\n", command, sp_out_size(size, report.file_size));
         note_size(command, checkpoint, &report);
@@ -415,4 +426,35 @@ enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given, co
         return packed_file(path, given, command, err);
     if (!folder && (st = check_made_from(given, err))) return st;
     return sp_copy_text(path, given, strlen(given), err);
+}
+
+enum sp_status sp_packed_checkpoint_check_name(const char *given, struct sp_err *err)
+{
+    struct checkpoint c = {0};
+    enum sp_status st;
+
+    if (!sp_packed_checkpoint_is_needed(given)) return check_packed(given, err);
+    st = find(&c, given, err);
+    sp_named_source_release(&c.named);
+    return st;
+}
+
+enum sp_status sp_packed_checkpoint_outline(struct sp_temp_file *out, const char *given,
+                                            const char *command, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_packed_checkpoint_check_name(given, err))) return st;
+    if ((st = sp_temp_file_open(out, "outline.bin", err))) return st;
+    return create(NULL, (struct sp_create_options){.output = out->path, .outline = true}, given,
+                  command, err);
+}
+
+enum sp_status sp_packed_checkpoint_read(struct sp_create_report *report, const char *given,
+                                         const char *command, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_packed_checkpoint_check_name(given, err))) return st;
+    return create(report, (struct sp_create_options){.only_read = true}, given, command, err);
 }

@@ -2,6 +2,8 @@
 #ifndef SP_CLI_PACKED_CHECKPOINT_H
 #define SP_CLI_PACKED_CHECKPOINT_H
 
+#include "cli/base/temp_file.h"
+#include "convert/create/create_report.h"
 #include "format/base/err.h"
 
 #include <stdbool.h>
@@ -27,6 +29,18 @@ SP_MUST_CHECK enum sp_status sp_packed_checkpoint_check(const char *path, struct
  * as a Modelfile; SP_E_IO or SP_E_INPUT: neither a file nor a model has this name. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_find(char **path, const char *given,
                                                        const char *command, struct sp_err *err);
+/* Writes the outline (convert/create/create.h) of the packed file that sp_packed_checkpoint_find
+ * would make to a temporary file. No weight is read, and nothing is kept. */
+SP_MUST_CHECK enum sp_status sp_packed_checkpoint_outline(struct sp_temp_file *out,
+                                                          const char *given, const char *command,
+                                                          struct sp_err *err);
+/* Reads and checks every weight of a model that is not packed, as packing does, and writes nothing.
+ * *report is that of sp_create. */
+SP_MUST_CHECK enum sp_status sp_packed_checkpoint_read(struct sp_create_report *report,
+                                                       const char *given, const char *command,
+                                                       struct sp_err *err);
+/* Refuses what sp_packed_checkpoint_find refuses without packing anything. */
+SP_MUST_CHECK enum sp_status sp_packed_checkpoint_check_name(const char *given, struct sp_err *err);
 /* As sp_packed_checkpoint_find, but the path of a folder, or of any file but a Modelfile and
  * weights, is copied, too: for commands that read only a checkpoint's tokenizer or template. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given,

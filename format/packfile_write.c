@@ -425,19 +425,36 @@ enum sp_status sp_pack_writer_measure(uint64_t *file_size, struct sp_pack_writer
     return st;
 }
 
-enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_size,
-                                     struct sp_err *err)
+/* Writes all that follows the tensors, and the header. */
+static enum sp_status write_rest(struct sp_pack_writer *w, uint64_t *file_size, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pack_header h;
 
-    if ((st = check_complete(w, err)) || (st = write_input_stats(w, err)) ||
-        (st = place_rest(w, &h, err)) || (st = write_sections(w, err)) ||
+    if ((st = place_rest(w, &h, err)) || (st = write_sections(w, err)) ||
         (st = write_directory(w, &h, err)))
         return st;
     if ((st = sp_atomic_file_commit(w->file, err))) return st;
     if (file_size) *file_size = h.file_size;
     return SP_OK;
+}
+
+enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_size,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = check_complete(w, err)) || (st = write_input_stats(w, err))) return st;
+    return write_rest(w, file_size, err);
+}
+
+enum sp_status sp_pack_writer_outline(struct sp_pack_writer *w, const char *path,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_atomic_file_open(&w->file, path, true, 0, err))) return st;
+    return write_rest(w, NULL, err);
 }
 
 void sp_pack_writer_close(struct sp_pack_writer *w)

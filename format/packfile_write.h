@@ -55,6 +55,12 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_measure(uint64_t *file_size, struct 
  * (may be NULL) = bytes of the finished file. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_size,
                                                    struct sp_err *err);
+
+/* Writes an outline in place of finish, with a writer that was opened without a path: a file whose
+ * tensors read as zero and have no digests, and take no space where the file system has holes. It
+ * replaces the file of that name. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_outline(struct sp_pack_writer *w, const char *path,
+                                                    struct sp_err *err);
 void sp_pack_writer_close(struct sp_pack_writer *w); /* NULL is fine */
 
 #endif

@@ -82,6 +82,7 @@ struct sp_command {
     bool reads_environment;
     /* Place of a struct sp_rank_group * in the options; 0: does not run in several processes. */
     size_t group_offset;
+    bool in_place;       /* a model that is not packed is read where it is */
     bool takes_model;    /* FILE is a model (packed_checkpoint.h); --help says what it may be */
     const char *details; /* paragraphs below the options in --help, or NULL */
     enum sp_status (*run)(const struct sp_args *args, struct sp_err *err);
@@ -112,9 +113,11 @@ const char *sp_args_text(const struct sp_args *args);
 /* ---- prints the text of --help ---- */
 
 /* What an operand FILE may be where a command takes a model. */
-#define SP_OPT_MODEL_HELP                                                                          \
+#define SP_OPT_ANY_MODEL                                                                           \
     "FILE is a packed file, or a checkpoint folder, a GGUF file or the name of a stored model "    \
-    "(ORG/NAME, NAME:TAG), which is packed once into the cache folder."
+    "(ORG/NAME, NAME:TAG), which is "
+#define SP_OPT_MODEL_HELP SP_OPT_ANY_MODEL "packed once into the cache folder."
+#define SP_OPT_IN_PLACE_HELP SP_OPT_ANY_MODEL "read in place."
 
 /* Prints the help of a command. */
 void sp_opt_print_help(FILE *out, const struct sp_command *command);

@@ -104,7 +104,7 @@ void sp_opt_print_help(FILE *out, const struct sp_command *c)
     print_option(out, &help, width);
     if (c->takes_model) {
         fputc('\n', out);
-        sp_help_put_paragraphs(out, SP_OPT_MODEL_HELP, width);
+        sp_help_put_paragraphs(out, c->in_place ? SP_OPT_IN_PLACE_HELP : SP_OPT_MODEL_HELP, width);
     }
     if (c->details == NULL) return;
     fputc('\n', out);

@@ -14,6 +14,11 @@ bool sp_pack_has(const struct sp_pack *pack, enum sp_part part)
     return false;
 }
 
+bool sp_pack_is_outline(const struct sp_pack *pack)
+{
+    return sp_pack_n_tensors(pack) > 0 && sp_pack_tensor(pack, 0)->digest == 0;
+}
+
 static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pack)
 {
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {

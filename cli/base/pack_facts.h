@@ -37,6 +37,9 @@ struct sp_pack_facts {
 bool sp_pack_has(const struct sp_pack *pack,
                  enum sp_part part); /* True if the file has any tensor of the part */
 
+/* True if the file is the outline of one (format/packfile_write.h), which has no identity. */
+bool sp_pack_is_outline(const struct sp_pack *pack);
+
 /* Reads the facts of a packed file. On failure *out is zeroed. */
 SP_MUST_CHECK enum sp_status sp_pack_facts_read(struct sp_pack_facts *out,
                                                 const struct sp_pack *pack, struct sp_err *err);

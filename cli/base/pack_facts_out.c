@@ -266,8 +266,11 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const char
     struct sp_table rows = {.align = "ll", .err = err};
     char size[SP_AMOUNT_TEXT];
 
-    printf("%s: %s, identity %016" PRIx64 "\n", name, sp_out_size(size, sp_pack_size(pack)),
-           sp_pack_identity(pack));
+    printf("%s: %s", name, sp_out_size(size, sp_pack_size(pack)));
+    if (sp_pack_is_outline(pack))
+        puts(" when it is packed");
+    else
+        printf(", identity %016" PRIx64 "\n", sp_pack_identity(pack));
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (!facts->parts[part].present) continue;
         add_part_rows(&rows, &facts->parts[part], part);

@@ -151,7 +151,7 @@ static enum sp_status check_output(const struct sp_create_options *options, cons
 {
     const char *path = options->output ? options->output : SP_CREATE_OUTPUT;
 
-    if (options->dry_run) return SP_OK;
+    if (options->dry_run || options->only_read) return SP_OK;
     if (options->output == NULL && !options->force && sp_file_exists(path))
         return offer_name(path, from, err);
     return sp_pack_writer_check(path, options->force, err);
@@ -310,6 +310,8 @@ static struct sp_create_job job_of(const struct sp_create_options *options, cons
         .output = options->output ? options->output : output,
         .force = options->force,
         .dry_run = options->dry_run,
+        .only_read = options->only_read,
+        .outline = options->outline,
         .n_threads = options->n_threads,
         .draft_choice = options->draft_choice,
         .callbacks = &options->callbacks,
@@ -373,6 +375,33 @@ static enum sp_status read_records(struct sp_create_job *job, struct sp_err *err
     return sp_copy_text(&job->records, "", 0, err);
 }
 
+/* Opens both parts of a packed file. */
+static enum sp_status open_pack(struct sp_create_job *job, const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_create_open_source(&job->target, path, SP_PART_TARGET, &job->warnings, err);
+    if (st) return st;
+    job->has_draft =
+        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
+    if (job->has_draft &&
+        (st = sp_create_open_source(&job->draft, path, SP_PART_DRAFT, &job->warnings, err)))
+        return st;
+    return read_records(job, err);
+}
+
+enum sp_status sp_create_job_open(struct sp_create_job *job,
+                                  const struct sp_create_options *options, struct sp_err *err)
+{
+    const struct sp_modelfile none = {0};
+    enum sp_status st;
+
+    *job = job_of(options, NULL);
+    if (sp_pack_is_file(options->from)) return open_pack(job, options->from, err);
+    st = open_sources(job, &none, options, err);
+    return st ? st : make_records(job, &none, options, err);
+}
+
 static enum sp_status open_parts(struct sp_create_job *job, const struct sp_create_options *options,
                                  struct sp_err *err)
 {
@@ -388,15 +417,8 @@ static enum sp_status open_parts(struct sp_create_job *job, const struct sp_crea
                        "GGUF file",
                        options->from);
     }
-    if ((st = sp_create_open_source(&job->target, options->from, SP_PART_TARGET, &job->warnings,
-                                    err)))
-        return st;
-    job->has_draft =
-        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
-    if ((st = check_request(options, job->has_draft, err))) return st;
-    if (job->has_draft)
-        st = sp_create_open_source(&job->draft, options->from, SP_PART_DRAFT, &job->warnings, err);
-    return st ? st : read_records(job, err);
+    if ((st = open_pack(job, options->from, err))) return st;
+    return check_request(options, job->has_draft, err);
 }
 
 enum sp_status sp_requantize(struct sp_create_report *report,

@@ -34,7 +34,9 @@ struct sp_create_options {
     unsigned n_threads;         /* 0: as many as there are */
     bool force;                 /* replace an existing output */
     bool dry_run;               /* check and plan, write nothing */
-    bool allow_lossy;           /* sp_requantize: quantized tensors may be quantized again */
+    bool only_read;             /* check, plan, read and convert every weight, write nothing */
+    bool outline;     /* write an outline (format/packfile_write.h), for which no weight is read */
+    bool allow_lossy; /* sp_requantize: quantized tensors may be quantized again */
     /* sp_requantize: members, after the digests, of a receipt of the draft's type
      * (spectool-pack(5)); NULL: none. With one, no type needs to be requested. */
     const char *draft_choice;

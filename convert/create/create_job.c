@@ -238,17 +238,34 @@ static enum sp_status make_plan(struct sp_create_job *job, struct sp_err *err)
     return sp_plan_make(&job->made, inputs, &job->warnings, err);
 }
 
-enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_report *report,
-                                 struct sp_err *err)
+enum sp_status sp_create_job_check(struct sp_create_job *job, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_create_report done;
 
     if ((st = check_pair(job, err))) return st;
     if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
     report_warnings(job);
+    return SP_OK;
+}
+
+static enum sp_status write(uint64_t *size, const struct sp_create_job *job,
+                            const struct sp_pack_input *input, struct sp_err *err)
+{
+    if (job->only_read) return sp_pack_input_read(input, job->n_threads, job->callbacks, err);
+    if (job->outline) return sp_pack_input_measure(size, input, job->output, err);
+    return sp_pack_input_write(input, job->output, job->force, job->n_threads, job->callbacks, size,
+                               err);
+}
+
+enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_report *report,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_create_report done;
+
+    if ((st = sp_create_job_check(job, err))) return st;
     if ((st = make_plan(job, err))) return st;
     report_warnings(job);
     if ((st = make_report(&done, job, err))) return st;
@@ -268,8 +285,7 @@ enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_rep
             .plan = job->made.plan, /* still owned by the job */
         };
 
-        st = sp_pack_input_write(&input, job->output, job->force, job->n_threads, job->callbacks,
-                                 &done.file_size, err);
+        st = write(&done.file_size, job, &input, err);
     }
     if (!st && report) *report = done;
     return st;

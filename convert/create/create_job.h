@@ -1,10 +1,9 @@
-/* The job of `create` and of `quantize`: everything after their sources are open. */
+/* The job of `create`, of `quantize` and, as far as its sources, of `export`. */
 #ifndef SP_CONVERT_CREATE_CREATE_JOB_H
 #define SP_CONVERT_CREATE_CREATE_JOB_H
 
-#include "convert/create/create_report.h"
+#include "convert/create/create.h"
 #include "convert/create/make_plan.h"
-#include "convert/source/source_name.h"
 
 /* Valid when zeroed. sp_create_job_release frees what is owned. */
 struct sp_create_job {
@@ -18,10 +17,19 @@ struct sp_create_job {
     char *warnings;           /* sentences for the user, a line each; owned; NULL: none */
     const char *output;       /* borrowed */
     const char *draft_choice; /* of struct sp_create_options; borrowed; NULL: none */
-    bool force, dry_run;
+    bool force, dry_run, only_read, outline;     /* of struct sp_create_options */
     unsigned n_threads;                          /* 0: as many as there are */
     const struct sp_create_callbacks *callbacks; /* borrowed */
 };
+
+/* Opens the model `from` of the options with its built-in head, or both parts of a packed file, and
+ * makes or reads the records. The options are borrowed. *job needs a release on failure, too. */
+SP_MUST_CHECK enum sp_status sp_create_job_open(struct sp_create_job *job,
+                                                const struct sp_create_options *options,
+                                                struct sp_err *err);
+
+/* Checks that the sources fit each other, and passes on the warnings. */
+SP_MUST_CHECK enum sp_status sp_create_job_check(struct sp_create_job *job, struct sp_err *err);
 
 /* Checks the sources, plans, and writes the output, or shows the plan. *report may be NULL; it is
  * filled on success. */

@@ -356,7 +356,8 @@ static enum sp_status write_chunk(struct executor *x, const struct chunk *c, str
 
     if (c->status) return sp_fail(err, c->status, "%s", c->err.text);
     if ((st = check_read(x, c, err))) return st;
-    if ((st = sp_pack_writer_put(x->writer, c->index, c->bytes, c->size, err))) return st;
+    if (x->writer && (st = sp_pack_writer_put(x->writer, c->index, c->bytes, c->size, err)))
+        return st;
     if (c->mapped) sp_file_unload(c->mapped, c->mapped_size);
     return SP_OK;
 }

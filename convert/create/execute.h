@@ -18,8 +18,9 @@ SP_MUST_CHECK enum sp_status sp_plan_open_writer(struct sp_pack_writer **out,
                                                  const struct sp_plan *plan, const char *path,
                                                  bool force, struct sp_err *err);
 
-/* Writes all tensors. `progress` (may be NULL) is called from the calling thread with the bytes of
- * sources read so far and in total; a nonzero result stops the writing with SP_E_CANCELLED. */
+/* Writes all tensors; writer NULL: they are read and converted only. `progress` (may be NULL) is
+ * called from the calling thread with the bytes of sources read so far and in total; a nonzero
+ * result stops the writing with SP_E_CANCELLED. */
 SP_MUST_CHECK enum sp_status
 sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer *writer, struct sp_pool *pool,
                 int (*progress)(void *context, uint64_t done, uint64_t total), void *context,

@@ -187,7 +187,7 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
         input.smoothing = out.text.at;
         input.smoothing_size = out.text.len;
     }
-    if ((st = sp_pack_input_measure(&size, &input, err))) goto done;
+    if ((st = sp_pack_input_measure(&size, &input, NULL, err))) goto done;
     *overhead = size - target_size(m) + MOST_PADDING;
 done:
     sp_strbuf_release(&out.text);

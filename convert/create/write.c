@@ -200,7 +200,7 @@ static uint64_t receipts_size(const struct sp_pack_input *input)
 }
 
 enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input *input,
-                                     struct sp_err *err)
+                                     const char *outline, struct sp_err *err)
 {
     static const struct sp_create_callbacks silent = {0};
     enum { DIGITS = 64 }; /* by how much two compressed records with other digests may differ */
@@ -216,8 +216,23 @@ enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input 
     if (!st && input->draft)
         st = sp_pairing_record_put(w, &input->draft->config, RANDOM, ~RANDOM, err);
     if (!st) st = sp_pack_writer_measure(&size, w, err);
+    if (!st && outline) st = sp_pack_writer_outline(w, outline, err);
     if (!st) *most = size + DIGITS + RECEIPTS + receipts_size(input);
     sp_pack_writer_close(w);
+    return st;
+}
+
+enum sp_status sp_pack_input_read(const struct sp_pack_input *input, unsigned n_threads,
+                                  const struct sp_create_callbacks *callbacks, struct sp_err *err)
+{
+    struct sp_pool *pool = NULL;
+    enum sp_status st = sp_pool_open(&pool, n_threads, err);
+
+    if (!st) {
+        st =
+            sp_plan_execute(&input->plan, NULL, pool, callbacks->progress, callbacks->context, err);
+    }
+    sp_pool_close(pool);
     return st;
 }
 

@@ -19,9 +19,17 @@ struct sp_pack_input {
     struct sp_plan plan;      /* released by the caller */
 };
 
-/* *most = bytes of the file that would be written, or a few more. No weight is read. */
-SP_MUST_CHECK enum sp_status
-sp_pack_input_measure(uint64_t *most, const struct sp_pack_input *input, struct sp_err *err);
+/* *most = bytes of the file that would be written, or a few more. No weight is read. `outline`, if
+ * it is not NULL: where the file's outline is written (format/packfile_write.h). */
+SP_MUST_CHECK enum sp_status sp_pack_input_measure(uint64_t *most,
+                                                   const struct sp_pack_input *input,
+                                                   const char *outline, struct sp_err *err);
+
+/* Reads and converts every weight as sp_pack_input_write does, and writes nothing. */
+SP_MUST_CHECK enum sp_status sp_pack_input_read(const struct sp_pack_input *input,
+                                                unsigned n_threads,
+                                                const struct sp_create_callbacks *callbacks,
+                                                struct sp_err *err);
 
 /* Writes the packed file at `path`. */
 SP_MUST_CHECK enum sp_status sp_pack_input_write(const struct sp_pack_input *input,

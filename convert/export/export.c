@@ -1,5 +1,6 @@
 #include "convert/export/export.h"
 
+#include "convert/create/create_job.h"
 #include "convert/export/export_write.h"
 #include "format/base/atomic_file.h"
 #include "format/modelfile/modelfile.h"
@@ -28,8 +29,7 @@ struct checkpoint {
 };
 
 struct job {
-    struct sp_source target, draft;
-    bool has_draft;
+    struct sp_create_job sources;     /* which nothing is created from */
     struct checkpoint checkpoints[2]; /* target, draft */
     char *modelfile;
     size_t modelfile_size;
@@ -42,8 +42,7 @@ static void release_job(struct job *job)
         sp_export_plan_release(&job->checkpoints[i].plan);
         free(job->checkpoints[i].config);
     }
-    sp_source_release(&job->target);
-    sp_source_release(&job->draft);
+    sp_create_job_release(&job->sources);
     free(job->modelfile);
 }
 
@@ -56,24 +55,23 @@ static void note(const struct job *job, const char *sentence)
 
 static bool is_built_in(const struct job *job)
 {
-    return job->has_draft && job->draft.config.draft.kind == SP_DRAFT_MTP;
+    return job->sources.has_draft && job->sources.draft.config.draft.kind == SP_DRAFT_MTP;
 }
 
 /* ---- before anything is written ---- */
 
 static enum sp_status open_sources(struct job *job, struct sp_err *err)
 {
-    const char *path = job->options->input;
-    struct sp_pack *pack = NULL;
+    const struct sp_export_options *o = job->options;
+    const struct sp_create_options create = {
+        .from = o->input,
+        .stores = o->stores,
+        .callbacks = {.context = o->callbacks.context, .note = o->callbacks.note}};
     enum sp_status st;
 
-    /* A source may be a checkpoint, too, and there the same would be read as one. */
-    if ((st = sp_pack_open(&pack, path, err))) return st;
-    sp_pack_close(pack);
-    if ((st = sp_source_open(&job->target, path, SP_PART_TARGET, NULL, err))) return st;
-    job->has_draft =
-        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
-    return job->has_draft ? sp_source_open(&job->draft, path, SP_PART_DRAFT, NULL, err) : SP_OK;
+    if ((st = sp_create_job_open(&job->sources, &create, err))) return st;
+    if (job->sources.target.pack) return SP_OK; /* it was checked when it was packed */
+    return sp_create_job_check(&job->sources, err);
 }
 
 static enum sp_status choose_type(struct checkpoint *c, enum sp_dtype wanted, struct sp_err *err)
@@ -97,8 +95,8 @@ static enum sp_status plan_checkpoint(struct job *job, struct checkpoint *c,
     c->source = source;
     if ((st = choose_type(c, job->options->type, err))) return st;
     if ((st = sp_export_plan_add(&c->plan, source, NULL, c->type, err))) return st;
-    if (source == &job->target && is_built_in(job)) {
-        st = sp_export_plan_add(&c->plan, &job->draft, source, c->type, err);
+    if (source == &job->sources.target && is_built_in(job)) {
+        st = sp_export_plan_add(&c->plan, &job->sources.draft, source, c->type, err);
         if (st) return st;
     }
     for (size_t i = 0; i < c->plan.n_items; i++) {
@@ -122,7 +120,7 @@ static void tell(const struct job *job, const struct checkpoint *c, bool text_on
         note(job, sentence);
     }
     if (c->source->config.n_mtp_layers && c->source->config.draft.kind == SP_DRAFT_NONE &&
-        !(c->source == &job->target && is_built_in(job))) {
+        !(c->source == &job->sources.target && is_built_in(job))) {
         snprintf(sentence, sizeof sentence,
                  "%s: the prediction head that config.json states is not in the packed file", part);
         note(job, sentence);
@@ -155,18 +153,9 @@ static enum sp_status publish_config(struct job *job, struct checkpoint *c, stru
 
 static enum sp_status print_modelfile(struct job *job, struct sp_err *err)
 {
-    enum sp_status st;
-    char *records = NULL;
-    size_t size = 0;
-
-    st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &size,
-                              err);
-    if (st) return st;
-    st = sp_modelfile_recreate(&job->modelfile, &job->modelfile_size, "./target",
-                               job->checkpoints[1].source ? "./draft" : NULL,
-                               records ? records : "", size, err);
-    free(records);
-    return st;
+    return sp_modelfile_recreate(&job->modelfile, &job->modelfile_size, "./target",
+                                 job->checkpoints[1].source ? "./draft" : NULL,
+                                 job->sources.records, job->sources.records_size, err);
 }
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
@@ -306,10 +295,10 @@ static enum sp_status write_folder(const struct job *job, struct sp_err *err)
 
 static enum sp_status refuse_pooling(const struct job *job, struct sp_err *err)
 {
-    if (job->target.config.pooling.mode == SP_POOL_NONE) return SP_OK;
+    if (job->sources.target.config.pooling.mode == SP_POOL_NONE) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s is an embedding model: its sentence-transformers files are not exported",
-                   job->target.path);
+                   job->sources.target.path);
 }
 
 static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
@@ -318,9 +307,9 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     enum sp_status st;
 
     if ((st = open_sources(job, err)) || (st = refuse_pooling(job, err))) return st;
-    if ((st = plan_checkpoint(job, &job->checkpoints[0], &job->target, err))) return st;
-    if (job->has_draft && !is_built_in(job)) {
-        if ((st = plan_checkpoint(job, &job->checkpoints[1], &job->draft, err))) return st;
+    if ((st = plan_checkpoint(job, &job->checkpoints[0], &job->sources.target, err))) return st;
+    if (job->sources.has_draft && !is_built_in(job)) {
+        if ((st = plan_checkpoint(job, &job->checkpoints[1], &job->sources.draft, err))) return st;
     }
     for (int i = 0; i < 2; i++) {
         struct checkpoint *c = &job->checkpoints[i];

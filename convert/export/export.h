@@ -1,5 +1,5 @@
-/* The way back: a packed file becomes checkpoints as they are published on Hugging Face, with the
- * Modelfile that packs them again.
+/* The way back: a packed file, or a model in another form, becomes checkpoints as they are
+ * published on Hugging Face, with the Modelfile that packs them again.
  *
  * Numbers that are stored as floats (f32, f16, bf16) are written bit for bit; quantized ones are
  * dequantized. Everything that can be refused is refused before anything is written; the folder
@@ -8,10 +8,12 @@
 #define SP_CONVERT_EXPORT_EXPORT_H
 
 #include "convert/create/create_report.h"
+#include "convert/source/source_name.h"
 
 struct sp_export_options {
-    const char *input;   /* a packed file */
-    const char *output;  /* the folder that is made: Modelfile, target, draft */
+    const char *input; /* a packed file, or what FROM may be: a checkpoint, a GGUF file, a name */
+    struct sp_source_stores stores; /* where names are looked up */
+    const char *output;             /* the folder that is made: Modelfile, target, draft */
     enum sp_dtype type;  /* f32, f16 or bf16, of what is quantized; SP_DTYPE_NONE: as config.json
                             says, or else bf16 */
     uint64_t shard_size; /* bytes of tensors in a file, at most; 0: SP_EXPORT_SHARD */

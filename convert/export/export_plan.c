@@ -3,6 +3,7 @@
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
+#include "quantize/policy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,11 +18,6 @@ uint64_t sp_export_elements(const struct sp_export_item *item)
 uint64_t sp_export_size(const struct sp_export_item *item)
 {
     return sp_export_elements(item) * sp_dtype_info(item->tensor.dtype)->bits / 8;
-}
-
-static bool is_lossy(enum sp_dtype dtype)
-{
-    return !sp_dtype_is_float(dtype);
 }
 
 enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan *plan,
@@ -137,6 +133,26 @@ static void hand_out_cuts(struct sp_export_plan *plan, size_t first_cut)
     }
 }
 
+/* How a cut's tensor is stored, with the type that its numbers would be packed in if it is no
+ * packed file's. *coded: they are quantized there. */
+static enum sp_status find_stored(struct sp_stored *out, bool *coded, const struct sp_export_cut *c,
+                                  struct sp_err *err)
+{
+    const struct sp_policy_request as_stored = {0};
+    const struct sp_tensor_spec *spec = c->spec;
+    struct sp_policy_tensor tensor = {
+        .name = spec->name, .role = spec->role, .rank = spec->rank, .shape = spec->shape};
+    struct sp_policy_choice choice;
+    enum sp_status st;
+
+    if ((st = sp_source_stored(out, c->source, spec, err))) return st;
+    tensor.stored = out->dtype;
+    if ((st = sp_policy_choose(&choice, &as_stored, &tensor, err))) return st;
+    out->dtype = choice.dtype;
+    *coded = out->coding != NULL || !sp_dtype_is_float(out->dtype);
+    return SP_OK;
+}
+
 /* Token ids are integers; f32 is the common type, which holds all of them. */
 static enum sp_status choose_type(const struct sp_export_plan *plan, struct sp_export_item *item,
                                   enum sp_dtype type, struct sp_err *err)
@@ -147,10 +163,11 @@ static enum sp_status choose_type(const struct sp_export_plan *plan, struct sp_e
         const struct sp_export_cut *c = &plan->cuts[i];
         struct sp_stored stored;
         enum sp_dtype to;
+        bool coded;
 
-        if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
-        to = c->spec->role == SP_ROLE_INDEX ? SP_I64 : is_lossy(stored.dtype) ? type : stored.dtype;
-        if (is_lossy(stored.dtype) && to != SP_F32) item->rounded = true;
+        if ((st = find_stored(&stored, &coded, c, err))) return st;
+        to = c->spec->role == SP_ROLE_INDEX ? SP_I64 : coded ? type : stored.dtype;
+        if (coded && to != SP_F32 && to != stored.dtype) item->rounded = true;
         item->from =
             i == item->first_cut || item->from == stored.dtype ? stored.dtype : SP_DTYPE_NONE;
         item->tensor.dtype = i == item->first_cut || item->tensor.dtype == to ? to : SP_F32;

@@ -150,12 +150,12 @@ static enum sp_status add_item(struct exporter *x, size_t number, struct sp_err 
 static enum sp_status cut_chunks(struct exporter *x, struct sp_err *err)
 {
     const struct sp_pack *pack = x->plan->cuts[0].source->pack;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
     bool *checked = NULL;
 
-    if ((st = sp_new(&checked, sp_pack_n_tensors(pack), sizeof *checked, err))) return st;
+    if (pack && (st = sp_new(&checked, sp_pack_n_tensors(pack), sizeof *checked, err))) return st;
     for (size_t i = 0; st == SP_OK && i < x->plan->n_items; i++) {
-        st = add_checks(x, &x->plan->items[i], checked, err);
+        if (pack) st = add_checks(x, &x->plan->items[i], checked, err);
         if (st == SP_OK) st = add_item(x, i, err);
     }
     free(checked);
@@ -226,6 +226,31 @@ static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c
     return SP_OK;
 }
 
+/* All of a vector or small tensor of a checkpoint, whose first rows are skipped. */
+static enum sp_status read_whole(struct worker *w, const struct sp_export_cut *c, uint64_t first,
+                                 uint64_t *skipped, struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_reserve(&w->run, &w->run_cap, (size_t)sp_spec_elements(c->spec), sizeof *w->run, err);
+    if (st) return st;
+    *skipped = first;
+    return sp_source_read_all(w->run, c->source, c->spec, &w->scratch, err);
+}
+
+static enum sp_status read_cut(struct worker *w, const struct sp_export_cut *c,
+                               const struct sp_stored *stored, uint64_t first, uint64_t *n,
+                               uint64_t *skipped, struct sp_err *err)
+{
+    bool matrix = sp_role_is_matrix(c->spec->role) && c->spec->rank >= 2;
+
+    *skipped = 0;
+    if (stored->layout == SP_PANEL || (stored->data == NULL && matrix))
+        return read_panels(w, c, first, n, skipped, err);
+    if (stored->data == NULL) return read_whole(w, c, first, skipped, err);
+    return read_plain(w, c, stored, first, n, err);
+}
+
 /* Releases the memory of the mapped panels that rows first..last were read from. */
 static void unload_panels(const struct sp_export_cut *c, const struct sp_stored *stored,
                           uint64_t first, uint64_t last)
@@ -259,10 +284,7 @@ static enum sp_status gather(struct worker *w, const struct sp_export_cut *c,
 
         n = (end - row + p->step - 1) / p->step;
         if (n > p->n_rows - i) n = p->n_rows - i;
-        skipped = 0;
-        st = stored.layout == SP_PANEL ? read_panels(w, c, c->first + i, &n, &skipped, err)
-                                       : read_plain(w, c, &stored, c->first + i, &n, err);
-        if (st) return st;
+        if ((st = read_cut(w, c, &stored, c->first + i, &n, &skipped, err))) return st;
         for (uint64_t r = 0; r < n; r++) {
             memcpy(w->rows + (row - chunk->row + r * p->step) * cols, w->run + (skipped + r) * cols,
                    cols * sizeof *w->rows);
@@ -420,11 +442,17 @@ static enum sp_status open_writer(struct exporter *x, const char *folder, uint64
 static enum sp_status open_workers(struct exporter *x, unsigned n, struct sp_err *err)
 {
     enum sp_status st;
+    size_t most = RUN_ELEMENTS, need;
 
+    for (size_t i = 0; i < x->plan->n_cuts; i++) {
+        const struct sp_export_cut *c = &x->plan->cuts[i];
+        if ((st = sp_source_scratch(&need, c->source, c->spec, err))) return st;
+        if (need > most) most = need;
+    }
     if ((st = sp_new(&x->workers, n, sizeof *x->workers, err))) return st;
     x->n_workers = n;
     for (unsigned i = 0; i < n; i++)
-        if ((st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS, err))) return st;
+        if ((st = sp_scratch_open(&x->workers[i].scratch, most, err))) return st;
     return SP_OK;
 }
 

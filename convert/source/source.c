@@ -295,6 +295,7 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     size_t size = target->text_sizes[SP_SECTION_CONFIG];
 
     *out = source;
+    source.part = SP_PART_DRAFT;
     if ((st = sp_copy_text(&source.path, target->path, strlen(target->path), err))) goto done;
     if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
     source.text_sizes[SP_SECTION_CONFIG] = size;
@@ -535,6 +536,7 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
     struct sp_source source = {0};
 
     *out = source;
+    source.part = want;
     if ((st = sp_copy_text(&source.path, path, strlen(path), err))) goto done;
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,

@@ -26,7 +26,7 @@ struct sp_source {
     struct sp_gguf_model *gguf;          /* owned; NULL for the other kinds */
     struct sp_merge *merge;              /* an adapter's changes; NULL: none; owned */
     struct sp_pack *pack;                /* owned; NULL for the other kinds */
-    enum sp_part part;                   /* which part of the packed file */
+    enum sp_part part;                   /* which part of the packed file; else the wanted one */
     struct sp_smoothing smoothing;       /* of the packed file's target, which reading undoes */
     /* By section, unchanged; NULL: the source has none; owned. Of a packed file only what a plan
      * needs: config.json, generation_config.json, adapters and pooling (sp_source_text_open). */

@@ -34,3 +34,10 @@ spectool verify --lossless --draft-by lookup plain.bin 'Tell me a story' | sed '
 spectool verify --lossless --draft-by lookup --json plain.bin 'Tell me a story' | counts
 spectool verify --lossless --num-predict 3 --ids 582 plain.bin | sed 's/(.*//'
 spectool verify --lossless --draft-by model plain.bin
+# A checkpoint has no digests: it is read, and a number that is none is found.
+cp -r "$TESTDATA/tiny/ar" ar && chmod -R u+w ar
+XDG_CACHE_HOME=$PWD/cache spectool verify ar
+printf '\377\377\377\377' | dd of=ar/model.safetensors bs=1 seek=100000 conv=notrunc 2>/dev/null
+XDG_CACHE_HOME=$PWD/cache spectool verify ar
+echo "exit $?"
+ls -d cache 2>/dev/null

@@ -1,11 +1,13 @@
 /* Tests export: every packed tensor is exported with its bits and its published name, packing the
  * export gives the same file, q8 and q4 follow the formulas of spectool-pack(5), and a failure
  * leaves no files. */
+#include "convert/create/create.h"
 #include "convert/export/export.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
+#include "quantize/codec.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
@@ -14,6 +16,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -108,6 +111,37 @@ static void assert_same_weights(const char *source, const char *export)
     sp_safetensors_close(to);
 }
 
+/* The same tensors with the same numbers, whatever their types. */
+static void assert_same_numbers(const char *a, const char *b)
+{
+    struct sp_safetensors *files[2] = {open_weights(a), open_weights(b)};
+    size_t n, m;
+    const struct sp_safetensor *all = sp_safetensors_tensors(files[0], &n);
+
+    (void)sp_safetensors_tensors(files[1], &m);
+    assert_int_equal(n, m);
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_safetensor *t[2] = {&all[i], sp_safetensors_find(files[1], all[i].name)};
+        size_t len = (size_t)sp_n_elements(all[i].shape, all[i].rank);
+        float *numbers[2];
+
+        assert_non_null(t[1]);
+        assert_memory_equal(t[0]->shape, t[1]->shape, sizeof t[0]->shape);
+        for (size_t k = 0; k < 2; k++) {
+            uint8_t *bytes = bytes_of(files[k], t[k]);
+            assert_non_null(numbers[k] = malloc((len + 1) * sizeof *numbers[k]));
+            sp_decode_floats(numbers[k], t[k]->dtype, bytes, len);
+            free(bytes);
+        }
+        if (memcmp(numbers[0], numbers[1], len * sizeof *numbers[0]) != 0)
+            fail_msg("%s: tensor %s differs", a, t[0]->name);
+        free(numbers[0]);
+        free(numbers[1]);
+    }
+    sp_safetensors_close(files[0]);
+    sp_safetensors_close(files[1]);
+}
+
 static bool is_same_text(const char *a, const char *b)
 {
     size_t n, m;
@@ -140,6 +174,11 @@ static void round_trip(const char *target, const char *draft, const char *lines)
     export_to(packed, export, SP_DTYPE_NONE);
     assert_same_weights(target, made);
     if (draft) assert_same_weights(draft, join(export, "draft"));
+    if (draft == NULL) {
+        export_to(target, create_path("direct"), SP_DTYPE_NONE);
+        assert_same_weights(target, create_path("direct/target"));
+        create_assert_same_file(create_path("direct/Modelfile"), join(export, "Modelfile"));
+    }
     create_pack(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     assert_same_parts(packed, again);
     /* A config that needs no change is exported unchanged, so the files are equal. */
@@ -413,6 +452,40 @@ TEST(dequantized)
     assert_same_parts(packed, create_path("again.bin"));
 }
 
+/* A GGUF file without a packed file in between: the numbers are those of the file that is packed in
+ * f32 first, with which tests/runtime/test_gguf_logits.c compares other implementations. */
+TEST(gguf_files)
+{
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
+    size_t n_compared = 0;
+    glob_t files;
+
+    assert_int_equal(glob(TESTDATA "/gguf/*.gguf", 0, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        struct sp_export_options o = options_of(files.gl_pathv[i], export);
+        struct sp_create_options pack = {.from = o.input,
+                                         .output = packed,
+                                         .target_type = SP_F32,
+                                         .draft_type = SP_DTYPE_NONE,
+                                         .force = true};
+        struct sp_err err = {0};
+
+        o.type = SP_F32;
+        o.force = true;
+        if (sp_export(NULL, &o, &err)) {
+            assert_true(strstr(err.text, "is an embedding model") ||
+                        strstr(err.text, "a reranker"));
+            continue;
+        }
+        assert_int_equal(sp_create(NULL, &pack, NULL), SP_OK);
+        export_to(packed, create_path("through"), SP_F32);
+        assert_same_numbers(create_path("through/target"), join(export, "target"));
+        n_compared++;
+    }
+    globfree(&files);
+    assert_in_range(n_compared, 50, 100);
+}
+
 /* ---- files ---- */
 
 TEST(shards)
@@ -481,10 +554,10 @@ TEST(refusals)
     o.output = "/";
     assert_refused(&o, SP_E_USAGE, "/ is not a name for a new folder");
     o.output = create_path("new");
-    o.input = TINY "/ar";
-    assert_refused(&o, SP_E_INPUT, "ar is a folder, expected a packed file");
-    o.input = TINY "/ar/model.safetensors";
-    assert_refused(&o, SP_E_INPUT, "not a packed file");
+    o.input = TINY "/dflash";
+    assert_refused(&o, SP_E_INPUT, "is a draft and cannot be a target");
+    o.input = TINY "/ar/config.json";
+    assert_refused(&o, SP_E_INPUT, "neither safetensors, GGUF nor packed");
     mkdir(scratch_path("mlx"), 0777);
     handmade_qwen3_5(scratch_path("mlx"),
                      &(struct handmade_options){.mixing = 0.1F, .converted = true});
