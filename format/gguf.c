@@ -165,6 +165,27 @@ done:
     return st;
 }
 
+enum sp_status sp_gguf_of_values(struct sp_gguf **out, const struct sp_gguf_value *values, size_t n,
+                                 struct sp_err *err)
+{
+    struct sp_gguf *g = NULL;
+    struct sp_gguf_header *header;
+    enum sp_status st;
+
+    if ((st = sp_new(&g, 1, sizeof *g, err))) return st;
+    if ((st = sp_new(&g->shards, 1, sizeof *g->shards, err))) goto fail;
+    g->n_shards = 1;
+    header = &g->shards->header;
+    if ((st = sp_new(&header->values, n, sizeof *values, err))) goto fail;
+    memcpy(header->values, values, n * sizeof *values);
+    header->n_values = n;
+    *out = g;
+    return SP_OK;
+fail:
+    sp_gguf_close(g);
+    return st;
+}
+
 void sp_gguf_close(struct sp_gguf *g)
 {
     if (g == NULL) return;

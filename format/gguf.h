@@ -61,6 +61,11 @@ bool sp_gguf_is_magic(const uint8_t bytes[4]);
  * is not read, or a version. */
 SP_MUST_CHECK enum sp_status sp_gguf_open(struct sp_gguf **out, const char *path,
                                           struct sp_err *err);
+/* Opens a list of values in place of a file: sorted by key, borrowed, and in a form that
+ * sp_gguf_open would accept. It has no tensors and no path. */
+SP_MUST_CHECK enum sp_status sp_gguf_of_values(struct sp_gguf **out,
+                                               const struct sp_gguf_value *values, size_t n,
+                                               struct sp_err *err);
 void sp_gguf_close(struct sp_gguf *file); /* NULL is fine */
 
 /* The path of the first file, as given to open. */

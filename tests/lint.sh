@@ -27,7 +27,7 @@ done
 
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
-#   format:  base <- tokenizer, modelfile, files <- config <- family <- families, weights
+#   format:  base <- modelfile, files <- tokenizer, config <- family <- families, weights
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
 #            backend, ranks <- remote <- session     tokenizer <- grammar     template, grammar <- chat
@@ -48,8 +48,8 @@ front_ends="cli/base cli/chat cli/bench cli/eval $answering $apis cli/serve"
 below() {
     case $1 in
     format/base) below= ;;
-    format | format/tokenizer | format/modelfile) below=format/base ;;
-    format/config) below='format/base format' ;;
+    format | format/modelfile) below=format/base ;;
+    format/tokenizer | format/config) below='format/base format' ;;
     format/family) below='format/base format format/config' ;;
     format/family/families | format/weights) below='format/base format format/config format/family' ;;
     quantize) below=$formats ;;

@@ -3,7 +3,7 @@
 
 #include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
-#include "convert/gguf/gguf_tokens.h"
+#include "format/tokenizer/gguf_tokens.h"
 #include "format/base/affix.h"
 #include "format/base/unicode.h"
 #include "format/base/warnings.h"

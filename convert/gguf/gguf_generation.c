@@ -1,6 +1,6 @@
 /* Metadata to generation_config.json: the tokens that end an answer, and sampling values. */
 #include "convert/gguf/gguf_config.h"
-#include "convert/gguf/gguf_tokens.h"
+#include "format/tokenizer/gguf_tokens.h"
 #include "convert/gguf/gguf_writer.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Members of JSON objects out of metadata. */
 #include "convert/gguf/gguf_writer.h"
 #include "convert/gguf/gguf_names.h"
-#include "convert/gguf/gguf_tokens.h"
+#include "format/tokenizer/gguf_tokens.h"
 
 #include <inttypes.h>
 #include <stdio.h>

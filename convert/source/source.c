@@ -2,7 +2,7 @@
 #include "convert/source/source.h"
 
 #include "convert/gguf/gguf_config.h"
-#include "convert/gguf/gguf_tokenizer.h"
+#include "format/tokenizer/gguf_tokenizer.h"
 #include "convert/source/classifier_head.h"
 #include "convert/source/model_folder.h"
 #include "convert/source/pooling_files.h"

@@ -5,6 +5,7 @@
 #include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/json_write.h"
+#include "format/tokenizer/sentencepiece.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -118,7 +119,8 @@ done:
     sp_strbuf_release(&out.text);
     free(vocab);
     free(merges);
-    return st;
+    if (st || *text) return st;
+    return sp_sentencepiece_read(text, size, folder, config, config_size, err);
 }
 
 enum sp_status sp_tokenizer_files_fail(const char *folder, struct sp_err *err)

@@ -1,4 +1,4 @@
-/* vocab.json and merges.txt, from which tokenizer.json is made where a checkpoint has none. */
+/* Other files of tokenizers, from which tokenizer.json is made where a checkpoint has none. */
 #ifndef SP_FORMAT_TOKENIZER_BPE_FILES_H
 #define SP_FORMAT_TOKENIZER_BPE_FILES_H
 
@@ -7,8 +7,9 @@
 #include <stddef.h>
 
 /* *text = the tokenizer.json of the folder's vocab.json and merges.txt, as transformers makes it
- * for the tokenizer_class of `config`, the text of tokenizer_config.json (NULL: there is none);
- * owned by the caller. NULL if the two are not there, or the class is none of GPT-2's, Qwen 2's. */
+ * for the tokenizer_class of `config`, the text of tokenizer_config.json (NULL: there is none), or
+ * else of its tokenizer.model (sentencepiece.h); owned by the caller. NULL if neither is there, or
+ * the class of the two is none of GPT-2's, Qwen 2's. */
 SP_MUST_CHECK enum sp_status sp_bpe_files_read(char **text, size_t *size, const char *folder,
                                                const char *config, size_t config_size,
                                                struct sp_err *err);

@@ -2,7 +2,7 @@
  * refused, with its sentence. Files of llama.cpp's converter are in test_gguf_checkpoints.c. */
 #include "convert/create/plan.h"
 #include "convert/gguf/gguf_config.h"
-#include "convert/gguf/gguf_tokenizer.h"
+#include "format/tokenizer/gguf_tokenizer.h"
 #include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"

@@ -1,8 +1,10 @@
 /* Tokenizers made from the metadata of GGUF files: the ids are those of the tokenizers library with
  * the tokenizer.json that the vocabulary was taken from, and of sentencepiece. */
-#include "convert/gguf/gguf_tokenizer.h"
+#include "format/tokenizer/bpe_files.h"
+#include "format/tokenizer/gguf_tokenizer.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
+#include "tests/support/scratch.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -41,6 +43,17 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
     }
 }
 
+static size_t check_lines(const struct tokenizer_case *t, const char *path)
+{
+    size_t size, n = 0;
+    char *at = golden_file(path, &size), *line;
+
+    assert_non_null(at);
+    for (; (line = next_line(&at)) != NULL; n++)
+        check_line(t, path, line);
+    return n;
+}
+
 TEST(ids_equal)
 {
     static const char *const names[] = {"gpt-2",
@@ -75,18 +88,98 @@ TEST(ids_equal)
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct tokenizer_case t;
-        char path[400], *text, *at, *line;
-        size_t size, n = 0;
+        char path[400];
         snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.gguf", names[i]);
         open_tokenizer(&t, path);
         snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.jsonl", names[i]);
-        at = text = golden_file(path, &size);
-        assert_non_null(text);
-        while ((line = next_line(&at)) != NULL) {
-            check_line(&t, names[i], line);
-            n++;
-        }
-        assert_true(n > 30);
+        assert_true(check_lines(&t, path) > 30);
         tokenizer_case_close(&t);
     }
 }
+
+/* ---- tokenizer.model (tests/oracle/sentencepiece_files.py) ---- */
+
+#define PIECES TESTDATA "/tokenizer/sentencepiece/"
+
+static void pieces_equal(void **state)
+{
+    const char *name = *state;
+    struct tokenizer_case t;
+    struct sp_err err = {0};
+    char path[400], *config, *json = NULL;
+    size_t size;
+
+    snprintf(path, sizeof path, PIECES "%s/tokenizer_config.json", name);
+    config = golden_file(path, &size);
+    snprintf(path, sizeof path, PIECES "%s", name);
+    if (sp_bpe_files_read(&json, &size, path, config, strlen(config), &err))
+        fail_msg("%s", err.text);
+    assert_non_null(json);
+    tokenizer_case_open(&t, json, size, config);
+    free(json);
+    strcat(path, "/cases.jsonl");
+    assert_true(check_lines(&t, path) > 25);
+    tokenizer_case_close(&t);
+}
+
+/* Reads a tokenizer.model of these bytes; NULL in *json if it is refused. */
+static void read_pieces(char **json, const char *config, const void *bytes, size_t size,
+                        struct sp_err *err)
+{
+    size_t n;
+
+    scratch_write("tokenizer.model", bytes, size);
+    (void)!sp_bpe_files_read(json, &n, scratch_folder(), config, strlen(config), err);
+}
+
+TEST(damaged_pieces)
+{
+    size_t size;
+    char *model = scratch_read(PIECES "unigram/tokenizer.model", &size), *json;
+
+    for (size_t i = 0; i < size; i += i < 300 ? 1 : 97) {
+        struct sp_err err = {0};
+
+        read_pieces(&json, "{}", model, i, &err);
+        assert_true((json == NULL) == (err.status != SP_OK));
+        free(json);
+        model[i] ^= 0x55;
+        read_pieces(&json, "{}", model, size, &err);
+        free(json);
+        model[i] ^= 0x55;
+    }
+}
+
+static void assert_pieces_refused(const char *name, size_t at, char byte, const char *message)
+{
+    char path[400], *model, *json;
+    struct sp_err err = {0};
+    size_t size;
+
+    snprintf(path, sizeof path, PIECES "%s/tokenizer.model", name);
+    model = scratch_read(path, &size);
+    model[at] = byte;
+    read_pieces(&json, "{}", model, size, &err);
+    assert_null(json);
+    if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
+}
+
+TEST(refused_pieces)
+{
+    enum { MODEL_TYPE = 7117, EXTRA_SPACES = 7143 }; /* where the file has a value, and a tag */
+    struct sp_err err = {0};
+    char *json;
+
+    assert_pieces_refused("llama", 1, 126, "tokenizer.model: piece 0 is damaged");
+    assert_pieces_refused("llama", MODEL_TYPE, 3, "a model of words is not supported");
+    assert_pieces_refused("llama", MODEL_TYPE, 4, "a model of characters is not supported");
+    assert_pieces_refused("llama", EXTRA_SPACES, 5 << 3, "spaces that are not the beginning");
+    read_pieces(&json, "{\"tokenizer_class\": \"XLMRobertaTokenizer\"}", "", 0, &err);
+    assert_null(json);
+    assert_int_equal(err.status, SP_OK);
+    read_pieces(&json, "{}", "", 0, &err);
+    assert_non_null(strstr(err.text, "tokenizer.model: not a model of SentencePiece"));
+}
+
+CASES(pieces_equal, "llama", "legacy", "bare", "mapped", "unigram", "bytes");
+TEST_FIXTURE(NULL, scratch_teardown);

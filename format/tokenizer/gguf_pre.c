@@ -1,4 +1,4 @@
-#include "convert/gguf/gguf_pre.h"
+#include "format/tokenizer/gguf_pre.h"
 
 #include "format/base/affix.h"
 

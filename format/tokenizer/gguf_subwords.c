@@ -1,5 +1,5 @@
 /* The tokenizers of encoders: Unigram, as XLM-RoBERTa has it, and BERT's WordPiece. */
-#include "convert/gguf/gguf_token_writer.h"
+#include "format/tokenizer/gguf_token_writer.h"
 
 #include <string.h>
 
@@ -22,22 +22,18 @@ static void put_base64(struct sp_json_out *out, const uint8_t *bytes, size_t n)
     }
 }
 
-/* The normalizer's map of characters, an array of bytes. */
-static enum sp_status put_charsmap(struct sp_gguf_token_writer *w)
+enum sp_status sp_gguf_token_put_charsmap(bool *found, struct sp_gguf_token_writer *w)
 {
     static const char key[] = "tokenizer.ggml.precompiled_charsmap";
     const struct sp_gguf_value *v = sp_gguf_find(w->file, key);
 
-    if (v == NULL) {
-        sp_json_out_raw(&w->out, "  \"normalizer\": null,\n");
-        return SP_OK;
-    }
+    *found = v && v->n;
+    if (!*found) return SP_OK;
     if (!v->is_array || (v->type != SP_GGUF_U8 && v->type != SP_GGUF_I8))
         return sp_fail(w->err, SP_E_INPUT, "%s is not a list of bytes", key);
-    sp_json_out_raw(&w->out,
-                    "  \"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"");
+    sp_json_out_raw(&w->out, "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"");
     put_base64(&w->out, v->at, (size_t)v->n);
-    sp_json_out_raw(&w->out, "\"},\n");
+    sp_json_out_raw(&w->out, "\"}");
     return SP_OK;
 }
 
@@ -45,12 +41,15 @@ static enum sp_status put_charsmap(struct sp_gguf_token_writer *w)
     "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"" prefix   \
     "\", \"split\": true}"
 
-static enum sp_status put_spaces(struct sp_gguf_token_writer *w)
+static enum sp_status put_steps(struct sp_gguf_token_writer *w)
 {
-    bool prefix = true, strip = true;
+    bool prefix = true, strip = true, found;
     const char *metaspace;
     enum sp_status st;
 
+    sp_json_out_raw(&w->out, "  \"normalizer\": ");
+    if ((st = sp_gguf_token_put_charsmap(&found, w))) return st;
+    sp_json_out_raw(&w->out, found ? ",\n" : "null,\n");
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)))
         return st;
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.remove_extra_whitespaces", &strip, w->err)))
@@ -60,7 +59,7 @@ static enum sp_status put_spaces(struct sp_gguf_token_writer *w)
                       "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [%s%s]},\n",
                       strip ? "{\"type\": \"WhitespaceSplit\"}, " : "", metaspace);
     sp_json_out_print(&w->out, "  \"decoder\": %s,\n", metaspace);
-    return SP_OK;
+    return sp_gguf_token_put_ends(w);
 }
 
 /* The vocabulary without unused tokens at its end. Scores are printed so that a double of the same
@@ -81,6 +80,7 @@ static void put_scored(struct sp_gguf_token_writer *w)
 
 enum sp_status sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w)
 {
+    const char *bytes = "false";
     uint32_t unknown = 0;
     enum sp_status st;
 
@@ -90,14 +90,13 @@ enum sp_status sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w)
         return sp_fail(w->err, SP_E_INPUT,
                        "tokenizer.ggml.token_type has no unknown token (2), which Unigram needs");
     }
-    if ((st = put_charsmap(w))) return st;
-    if ((st = put_spaces(w))) return st;
-    if ((st = sp_gguf_token_put_ends(w))) return st;
-    sp_json_out_print(
-        &w->out,
-        "  \"model\": {\"type\": \"Unigram\", \"byte_fallback\": false, \"unk_id\": %u, "
-        "\"vocab\": [",
-        (unsigned)unknown);
+    for (uint32_t i = 0; i < w->tokens.n; i++)
+        if (w->tokens.all[i].type == SP_GGUF_TOKEN_BYTE) bytes = "true";
+    if ((st = w->sentencepiece ? sp_gguf_token_put_piece_steps(w) : put_steps(w))) return st;
+    sp_json_out_print(&w->out,
+                      "  \"model\": {\"type\": \"Unigram\", \"byte_fallback\": %s, "
+                      "\"unk_id\": %u, \"vocab\": [",
+                      bytes, (unsigned)unknown);
     put_scored(w);
     sp_json_out_raw(&w->out, "]}\n}\n");
     return SP_OK;

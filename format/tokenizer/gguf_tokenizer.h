@@ -1,8 +1,8 @@
 /* tokenizer.json and tokenizer_config.json of a GGUF model, made from tokenizer.ggml.*: byte-level
  * BPE ("gpt2") with the split rules that tokenizer.ggml.pre names, and SentencePiece BPE ("llama").
  */
-#ifndef SP_CONVERT_GGUF_GGUF_TOKENIZER_H
-#define SP_CONVERT_GGUF_GGUF_TOKENIZER_H
+#ifndef SP_FORMAT_TOKENIZER_GGUF_TOKENIZER_H
+#define SP_FORMAT_TOKENIZER_GGUF_TOKENIZER_H
 
 #include "format/gguf.h"
 
@@ -13,6 +13,12 @@ SP_MUST_CHECK enum sp_status sp_gguf_tokenizer_text(char **text, size_t *size,
 SP_MUST_CHECK enum sp_status sp_gguf_tokenizer_config_text(char **text, size_t *size,
                                                            const struct sp_gguf *file,
                                                            struct sp_err *err);
+
+/* As sp_gguf_tokenizer_text, of the kinds "llama" and "t5", with every step of SentencePiece
+ * itself. `first_prefix`: a space is put in front of a text, but not behind special tokens. */
+SP_MUST_CHECK enum sp_status sp_gguf_sentencepiece_text(char **text, size_t *size,
+                                                        const struct sp_gguf *file,
+                                                        const char *prefix, struct sp_err *err);
 
 /* The chat template, owned by the caller; NULL if the file has none. Further templates, which are
  * not read, are named in *warnings. */

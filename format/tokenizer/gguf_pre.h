@@ -1,7 +1,7 @@
 /* The rules by which tokenizers of BPE split a text, by the names that llama.cpp's converter gives
  * them. */
-#ifndef SP_CONVERT_GGUF_GGUF_PRE_H
-#define SP_CONVERT_GGUF_GGUF_PRE_H
+#ifndef SP_FORMAT_TOKENIZER_GGUF_PRE_H
+#define SP_FORMAT_TOKENIZER_GGUF_PRE_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* The vocabulary of a GGUF file: texts, types and scores of its tokens. For gguf_tokenizer.c. */
-#ifndef SP_CONVERT_GGUF_GGUF_TOKENS_H
-#define SP_CONVERT_GGUF_GGUF_TOKENS_H
+#ifndef SP_FORMAT_TOKENIZER_GGUF_TOKENS_H
+#define SP_FORMAT_TOKENIZER_GGUF_TOKENS_H
 
 #include "format/base/json_write.h"
 #include "format/gguf.h"

@@ -1,5 +1,5 @@
 /* Vocabularies of GGUF files, and the merges of those that have only scores. */
-#include "convert/gguf/gguf_tokens.h"
+#include "format/tokenizer/gguf_tokens.h"
 
 #include "format/base/affix.h"
 #include "format/base/json_write.h"

@@ -1,9 +1,9 @@
 /* tokenizer.json being made of a GGUF file's vocabulary. For the files that make it. */
-#ifndef SP_CONVERT_GGUF_GGUF_TOKEN_WRITER_H
-#define SP_CONVERT_GGUF_GGUF_TOKEN_WRITER_H
+#ifndef SP_FORMAT_TOKENIZER_GGUF_TOKEN_WRITER_H
+#define SP_FORMAT_TOKENIZER_GGUF_TOKEN_WRITER_H
 
-#include "convert/gguf/gguf_pre.h"
-#include "convert/gguf/gguf_tokens.h"
+#include "format/tokenizer/gguf_pre.h"
+#include "format/tokenizer/gguf_tokens.h"
 #include "format/base/json_write.h"
 
 /* tokenizer.ggml.model */
@@ -21,7 +21,9 @@ struct sp_gguf_token_writer {
     struct sp_gguf_tokens tokens;
     enum sp_gguf_token_kind kind;
     const struct sp_gguf_pre *pre; /* of "gpt2"; else NULL */
-    struct sp_json_out out;        /* its text is owned */
+    bool sentencepiece;            /* sp_gguf_sentencepiece_text, with its prefix */
+    const char *prefix;
+    struct sp_json_out out; /* its text is owned */
     struct sp_err *err;
 };
 
@@ -36,6 +38,12 @@ void sp_gguf_token_put_text(struct sp_gguf_token_writer *w, const struct sp_gguf
 
 /* Appends "post_processor", with a comma behind it. */
 SP_MUST_CHECK enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w);
+
+/* Appends "normalizer" to "decoder" of SentencePiece's models. */
+SP_MUST_CHECK enum sp_status sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w);
+/* Appends a Precompiled normalizer with the file's map of characters; *found: there is one. */
+SP_MUST_CHECK enum sp_status sp_gguf_token_put_charsmap(bool *found,
+                                                        struct sp_gguf_token_writer *w);
 
 /* Append what follows "added_tokens" in tokenizers of encoders (gguf_subwords.c). The second takes
  * tokens as sp_gguf_tokens_restore_words has them. */

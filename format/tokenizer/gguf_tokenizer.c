@@ -1,9 +1,9 @@
 /* tokenizer.json in the form that the tokenizers library writes. What a GGUF file does not hold,
  * the normalizer and the regular expressions, is that of the published files of the models that
  * have this `pre` (gguf_pre.h). */
-#include "convert/gguf/gguf_tokenizer.h"
+#include "format/tokenizer/gguf_tokenizer.h"
 
-#include "convert/gguf/gguf_token_writer.h"
+#include "format/tokenizer/gguf_token_writer.h"
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
@@ -288,24 +288,52 @@ static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
     "{\"type\": \"Replace\", \"pattern\": {\"String\": \"" from "\"}, \"content\": \"" to "\"}"
 #define SPACE_SIGN "\xe2\x96\x81"
 
-static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
+#define PREPEND "{\"type\": \"Prepend\", \"prepend\": \"" SPACE_SIGN "\"}, "
+#define DROP(pattern, to)                                                                          \
+    "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"" pattern "\"}, \"content\": \"" to "\"}," \
+    " "
+
+/* All that SentencePiece does to a text, of which GGUF files of kind "llama" state the prefix only.
+ */
+static enum sp_status put_whole_normalizer(struct sp_gguf_token_writer *w, bool prefix)
 {
-    static const char with_space[] =
-        "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", "
-        "\"prepend\": \"" SPACE_SIGN "\"}, " REPLACE(" ", SPACE_SIGN) "]},\n";
+    bool strip = true, found;
+    enum sp_status st;
+
+    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.remove_extra_whitespaces", &strip, w->err)))
+        return st;
+    sp_json_out_raw(&w->out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [");
+    if ((st = sp_gguf_token_put_charsmap(&found, w))) return st;
+    if (found) sp_json_out_raw(&w->out, ", ");
+    if (strip)
+        sp_json_out_raw(&w->out, DROP("\\\\A +|[ " SPACE_SIGN "]+\\\\z", "") DROP(" {2,}", " "));
+    if (prefix && !w->prefix) sp_json_out_raw(&w->out, PREPEND);
+    sp_json_out_raw(&w->out, REPLACE(" ", SPACE_SIGN) "]},\n");
+    return SP_OK;
+}
+
+enum sp_status sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w)
+{
+    static const char with_space[] = "  \"normalizer\": {\"type\": \"Sequence\", "
+                                     "\"normalizers\": [" PREPEND REPLACE(" ", SPACE_SIGN) "]},\n";
     static const char without_space[] = "  \"normalizer\": " REPLACE(" ", SPACE_SIGN) ",\n";
-    const struct sp_gguf_token *unknown;
-    uint64_t id = 0;
     bool prefix = w->pre == NULL;
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)))
         return st;
-    if ((st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) return st;
-    for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++)
-        if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
-    sp_json_out_raw(&w->out, prefix ? with_space : without_space);
-    sp_json_out_raw(&w->out, "  \"pre_tokenizer\": null,\n");
+    if (!w->sentencepiece)
+        sp_json_out_raw(&w->out, prefix ? with_space : without_space);
+    else if ((st = put_whole_normalizer(w, prefix)))
+        return st;
+    if (prefix && w->prefix) {
+        sp_json_out_print(&w->out,
+                          "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": "
+                          "\"" SPACE_SIGN "\", \"prepend_scheme\": \"%s\", \"split\": false},\n",
+                          w->prefix);
+    } else {
+        sp_json_out_raw(&w->out, "  \"pre_tokenizer\": null,\n");
+    }
     if ((st = sp_gguf_token_put_ends(w))) return st;
     sp_json_out_raw(&w->out,
                     "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE(
@@ -313,8 +341,22 @@ static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
     if (prefix)
         sp_json_out_raw(&w->out,
                         ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
+    sp_json_out_raw(&w->out, "]},\n");
+    return SP_OK;
+}
+
+static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
+{
+    const struct sp_gguf_token *unknown;
+    uint64_t id = 0;
+    enum sp_status st;
+
+    if ((st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) return st;
+    for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++)
+        if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
+    if ((st = sp_gguf_token_put_piece_steps(w))) return st;
     sp_json_out_raw(&w->out,
-                    "]},\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
+                    "  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
                     "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
                     "\"fuse_unk\": true, \"byte_fallback\": true, \"ignore_merges\": false, "
                     "\"unk_token\": ");
@@ -471,17 +513,15 @@ static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
     return SP_OK;
 }
 
-static enum sp_status make_text(char **text, size_t *size, const struct sp_gguf *file,
-                                enum sp_status (*write)(struct sp_gguf_token_writer *),
-                                struct sp_err *err)
+static enum sp_status make_text(char **text, size_t *size, struct sp_gguf_token_writer w,
+                                enum sp_status (*write)(struct sp_gguf_token_writer *))
 {
-    struct sp_gguf_token_writer w = {.file = file, .err = err};
     enum sp_status st = read_vocabulary(&w);
 
     *text = NULL;
     *size = 0;
     if (st || w.tokens.n == 0) goto done;
-    if ((st = write(&w)) || (st = sp_json_out_take(text, &w.out, err))) goto done;
+    if ((st = write(&w)) || (st = sp_json_out_take(text, &w.out, w.err))) goto done;
     *size = w.out.text.len - 1;
     w.out.text = (struct sp_strbuf){0};
 done:
@@ -493,13 +533,24 @@ done:
 enum sp_status sp_gguf_tokenizer_text(char **text, size_t *size, const struct sp_gguf *file,
                                       struct sp_err *err)
 {
-    return make_text(text, size, file, write_tokenizer, err);
+    return make_text(text, size, (struct sp_gguf_token_writer){.file = file, .err = err},
+                     write_tokenizer);
+}
+
+enum sp_status sp_gguf_sentencepiece_text(char **text, size_t *size, const struct sp_gguf *file,
+                                          const char *prefix, struct sp_err *err)
+{
+    struct sp_gguf_token_writer w = {
+        .file = file, .err = err, .sentencepiece = true, .prefix = prefix};
+
+    return make_text(text, size, w, write_tokenizer);
 }
 
 enum sp_status sp_gguf_tokenizer_config_text(char **text, size_t *size, const struct sp_gguf *file,
                                              struct sp_err *err)
 {
-    return make_text(text, size, file, write_tokenizer_config, err);
+    return make_text(text, size, (struct sp_gguf_token_writer){.file = file, .err = err},
+                     write_tokenizer_config);
 }
 
 enum sp_status sp_gguf_template_text(char **text, size_t *size, const struct sp_gguf *file,
