@@ -7,6 +7,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/create_files.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -342,7 +343,6 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
         .size = sizeof package_options, .n_threads = 1, .n_ranks = n_ranks};
     const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_request request = SP_REQUEST_INIT;
-    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     struct opened o;
     uint64_t digest;
@@ -355,9 +355,7 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
     request.n_prompt = N_PROMPT;
     request.max_tokens = 6;
     request.ignore_eos = request.digest = true;
-    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
-    digest = result.logits_digest;
-    sp_result_release(&result);
+    digest = keep_answer(o.session, &request).logits_digest;
     close_all(&o);
     return digest;
 }
@@ -385,7 +383,6 @@ TEST(test_caches_belong_to_an_adapter)
     const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     const char *saved = create_keep_path(create_path("saved"));
     struct sp_request request = SP_REQUEST_INIT;
-    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     struct sp_lora *late, *similar[2];
     struct opened o;
@@ -397,8 +394,7 @@ TEST(test_caches_belong_to_an_adapter)
     request.n_prompt = N_PROMPT;
     request.max_tokens = 2;
     request.ignore_eos = true;
-    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
-    sp_result_release(&result);
+    keep_answer(o.session, &request);
     assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
     assert_int_equal(sp_session_save(o.session, saved, &err), SP_OK);
     assert_int_equal(sp_session_set_lora(o.session, o.lora, 0.5f, &err), SP_OK);
@@ -417,8 +413,7 @@ TEST(test_caches_belong_to_an_adapter)
     for (size_t i = 0; i < 2; i++)
         similar[i] = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 2, 1 + (float)i);
     assert_int_equal(sp_session_set_lora(o.session, similar[0], 1, &err), SP_OK);
-    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
-    sp_result_release(&result);
+    keep_answer(o.session, &request);
     assert_int_equal(sp_session_save(o.session, saved, &err), SP_OK);
     assert_int_equal(sp_session_set_lora(o.session, similar[1], 1, &err), SP_OK);
     assert_int_equal(sp_session_load(o.session, saved, &err), SP_E_INPUT);

@@ -1,6 +1,7 @@
 /* Tests that a growing text is broken between words: what a terminal shows in the end does not
  * depend on the pieces in which the text came. */
 #include "cli/base/word_wrap.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <locale.h>
@@ -28,14 +29,14 @@ static char *screen_of(const char *bytes, size_t size)
         }
     }
     lines[len] = '\0';
-    return lines;
+    return keep(lines);
 }
 
 /* Wraps the text, given in pieces of n characters of one to three bytes. */
 static char *wrap_text(const char *text, int width, size_t n)
 {
     struct sp_word_wrap wrap;
-    char *bytes = NULL, *screen;
+    char *bytes = NULL;
     size_t size = 0, len;
     FILE *f = tmpfile();
 
@@ -54,13 +55,11 @@ static char *wrap_text(const char *text, int width, size_t n)
     }
     size = (size_t)ftell(f);
     rewind(f);
-    bytes = malloc(size + 1);
+    bytes = keep(malloc(size + 1));
     assert_int_equal(fread(bytes, 1, size, f), size);
     bytes[size] = '\0';
     fclose(f);
-    screen = screen_of(bytes, size);
-    free(bytes);
-    return screen;
+    return screen_of(bytes, size);
 }
 
 TEST(texts)
@@ -109,7 +108,6 @@ TEST(texts)
         for (size_t n = 1; n < 30; n++) {
             char *shown = wrap_text(cases[i].text, cases[i].width, n);
             assert_string_equal(shown, cases[i].shown);
-            free(shown);
         }
     }
 }
@@ -146,7 +144,6 @@ TEST(random_words)
         for (size_t n = 1; n < 9; n += 3) {
             char *shown = wrap_text(text, width, n);
             assert_string_equal(shown, expected);
-            free(shown);
         }
     }
 }
@@ -160,7 +157,6 @@ TEST(long_word)
     memcpy(text + sizeof text - 7, " a bcd", 7);
     shown = wrap_text(text, 2000, 100);
     assert_string_equal(shown, text);
-    free(shown);
 }
 
 /* Words that are moved to the next line begin after the indent, in each line of the text. */
@@ -182,7 +178,6 @@ TEST(indent)
     fclose(f);
     shown = screen_of(bytes, size);
     assert_string_equal(shown, "  /set  one two \n        three four\n  /x    five six");
-    free(shown);
 }
 
 static int use_utf8(void **state)

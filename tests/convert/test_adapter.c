@@ -7,6 +7,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
@@ -157,13 +158,12 @@ TEST(test_stored_types_are_kept)
         enum sp_dtype wide, type;
         float *x = stored_tensor_floats(&exact, spec, &wide),
               *y = stored_tensor_floats(&rounded, spec, &type);
-        uint8_t *bytes = malloc(n * 2);
+        uint8_t *bytes = keep(malloc(n * 2));
 
         assert_int_equal(type, SP_BF16);
         assert_int_equal(sp_encode_floats(bytes, SP_BF16, x, n, 0, NULL), SP_OK);
         sp_decode_floats(x, SP_BF16, bytes, n);
         assert_memory_equal(x, y, n * sizeof *x);
-        free(bytes);
     }
     sp_source_release(&exact);
     sp_source_release(&rounded);
@@ -179,7 +179,7 @@ static char *read_adapters(const char *path)
 
     assert_int_equal(
         sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL), SP_OK);
-    return text;
+    return keep(text);
 }
 
 /* The record lists both adapters of a file that was merged twice, survives quantization, and
@@ -204,9 +204,6 @@ TEST(test_record_lists_adapters)
     create_requantize(b, a, SP_Q8, SP_DTYPE_NONE);
     again = read_adapters(a);
     assert_string_equal(again, twice);
-    free(once);
-    free(twice);
-    free(again);
 }
 
 /* ---- drafts ---- */
@@ -227,13 +224,12 @@ static void write_adapter_with_embedding_of(const char *draft)
                          "{\"base_model.model.model.embed_tokens.weight\":{\"dtype\":\"BF16\","
                          "\"shape\":[%u,%u],\"data_offsets\":[0,%u]}}",
                          (unsigned)t->shape[0], (unsigned)t->shape[1], (unsigned)t->size);
-    file = malloc(8 + n + t->size);
+    file = keep(malloc(8 + n + t->size));
     sp_put64(file, n);
     memcpy(file + 8, header, n);
     assert_int_equal(sp_safetensors_read(checkpoint, t, 0, t->size, file + 8 + n, NULL), SP_OK);
     scratch_write("adapter.safetensors", file, 8 + n + t->size);
     scratch_write("adapter_config.json", config, strlen(config));
-    free(file);
     sp_safetensors_close(checkpoint);
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/spectool_measure.h"
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/random.h"
@@ -212,15 +213,12 @@ TEST(test_cancelling_leaves_nothing)
                                              .n_texts = 1,
                                              .path = create_path("none.bin"),
                                              .progress = stop};
-    struct sp_package *package = NULL;
     struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
     const char *file = calibration_target();
     size_t n_files = create_count_files();
 
-    assert_int_equal(
-        sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
-        SP_OK);
+    struct sp_package *package = keep_package(file, NULL);
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_CANCELLED);
     assert_int_equal(create_count_files(), n_files);
     ids[3] = VOCAB;
@@ -230,7 +228,6 @@ TEST(test_cancelling_leaves_nothing)
     text.n = 0;
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
     assert_int_equal(create_count_files(), n_files);
-    sp_package_close(package);
 }
 
 /* ---- quality ----------------------------------------------------------------------------------
@@ -589,7 +586,6 @@ TEST(test_overflow)
     struct sp_calibration_text text = {ids, 100};
     struct sp_calibration_request request = {
         .size = sizeof request, .texts = &text, .n_texts = 1, .path = create_path("none.bin")};
-    struct sp_package *package = NULL;
     struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
 
@@ -603,14 +599,11 @@ TEST(test_overflow)
     modelfile = create_modelfile(lines);
     create_pack(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     n_files = create_count_files();
-    assert_int_equal(
-        sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
-        SP_OK);
+    struct sp_package *package = keep_package(file, NULL);
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_INPUT);
     assert_string_equal(
         err.text, "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not finite");
     assert_int_equal(create_count_files(), n_files);
-    sp_package_close(package);
 }
 
 TEST_FIXTURE(begin, create_teardown);

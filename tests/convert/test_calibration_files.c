@@ -6,6 +6,7 @@
 #include "quantize/gptq.h"
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static const char *write_calibration(const char *record, const char *names, enum
 {
     struct sp_pack_tensor t = {
         .name = names, .part = part, .dtype = SP_BF16, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
-    uint8_t *numbers = calloc(n, 2);
+    uint8_t *numbers = keep(calloc(n, 2));
     const char *path;
 
     assert_non_null(numbers);
@@ -44,7 +45,6 @@ static const char *write_calibration(const char *record, const char *names, enum
         sp_write_bf16(numbers + 2 * g, &(float){(float)g}, 1);
     sp_write_bf16(numbers + 2 * (n - 1), &number, 1);
     path = write_tensor(record, t, numbers, 2 * n);
-    free(numbers);
     return path;
 }
 
@@ -58,13 +58,12 @@ static const char *write_squares(const char *record, const char *names, size_t n
                                .layout = SP_PLAIN,
                                .rank = 2,
                                .shape = {n, cols}};
-    float *numbers = calloc(n * cols, sizeof *numbers);
+    float *numbers = keep(calloc(n * cols, sizeof *numbers));
     const char *path;
 
     assert_non_null(numbers);
     numbers[n * cols - 1] = number;
     path = write_tensor(record, t, numbers, n * cols * sizeof *numbers);
-    free(numbers);
     return path;
 }
 

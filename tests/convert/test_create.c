@@ -6,6 +6,7 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/create_files.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -52,7 +53,7 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
     for (size_t i = 0; i < n; i++) {
         const char *name = tensors[i].name;
         const struct sp_pack_tensor *t;
-        uint8_t *bytes = malloc(tensors[i].size);
+        uint8_t *bytes = keep(malloc(tensors[i].size));
 
         if (strncmp(name, "model.", 6) == 0) name += 6;
         t = sp_pack_find(pack, part, name);
@@ -60,7 +61,6 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
         assert_int_equal(
             sp_safetensors_read(checkpoint, &tensors[i], 0, tensors[i].size, bytes, NULL), SP_OK);
         assert_bf16_kept(t, bytes);
-        free(bytes);
     }
     sp_safetensors_close(checkpoint);
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++)
@@ -333,13 +333,12 @@ TEST(test_warnings_are_reported)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/target\nPARAMETER num_gpu 1\nRENDERER x"), create_path("p.bin"));
-    struct report *h = calloc(1, sizeof *h);
+    struct report *h = keep(calloc(1, sizeof *h));
 
     o.callbacks = (struct sp_create_callbacks){.context = h, .note = add_text};
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
     assert_non_null(strstr(h->text, ":2: PARAMETER num_gpu is stored without effect"));
     assert_non_null(strstr(h->text, ":3: RENDERER is stored without effect"));
-    free(h);
 }
 
 /* ---- memory ---- */

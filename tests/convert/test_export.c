@@ -61,7 +61,7 @@ static uint8_t *bytes_of(const struct sp_safetensors *c, const struct sp_safeten
 
     assert_non_null(bytes);
     assert_int_equal(sp_safetensors_read(c, t, 0, t->size, bytes, NULL), SP_OK);
-    return bytes;
+    return keep(bytes);
 }
 
 /* ---- tensors ----- */
@@ -104,8 +104,6 @@ static void assert_same_weights(const char *source, const char *export)
         x = bytes_of(to, a);
         y = bytes_of(from, b);
         if (memcmp(x, y, a->size) != 0) fail_msg("%s: tensor %s differs", source, a->name);
-        free(x);
-        free(y);
     }
     sp_safetensors_close(from);
     sp_safetensors_close(to);
@@ -131,7 +129,6 @@ static void assert_same_numbers(const char *a, const char *b)
             uint8_t *bytes = bytes_of(files[k], t[k]);
             assert_non_null(numbers[k] = malloc((len + 1) * sizeof *numbers[k]));
             sp_decode_floats(numbers[k], t[k]->dtype, bytes, len);
-            free(bytes);
         }
         if (memcmp(numbers[0], numbers[1], len * sizeof *numbers[0]) != 0)
             fail_msg("%s: tensor %s differs", a, t[0]->name);
@@ -392,7 +389,6 @@ static void assert_same_matrix(const struct sp_pack_tensor *t, const struct sp_s
                 assert_int_equal(get(bytes + 2 * i, 2), bf16_of(want));
         }
     }
-    free(bytes);
 }
 
 static void check_quantized(const char *packed, const char *export, enum sp_dtype type,

@@ -7,6 +7,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "format/gguf.h"
+#include "tests/support/keep.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -245,7 +246,7 @@ static char *config_of(struct made_gguf *m)
         fail_msg("%s", err.text);
     if (warnings) fail_msg("%s", warnings);
     sp_gguf_model_release(&model);
-    return text;
+    return keep(text);
 }
 
 /* Keys of other converters mean what llama.cpp's do, by its loader and, for files of ollama's
@@ -286,8 +287,6 @@ TEST(keys_of_other_converters)
         }
         assert_string_equal(text[0], text[1]);
         assert_non_null(strstr(text[0], "5.5"));
-        free(text[0]);
-        free(text[1]);
     }
 }
 
@@ -320,7 +319,6 @@ TEST(layers_of_ollamas_qwen3_next)
     assert_non_null(strstr(text, "\"num_key_value_heads\": 2"));
     assert_non_null(strstr(text, "[\"linear_attention\", \"full_attention\", \"linear_attention\", "
                                  "\"full_attention\"]"));
-    free(text);
 }
 
 /* ollama's LFM2 states the width of its feed-forward network before it is adjusted. */
@@ -334,7 +332,6 @@ TEST(width_of_ollamas_lfm2)
     gguf_tensor(&m, "blk.0.ffn_gate.weight", 8, 24, SP_GGML_F32, 4096);
     text = config_of(&m);
     assert_non_null(strstr(text, "\"intermediate_size\": 24"));
-    free(text);
 }
 
 /* Llama 3 of ollama has "default" rules; a vocabulary whose token 128009 ends turns is Llama 3's.

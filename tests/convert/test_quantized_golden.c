@@ -5,6 +5,7 @@
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -67,14 +68,13 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
     assert_int_equal(w->shape[w->rank - 1], cols);
     for (size_t n = 1; n <= rows; n = n == 1 ? 7 : n == 7 ? rows : rows + 1) {
         struct sp_weight_workspace ws = {0};
-        float *out = malloc(rows * cols * sizeof *out);
+        float *out = keep(malloc(rows * cols * sizeof *out));
         for (size_t first = 0; first < rows; first += n) {
             size_t m = rows - first < n ? rows - first : n;
             if (sp_weight_read(out + first * cols, w, o.checkpoint, first, 1, m, &ws, &o.err))
                 fail_msg("%s: %s", name, o.err.text);
         }
         if (digest(out, rows * cols) != want) fail_msg("%s: other numbers, read by %zu", name, n);
-        free(out);
         sp_weight_workspace_release(&ws);
     }
     close_case(&o);
@@ -134,7 +134,7 @@ static const struct {
 static void spoil(uint8_t *file, size_t size, size_t i)
 {
     size_t header = (size_t)sp_get64(file), len = spoiled[i].from ? strlen(spoiled[i].from) : 0;
-    char *text = malloc(header + 1), *at;
+    char *text = keep(malloc(header + 1)), *at;
 
     memcpy(text, file + 8, header);
     text[header] = 0;
@@ -149,7 +149,6 @@ static void spoil(uint8_t *file, size_t size, size_t i)
     }
     for (at = text; len && (at = strstr(at, spoiled[i].from)) != NULL; at += len)
         memcpy(file + 8 + (at - text), spoiled[i].to, len);
-    free(text);
 }
 
 TEST(refusals)
@@ -199,12 +198,11 @@ TEST(scales_that_are_no_numbers)
         sp_put32(file + 8 + header + begin, 0x7fc07fc0 | 0x7c007c00);
         assert_int_equal(open_case(&o, cases[i].name, scratch_write("w.safetensors", file, size)),
                          SP_OK);
-        out = malloc(sp_weight_rows(o.weights.all) * 1024 * sizeof *out);
+        out = keep(malloc(sp_weight_rows(o.weights.all) * 1024 * sizeof *out));
         assert_int_equal(sp_weight_read(out, o.weights.all, o.checkpoint, 0, 1, 1, &ws, &o.err),
                          SP_E_INPUT);
         if (strstr(o.err.text, cases[i].sentence) == NULL) fail_msg("\"%s\"", o.err.text);
         sp_weight_workspace_release(&ws);
-        free(out);
         close_case(&o);
     }
 }

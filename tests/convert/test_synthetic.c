@@ -9,6 +9,7 @@
 #include "format/family/family.h"
 #include "format/pack_contents.h"
 #include "runtime/sampling/greedy_chooser.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
@@ -79,14 +80,8 @@ static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, 
 {
     struct sp_session_options options = {
         .size = sizeof options, .n_context = 128, .cache = cache, .draft_by = SP_DRAFT_BY_NOTHING};
-    struct sp_session *session = NULL;
-    struct sp_err err = {0};
-    uint64_t size;
 
-    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
-    size = sp_session_read_size(session, n_before, 0);
-    sp_session_close(session);
-    return size;
+    return sp_session_read_size(keep_session(package, &options), n_before, 0);
 }
 
 /* Returns the fraction of accepted draft tokens in rounds of two. *n_ids: number of generated
@@ -104,24 +99,17 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
         .draft_len = 2,
         .simulation = &simulation,
     };
-    struct sp_result result = SP_RESULT_INIT;
-    struct sp_err err = {0};
-    double accepted_fraction;
+    struct sp_result result = keep_answer(session, &request);
 
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
     assert_true(result.drafted > 0);
-    accepted_fraction = (double)result.accepted / (double)result.drafted;
     *n_ids = result.n_ids;
-    sp_result_release(&result);
-    return accepted_fraction;
+    return (double)result.accepted / (double)result.drafted;
 }
 
 TEST(test_generation)
 {
     const char *path = packed_path("pair.bin");
     struct sp_session_options options = {.size = sizeof options, .n_context = 64};
-    struct sp_package *package = NULL;
-    struct sp_session *session = NULL;
     struct sp_err err = {0};
     struct sp_pack *pack;
     size_t n_ids;
@@ -131,17 +119,14 @@ TEST(test_generation)
     pack = open_pack(path);
     assert_int_equal(sp_pairing_record_check(pack, &err), SP_OK);
     sp_pack_close(pack);
-    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err))
-        fail_msg("%s", err.text);
+    struct sp_package *package = keep_package(path, NULL);
     assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * n_cached);
     assert_int_equal(read_size(package, SP_CACHE_F32, 63), size_in_q4() + 4 * n_cached);
-    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
+    struct sp_session *session = keep_session(package, &options);
     assert_true(simulate(session, 1, &n_ids) == 1);
     assert_int_equal(n_ids, 7);
     assert_true(simulate(session, 0, &n_ids) == 0);
     assert_int_equal(n_ids, 7);
-    sp_session_close(session);
-    sp_package_close(package);
 }
 
 TEST(test_refusals)
@@ -269,8 +254,6 @@ TEST(test_mixtures)
                                                      .output_type = cases[i].type,
                                                      .force = true};
         struct sp_session_options options = {.size = sizeof options, .n_context = 64};
-        struct sp_package *package = NULL;
-        struct sp_session *session = NULL;
         struct sp_err err = {0};
         const char *path = packed_path("mixture.bin");
         uint32_t prompt[] = {5, 7};
@@ -279,18 +262,10 @@ TEST(test_mixtures)
                                      .n_prompt = 2,
                                      .max_tokens = 3,
                                      .ignore_eos = true};
-        struct sp_result result = SP_RESULT_INIT;
 
         if (sp_synthetic_write(path, &write_options, &err)) fail_msg("%s", err.text);
-        if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
-                            &err) ||
-            sp_session_open(&session, package, &options, &err) ||
-            sp_session_generate(session, &request, &result, &err))
-            fail_msg("%s: %s", cases[i].shape, err.text);
-        assert_int_equal(result.n_ids, 3);
-        sp_result_release(&result);
-        sp_session_close(session);
-        sp_package_close(package);
+        struct sp_session *session = keep_session(keep_package(path, NULL), &options);
+        assert_int_equal(keep_answer(session, &request).n_ids, 3);
     }
 }
 

@@ -3,6 +3,7 @@
  * refused. */
 #include "format/base/compress.h"
 #include "format/base/hash.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 /* Values written by the Python package xxhash: xxh3_64_hexdigest(bytes(i * 31 % 251 for i in
@@ -61,7 +62,7 @@ TEST(long_digests)
 TEST(content_comes_back)
 {
     size_t sizes[] = {0, 1, 100, 300000};
-    uint8_t *content = malloc(300000), *back = malloc(300000), *frame, *again;
+    uint8_t *content = keep(malloc(300000)), *back = keep(malloc(300000)), *frame, *again;
     size_t n, n_again;
 
     for (size_t i = 0; i < 300000; i++)
@@ -77,8 +78,6 @@ TEST(content_comes_back)
         free(frame);
         free(again);
     }
-    free(content);
-    free(back);
 }
 
 TEST(wrong_frames_are_refused)

@@ -2,6 +2,7 @@
  * Where ollama drops bytes or lines, the expected records keep them. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 /* The records of a text as "command|name|value", joined by U+241E, or the error. */
@@ -148,7 +149,7 @@ static char *records_as_text(const struct sp_modelfile *file)
         p += sprintf(p, "%s%s|%s|%s", i ? SEP : "", sp_modelfile_command_name(r->command),
                      r->name ? r->name : "", r->value);
     }
-    return out;
+    return keep(out);
 }
 
 TEST(test_grammar)
@@ -165,7 +166,6 @@ TEST(test_grammar)
             if (st) fail_msg("case %zu: %s", i, err.text);
             got = records_as_text(&file);
             assert_string_equal(got, c->records);
-            free(got);
         } else if (st != SP_E_INPUT || strncmp(err.text, c->error, strlen(c->error)) != 0) {
             fail_msg("case %zu: status %d, \"%s\", expected \"%s\"", i, (int)st, err.text,
                      c->error);
@@ -203,7 +203,6 @@ TEST(test_utf16)
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, &err), SP_OK);
         got = records_as_text(&file);
         assert_string_equal(got, "FROM||b" SEP "SYSTEM||\xE4\xBD\xA0\xF0\x9F\x91\x8B");
-        free(got);
         sp_modelfile_release(&file);
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 1, NULL), SP_E_INPUT);
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 2, &err), SP_E_INPUT);
@@ -245,7 +244,6 @@ TEST(test_records_are_kept_byte_for_byte)
     want = strdup("FROM||./a" SEP "DRAFT||./b" SEP "SYSTEM||x\r\n  y" SEP "PARAMETER|stop|a " SEP
                   "LICENSE||z");
     assert_string_equal(got, want);
-    free(got);
     free(want);
     free(out);
     free(whole);

@@ -8,6 +8,7 @@
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"
 #include "format/packfile_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <unistd.h>
@@ -58,7 +59,7 @@ static uint8_t *minimal(void)
     uint8_t *bytes = read_hex(&size);
 
     assert_int_equal(size, MINIMAL_SIZE);
-    return realloc(bytes, size);
+    return keep(realloc(bytes, size));
 }
 
 /* Opens and checks everything, as `spectool verify` does. */
@@ -129,7 +130,6 @@ TEST(test_hand_made_file_is_read)
     assert_true(digest == 0xd3ab03de73808528u);
     sp_pack_close(pack);
     assert_int_equal(verify(bytes, MINIMAL_SIZE, &err), SP_OK);
-    free(bytes);
 }
 
 TEST(test_every_flipped_byte_is_detected)
@@ -146,7 +146,6 @@ TEST(test_every_flipped_byte_is_detected)
         }
     }
     assert_int_equal(verify(bytes, MINIMAL_SIZE, NULL), SP_OK);
-    free(bytes);
 }
 
 TEST(test_every_other_length_is_refused)
@@ -165,7 +164,6 @@ TEST(test_every_other_length_is_refused)
         if (verify(copy, n, NULL) != SP_E_INPUT) fail_msg("length %zu accepted", n);
         free(copy);
     }
-    free(bytes);
 }
 
 /* A changed number in the handmade file. The digests over it are corrected. */
@@ -278,7 +276,6 @@ TEST(test_inconsistent_fields_are_named)
             fail_msg("lie %zu: status %d, \"%s\", expected %d, \"%s\"", i, (int)err.status,
                      err.text, (int)inconsistencies[i].status, inconsistencies[i].message);
         }
-        free(bytes);
     }
 }
 
@@ -442,7 +439,6 @@ TEST(test_writer_makes_the_hand_made_file)
     free(text);
     sp_pack_close(pack);
     free(first);
-    free(bytes);
 }
 
 /* Writes tensors smaller and larger than the writer's buffer, in several orders and in pieces of
@@ -456,7 +452,7 @@ TEST(test_writer_buffers_pieces)
     static const size_t spans[] = {SIZE_MAX, 4 << 20, 777777};
     struct folder *f = *state;
     struct sp_pack_tensor tensors[N];
-    float *numbers = malloc(lens[3] * sizeof *numbers);
+    float *numbers = keep(malloc(lens[3] * sizeof *numbers));
 
     assert_non_null(numbers);
     for (size_t i = 0; i < lens[3]; i++)
@@ -492,7 +488,6 @@ TEST(test_writer_buffers_pieces)
         }
         sp_pack_close(pack);
     }
-    free(numbers);
 }
 
 TEST(test_writer_of_no_tensors)
@@ -546,7 +541,6 @@ TEST(test_writer_refuses)
     write_minimal(f->file, (const size_t[]){0, 1, 2}, bytes);
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, three, 3, NULL), SP_E_USAGE);
     assert_null(w);
-    free(bytes);
 }
 
 /* Writes a file of one matrix of zero bytes and returns its bytes. */
@@ -572,7 +566,7 @@ static uint8_t *write_matrix(const char *path, enum sp_dtype dtype, size_t *size
     assert_non_null(bytes);
     memcpy(bytes, mapping.data, *size);
     sp_file_unmap(&mapping);
-    return bytes;
+    return keep(bytes);
 }
 
 /* A file has minor version 1 if it holds q2, q3, q5 or q6. The reader refuses these types in a file
@@ -603,7 +597,6 @@ TEST(test_minor_version)
         assert_int_equal(verify(bytes, size, &err), SP_E_UNSUPPORTED);
         assert_non_null(strstr(err.text, "format version 1.4 is newer than 1.3: "));
         assert_non_null(strstr(err.text, "type number 11 is not known"));
-        free(bytes);
     }
 }
 
@@ -613,7 +606,7 @@ TEST(test_extreme_sections_are_stored)
     struct sp_pack_writer *w = NULL;
     struct sp_pack *pack = NULL;
     size_t n = 4 << 20, size;
-    char *zeros = calloc(n, 1), *text = NULL;
+    char *zeros = keep(calloc(n, 1)), *text = NULL;
 
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL), SP_OK);
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TEMPLATE, zeros, n, NULL),
@@ -637,7 +630,6 @@ TEST(test_extreme_sections_are_stored)
     assert_non_null(text);
     free(text);
     sp_pack_close(pack);
-    free(zeros);
 }
 
 TEST_FIXTURE(make_folder, remove_folder);

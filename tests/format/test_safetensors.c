@@ -7,6 +7,7 @@
 
 #include "format/base/bytes.h"
 #include "format/safetensors.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -14,7 +15,7 @@
 static void write_shard(const char *name, const char *header, size_t size)
 {
     size_t n = strlen(header);
-    uint8_t *bytes = malloc(8 + n + size);
+    uint8_t *bytes = keep(malloc(8 + n + size));
 
     assert_non_null(bytes);
     sp_put64(bytes, n);
@@ -22,7 +23,6 @@ static void write_shard(const char *name, const char *header, size_t size)
     for (size_t i = 0; i < size; i++)
         bytes[8 + n + i] = (uint8_t)i;
     scratch_write(name, bytes, 8 + n + size);
-    free(bytes);
 }
 
 static void write_text(const char *name, const char *text)
@@ -231,7 +231,7 @@ TEST(a_file_that_shrinks_is_an_error)
 TEST(many_entries)
 {
     enum { N = 200000 };
-    char *header = malloc(N * 80);
+    char *header = keep(malloc(N * 80));
     struct sp_safetensors *c = NULL;
     struct rusage used;
 
@@ -253,7 +253,6 @@ TEST(many_entries)
         assert_non_null(sp_safetensors_find(c, "layers.123456"));
         sp_safetensors_close(c);
     }
-    free(header);
 #ifndef SP_SANITIZED
     assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
     assert_in_range(used.ru_maxrss, 0, 150000); /* kB */
@@ -267,7 +266,7 @@ TEST(many_entries)
 TEST(too_many_entries)
 {
     enum { N = SP_SAFETENSORS_MAX_TENSORS + 1 };
-    char *text = malloc(N * 30);
+    char *text = keep(malloc(N * 30));
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
     size_t len = 0;
@@ -288,7 +287,6 @@ TEST(too_many_entries)
     err = (struct sp_err){0};
     assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, " MB of memory, more than the 256 allowed"));
-    free(text);
 }
 
 TEST_FIXTURE(NULL, scratch_teardown);

@@ -7,6 +7,7 @@
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
+#include "tests/support/keep.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
@@ -24,7 +25,7 @@ static void *allocate(size_t n, size_t size)
     void *p = calloc(n, size);
 
     assert_non_null(p);
-    return p;
+    return keep(p);
 }
 
 static float *random_floats(size_t n, uint64_t *seed)
@@ -74,7 +75,7 @@ static void encode_weights(struct product *p, uint64_t *seed)
 
     sp_encoder_init(&encoder);
     assert_true(sp_panel_size(&panel_size, p->dtype, p->cols));
-    p->panels = aligned_alloc(64, N_PANELS * panel_size);
+    p->panels = keep(aligned_alloc(64, N_PANELS * panel_size));
     assert_non_null(p->panels);
     for (size_t i = 0; i < N_PANELS; i++) {
         uint8_t *panel = p->panels + i * panel_size;
@@ -85,7 +86,6 @@ static void encode_weights(struct product *p, uint64_t *seed)
     }
     for (size_t r = 0; r < ROWS; r++)
         sp_panel_row(p->w32 + r * p->cols, p->dtype, p->panels, p->cols, r);
-    free(rows);
 }
 
 static void quantize_activations(struct product *p, uint64_t *seed)
@@ -135,20 +135,6 @@ static void open_product(struct product *p, enum sp_dtype dtype, size_t n, size_
         abs_x[i] = fabs(p->x[i]);
     multiply(p->expected, ROWS, p->x, cols, p->w, n, ROWS, cols);
     multiply(p->magnitude, ROWS, abs_x, cols, abs_w, n, ROWS, cols);
-    free(abs_w);
-    free(abs_x);
-}
-
-static void close_product(struct product *p)
-{
-    sp_acts_release(&p->acts);
-    free(p->panels);
-    free(p->w);
-    free(p->x);
-    free(p->w32);
-    free(p->x32);
-    free(p->expected);
-    free(p->magnitude);
 }
 
 /* Returns the largest error of an element relative to its bound, over all instruction sets. slack:
@@ -168,7 +154,6 @@ static double largest_relative_error(const struct product *p, size_t roundings, 
             if (!(relative <= largest)) largest = relative; /* also true for NaN */
         }
     }
-    free(y);
     return largest;
 }
 
@@ -198,9 +183,7 @@ TEST(float_weights)
             double bound = (gamma_of(p.cols) + gamma_of(p.cols + 1)) * p.magnitude[j];
             assert_true(fabs((double)y[j] - (double)blas[j]) <= bound);
         }
-        free(y);
-        free(blas);
-        close_product(&p);
+        sp_acts_release(&p.acts);
     }
     print_message("largest error: %.2g of its bound\n", largest);
 }
@@ -230,8 +213,6 @@ static double *rounding_slack(const struct product *p)
         for (size_t b = 0; b < n_blocks; b++)
             scales[t * n_blocks + b] = (double)p->acts.scale[t * p->acts.ld_block + b];
     multiply(slack, ROWS, scales, n_blocks, units, p->n, ROWS, n_blocks);
-    free(units);
-    free(scales);
     return slack;
 }
 
@@ -252,8 +233,7 @@ TEST(block_weights)
             double relative = largest_relative_error(&p, p.cols / SP_BLOCK + 4, slack);
             assert_true(relative <= 1);
             if (relative > largest) largest = relative;
-            free(slack);
-            close_product(&p);
+            sp_acts_release(&p.acts);
         }
         print_message("%s: largest error: %.2g of its bound\n", sp_dtype_info(dtypes[i])->name,
                       largest);
@@ -310,7 +290,6 @@ static double attend_by_blas(double *out, const double *q, const double *k, cons
             if (norm > largest) largest = norm;
         }
     }
-    free(scores);
     /* |q| |k| is at least the sum of magnitudes. The norm of a key is at most sqrt(DIM), and a
      * value is at most 1. */
     error = 2 * gamma_of(DIM + 2) * scale * largest * sqrt(DIM) + 4 * 0x1p-24;
@@ -366,17 +345,8 @@ TEST(attention)
             }
         }
         sp_attention_scratch_free(scratch);
-        free(ranges);
-        free(q);
-        free(out);
-        free(q64);
-        free(expected);
     }
     print_message("largest error: %.2g of its bound\n", largest);
     sp_kv_release(&kv);
     sp_pool_close(pool);
-    free(k);
-    free(v);
-    free(k64);
-    free(v64);
 }

@@ -7,6 +7,7 @@
 #include "quantize/float_cast.h"
 #include "quantize/gptq.h"
 #include "quantize/kernels.h"
+#include "tests/support/keep.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
@@ -30,7 +31,7 @@ static float *random_inputs(uint64_t seed)
             row[k] = size * (uniform(&seed) + 2 * common * (float)(k % 3));
         }
     }
-    return x;
+    return keep(x);
 }
 
 static float *collect_all(const struct sp_gptq_kernels *kernels, const float *x, size_t n_rows)
@@ -83,8 +84,6 @@ TEST(test_sums)
             assert_true(fabs((double)sums[index_of(i, j)] - want) <= 1e-5 * size);
         }
     }
-    free(sums);
-    free(x);
 }
 
 static float *floats_of(const uint64_t *line, size_t n)
@@ -94,7 +93,7 @@ static float *floats_of(const uint64_t *line, size_t n)
     assert_non_null(x);
     for (size_t i = 0; i < n; i++)
         x[i] = sp_float_of_bits((uint32_t)line[i]);
-    return x;
+    return keep(x);
 }
 
 TEST(test_solve)
@@ -117,8 +116,6 @@ TEST(test_solve)
                 fail_msg("case %zu, number %zu: %.9g, expected %.9g", i, k, (double)sums[k],
                          (double)want[k]);
         }
-        free(sums);
-        free(want);
     }
 }
 
@@ -209,9 +206,6 @@ TEST(test_blocks)
         for (size_t j = 0; j < b.n; j += 11)
             check_column(&b, d, j, 1e-5);
     }
-    free(numbers);
-    free(sums);
-    free(x);
 }
 
 /* Encodes 32 weights as row 3 of a panel whose other rows are zero. expected: 2 scale bytes, 32
@@ -253,8 +247,6 @@ static void check_encoded(const char *file, size_t n_factors)
 
         check_encoder((unsigned)line[0], numbers, sp_float_of_bits((uint32_t)rest[0]), w,
                       rest + 33);
-        free(w);
-        free(numbers);
     }
 }
 
@@ -277,7 +269,7 @@ static float *random_rows(uint64_t seed)
             w[row * COLS + k] = size * (uniform(&seed) < -0.98f ? 10 * x : x);
         }
     }
-    return w;
+    return keep(w);
 }
 
 static float *solve_all(float *sums)
@@ -314,7 +306,7 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, enum sp_dtype
     assert_true(used < *size);
     for (size_t i = used; i < *size; i++)
         assert_int_equal(panel[i], 0); /* the padding of an odd number of blocks */
-    return panel;
+    return keep(panel);
 }
 
 static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6};
@@ -334,9 +326,7 @@ static void check_encoders(const float *w, size_t n_rows, const float *numbers)
             if (!sp_kernels_supported(*k)) continue;
             other = encode_rows((*k)->tile, types[i / 2], w, n_rows, factors, &size);
             assert_memory_equal(other, panel, size);
-            free(other);
         }
-        free(panel);
     }
 }
 
@@ -361,12 +351,7 @@ TEST(test_instruction_sets_agree)
             assert_memory_equal(others, sums, n * sizeof *sums);
             sp_gptq_solve(others, COLS, room, (*k)->tile->gptq);
             assert_memory_equal(others, numbers, n * sizeof *sums);
-            free(others);
         }
-        free(numbers);
-        free(sums);
-        free(w);
-        free(x);
     }
 }
 
@@ -409,12 +394,7 @@ TEST(test_quality)
         print_message("%s: error of the outputs with GPTQ %.3f of that without\n",
                       sp_dtype_info(types[i])->name, after / before);
         assert_true(after < 0.3 * before);
-        free(plain);
-        free(calibrated);
     }
-    free(numbers);
-    free(w);
-    free(x);
 }
 
 /* The order of the second block is checked, too. */
@@ -426,8 +406,8 @@ static void check_second_block(void)
     size_t n = 0;
 
     assert_true(sp_gptq_size(&n, WIDE));
-    numbers = calloc(n, sizeof *numbers);
-    bytes = calloc(n, 2);
+    numbers = keep(calloc(n, sizeof *numbers));
+    bytes = keep(calloc(n, 2));
     assert_true(numbers && bytes);
     for (size_t g = 0; g < BLOCK / 16; g++)
         numbers[g] = (float)(BLOCK / 16 - 1 - g);
@@ -437,8 +417,6 @@ static void check_second_block(void)
     numbers[sp_gptq_block_offset(1) + 1] = 1;
     sp_write_bf16(bytes, numbers, n);
     assert_false(sp_gptq_is_sound(bytes, WIDE));
-    free(numbers);
-    free(bytes);
 }
 
 /* Factors that the encoder could not use: their numbers, or an order that is none. */
@@ -501,9 +479,6 @@ TEST(test_smoothing)
         for (size_t j = 0; j < b.n; j += 11)
             check_column(&b, d, j, 0.01);
     }
-    free(x);
-    free(factors);
-    free(scaled);
 }
 
 /* Factors of squares: no error is carried over, and a column weighs its square plus a tenth of the
@@ -517,7 +492,7 @@ TEST(test_squares)
     size_t n = 0;
 
     assert_true(sp_gptq_size(&n, COLS));
-    factors = calloc(n, sizeof *factors);
+    factors = keep(calloc(n, sizeof *factors));
     sp_gptq_factors(factors, weights, 0, COLS, NULL);
     for (size_t k = 0; k < COLS; k++)
         assert_true(factors[sp_gptq_offset(COLS, k / 16) + k % 16 * 17] == 1);
@@ -539,5 +514,4 @@ TEST(test_squares)
             }
         }
     }
-    free(factors);
 }

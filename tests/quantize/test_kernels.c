@@ -5,6 +5,7 @@
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/codec.h"
+#include "tests/support/keep.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
@@ -86,7 +87,7 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
             break;
         }
     }
-    return panels;
+    return keep(panels);
 }
 
 static void random_acts(struct sp_acts *acts, size_t n_rows, size_t cols, enum mode mode,
@@ -160,7 +161,6 @@ static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64
             check_tile(kernels, dtype, expected, panels, &acts, n % 3, n);
     }
     sp_acts_release(&acts);
-    free(panels);
 }
 
 TEST(test_all_tables_give_the_same_bits)
@@ -300,7 +300,6 @@ TEST(test_one_column_is_selected)
             }
             sp_acts_release(&a);
         }
-        free(panels);
     }
 }
 
@@ -354,7 +353,6 @@ TEST(test_scalar_is_close_to_double_precision)
                         2 * roundings * 0x1p-24 * magnitude + rounding_error);
         }
         sp_acts_release(&a);
-        free(panels);
     }
 }
 
@@ -376,7 +374,6 @@ TEST(test_any_number_of_rows)
             assert_same_bits(y + t * ROWS, expected, ROWS);
         }
         sp_acts_release(&a);
-        free(panels);
     }
 }
 
@@ -400,7 +397,6 @@ TEST(test_non_finite_activations_show)
             for (size_t r = 0; r < ROWS; r++)
                 assert_false(is_finite(y[r]));
             sp_acts_release(&a);
-            free(panels);
         }
     }
 }

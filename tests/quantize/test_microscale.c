@@ -7,6 +7,7 @@
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
 #include "quantize/policy.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
 
@@ -195,7 +196,7 @@ static uint8_t *encode_rows(enum sp_dtype dtype, const float *rows, size_t n_row
     assert_non_null(panel);
     sp_encoder_init(&encoder);
     assert_int_equal(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, cols, 0, NULL), SP_OK);
-    return panel;
+    return keep(panel);
 }
 
 /* Sums of squares over encoded numbers: of the originals, and of the differences. */
@@ -236,7 +237,6 @@ static void check_quality(const struct goal *goal)
         for (size_t i = 0; i < 16 * COLS; i += 16)
             exact +=
                 exact_error(type, rows + i, sp_float_of_bits(sp_get32(panel + 4 * (i / COLS))));
-        free(panel);
     }
     error = relative_rms(&measure);
     exact = sqrt(exact / measure.reference);
@@ -270,7 +270,6 @@ static void check_zero_rows(enum sp_dtype dtype)
         assert_true(filled || back[i] == 0);
         assert_true(!filled || fabsf(back[i] - rows[i]) < (dtype == SP_Q2 ? 1.5f : 0.5f));
     }
-    free(panel);
 }
 
 TEST(test_zero_rows)
@@ -291,7 +290,6 @@ static double error_of_row(enum sp_dtype dtype, const float *row, size_t cols)
     for (size_t k = 0; k < cols; k++)
         assert_true(isfinite(back[k]));
     add_error(&measure, row, back, cols);
-    free(panel);
     free(back);
     return relative_rms(&measure);
 }
@@ -355,7 +353,6 @@ static void check_outlier(const struct goal *goal, float outlier)
     print_message("%s: outlier of %g sigma, rest of its row %.4f\n",
                   sp_dtype_info(goal->dtype)->name, (double)outlier, relative_rms(&rest));
     assert_true(relative_rms(&rest) < 2 * goal->error);
-    free(panel);
 }
 
 TEST(test_outlier)

@@ -5,6 +5,7 @@
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
 #include "tests/support/cache_digest.h"
+#include "tests/support/keep.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
@@ -131,7 +132,7 @@ static float *attend(const struct sequence *s, const struct sp_attention *job,
     run.out = out;
     sp_attend(&run, vector, pools[n_threads], scratch);
     sp_attention_scratch_free(scratch);
-    return out;
+    return keep(out);
 }
 
 /* Computes one row of one head by the definition, in double precision. */
@@ -212,7 +213,6 @@ TEST(test_near_the_definition)
             double error = largest_error(&s, out);
             if (error > worst) worst = error;
             assert_true(error < 1e-5);
-            free(out);
         }
         close_sequence(&s);
     }
@@ -234,7 +234,6 @@ TEST(test_error_of_narrow_caches)
         print_message("type %d: %.2g\n", type, error);
         assert_true(error < limits[type]);
         assert_true(type == SP_CACHE_F32 || error > 1e-6); /* the cache is narrow */
-        free(out);
         close_sequence(&s);
     }
 }
@@ -253,7 +252,6 @@ TEST(test_cap_and_sinks)
         if (i & 2) s.job.sinks = sinks;
         float *out = attend(&s, &s.job, tables[0], 1);
         assert_true(largest_error(&s, out) < 3e-5);
-        free(out);
         close_sequence(&s);
     }
 }
@@ -276,7 +274,6 @@ TEST(test_sink_example)
     float *out = attend(&s, &s.job, tables[0], 1);
     assert_true(fabs((double)out[0] - 0.23122390) < 1e-7);
     assert_true(fabs((double)out[1] - 0.62853172) < 1e-7);
-    free(out);
     close_sequence(&s);
 }
 
@@ -298,7 +295,6 @@ TEST(test_bits_do_not_depend_on_other_rows)
             for (unsigned threads = 1; threads <= MAX_THREADS; threads++) {
                 float *got = attend(&s, &s.job, tables[j], threads);
                 assert_same(&s, got, want);
-                free(got);
             }
         }
         for (size_t t = 0; t < n_rows; t += 1 + n_rows / 7) {
@@ -308,9 +304,7 @@ TEST(test_bits_do_not_depend_on_other_rows)
             one.ranges += t;
             float *got = attend(&s, &one, tables[0], 2);
             assert_memory_equal(got, want + t * s.ldq, (s.ldq - 1) * sizeof *got);
-            free(got);
         }
-        free(want);
         close_sequence(&s);
     }
 }
@@ -320,8 +314,8 @@ TEST(test_bits_do_not_depend_on_other_rows)
 TEST(test_narrow_values_and_heads_apart)
 {
     enum { N_ROWS = 5, HEADS = 6, KEY = 96, VALUE = 64, N = 700 };
-    float *parted = malloc(HEADS * N_ROWS * KEY * sizeof *parted);
-    float *out = malloc(HEADS * N_ROWS * KEY * sizeof *out);
+    float *parted = keep(malloc(HEADS * N_ROWS * KEY * sizeof *parted));
+    float *out = keep(malloc(HEADS * N_ROWS * KEY * sizeof *out));
 
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;
@@ -361,11 +355,8 @@ TEST(test_narrow_values_and_heads_apart)
                                     VALUE * sizeof *out);
             }
         }
-        free(want);
         close_sequence(&s);
     }
-    free(parted);
-    free(out);
 }
 
 /* A query of zeros weighs all keys equally, so the mean of the values identifies the keys that were
@@ -399,7 +390,6 @@ TEST(test_window_holds_w_keys)
             double mean = sum / (double)(s.ranges[t].last - s.ranges[t].first);
             assert_true(fabs((double)out[t * s.ldq] - mean) < 1e-2);
         }
-        free(out);
     }
     close_sequence(&s);
 }
@@ -428,8 +418,6 @@ TEST(test_ring_gives_the_same_bits)
             float *want = attend(&full, &full.job, tables[0], 1);
             float *got = attend(&ring, &ring.job, tables[0], 2);
             assert_same(&full, got, want);
-            free(want);
-            free(got);
         }
         close_sequence(&full);
         close_sequence(&ring);
@@ -452,8 +440,6 @@ TEST(test_overwritten_drafts_leave_no_trace)
         float *want = attend(&plain, &plain.job, tables[0], 1);
         float *got = attend(&drafted, &drafted.job, tables[0], 1);
         assert_same(&plain, got, want);
-        free(want);
-        free(got);
         close_sequence(&plain);
         close_sequence(&drafted);
     }
@@ -472,7 +458,6 @@ TEST(test_nan_reaches_the_result)
             for (size_t i = 0; i < n_tables; i++) {
                 float *out = attend(&s, &s.job, tables[i], 1);
                 assert_true(isnan(out[5]));
-                free(out);
             }
             close_sequence(&s);
         }

@@ -179,12 +179,10 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
                          decoder_digest(reference.session->speculator->decoder,
                                         reference.session->speculator->n_cached));
         end(&alone);
-        generate_close(&reference);
         end(&clients[i]);
         if (i > 0) sp_session_close(clients[i].session);
     }
     assert_true(n_shared > 0);
-    generate_close(&g);
 }
 
 static void check(const char *path, const char *kernels, unsigned n_threads,
@@ -333,7 +331,6 @@ TEST(equal_prompts_share_draft_passes)
         end(&clients[i]);
     }
     sp_session_close(shared);
-    generate_close(&g);
 }
 
 /* ---- a draft that fails ---- */
@@ -395,8 +392,6 @@ TEST(failing_draft)
         end(&clients[i]);
     }
     sp_session_close(shared);
-    generate_close(&reference);
-    generate_close(&g);
 }
 
 /* ---- order of the passes ---- */
@@ -497,7 +492,6 @@ TEST(draft_passes_run_first)
         sp_decoder_close(rows[i].draft);
         sp_decoder_close(rows[i].target);
     }
-    generate_close(&g);
 }
 
 enum { N_PASSES = 20 };
@@ -546,7 +540,6 @@ TEST(passes_run_between_holders)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_in_range(n_held, 0, 4 * N_PASSES);
     sp_decoder_close(p.row.target);
-    generate_close(&g);
 }
 
 /* ---- small batches, and logit requests between passes ---- */
@@ -619,7 +612,6 @@ TEST(logits_between_shared_passes)
     end(&client);
     end(&expected);
     sp_session_close(concurrent.session);
-    generate_close(&g);
 }
 
 /* ---- logits of a long text beside an answer ---------------------------------------------------
@@ -695,7 +687,6 @@ TEST(answers_beside_logits)
     pthread_join(thread, NULL);
     assert_true(rows.last >= rows.first + LEAST);
     sp_session_close(answer.session);
-    generate_close(&g);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -24,7 +24,7 @@ static char *print_escaped(const char *text)
 
     assert_int_equal(sp_tool_value_string(&out, text, strlen(text), NULL), SP_OK);
     transcript_append(&out, "", 1);
-    return out.at;
+    return keep(out.at);
 }
 
 static char *render(const struct sp_template *t, const struct sp_chat_format *s, unsigned n_calls)
@@ -53,11 +53,10 @@ static char *render(const struct sp_template *t, const struct sp_chat_format *s,
                       n_calls < 2 ? "" : "}}");
     }
     snprintf(json + n, sizeof json - (size_t)n, "]");
-    free(escaped);
     messages = keep_parsed(json, strlen(json), SP_JSON_STRICT);
     in.messages = messages;
     if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
-    return text;
+    return keep(text);
 }
 
 /* The calls that were parsed. */
@@ -151,7 +150,6 @@ static void round_trip(const char *path, const struct sp_template *t,
     size_t same = 0;
 
     if (text == NULL && n_calls == 2) { /* the template renders one call at a time */
-        free(prompt);
         round_trip(path, t, s, 1);
         return;
     }
@@ -172,8 +170,6 @@ static void round_trip(const char *path, const struct sp_template *t,
                      a.text);
         }
     }
-    free(prompt);
-    free(text);
 }
 
 static bool check_template(const char *path)

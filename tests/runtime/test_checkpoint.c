@@ -67,7 +67,6 @@ static void check_prompt(struct generate_fixture *used, const char *path, const 
                          decoder_digest(fresh.session->speculator->decoder, len));
     }
     if (compare_caches && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
-    generate_close(&fresh);
 }
 
 /* Runs prompts with different common prefixes and checks how many tokens of each are reused. */
@@ -100,7 +99,6 @@ static void check_conversation(const char *path, int draft_len, bool compare_cac
     for (size_t i = 0; i < N_PROMPTS; i++)
         check_prompt(&g, path, prompts[i].ids, prompts[i].n, draft_len, compare_caches,
                      n_reused[i]);
-    generate_close(&g);
 }
 
 /* Reused tokens of recurrent models: checkpoints are 16 tokens before the end of a long prompt. */
@@ -111,7 +109,6 @@ static bool is_recurrent(const char *path)
     struct generate_fixture g = open_generating(path);
     bool recurrent = sp_config_is_recurrent(&g.package->target->config);
 
-    generate_close(&g);
     return recurrent;
 }
 
@@ -218,7 +215,6 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
     ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
     check_prompt(&g, path, ids, emitted.n + N_MORE, (int)draft_len, true, emitted.n);
-    generate_close(&g);
 }
 
 TEST(failed_choices)

@@ -6,6 +6,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -64,25 +65,12 @@ static struct generate_fixture open_f32(const char *path)
 
 /* ---- the rows of a block ---- */
 
-static int keep_row(void *context, size_t row, const float *logits, size_t n_vocab)
-{
-    float **rows = context;
-
-    *rows = realloc(*rows, (row + 1) * n_vocab * sizeof **rows);
-    assert_non_null(*rows);
-    memcpy(*rows + row * n_vocab, logits, n_vocab * sizeof **rows);
-    return 0;
-}
-
-/* Returns the draft's rows after ids (owned), and the tokens that it chose from them. */
+/* Returns the draft's rows after ids (kept), and the tokens that it chose from them. */
 static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t n,
                          uint32_t *chosen, size_t n_rows)
 {
-    struct sp_err err = {0};
-    float *rows = NULL;
+    float *rows = keep_draft_logits(session, ids, n, 0).values;
 
-    if (sp_session_draft_logits(session, ids, n, 0, keep_row, &rows, &err))
-        fail_msg("%s", err.text);
     memcpy(chosen, session->speculator->ids + n, n_rows * sizeof *chosen);
     return rows;
 }
@@ -252,10 +240,6 @@ static void check_formula(const struct handmade_dspark *how)
         }
     }
     if (!(worst < 2e-5)) fail_msg("%s: off by %g", how->markov, worst);
-    free(base);
-    free(rows);
-    generate_close(&plain);
-    generate_close(&o);
     scratch_remove();
 }
 
@@ -315,10 +299,6 @@ TEST(rows_of_dflash)
     want = draft_rows(dflash.session, prompt, N_GIVEN, chosen, 15);
     rows = draft_rows(o.session, prompt, N_GIVEN, chosen, 16);
     assert_memory_equal(rows + 1600, want, 15 * 1600 * sizeof *want);
-    free(want);
-    free(rows);
-    generate_close(&dflash);
-    generate_close(&o);
 }
 
 static void golden_confidences(void **state)
@@ -341,14 +321,13 @@ static void golden_confidences(void **state)
         double observed[MAX_BLOCK], x = NAN;
         size_t n, n_rows = sp_json_len(want);
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
-        free(draft_rows(o.session, ids, n, chosen, n_rows));
+        draft_rows(o.session, ids, n, chosen, n_rows);
         observed_confidences(o.session, observed, n_rows);
         for (size_t k = 0; k < n_rows; k++) {
             assert_true(sp_json_to_double(sp_json_at(want, k), &x));
             assert_true(fabs(observed[k] - x) < 1e-5);
         }
     }
-    generate_close(&o);
 }
 
 /* ---- the target's embeddings as a tap ---- */
@@ -382,7 +361,6 @@ TEST(embedding_tap)
         assert_memory_not_equal(features + H, row, sizeof row);
     }
     sp_decoder_close(decoder);
-    generate_close(&o);
 }
 
 /* ---- drafting ---- */
@@ -412,7 +390,6 @@ static size_t check_lossless(const char *path, int block, size_t place)
     assert_string_equal(info.draft, "dspark");
     assert_int_equal(info.max_draft_len, block);
     generate_assert_same(&deep, &plain);
-    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k) || *k == &sp_kernels_ref) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
@@ -425,7 +402,6 @@ static size_t check_lossless(const char *path, int block, size_t place)
                 generate_assert_same(&r, &plain);
                 if (draft_len == block) assert_same_rounds(&r, &deep);
             }
-            generate_close(&o);
         }
         place++;
     }
@@ -463,7 +439,6 @@ static void lossless_oracle(void **state)
         const char *file = packed_file(path, i ? SP_Q4 : SP_DTYPE_NONE, i ? SP_Q8 : SP_DTYPE_NONE);
         o = open_f32(file);
         sp_package_describe(o.package, &info);
-        generate_close(&o);
         check_lossless(file, (int)info.max_draft_len, i);
     }
 }
@@ -486,32 +461,27 @@ TEST(sampled)
                                  .ignore_eos = true,
                                  .digest = true,
                                  .sampling = &sampling};
-    struct sp_err err = {0};
 
     for (sampling.seed = 1; sampling.seed <= 3; sampling.seed++) {
-        struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
+        struct sp_result plain, r;
         struct generate_fixture o = open_f32(path);
         size_t accepted = 0;
         sampling.temperature = 0.4f + 0.4f * (float)sampling.seed;
         sampling.accept = SP_ACCEPT_COUPLED;
         request.draft_len = 0;
-        assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
+        plain = keep_answer(o.session, &request);
         for (request.draft_len = SP_DRAFT_LENGTH_AUTO; request.draft_len <= 5;
              request.draft_len++) {
-            assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+            r = keep_answer(o.session, &request);
             generate_assert_same(&r, &plain);
             accepted += r.accepted;
-            sp_result_release(&r);
         }
         assert_true(accepted > 0);
         /* Rejection sampling gives another text of the same length. */
         sampling.accept = SP_ACCEPT_REJECTION;
         request.draft_len = 5;
-        assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+        r = keep_answer(o.session, &request);
         assert_int_equal(r.n_ids, 100);
-        sp_result_release(&r);
-        sp_result_release(&plain);
-        generate_close(&o);
     }
 }
 
@@ -533,7 +503,6 @@ TEST(always_right)
         assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
     }
-    generate_close(&o);
 }
 
 /* After a drafted response the draft proposes the same as with fresh caches. */
@@ -544,23 +513,17 @@ TEST(is_rolled_back)
         open_f32(handmade_file(&varied, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
     uint32_t ids[N_GIVEN + N_TOKENS + 1], chosen[MAX_BLOCK];
     struct sp_result r = generate_run(used.session, prompt, N_GIVEN, N_TOKENS, 5, true);
-    struct sp_session *fresh = NULL;
     struct sp_session_options options = {
         .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200, .rows_per_pass = 5};
-    struct sp_err err = {0};
     float *a, *b;
 
     memcpy(ids, prompt, sizeof prompt);
     memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
     ids[N_GIVEN + N_TOKENS] = 5;
-    if (sp_session_open(&fresh, used.package, &options, &err)) fail_msg("%s", err.text);
+    struct sp_session *fresh = keep_session(used.package, &options);
     a = draft_rows(used.session, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
     b = draft_rows(fresh, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
     assert_memory_equal(a, b, 7 * V * sizeof *a);
-    free(a);
-    free(b);
-    sp_session_close(fresh);
-    generate_close(&used);
 }
 
 /* ---- packed files ---- */

@@ -1,6 +1,7 @@
 /* Tests embeddings: equal to those of sentence-transformers, and the same bits whatever shares the
  * passes, whichever kernels and however many threads compute them. */
 #include "format/base/json.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
@@ -19,7 +20,6 @@ struct golden {
     struct sp_json *json;
     const struct sp_json *cases[MOST_CASES];
     struct sp_embedding_text texts[MOST_CASES];
-    uint32_t *ids[MOST_CASES];
     size_t n, n_max;
 };
 
@@ -28,26 +28,23 @@ static struct sp_package *open_model(const char *folder, enum sp_dtype type, con
 {
     struct sp_package_options options = {
         .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-    struct sp_package *package = NULL;
-    struct sp_err err = {0};
-    const char *path = packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE);
 
-    if (sp_package_open(&package, path, &options, &err)) fail_msg("%s", err.text);
-    return package;
+    return keep_package(packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE), &options);
 }
 
 static void encode(struct golden *g, const struct sp_json *one, struct sp_err *err)
 {
     size_t size, i = g->n++;
+    uint32_t *ids = NULL;
     const char *text = sp_json_to_string(sp_json_get(one, "text"), &size);
     int64_t n = -1;
 
     if (sp_package_encode_for_embedding(g->package, sp_json_get_text(one, "prompt"), text, size,
-                                        g->n_max, &g->ids[i], &g->texts[i].n, err))
+                                        g->n_max, &ids, &g->texts[i].n, err))
         fail_msg("%s", err->text);
     assert_true(sp_json_to_i64(sp_json_get(one, "tokens"), &n));
     assert_int_equal(g->texts[i].n, n);
-    g->texts[i].ids = g->ids[i];
+    g->texts[i].ids = keep(ids);
     g->cases[i] = one;
 }
 
@@ -101,13 +98,6 @@ static struct golden golden_open(const char *name, enum sp_dtype type, const cha
     return golden_open_with(path, name, true, type, kernels, n_threads);
 }
 
-static void golden_close(struct golden *g)
-{
-    for (size_t i = 0; i < g->n; i++)
-        free(g->ids[i]);
-    sp_package_close(g->package);
-}
-
 static float *embed(const struct golden *g, size_t first, size_t n, size_t n_dimensions,
                     size_t *width)
 {
@@ -119,7 +109,7 @@ static float *embed(const struct golden *g, size_t first, size_t n, size_t n_dim
     float *rows = NULL;
 
     if (sp_package_embed(g->package, &request, &rows, width, &err)) fail_msg("%s", err.text);
-    return rows;
+    return keep(rows);
 }
 
 static double length_of(const struct sp_json *numbers)
@@ -154,7 +144,6 @@ static void assert_golden(const struct golden *g, bool unit)
                          x / length);
         }
     }
-    free(rows);
 }
 
 static void equals_sentence_transformers(void **state)
@@ -162,7 +151,6 @@ static void equals_sentence_transformers(void **state)
     struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 2);
 
     assert_golden(&g, false);
-    golden_close(&g);
 }
 
 /* What llama.cpp's converter made of an encoder and its tokenizer. */
@@ -174,7 +162,6 @@ static void gguf_equals_sentence_transformers(void **state)
     snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", (const char *)*state);
     g = golden_open_with(path, *state, false, SP_DTYPE_NONE, NULL, 2);
     assert_golden(&g, true);
-    golden_close(&g);
 }
 
 /* A text by itself has the bits that it has among others, with any kernels and threads. */
@@ -191,12 +178,7 @@ static void same_bits(void **state)
         for (size_t i = 0; i < g.n; i++) {
             float *one = embed(i % 2 ? &g : &other, i, 1, 0, &width);
             assert_memory_equal(one, all + i * width, width * sizeof *one);
-            free(one);
         }
-        free(all);
-        free(again);
-        golden_close(&g);
-        golden_close(&other);
     }
 }
 
@@ -215,9 +197,7 @@ TEST(more_texts_than_decoders)
     assert_int_equal(sp_package_embed(many.package, &request, &rows, &width, &err), SP_OK);
     for (size_t i = 0; i < N; i++)
         assert_memory_equal(rows + i * width, all + i % g.n * width, width * sizeof *rows);
-    free(all);
     free(rows);
-    golden_close(&g);
 }
 
 /* A request of many texts, which a short request joins after its first pass. */
@@ -234,7 +214,7 @@ static void *embed_one(void *context)
     struct long_request *r = context;
     size_t width;
 
-    free(embed(r->g, 0, 1, 0, &width));
+    embed(r->g, 0, 1, 0, &width);
     atomic_store(&r->other_is_done, true);
     return NULL;
 }
@@ -292,7 +272,6 @@ TEST(requests_alternate)
     for (size_t i = 3; i < N; i++)
         assert_memory_equal(rows + i * width, rows + i % 3 * width, width * sizeof *rows);
     free(rows);
-    golden_close(&g);
 }
 
 /* Fewer dimensions are the first ones, with length 1 again if the whole embedding has it. */
@@ -311,9 +290,6 @@ static void dimensions(void **state)
         double want = (double)all[i] / (normal ? sqrt(square) : 1);
         assert_true(fabs((double)few[i] - want) < 1e-6);
     }
-    free(all);
-    free(few);
-    golden_close(&g);
 }
 
 static void check_refusal(const struct golden *g, const struct sp_embedding_request *request,
@@ -363,7 +339,6 @@ TEST(refusals)
         sp_package_encode_for_embedding(g.package, "other", "a", 1, 0, &encoded, &n, &err),
         SP_E_USAGE);
     assert_non_null(strstr(err.text, "has no prompt \"other\""));
-    golden_close(&g);
 }
 
 /* A language model embeds texts if it is told which states to pool. */
@@ -389,7 +364,6 @@ TEST(language_model)
         square += (double)rows[i] * (double)rows[i];
     assert_true(fabs(square - 1) < 1e-5);
     free(rows);
-    golden_close(&g);
 }
 
 /* Models whose tokens see those after them, or without an output matrix, do not generate. */
@@ -400,18 +374,15 @@ static void no_generation(void **state)
     struct sp_request request = SP_REQUEST_INIT;
     struct sp_result result = SP_RESULT_INIT;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_session *session = NULL;
+    struct sp_session *session = keep_session(g.package, &options);
     struct sp_err err = {0};
 
     sp_package_describe(g.package, &info);
     assert_false(info.generates);
-    assert_int_equal(sp_session_open(&session, g.package, &options, &err), SP_OK);
     request.prompt = g.texts[0].ids;
     request.n_prompt = g.texts[0].n;
     assert_int_equal(sp_session_generate(session, &request, &result, &err), SP_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "makes embeddings and does not generate"));
-    sp_session_close(session);
-    golden_close(&g);
 }
 
 CASES(equals_sentence_transformers, "qwen3", "gemma3", "llama", "modernbert", "eurobert",

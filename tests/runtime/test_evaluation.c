@@ -4,7 +4,9 @@
 #include "quantize/kernels.h"
 #include "runtime/measure/logit_score.h"
 #include "runtime/session/session.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -17,13 +19,10 @@
 
 static struct sp_package *open_with(const char *path, const char *kernels, unsigned n_threads)
 {
-    struct sp_package *package = NULL;
-    struct sp_err err = {0};
     struct sp_package_options options = {
         .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
 
-    if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
-    return package;
+    return keep_package(path, &options);
 }
 
 static struct sp_evaluation evaluate(struct sp_package *package,
@@ -194,8 +193,6 @@ TEST(goldens)
                 }
             }
         }
-        sp_package_close(package);
-        sp_package_close(reference);
     }
 }
 
@@ -216,7 +213,7 @@ static uint32_t *story_ids(const struct sp_package *package, size_t *n)
                                          SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids, n,
                                          NULL),
                      SP_OK);
-    return ids;
+    return keep(ids);
 }
 
 struct losses {
@@ -242,14 +239,13 @@ static int add_loss(void *context, size_t row, const float *logits, size_t n_voc
 static double plain_loss(struct sp_package *package, const uint32_t *ids, size_t n, size_t n_lead,
                          size_t n_window, size_t stride, size_t *n_windows)
 {
-    struct sp_session *session = NULL;
     struct sp_session_options options = {
         .size = sizeof options, .n_context = n_window, .cache = SP_CACHE_F32};
-    uint32_t *window = malloc(n_window * sizeof *window);
+    uint32_t *window = keep(malloc(n_window * sizeof *window));
     size_t scored_to = n_lead ? n_lead : 1;
     double sum = 0;
 
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    struct sp_session *session = keep_session(package, &options);
     memcpy(window, ids, n_lead * sizeof *ids);
     *n_windows = 0;
     for (size_t k = 0; scored_to < n; k++) {
@@ -264,8 +260,6 @@ static double plain_loss(struct sp_package *package, const uint32_t *ids, size_t
         scored_to = to;
         ++*n_windows;
     }
-    sp_session_close(session);
-    free(window);
     return sum / (double)(n - (n_lead ? n_lead : 1));
 }
 
@@ -301,7 +295,6 @@ static void check_windows(struct sp_package *package, size_t n_lead)
         e = evaluate(package, &request);
         assert_int_equal(e.n_windows, n_windows < 2 ? n_windows : 2);
     }
-    free(ids);
 }
 
 /* Copies the tiny target into a folder of its own with a changed tokenizer.json. */
@@ -323,11 +316,10 @@ static const char *variant(const char *name, const char *from, const char *to)
     text = scratch_read(TESTDATA "/tiny/target/tokenizer.json", &size);
     at = strstr(text, from);
     assert_non_null(at);
-    changed = malloc(size + strlen(to) + 1);
+    changed = keep(malloc(size + strlen(to) + 1));
     size = (size_t)sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     snprintf(copy, sizeof copy, "%s/tokenizer.json", name);
     scratch_write(copy, changed, size);
-    free(changed);
     return packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
 }
 
@@ -353,7 +345,6 @@ TEST(windows)
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
 
     check_windows(package, 0);
-    sp_package_close(package);
 }
 
 /* The tokens that the post-processor puts in front of a text lead every window and are not scored.
@@ -382,8 +373,6 @@ TEST(windows_with_a_lead)
     /* An incomplete lead is scored as text. */
     e = evaluate(package, &request);
     assert_int_equal(e.n_lead, 0);
-    free(ids);
-    sp_package_close(package);
 }
 
 /* Checks that all figures are equal to the bit. */
@@ -411,18 +400,15 @@ TEST(same_figures_with_all_kernels_and_threads)
         /* Scalar kernels are slow, so one number of threads is tested. */
         for (unsigned threads = 1; threads <= (*k == &sp_kernels_ref ? 1 : 2); threads++) {
             struct sp_package *package = open_with(path, (*k)->name, threads), *reference;
-            struct sp_session *session = NULL;
-            struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
             reference = open_with(exact, (*k)->name, threads);
             struct sp_evaluation_request request = {
                 .size = sizeof request, .n_window = 40, .reference = reference};
             struct sp_draft_eval_request try = {
                 .size = sizeof try, .n_places = 2, .n_predict = 6, .draft_len = 7};
-            uint32_t *ids = story_ids(package, &request.n);
-            request.ids = try.ids = ids;
+            request.ids = try.ids = story_ids(package, &request.n);
             request.n = try.n = 80;
             e = evaluate(package, &request);
-            assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+            struct sp_session *session = keep_session(package, NULL);
             assert_int_equal(sp_session_eval_draft(session, &try, &trial, NULL), SP_OK);
             if (any) assert_memory_equal(&e, &first, sizeof e);
             if (any) assert_same_draft_eval(&trial, &first_trial);
@@ -430,10 +416,6 @@ TEST(same_figures_with_all_kernels_and_threads)
             first = e;
             first_trial = trial;
             any = true;
-            sp_session_close(session);
-            sp_package_close(package);
-            sp_package_close(reference);
-            free(ids);
         }
     }
     assert_true(first.divergence.mean > 0 && first.divergence.mean < 1);
@@ -447,15 +429,12 @@ TEST(self_comparison_loses_nothing)
     struct sp_evaluation_request request = {
         .size = sizeof request, .reference = package, .n_window = 50};
     struct sp_evaluation e = SP_EVALUATION_INIT;
-    uint32_t *ids = story_ids(package, &request.n);
 
-    request.ids = ids;
+    request.ids = story_ids(package, &request.n);
     e = evaluate(package, &request);
     assert_true(e.divergence.mean == 0 && e.divergence_max == 0 && e.divergence.error == 0);
     assert_true(e.agreement.mean == 1 && e.loss_change.mean == 0 && e.prob_change_rms == 0);
     assert_true(e.reference_loss.mean == e.loss.mean);
-    free(ids);
-    sp_package_close(package);
 }
 
 struct blocks {
@@ -514,9 +493,6 @@ TEST(blocks_of_positions)
         assert_near(prob_change / n, part.prob_change.mean, 1e-12);
     }
     assert_int_equal(n_sums, e.n_scored);
-    free(ids);
-    sp_package_close(package);
-    sp_package_close(exact);
 }
 
 static int stop_at_once(void *context, size_t done, size_t total)
@@ -578,8 +554,6 @@ TEST(refusals)
     assert_int_equal(sp_package_evaluate(package, &request, &e, &err), SP_E_INPUT);
     assert_string_equal(err.text,
                         "token 1598 is \"<|im_end|>\", the reference's is \"<|im_stop|>\"");
-    sp_package_close(other);
-    sp_package_close(package);
 }
 
 /* ---- drafts -----------------------------------------------------------------------------------
@@ -594,10 +568,9 @@ static void add_place(struct sp_draft_eval *out, struct sp_session *session, con
                                  .n_prompt = n,
                                  .max_tokens = n_predict + 2 * draft_len,
                                  .draft_len = (int)draft_len};
-    struct sp_result r = SP_RESULT_INIT;
+    struct sp_result r = keep_answer(session, &request);
     size_t n_tokens = 1;
 
-    assert_int_equal(sp_session_generate(session, &request, &r, NULL), SP_OK);
     for (size_t i = 0; i < r.n_rounds && n_tokens < n_predict; i++) {
         size_t accepted = r.rounds[i].accepted, drafted = r.rounds[i].drafted;
         bool last = i + 1 == r.n_rounds && r.stop == SP_STOP_EOS;
@@ -613,15 +586,12 @@ static void add_place(struct sp_draft_eval *out, struct sp_session *session, con
         }
         n_tokens += emitted;
     }
-    sp_result_release(&r);
 }
 
 static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_predict)
 {
     struct sp_package *package =
         open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
-    struct sp_session *session = NULL;
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_draft_eval_request request = {.size = sizeof request,
                                             .n_places = 5,
                                             .n_predict = n_predict,
@@ -637,7 +607,7 @@ static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_p
     sp_package_describe(package, &info);
     want.draft_len = draft_len ? draft_len : SP_DRAFT_EVAL_LENGTH;
     if (want.draft_len > info.max_draft_len) want.draft_len = info.max_draft_len;
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    struct sp_session *session = keep_session(package, NULL);
     for (size_t i = 0; i < 5; i++)
         add_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.draft_len);
     assert_int_equal(sp_session_eval_draft(session, &request, &got, NULL), SP_OK);
@@ -647,9 +617,6 @@ static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_p
     assert_same_draft_eval(&got, &want);
     assert_true(got.accepted > 0 && got.accepted < got.drafted);
     sp_draft_eval_release(&got);
-    free(ids);
-    sp_session_close(session);
-    sp_package_close(package);
 }
 
 TEST(draft_evals)
@@ -675,7 +642,7 @@ TEST(bytes_that_drafts_read)
         const struct sp_pack_tensor *head;
         uint64_t size = 0, one;
 
-        assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+        session = keep_session(package, &options);
         one = sp_session_read_size(session, 0, 0);
         for (size_t k = 0; k < sp_pack_n_tensors(package->pack); k++) {
             const struct sp_pack_tensor *t = sp_pack_tensor(package->pack, k);
@@ -689,11 +656,8 @@ TEST(bytes_that_drafts_read)
         assert_int_equal(sp_session_read_size(session, 0, 1) - one, size);
         assert_int_equal(sp_session_read_size(session, 0, 3) - one, i == 0 ? 3 * size : size);
         options.draft_by = SP_DRAFT_BY_NOTHING;
-        assert_int_equal(sp_session_open(&plain, package, &options, NULL), SP_OK);
+        plain = keep_session(package, &options);
         assert_int_equal(sp_session_read_size(plain, 0, 1), one);
-        sp_session_close(plain);
-        sp_session_close(session);
-        sp_package_close(package);
     }
 }
 
@@ -703,7 +667,6 @@ TEST(draft_evals_at_limits)
 {
     static const uint32_t ids[] = {582, 580, 258};
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
-    struct sp_session *session = NULL;
     struct sp_session_options options = {.size = sizeof options, .n_context = 6};
     struct sp_draft_eval_request request = {.size = sizeof request,
                                             .ids = ids,
@@ -714,21 +677,18 @@ TEST(draft_evals_at_limits)
     struct sp_draft_eval out = SP_DRAFT_EVAL_INIT;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    struct sp_session *session = keep_session(package, &options);
     assert_int_equal(sp_session_eval_draft(session, &request, &out, NULL), SP_OK);
     assert_int_equal(out.n_places, 3);
     assert_true(out.n_tokens <= 3 * 6);
     sp_draft_eval_release(&out);
     request.progress = stop_at_once;
     assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_CANCELLED);
-    sp_session_close(session);
     options.draft_by = SP_DRAFT_BY_NOTHING;
     memset(&err, 0, sizeof err);
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    session = keep_session(package, &options);
     assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_USAGE);
     assert_string_equal(err.text, "the file has no draft");
-    sp_session_close(session);
-    sp_package_close(package);
 }
 
 static int finish(void **state)

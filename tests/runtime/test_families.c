@@ -19,7 +19,6 @@ static struct sp_result answer(const char *path, const char *kernels, unsigned n
     for (uint32_t i = 0; i < n_prompt; i++)
         prompt[i] = 5 + i * 7 % 60;
     result = generate_run(g.session, prompt, n_prompt, n_tokens, draft_len, true);
-    generate_close(&g);
     return result;
 }
 

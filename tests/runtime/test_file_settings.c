@@ -1,5 +1,6 @@
 /* Tests what a packed file states about its answers, and the simple API, which answers with it. */
 #include "runtime/spectool.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
@@ -104,29 +105,22 @@ static char *answer_to(struct sp_package *package, const struct sp_chat_message 
     const struct sp_chat_request chat = {.size = sizeof chat, .turns = turns, .n_turns = n};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_request request = SP_REQUEST_INIT;
-    struct sp_result result = SP_RESULT_INIT;
-    struct sp_session *session;
+    struct sp_result result;
     struct sp_chat *with;
     struct sp_chat_prompt *prompt;
-    char *text;
 
     sampling.temperature = .9f;
     sampling.top_k = 11;
     sampling.seed = 5;
-    assert_int_equal(sp_session_open(&session, package, NULL, NULL), SP_OK);
     assert_int_equal(sp_chat_open(&with, package, NULL, NULL), SP_OK);
     assert_int_equal(sp_chat_prompt_open(&prompt, with, &chat, NULL), SP_OK);
     sp_chat_prompt_apply(prompt, &request);
     request.sampling = &sampling;
     request.max_tokens = 12;
-    assert_int_equal(sp_session_generate(session, &request, &result, NULL), SP_OK);
-    text = result.text;
-    result.text = NULL;
-    sp_result_release(&result);
+    result = keep_answer(keep_session(package, NULL), &request);
     sp_chat_prompt_close(prompt);
     sp_chat_close(with);
-    sp_session_close(session);
-    return text;
+    return result.text;
 }
 
 struct heard {
@@ -151,11 +145,10 @@ TEST(ask_answers_with_them)
                                                  {"user", "What is 7 plus 8?", NULL}};
     const struct sp_chat_request chat = {.size = sizeof chat, .turns = &all[3], .n_turns = 1};
     struct sp_result result = SP_RESULT_INIT;
-    struct sp_package *package = NULL;
     struct heard heard = {.stop_at = 0};
     char *text;
 
-    assert_int_equal(sp_package_open(&package, file_with("ask", records), NULL, NULL), SP_OK);
+    struct sp_package *package = keep_package(file_with("ask", records), NULL);
     text = answer_to(package, all, 4);
     assert_int_equal(sp_ask(package, &chat, hear, &heard, &result, NULL), SP_OK);
     assert_string_equal(result.text, text);
@@ -167,8 +160,6 @@ TEST(ask_answers_with_them)
     assert_int_equal(heard.n_parts, 1);
     sp_result_release(&result);
     assert_int_equal(sp_ask(package, &chat, NULL, NULL, NULL, NULL), SP_OK);
-    free(text);
-    sp_package_close(package);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -8,6 +8,7 @@
 #include "quantize/kernels.h"
 #include "quantize/policy.h"
 #include "tests/support/create_files.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -34,14 +35,11 @@ static struct sp_package *open_model(const char *from, enum sp_dtype dtype, cons
     const char *file = create_path("model.bin");
     struct sp_package_options options = {
         .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-    struct sp_package *package = NULL;
-    struct sp_err err = {0};
     char line[256];
 
     snprintf(line, sizeof line, "FROM @/%s\n", from);
     create_pack(create_modelfile(line), file, dtype, SP_DTYPE_NONE, 2);
-    if (sp_package_open(&package, file, &options, &err)) fail_msg("%s", err.text);
-    return package;
+    return keep_package(file, &options);
 }
 
 static struct sp_group_divergence *open_divergence(struct sp_package *package)
@@ -93,7 +91,6 @@ TEST(test_transformers)
                       nats, expected);
         assert_true(fabs(nats / expected - 1) < 0.03);
         sp_group_divergence_close(d);
-        sp_package_close(package);
     }
 }
 
@@ -120,7 +117,6 @@ TEST(test_threads_and_kernels)
         d = open_divergence(package);
         assert_true(measure(d, 7, 1, SP_Q3) == first[1]);
         sp_group_divergence_close(d);
-        sp_package_close(package);
     }
 }
 
@@ -200,7 +196,6 @@ static void check_family(const char *name)
         sum += s.entries[i].kl_per_error;
     if (n && !(sum > 0)) fail_msg("%s: no group matters", name);
     sp_sensitivities_release(&s);
-    sp_package_close(package);
 }
 
 TEST(test_families)
@@ -271,7 +266,6 @@ TEST(test_windows_are_not_in_the_statistics)
     assert_int_equal(calibrate_two(package, with, all, FIRST, all + FIRST, 1000, true), 4000);
     assert_int_equal(calibrate_two(package, without, all, FIRST, all + FIRST, 1000, false), 4000);
     assert_same_tensors(with, without);
-    sp_package_close(package);
 }
 
 /* An interrupted measurement continues, and the file is that of one run. */
@@ -302,7 +296,6 @@ TEST(test_continuing)
     assert_int_equal(n_reported, 0);
     create_assert_same_file(whole, parts);
     assert_int_equal(create_count_files(), n_files + 1);
-    sp_package_close(package);
 }
 
 /* What another request has measured is not used; a foreign file is refused and stays. */
@@ -327,7 +320,6 @@ TEST(test_files_beside_the_output)
     s = read_sensitivities(out);
     assert_true(s.entries[0].group.kind == SP_GROUP_EMBEDDING && s.entries[0].kl_per_error != 7);
     sp_sensitivities_release(&s);
-    sp_package_close(package);
 }
 
 TEST_FIXTURE(create_setup, create_teardown);

@@ -96,7 +96,6 @@ static void check_file(const char *path)
         sp_decoder_close(whole);
         assert_int_equal(budget.used, 0);
     }
-    generate_close(&g);
 }
 
 /* Full attention, sliding windows, latents, gated delta layers, Mamba-2 beside attention, short

@@ -66,13 +66,10 @@ static const char *eagle3_file(const struct handmade_options *how, enum sp_dtype
 
 static struct sp_package *open_package(const char *path, const char *kernels, unsigned n_threads)
 {
-    struct sp_package *package = NULL;
     struct sp_package_options options = {
         .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-    struct sp_err err = {0};
 
-    if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
-    return package;
+    return keep_package(path, &options);
 }
 
 /* ---- rollback ---- */
@@ -194,14 +191,12 @@ static void check_rollback(const char *path, size_t place)
     struct expected_states expected_states;
 
     decode_expected_states(&expected_states, package);
-    sp_package_close(package);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= (*k == &sp_kernels_ref ? 1 : 2); n_threads++) {
             package = open_package(path, (*k)->name, n_threads);
             check_rounds(package, &expected_states, n_threads, place);
             check_chunks(package, &expected_states);
-            sp_package_close(package);
         }
         place++;
     }
@@ -240,13 +235,10 @@ TEST(rollback_families)
 
 static struct sp_session *open_session(struct sp_package *package, size_t rows_per_pass)
 {
-    struct sp_session *session = NULL;
     struct sp_session_options options = {
         .size = sizeof options, .rows_per_pass = rows_per_pass, .n_context = 200};
-    struct sp_err err = {0};
 
-    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
-    return session;
+    return keep_session(package, &options);
 }
 
 static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150, 2};
@@ -267,8 +259,6 @@ static void check_lossless(const char *path, const char *kind, size_t place)
     assert_string_equal(info.draft, kind);
     assert_int_equal(info.max_draft_len, 16);
     assert_int_equal(plain.n_ids, N_TOKENS);
-    sp_session_close(session);
-    sp_package_close(package);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
@@ -282,8 +272,6 @@ static void check_lossless(const char *path, const char *kind, size_t place)
                 r = generate_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
                 generate_assert_same(&r, &plain);
             }
-            sp_session_close(session);
-            sp_package_close(package);
         }
         place++;
     }
@@ -334,9 +322,7 @@ TEST(always_right)
         assert_int_equal(r.n_rounds, n_rounds);
         assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
-        sp_session_close(session);
     }
-    sp_package_close(package);
 }
 
 /* An EAGLE-3 draft repeats the token if its vocabulary contains it; otherwise no draft token is
@@ -354,9 +340,7 @@ TEST(eagle3_drafts_within_its_vocabulary)
             assert_int_equal(r.ids[i], last);
         assert_int_equal(r.n_rounds, last % 2 ? 24 : 3);
         assert_int_equal(r.accepted, last % 2 ? 0 : 21);
-        sp_session_close(session);
     }
-    sp_package_close(package);
 }
 
 /* After a long prompt, which is processed before the first proposal, a drafted response leaves the
@@ -377,9 +361,6 @@ static void check_catching_up(const char *path)
     memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
     ids[n] = 5;
     generate_assert_same_proposal(used, fresh, ids, n, 4, own ? own : package->target->head.rows);
-    sp_session_close(used);
-    sp_session_close(fresh);
-    sp_package_close(package);
 }
 
 struct timed_tokens {
@@ -422,8 +403,6 @@ TEST(timed_tokens_differ)
     assert_int_equal(timed_tokens.n, 6);
     for (size_t i = 1; i < timed_tokens.n; i++)
         assert_int_not_equal(timed_tokens.first[i], timed_tokens.first[i - 1]);
-    sp_session_close(session);
-    sp_package_close(package);
 }
 
 TEST(drafts_that_read_pairs_catch_up)
@@ -447,10 +426,7 @@ TEST(head_is_rolled_back)
         memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
         ids[n] = 5;
         generate_assert_same_proposal(used, fresh, ids, n, 4, package->target->config.n_vocab);
-        sp_session_close(used);
-        sp_session_close(fresh);
     }
-    sp_package_close(package);
 }
 
 /* ---- packed files ---- */
@@ -570,8 +546,6 @@ TEST(recurrent_draft)
             generate_assert_same(&r, &plain);
             if (i == 0) assert_int_equal(r.accepted, r.drafted);
         }
-        sp_session_close(session);
-        sp_package_close(package);
         scratch_remove();
     }
 }
@@ -595,10 +569,6 @@ TEST(mlx_storage_format)
     r = generate_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     assert_int_equal(plain.n_ids, r.n_ids);
     assert_memory_equal(plain.ids, r.ids, r.n_ids * sizeof *r.ids);
-    sp_session_close(x);
-    sp_session_close(y);
-    sp_package_close(a);
-    sp_package_close(b);
 }
 
 CASES(rollback_oracle, "qwen3_5", "qwen3_5_moe", "qwen3_5_tied", "gemma3");

@@ -5,6 +5,7 @@
 #include "runtime/model/decoder.h"
 #include "runtime/session/session.h"
 #include "tests/support/create_files.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
@@ -19,14 +20,11 @@ static struct sp_package *open_experts(unsigned n_threads)
 {
     const char *file = create_path("experts.bin");
     struct sp_package_options options = {.size = sizeof options, .n_threads = n_threads};
-    struct sp_package *package = NULL;
-    struct sp_err err = {0};
 
     for (uint32_t i = 0; i < N_IDS; i++)
         ids[i] = (i * i * 7 + 13 * i) % VOCAB;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
-    if (sp_package_open(&package, file, &options, &err)) fail_msg("%s", err.text);
-    return package;
+    return keep_package(file, &options);
 }
 
 static struct sp_decoder *open_decoder(struct sp_package *package)
@@ -105,7 +103,6 @@ static void check_experts(size_t n_rows, unsigned n_threads)
     }
     sp_input_stats_close(stats);
     sp_decoder_close(d);
-    sp_package_close(package);
 }
 
 TEST(test_experts)
@@ -150,7 +147,6 @@ TEST(test_output)
     assert_int_equal(seen.n, N_IDS);
     assert_memory_equal(seen.rows, sp_decoder_features(d), sizeof seen.rows);
     sp_decoder_close(d);
-    sp_package_close(package);
 }
 
 TEST_FIXTURE(create_setup, create_teardown);

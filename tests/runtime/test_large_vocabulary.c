@@ -66,7 +66,6 @@ static void check_token(const char *path, uint32_t token, unsigned n_ranks)
         assert_int_equal(r.ids[i], token);
     assert_int_equal(r.n_rounds, N_ROUNDS);
     assert_int_equal(r.accepted, N_ROUNDS * DRAFT_LEN - n_rejected);
-    generate_close(&g);
 }
 
 static void check(const char *records)
@@ -104,7 +103,6 @@ TEST(draft_logits_are_whole)
         if (sp_session_draft_logits(g.session, ids, 4, DRAFT_LEN, count_missing, &n_missing, &err))
             fail_msg("%s", err.text);
         assert_int_equal(n_missing, 0);
-        generate_close(&g);
     }
 }
 

@@ -2,7 +2,9 @@
  * transformers, and block rows of z-lab's DFlash code, with float weights and an f32 cache. */
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
@@ -11,23 +13,6 @@
 
 /* max |a - b| / max |b| */
 static const double tolerance = 1e-4, close_tolerance = 1e-5;
-
-struct rows {
-    float *values; /* [n][width] */
-    size_t n, width;
-};
-
-static int keep_row(void *context, size_t row, const float *logits, size_t n_vocab)
-{
-    struct rows *rows = context;
-
-    rows->values = realloc(rows->values, (row + 1) * n_vocab * sizeof(float));
-    assert_non_null(rows->values);
-    memcpy(rows->values + row * n_vocab, logits, n_vocab * sizeof(float));
-    rows->n = row + 1;
-    rows->width = n_vocab;
-    return 0;
-}
 
 static double relative_error(const float *a, const float *b, size_t n)
 {
@@ -41,7 +26,7 @@ static double relative_error(const float *a, const float *b, size_t n)
     return worst / largest;
 }
 
-static void check_rows(const struct rows *rows, const char *npy, double most)
+static void check_rows(const struct logit_rows *rows, const char *npy, double most)
 {
     size_t n, width;
     float *golden = golden_npy(npy, &n, &width);
@@ -53,41 +38,23 @@ static void check_rows(const struct rows *rows, const char *npy, double most)
     if (!(e < most)) fail_msg("%s: relative error %g", npy, e);
 }
 
-struct opened {
-    struct sp_package *package;
-    struct sp_session *session;
-};
-
 /* The context is short, so that longrope uses its short factors, as transformers does up to there.
  */
-static struct opened open_file(const char *path)
+static struct sp_session *open_file(const char *path)
 {
-    struct opened o = {0};
-    struct sp_err err = {0};
     struct sp_session_options options = {
         .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 256};
 
-    if (sp_package_open(&o.package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
-                        &err) ||
-        sp_session_open(&o.session, o.package, &options, &err))
-        fail_msg("%s: %s", path, err.text);
-    return o;
-}
-
-static void close_file(struct opened *o)
-{
-    sp_session_close(o->session);
-    sp_package_close(o->package);
+    return keep_session(keep_package(path, NULL), &options);
 }
 
 /* If the two best logits nearly tie, another implementation may choose either. */
 static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
 {
-    struct rows rows = {0};
+    struct logit_rows rows = keep_logits(session, ids, n);
     float best = -INFINITY, second = -INFINITY, largest = 0;
     const float *row;
 
-    assert_int_equal(sp_session_logits(session, ids, n, keep_row, &rows, NULL), SP_OK);
     row = rows.values + (n - 1) * rows.width;
     for (size_t i = 0; i < rows.width; i++) {
         if (fabsf(row[i]) > largest) largest = fabsf(row[i]);
@@ -98,7 +65,6 @@ static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
             second = row[i];
         }
     }
-    free(rows.values);
     return best - second < 2e-4f * largest;
 }
 
@@ -110,14 +76,13 @@ static void check_greedy(struct sp_session *session, const uint32_t *prompt, siz
                                  .n_prompt = n,
                                  .ignore_eos = true,
                                  .draft_len = SP_DRAFT_LENGTH_AUTO};
-    struct sp_result result = SP_RESULT_INIT;
-    struct sp_err err = {0};
+    struct sp_result result;
     size_t n_want;
     uint32_t *want = golden_ids(golden, &n_want), *all;
 
     request.max_tokens = n_want;
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
-    all = calloc(n + n_want, sizeof *all);
+    result = keep_answer(session, &request);
+    all = keep(calloc(n + n_want, sizeof *all));
     memcpy(all, prompt, n * sizeof *all);
     memcpy(all + n, want, n_want * sizeof *all);
     for (size_t i = 0; i < n_want; i++) {
@@ -125,15 +90,13 @@ static void check_greedy(struct sp_session *session, const uint32_t *prompt, siz
         if (i < result.n_ids && near_tie(session, all, n + i)) break;
         fail_msg("greedy id %zu is not the golden one", i);
     }
-    free(all);
-    sp_result_release(&result);
 }
 
 /* Checks a folder as ../shared/oracle/README.md describes it: golden.json and PREFIX_K.npy. */
 static void check_target(const char *checkpoint, const char *golden, const char *npy_prefix,
                          enum sp_dtype type)
 {
-    struct opened o =
+    struct sp_session *session =
         open_file(packed_file(packed_modelfile(checkpoint, NULL), type, SP_DTYPE_NONE));
     struct sp_json *root = golden_json(golden);
     const struct sp_json *prompts = sp_json_get(root, "prompts");
@@ -141,18 +104,15 @@ static void check_target(const char *checkpoint, const char *golden, const char 
 
     assert_true(sp_json_len(prompts) > 0);
     for (size_t i = 0; i < sp_json_len(prompts); i++) {
-        struct rows rows = {0};
-        struct sp_err err = {0};
+        struct logit_rows rows;
         char npy[512];
         size_t n;
         uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
         snprintf(npy, sizeof npy, "%s_%zu.npy", npy_prefix, i);
-        if (sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) fail_msg("%s", err.text);
+        rows = keep_logits(session, ids, n);
         check_rows(&rows, npy, tolerance);
-        check_greedy(o.session, ids, n, sp_json_get(sp_json_at(greedy, i), "ids"));
-        free(rows.values);
+        check_greedy(session, ids, n, sp_json_get(sp_json_at(greedy, i), "ids"));
     }
-    close_file(&o);
 }
 
 TEST(tiny_target)
@@ -182,33 +142,23 @@ static void check_oracle(const char *kind, const char *name, enum sp_dtype type)
 static void check_rows_of_family(const char *path, const char *npy, double most,
                                  const uint32_t *ids, size_t n)
 {
-    struct rows first = {0};
+    struct logit_rows first = {0};
 
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (size_t rows_per_pass = 0; rows_per_pass <= 3; rows_per_pass++) {
-            struct sp_package_options how = {
-                .size = sizeof how, .kernels = (*k)->name, .n_threads = 1};
             struct sp_session_options options = {
                 .size = sizeof options, .cache = SP_CACHE_F32, .rows_per_pass = rows_per_pass};
-            struct opened o = {0};
-            struct rows rows = {0};
-            struct sp_err err = {0};
-            if (sp_package_open(&o.package, path, &how, &err) ||
-                sp_session_open(&o.session, o.package, &options, &err) ||
-                sp_session_logits(o.session, ids, n, keep_row, &rows, &err))
-                fail_msg("%s: %s", path, err.text);
-            close_file(&o);
+            struct generate_fixture o = generate_open(path, (*k)->name, 1, &options);
+            struct logit_rows rows = keep_logits(o.session, ids, n);
             if (first.values == NULL) {
                 check_rows(&rows, npy, most);
                 first = rows;
                 continue;
             }
             assert_memory_equal(rows.values, first.values, n * rows.width * sizeof(float));
-            free(rows.values);
         }
     }
-    free(first.values);
 }
 
 /* The folders of testdata/families. A golden.json may state how far its model amplifies rounding.
@@ -313,7 +263,7 @@ static void check_proposals(const struct sp_session *session, size_t n,
 
 /* Tokens that a clustered output matrix omits have a logit that means "never"; transformers writes
  * the smallest selected logit minus 1. */
-static void fill_unselected(struct rows *rows)
+static void fill_unselected(struct logit_rows *rows)
 {
     for (size_t t = 0; t < rows->n; t++) {
         float *row = rows->values + t * rows->width, lowest = INFINITY;
@@ -329,30 +279,26 @@ static void fill_unselected(struct rows *rows)
 static void check_draft(const char *folder, const char *golden)
 {
     char path[512];
-    struct opened o;
+    struct sp_session *session;
     struct sp_json *root;
     const struct sp_json *cases;
 
     snprintf(path, sizeof path, "%s/%s", folder, golden);
     root = golden_json(path);
     snprintf(path, sizeof path, "%s/Modelfile", folder);
-    o = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    session = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
     cases = sp_json_get(root, "ids");
     for (size_t i = 0; i < sp_json_len(cases); i++) {
-        struct rows rows = {0};
-        struct sp_err err = {0};
+        struct logit_rows rows;
         size_t n, n_steps, width;
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
         snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
         golden_npy(path, &n_steps, &width);
-        if (sp_session_draft_logits(o.session, ids, n, n_steps, keep_row, &rows, &err))
-            fail_msg("%s", err.text);
+        rows = keep_draft_logits(session, ids, n, n_steps);
         fill_unselected(&rows);
         check_rows(&rows, path, tolerance);
-        check_proposals(o.session, n, sp_json_at(sp_json_get(root, "greedy"), i));
-        free(rows.values);
+        check_proposals(session, n, sp_json_at(sp_json_get(root, "greedy"), i));
     }
-    close_file(&o);
 }
 
 static void oracle_draft(void **state)
@@ -387,22 +333,21 @@ TEST(tinystories)
 {
     const char *folder = SHARED "/models/real/tinystories-656K";
     struct sp_json *root = golden_json(SHARED "/models/real/tinystories-656K/golden.json");
-    struct opened o;
+    struct sp_session *session;
     const struct sp_json *cases;
 
     if (root == NULL) skip();
-    o = open_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    session = open_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
     cases = sp_json_kind(root) == SP_JSON_ARRAY ? root : sp_json_get(root, "cases");
     assert_true(sp_json_len(cases) > 0);
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         const struct sp_json *c = sp_json_at(cases, i);
         const struct sp_json *first = sp_json_get(c, "last_logits_first16");
-        struct rows rows = {0};
-        struct sp_err err = {0};
+        struct logit_rows rows;
         float want[16];
         size_t n;
         uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
-        if (sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) fail_msg("%s", err.text);
+        rows = keep_logits(session, ids, n);
         for (size_t j = 0; j < 16; j++) {
             double v = NAN;
             assert_true(sp_json_to_double(sp_json_at(first, j), &v));
@@ -410,10 +355,8 @@ TEST(tinystories)
         }
         if (!(relative_error(rows.values + (n - 1) * rows.width, want, 16) < tolerance))
             fail_msg("case %zu: logits differ", i);
-        check_greedy(o.session, ids, n, sp_json_get(c, "greedy"));
-        free(rows.values);
+        check_greedy(session, ids, n, sp_json_get(c, "greedy"));
     }
-    close_file(&o);
 }
 
 CASES(oracle_target, "gemma2", "gemma3", "gemma3_wrapped", "gemma4_31b", "gemma4_e2b", "gemma4_moe",

@@ -5,6 +5,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -97,7 +98,6 @@ static void check_answers(struct generate_fixture *writer, struct generate_fixtu
     assert_int_equal(b.n_rounds, a.n_rounds);
     assert_memory_equal(b.rounds, a.rounds, a.n_rounds * sizeof *a.rounds);
     memcpy(answer, want.ids, N_TOKENS * sizeof *answer);
-    generate_close(&fresh);
 }
 
 /* Opens a session that loads the cache saved by another. */
@@ -122,14 +122,11 @@ static void check(const char *path)
     generate_run(writer.session, p.first, N_FIRST, 1, DRAFT_LENGTH, true);
     reader = reader_of(&writer, path, &default_options);
     check_answers(&writer, &reader, path, p.next, N_NEXT, N_FIRST - 16, p.last + N_NEXT);
-    generate_close(&reader);
     reader = reader_of(&writer, path, &default_options);
     check_answers(&writer, &reader, path, p.last, N_LAST, N_NEXT + N_TOKENS - 2, answer);
     check_proposal(&writer, &reader, p.last, N_LAST - 1);
     assert_int_equal(decoder_digest(reader.session->speculator->decoder, N_LAST - 1),
                      decoder_digest(writer.session->speculator->decoder, N_LAST - 1));
-    generate_close(&reader);
-    generate_close(&writer);
 }
 
 /* Checks that both sessions propose and accept the same draft tokens from the first round on. */
@@ -149,8 +146,6 @@ static void check_accepted_drafts(const char *path, const struct sp_session_opti
     assert_int_equal(b.n_rounds, a.n_rounds);
     assert_memory_equal(b.rounds, a.rounds, a.n_rounds * sizeof *a.rounds);
     assert_true(a.rounds[0].accepted > 0);
-    generate_close(&writer);
-    generate_close(&reader);
 }
 
 TEST(families)
@@ -232,7 +227,6 @@ static const char *save_first_prompt(const char *path, const struct sp_session_o
 
     generate_run(g.session, p.first, N_FIRST, 1, PLAIN, true);
     save(g.session, cache);
-    generate_close(&g);
     return cache;
 }
 
@@ -250,7 +244,6 @@ static void check_refused(const char *path, const struct sp_session_options *opt
     assert_non_null(strstr(err.text, cache));
     r = generate_run(g.session, p.next, N_NEXT > 64 ? 64 : N_NEXT, 4, DRAFT_LENGTH, true);
     assert_int_equal(r.n_reused, 0);
-    generate_close(&g);
 }
 
 TEST(mismatched_caches_are_refused)
@@ -290,7 +283,6 @@ TEST(undrafted_sessions_load_any_cache)
     load(g.session, cache);
     r = generate_run(g.session, p.next, N_NEXT, 4, PLAIN, true);
     assert_int_equal(r.n_reused, N_COMMON);
-    generate_close(&g);
 }
 
 /* Saving overwrites prompt caches only. */
@@ -302,7 +294,6 @@ TEST(other_files_are_kept)
 
     assert_int_equal(sp_session_save(g.session, path, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "is not a prompt cache"));
-    generate_close(&g);
 }
 
 /* ---- damage -----------------------------------------------------------------------------------
@@ -350,6 +341,7 @@ enum { HEAD = 16 };
 /* Corrects the digest. The file must be refused, or generation must continue from it. */
 static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_t size)
 {
+    size_t n_kept = kept_count();
     struct generate_fixture g = generate_open(path, NULL, 1, &default_options);
     struct prompts p = prompts_for(&g);
     struct sp_request request = {.size = sizeof request,
@@ -366,7 +358,7 @@ static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_
         assert_true(st == SP_OK || st == SP_E_INPUT);
         sp_result_release(&result);
     }
-    generate_close(&g);
+    kept_release(n_kept);
 }
 
 /* Changes every number that may be a size, and writes random bytes anywhere. */
@@ -443,7 +435,6 @@ TEST(saved_in_the_callback)
                                  .prompt_read = save_prompt};
     struct sp_result r = SP_RESULT_INIT;
 
-    generate_close(&reader);
     assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_OK);
     assert_int_equal(saving.n_calls, 1);
     assert_int_equal(saving.n_reused, 0);
@@ -467,8 +458,6 @@ TEST(saved_in_the_callback)
     assert_in_range(saving.n_reused, N_COMMON - 2, N_COMMON);
     load(reader.session, saving.cache);
     assert_int_equal(sp_session_n_cached(reader.session), N_NEXT);
-    generate_close(&reader);
-    generate_close(&writer);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

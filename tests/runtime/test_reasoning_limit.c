@@ -63,11 +63,8 @@ static struct sp_result generate(struct sp_session *session, const struct ids *p
         .sampling = sampling,
         .reasoning_limit = limit,
     };
-    struct sp_result result = SP_RESULT_INIT;
-    struct sp_err err = {0};
 
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
-    return result;
+    return keep_answer(session, &request);
 }
 
 /* The expected answer: the first n ids of an answer without limit, the closing tag, and the answer
@@ -81,11 +78,9 @@ static void expect(struct ids *out, struct sp_session *session, const struct sp_
     add(&prompt, story, N_STORY);
     r = generate(session, &prompt, n ? n : 1, PLAIN, sampling, NULL);
     add(&prompt, r.ids, n);
-    sp_result_release(&r);
     add_text(&prompt, session->package, close);
     r = generate(session, &prompt, N_STORY + N_PREDICT - prompt.n, PLAIN, sampling, NULL);
     add(&prompt, r.ids, r.n_ids);
-    sp_result_release(&r);
     out->n = 0;
     add(out, prompt.at + N_STORY, prompt.n - N_STORY);
 }
@@ -111,9 +106,7 @@ static void check(const struct generate_fixture *plain_one, const struct generat
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) {
         struct sp_result r = generate(o->session, &prompt, N_PREDICT, draft_len, sampling, limit);
         generate_assert_same(&r, &plain);
-        sp_result_release(&r);
     }
-    sp_result_release(&plain);
 }
 
 TEST(goes_on_after_the_tag)
@@ -140,8 +133,6 @@ TEST(goes_on_after_the_tag)
             check(&plain_one, &o, &sampled, &limit, 0);
         }
     }
-    generate_close(&o);
-    generate_close(&plain_one);
 }
 
 /* The model opens the reasoning itself, with the first token of its answer as the tag. */
@@ -169,12 +160,7 @@ TEST(counts_from_the_opening_tag)
         struct sp_result unlimited =
             generate(plain_one.session, &prompt, N_PREDICT, PLAIN, NULL, NULL);
         generate_assert_same(&r, &unlimited);
-        sp_result_release(&r);
-        sp_result_release(&unlimited);
     }
-    sp_result_release(&first);
-    generate_close(&o);
-    generate_close(&plain_one);
 }
 
 /* ---- several rows ---------------------------------------------------------------------------- */
@@ -221,10 +207,8 @@ TEST(rows_have_limits_of_their_own)
     for (size_t i = 0; i < N; i++) {
         expect(&expected, o.session, NULL, rows[i].limit.max_tokens, rows[i].limit.close);
         assert_ids(&rows[i].result, &expected);
-        sp_result_release(&rows[i].result);
         if (i > 0) sp_session_close(rows[i].session);
     }
-    generate_close(&o);
 }
 
 /* ---- with a grammar -------------------------------------------------------------------------- */
@@ -250,9 +234,8 @@ TEST(calls_follow_limited_reasoning)
                                                 .thinking = SP_REASONING_OPEN,
                                                 .must_call = true,
                                                 .one_call = true};
-    struct sp_json *tools = NULL;
     struct sp_grammar *g = NULL;
-    struct sp_result plain = SP_RESULT_INIT, drafted = SP_RESULT_INIT;
+    struct sp_result plain, drafted;
     struct sp_request request = {.size = sizeof request,
                                  .prompt = story,
                                  .n_prompt = N_STORY,
@@ -260,21 +243,17 @@ TEST(calls_follow_limited_reasoning)
                                  .digest = true,
                                  .reasoning_limit = &limit};
 
-    tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);
-    g_options.tools = tools;
+    g_options.tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);
     assert_int_equal(sp_chat_grammar(&g, &g_options, NULL), SP_OK);
     request.grammar = g;
-    assert_int_equal(sp_session_generate(o.session, &request, &plain, NULL), SP_OK);
+    plain = keep_answer(o.session, &request);
     assert_int_equal(plain.ids[7], MASK);
     assert_non_null(strstr(plain.text, "\"paint\""));
     assert_int_equal(plain.stop, SP_STOP_EOS);
     request.draft_len = SP_DRAFT_LENGTH_AUTO;
-    assert_int_equal(sp_session_generate(o.session, &request, &drafted, NULL), SP_OK);
+    drafted = keep_answer(o.session, &request);
     generate_assert_same(&drafted, &plain);
-    sp_result_release(&plain);
-    sp_result_release(&drafted);
     sp_grammar_close(g);
-    generate_close(&o);
 }
 
 /* ---- the chooser ----------------------------------------------------------------------------- */
@@ -322,7 +301,6 @@ static void check_script(const char *script, const struct sp_reasoning_limit *li
     assert_string_equal(text, expected);
     free(text);
     sp_reasoning_limiter_close(limiter);
-    generate_close(&o);
 }
 
 TEST(keeps_characters_whole)
@@ -360,7 +338,6 @@ TEST(completes_a_tag)
 
     add_text(&tag, o.package, "!!!!");
     add_text(&one, o.package, "!");
-    generate_close(&o);
     assert_true(one.n == 1 && tag.n == 4 && tag.at[0] == one.at[0]);
     check_script("#!!#####", &limit, "#!!!!###");
     check_script("#######", &limit, "###!!!!");

@@ -1,6 +1,7 @@
 /* Tests the scores of rerankers: equal to those of sentence-transformers, and, in Qwen3-Reranker's
  * own prompt, to those by the code of its model card. */
 #include "format/base/json.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
@@ -15,18 +16,13 @@
 static struct sp_package *open_model(const char *from, const char *lines)
 {
     struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
-    struct sp_package *package = NULL;
-    struct sp_err err = {0};
     const char *modelfile = packed_path("Modelfile.rerank");
     FILE *f = fopen(modelfile, "w");
 
     assert_non_null(f);
     fprintf(f, "FROM %s\n%s", from, lines);
     assert_int_equal(fclose(f), 0);
-    if (sp_package_open(&package, packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), &options,
-                        &err))
-        fail_msg("%s", err.text);
-    return package;
+    return keep_package(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), &options);
 }
 
 static struct sp_json *golden_read(void)
@@ -99,7 +95,6 @@ TEST(equals_sentence_transformers)
     sp_package_describe(package, &info);
     assert_true(info.pooling == SP_POOLING_RANK && info.generates && info.n_embedding == 1);
     check_cases(package, sp_json_get(golden, "cases"), false);
-    sp_package_close(package);
 }
 
 /* Qwen3-Reranker as it is published: without sentence-transformers' files, and with a template that
@@ -119,7 +114,6 @@ TEST(equals_model_card)
     }
     package = open_model(folder, "TEMPLATE \"{{ .Prompt }}\"\n");
     check_cases(package, sp_json_get(golden, "card"), true);
-    sp_package_close(package);
     scratch_remove();
 }
 
@@ -169,7 +163,6 @@ static void classifier_equals_transformers(void **state)
     cases = sp_json_get(golden, "cases");
     check_cases(package, cases, false);
     check_tokens(package, cases);
-    sp_package_close(package);
 }
 
 /* A GGUF file of llama.cpp's converter has the scores and the tokens of its folder. */
@@ -193,7 +186,6 @@ static void gguf_equals_transformers(void **state)
     assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
     check_cases(package, sp_json_get(golden, "cases"), false);
     check_tokens(package, sp_json_get(golden, "cases"));
-    sp_package_close(package);
 }
 
 static void check_refusal(struct sp_package *package, const struct sp_rerank_request *request,
@@ -220,7 +212,6 @@ TEST(refusals)
     check_refusal(package, &q, SP_E_UNSUPPORTED, "not a reranker: its checkpoint had no modules");
     q.any_model = true;
     check_refusal(package, &q, SP_E_UNSUPPORTED, "");
-    sp_package_close(package);
     package = open_model(MODEL, "TEMPLATE \"{{ .Prompt }}\"\n");
     memset(text, 'x', sizeof text - 1);
     document = (struct sp_rerank_document){text, sizeof text - 1};
@@ -231,7 +222,6 @@ TEST(refusals)
     free(scores);
     document.size = 1;
     check_refusal(package, &q, SP_E_INPUT, "document 0 has a NUL character");
-    sp_package_close(package);
 }
 
 TEST(classifier_refusals)
@@ -260,7 +250,6 @@ TEST(classifier_refusals)
     check_refusal(package, &q, SP_E_UNSUPPORTED, "a classification head reads none");
     assert_int_equal(sp_package_embed(package, &embedding, &scores, &width, &err),
                      SP_E_UNSUPPORTED);
-    sp_package_close(package);
 }
 
 static const char *const classifier_files[] = {"config.json", "model.safetensors", "tokenizer.json",
@@ -318,8 +307,6 @@ TEST(classifier_activations)
         assert_true(fabs(1 / (1 + exp(-(double)*logit)) - (double)*score) < 1e-6);
         free(score);
         free(logit);
-        sp_package_close(plain);
-        sp_package_close(package);
     }
 }
 

@@ -259,7 +259,7 @@ TEST(xtc_share)
 
 TEST(refusals)
 {
-    char *long_text = calloc(1, 200);
+    char *long_text = keep(calloc(1, 200));
     const char *texts[] = {""};
     struct sp_sampling s = SP_SAMPLING_INIT;
     struct sp_dry_breakers *b = NULL;
@@ -292,7 +292,6 @@ TEST(refusals)
     texts[0] = "\xff";
     assert_int_equal(sp_dry_breakers_open(&b, &s, V, NULL), SP_E_USAGE);
     assert_null(b);
-    free(long_text);
 }
 
 GROUP_FIXTURE(setup, teardown);

@@ -5,6 +5,7 @@
 #include "convert/create/write.h"
 #include "convert/export/export.h"
 #include "runtime/spectool_measure.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/random.h"
@@ -88,23 +89,6 @@ static size_t write_file(const char *path, const struct sp_source *source,
 
 /* ---- logits ---- */
 
-struct rows {
-    float *values;
-    size_t n;
-};
-
-static int keep(void *context, size_t row, const float *logits, size_t n_vocab)
-{
-    struct rows *rows = context;
-
-    (void)row;
-    rows->values = realloc(rows->values, (rows->n + n_vocab) * sizeof *rows->values);
-    assert_non_null(rows->values);
-    memcpy(rows->values + rows->n, logits, n_vocab * sizeof *logits);
-    rows->n += n_vocab;
-    return 0;
-}
-
 /* Adds products of rank 2 to a projection of the first layer that reads a norm. */
 static struct sp_lora *add_adapter(struct sp_package *package, const struct sp_source *source)
 {
@@ -135,45 +119,37 @@ static struct sp_lora *add_adapter(struct sp_package *package, const struct sp_s
 }
 
 /* The logits of N_IDS tokens, then again with an adapter. */
-static struct rows logits(const char *path, const struct sp_source *source)
+static void logits(struct logit_rows rows[2], const char *path, const struct sp_source *source)
 {
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
-    struct sp_package *package = NULL;
+    struct sp_package *package = keep_package(path, NULL);
     struct sp_session *session = NULL;
     struct sp_lora *lora = NULL;
-    struct rows rows = {0};
-    struct sp_err err = {0};
     uint32_t ids[N_IDS];
 
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] = (uint32_t)(5 + i * 7 % 50);
-    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err))
-        fail_msg("%s: %s", path, err.text);
     lora = add_adapter(package, source);
-    if (sp_session_open(&session, package, &options, &err) ||
-        sp_session_logits(session, ids, N_IDS, keep, &rows, &err))
-        fail_msg("%s: %s", path, err.text);
-    if (lora) {
-        assert_int_equal(sp_session_set_lora(session, lora, 1, NULL), SP_OK);
-        if (sp_session_logits(session, ids, N_IDS, keep, &rows, &err)) fail_msg("%s", err.text);
-    }
+    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    rows[0] = keep_logits(session, ids, N_IDS);
+    if (lora) assert_int_equal(sp_session_set_lora(session, lora, 1, NULL), SP_OK);
+    rows[1] = keep_logits(session, ids, N_IDS);
     sp_session_close(session);
     sp_lora_close(lora);
-    sp_package_close(package);
-    return rows;
 }
 
 /* Norms that multiply by 1 + w are rounded once more. */
-static void assert_same(const struct rows *a, const struct rows *b, bool shifted)
+static void assert_same(const struct logit_rows *a, const struct logit_rows *b, bool shifted)
 {
+    size_t n = N_IDS * a->width;
     float worst = 0, largest = 0;
 
-    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->width, b->width);
     if (!shifted) {
-        assert_memory_equal(a->values, b->values, a->n * sizeof *a->values);
+        assert_memory_equal(a->values, b->values, n * sizeof *a->values);
         return;
     }
-    for (size_t i = 0; i < a->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         worst = fmaxf(worst, fabsf(a->values[i] - b->values[i]));
         largest = fmaxf(largest, fabsf(a->values[i]));
     }
@@ -226,7 +202,7 @@ static void same_logits(void **state)
     struct sp_source source = {0};
     struct sp_smoothing smoothing = {0};
     const char *plain = packed_path("plain.bin"), *smoothed = packed_path("smoothed.bin");
-    struct rows a, b;
+    struct logit_rows a[2], b[2];
     struct sp_err err = {0};
     char *warnings = NULL;
 
@@ -241,11 +217,10 @@ static void same_logits(void **state)
         n_smoothed++;
         assert_same_numbers(smoothed, &source);
         assert_exported(smoothed, &source);
-        a = logits(plain, &source);
-        b = logits(smoothed, &source);
-        assert_same(&a, &b, source.config.norm_shifted);
-        free(a.values);
-        free(b.values);
+        logits(a, plain, &source);
+        logits(b, smoothed, &source);
+        for (size_t i = 0; i < 2; i++)
+            assert_same(&a[i], &b[i], source.config.norm_shifted);
     }
     sp_smoothing_release(&smoothing);
     sp_source_release(&source);

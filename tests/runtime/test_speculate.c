@@ -95,7 +95,6 @@ static void check_file(const char *path, size_t place)
 
     assert_int_equal(plain.n_ids, max_tokens);
     assert_int_equal(plain.n_rounds, max_tokens - 1);
-    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
@@ -109,7 +108,6 @@ static void check_file(const char *path, size_t place)
                 r = generate_run(o.session, question, 17, max_tokens, draft_len, false);
                 generate_assert_same(&r, &asked);
             }
-            generate_close(&o);
         }
         place++;
     }
@@ -162,7 +160,6 @@ TEST(rounds_are_planned)
         n_timed += r.rounds[i].reason == SP_ROUND_MEASURE;
     assert_int_equal(n_timed, 1);
     assert_int_equal(r.rounds[7].reason, SP_ROUND_MEASURE);
-    generate_close(&o);
 }
 
 /* The target drafts for itself: every draft token is accepted, and every round ends with a bonus
@@ -181,7 +178,6 @@ TEST(self_draft)
     assert_int_equal(r.accepted, r.drafted);
     assert_int_equal(r.all_accepted, 10);
     assert_int_equal(r.mismatches, 0);
-    generate_close(&o);
 }
 
 /* Drafts by n-gram lookup, alone and combined with the file's draft. A repetitive text has accepted
@@ -199,7 +195,6 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     plain = generate_run(o.session, prompt, 60, 50, PLAIN, true);
     assert_string_equal(sp_package_draft_name(o.package, by, &most), name);
     assert_int_equal(most, 15);
-    generate_close(&o);
     options =
         (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
@@ -225,7 +220,6 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                     assert_int_equal(r.ngram_accepted, r.accepted);
                 }
             }
-            generate_close(&o);
         }
         place++;
     }
@@ -254,7 +248,6 @@ TEST(default_of_a_pair)
     for (size_t i = 0; i < 340; i++)
         prompt[i] = question[i % 17];
     plain = generate_run(o.session, prompt, 340, 100, PLAIN, true);
-    generate_close(&o);
     options.draft_by = SP_DRAFT_BY_DEFAULT;
     o = generate_open(pair, NULL, 1, &options);
     given = generate_run(o.session, prompt, 340, 100, 7, true);
@@ -263,7 +256,6 @@ TEST(default_of_a_pair)
     assert_int_equal(given.ngram_drafted, 0);
     automatic = generate_run(o.session, prompt, 340, 100, SP_DRAFT_LENGTH_AUTO, true);
     generate_assert_same(&automatic, &plain);
-    generate_close(&o);
 }
 
 /* The source of the draft tokens depends on the file and the option. */
@@ -279,13 +271,11 @@ TEST(draft_by)
     assert_null(sp_package_draft_name(o.package, SP_DRAFT_BY_MODEL, &most));
     assert_int_equal(most, 0);
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
-    generate_close(&o);
     o = generate_open(pair, NULL, 1, &options);
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_DEFAULT, &most),
                         "autoregressive");
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_NGRAM, &most), "lookup");
     assert_int_equal(most, 15);
-    generate_close(&o);
 }
 
 /* Token budgets, contexts and prompts at their limits give the same tokens as the plain run. */
@@ -309,7 +299,6 @@ TEST(budgets_and_contexts_at_their_limits)
         assert_int_equal(plain.n_ids, 40 - n + 1);
         generate_assert_same(&r, &plain);
     }
-    generate_close(&o);
 }
 
 /* The response depends neither on the prompt chunk size nor on the session's earlier use. */
@@ -325,7 +314,6 @@ TEST(chunks_and_reuse)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
     o = generate_open(path, NULL, 1, &options);
     want = generate_run(o.session, prompt, 200, 30, PLAIN, true);
-    generate_close(&o);
     for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
         struct sp_result r = SP_RESULT_INIT;
         options.rows_per_pass = rows;
@@ -336,7 +324,6 @@ TEST(chunks_and_reuse)
         r = generate_run(o.session, prompt, 200, 30, 7, true);
         generate_assert_same(&r, &want);
         assert_true(r.n_reused >= 150);
-        generate_close(&o);
     }
 }
 
@@ -364,13 +351,10 @@ static size_t count_passes(size_t rows_per_pass)
                                  .max_tokens = 1,
                                  .context = &passes,
                                  .prompt_progress = record_progress};
-    struct sp_result result = SP_RESULT_INIT;
 
     for (size_t i = 0; i < 11; i++)
         prompt[i] = story[i % 4];
-    assert_int_equal(sp_session_generate(o.session, &request, &result, NULL), SP_OK);
-    sp_result_release(&result);
-    generate_close(&o);
+    keep_answer(o.session, &request);
     return passes;
 }
 
@@ -414,7 +398,6 @@ TEST(invalid_requests_are_refused)
         assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
         assert_string_equal(err.text, cases[i].error);
     }
-    generate_close(&o);
 }
 
 /* Tests cache types other than f16, with a prompt longer than a span: plain decoding on one thread
@@ -431,7 +414,6 @@ static void check_cache(enum sp_cache_type cache, size_t place)
     for (size_t i = 0; i < 270; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
     want = generate_run(o.session, prompt, 270, 30, PLAIN, true);
-    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
@@ -446,7 +428,6 @@ static void check_cache(enum sp_cache_type cache, size_t place)
                 /* so that no token is reused */
                 r = generate_run(o.session, prompt, 11, 9, draft_len, true);
             }
-            generate_close(&o);
         }
         place++;
     }
@@ -495,7 +476,6 @@ TEST(golden_rounds)
         }
     }
     assert_true(compared > 100);
-    generate_close(&o);
 }
 
 /* Coupled sampling with any draft gives the text of undrafted sampling with the same seed. */
@@ -514,7 +494,6 @@ TEST(sampled)
                                  .ignore_eos = true,
                                  .digest = true,
                                  .sampling = &sampling};
-    struct sp_err err = {0};
 
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
         struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
@@ -524,22 +503,18 @@ TEST(sampled)
         sampling.top_p = sampling.seed % 3 ? .95f : 1;
         sampling.repeat_penalty = sampling.seed == 4 ? 1.2f : 1;
         request.draft_len = 0;
-        assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
-        generate_close(&o);
+        plain = keep_answer(o.session, &request);
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
             o = generate_open(files[file % 2], NULL, 2, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15; draft_len += 4) {
                 request.draft_len = draft_len;
-                assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+                r = keep_answer(o.session, &request);
                 generate_assert_same(&r, &plain);
                 if (draft_len > 0) assert_true(r.accepted > 10);
-                sp_result_release(&r);
             }
-            generate_close(&o);
         }
         options.draft_by = SP_DRAFT_BY_DEFAULT;
-        sp_result_release(&plain);
     }
 }
 
@@ -587,16 +562,14 @@ static void check_cancelled(struct sp_session *session, struct sp_request *reque
     assert_true(all->n_calls > 40);
     for (size_t last = 1; last <= 40; last++) {
         struct received received = {.special = all->special, .last_call = last};
-        struct sp_result r = SP_RESULT_INIT;
 
         request->context = &received;
-        assert_int_equal(sp_session_generate(session, request, &r, NULL), SP_OK);
+        struct sp_result r = keep_answer(session, request);
         assert_int_equal(received.n_calls, last);
         assert_int_equal(r.stop, SP_STOP_CANCELLED);
         assert_memory_equal(received.text, all->text, received.size);
         assert_memory_equal(received.at, all->at, received.n_at * sizeof *received.at);
         assert_true(r.text_size >= received.size);
-        sp_result_release(&r);
     }
 }
 
@@ -631,7 +604,7 @@ TEST(special_tokens)
     sampling.temperature = 1;
     sampling.biases = &bias;
     sampling.n_biases = 1;
-    assert_int_equal(sp_session_generate(o.session, &request, &r, NULL), SP_OK);
+    r = keep_answer(o.session, &request);
     for (size_t i = 0; i < r.n_ids; i++) {
         char *before = NULL;
         size_t size;
@@ -649,9 +622,7 @@ TEST(special_tokens)
     assert_true(n > 5 && n < r.n_ids / 2);
     assert_int_equal(received.size, r.text_size);
     assert_memory_equal(received.text, r.text, r.text_size);
-    sp_result_release(&r);
     check_cancelled(o.session, &request, &received);
-    generate_close(&o);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -55,7 +55,6 @@ static void golden_rounds(void **state)
         }
         assert_memory_equal(r.ids, want, n_want * sizeof *want);
     }
-    generate_close(&o);
 }
 
 /* Seed 0 is greedy, and two other seeds sample. */
@@ -69,15 +68,12 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int dr
                                  .ignore_eos = true,
                                  .digest = true,
                                  .draft_len = draft_len == PLAIN ? 0 : draft_len};
-    struct sp_result result = SP_RESULT_INIT;
-    struct sp_err err = {0};
 
     sampling.seed = seed;
     sampling.temperature = .7f;
     sampling.top_k = seed == 2 ? 20 : 0;
     if (seed) request.sampling = &sampling;
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
-    return result;
+    return keep_answer(session, &request);
 }
 
 /* Tests every draft length with every kernel set on one thread and two, distributed over the seeds.
@@ -94,7 +90,6 @@ static void check_file(const char *path)
         plain[seed] = answer(o.session, seed, PLAIN);
         assert_int_equal(plain[seed].n_ids, N_TOKENS);
     }
-    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         size_t accepted = 0, mismatches = 0;
@@ -110,15 +105,11 @@ static void check_file(const char *path)
                 generate_assert_same(&r, &plain[i % 3]);
                 accepted += r.accepted;
                 mismatches += r.mismatches;
-                sp_result_release(&r);
             }
-            generate_close(&o);
         }
         assert_true(*k == &sp_kernels_ref || (accepted > 50 && mismatches > 50));
         place++;
     }
-    for (size_t seed = 0; seed < 3; seed++)
-        sp_result_release(&plain[seed]);
 }
 
 static void lossless(void **state)
@@ -139,13 +130,10 @@ static void check_proposal(struct generate_fixture *used, const uint32_t *ids, s
                            size_t n_steps)
 {
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct sp_session *fresh = NULL;
-    struct sp_err err = {0};
 
-    if (sp_session_open(&fresh, used->package, &options, &err)) fail_msg("%s", err.text);
+    struct sp_session *fresh = keep_session(used->package, &options);
     generate_assert_same_proposal(used->session, fresh, ids, n, n_steps,
                                   used->package->draft->head.rows);
-    sp_session_close(fresh);
 }
 
 /* After a response with any draft length, and after shorter and shorter prefixes of it with a
@@ -173,7 +161,6 @@ static void rolled_back(void **state)
             ids[n - 2] = (uint32_t)(50 + i);
             check_proposal(&used, ids, n, 1 + i % 5);
         }
-        generate_close(&used);
     }
     assert_true(n_wrong > 20);
 }
@@ -209,13 +196,10 @@ static void pairing(void **state)
     for (int i = 0; i < 2; i++) {
         struct generate_fixture o = generate_open(i ? again : path, NULL, 1, &options);
         r[i] = answer(o.session, 0, 5);
-        generate_close(&o);
     }
     generate_assert_same(&r[1], &r[0]);
     assert_true(r[1].accepted > 5);
     assert_int_equal(r[1].accepted, r[0].accepted);
-    sp_result_release(&r[0]);
-    sp_result_release(&r[1]);
 }
 
 static void write_file(const char *path, const void *bytes, size_t size)

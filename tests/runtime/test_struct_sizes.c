@@ -114,7 +114,6 @@ TEST(refusals)
         REFUSED(tried, sp_session_eval_draft(o.session, &trying, &tried, NULL));
         assert_int_equal(result.n_ids, 0);
     }
-    generate_close(&o);
 }
 
 /* A request that ends before its sampling options is greedy. A result that ends after its ids
@@ -161,7 +160,6 @@ TEST(older_structs_are_accepted)
     assert_true(tried.draft_len == 3 && tried.drafted > 0);
     assert_true(tried.n_draft_positions > SIZE_MAX / 4);
     sp_draft_eval_release(&tried);
-    generate_close(&o);
 }
 
 /* A program that begins with the macro drafts as the command line does. */

@@ -193,7 +193,7 @@ TEST(test_response_memory)
     enum { N_TOKENS = 3600000 };
     static const char head[] = "{'echo': true, 'logprobs': 20, 'stream': true, 'max_tokens': 1000, "
                                "'logit_bias': {'1596': -1000, '1598': -1000}, 'prompt': '";
-    char *body = malloc(2 * N_TOKENS + 64), *at = body + sprintf(body, "%s", head), byte;
+    char *body = keep(malloc(2 * N_TOKENS + 64)), *at = body + sprintf(body, "%s", head), byte;
     int fd;
 
     assert_non_null(body);
@@ -209,7 +209,6 @@ TEST(test_response_memory)
         at += sprintf(at, "a b ");
     sprintf(at, "'}");
     server_post(&tiny_server, "/tokenize", body, 400);
-    free(body);
 }
 
 /* A request that would find the queue full is refused before it is parsed. */

@@ -1,6 +1,7 @@
 /* Tests OpenAI's API of `spectool serve`: texts that transformers wrote, the exact bytes of
  * streams, stop texts and log-probabilities. */
 #include "format/base/json_equal.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
@@ -13,19 +14,15 @@
 static char *golden_text(size_t n)
 {
     struct sp_json *golden = golden_json(TESTDATA "/tiny/golden_target.json");
-    struct sp_package *package = NULL;
     struct sp_err err = {0};
     size_t n_ids, size;
     uint32_t *ids = golden_ids(json_at(golden, "greedy.0.ids"), &n_ids);
     char *text = NULL;
 
     assert_true(n <= n_ids);
-    assert_int_equal(sp_package_open(&package, served_file,
-                                     &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
-                     0);
+    struct sp_package *package = keep_package(served_file, NULL);
     assert_int_equal(
         sp_tokenizer_decode(sp_package_tokenizer(package), ids, n, true, &text, &size, &err), 0);
-    sp_package_close(package);
     return keep(text);
 }
 

@@ -27,7 +27,6 @@ static struct served serve(size_t n)
 static void stop(struct served *s)
 {
     sp_session_pool_free(s->sessions);
-    generate_close(&s->g);
 }
 
 /* Generates from the first n tokens of a conversation. Every conversation has different tokens. */

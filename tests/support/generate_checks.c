@@ -3,31 +3,50 @@
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
 
+static void close_package(void *package)
+{
+    sp_package_close(package);
+}
+
+struct sp_package *keep_package(const char *path, const struct sp_package_options *options)
+{
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+
+    if (sp_package_open(&package, path, options, &err)) fail_msg("%s: %s", path, err.text);
+    return keep_with(package, close_package);
+}
+
+static void close_session(void *session)
+{
+    sp_session_close(session);
+}
+
+struct sp_session *keep_session(struct sp_package *package,
+                                const struct sp_session_options *options)
+{
+    struct sp_session *session = NULL;
+    struct sp_err err = {0};
+
+    if (sp_session_open(&session, package, options, &err)) fail_msg("%s", err.text);
+    return keep_with(session, close_session);
+}
+
 struct generate_fixture generate_open(const char *path, const char *kernels, unsigned n_threads,
                                       const struct sp_session_options *options)
 {
-    struct generate_fixture g = {0};
-    struct sp_err err = {0};
     struct sp_package_options how = {.size = sizeof how,
                                      .kernels = kernels,
                                      .n_threads = n_threads,
                                      .huge_pages = n_threads > 1};
+    struct sp_package *package = keep_package(path, &how);
 
-    if (sp_package_open(&g.package, path, &how, &err) ||
-        sp_session_open(&g.session, g.package, options, &err))
-        fail_msg("%s: %s", path, err.text);
-    return g;
+    return (struct generate_fixture){package, keep_session(package, options)};
 }
 
 unsigned generate_threads(size_t place)
 {
     return 1 + place % 2;
-}
-
-void generate_close(struct generate_fixture *g)
-{
-    sp_session_close(g->session);
-    sp_package_close(g->package);
 }
 
 static void release_result(void *result)
@@ -36,26 +55,30 @@ static void release_result(void *result)
     free(result);
 }
 
-struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
-                              size_t max_tokens, int draft_len, bool ignore_eos)
+struct sp_result keep_answer(struct sp_session *session, const struct sp_request *request)
 {
-    struct sp_request request = {
-        .size = sizeof request,
-        .prompt = prompt,
-        .n_prompt = n,
-        .max_tokens = max_tokens,
-        .draft_len = draft_len == PLAIN ? 0 : draft_len,
-        .digest = true,
-        .ignore_eos = ignore_eos,
-    };
     struct sp_result result = SP_RESULT_INIT, *kept = malloc(sizeof *kept);
     struct sp_err err = {0};
 
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    if (sp_session_generate(session, request, &result, &err)) fail_msg("%s", err.text);
     assert_non_null(kept);
     *kept = result;
     keep_with(kept, release_result);
     return result;
+}
+
+struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
+                              size_t max_tokens, int draft_len, bool ignore_eos)
+{
+    return keep_answer(session, &(struct sp_request){
+                                    .size = sizeof(struct sp_request),
+                                    .prompt = prompt,
+                                    .n_prompt = n,
+                                    .max_tokens = max_tokens,
+                                    .draft_len = draft_len == PLAIN ? 0 : draft_len,
+                                    .digest = true,
+                                    .ignore_eos = ignore_eos,
+                                });
 }
 
 void generate_assert_same(const struct sp_result *a, const struct sp_result *b)
@@ -68,26 +91,44 @@ void generate_assert_same(const struct sp_result *a, const struct sp_result *b)
     if (a->text != NULL) assert_string_equal(a->text, b->text);
 }
 
-static int keep_row(void *context, size_t row, const float *logits, size_t width)
+static int add_row(void *context, size_t row, const float *logits, size_t width)
 {
-    float **rows = context;
+    struct logit_rows *rows = context;
 
-    *rows = realloc(*rows, (row + 1) * width * sizeof **rows);
-    assert_non_null(*rows);
-    memcpy(*rows + row * width, logits, width * sizeof **rows);
+    rows->values = realloc(rows->values, (row + 1) * width * sizeof *logits);
+    assert_non_null(rows->values);
+    memcpy(rows->values + row * width, logits, width * sizeof *logits);
+    rows->n = row + 1;
+    rows->width = width;
     return 0;
+}
+
+struct logit_rows keep_logits(struct sp_session *session, const uint32_t *ids, size_t n)
+{
+    struct logit_rows rows = {0};
+    struct sp_err err = {0};
+
+    if (sp_session_logits(session, ids, n, add_row, &rows, &err)) fail_msg("%s", err.text);
+    keep(rows.values);
+    return rows;
+}
+
+struct logit_rows keep_draft_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                    size_t n_steps)
+{
+    struct logit_rows rows = {0};
+    struct sp_err err = {0};
+
+    if (sp_session_draft_logits(session, ids, n, n_steps, add_row, &rows, &err))
+        fail_msg("%s", err.text);
+    keep(rows.values);
+    return rows;
 }
 
 void generate_assert_same_proposal(struct sp_session *used, struct sp_session *fresh,
                                    const uint32_t *ids, size_t n, size_t n_steps, size_t width)
 {
-    float *a = NULL, *b = NULL;
-    struct sp_err err = {0};
-
-    if (sp_session_draft_logits(used, ids, n + 1, n_steps, keep_row, &a, &err) ||
-        sp_session_draft_logits(fresh, ids, n + 1, n_steps, keep_row, &b, &err))
-        fail_msg("%s", err.text);
-    assert_memory_equal(a, b, n_steps * width * sizeof *a);
-    free(a);
-    free(b);
+    assert_memory_equal(keep_draft_logits(used, ids, n + 1, n_steps).values,
+                        keep_draft_logits(fresh, ids, n + 1, n_steps).values,
+                        n_steps * width * sizeof(float));
 }

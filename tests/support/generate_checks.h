@@ -5,16 +5,31 @@
 
 #include "runtime/spectool.h"
 
+/* Open a packed file and a session, and generate. All is kept (keep.h): closed or released when the
+ * test ends. */
+struct sp_package *keep_package(const char *path, const struct sp_package_options *options);
+struct sp_session *keep_session(struct sp_package *package,
+                                const struct sp_session_options *options);
+struct sp_result keep_answer(struct sp_session *session, const struct sp_request *request);
+
+/* Return the logits of sp_session_logits and sp_session_draft_logits; kept. */
+struct logit_rows {
+    float *values; /* [n][width] */
+    size_t n, width;
+};
+struct logit_rows keep_logits(struct sp_session *session, const uint32_t *ids, size_t n);
+struct logit_rows keep_draft_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                    size_t n_steps);
+
 struct generate_fixture {
     struct sp_package *package;
     struct sp_session *session;
 };
 
 /* kernels: name of the kernel set; NULL: the best one. One thread reads the mapped file and
- * several threads read a copy; both must give the same results. */
+ * several threads read a copy; both must give the same results. Kept. */
 struct generate_fixture generate_open(const char *path, const char *kernels, unsigned n_threads,
                                       const struct sp_session_options *options);
-void generate_close(struct generate_fixture *g);
 
 /* Chooses one thread or two for a run in nested loops. `place` is the sum of the run's indices in
  * all lists (kernel sets, draft lengths, seeds), so neighbors in a list get different counts and
@@ -26,7 +41,7 @@ unsigned generate_threads(size_t place);
 enum { PLAIN = -2 }; /* as a draft length: no draft */
 
 /* Generates max_tokens tokens, or fewer if the end of the text counts, with a digest of the
- * logits. The result is released when the test ends. */
+ * logits. Kept. */
 struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
                               size_t max_tokens, int draft_len, bool ignore_eos);
 
