@@ -227,57 +227,32 @@ TEST(test_files_of_other_kinds)
 }
 
 struct gguf_refusal {
-    const char *key, *text; /* one more value; NULL: none */
-    const char *tensors[2]; /* names of tensors [2, 192] and [192, 2]; NULL: none */
+    const char *key, *text;     /* one more value; NULL: none */
+    const char *first, *second; /* names of tensors [2, 192] and [192, 2]; NULL: none */
     enum sp_status status;
     const char *message;
 };
 
 static const struct gguf_refusal gguf_refusals[] = {
-    {"adapter.alora.invocation_tokens",
-     "1",
-     {NULL},
-     SP_E_UNSUPPORTED,
+    {"adapter.alora.invocation_tokens", "1", NULL, NULL, SP_E_UNSUPPORTED,
      "adapter.alora.invocation_tokens: not supported"},
-    {"adapter.lora.prompt_prefix",
-     "x",
-     {NULL},
-     SP_E_UNSUPPORTED,
+    {"adapter.lora.prompt_prefix", "x", NULL, NULL, SP_E_UNSUPPORTED,
      "adapter.lora.prompt_prefix: not"},
-    {"adapter.lora.alpha", "x", {NULL}, SP_E_INPUT, "adapter.lora.alpha is not a number"},
-    {NULL, NULL, {NULL}, SP_E_INPUT, "no tensors"},
-    {NULL, NULL, {"blk.0.attn_q.weight.lora_a"}, SP_E_INPUT, "has no second factor"},
-    {NULL, NULL, {NULL, "blk.0.attn_q.weight.lora_b"}, SP_E_INPUT, "has no first factor"},
-    {NULL,
-     NULL,
-     {"blk.0.attn_q.weight"},
-     SP_E_UNSUPPORTED,
+    {"adapter.lora.alpha", "x", NULL, NULL, SP_E_INPUT, "adapter.lora.alpha is not a number"},
+    {NULL, NULL, NULL, NULL, SP_E_INPUT, "no tensors"},
+    {NULL, NULL, "blk.0.attn_q.weight.lora_a", NULL, SP_E_INPUT, "has no second factor"},
+    {NULL, NULL, NULL, "blk.0.attn_q.weight.lora_b", SP_E_INPUT, "has no first factor"},
+    {NULL, NULL, "blk.0.attn_q.weight", NULL, SP_E_UNSUPPORTED,
      "\"blk.0.attn_q.weight\" is not a tensor of a LoRA adapter"},
-    {NULL,
-     NULL,
-     {"blk.0.odd.weight.lora_a"},
-     SP_E_UNSUPPORTED,
+    {NULL, NULL, "blk.0.odd.weight.lora_a", NULL, SP_E_UNSUPPORTED,
      "blk.0.odd.weight.lora_a is not a tensor of qwen3 models"},
-    {NULL,
-     NULL,
-     {"blk.0.attn_q.weight.lora_a", "blk.0.attn_k.weight.lora_b"},
-     SP_E_INPUT,
-     "has no"},
-    {NULL,
-     NULL,
-     {"blk.9.attn_q.weight.lora_a", "blk.9.attn_q.weight.lora_b"},
-     SP_E_INPUT,
+    {NULL, NULL, "blk.0.attn_q.weight.lora_a", "blk.0.attn_k.weight.lora_b", SP_E_INPUT, "has no"},
+    {NULL, NULL, "blk.9.attn_q.weight.lora_a", "blk.9.attn_q.weight.lora_b", SP_E_INPUT,
      "blk.9.attn_q.weight.lora_a\" changes model.layers.9.self_attn.q_proj.weight, which the "
      "model"},
-    {NULL,
-     NULL,
-     {"blk.0.attn_k.weight.lora_a", "blk.0.attn_k.weight.lora_b"},
-     SP_E_INPUT,
+    {NULL, NULL, "blk.0.attn_k.weight.lora_a", "blk.0.attn_k.weight.lora_b", SP_E_INPUT,
      "blk.0.attn_k.weight.lora_b\" has shape [192, 2], expected [64, 2]"},
-    {NULL,
-     NULL,
-     {"blk.0.attn_norm.weight"},
-     SP_E_INPUT,
+    {NULL, NULL, "blk.0.attn_norm.weight", NULL, SP_E_INPUT,
      "blk.0.attn_norm.weight\" has shape [2, 192], but"},
 };
 
@@ -314,9 +289,8 @@ TEST(test_gguf_adapters)
 
         begin_adapter(&m, "adapter", "lora", "qwen3");
         if (r->key) gguf_value_string(&m, r->key, r->text);
-        if (r->tensors[0]) gguf_tensor(&m, r->tensors[0], 192, 2, SP_GGML_F32, 0);
-        if (r->tensors[1])
-            gguf_tensor(&m, r->tensors[1], 2, 192, SP_GGML_F32, r->tensors[0] ? 1536 : 0);
+        if (r->first) gguf_tensor(&m, r->first, 192, 2, SP_GGML_F32, 0);
+        if (r->second) gguf_tensor(&m, r->second, 2, 192, SP_GGML_F32, r->first ? 1536 : 0);
         gguf_write(&m, "a.gguf", 3072);
         assert_outcome("FROM @/target\nADAPTER a.gguf", r->status, r->message);
     }

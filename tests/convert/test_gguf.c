@@ -24,26 +24,63 @@ static void assert_refused(const char *path, enum sp_status status, const char *
     if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
 }
 
-/* The metadata of a model of one layer. */
-static void add_model(struct made_gguf *m, const char *arch)
+static void refuse(struct made_gguf *m, size_t data, enum sp_status status, const char *message)
 {
-    static const struct {
-        const char *key;
-        uint32_t value;
-    } sizes[] = {{"block_count", 1},
-                 {"context_length", 64},
-                 {"embedding_length", 32},
-                 {"feed_forward_length", 32},
-                 {"attention.head_count", 2}};
-    char key[80];
+    assert_refused(gguf_write(m, "made.gguf", data), status, message);
+}
 
-    gguf_value_string(m, "general.architecture", arch);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+static void release_model(void *model)
+{
+    sp_gguf_model_release(model);
+    free(model);
+}
+
+/* Opens the file with `data` zero bytes behind its header. The model and the warnings are kept. */
+static struct sp_gguf_model *open_model(struct made_gguf *m, size_t data, char **warnings)
+{
+    struct sp_gguf_model *model = calloc(1, sizeof *model);
+    struct sp_err err = {0};
+
+    assert_non_null(model);
+    if (sp_gguf_model_open(model, gguf_write(m, "made.gguf", data), warnings, &err))
+        fail_msg("%s", err.text);
+    if (warnings) keep(*warnings);
+    return keep_with(model, release_model);
+}
+
+struct size {
+    const char *key; /* without the architecture */
+    uint32_t value;
+};
+
+static void add_sizes(struct made_gguf *m, const char *arch, const struct size *sizes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char key[80];
         snprintf(key, sizeof key, "%s.%s", arch, sizes[i].key);
         gguf_value_u32(m, key, sizes[i].value);
     }
+}
+
+/* The metadata of a model of one layer. */
+static void add_model_with(struct made_gguf *m, const char *arch, uint32_t context, bool epsilon)
+{
+    const struct size sizes[] = {{"block_count", 1},
+                                 {"context_length", context},
+                                 {"embedding_length", 32},
+                                 {"feed_forward_length", 32},
+                                 {"attention.head_count", 2}};
+    char key[80];
+
+    gguf_value_string(m, "general.architecture", arch);
+    add_sizes(m, arch, sizes, sizeof sizes / sizeof *sizes);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
-    gguf_value_float(m, key, 1e-5f);
+    if (epsilon) gguf_value_float(m, key, 1e-5f);
+}
+
+static void add_model(struct made_gguf *m, const char *arch)
+{
+    add_model_with(m, arch, 64, true);
 }
 
 static void add_list(struct made_gguf *m, const char *key, uint32_t type, uint64_t n)
@@ -53,6 +90,18 @@ static void add_list(struct made_gguf *m, const char *key, uint32_t type, uint64
     gguf_add_u32(m, type);
     gguf_add_u64(m, n);
     m->n_values++;
+}
+
+static void add_strings(struct made_gguf *m, const char *key, const char *const *texts, uint64_t n)
+{
+    add_list(m, key, SP_GGUF_STRING, n);
+    for (size_t i = 0; i < n; i++)
+        gguf_add_string(m, texts[i]);
+}
+
+static void add_table(struct made_gguf *m)
+{
+    gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
 }
 
 static void add_llama(struct made_gguf *m)
@@ -130,29 +179,22 @@ TEST(refused_headers)
     assert_refused(path, SP_E_INPUT, "12 bytes are too few for a GGUF file");
     gguf_begin(&m);
     m.n_tensors = UINT64_MAX;
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
-                   "tensors and 0 values do not fit 32 bytes");
+    refuse(&m, 0, SP_E_INPUT, "tensors and 0 values do not fit 32 bytes");
     gguf_begin(&m);
-    gguf_add_string(&m, "x");
-    gguf_add_u32(&m, SP_GGUF_ARRAY);
-    gguf_add_u32(&m, SP_GGUF_U64);
-    gguf_add_u64(&m, UINT64_MAX / 8);
-    m.n_values = 1;
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "x: an array at byte");
+    add_list(&m, "x", SP_GGUF_U64, UINT64_MAX / 8);
+    refuse(&m, 0, SP_E_INPUT, "x: an array at byte");
     gguf_begin(&m);
     gguf_add_string(&m, "x");
     gguf_add_u32(&m, 99);
     m.n_values = 1;
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
-                   "x: its value has type 99, which is unknown");
+    refuse(&m, 0, SP_E_INPUT, "x: its value has type 99, which is unknown");
     gguf_begin(&m);
     gguf_value_u32(&m, "x", 1);
     gguf_value_u32(&m, "x", 1);
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "x occurs twice");
+    refuse(&m, 0, SP_E_INPUT, "x occurs twice");
     gguf_begin(&m);
     gguf_value_u32(&m, "general.alignment", 24);
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
-                   "general.alignment is not a power of two");
+    refuse(&m, 0, SP_E_INPUT, "general.alignment is not a power of two");
 }
 
 TEST(refused_tensors)
@@ -184,13 +226,13 @@ TEST(refused_tensors)
         add_llama(&m);
         gguf_tensor(&m, cases[i].name, cases[i].cols, cases[i].rows, cases[i].type,
                     cases[i].offset);
-        assert_refused(gguf_write(&m, "made.gguf", 64), cases[i].status, cases[i].message);
+        refuse(&m, 64, cases[i].status, cases[i].message);
     }
     gguf_begin(&m);
     add_llama(&m);
     gguf_tensor(&m, "a", 16, 1, SP_GGML_F32, 0);
     gguf_tensor(&m, "b", 16, 1, SP_GGML_F32, 32);
-    assert_refused(gguf_write(&m, "made.gguf", 128), SP_E_INPUT, "tensors a and b overlap");
+    refuse(&m, 128, SP_E_INPUT, "tensors a and b overlap");
 }
 
 TEST(refused_models)
@@ -212,40 +254,40 @@ TEST(refused_models)
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "rwkv7");
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_UNSUPPORTED,
-                   "made.gguf: architecture \"rwkv7\" is not supported in GGUF files");
+    refuse(&m, 0, SP_E_UNSUPPORTED,
+           "made.gguf: architecture \"rwkv7\" is not supported in GGUF files");
     gguf_begin(&m);
     add_llama(&m);
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "token_embd.weight is missing");
+    refuse(&m, 0, SP_E_INPUT, "token_embd.weight is missing");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gguf_begin(&m);
         add_llama(&m);
         gguf_value_string(&m, cases[i].key, cases[i].text);
         add_llama_tensors(&m);
-        assert_refused(gguf_write(&m, "made.gguf", LLAMA_DATA), cases[i].status, cases[i].message);
+        refuse(&m, LLAMA_DATA, cases[i].status, cases[i].message);
     }
     gguf_begin(&m);
     add_model(&m, "mellum");
     gguf_value_string(&m, "mellum.rope.scaling.type", "linear");
-    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-    assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_UNSUPPORTED,
-                   "mellum.rope.scaling.type \"linear\" is not supported");
+    add_table(&m);
+    refuse(&m, 4096, SP_E_UNSUPPORTED, "mellum.rope.scaling.type \"linear\" is not supported");
 }
 
-/* What config.json of a file without tensors but its table says of rotary embedding. */
-static char *config_of(struct made_gguf *m)
+/* What config.json of a file without tensors but its table says; kept. warnings: NULL: none are
+ * expected. */
+static char *config_of(struct made_gguf *m, char **warnings)
 {
-    struct sp_gguf_model model;
+    struct sp_gguf_model *model;
     struct sp_err err = {0};
-    char *text = NULL, *warnings = NULL;
+    char *text = NULL, *unexpected = NULL;
     size_t size;
 
-    gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-    if (sp_gguf_model_open(&model, gguf_write(m, "made.gguf", 4864), NULL, &err) ||
-        sp_gguf_config_text(&text, &size, &model, &warnings, &err))
+    add_table(m);
+    model = open_model(m, 4864, NULL);
+    if (sp_gguf_config_text(&text, &size, model, warnings ? warnings : &unexpected, &err))
         fail_msg("%s", err.text);
-    if (warnings) fail_msg("%s", warnings);
-    sp_gguf_model_release(&model);
+    if (unexpected) fail_msg("%s", unexpected);
+    if (warnings) keep(*warnings);
     return keep(text);
 }
 
@@ -283,7 +325,7 @@ TEST(keys_of_other_converters)
             snprintf(key, sizeof key, "%s.rope.scaling.type", cases[i].arch);
             if (cases[i].type || common)
                 gguf_value_string(&m, key, cases[i].type ? cases[i].type : "linear");
-            text[common] = config_of(&m);
+            text[common] = config_of(&m, NULL);
         }
         assert_string_equal(text[0], text[1]);
         assert_non_null(strstr(text[0], "5.5"));
@@ -295,26 +337,22 @@ TEST(keys_of_other_converters)
 TEST(layers_of_ollamas_qwen3_next)
 {
     static const uint32_t heads[] = {0, 2, 0, 2};
+    static const struct size sizes[] = {
+        {"block_count", 4},           {"nextn_predict_layers", 1}, {"context_length", 64},
+        {"embedding_length", 32},     {"feed_forward_length", 32}, {"attention.head_count", 4},
+        {"attention.key_length", 16}, {"ssm.inner_size", 24},      {"ssm.time_step_rank", 6}};
     struct made_gguf m;
     char *text;
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "qwen3next");
-    gguf_value_u32(&m, "qwen3next.block_count", 4);
-    gguf_value_u32(&m, "qwen3next.nextn_predict_layers", 1);
-    gguf_value_u32(&m, "qwen3next.context_length", 64);
-    gguf_value_u32(&m, "qwen3next.embedding_length", 32);
-    gguf_value_u32(&m, "qwen3next.feed_forward_length", 32);
-    gguf_value_u32(&m, "qwen3next.attention.head_count", 4);
-    gguf_value_u32(&m, "qwen3next.attention.key_length", 16);
-    gguf_value_u32(&m, "qwen3next.ssm.inner_size", 24);
-    gguf_value_u32(&m, "qwen3next.ssm.time_step_rank", 6);
+    add_sizes(&m, "qwen3next", sizes, sizeof sizes / sizeof *sizes);
     gguf_value_float(&m, "qwen3next.attention.layer_norm_rms_epsilon", 1e-6f);
     add_list(&m, "qwen3next.attention.head_count_kv", SP_GGUF_U32, 4);
     for (size_t i = 0; i < 4; i++)
         gguf_add_u32(&m, heads[i]);
     gguf_tensor(&m, "mtp.fc.weight", 8, 8, SP_GGML_F32, 4096);
-    text = config_of(&m);
+    text = config_of(&m, NULL);
     assert_non_null(strstr(text, "\"num_hidden_layers\": 4"));
     assert_non_null(strstr(text, "\"num_key_value_heads\": 2"));
     assert_non_null(strstr(text, "[\"linear_attention\", \"full_attention\", \"linear_attention\", "
@@ -330,7 +368,7 @@ TEST(width_of_ollamas_lfm2)
     gguf_begin(&m);
     add_model(&m, "lfm2");
     gguf_tensor(&m, "blk.0.ffn_gate.weight", 8, 24, SP_GGML_F32, 4096);
-    text = config_of(&m);
+    text = config_of(&m, NULL);
     assert_non_null(strstr(text, "\"intermediate_size\": 24"));
 }
 
@@ -356,14 +394,12 @@ TEST(rules_of_ollamas_llama3)
     n = m.size;
     gguf_write(&m, "made.gguf", 0);
     size = n + 8 * EOT + 8 + strlen(eot);
-    bytes = calloc(1, size + ALIGNMENT); /* zeros are empty strings */
+    bytes = keep(calloc(1, size + ALIGNMENT)); /* zeros are empty strings */
     assert_non_null(bytes);
     memcpy(bytes, m.bytes, n);
     sp_put64(bytes + size - strlen(eot) - 8, strlen(eot));
     memcpy(bytes + size - strlen(eot), eot, strlen(eot));
-    scratch_write("made.gguf", bytes, size + ALIGNMENT);
-    free(bytes);
-    if (sp_gguf_open(&file, scratch_path("made.gguf"), &err) ||
+    if (sp_gguf_open(&file, scratch_write("made.gguf", bytes, size + ALIGNMENT), &err) ||
         sp_gguf_tokenizer_text(&text, &size, file, &err))
         fail_msg("%s", err.text);
     assert_non_null(strstr(text, "\\p{N}{1,3}"));
@@ -391,31 +427,15 @@ TEST(scaling_of_ollamas_gemma3)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_gguf_model model;
-        struct sp_err err = {0};
-        char *text = NULL, *warnings = NULL;
-        size_t size;
+        char *warnings = NULL;
 
         gguf_begin(&m);
-        gguf_value_string(&m, "general.architecture", "gemma3");
-        gguf_value_u32(&m, "gemma3.block_count", 1);
-        gguf_value_u32(&m, "gemma3.context_length", cases[i].context);
-        gguf_value_u32(&m, "gemma3.embedding_length", 32);
-        gguf_value_u32(&m, "gemma3.feed_forward_length", 32);
-        gguf_value_u32(&m, "gemma3.attention.head_count", 2);
+        add_model_with(&m, "gemma3", cases[i].context, cases[i].epsilon);
         gguf_value_u32(&m, "gemma3.attention.key_length", 16);
-        if (cases[i].epsilon)
-            gguf_value_float(&m, "gemma3.attention.layer_norm_rms_epsilon", 1e-6f);
         if (cases[i].mark) gguf_value_u32(&m, cases[i].mark, 1);
-        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-        if (sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 4096), NULL, &err) ||
-            sp_gguf_config_text(&text, &size, &model, &warnings, &err))
-            fail_msg("%s", err.text);
-        assert_int_equal(strstr(text, "{\"rope_type\": \"linear\", \"factor\": 8.0}") != NULL,
+        assert_int_equal(strstr(config_of(&m, &warnings),
+                                "{\"rope_type\": \"linear\", \"factor\": 8.0}") != NULL,
                          cases[i].scaled);
-        free(text);
-        free(warnings);
-        sp_gguf_model_release(&model);
     }
 }
 
@@ -438,21 +458,18 @@ TEST(tensors_of_ollamas_converter)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_gguf_model model;
-        struct sp_err err = {0};
+        const struct sp_gguf_model *model;
 
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
         gguf_tensor(&m, cases[i].tensor, 32, 0, SP_GGML_F32, 0);
         gguf_tensor(&m, "model.vision_tower.x.weight", 32, 0, SP_GGML_F32, 128);
-        if (sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 256), NULL, &err))
-            fail_msg("%s", err.text);
-        if (sp_gguf_weight_find(&model, cases[i].published) == NULL)
-            fail_msg("%s: %s", cases[i].tensor, model.weights[0].name);
-        assert_int_equal(model.n_skipped, 1);
+        model = open_model(&m, 256, NULL);
+        if (sp_gguf_weight_find(model, cases[i].published) == NULL)
+            fail_msg("%s: %s", cases[i].tensor, model->weights[0].name);
+        assert_int_equal(model->n_skipped, 1);
         if (strcmp(cases[i].published, "dense.0.linear.weight") == 0)
-            assert_true(model.arch->embeds);
-        sp_gguf_model_release(&model);
+            assert_true(model->arch->embeds);
     }
 }
 
@@ -479,21 +496,19 @@ TEST(refused_values)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char key[80];
+        static const struct size heads[] = {{"attention.key_length", 16},
+                                            {"attention.value_length", 16}};
 
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
-        snprintf(key, sizeof key, "%s.attention.key_length", cases[i].arch);
-        gguf_value_u32(&m, key, 16);
-        snprintf(key, sizeof key, "%s.attention.value_length", cases[i].arch);
-        gguf_value_u32(&m, key, 16);
+        add_sizes(&m, cases[i].arch, heads, 2);
         if (strcmp(cases[i].key, "deepseek2.expert_gating_func") == 0) {
             gguf_value_u32(&m, "deepseek2.rope.dimension_count", 8);
             gguf_value_u32(&m, "deepseek2.expert_count", 2);
         }
         gguf_value_u32(&m, cases[i].key, cases[i].value);
-        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-        assert_refused(gguf_write(&m, "made.gguf", 4096), cases[i].status, cases[i].message);
+        add_table(&m);
+        refuse(&m, 4096, cases[i].status, cases[i].message);
     }
 }
 
@@ -515,47 +530,36 @@ TEST(values_of_layers)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_gguf_model model;
-        struct sp_err err = {0};
-        const char *path;
+        const struct sp_gguf_model *model;
         float out = 0;
 
         gguf_begin(&m);
         add_model(&m, "apertus");
         for (size_t k = 0; k < 3; k++)
             gguf_value_float(&m, others[k], 0.5f);
-        if (cases[i].n) {
-            gguf_add_string(&m, "xielu.eps");
-            gguf_add_u32(&m, SP_GGUF_ARRAY);
-            gguf_add_u32(&m, cases[i].type);
-            gguf_add_u64(&m, cases[i].n);
-            for (uint64_t k = 0; k < cases[i].n && cases[i].type == SP_GGUF_F32; k++)
-                gguf_add_u32(&m, sp_bits_of_float(-0.25f));
-            if (cases[i].type == SP_GGUF_STRING) gguf_add_string(&m, "a");
-            m.n_values++;
-        }
-        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-        path = gguf_write(&m, "made.gguf", 4096);
+        if (cases[i].n) add_list(&m, "xielu.eps", cases[i].type, cases[i].n);
+        for (uint64_t k = 0; k < cases[i].n && cases[i].type == SP_GGUF_F32; k++)
+            gguf_add_u32(&m, sp_bits_of_float(-0.25f));
+        if (cases[i].type == SP_GGUF_STRING) gguf_add_string(&m, "a");
+        add_table(&m);
         if (cases[i].message) {
-            assert_refused(path, SP_E_INPUT, cases[i].message);
+            refuse(&m, 4096, SP_E_INPUT, cases[i].message);
             continue;
         }
-        assert_int_equal(sp_gguf_model_open(&model, path, NULL, &err), SP_OK);
-        assert_int_equal(model.n, 5);
+        model = open_model(&m, 4096, NULL);
+        assert_int_equal(model->n, 5);
         assert_int_equal(
-            sp_gguf_weight_read(&out, &model,
-                                sp_gguf_weight_find(&model, "model.layers.0.mlp.act_fn.eps"), 1, 0,
-                                1, 1, NULL, 0, &err),
+            sp_gguf_weight_read(&out, model,
+                                sp_gguf_weight_find(model, "model.layers.0.mlp.act_fn.eps"), 1, 0,
+                                1, 1, NULL, 0, NULL),
             SP_OK);
         assert_true(out == -0.25f);
-        sp_gguf_model_release(&model);
     }
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "apertus");
     gguf_value_u32(&m, "apertus.block_count", 90000);
-    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-    assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_INPUT,
-                   "apertus.block_count is 90000, but there are 1 tensors");
+    add_table(&m);
+    refuse(&m, 4096, SP_E_INPUT, "apertus.block_count is 90000, but there are 1 tensors");
 }
 
 /* Sizes of the gated delta rule that contradict each other. */
@@ -573,7 +577,7 @@ TEST(refused_delta)
         {"blk.0.attn_gate.weight", 30, 8, 32,
          "qwen35.ssm.inner_size 30 is not divided into 4 value heads of 2 key heads"},
     };
-    struct sp_gguf_model model;
+    const struct sp_gguf_model *model;
     struct sp_err err = {0};
     struct made_gguf m;
     const struct sp_gguf_weight *decay;
@@ -588,24 +592,23 @@ TEST(refused_delta)
         gguf_value_u32(&m, "qwen35.ssm.state_size", 8);
         gguf_value_u32(&m, "qwen35.ssm.inner_size", cases[i].inner);
         gguf_tensor(&m, cases[i].tensor, cases[i].cols, cases[i].rows, SP_GGML_F32, 0);
-        assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_INPUT, cases[i].message);
+        refuse(&m, 4096, SP_E_INPUT, cases[i].message);
     }
     gguf_begin(&m);
     add_model(&m, "qwen3next");
     gguf_tensor(&m, "blk.0.ssm_a", 4, 0, SP_GGML_F32, 0); /* zeros */
-    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 64), NULL, &err),
-                     SP_OK);
-    decay = sp_gguf_weight_find(&model, "model.layers.0.linear_attn.A_log");
-    assert_int_equal(sp_gguf_weight_read(out, &model, decay, 4, 0, 1, 1, bytes, sizeof bytes, &err),
+    model = open_model(&m, 64, NULL);
+    decay = sp_gguf_weight_find(model, "model.layers.0.linear_attn.A_log");
+    assert_int_equal(sp_gguf_weight_read(out, model, decay, 4, 0, 1, 1, bytes, sizeof bytes, &err),
                      SP_E_INPUT);
     assert_string_equal(err.text, "tensor blk.0.ssm_a: element 0 is not below 0");
-    sp_gguf_model_release(&model);
 }
 
 /* Of a product in place of a tensor, the factor with its rows or columns has the value heads in the
  * stored order: heads 0, 2, 1, 3 of two key heads. */
 TEST(adapter_of_delta)
 {
+#define ORDER 0, 1, 4, 5, 2, 3, 6, 7
     static const struct sp_config model_of = {
         .family = "qwen3_5_text",
         .delta = {.n_key_heads = 2, .n_value_heads = 4, .key_dim = 1, .value_dim = 2}};
@@ -616,13 +619,10 @@ TEST(adapter_of_delta)
     } cases[] = {
         {"blk.0.ssm_alpha.weight.lora_b", "in_proj_a.weight.lora_b", 1, 4, {0, 2, 1, 3}},
         {"blk.0.ssm_beta.weight.lora_a", "in_proj_b.weight.lora_a", 1, 4, {0, 1, 2, 3}},
-        {"blk.0.attn_gate.weight.lora_b",
-         "in_proj_z.weight.lora_b",
-         1,
-         8,
-         {0, 1, 4, 5, 2, 3, 6, 7}},
-        {"blk.0.ssm_out.weight.lora_a", "out_proj.weight.lora_a", 8, 1, {0, 1, 4, 5, 2, 3, 6, 7}},
+        {"blk.0.attn_gate.weight.lora_b", "in_proj_z.weight.lora_b", 1, 8, {ORDER}},
+        {"blk.0.ssm_out.weight.lora_a", "out_proj.weight.lora_a", 8, 1, {ORDER}},
     };
+#undef ORDER
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_gguf_model model;
@@ -692,9 +692,9 @@ TEST(scaled_tensors)
     add_model(&m, "qwen3moe");
     gguf_tensor(&m, "blk.0.ffn_up_exps.scale", 3, 0, SP_GGML_F32, 0);
     gguf_tensor(&m, "blk.0.ffn_up_exps.weight", 2, 4, SP_GGML_F32, 32);
-    assert_refused(gguf_write(&m, "made.gguf", 96), SP_E_UNSUPPORTED,
-                   "tensor blk.0.ffn_up_exps.scale: not one f32 factor for each matrix of "
-                   "blk.0.ffn_up_exps.weight");
+    refuse(&m, 96, SP_E_UNSUPPORTED,
+           "tensor blk.0.ffn_up_exps.scale: not one f32 factor for each matrix of "
+           "blk.0.ffn_up_exps.weight");
 }
 
 /* Gemma 4's converter states some control tokens as others, which end answers all the same. */
@@ -702,8 +702,7 @@ TEST(gemma4_tokens)
 {
     static const char *const tokens[] = {"<eos>", "<turn|>", "<|tool_response>", "a", "<mine>"};
     static const uint32_t types[] = {3, 3, 4, 1, 4};
-    struct sp_gguf_model model;
-    struct sp_err err = {0};
+    const struct sp_gguf_model *model;
     struct made_gguf m;
     char *text;
     size_t size;
@@ -711,39 +710,26 @@ TEST(gemma4_tokens)
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "gemma4");
     gguf_value_string(&m, "tokenizer.ggml.model", "gemma4");
-    gguf_add_string(&m, "tokenizer.ggml.tokens");
-    gguf_add_u32(&m, SP_GGUF_ARRAY);
-    gguf_add_u32(&m, SP_GGUF_STRING);
-    gguf_add_u64(&m, 5);
-    for (size_t i = 0; i < 5; i++)
-        gguf_add_string(&m, tokens[i]);
+    add_strings(&m, "tokenizer.ggml.tokens", tokens, 5);
     for (int list = 0; list < 2; list++) {
-        gguf_add_string(&m, list ? "tokenizer.ggml.scores" : "tokenizer.ggml.token_type");
-        gguf_add_u32(&m, SP_GGUF_ARRAY);
-        gguf_add_u32(&m, list ? SP_GGUF_F32 : SP_GGUF_I32);
-        gguf_add_u64(&m, 5);
+        add_list(&m, list ? "tokenizer.ggml.scores" : "tokenizer.ggml.token_type",
+                 list ? SP_GGUF_F32 : SP_GGUF_I32, 5);
         for (size_t i = 0; i < 5; i++)
             gguf_add_u32(&m, list ? 0 : types[i]);
     }
-    gguf_add_string(&m, "tokenizer.ggml.merges");
-    gguf_add_u32(&m, SP_GGUF_ARRAY);
-    gguf_add_u32(&m, SP_GGUF_STRING);
-    gguf_add_u64(&m, 0);
-    m.n_values += 4;
+    add_list(&m, "tokenizer.ggml.merges", SP_GGUF_STRING, 0);
     gguf_value_u32(&m, "tokenizer.ggml.eos_token_id", 0);
-    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 0), NULL, &err), SP_OK);
-    assert_int_equal(sp_gguf_generation_text(&text, &size, &model, &err), SP_OK);
-    assert_non_null(strstr(text, "\"eos_token_id\": [0, 1, 2]"));
-    free(text);
-    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model.file, &err), SP_OK);
-    assert_non_null(strstr(text, "\"content\": \"<|tool_response>\", \"single_word\": false, "
-                                 "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
-                                 "\"special\": true"));
+    model = open_model(&m, 0, NULL);
+    assert_int_equal(sp_gguf_generation_text(&text, &size, model, NULL), SP_OK);
+    assert_non_null(strstr(keep(text), "\"eos_token_id\": [0, 1, 2]"));
+    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model->file, NULL), SP_OK);
+    assert_non_null(strstr(keep(text),
+                           "\"content\": \"<|tool_response>\", \"single_word\": false, "
+                           "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+                           "\"special\": true"));
     assert_non_null(strstr(text, "\"content\": \"<mine>\", \"single_word\": false, "
                                  "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
                                  "\"special\": false"));
-    free(text);
-    sp_gguf_model_release(&model);
 }
 
 /* Ids without a token stand for none, types have any width, and of equal tokens the last one is
@@ -751,8 +737,7 @@ TEST(gemma4_tokens)
 TEST(loose_tokens)
 {
     static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "", "ab", ""};
-    struct sp_gguf_model model;
-    struct sp_err err = {0};
+    const struct sp_gguf_model *model;
     struct made_gguf m;
     char *text, *warnings = NULL;
     size_t size;
@@ -760,9 +745,7 @@ TEST(loose_tokens)
     gguf_begin(&m);
     add_llama(&m);
     gguf_value_string(&m, "tokenizer.ggml.model", "llama");
-    add_list(&m, "tokenizer.ggml.tokens", SP_GGUF_STRING, 9);
-    for (size_t i = 0; i < 9; i++)
-        gguf_add_string(&m, tokens[i]);
+    add_strings(&m, "tokenizer.ggml.tokens", tokens, 9);
     add_list(&m, "tokenizer.ggml.token_type", SP_GGUF_I64, 9);
     for (size_t i = 0; i < 9; i++)
         gguf_add_u64(&m, i == 0 ? 2 : i < 3 ? 3 : 1);
@@ -774,19 +757,15 @@ TEST(loose_tokens)
     gguf_value_u32(&m, "tokenizer.ggml.padding_token_id", UINT32_MAX);
     gguf_value_u32(&m, "tokenizer.ggml.unknown_token_id", UINT32_MAX);
     gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, 0);
-    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 1088), NULL, &err),
-                     SP_OK);
-    assert_int_equal(sp_gguf_config_text(&text, &size, &model, &warnings, &err), SP_OK);
-    assert_non_null(strstr(text, "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
-    free(text);
-    assert_non_null(strstr(warnings, "tokenizer.ggml.padding_token_id is 4294967295, but there are "
-                                     "9 tokens: it is ignored"));
-    free(warnings);
-    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model.file, &err), SP_OK);
-    assert_non_null(strstr(text, "\"merges\": [[\"a\",\"b\"]]"));
+    model = open_model(&m, 1088, NULL);
+    assert_int_equal(sp_gguf_config_text(&text, &size, model, &warnings, NULL), SP_OK);
+    assert_non_null(strstr(keep(text), "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
+    assert_non_null(strstr(keep(warnings),
+                           "tokenizer.ggml.padding_token_id is 4294967295, but there are "
+                           "9 tokens: it is ignored"));
+    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model->file, NULL), SP_OK);
+    assert_non_null(strstr(keep(text), "\"merges\": [[\"a\",\"b\"]]"));
     assert_non_null(strstr(text, "\"<s>\": {\"id\": \"<s>\", \"ids\": [1]"));
-    free(text);
-    sp_gguf_model_release(&model);
 }
 
 /* What each key does that no reader takes: a key of the model or of its tokenizer may change the
@@ -816,35 +795,23 @@ TEST(unread_keys)
     gguf_begin(&m);
     add_llama(&m);
     gguf_value_u32(&m, "llama.attention.clamp_kqv", 8);
-    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-    assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_UNSUPPORTED,
-                   "llama.attention.clamp_kqv 8 is not supported");
+    add_table(&m);
+    refuse(&m, 4096, SP_E_UNSUPPORTED, "llama.attention.clamp_kqv 8 is not supported");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_gguf_model model;
-        struct sp_err err = {0};
-        char *text = NULL, *warnings = NULL;
-        size_t size;
+        char *warnings = NULL;
 
         gguf_begin(&m);
         add_llama(&m);
         gguf_value_u32(&m, cases[i].key, 0);
-        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-        if (sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 4096), NULL, &err) ||
-            sp_gguf_config_text(&text, &size, &model, &warnings, &err))
-            fail_msg("%s: %s", cases[i].key, err.text);
+        config_of(&m, &warnings);
         if ((warnings && strstr(warnings, cases[i].key)) != cases[i].named)
             fail_msg("%s: \"%s\"", cases[i].key, warnings ? warnings : "");
-        free(text);
-        free(warnings);
-        sp_gguf_model_release(&model);
     }
 }
 
 /* The layer of a prediction head that no reader of the family knows is left out with a note. */
 TEST(unread_head)
 {
-    struct sp_gguf_model model;
-    struct sp_err err = {0};
     struct made_gguf m;
     char *warnings = NULL;
 
@@ -852,23 +819,16 @@ TEST(unread_head)
     add_llama(&m);
     gguf_value_u32(&m, "llama.nextn_predict_layers", 1);
     gguf_tensor(&m, "blk.0.attn_norm.weight", 8, 0, SP_GGML_F32, 0);
-    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 64), NULL, &err),
-                     SP_OK);
-    assert_int_equal(model.n, 1); /* one layer cannot be a head */
-    sp_gguf_model_release(&model);
+    assert_int_equal(open_model(&m, 64, NULL)->n, 1); /* one layer cannot be a head */
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "llama");
     gguf_value_u32(&m, "llama.block_count", 2);
     gguf_value_u32(&m, "llama.nextn_predict_layers", 1);
     gguf_tensor(&m, "blk.1.attn_norm.weight", 8, 0, SP_GGML_F32, 0);
     gguf_tensor(&m, "blk.1.nextn.wrong.weight", 8, 0, SP_GGML_F32, 32);
-    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 64), &warnings, &err),
-                     SP_OK);
-    assert_int_equal(model.n, 0);
+    assert_int_equal(open_model(&m, 64, &warnings)->n, 0);
     assert_non_null(strstr(warnings, "the prediction head, 2 tensors, is not supported for llama "
                                      "and is left out"));
-    free(warnings);
-    sp_gguf_model_release(&model);
 }
 
 /* Layers whose kind nothing states, and a window that LFM2 does not have. */
@@ -889,25 +849,18 @@ TEST(refused_hybrids)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static const struct {
-            const char *key;
-            uint32_t value;
-        } sizes[] = {{"inner_size", 40},
-                     {"time_step_rank", 5},
-                     {"group_count", 1},
-                     {"state_size", 8},
-                     {"conv_kernel", 4}};
+        static const struct size sizes[] = {{"ssm.inner_size", 40},
+                                            {"ssm.time_step_rank", 5},
+                                            {"ssm.group_count", 1},
+                                            {"ssm.state_size", 8},
+                                            {"ssm.conv_kernel", 4}};
 
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
-        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-            char key[80];
-            snprintf(key, sizeof key, "%s.ssm.%s", cases[i].arch, sizes[k].key);
-            gguf_value_u32(&m, key, sizes[k].value);
-        }
+        add_sizes(&m, cases[i].arch, sizes, sizeof sizes / sizeof *sizes);
         gguf_value_u32(&m, cases[i].key, 16);
-        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
-        assert_refused(gguf_write(&m, "made.gguf", 4096), cases[i].status, cases[i].message);
+        add_table(&m);
+        refuse(&m, 4096, cases[i].status, cases[i].message);
     }
 }
 
@@ -919,8 +872,8 @@ TEST(unknown_pooling)
     add_llama(&m);
     gguf_value_u32(&m, "llama.pooling_type", 4);
     add_llama_tensors(&m);
-    assert_refused(gguf_write(&m, "made.gguf", LLAMA_DATA), SP_E_UNSUPPORTED,
-                   "llama.pooling_type is 4, expected 0 (none), 1 (mean), 2 (cls) or 3 (last)");
+    refuse(&m, LLAMA_DATA, SP_E_UNSUPPORTED,
+           "llama.pooling_type is 4, expected 0 (none), 1 (mean), 2 (cls) or 3 (last)");
 }
 
 /* Writes a copy of a file of testdata/gguf in which the bytes `from` are `to`. */
@@ -963,50 +916,26 @@ TEST(wrong_shapes)
 {
     static const struct {
         const char *file, *tensor;
-        uint8_t have[2], made[2]; /* columns, rows; 0: a vector */
+        uint8_t cols, rows, made_cols, made_rows; /* rows 0: a vector */
         enum sp_status status;
         const char *message;
     } rows[] = {
-        {"bert_fused",
-         "blk.0.attn_qkv.weight",
-         {32, 96},
-         {96, 32},
-         SP_E_INPUT,
+        {"bert_fused", "blk.0.attn_qkv.weight", 32, 96, 96, 32, SP_E_INPUT,
          "self.qkv.weight\" has shape [32, 96], expected [96, 32]"},
-        {"bert_fused",
-         "blk.1.attn_qkv.bias",
-         {96, 0},
-         {95, 0},
-         SP_E_INPUT,
+        {"bert_fused", "blk.1.attn_qkv.bias", 96, 0, 95, 0, SP_E_INPUT,
          "self.qkv.bias\" has shape [95], expected [96]"},
-        {"deepseek_v2_joined",
-         "blk.0.attn_kv_b.weight",
-         {24, 96},
-         {96, 24},
-         SP_E_INPUT,
+        {"deepseek_v2_joined", "blk.0.attn_kv_b.weight", 24, 96, 96, 24, SP_E_INPUT,
          "kv_b_proj.weight\" has shape [24, 96], expected [96, 24]"},
-        {"xlm_roberta_reranker",
-         "cls.weight",
-         {32, 32},
-         {16, 64},
-         SP_E_INPUT,
+        {"xlm_roberta_reranker", "cls.weight", 32, 32, 16, 64, SP_E_INPUT,
          "classifier.dense.weight\" has shape [64, 16], expected [32, 32]"},
-        {"xlm_roberta_reranker",
-         "cls.output.bias",
-         {1, 0},
-         {2, 0},
-         SP_E_INPUT,
+        {"xlm_roberta_reranker", "cls.output.bias", 1, 0, 2, 0, SP_E_INPUT,
          "classifier.out_proj.bias\" has shape [2], expected [1]"},
-        {"xlm_roberta_reranker",
-         "cls.output.weight",
-         {32, 1},
-         {16, 2},
-         SP_E_UNSUPPORTED,
+        {"xlm_roberta_reranker", "cls.output.weight", 32, 1, 16, 2, SP_E_UNSUPPORTED,
          "has 2 labels"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        size_t n = strlen(rows[i].tensor), rank = 1u + (rows[i].have[1] > 0);
+        size_t n = strlen(rows[i].tensor), rank = 1u + (rows[i].rows > 0);
         char from[64] = "", to[64];
         struct sp_source source;
         struct sp_err err = {0};
@@ -1014,10 +943,10 @@ TEST(wrong_shapes)
         memcpy(from, rows[i].tensor, n);
         from[n] = (char)rank;
         memcpy(to, from, sizeof to);
-        for (size_t k = 0; k < rank; k++) {
-            from[n + 4 + 8 * k] = (char)rows[i].have[k];
-            to[n + 4 + 8 * k] = (char)rows[i].made[k];
-        }
+        from[n + 4] = (char)rows[i].cols;
+        to[n + 4] = (char)rows[i].made_cols;
+        if (rank == 2) from[n + 12] = (char)rows[i].rows;
+        if (rank == 2) to[n + 12] = (char)rows[i].made_rows;
         assert_int_equal(sp_source_open(&source,
                                         edit_gguf(rows[i].file, from, to, n + 4 + 8 * rank),
                                         SP_PART_TARGET, NULL, &err),
@@ -1053,16 +982,14 @@ TEST(refused_parts)
     gguf_begin(&m);
     gguf_value_u32(&m, "split.no", 1);
     gguf_value_u32(&m, "split.count", 3);
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "is part 2 of 3 of a split file");
+    refuse(&m, 0, SP_E_INPUT, "is part 2 of 3 of a split file");
     gguf_begin(&m);
     gguf_value_u32(&m, "split.no", 0);
     gguf_value_u32(&m, "split.count", 3);
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
-                   "should end with -00001-of-00003.gguf");
+    refuse(&m, 0, SP_E_INPUT, "should end with -00001-of-00003.gguf");
     gguf_begin(&m);
     gguf_value_u32(&m, "split.count", 65535);
-    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_UNSUPPORTED,
-                   "65535 parts, at most 4096 are supported");
+    refuse(&m, 0, SP_E_UNSUPPORTED, "65535 parts, at most 4096 are supported");
 }
 
 #ifndef SP_SANITIZED /* whose memory counts as address space */
@@ -1085,11 +1012,7 @@ TEST(parts_keep_no_metadata)
         gguf_begin(&m);
         gguf_value_u32(&m, "split.no", i);
         gguf_value_u32(&m, "split.count", N_PARTS);
-        gguf_add_string(&m, "hole");
-        gguf_add_u32(&m, SP_GGUF_ARRAY);
-        gguf_add_u32(&m, SP_GGUF_U8);
-        gguf_add_u64(&m, HOLE);
-        m.n_values++;
+        add_list(&m, "hole", SP_GGUF_U8, HOLE);
         snprintf(name, sizeof name, "hole-%05u-of-%05u.gguf", i + 1, N_PARTS);
         snprintf(first, sizeof first, "%s", gguf_write(&m, name, 0));
         assert_int_equal(truncate(first, (off_t)m.size + HOLE), 0);
