@@ -6,6 +6,31 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
+/* Each script and style sheet that the page names is served, and the page names nothing else. */
+TEST(test_page_files)
+{
+    struct http_reply page =
+        server_request_with(&tiny_server, "Accept: text/html\r\n", "GET", "/", NULL);
+    size_t n = 0;
+
+    assert_int_equal(page.status, 200);
+    for (const char *at = page.body; (at = strpbrk(at, "=")) != NULL; at++) {
+        char path[64];
+        struct http_reply r;
+
+        if (strncmp(at - 4, " src=\"", 6) != 0 && strncmp(at - 5, " href=\"", 7) != 0) continue;
+        if (strncmp(at + 2, "data:", 5) == 0) continue;
+        snprintf(path, sizeof path, "/%.*s", (int)strcspn(at + 2, "\""), at + 2);
+        r = server_request(&tiny_server, "GET", path, NULL);
+        assert_int_equal(r.status, 200);
+        assert_non_null(strstr(r.head, strstr(path, ".css")
+                                           ? "\r\nContent-Type: text/css;"
+                                           : "\r\nContent-Type: text/javascript;"));
+        n++;
+    }
+    assert_int_equal(n, 8);
+}
+
 TEST(test_lists)
 {
     struct http_reply r;

@@ -1,11 +1,14 @@
 /* Tests the page at / in headless Chromium: a conversation, drafted tokens, the comparison without
  * drafting, stopping, errors, storage, dark mode, the width of a phone, API keys, the choice of a
- * model and Markdown. With SPECTOOL_SCREENSHOTS=FOLDER it also takes pictures. */
+ * model and Markdown; and what page_checks.js checks in the page. With SPECTOOL_SCREENSHOTS=FOLDER
+ * it also takes pictures. */
 #include "tests/support/browser.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct browser page;
@@ -13,6 +16,7 @@ static char address[64];
 
 #define LAST "document.querySelector('.message:last-child')"
 #define QUESTION "Tell me a story."
+#define STORED "localStorage.getItem('spectool.conversation.' + open.id)"
 
 static int setup(void **state)
 {
@@ -61,6 +65,17 @@ static void await_answer(size_t n_messages)
     browser_await(&page, "document.getElementById('send').textContent", "Send");
 }
 
+/* Presses a button of the last message. */
+static void press(const char *text)
+{
+    char statement[256];
+
+    snprintf(statement, sizeof statement,
+             "[..." LAST ".querySelectorAll('button')].find(b => b.textContent === '%s').click()",
+             text);
+    run(statement);
+}
+
 /* The answer is that of the API. */
 TEST(test_answer)
 {
@@ -81,23 +96,22 @@ TEST(test_answer)
                   "true");
 }
 
-/* Drafted tokens are tinted, unless the switch is off. */
+/* Drafted tokens are tinted if the user wants it. */
 TEST(test_tint)
 {
     static const char color[] =
         "getComputedStyle(" LAST ".querySelector('.drafted')).backgroundColor";
 
     browser_await(&page, LAST ".querySelectorAll('.drafted').length > 0", "true");
-    browser_await(&page, color, "rgb(205, 236, 207)");
-    browser_picture(&page, "light");
-    run("document.getElementById('tint').click()");
     browser_await(&page, color, "rgba(0, 0, 0, 0)");
     run("document.getElementById('tint').click()");
+    browser_await(&page, color, "rgb(205, 236, 207)");
+    browser_picture(&page, "light");
 }
 
 TEST(test_comparison)
 {
-    run(LAST ".querySelector('.figures button').click()");
+    press("Compare without drafting");
     browser_await(&page,
                   "/the same text without drafting, (too short|[0-9.]+ times)/.test(" LAST
                   ".querySelector('.figures').textContent)",
@@ -151,7 +165,7 @@ TEST(test_stop)
         "send(...all); }; window.release = () => { fetch = send; window.go(); }; })(fetch)");
     ask("<b>1 & 2</b>");
     browser_await(&page, LAST ".textContent", "waiting for the first token ...");
-    browser_await(&page, "localStorage.getItem('spectool.conversations').split('<b>').length", "2");
+    browser_await(&page, STORED ".split('<b>').length", "2");
     run("release()");
     browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
     browser_press(&page, "Escape");
@@ -171,7 +185,7 @@ TEST(test_error)
     await_answer(6);
     browser_await(&page, LAST ".querySelector('.error').textContent",
                   "temperature is 999, expected a number 0..100");
-    browser_await(&page, LAST ".querySelectorAll('.figures').length", "0");
+    browser_await(&page, LAST ".querySelector('.figures').textContent", "Try again");
     browser_picture(&page, "error");
     set("temperature", "0");
     ask("cold");
@@ -186,18 +200,20 @@ TEST(test_error)
  * once, not with each answer. */
 TEST(test_storage)
 {
-    browser_await(&page, "localStorage.getItem('spectool.conversations').split('<b>').length", "2");
+    browser_await(&page, STORED ".split('<b>').length", "2");
     run("document.getElementById('settings').showModal()");
     run("document.getElementById('settings').close()");
     browser_await(&page, "JSON.parse(localStorage.getItem('spectool.settings')).max", "8");
     browser_open(&page, address);
     browser_await(&page, "document.getElementById('max').value", "8");
+    browser_await(&page, "document.getElementById('tint').checked", "true");
     browser_await(&page, "document.querySelectorAll('#list li').length", "1");
     run("document.querySelector('#list li button').click()");
     await_answer(8);
     browser_await(&page, "document.querySelector('.user .text').textContent", QUESTION);
-    run("document.querySelector('#list li button.plain').click()");
+    run("document.querySelector('#list li button:last-child').click()");
     browser_await(&page, "document.querySelectorAll('#list li').length", "0");
+    browser_await(&page, "Object.keys(localStorage).join()", "spectool.settings");
 }
 
 /* A refused request is the one line that the browser itself writes to the console. */
@@ -208,6 +224,36 @@ TEST(test_console)
     assert_non_null(refused);
     if (strchr(problems, '\n') != strrchr(problems, '\n')) fail_msg("%s", problems);
 }
+
+/* ---- the checks of page_checks.js ---- */
+
+/* Leaves the page and opens its address again. */
+static void reopen(void)
+{
+    char *url = browser_value(&page, "location.href");
+
+    browser_open(&page, "about:blank");
+    browser_open(&page, url);
+    free(url);
+}
+
+static void check(void **state)
+{
+    char statement[64], *kind;
+
+    if (strcmp(*state, "afterReload") == 0) reopen();
+    browser_await(&page, "models.size > 0", "true");
+    kind = browser_value(&page, "typeof checks");
+    if (strcmp(kind, "undefined") == 0)
+        browser_run_file(&page, "", TESTDATA "/../tests/serve/page_checks.js");
+    free(kind);
+    snprintf(statement, sizeof statement, "check('%s')", (const char *)*state);
+    run(statement);
+    browser_await(&page, "result", "right");
+}
+
+CASES(check, "elsewhere", "beforeReload", "afterReload", "retry", "edit", "failure", "search",
+      "files", "undo", "windows", "storage");
 
 /* ---- a server with an API key and two models ---- */
 
@@ -275,6 +321,7 @@ TEST(test_key)
 TEST(test_models)
 {
     browser_await(&page, MODEL ".checkVisibility()", "true");
+    run("select(null)");
     browser_await(&page, "document.title", "first \xe2\x80\x93 spectool");
     run(MODEL ".value = '" OTHER "'");
     run(MODEL ".dispatchEvent(new Event('change'))");
@@ -330,22 +377,59 @@ TEST(test_changed_key)
     assert_int_equal(server_stop(&keyed), 0);
 }
 
-/* ---- Markdown ---- */
+/* ---- a server with a base model ---- */
 
-/* Replaces the server by one that answers with the last case of testdata/markdown.json, a few
- * characters at a time; every second piece was drafted. What is copied goes to `copied`. */
-static const char script[] =
-    "const [text] = cases.slice(-1).map(one => one.markdown), pieces = "
-    "text.match(/[^]{1,7}/g);const event = (content, i) => 'data: ' + JSON.stringify({choices: "
-    "[{delta: {content}, drafted: i % 2 === 1}]}) + '\\n\\n';fetch = async () => new "
-    "Response(new ReadableStream({async start(stream) {    for (const [i, piece] of "
-    "pieces.entries()) {        stream.enqueue(new TextEncoder().encode(event(piece, i)));     "
-    "   if (i % 9 === 0) await new Promise(go => setTimeout(go));    }    "
-    "stream.close();}}));function isTinted(code) {" /* every second piece of it is in a span */
-    "    let at = text.indexOf(code.textContent);    return [...code.childNodes].every(node => "
-    "[...node.textContent].every(() =>         (Math.floor(at++ / 7) % 2 === 1) === "
-    "(node.className === 'drafted')));}let copied = '';Object.defineProperty(navigator, "
-    "'clipboard', {value: {    writeText: async words => { copied = words; }}});";
+static struct server mixed;
+
+/* Packs the tiny model without its tokenizer_config.json, which has the chat template. */
+static const char *pack_base(void)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json"};
+    const char *folder = scratch_path("base-model"), *path = packed_path("base.bin");
+    char from[512], to[512];
+
+    assert_int_equal(mkdir(folder, 0700), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(from, sizeof from, TESTDATA "/tiny/target/%s", files[i]);
+        snprintf(to, sizeof to, "%s/%s", folder, files[i]);
+        assert_int_equal(symlink(from, to), 0);
+    }
+    assert_int_equal(
+        link(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), path), 0);
+    return path;
+}
+
+/* Of a base model and one that chats, the latter is the first choice. A model that does not
+ * generate is none. */
+TEST(test_first_choice)
+{
+    const char *options[] = {pack_base(),
+                             packed_file(packed_modelfile(TESTDATA "/embeddings/bert", NULL),
+                                         SP_DTYPE_NONE, SP_DTYPE_NONE),
+                             "--threads", "2", NULL};
+
+    mixed = server_start(served_file, options);
+    snprintf(address, sizeof address, "http://127.0.0.1:%u/", mixed.port);
+    browser_show_as(&page, 390, 844, false);
+    browser_open(&page, address);
+    browser_await(&page, MODEL ".length", "2");
+    browser_await(&page, "models.get(" MODEL ".value)", "false");
+}
+
+static void check_mixed(void **state)
+{
+    if (strcmp(*state, "input") == 0) browser_show_as(&page, 1280, 800, false);
+    check(state);
+}
+
+CASES(check_mixed, "touch", "input", "base");
+
+TEST(test_mixed_end)
+{
+    assert_int_equal(server_stop(&mixed), 0);
+}
+
+/* ---- Markdown ---- */
 
 static void picture_markdown(void)
 {
@@ -370,16 +454,16 @@ static void picture_markdown(void)
 TEST(test_markdown)
 {
     browser_run_file(&page, "const cases = ", TESTDATA "/markdown.json");
-    browser_run(&page, script);
+    run("answerMarkdown(cases.at(-1).markdown)");
     run("select(null)");
     ask("Write a program.");
     await_answer(2);
-    browser_await(&page, "open.messages[1].content === text", "true");
+    browser_await(&page, "open.messages[1].content === cases.at(-1).markdown", "true");
     browser_await(&page, LAST ".querySelectorAll('h1, h2, h3, h4, pre, table, hr').length", "9");
     browser_await(&page, LAST ".querySelector('.code span').textContent", "c");
     browser_await(&page, "isTinted(" LAST ".querySelector('.code code'))", "true");
-    run(LAST ".querySelector('.figures button').click()");
-    browser_await(&page, "copied === text", "true");
+    run(LAST ".querySelector('.actions button').click()");
+    browser_await(&page, "copied === cases.at(-1).markdown", "true");
     run(LAST ".querySelectorAll('.code button')[1].click()");
     browser_await(&page, "copied", "cc -std=c11 -Wall -Wextra -o greet greet.c");
     run("navigator.clipboard.writeText = () => Promise.reject()");

@@ -272,6 +272,8 @@ void browser_show_as(struct browser *b, int width, int height, bool dark)
              "{\"width\": %d, \"height\": %d, \"deviceScaleFactor\": 1, \"mobile\": %s}", width,
              height, width < 600 ? "true" : "false");
     free(browser_send(b, "Emulation.setDeviceMetricsOverride", parameters));
+    snprintf(parameters, sizeof parameters, "{\"enabled\": %s}", width < 600 ? "true" : "false");
+    free(browser_send(b, "Emulation.setTouchEmulationEnabled", parameters));
     snprintf(parameters, sizeof parameters,
              "{\"features\": [{\"name\": \"prefers-color-scheme\", \"value\": \"%s\"}]}",
              dark ? "dark" : "light");

@@ -41,7 +41,8 @@ void browser_await(struct browser *b, const char *expression, const char *value)
 /* Types a text where the focus is, and presses a key such as "Enter". */
 void browser_type(struct browser *b, const char *text);
 void browser_press(struct browser *b, const char *key);
-/* Sets the size of the window in pixels, and the color scheme, which the user prefers. */
+/* Sets the size of the window in pixels, and the color scheme, which the user prefers. A narrow
+ * window is that of a phone with a touch screen. */
 void browser_show_as(struct browser *b, int width, int height, bool dark);
 /* Writes a picture of the page to the folder that SPECTOOL_SCREENSHOTS names, if it is set. */
 void browser_picture(struct browser *b, const char *name);

@@ -23,16 +23,20 @@ function morph(element, from, fresh) {
     while (element.childNodes.length > from) element.lastChild.remove();
 }
 
+function textButton(text, action, name = "") {
+    const button = make("button", "plain " + name, text);
+    button.onclick = () => action(button);
+    return button;
+}
+
 /* A button that copies the text that `read` returns, which gets the button. */
 function copyButton(read) {
-    const button = make("button", "plain", "Copy");
-    button.onclick = async () => {
+    return textButton("Copy", async button => {
         try { await navigator.clipboard.writeText(read(button)); }
         catch { copyBySelection(read(button)); }
         button.textContent = "Copied";
         setTimeout(() => { button.textContent = "Copy"; }, 1500);
-    };
-    return button;
+    }, "copy");
 }
 
 /* Browsers have navigator.clipboard only for pages of this machine or over HTTPS. */
@@ -42,4 +46,10 @@ function copyBySelection(text) {
     field.select();
     document.execCommand("copy");
     field.remove();
+}
+
+/* Makes a field as high as its text. */
+function grow(field) {
+    field.style.height = "auto";
+    field.style.height = field.scrollHeight + field.offsetHeight - field.clientHeight + "px";
 }

@@ -1,273 +1,298 @@
-/* The page: conversations, requests, figures, settings. Conversations and settings stay in the
- * browser's local storage; an API key in the storage of the tab, or in the local storage if the user
- * says so. */
+/* The page: the list of conversations, questions and answers, the models, the settings. Conversations and
+ * settings stay in the browser's local storage. */
 "use strict";
 const at = id => document.getElementById(id);
-const kept = ["model", "system", "temperature", "seed", "max", "depth", "think"];
-const store = {
-    read(name, otherwise, place = "localStorage") {
-        try { return JSON.parse(window[place].getItem("spectool." + name)) ?? otherwise; }
-        catch { return otherwise; }
-    },
-    write(name, value, place = "localStorage") {
-        try { window[place].setItem("spectool." + name, JSON.stringify(value)); }
-        catch { /* without storage the page works until it is closed */ }
-    },
-};
-const shortest = 64;    /* tokens of an answer whose rate is no noise */
-let conversations = store.read("conversations", []);
-let open = null;        /* the conversation shown: {title, messages: [...]} */
-let running = null;     /* AbortController of the answer under way */
-let answering = null;   /* the answer that grows */
-let key = store.read("key", "", "sessionStorage") || store.read("key", "");
-let asking = null;      /* promise of the dialog for the key: whether one was entered */
+const kept = ["model", "system", "temperature", "seed", "max", "think", "drafting", "depth", "tint"];
+const baseLimit = 256;      /* tokens that a base model, which seldom ends, writes without a setting */
+const models = new Map();   /* name: whether it is a base model, which has no chat template */
+const running = new Map();  /* conversation: {abort, message} of the answer under way */
+const touch = matchMedia("(hover: none) and (pointer: coarse)"); /* a phone */
+let conversations = [];
+let open = null;            /* the conversation shown */
+
+const isGrowing = message => [...running.values()].some(answer => answer.message === message);
+const isBase = () => models.get(at("model").value);
+
+/* Shows a sentence above the conversation, with a button if there is something to do. */
+function notify(sentence, isError = true, ...buttons) {
+    at("notice").replaceChildren(sentence, ...buttons);
+    at("notice").className = isError ? "error" : "";
+    at("notice").hidden = !sentence;
+}
 
 /* ---- conversations ---- */
 
+function keep(conversation) {
+    if (conversations.includes(conversation) && !store.write("conversation." + conversation.id, conversation))
+        notify("The storage of this browser is full: delete conversations, or what is new is lost.");
+}
+
+function searched() {
+    return at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
 function showList() {
-    at("list").replaceChildren(...conversations.map(c => {
-        const row = make("li", c === open ? "open" : ""), title = make("button", "", c.title),
-              drop = make("button", "plain", "\u00d7");
-        title.onclick = () => { select(c); at("side").classList.remove("shown"); };
-        drop.setAttribute("aria-label", "Delete " + c.title);
-        drop.onclick = () => {
-            conversations = conversations.filter(other => other !== c);
-            if (c === open) select(null);
-            save();
-        };
-        row.append(title, drop);
-        return row;
+    const list = make("ul");
+    list.append(...conversations.filter(c => matches(c, searched())).map(showRow));
+    if (!list.firstChild && conversations.length) list.append(make("li", "figures", "nothing found"));
+    morph(at("list"), 0, list);
+}
+
+function showRow(c) {
+    const row = make("li", c === open ? "open" : ""), title = textButton(c.title, () => select(c));
+    row.dataset.id = c.id;
+    if (c === open) title.setAttribute("aria-current", "page");
+    if (running.has(c)) title.append(make("span", "figures", " answering ..."));
+    const rename = textButton("\u270e", () => {
+        c.title = prompt("Title", c.title)?.trim() || c.title;
+        keep(c);
+        showTitle();
+    });
+    const drop = textButton("\u00d7", () => remove(c));
+    rename.setAttribute("aria-label", "Rename " + c.title);
+    drop.setAttribute("aria-label", "Delete " + c.title);
+    row.append(title, rename, drop);
+    return row;
+}
+
+function remove(conversation) {
+    running.get(conversation)?.abort.abort("stopped");
+    conversations = conversations.filter(other => other !== conversation);
+    store.drop("conversation." + conversation.id);
+    if (conversation === open) select(null);
+    showList();
+    notify("\u201c" + conversation.title + "\u201d is deleted.", false, textButton("Undo", () => {
+        conversations = [conversation, ...conversations];
+        keep(conversation);
+        select(conversation);
     }));
 }
 
-function save() {
-    store.write("conversations", conversations);
+function showTitle() {
+    document.title = [open?.title, at("model").value, "spectool"].filter(Boolean).join(" \u2013 ");
     showList();
 }
 
-function select(conversation) {
-    running?.abort();
-    answering = null;
+/* Shows a conversation, or an empty page, and makes it the one of the address. */
+function select(conversation, isNew = true) {
+    const [word] = searched(), found = conversation && word && findMessage(conversation, word);
+    if (conversation === open) isNew = false;
     open = conversation;
-    at("log").replaceChildren(...(open ? open.messages.map(showMessage) : []));
+    if (isNew) history.pushState(null, "", open ? "#" + open.id : location.pathname + location.search);
+    showSide(false);
+    notify("");
+    showConversation();
     at("log").scrollTop = at("log").scrollHeight;
+    if (found) at("log").children[open.messages.indexOf(found)].scrollIntoView();
+    showRunning();
+    focusInput();
+}
+
+/* On a touch screen the focus would bring up the keyboard. */
+function focusInput() {
+    if (!touch.matches) at("input").focus();
+}
+
+function showConversation() {
+    at("log").replaceChildren(...(open?.messages ?? []).map(showMessage));
+    showTitle();
+}
+
+function selectAddressed() {
+    select(conversations.find(c => c.id === location.hash.slice(1)) ?? null, false);
+}
+
+/* Another window has changed the storage. */
+window.onstorage = event => {
+    const name = event.key?.replace(/^spectool\./, "") ?? "", fresh = readConversation(name);
+    const known = conversations.find(c => name === "conversation." + c.id);
+    if (!fresh && !known || running.has(known)) return;
+    if (!fresh) conversations = conversations.filter(c => c !== known);
+    else if (known) Object.assign(known, fresh);
+    else conversations.unshift(fresh);
+    if (known && known === open) { if (fresh) showConversation(); else select(null); }
     showList();
-    at("input").focus();
+};
+
+/* ---- answers ---- */
+
+function showRunning() {
+    const isRunning = running.has(open);
+    at("send").textContent = isRunning ? "Stop" : "Send";
+    at("send").classList.toggle("stop", isRunning);
+    at("log").setAttribute("aria-busy", isRunning);
+    showList();
 }
 
-/* Appends pieces of an answer to an element. Those that were drafted, which have a 1 in `drafted` at
- * their place, are in spans. */
-function putTinted(element, pieces, drafted) {
-    let run = "", kind;
-    const end = () => {
-        if (run) element.append(kind === "1" ? make("span", "drafted", run) : run);
-        run = "";
-    };
-    for (const {text, at} of pieces) {
-        for (let i = 0; i < text.length; i++) {
-            const next = drafted[at + i] ?? kind;
-            if (next !== kind) end();
-            kind = next;
-            run += text[i];
-        }
+/* Has the model answer the messages, in a message that grows. Returns why the answer ended. */
+async function generate(conversation, message, messages, chosen, changed) {
+    const abort = new AbortController(), request = requestOf(messages, chosen, models.get(chosen.model));
+    running.set(conversation, {abort, message});
+    showRunning();
+    try {
+        return await stream(request, message, abort.signal, changed);
+    } finally {
+        running.delete(conversation);
+        showRunning();
     }
-    end();
 }
 
-/* Returns a function that shows in an element what was added to the content of an answer. */
-function showContent(message, element) {
-    const view = new MarkdownView(element, (to, pieces) => putTinted(to, pieces, drafted));
-    const digits = ([text, isDrafted]) => (isDrafted ? "1" : "0").repeat(text.length);
-    let drafted = "", before = "", n = 0; /* before: without the last part, which grows */
-    return () => {
-        const parts = message.parts ?? [[message.content, false]];
-        for (; n < parts.length - 1; n++) before += digits(parts[n]);
-        drafted = before + parts.slice(n).map(digits).join("");
-        view.update(message.content, message !== answering);
+/* Writes the last message of a conversation, or its rest if it has a beginning, whether the conversation
+ * is shown or not. */
+async function write(conversation, message) {
+    const log = at("log"), {messages} = conversation, chosen = settings(), before = messages.slice(0, -1);
+    let savedAt = 0, idleUntil = 0; // the model may need this processor: the page takes a fifth of its time at most
+    const show = () => {
+        const began = performance.now(), follows = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+        if (began > savedAt + 1000) { keep(conversation); savedAt = began; }
+        if (conversation !== open || (running.has(open) && began < idleUntil)) return;
+        log.children[messages.indexOf(message)]?.update();
+        if (follows) log.scrollTop = log.scrollHeight;
+        idleUntil = began + 5 * (performance.now() - began);
     };
-}
-
-/* Returns the element of a message, whose method `update` shows what was added. */
-function showMessage(message) {
-    const box = make("div", "message " + message.role), text = make("div", "text"), rest = make("div");
-    const fold = make("details"), reasoning = new Text();
-    const update = message.role === "assistant" ? showContent(message, text)
-                                                : () => { text.textContent = message.content; };
-    fold.append(make("summary", "", "Reasoning"), make("div", "text"));
-    fold.lastChild.append(reasoning);
-    box.append(text, rest);
-    box.update = () => {
-        if (message.reasoning && !fold.parentNode) box.prepend(fold);
-        reasoning.appendData((message.reasoning ?? "").slice(reasoning.length));
-        update();
-        rest.replaceChildren(...(message.calls ?? []).map(call =>
-            make("div", "call", call.name + "(" + call.arguments + ")")));
-        if (message.error) rest.append(make("div", "error", message.error));
-        if (message.figures?.n) rest.append(showFigures(message));
-        else if (message === answering) rest.append(make("div", "figures", "waiting for the first token ..."));
-    };
-    box.update();
-    return box;
-}
-
-/* ---- figures ---- */
-
-function describe(f) {
-    const words = [f.n + (f.n === 1 ? " token" : " tokens")];
-    if (f.rate) words.push(f.rate.toFixed(1) + " tokens/s");
-    if (f.drafted) words.push(Math.round(100 * f.accepted / f.drafted) + "% of " + f.drafted +
-                              " draft tokens accepted");
-    if (f.first) words.push("first token after " + f.first.toFixed(2) + " s");
-    return words;
-}
-
-function showFigures(message) {
-    const line = make("div", "figures");
-    for (const words of describe(message.figures)) line.append(make("span", "", words));
-    if (message.compared) {
-        line.append(make("span", "", message.compared));
-    } else if (message.settings && message.figures.drafted) {
-        const button = make("button", "plain", "write it again without drafting");
-        button.onclick = () => compare(message, button);
-        line.append(button);
+    if (message.content) {
+        Object.assign(message, {isContinued: true});
+        chosen.seed = message.settings?.seed ?? chosen.seed;
+        delete chosen.chat_template_kwargs; // reasoning is over
+        before.push(message);
     }
-    if (message.content && message !== answering) line.append(copyButton(() => message.content));
-    return line;
+    delete message.error;
+    delete message.compared;
+    Object.assign(message, {settings: chosen, end: "growing"}, isBase() && {isPlain: true});
+    conversation.changed = Date.now();
+    conversations = [conversation, ...conversations.filter(c => c !== conversation)];
+    const ended = generate(conversation, message, before, chosen, show), {signal} = running.get(conversation).abort;
+    keep(conversation);
+    showConversation();
+    log.scrollTop = log.scrollHeight;
+    focusInput();
+    try {
+        const reason = await ended, isLimit = message.figures.n >= chosen.max_tokens;
+        if (reason === "length") message.end = isLimit ? "max" : "length";
+        else delete message.end;
+    } catch (failure) {
+        if (signal.aborted) message.end = signal.reason;
+        else { message.error = failure.message; delete message.end; }
+    }
+    keep(conversation);
+    show();
 }
 
 /* Asks for the same answer without drafting, and compares text and rate. */
 async function compare(message, button) {
-    if (running) return;
-    const again = {role: "assistant", content: "", parts: []}, line = button.parentNode;
+    const conversation = open, again = {role: "assistant", content: ""};
     const before = open.messages.slice(0, open.messages.indexOf(message));
-    button.disabled = true;
-    running = new AbortController();
-    showRunning();
+    const ended = generate(open, again, before, {...message.settings, draft_num_predict: 0}, () => {
+        button.textContent = again.figures.n + " tokens without drafting ...";
+    });
+    const {signal} = running.get(open).abort;
+    button.classList.add("working");
     try {
-        await stream({...requestOf(before, message.settings), draft_num_predict: 0}, again, () => {
-            button.textContent = again.figures.n + " tokens without drafting ...";
-        });
+        await ended;
         const same = again.content === message.content && again.reasoning === message.reasoning;
         const ratio = (message.figures.rate / again.figures.rate).toFixed(2);
         message.compared = (same ? "the same text without drafting, " : "another text without drafting, ") +
             (again.figures.n < shortest ? "too short to compare the speed" : ratio + " times as fast with it");
-        save();
-        line.replaceWith(showFigures(message));
+        keep(conversation);
     } catch (failure) {
-        button.textContent = failure.name === "AbortError" ? "stopped" : failure.message;
+        if (!signal.aborted) notify(failure.message);
     }
-    running = null;
-    showRunning();
+    if (conversation === open) showConversation();
 }
 
-/* ---- requests ---- */
+/* ---- questions ---- */
 
-async function failureOf(response) {
-    try { return new Error((await response.json()).error.message); }
-    catch { return new Error("the server answered " + response.status); }
+const emptyAnswer = () => ({role: "assistant", content: ""});
+
+function ask(text) {
+    const answer = emptyAnswer();
+    if (!open) {
+        open = makeConversation(titleOf(text));
+        conversations.unshift(open);
+        history.pushState(null, "", "#" + open.id);
+    }
+    open.messages.push({role: "user", content: text}, answer);
+    write(open, answer);
 }
 
-/* Shows the field for the key. Requests that need a key at the same time share the answer. */
-function askKey(sentence) {
-    asking ??= new Promise(entered => {
-        const dialog = at("ask-key");
-        at("key-sentence").textContent = sentence;
-        at("key").value = key;
-        at("key-kept").checked = store.read("key", "") !== "";
-        dialog.returnValue = "";
-        dialog.onclose = () => {
-            asking = null;
-            if (dialog.returnValue) keepKey(at("key").value, at("key-kept").checked);
-            entered(dialog.returnValue !== "");
-        };
-        dialog.showModal();
-        at("key").select();
+function retry(i) {
+    const answer = emptyAnswer();
+    addVersion(open.messages, i, answer);
+    write(open, answer);
+}
+
+function resume(i) {
+    write(open, open.messages[i]);
+}
+
+/* Shows another version of a message; the focus stays on the button with this label. */
+function chooseShown(i, k, label) {
+    chooseVersion(open.messages, i, k);
+    keep(open);
+    showConversation();
+    const buttons = [...at("log").children[i].querySelectorAll(".versions button:enabled")];
+    (buttons.find(button => button.ariaLabel === label) ?? buttons[0]).focus();
+}
+
+/* Turns a question into a field; what is sent from there is another version of it. */
+function edit(i) {
+    const {messages} = open, box = at("log").children[i], form = make("form", "edit");
+    const field = make("textarea"), line = make("div", "buttons"), cancel = textButton("Cancel", () => {
+        box.replaceWith(showMessage(messages[i]));
+        focusInput();
     });
-    return asking;
+    cancel.type = "button";
+    field.value = messages[i].content;
+    field.setAttribute("aria-label", "Message");
+    line.append(make("button", "", "Send"), cancel);
+    form.append(field, line);
+    form.onsubmit = event => {
+        const answer = emptyAnswer();
+        event.preventDefault();
+        if (!field.value.trim() || running.has(open)) return;
+        addVersion(messages, i, {role: "user", content: field.value});
+        messages.push(answer);
+        write(open, answer);
+    };
+    field.oninput = () => grow(field);
+    field.onkeydown = event => {
+        if (event.key === "Escape") cancel.click();
+        sendByEnter(event, form);
+    };
+    box.replaceChildren(form);
+    grow(field);
+    field.focus();
 }
 
-function keepKey(entered, inBrowser) {
-    key = entered;
-    store.write("key", key, "sessionStorage");
-    store.write("key", inBrowser ? key : "");
+/* On a touch screen Enter begins a line, as its keyboard has no Shift+Enter. */
+function sendByEnter(event, form) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || touch.matches) return;
+    event.preventDefault();
+    if (!running.has(open)) form.requestSubmit();
 }
 
-/* Sends a request, again with each key that is entered where the server does not accept the last.
- * The response has the time when it was sent, as sentAt. */
-async function call(path, options) {
-    for (;;) {
-        const used = key, sentAt = performance.now(), response = await fetch(path, {...options, headers: {
-            "Content-Type": "application/json", ...(used && {Authorization: "Bearer " + used})}});
-        if (response.ok) return Object.assign(response, {sentAt});
-        if (response.status !== 401) throw await failureOf(response);
-        const sentence = used ? "The server does not accept this API key." : "This server needs an API key.";
-        if (used === key && !await askKey(sentence)) throw new Error(sentence);
-    }
+function setInput(text) {
+    at("input").value = text;
+    grow(at("input"));
+    store.write("input", text, "sessionStorage");
 }
 
-/* Yields the JSON objects of a stream of server-sent events. */
-async function* events(response) {
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-        const {value, done} = await reader.read();
-        if (done) return;
-        const lines = (rest + value).split("\n");
-        rest = lines.pop();
-        for (const line of lines)
-            if (line.startsWith("data: ") && line !== "data: [DONE]") yield JSON.parse(line.slice(6));
-    }
-}
+at("form").onsubmit = async event => {
+    event.preventDefault();
+    if (running.has(open)) { running.get(open).abort.abort("stopped"); return; }
+    if (!at("input").value.trim() || (!models.size && !await listModels()) || running.has(open)) return;
+    const text = isBase() ? at("input").value : at("input").value.trim();
+    setInput("");
+    ask(text);
+};
+at("input").oninput = () => setInput(at("input").value);
+at("input").onkeydown = event => {
+    if (event.key === "ArrowUp" && !at("input").value && open)
+        setInput(open.messages.findLast(message => message.role === "user").content);
+    sendByEnter(event, at("form"));
+};
 
-/* Adds a chunk of the answer to the message. */
-function take(message, choice) {
-    const delta = choice.delta;
-    if (delta.reasoning_content) message.reasoning = (message.reasoning ?? "") + delta.reasoning_content;
-    if (delta.content) {
-        const last = message.parts[message.parts.length - 1];
-        message.content += delta.content;
-        if (last && last[1] === choice.drafted) last[0] += delta.content;
-        else message.parts.push([delta.content, choice.drafted]);
-    }
-    for (const call of delta.tool_calls ?? []) {
-        message.calls ??= [];
-        const to = message.calls[call.index] ??= {id: call.id, name: call.function.name, arguments: ""};
-        to.arguments += call.function.arguments ?? "";
-    }
-}
-
-/* Sends a request and fills the message while the answer comes. */
-async function stream(request, message, changed) {
-    message.figures = {n: 0};
-    const response = await call("v1/chat/completions", {
-        method: "POST", body: JSON.stringify(request), signal: running.signal});
-    let first = 0;
-    for await (const event of events(response)) {
-        const f = message.figures, now = performance.now();
-        if (event.error) throw new Error(event.error.message);
-        for (const choice of event.choices ?? []) {
-            const delta = choice.delta;
-            take(message, choice);
-            if (delta.content || delta.reasoning_content || delta.tool_calls) {
-                if (!first) { first = now; f.first = (now - response.sentAt) / 1000; }
-                f.n++;
-                if (now > first) f.rate = 1000 * (f.n - 1) / (now - first);
-            }
-        }
-        if (event.timings) {
-            message.figures = {n: event.timings.predicted_n, rate: event.timings.predicted_per_second,
-                drafted: event.timings.draft_n, accepted: event.timings.draft_n_accepted, first: f.first};
-        }
-        changed();
-    }
-}
-
-function sent(message) {
-    if (message.role !== "assistant" || !message.calls) return {role: message.role, content: message.content};
-    return {role: "assistant", content: message.content,
-            tool_calls: message.calls.map(c => ({id: c.id, type: "function",
-                                                 function: {name: c.name, arguments: c.arguments}}))};
-}
+/* ---- settings and models ---- */
 
 /* What a request has besides the messages. */
 function settings() {
@@ -277,131 +302,139 @@ function settings() {
         system: at("system").value.trim(),
         temperature: number("temperature"),
         seed: number("seed") ?? Math.floor(Math.random() * 2 ** 31),
-        max_tokens: number("max"),
+        max_tokens: number("max") ?? (isBase() ? baseLimit : undefined),
         draft_num_predict: at("drafting").checked ? number("depth") : 0,
         chat_template_kwargs: at("think").value ? {enable_thinking: at("think").value === "true"} : undefined,
     };
 }
 
-/* A message whose answer failed is left out with it: templates want the roles in turn. */
-function requestOf(messages, {system, ...others}) {
-    const told = messages.filter((m, i) => !m.error && !messages[i + 1]?.error);
-    return {
-        ...others, stream: true, stream_options: {include_drafted: true},
-        messages: [...(system ? [{role: "system", content: system}] : []), ...told.map(sent)],
-    };
+/* Says below the message which settings are in use. */
+function showSettings() {
+    const value = (id, words) => at(id).value && words + at(id).value;
+    const words = [!isBase() && at("system").value.trim() && "system prompt", value("temperature", "temperature "),
+        value("seed", "seed "), value("max", "longest answer "),
+        !isBase() && at("think").value && "reasoning " + at("think").selectedOptions[0].textContent,
+        at("drafting").checked ? value("depth", "draft tokens ") : "no drafting"].filter(Boolean);
+    at("in-use").textContent = words.join(" \u00b7 ");
+    at("in-use").hidden = !words.length;
+    at("log").classList.toggle("tinted", at("tint").checked);
+    at("max").placeholder = isBase() ? baseLimit : "no limit";
+    at("input").placeholder = isBase() ? "Text that the model continues"
+        : touch.matches ? "Message" : "Message (Shift+Enter: new line)";
 }
-
-/* ---- talking ---- */
-
-function showRunning() {
-    at("send").textContent = running ? "Stop" : "Send";
-}
-
-async function ask(text) {
-    if (!open) {
-        open = {title: text.slice(0, 40), messages: []};
-        conversations.unshift(open);
-    }
-    const conversation = open, log = at("log");
-    const question = {role: "user", content: text}, answer = {role: "assistant", content: "", parts: []};
-    conversation.messages.push(question);
-    answer.settings = settings();
-    const request = requestOf(conversation.messages, answer.settings);
-    conversation.messages.push(answer);
-    answer.error = "the page was closed before the answer was complete";
-    save();
-    delete answer.error;
-    answering = answer;
-    const box = showMessage(answer);
-    log.append(showMessage(question), box);
-    log.scrollTop = log.scrollHeight;
-    running = new AbortController();
-    showRunning();
-    let idleUntil = 0; /* the model may need this processor: the page takes a fifth of its time at most */
-    const show = () => {
-        const began = performance.now();
-        if (!box.isConnected || (answering && began < idleUntil)) return;
-        const follows = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
-        box.update();
-        if (follows) log.scrollTop = log.scrollHeight;
-        idleUntil = began + 5 * (performance.now() - began);
-    };
-    try {
-        await stream(request, answer, show);
-    } catch (failure) {
-        if (failure.name !== "AbortError") answer.error = failure.message;
-    }
-    running = answering = null;
-    showRunning();
-    show();
-    save();
-}
-
-at("form").onsubmit = async event => {
-    const text = at("input").value.trim();
-    event.preventDefault();
-    if (running) { running.abort(); return; }
-    if (!text || (!at("model").length && !await listModels()) || running) return;
-    at("input").value = "";
-    ask(text);
-};
-at("input").onkeydown = event => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        if (!running) at("form").requestSubmit();
-    }
-};
-document.onkeydown = event => { if (event.key === "Escape") running?.abort(); };
-at("new").onclick = () => { select(null); at("side").classList.remove("shown"); };
-at("menu").onclick = () => at("side").classList.toggle("shown");
-/* On a narrow screen the list covers the page, and a click beside it closes it. */
-document.onclick = event => {
-    if (!at("side").contains(event.target) && event.target !== at("menu"))
-        at("side").classList.remove("shown");
-};
-at("settings-open").onclick = () => at("settings").showModal();
-at("settings").onclose = saveSettings;
-at("key-open").onclick = async () => {
-    if (await askKey("The key of this server, if it needs one.")) listModels();
-};
-at("model").onchange = () => { saveSettings(); showModel(); };
-at("tint").onchange = () => at("log").classList.toggle("tinted", at("tint").checked);
 
 function saveSettings() {
-    const values = Object.fromEntries(kept.map(id => [id, at(id).value]));
-    if (at("model").length === 0) values.model = store.read("settings", {}).model; // no list yet
+    const read = field => field.type === "checkbox" ? field.checked : field.value;
+    const values = Object.fromEntries(kept.map(id => [id, read(at(id))]));
+    if (!models.size) values.model = store.read("settings", {}).model; // no list yet
     store.write("settings", values);
+    showSettings();
+}
+
+function loadSettings() {
+    for (const [id, value] of Object.entries(store.read("settings", {})))
+        if (kept.includes(id) && id !== "model") at(id)[typeof value === "boolean" ? "checked" : "value"] = value;
+    showSettings();
 }
 
 /* One model is shown by its name, several as a choice. */
 function showModel() {
-    const several = at("model").length > 1, name = at("model").value;
-    at("title").hidden = several;
-    at("model").hidden = !several;
-    at("title").textContent = name;
-    document.title = name + " \u2013 spectool";
+    at("title").hidden = models.size > 1;
+    at("model").hidden = models.size < 2;
+    at("title").textContent = at("model").selectedOptions[0]?.textContent ?? "spectool";
+    showTitle();
+    showSettings();
+}
+
+/* Returns whether a model is a base model, or null if it does not generate. A model that cannot be
+ * described stays in the list, and the sentence comes when it is used. */
+async function kindOf(model) {
+    try {
+        const {template, capabilities} = await (await call("api/show", {model})).json();
+        return capabilities.includes("completion") ? !template : null;
+    } catch { return false; }
 }
 
 /* Returns whether there is a list; the notice says why not. */
 async function listModels() {
     const select = at("model"), chosen = select.value || store.read("settings", {}).model;
-    at("notice").hidden = true;
     try {
-        const response = await call("v1/models");
-        const names = (await response.json()).data.map(model => model.id);
-        select.replaceChildren(...names.map(name => make("option", "", name)));
-        if (names.includes(chosen)) select.value = chosen;
+        const names = (await (await call("v1/models")).json()).data.map(model => model.id);
+        const kinds = await Promise.all(names.map(async name => [name, await kindOf(name)]));
+        models.clear();
+        select.replaceChildren();
+        for (const [name, isBase] of kinds.filter(([, kind]) => kind !== null)) {
+            models.set(name, isBase);
+            select.add(new Option(name + (isBase ? " (base)" : ""), name));
+        }
+        const first = [...models.keys()].find(name => !models.get(name));
+        if (first || models.has(chosen)) select.value = models.has(chosen) ? chosen : first;
         showModel();
+        notify(models.size ? "" : "No model of this server generates text.");
     } catch (failure) {
-        at("notice").textContent = failure.message;
-        at("notice").hidden = false;
+        notify(failure.message);
     }
-    return at("notice").hidden;
+    return models.size > 0;
 }
 
-for (const [id, value] of Object.entries(store.read("settings", {})))
-    if (kept.includes(id) && id !== "model") at(id).value = value;
-at("log").classList.add("tinted");
-showList();
+/* ---- buttons and keys ---- */
+
+at("new").onclick = () => select(null);
+at("search").oninput = showList;
+at("export").onclick = () => {
+    const link = make("a"), file = new Blob([JSON.stringify({conversations}, null, 1)], {type: "application/json"});
+    link.href = URL.createObjectURL(file);
+    link.download = "spectool-conversations.json";
+    link.click();
+    URL.revokeObjectURL(link.href);
+};
+at("import").onclick = () => at("file").click();
+at("file").onchange = async () => {
+    const [file] = at("file").files;
+    try {
+        const n = addConversations(conversations, await file.text());
+        conversations.sort((a, b) => b.changed - a.changed).forEach(keep);
+        notify(n === 1 ? "1 new conversation is in the list." : n + " new conversations are in the list.", false);
+    } catch (failure) {
+        notify(file.name + ": " + failure.message);
+    }
+    at("file").value = "";
+    showList();
+};
+/* On a narrow screen the list covers the page, and a click beside it closes it. */
+function showSide(isShown) {
+    at("side").classList.toggle("shown", isShown);
+    at("menu").setAttribute("aria-expanded", isShown);
+}
+at("menu").onclick = () => {
+    showSide(!at("side").classList.contains("shown"));
+    at("new").focus();
+};
+document.onclick = event => {
+    if (!at("side").contains(event.target) && event.target !== at("menu")) showSide(false);
+};
+at("settings-open").onclick = at("in-use").onclick = () => at("settings").showModal();
+at("settings").onclose = saveSettings;
+at("tint").onchange = showSettings;
+at("key-open").onclick = async () => {
+    if (await askKey("The key of this server, if it needs one.")) listModels();
+};
+at("model").onchange = () => { saveSettings(); showModel(); };
+document.onkeydown = event => {
+    if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+    if (at("side").classList.contains("shown")) showSide(false);
+    else running.get(open)?.abort.abort("stopped");
+};
+window.onpopstate = selectAddressed;
+window.onpagehide = () => {
+    for (const [conversation, {abort, message}] of running) {
+        abort.abort(message.end = "closed");
+        keep(conversation);
+    }
+};
+
+conversations = readConversations();
+loadSettings();
+setInput(store.read("input", "", "sessionStorage"));
+selectAddressed();
 listModels();
