@@ -25,10 +25,8 @@ static void assert_ropes(const struct sp_config *c, const char *expected)
 static void assert_shape(const struct sp_config *c, unsigned n_heads, unsigned n_kv_heads,
                          unsigned head_dim, unsigned n_ffn)
 {
-    assert_int_equal(c->layers[0].n_heads, n_heads);
-    assert_int_equal(c->layers[0].n_kv_heads, n_kv_heads);
-    assert_int_equal(c->layers[0].head_dim, head_dim);
-    assert_int_equal(c->layers[0].n_ffn, n_ffn);
+    config_assert_numbers(c->layers[0].n_heads, n_heads, c->layers[0].n_kv_heads, n_kv_heads,
+                          c->layers[0].head_dim, head_dim, c->layers[0].n_ffn, n_ffn);
 }
 
 /* One line of testdata/config/goldens.txt. */
@@ -70,10 +68,8 @@ static void check_golden(const struct golden *g)
     r = &c->ropes[0];
     assert_string_equal(c->family, g->family);
     assert_string_equal(c->architecture, g->architecture);
-    assert_int_equal(c->n_vocab, 512);
-    assert_int_equal(c->n_hidden, 64);
-    assert_int_equal(c->n_layers, g->n_layers);
-    assert_int_equal(c->max_positions, g->max_positions);
+    config_assert_numbers(c->n_vocab, 512, c->n_hidden, 64, c->n_layers, g->n_layers,
+                          c->max_positions, g->max_positions);
     assert_shape(c, g->n_heads, g->n_kv_heads, g->head_dim, g->n_ffn);
     config_assert_windows(c, g->windows);
     assert_ropes(c, g->ropes);
@@ -90,8 +86,7 @@ static void check_golden(const struct golden *g)
     assert_int_equal(c->qkv_bias, has_trait(g, "qkv_bias"));
     assert_int_equal(c->o_bias, has_trait(g, "o_bias"));
     assert_int_equal(c->mlp_bias, has_trait(g, "mlp_bias"));
-    assert_int_equal(c->norm_shifted, gemma);
-    assert_int_equal(c->norms, gemma ? SP_NORM_SANDWICH : SP_NORM_PRE);
+    config_assert_numbers(c->norm_shifted, gemma, c->norms, gemma ? SP_NORM_SANDWICH : SP_NORM_PRE);
     config_assert_near(c->embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
 }
 
@@ -119,36 +114,29 @@ TEST(golden_special_values)
 
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
     c = config_read(SHARED "/oracle/targets/gemma2/config.json", NULL);
-    config_assert_near(c->attention_cap, 50);
-    config_assert_near(c->logit_cap, 30);
+    config_assert_numbers(c->attention_cap, 50, c->logit_cap, 30);
     config_assert_near(c->attention_scale, 0.204124145232); /* 24^-1/2 */
     assert_int_equal(c->activation, SP_GELU_TANH);
 
     c = config_read(SHARED "/oracle/targets/gemma3/config.json", NULL);
-    assert_int_equal(c->n_ropes, 2);
-    config_assert_near(c->ropes[1].theta, 10000);
-    config_assert_near(c->attention_cap, 0);
-    config_assert_near(c->logit_cap, 0);
+    config_assert_numbers(c->n_ropes, 2, c->ropes[1].theta, 10000, c->attention_cap, 0,
+                          c->logit_cap, 0);
     config_assert_near(c->attention_scale, 0.158113883008); /* 40^-1/2 */
 
     c = config_read(SHARED "/oracle/targets/gpt_oss/config.json", NULL);
-    assert_int_equal(c->activation, SP_SWIGLU_CLAMPED);
-    config_assert_near(c->swiglu_limit, 7);
+    config_assert_numbers(c->activation, SP_SWIGLU_CLAMPED, c->swiglu_limit, 7);
     assert_true(c->attention_sinks && c->routing.biased && !c->routing.norm);
     assert_false(c->ropes[0].truncate);
-    assert_int_equal(c->layers[3].n_experts, 4);
-    assert_int_equal(c->layers[3].n_experts_used, 2);
+    config_assert_numbers(c->layers[3].n_experts, 4, c->layers[3].n_experts_used, 2);
 
     c = config_read(SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
     assert_true(c->routing.norm);
     assert_int_equal(c->layers[0].n_experts, 6);
     assert_int_equal(c->layers[1].n_experts, 0); /* mlp_only_layers */
-    assert_int_equal(c->layers[1].n_ffn, 96);
-    assert_int_equal(c->layers[2].n_experts_used, 2);
+    config_assert_numbers(c->layers[1].n_ffn, 96, c->layers[2].n_experts_used, 2);
 
     c = config_read(SHARED "/oracle/targets/ministral3/config.json", NULL);
-    config_assert_near(c->query_growth.beta, 0.5);
-    config_assert_near(c->query_growth.from, 64);
+    config_assert_numbers(c->query_growth.beta, 0.5, c->query_growth.from, 64);
 }
 
 /* The expected numbers are read by hand from the config.json files. */
@@ -158,32 +146,22 @@ TEST(golden_gemma4)
 
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
     c = config_read(SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
-    assert_int_equal(c->n_per_layer, 32);
-    assert_int_equal(c->n_per_layer_vocab, 512);
-    config_assert_near(c->attention_scale, 1);
-    config_assert_near(c->logit_cap, 3);
+    config_assert_numbers(c->n_per_layer, 32, c->n_per_layer_vocab, 512, c->attention_scale, 1,
+                          c->logit_cap, 3);
     assert_true(c->v_norm && c->norms == SP_NORM_SANDWICH && c->qk_norm && !c->norm_shifted);
-    assert_int_equal(c->layers[0].head_dim, 16);
-    assert_int_equal(c->layers[0].window, 5);
-    assert_int_equal(c->layers[2].head_dim, 32);
-    assert_int_equal(c->layers[2].window, 0);
-    assert_int_equal(c->layers[4].kv_source, 4);
+    config_assert_numbers(c->layers[0].head_dim, 16, c->layers[0].window, 5, c->layers[2].head_dim,
+                          32, c->layers[2].window, 0, c->layers[4].kv_source, 4);
     assert_int_equal(c->layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
-    assert_int_equal(c->layers[7].kv_source, 4);
-    assert_int_equal(c->layers[4].n_ffn, 96);
+    config_assert_numbers(c->layers[7].kv_source, 4, c->layers[4].n_ffn, 96);
     assert_int_equal(c->layers[5].n_ffn, 192); /* twice as wide where keys are shared */
     assert_int_equal(c->ropes[0].n_rot, 32);
     assert_int_equal(c->ropes[0].n_rotated, 4); /* 0.25 * 32 / 2 */
     assert_int_equal(c->ropes[1].n_rot, 16);
 
     c = config_read(SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
-    config_assert_near(c->logit_cap, 0);
-    assert_int_equal(c->layers[0].n_experts, 6);
-    assert_int_equal(c->layers[0].n_experts_used, 2);
-    assert_int_equal(c->layers[0].n_ffn, 32);
-    assert_int_equal(c->layers[0].n_shared_ffn, 96);
-    assert_int_equal(c->layers[0].n_kv_heads, 4);
-    assert_int_equal(c->layers[5].n_kv_heads, 2);
+    config_assert_numbers(c->logit_cap, 0, c->layers[0].n_experts, 6, c->layers[0].n_experts_used,
+                          2, c->layers[0].n_ffn, 32, c->layers[0].n_shared_ffn, 96,
+                          c->layers[0].n_kv_heads, 4, c->layers[5].n_kv_heads, 2);
     assert_true(c->layers[5].v_from_k && !c->layers[0].v_from_k);
 }
 
@@ -195,29 +173,24 @@ TEST(llama)
     c = config_read_testdata("llama_bias", NULL);
     assert_true(c->qkv_bias && c->o_bias && c->mlp_bias && !c->tied && c->tied_stated);
     assert_int_equal(c->activation, SP_SILU); /* "swish" */
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c->ropes[0].factor, 2);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[0].factor, 2);
     assert_shape(c, 6, 2, 8, 88);
     config_assert_near(c->attention_scale, 0.353553390593); /* 8^-1/2 */
 
     c = config_read_testdata("llama3_tied", NULL);
     assert_true(c->tied && c->tied_stated);
     config_assert_near(c->ropes[0].theta, 10001); /* the nested value precedes the class default */
-    config_assert_near(c->ropes[0].low_freq_factor, 1);
-    config_assert_near(c->ropes[0].high_freq_factor, 4);
-    config_assert_near(c->ropes[0].original_positions, 32);
+    config_assert_numbers(c->ropes[0].low_freq_factor, 1, c->ropes[0].high_freq_factor, 4,
+                          c->ropes[0].original_positions, 32);
     assert_int_equal(c->max_positions, 256); /* written as 256.0 */
 
     /* Class defaults apply. A window, which transformers' Llama does not support, causes a warning.
      */
     c = config_read_testdata("llama_sparse", &warnings);
-    assert_int_equal(c->n_vocab, 32000);
-    assert_int_equal(c->n_hidden, 4096);
-    assert_int_equal(c->n_layers, 32);
-    assert_int_equal(c->max_positions, 2048);
+    config_assert_numbers(c->n_vocab, 32000, c->n_hidden, 4096, c->n_layers, 32, c->max_positions,
+                          2048);
     assert_shape(c, 32, 32, 128, 11008);
-    config_assert_near(c->norm_eps, 1e-6);
-    config_assert_near(c->ropes[0].theta, 500000);
+    config_assert_numbers(c->norm_eps, 1e-6, c->ropes[0].theta, 500000);
     assert_false(c->tied || c->tied_stated || c->qkv_bias || c->mlp_bias);
     assert_int_equal(c->layers[0].window, 0);
     assert_string_equal(warnings, "sliding_window has no effect in family llama");
@@ -251,8 +224,7 @@ TEST(mistral)
     config_assert_near(c->ropes[0].theta, 1e4); /* the dict does not state theta */
     assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
     config_assert_near(c->ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
-    config_assert_near(c->query_growth.beta, 0.5);
-    config_assert_near(c->query_growth.from, 64);
+    config_assert_numbers(c->query_growth.beta, 0.5, c->query_growth.from, 64);
     assert_false(c->tied_stated);
 
     /* All values come from the class, including the rotation. The text_config's tie_word_embeddings
@@ -264,13 +236,10 @@ TEST(mistral)
     config_assert_near(c->norm_eps, 1e-5);
     config_assert_near(c->ropes[0].theta,
                        1e6); /* the default dict precedes the member outside of it */
-    config_assert_near(c->ropes[0].factor, 16);
-    config_assert_near(c->ropes[0].original_positions, 16384);
-    config_assert_near(c->ropes[0].beta_fast, 32);
-    config_assert_near(c->ropes[0].beta_slow, 1);
+    config_assert_numbers(c->ropes[0].factor, 16, c->ropes[0].original_positions, 16384,
+                          c->ropes[0].beta_fast, 32, c->ropes[0].beta_slow, 1);
     assert_true(c->ropes[0].truncate);
-    config_assert_near(c->query_growth.beta, 0.1);
-    config_assert_near(c->query_growth.from, 16384);
+    config_assert_numbers(c->query_growth.beta, 0.1, c->query_growth.from, 16384);
     assert_true(c->tied_stated && !c->tied);
 }
 
@@ -300,31 +269,26 @@ TEST(qwen)
 
     /* beta_fast null and beta_slow 0 select the defaults. */
     c = config_read_testdata("qwen3_yarn", NULL);
-    config_assert_near(c->ropes[0].theta, 1e6);
-    config_assert_near(c->ropes[0].factor, 4);
-    config_assert_near(c->ropes[0].beta_fast, 32);
-    config_assert_near(c->ropes[0].beta_slow, 1);
+    config_assert_numbers(c->ropes[0].theta, 1e6, c->ropes[0].factor, 4, c->ropes[0].beta_fast, 32,
+                          c->ropes[0].beta_slow, 1);
     config_assert_near(c->ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
     assert_int_equal(c->ropes[0].n_rot, 16);
     assert_true(c->qk_norm && !c->qkv_bias);
 
     /* The factor follows from the lengths, and the attention factor is given. */
     c = config_read_testdata("qwen3_yarn_lengths", NULL);
-    config_assert_near(c->ropes[0].theta, 5e6);
-    config_assert_near(c->ropes[0].factor, 4);
-    config_assert_near(c->ropes[0].amplitude, 1.5);
+    config_assert_numbers(c->ropes[0].theta, 5e6, c->ropes[0].factor, 4, c->ropes[0].amplitude,
+                          1.5);
     assert_shape(c, 32, 32, 128, 22016);
 
     /* rope_scaling is used, but theta comes from the other dict. */
     c = config_read_testdata("unused_dict_theta", NULL);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c->ropes[0].theta, 123456);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[0].theta, 123456);
 
     c = config_read_testdata("qwen3_moe", NULL);
     for (unsigned i = 0; i < 5; i++) {
-        assert_int_equal(c->layers[i].n_experts, i == 1 ? 6 : 0);
-        assert_int_equal(c->layers[i].n_experts_used, i == 1 ? 2 : 0);
-        assert_int_equal(c->layers[i].n_ffn, i == 1 ? 24 : 40);
+        config_assert_numbers(c->layers[i].n_experts, i == 1 ? 6 : 0, c->layers[i].n_experts_used,
+                              i == 1 ? 2 : 0, c->layers[i].n_ffn, i == 1 ? 24 : 40);
     }
     assert_true(c->routing.norm);
 
@@ -360,21 +324,16 @@ TEST(lfm2)
     assert_int_equal(c->short_conv.kernel, 4);
     assert_false(c->short_conv.bias || c->qkv_bias || c->o_bias);
     assert_true(c->tied && c->tied_stated && c->qk_norm && !c->norm_shifted);
-    config_assert_near(c->norm_eps, 1e-5);
-    config_assert_near(c->ropes[0].theta, 1e6);
-    assert_int_equal(c->ropes[0].n_rot, 12);
+    config_assert_numbers(c->norm_eps, 1e-5, c->ropes[0].theta, 1e6, c->ropes[0].n_rot, 12);
     for (unsigned i = 0; i < 6; i++)
         assert_int_equal(c->layers[i].n_ffn,
                          208); /* 200 * 2 / 3 = 133, * 1.5 = 199, rounded up to a multiple of 16 */
-    assert_int_equal(c->layers[0].rope, -1);
-    assert_int_equal(c->layers[2].n_heads, 4);
-    assert_int_equal(c->layers[0].n_heads, 0);
+    config_assert_numbers(c->layers[0].rope, -1, c->layers[2].n_heads, 4, c->layers[0].n_heads, 0);
 
     /* The list of layer types is used. Without a multiplier the width is not rounded. */
     c = config_read_testdata("lfm2_sparse", NULL);
     assert_mixers(c, "CAC");
-    assert_int_equal(c->n_hidden, 2560);
-    assert_int_equal(c->short_conv.kernel, 3);
+    config_assert_numbers(c->n_hidden, 2560, c->short_conv.kernel, 3);
     assert_int_equal(c->layers[1].n_ffn, 8192); /* 12288 * 2 / 3 */
     assert_true(c->tied && !c->tied_stated);
 }
@@ -386,15 +345,11 @@ TEST(qwen3_5)
     /* A text model at the root: layers are listed, and all sizes are given. */
     c = config_read_testdata("qwen3_5_text", NULL);
     assert_mixers(c, "DDAD");
-    assert_int_equal(c->delta.n_key_heads, 2);
-    assert_int_equal(c->delta.n_value_heads, 4);
-    assert_int_equal(c->delta.key_dim, 8);
-    assert_int_equal(c->delta.value_dim, 12);
-    assert_int_equal(c->delta.kernel, 3);
+    config_assert_numbers(c->delta.n_key_heads, 2, c->delta.n_value_heads, 4, c->delta.key_dim, 8,
+                          c->delta.value_dim, 12, c->delta.kernel, 3);
     assert_true(c->norm_shifted && c->qk_norm && !c->qkv_bias && !c->tied);
     assert_true(c->layers[2].output_gate && !c->layers[1].output_gate);
-    assert_int_equal(c->layers[1].rope, -1);
-    assert_int_equal(c->layers[2].rope, 0);
+    config_assert_numbers(c->layers[1].rope, -1, c->layers[2].rope, 0);
     assert_int_equal(c->ropes[0].n_rot, 4); /* a quarter of 16, the default of the class */
     assert_int_equal(c->n_mtp_layers, 1);
 
@@ -402,14 +357,11 @@ TEST(qwen3_5)
      * the defaults. */
     c = config_read_testdata("qwen3_5_moe", NULL);
     assert_mixers(c, "DADADA");
-    assert_int_equal(c->delta.n_value_heads, 32);
-    assert_int_equal(c->delta.kernel, 4);
+    config_assert_numbers(c->delta.n_value_heads, 32, c->delta.kernel, 4);
     assert_true(c->tied && c->routing.norm && c->shared_gate);
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(c->layers[i].n_experts, 4);
-        assert_int_equal(c->layers[i].n_experts_used, 2);
-        assert_int_equal(c->layers[i].n_ffn, 16);
-        assert_int_equal(c->layers[i].n_shared_ffn, 24);
+        config_assert_numbers(c->layers[i].n_experts, 4, c->layers[i].n_experts_used, 2,
+                              c->layers[i].n_ffn, 16, c->layers[i].n_shared_ffn, 24);
     }
 }
 
@@ -418,18 +370,14 @@ TEST(qwen3_next)
     struct sp_config *c = config_read_testdata("qwen3_next", NULL);
 
     assert_mixers(c, "DDADDA");
-    assert_int_equal(c->delta.n_key_heads, 3);
-    assert_int_equal(c->delta.n_value_heads, 6);
-    assert_int_equal(c->delta.key_dim, 8);
-    assert_int_equal(c->delta.value_dim, 4);
-    assert_int_equal(c->delta.kernel, 4);
+    config_assert_numbers(c->delta.n_key_heads, 3, c->delta.n_value_heads, 6, c->delta.key_dim, 8,
+                          c->delta.value_dim, 4, c->delta.kernel, 4);
     assert_true(c->norm_shifted && c->qk_norm && c->shared_gate && !c->routing.norm && !c->tied);
     assert_true(c->layers[2].output_gate);
     assert_int_equal(c->ropes[0].n_rot, 8);
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(c->layers[i].n_experts, i == 1 ? 0 : 5);
-        assert_int_equal(c->layers[i].n_ffn, i == 1 ? 40 : 16);
-        assert_int_equal(c->layers[i].n_shared_ffn, i == 1 ? 0 : 24);
+        config_assert_numbers(c->layers[i].n_experts, i == 1 ? 0 : 5, c->layers[i].n_ffn,
+                              i == 1 ? 40 : 16, c->layers[i].n_shared_ffn, i == 1 ? 0 : 24);
     }
 }
 
@@ -441,8 +389,7 @@ TEST(routing)
     assert_mixers(c, "CCAC");
     assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
     assert_true(c->routing.corrected && c->routing.norm && !c->routing.biased && !c->tied);
-    config_assert_near(c->routing.norm_eps, 1e-6);
-    config_assert_near(c->routing.scale, 1.5);
+    config_assert_numbers(c->routing.norm_eps, 1e-6, c->routing.scale, 1.5);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(c->layers[i].n_experts, i < 3 ? 0 : 6);
         assert_int_equal(c->layers[i].n_ffn, i < 3 ? 72 : 24); /* not changed by the multiplier */
@@ -451,28 +398,21 @@ TEST(routing)
     c = config_read_testdata("olmoe", NULL);
     assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
     assert_true(!c->routing.corrected && !c->routing.norm);
-    assert_int_equal(c->qk_norm, SP_QK_WHOLE);
-    config_assert_near(c->routing.scale, 1);
-    assert_int_equal(c->layers[0].n_experts, 6);
-    assert_int_equal(c->layers[0].n_ffn, 24);
-    assert_int_equal(c->layers[0].n_shared_ffn, 0);
+    config_assert_numbers(c->qk_norm, SP_QK_WHOLE, c->routing.scale, 1, c->layers[0].n_experts, 6,
+                          c->layers[0].n_ffn, 24, c->layers[0].n_shared_ffn, 0);
 
     c = config_read_testdata("glm4_moe", NULL);
     assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
     assert_true(c->routing.corrected && c->routing.norm && !c->shared_gate);
-    config_assert_near(c->routing.norm_eps, 1e-20);
-    config_assert_near(c->routing.scale, 2.5);
-    assert_int_equal(c->n_mtp_layers, 1);
-    assert_int_equal(c->routing.n_groups, 4);
-    assert_int_equal(c->routing.n_groups_used, 2);
-    assert_int_equal(c->qk_norm, SP_QK_HEADS);
+    config_assert_numbers(c->routing.norm_eps, 1e-20, c->routing.scale, 2.5, c->n_mtp_layers, 1,
+                          c->routing.n_groups, 4, c->routing.n_groups_used, 2, c->qk_norm,
+                          SP_QK_HEADS);
     assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias);
     assert_int_equal(c->ropes[0].n_rot, 8);
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(c->layers[i].n_experts, i < 2 ? 0 : 8);
-        assert_int_equal(c->layers[i].n_experts_used, i < 2 ? 0 : 3);
-        assert_int_equal(c->layers[i].n_ffn, i < 2 ? 72 : 24);
-        assert_int_equal(c->layers[i].n_shared_ffn, i < 2 ? 0 : 72);
+        config_assert_numbers(c->layers[i].n_experts, i < 2 ? 0 : 8, c->layers[i].n_experts_used,
+                              i < 2 ? 0 : 3, c->layers[i].n_ffn, i < 2 ? 72 : 24,
+                              c->layers[i].n_shared_ffn, i < 2 ? 0 : 72);
     }
 }
 
@@ -482,20 +422,17 @@ TEST(routing_of_other_families)
 
     assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     assert_true(!c->routing.biased && !c->routing.corrected && !c->routing.norm && c->tied);
-    assert_int_equal(c->layers[0].n_experts, 6);
-    assert_int_equal(c->layers[0].n_experts_used, 3);
-    assert_int_equal(c->layers[0].n_ffn, 24);
-    config_assert_near(c->attention_scale, 0.015625);
+    config_assert_numbers(c->layers[0].n_experts, 6, c->layers[0].n_experts_used, 3,
+                          c->layers[0].n_ffn, 24, c->attention_scale, 0.015625);
 
     c = config_read_testdata("ernie4_5_moe", NULL);
     assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
     assert_true(c->routing.corrected && c->routing.norm && c->tied && !c->shared_gate);
     for (unsigned i = 0; i < 8; i++) {
         bool sparse = i == 3 || i == 5; /* the odd layers of 2..5 */
-        assert_int_equal(c->layers[i].n_experts, sparse ? 6 : 0);
-        assert_int_equal(c->layers[i].n_experts_used, sparse ? 3 : 0);
-        assert_int_equal(c->layers[i].n_ffn, sparse ? 20 : 72);
-        assert_int_equal(c->layers[i].n_shared_ffn, sparse ? 60 : 0);
+        config_assert_numbers(c->layers[i].n_experts, sparse ? 6 : 0, c->layers[i].n_experts_used,
+                              sparse ? 3 : 0, c->layers[i].n_ffn, sparse ? 20 : 72,
+                              c->layers[i].n_shared_ffn, sparse ? 60 : 0);
     }
 }
 
@@ -503,8 +440,7 @@ TEST(gemma)
 {
     struct sp_config *c = config_read_testdata("gemma2_caps", NULL), *d, same;
 
-    config_assert_near(c->attention_cap, 2);
-    config_assert_near(c->logit_cap, 3);
+    config_assert_numbers(c->attention_cap, 2, c->logit_cap, 3);
     config_assert_near(c->attention_scale, 0.223606797750); /* 20^-1/2 */
     config_assert_near(c->embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
     assert_int_equal(c->activation, SP_GELU_TANH);          /* hidden_act is not read */
@@ -512,8 +448,7 @@ TEST(gemma)
     assert_true(c->tied && !c->tied_stated);
 
     c = config_read_testdata("gemma2_no_caps", NULL);
-    config_assert_near(c->attention_cap, 0);
-    config_assert_near(c->logit_cap, 0);
+    config_assert_numbers(c->attention_cap, 0, c->logit_cap, 0);
     config_assert_near(c->embedding_scale, 48); /* sqrt(2304) */
     assert_shape(c, 8, 4, 256, 9216);
     config_assert_windows(c, "4096");
@@ -525,12 +460,9 @@ TEST(gemma)
     config_assert_windows(c, "4,4,4,4,4,0,4");
     assert_ropes(c, "1,1,1,1,1,0,1");
     assert_shape(c, 8, 4, 256, 96);
-    assert_int_equal(c->max_positions, 131072);
-    config_assert_near(c->ropes[0].theta, 1e6);
-    config_assert_near(c->ropes[0].factor, 8);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c->ropes[1].theta, 1e4);
-    assert_int_equal(c->ropes[1].kind, SP_ROPE_DEFAULT);
+    config_assert_numbers(c->max_positions, 131072, c->ropes[0].theta, 1e6, c->ropes[0].factor, 8,
+                          c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[1].theta, 1e4,
+                          c->ropes[1].kind, SP_ROPE_DEFAULT);
     config_assert_near(c->attention_scale, 0.0625); /* 256^-1/2 */
     config_assert_near(c->embedding_scale, 8);
     assert_memory_equal(c->layers, d->layers, 7 * sizeof *c->layers);
@@ -546,23 +478,16 @@ TEST(gemma4)
     config_assert_windows(
         c, "4,0,4,0"); /* the last layer has full attention, whatever the list states */
     assert_ropes(c, "1,0,1,0");
-    assert_int_equal(c->layers[0].head_dim, 256);
-    assert_int_equal(c->layers[1].head_dim, 512);
-    assert_int_equal(c->n_per_layer, 256);
-    assert_int_equal(c->n_per_layer_vocab, 262144);
-    config_assert_near(c->logit_cap, 0);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    config_assert_numbers(c->layers[0].head_dim, 256, c->layers[1].head_dim, 512, c->n_per_layer,
+                          256, c->n_per_layer_vocab, 262144, c->logit_cap, 0, c->ropes[0].kind,
+                          SP_ROPE_PROPORTIONAL);
     assert_int_equal(c->ropes[0].n_rotated,
                      64); /* a quarter: the value inside the dict precedes the one outside */
-    config_assert_near(c->ropes[0].theta, 1e6);
-    assert_int_equal(c->ropes[1].n_rot, 256);
-    config_assert_near(c->ropes[1].theta, 1e4);
+    config_assert_numbers(c->ropes[0].theta, 1e6, c->ropes[1].n_rot, 256, c->ropes[1].theta, 1e4);
 
     c = config_read_testdata("gemma4_ropes", NULL);
     config_assert_windows(c, "4,0");
-    assert_int_equal(c->n_per_layer, 0);
-    assert_int_equal(c->layers[1].head_dim, 32);
-    assert_int_equal(c->ropes[0].n_rot, 32);
+    config_assert_numbers(c->n_per_layer, 0, c->layers[1].head_dim, 32, c->ropes[0].n_rot, 32);
     assert_int_equal(c->ropes[0].n_rotated,
                      16); /* without partial_rotary_factor all pairs rotate */
     config_assert_near(c->ropes[0].theta, 5e5);
@@ -584,12 +509,9 @@ TEST(smollm_phi_oss)
     config_assert_windows(c, "0,3,0,0,3");
 
     c = config_read_testdata("phi3_long", &warnings);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LONGROPE);
-    assert_int_equal(c->ropes[0].n_rot, 12);
-    config_assert_near(c->ropes[0].short_factors[5], 2.25);
-    config_assert_near(c->ropes[0].long_factors[0], 2);
-    config_assert_near(c->ropes[0].factor, 4);
-    config_assert_near(c->ropes[0].original_positions, 16);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LONGROPE, c->ropes[0].n_rot, 12,
+                          c->ropes[0].short_factors[5], 2.25, c->ropes[0].long_factors[0], 2,
+                          c->ropes[0].factor, 4, c->ropes[0].original_positions, 16);
     config_assert_near(c->ropes[0].amplitude,
                        1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
     config_assert_windows(c, "7,7");
@@ -597,33 +519,27 @@ TEST(smollm_phi_oss)
 
     /* The class's original length precedes the dict's, and layer_types is not read. */
     c = config_read_testdata("phi3_class_original", NULL);
-    config_assert_near(c->ropes[0].original_positions, 4096);
-    config_assert_near(c->ropes[0].factor, 16);
+    config_assert_numbers(c->ropes[0].original_positions, 4096, c->ropes[0].factor, 16);
     config_assert_near(c->ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
     config_assert_windows(c, "7,7");
 
     c = config_read_testdata("phi3_yarn_means_longrope", NULL);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LONGROPE);
-    config_assert_near(c->ropes[0].factor, 32);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LONGROPE, c->ropes[0].factor, 32);
     config_assert_near(c->ropes[0].amplitude,
                        1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
 
     c = config_read_testdata("gpt_oss_sparse", NULL);
     config_assert_windows(c, "128,0,128");
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
-    config_assert_near(c->ropes[0].theta, 150000);
-    config_assert_near(c->ropes[0].factor, 32);
-    config_assert_near(c->ropes[0].original_positions, 4096);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_YARN, c->ropes[0].theta, 150000,
+                          c->ropes[0].factor, 32, c->ropes[0].original_positions, 4096);
     assert_false(c->ropes[0].truncate);
     config_assert_near(c->ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
     assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
-    assert_int_equal(c->layers[2].n_experts, 4);
-    assert_int_equal(c->layers[2].n_experts_used, 2);
+    config_assert_numbers(c->layers[2].n_experts, 4, c->layers[2].n_experts_used, 2);
     assert_shape(c, 4, 2, 64, 32);
 
     c = config_read_testdata("gpt_oss_unscaled", NULL);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_DEFAULT);
-    config_assert_near(c->ropes[0].theta, 150000);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_DEFAULT, c->ropes[0].theta, 150000);
 }
 
 TEST(refusals)

@@ -28,17 +28,13 @@ static void check_class(const char *line)
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
     c = config_parsed(json);
     l = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
-    assert_int_equal(c->n_vocab, vocab);
-    assert_int_equal(c->n_hidden, hidden);
-    assert_int_equal(c->layers[0].n_ffn, ffn);
-    assert_int_equal(c->n_layers, layers);
+    config_assert_numbers(c->n_vocab, vocab, c->n_hidden, hidden, c->layers[0].n_ffn, ffn,
+                          c->n_layers, layers);
     assert_int_equal(l->n_heads, heads);
     assert_int_equal(l->n_kv_heads, kv);
     assert_int_equal(l->head_dim, dim);
-    assert_int_equal(c->max_positions, positions);
-    config_assert_near(c->norm_eps, eps);
-    config_assert_near(c->ropes[0].theta, theta);
-    assert_int_equal(c->tied, tied);
+    config_assert_numbers(c->max_positions, positions, c->norm_eps, eps, c->ropes[0].theta, theta,
+                          c->tied, tied);
 }
 
 TEST(class_defaults)
@@ -64,8 +60,7 @@ TEST(windows)
                                         "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
 
     config_assert_windows(c, "0,7,7,7,0,7");
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LLAMA3);
-    config_assert_near(c->ropes[0].factor, 16);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LLAMA3, c->ropes[0].factor, 16);
 
     c = config_parsed(
         "{\"model_type\": \"qwen2_moe\", " SMALL "\"num_hidden_layers\": 6, "
@@ -76,19 +71,16 @@ TEST(windows)
 
     c = config_parsed("{\"model_type\": \"mellum\", " SMALL "\"num_hidden_layers\": 2}");
     config_assert_windows(c, "0,0");
-    assert_int_equal(c->n_ropes, 2);
-    config_assert_near(c->ropes[1].theta, 1e4);
+    config_assert_numbers(c->n_ropes, 2, c->ropes[1].theta, 1e4);
 
     c = config_parsed(
         "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
         "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
     config_assert_windows(c, "1024,0,1024,0");
     assert_int_equal(c->layers[1].rope, -1); /* layers with full attention do not rotate */
-    assert_int_equal(c->layers[2].rope, 0);
-    assert_int_equal(c->layers[0].n_experts, 0);
-    assert_int_equal(c->layers[1].n_shared_ffn, 2 * 1408);
-    config_assert_near(c->embedding_scale, sqrt(48));
-    config_assert_near(c->routing.scale, 2.5);
+    config_assert_numbers(c->layers[2].rope, 0, c->layers[0].n_experts, 0,
+                          c->layers[1].n_shared_ffn, 2 * 1408, c->embedding_scale, sqrt(48),
+                          c->routing.scale, 2.5);
 }
 
 static void assert_refused(const char *json, const char *message)
@@ -113,12 +105,9 @@ TEST(cohere2_moe)
     config_assert_windows(c, "4096,0,4096,4096,0,4096");
     for (unsigned i = 0; i < 6; i++)
         assert_int_equal(c->layers[i].rope, c->layers[i].window ? 0 : -1);
-    assert_int_equal(c->layers[1].n_ffn, 96);
-    assert_int_equal(c->layers[1].n_experts, 0);
-    assert_int_equal(c->layers[2].n_ffn, 64);
-    assert_int_equal(c->layers[2].n_experts, 8);
-    assert_int_equal(c->layers[2].n_shared_ffn, 3 * 64);
-    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    config_assert_numbers(c->layers[1].n_ffn, 96, c->layers[1].n_experts, 0, c->layers[2].n_ffn, 64,
+                          c->layers[2].n_experts, 8, c->layers[2].n_shared_ffn, 3 * 64,
+                          c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     assert_true(!c->routing.norm && c->routing.shared_half && c->norm_centered);
     config_assert_near(c->routing.scale, 0.5);
 
@@ -126,9 +115,8 @@ TEST(cohere2_moe)
     c = config_parsed(COHERE2_MOE "\"rms_norm_eps\": 1e-3, \"expert_selection_fn\": \"sigmoid\", "
                                   "\"shared_expert_combination_strategy\": \"sum\"}");
     config_assert_windows(c, "0,0,4096,4096,0,4096");
-    assert_int_equal(c->layers[1].rope, 0);
-    assert_int_equal(c->layers[4].rope, -1);
-    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID_CHOSEN);
+    config_assert_numbers(c->layers[1].rope, 0, c->layers[4].rope, -1, c->routing.law,
+                          SP_ROUTE_SIGMOID_CHOSEN);
     assert_true(c->routing.norm && !c->routing.shared_half && !c->norm_centered);
     config_assert_near(c->norm_eps, 1e-3);
 
@@ -146,9 +134,7 @@ TEST(nomic_bert)
 
     assert_true(c->bidirectional && c->normed_input && c->norm_bias && !c->plain_mlp &&
                 !c->qkv_bias);
-    assert_int_equal(c->n_token_types, 2);
-    assert_int_equal(c->n_positions_table, 0);
-    config_assert_near(c->ropes[0].theta, 5000);
+    config_assert_numbers(c->n_token_types, 2, c->n_positions_table, 0, c->ropes[0].theta, 5000);
     assert_refused("{\"model_type\": \"nomic_bert\", \"prenorm\": true}", "prenorm true");
     assert_refused("{\"model_type\": \"nomic_bert\", \"moe_every_n_layers\": 2}",
                    "moe_every_n_layers is not supported");
@@ -172,8 +158,7 @@ TEST(alternative_spellings)
         "\"qkv_bias\": true, \"bias\": true, \"rope_scaling\": {\"rope_type\": \"dynamic\", "
         "\"factor\": 6.0}}");
     assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_DYNAMIC);
-    config_assert_near(c->ropes[0].original_positions, 32768);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_DYNAMIC, c->ropes[0].original_positions, 32768);
     c = config_parsed(
         "{\"model_type\": \"internlm3\", \"architectures\": [\"LlamaForCausalLM\"], " SMALL
         "\"attention_bias\": true}");
@@ -186,19 +171,16 @@ TEST(alternative_spellings)
 
     c = config_parsed("{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
     config_assert_near(c->logit_scale, 0.125); /* this family multiplies by the scale */
-    config_assert_near(c->attention_scale, 1 / sqrt(12));
-    assert_int_equal(c->norms, SP_NORM_SANDWICH);
+    config_assert_numbers(c->attention_scale, 1 / sqrt(12), c->norms, SP_NORM_SANDWICH);
 
     c = config_parsed("{\"model_type\": \"hunyuan_v1_moe\", " SMALL "\"num_hidden_layers\": 2, "
                       "\"num_experts\": 16, \"moe_topk\": [8, 8], \"use_qk_norm\": true}");
-    assert_int_equal(c->layers[1].n_experts_used, 8);
-    assert_int_equal(c->layers[1].n_shared_ffn, 64);
+    config_assert_numbers(c->layers[1].n_experts_used, 8, c->layers[1].n_shared_ffn, 64);
 
     c = config_parsed("{\"model_type\": \"exaone_moe\", " SMALL "\"num_hidden_layers\": 3, "
                       "\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]}");
-    assert_int_equal(c->layers[0].n_experts, 64);
-    assert_int_equal(c->layers[1].n_experts, 0);
-    config_assert_near(c->routing.scale, 2.5);
+    config_assert_numbers(c->layers[0].n_experts, 64, c->layers[1].n_experts, 0, c->routing.scale,
+                          2.5);
 }
 
 TEST(norms)
@@ -216,13 +198,11 @@ TEST(norms)
     c = config_parsed("{\"model_type\": \"stablelm\", " SMALL "\"qk_layernorm\": true, "
                       "\"use_parallel_residual\": true, \"use_qkv_bias\": true, "
                       "\"partial_rotary_factor\": 0.5}");
-    assert_int_equal(c->norms, SP_NORM_PARALLEL);
-    assert_int_equal(c->qk_norm, SP_QK_OWN);
+    config_assert_numbers(c->norms, SP_NORM_PARALLEL, c->qk_norm, SP_QK_OWN);
     assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias);
     c = config_parsed("{\"model_type\": \"stablelm\", " SMALL "\"num_hidden_layers\": 1, "
                       "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}");
-    assert_int_equal(c->norms, SP_NORM_PRE);
-    assert_int_equal(c->qk_norm, SP_QK_PLAIN);
+    config_assert_numbers(c->norms, SP_NORM_PRE, c->qk_norm, SP_QK_PLAIN);
     assert_false(c->qkv_bias);
 }
 
@@ -234,20 +214,14 @@ TEST(thetas)
                       "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
 
     config_assert_windows(c, "0,128,128,128,0");
-    assert_int_equal(c->n_ropes, 2);
-    config_assert_near(c->ropes[0].theta, 500);
-    config_assert_near(c->ropes[1].theta, 10000);
-    assert_int_equal(c->layers[0].rope, -1);
-    assert_int_equal(c->layers[1].rope, 0);
-    assert_int_equal(c->layers[2].rope, 1);
-    assert_int_equal(c->layers[3].rope, 0);
+    config_assert_numbers(c->n_ropes, 2, c->ropes[0].theta, 500, c->ropes[1].theta, 10000,
+                          c->layers[0].rope, -1, c->layers[1].rope, 0, c->layers[2].rope, 1,
+                          c->layers[3].rope, 0);
     assert_true(c->attention_sinks);
 
     c = config_parsed("{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 2, "
                       "\"rope_parameters\": {\"rope_theta\": 700}}");
-    assert_int_equal(c->n_ropes, 1);
-    assert_int_equal(c->layers[1].rope, 0);
-    config_assert_near(c->ropes[0].theta, 700);
+    config_assert_numbers(c->n_ropes, 1, c->layers[1].rope, 0, c->ropes[0].theta, 700);
 }
 
 /* Convolutions, windows and rotations of LFM3 by class default: C C F C S C F C. */
@@ -258,13 +232,11 @@ TEST(lfm3)
     config_assert_windows(c, "0,0,0,0,256,0,0,0");
     for (unsigned i = 0; i < 8; i++) {
         bool conv = i != 2 && i != 4 && i != 6;
-        assert_int_equal(c->layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION);
-        assert_int_equal(c->layers[i].rope, conv ? -1 : i == 4);
+        config_assert_numbers(c->layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION,
+                              c->layers[i].rope, conv ? -1 : i == 4);
     }
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c->ropes[0].n_rotated, 32);
-    config_assert_near(c->ropes[1].theta, 1e4);
-    assert_int_equal(c->short_conv.kernel, 7);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_PROPORTIONAL, c->ropes[0].n_rotated, 32,
+                          c->ropes[1].theta, 1e4, c->short_conv.kernel, 7);
     assert_true(c->layers[2].head_gate && !c->layers[2].output_gate && c->tied);
     assert_int_equal(c->norms, SP_NORM_SANDWICH);
 }
@@ -335,13 +307,11 @@ TEST(keys_of_some_classes)
     struct sp_config *c = config_parsed(
         "{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
 
-    assert_int_equal(c->layers[0].n_experts, 0);
-    assert_int_equal(c->layers[1].n_experts, 0);
-    assert_int_equal(c->layers[3].n_experts, 128);
+    config_assert_numbers(c->layers[0].n_experts, 0, c->layers[1].n_experts, 0,
+                          c->layers[3].n_experts, 128);
     c = config_parsed(
         "{\"model_type\": \"olmoe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
-    assert_int_equal(c->layers[0].n_experts, 64);
-    assert_int_equal(c->layers[1].n_experts, 64);
+    config_assert_numbers(c->layers[0].n_experts, 64, c->layers[1].n_experts, 64);
     c = config_parsed("{\"model_type\": \"qwen3_next\", \"norm_topk_prob\": null}");
     assert_false(c->routing.norm);
     c = config_parsed("{\"model_type\": \"mixtral\", \"norm_topk_prob\": null}");
@@ -356,8 +326,7 @@ TEST(odd_heads)
     struct sp_config *c = config_parsed("{\"model_type\": \"phi\", \"hidden_size\": 36, "
                                         "\"num_attention_heads\": 4, \"num_key_value_heads\": 4}");
 
-    assert_int_equal(c->layers[0].head_dim, 9);
-    assert_int_equal(c->ropes[0].n_rot, 4);
+    config_assert_numbers(c->layers[0].head_dim, 9, c->ropes[0].n_rot, 4);
     c = config_parsed("{\"model_type\": \"nemotron_h\", \"head_dim\": 9}");
     c = config_parsed(
         "{\"model_type\": \"granitemoehybrid\", \"hidden_size\": 36, "

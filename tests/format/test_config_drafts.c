@@ -23,11 +23,8 @@ TEST(qwen3_5_values_from_tensors)
     c = config_read_testdata("qwen3_5_text", NULL);
     found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
     assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
-    assert_int_equal(c->draft.kind, SP_DRAFT_MTP);
-    assert_int_equal(c->n_layers, 1);
-    assert_int_equal(c->layers[0].mixers, SP_MIXER_ATTENTION);
-    assert_int_equal(c->layers[0].kv_source, 0);
-    assert_int_equal(c->layers[0].n_ffn, 48);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_MTP, c->n_layers, 1, c->layers[0].mixers,
+                          SP_MIXER_ATTENTION, c->layers[0].kv_source, 0, c->layers[0].n_ffn, 48);
     assert_true(c->draft.borrows_tables && c->layers[0].output_gate);
 
     c = config_read_testdata("qwen3_5_text", NULL);
@@ -58,21 +55,15 @@ TEST(dflash)
     char *warnings = NULL;
 
     c = config_read_testdata("dflash_root", NULL);
-    assert_int_equal(c->draft.kind, SP_DRAFT_DFLASH);
-    assert_int_equal(c->draft.block_size, 8);
-    assert_int_equal(c->draft.mask_token, 96);
-    assert_int_equal(c->draft.n_taps, 3);
-    assert_int_equal(c->draft.taps[1], 3);
-    assert_int_equal(c->draft.n_target_layers, 6);
-    assert_int_equal(c->draft.target_hidden, 32);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DFLASH, c->draft.block_size, 8,
+                          c->draft.mask_token, 96, c->draft.n_taps, 3, c->draft.taps[1], 3,
+                          c->draft.n_target_layers, 6, c->draft.target_hidden, 32);
     assert_true(c->qk_norm && c->draft.borrows_tables);
     assert_false(c->layers[0].causal || c->layers[1].causal);
 
     /* The nested value is used. Unknown members that are set cause a warning. */
     c = config_read_testdata("dflash_nested", &warnings);
-    assert_int_equal(c->draft.block_size, 16);
-    assert_int_equal(c->draft.n_target_layers, 6);
-    config_assert_near(c->logit_cap, 20);
+    config_assert_numbers(c->draft.block_size, 16, c->draft.n_target_layers, 6, c->logit_cap, 20);
     assert_true(c->layers[0].causal && c->layers[1].causal);
     assert_string_equal(warnings, "dflash_config.something_new has no effect");
 
@@ -92,32 +83,22 @@ TEST(dflash_of_speculators)
 
     assert_int_equal(c->draft.kind, SP_DRAFT_DFLASH);
     assert_string_equal(c->family, "qwen3");
-    assert_int_equal(c->n_vocab, 97);
-    assert_int_equal(c->draft.n_head_rows, 40);
-    assert_int_equal(c->draft.block_size, 8);
-    assert_int_equal(c->draft.first_row, 1);
-    assert_int_equal(c->draft.mask_token, 96);
-    assert_int_equal(c->draft.n_taps, 3);
+    config_assert_numbers(c->n_vocab, 97, c->draft.n_head_rows, 40, c->draft.block_size, 8,
+                          c->draft.first_row, 1, c->draft.mask_token, 96, c->draft.n_taps, 3);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c->draft.taps[1], 1);
-    assert_int_equal(c->draft.taps[2], 5);
-    assert_int_equal(c->draft.target_hidden, 32);
+    config_assert_numbers(c->draft.taps[1], 1, c->draft.taps[2], 5, c->draft.target_hidden, 32);
     assert_true(c->qk_norm && c->draft.borrows_tables && c->draft.raw_embeddings);
-    assert_int_equal(c->layers[0].head_dim, 128);
-    config_assert_near(c->ropes[0].theta, 10000);
+    config_assert_numbers(c->layers[0].head_dim, 128, c->ropes[0].theta, 10000);
     config_assert_windows(c, "6,0");
     assert_true(c->layers[0].window_before && c->layers[0].causal);
     assert_false(c->layers[1].window_before || c->layers[1].causal);
 
     /* All layers use the rotation of sliding layers. */
     c = config_read_testdata("dflash_speculators_anchored", NULL);
-    assert_int_equal(c->draft.block_size, 1);
-    assert_int_equal(c->draft.first_row, 0);
-    assert_int_equal(c->draft.n_head_rows, 0);
-    assert_int_equal(c->draft.target_hidden, 24);
+    config_assert_numbers(c->draft.block_size, 1, c->draft.first_row, 0, c->draft.n_head_rows, 0,
+                          c->draft.target_hidden, 24);
     assert_false(c->layers[0].causal || c->layers[1].causal);
-    assert_int_equal(c->n_ropes, 1);
-    config_assert_near(c->ropes[0].theta, 5000);
+    config_assert_numbers(c->n_ropes, 1, c->ropes[0].theta, 5000);
 
     c = config_read_testdata("dflash_speculators_older", NULL);
     assert_int_equal(c->draft.first_row, 1);
@@ -134,26 +115,18 @@ TEST(dflash2_of_speculators)
 {
     struct sp_config *c = config_read_testdata("dflash2_speculators", NULL);
 
-    assert_int_equal(c->draft.kind, SP_DRAFT_DFLASH2);
-    assert_int_equal(c->draft.block_size, 8);
-    assert_int_equal(c->draft.first_row, 1);
-    assert_int_equal(c->draft.n_taps, 3);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DFLASH2, c->draft.block_size, 8,
+                          c->draft.first_row, 1, c->draft.n_taps, 3);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c->draft.taps[2], 5);
-    assert_int_equal(c->n_conv_taps, 2);
-    assert_int_equal(c->conv_group, 16);
-    assert_int_equal(c->draft.selector_rank, 256);
-    assert_int_equal(c->draft.selector_top_k, 16);
+    config_assert_numbers(c->draft.taps[2], 5, c->n_conv_taps, 2, c->conv_group, 16,
+                          c->draft.selector_rank, 256, c->draft.selector_top_k, 16);
     assert_true(c->draft.raw_embeddings && c->layers[0].window_before);
     config_assert_windows(c, "6,0");
     assert_false(c->layers[0].causal || c->layers[1].causal);
 
     c = config_read_testdata("dflash2_speculators_anchored", NULL);
-    assert_int_equal(c->draft.first_row, 0);
-    assert_int_equal(c->n_conv_taps, 3);
-    assert_int_equal(c->conv_group, 8);
-    assert_int_equal(c->draft.selector_rank, 12);
-    assert_int_equal(c->draft.selector_top_k, 5);
+    config_assert_numbers(c->draft.first_row, 0, c->n_conv_taps, 3, c->conv_group, 8,
+                          c->draft.selector_rank, 12, c->draft.selector_top_k, 5);
     assert_true(c->layers[0].causal && !c->layers[1].causal);
 }
 
@@ -164,47 +137,36 @@ TEST(dspark)
     char *warnings = NULL;
 
     c = config_read_testdata("dspark_gated", NULL);
-    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c->draft.block_size, 7);
-    assert_int_equal(c->draft.first_row, 0);
-    assert_int_equal(c->draft.n_taps, 3);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DSPARK, c->draft.block_size, 7,
+                          c->draft.first_row, 0, c->draft.n_taps, 3);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
     assert_int_equal(sp_tap_number(c->draft.taps[0]), -1);
-    assert_int_equal(c->draft.taps[1], 2);
-    assert_int_equal(c->draft.dspark.rank, 8);
-    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_GATED);
+    config_assert_numbers(c->draft.taps[1], 2, c->draft.dspark.rank, 8, c->draft.dspark.markov,
+                          SP_MARKOV_GATED);
     assert_string_equal(sp_markov_name(&c->draft.dspark), "gated");
     assert_true(c->draft.dspark.confidence && c->draft.dspark.confidence_markov);
     assert_false(c->layers[0].causal || c->layers[1].causal || c->draft.rows_paired);
 
     /* The format that Liquid AI releases. */
     c = config_read_testdata("lfm2_dspark", NULL);
-    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c->draft.block_size, 9);
-    assert_int_equal(c->draft.first_row, 0);
-    assert_int_equal(c->draft.n_taps, 5);
-    assert_int_equal(c->draft.taps[4], 14);
-    assert_int_equal(c->draft.n_target_layers, 16);
-    assert_int_equal(c->draft.mask_token, 95);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DSPARK, c->draft.block_size, 9,
+                          c->draft.first_row, 0, c->draft.n_taps, 5, c->draft.taps[4], 14,
+                          c->draft.n_target_layers, 16, c->draft.mask_token, 95);
     assert_true(c->draft.rows_paired && c->draft.borrows_tables);
     assert_true(c->draft.dspark.confidence && c->draft.dspark.confidence_markov);
     assert_false(c->layers[0].causal);
 
     /* The name that DeepSpec uses: dflash_*_block7. */
     c = config_read_testdata("dspark_no_heads", NULL);
-    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c->draft.block_size, 1);
-    assert_int_equal(c->draft.dspark.rank, 0);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DSPARK, c->draft.block_size, 1,
+                          c->draft.dspark.rank, 0);
     assert_string_equal(sp_markov_name(&c->draft.dspark), "none");
     assert_false(c->draft.dspark.confidence || c->draft.dspark.confidence_markov);
 
     /* The format that SpecForge writes. */
     c = config_read_testdata("dspark_nested", &warnings);
-    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c->draft.mask_token, 95);
-    assert_int_equal(c->draft.taps[1], 5);
-    assert_int_equal(c->draft.dspark.rank, 12);
-    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_RNN);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DSPARK, c->draft.mask_token, 95, c->draft.taps[1],
+                          5, c->draft.dspark.rank, 12, c->draft.dspark.markov, SP_MARKOV_RNN);
     assert_true(c->draft.dspark.confidence);
     assert_false(c->draft.dspark.confidence_markov);
     assert_string_equal(warnings, "dflash_config.attention_mode has no effect");
@@ -215,20 +177,17 @@ TEST(dspark_of_speculators)
 {
     struct sp_config *c = config_read_testdata("dspark_speculators", NULL);
 
-    assert_int_equal(c->draft.kind, SP_DRAFT_DSPARK);
-    assert_int_equal(c->draft.n_head_rows, 40);
-    assert_int_equal(c->draft.first_row, 0);
-    assert_int_equal(c->draft.dspark.rank, 256);
-    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_VANILLA);
+    config_assert_numbers(c->draft.kind, SP_DRAFT_DSPARK, c->draft.n_head_rows, 40,
+                          c->draft.first_row, 0, c->draft.dspark.rank, 256, c->draft.dspark.markov,
+                          SP_MARKOV_VANILLA);
     assert_true(c->draft.dspark.confidence && c->draft.dspark.confidence_markov);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING && c->draft.raw_embeddings);
     assert_int_equal(c->draft.taps[2], 5);
     assert_true(c->layers[0].causal && c->layers[0].window_before && !c->layers[1].causal);
 
     c = config_read_testdata("dspark_speculators_unanchored", NULL);
-    assert_int_equal(c->draft.first_row, 1);
-    assert_int_equal(c->draft.dspark.rank, 12);
-    assert_int_equal(c->draft.dspark.markov, SP_MARKOV_RNN);
+    config_assert_numbers(c->draft.first_row, 1, c->draft.dspark.rank, 12, c->draft.dspark.markov,
+                          SP_MARKOV_RNN);
     assert_false(c->draft.dspark.confidence);
 }
 
@@ -286,20 +245,15 @@ TEST(eagle3)
     assert_int_equal(c->draft.kind, SP_DRAFT_EAGLE3);
     assert_string_equal(c->family, "qwen3");
     assert_true(c->qk_norm && c->layers[0].reads_pair);
-    assert_int_equal(c->draft.n_head_rows, 40);
-    assert_int_equal(c->n_vocab, 97);
-    assert_int_equal(c->draft.target_hidden, 24);
-    assert_int_equal(c->draft.n_taps, 3);
+    config_assert_numbers(c->draft.n_head_rows, 40, c->n_vocab, 97, c->draft.target_hidden, 24,
+                          c->draft.n_taps, 3);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
-    assert_int_equal(c->draft.taps[1], 1);
-    assert_int_equal(c->draft.taps[2], 5);
+    config_assert_numbers(c->draft.taps[1], 1, c->draft.taps[2], 5);
     assert_true(c->draft.normed_residual && c->draft.taps_normed && c->draft.normed_output);
     assert_false(c->draft.features_normed);
 
     c = config_read_testdata("eagle3_outputs", NULL);
-    assert_int_equal(c->draft.n_taps, 5);
-    assert_int_equal(c->draft.taps[0], 1);
-    assert_int_equal(c->draft.taps[4], 9);
+    config_assert_numbers(c->draft.n_taps, 5, c->draft.taps[0], 1, c->draft.taps[4], 9);
 }
 
 /* The first of any number of layers reads pairs. Windows are those of a language model. */
@@ -313,12 +267,8 @@ TEST(peagle)
     assert_true(c->layers[0].reads_pair && !c->layers[1].reads_pair && !c->layers[2].reads_pair);
     config_assert_windows(c, "0,6,0");
     assert_true(c->layers[0].causal && c->layers[1].causal && !c->layers[1].window_before);
-    assert_int_equal(c->draft.block_size, 6);
-    assert_int_equal(c->draft.first_row, 0);
-    assert_int_equal(c->draft.mask_token, 96);
-    assert_int_equal(c->draft.n_head_rows, 40);
-    assert_int_equal(c->draft.target_hidden, 32);
-    assert_int_equal(c->draft.n_taps, 3);
+    config_assert_numbers(c->draft.block_size, 6, c->draft.first_row, 0, c->draft.mask_token, 96,
+                          c->draft.n_head_rows, 40, c->draft.target_hidden, 32, c->draft.n_taps, 3);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);
     assert_int_equal(c->draft.taps[2], 5);
     assert_true(c->draft.normed_residual && c->draft.features_normed && !c->draft.taps_normed);

@@ -13,21 +13,16 @@ TEST(granite)
     struct sp_config *c = config_read_testdata("granite_3_1", NULL);
 
     config_assert_near(c->attention_scale, 0.015625); /* replaces 16^-1/2 */
-    config_assert_near(c->embedding_scale, 12);
-    config_assert_near(c->residual_scale, 0.22);
+    config_assert_numbers(c->embedding_scale, 12, c->residual_scale, 0.22);
     config_assert_near(c->logit_scale, 0.125); /* logits_scaling divides */
     config_assert_near(c->ropes[0].theta, 5e6);
     assert_true(c->tied && !c->qkv_bias && !c->o_bias && !c->mlp_bias);
     assert_int_equal(c->norms, SP_NORM_PRE);
 
     c = config_read_testdata("granite_sparse", NULL);
-    config_assert_near(c->attention_scale, 1);
-    config_assert_near(c->embedding_scale, 1);
-    config_assert_near(c->residual_scale, 1);
-    config_assert_near(c->logit_scale, 1);
-    config_assert_near(c->norm_eps, 1e-6);
-    config_assert_near(c->ropes[0].theta, 1e4);
-    assert_int_equal(c->layers[0].n_kv_heads, 32);
+    config_assert_numbers(c->attention_scale, 1, c->embedding_scale, 1, c->residual_scale, 1,
+                          c->logit_scale, 1, c->norm_eps, 1e-6, c->ropes[0].theta, 1e4,
+                          c->layers[0].n_kv_heads, 32);
     assert_false(c->tied);
 }
 
@@ -38,11 +33,8 @@ TEST(modernbert)
 
     assert_true(c->bidirectional && c->normed_input && c->norm_centered && !c->norm_bias &&
                 c->tied);
-    assert_int_equal(c->n_ropes, 2);
-    config_assert_near(c->ropes[0].theta, 80000);
-    config_assert_near(c->ropes[1].theta, 20000);
-    config_assert_near(c->norm_eps, 1e-6);
-    assert_int_equal(c->activation, SP_GELU_ERF);
+    config_assert_numbers(c->n_ropes, 2, c->ropes[0].theta, 80000, c->ropes[1].theta, 20000,
+                          c->norm_eps, 1e-6, c->activation, SP_GELU_ERF);
     for (unsigned i = 0; i < 5; i++) {
         assert_false(c->layers[i].causal);
         assert_int_equal(c->layers[i].window, i % 2 ? 33 : 0); /* 32 on each side */
@@ -65,39 +57,29 @@ TEST(olmo)
 {
     struct sp_config *c = config_read_testdata("olmo2_sparse", NULL);
 
-    assert_int_equal(c->norms, SP_NORM_POST);
-    assert_int_equal(c->qk_norm, SP_QK_WHOLE);
-    config_assert_near(c->ropes[0].theta, 1e4);
-    config_assert_near(c->norm_eps, 1e-5);
+    config_assert_numbers(c->norms, SP_NORM_POST, c->qk_norm, SP_QK_WHOLE, c->ropes[0].theta, 1e4,
+                          c->norm_eps, 1e-5);
     config_assert_windows(c, "0,0");
     assert_int_equal(c->layers[0].n_kv_heads, 32);
 
     /* Only full layers are scaled, in both notations. */
     c = config_read_testdata("olmo3_7b", NULL);
-    assert_int_equal(c->norms, SP_NORM_POST);
-    assert_int_equal(c->qk_norm, SP_QK_WHOLE);
+    config_assert_numbers(c->norms, SP_NORM_POST, c->qk_norm, SP_QK_WHOLE);
     config_assert_windows(c, "4096,4096,4096,0,4096");
     assert_rotations(c, "1,1,1,0,1");
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
-    config_assert_near(c->ropes[0].factor, 8);
-    config_assert_near(c->ropes[0].theta, 5e5);
-    config_assert_near(c->ropes[0].amplitude, 1.2079441541679836);
-    assert_int_equal(c->ropes[1].kind, SP_ROPE_DEFAULT);
-    config_assert_near(c->ropes[1].theta, 5e5);
-    config_assert_near(c->ropes[1].amplitude, 1);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_YARN, c->ropes[0].factor, 8, c->ropes[0].theta,
+                          5e5, c->ropes[0].amplitude, 1.2079441541679836, c->ropes[1].kind,
+                          SP_ROPE_DEFAULT, c->ropes[1].theta, 5e5, c->ropes[1].amplitude, 1);
 
     c = config_read_testdata("olmo3_sparse", NULL);
     config_assert_windows(c, "4096,4096,4096,0,4096,4096");
-    config_assert_near(c->ropes[0].theta, 5e5);
-    config_assert_near(c->ropes[1].theta, 5e5);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_DEFAULT);
+    config_assert_numbers(c->ropes[0].theta, 5e5, c->ropes[1].theta, 5e5, c->ropes[0].kind,
+                          SP_ROPE_DEFAULT);
 
     /* A dict for full layers does not apply to sliding ones. */
     c = config_read_testdata("olmo3_full_only", NULL);
-    config_assert_near(c->ropes[0].theta, 700);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LINEAR);
-    config_assert_near(c->ropes[1].theta, 5e5);
-    assert_int_equal(c->ropes[1].kind, SP_ROPE_DEFAULT);
+    config_assert_numbers(c->ropes[0].theta, 700, c->ropes[0].kind, SP_ROPE_LINEAR,
+                          c->ropes[1].theta, 5e5, c->ropes[1].kind, SP_ROPE_DEFAULT);
 }
 
 TEST(exaone4)
@@ -108,12 +90,8 @@ TEST(exaone4)
     c = config_read_testdata("exaone4_32b", NULL);
     config_assert_windows(c, "4096,4096,4096,0");
     assert_rotations(c, "0,0,0,-1");
-    assert_int_equal(c->n_ropes, 1);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_LLAMA3);
-    config_assert_near(c->ropes[0].factor, 16);
-    config_assert_near(c->ropes[0].theta, 1e6);
-    assert_int_equal(c->norms, SP_NORM_POST);
-    assert_int_equal(c->qk_norm, SP_QK_HEADS);
+    config_assert_numbers(c->n_ropes, 1, c->ropes[0].kind, SP_ROPE_LLAMA3, c->ropes[0].factor, 16,
+                          c->ropes[0].theta, 1e6, c->norms, SP_NORM_POST, c->qk_norm, SP_QK_HEADS);
     assert_false(c->qkv_bias || c->tied);
 
     /* Without a window all layers rotate. */
@@ -131,16 +109,14 @@ TEST(glm)
 {
     struct sp_config *c = config_read_testdata("glm4_0414", NULL);
 
-    assert_int_equal(c->norms, SP_NORM_SANDWICH);
-    assert_int_equal(c->ropes[0].n_rot, 64);
-    config_assert_near(c->ropes[0].theta, 1e4);
+    config_assert_numbers(c->norms, SP_NORM_SANDWICH, c->ropes[0].n_rot, 64, c->ropes[0].theta,
+                          1e4);
     assert_true(!c->qkv_bias && !c->o_bias && !c->tied);
 
     c = config_read_testdata("glm_sparse", NULL);
     assert_int_equal(c->norms, SP_NORM_PRE);
     assert_int_equal(c->ropes[0].n_rot, 64); /* half of 128, the default of the class */
-    assert_int_equal(c->layers[0].n_kv_heads, 2);
-    config_assert_near(c->norm_eps, 1.5625e-7);
+    config_assert_numbers(c->layers[0].n_kv_heads, 2, c->norm_eps, 1.5625e-7);
     assert_true(c->qkv_bias && !c->o_bias);
 }
 
@@ -148,10 +124,8 @@ TEST(helium)
 {
     struct sp_config *c = config_read_testdata("helium_sparse", NULL);
 
-    config_assert_near(c->ropes[0].theta, 1e5);
-    config_assert_near(c->norm_eps, 1e-8);
-    assert_int_equal(c->layers[0].head_dim, 128);
-    assert_int_equal(c->layers[0].n_kv_heads, 20);
+    config_assert_numbers(c->ropes[0].theta, 1e5, c->norm_eps, 1e-8, c->layers[0].head_dim, 128,
+                          c->layers[0].n_kv_heads, 20);
     assert_true(!c->qkv_bias && !c->o_bias && !c->mlp_bias);
 }
 
@@ -161,23 +135,19 @@ TEST(biases)
     struct sp_config *c = config_read_testdata("ernie4_5_0_3b", NULL);
 
     assert_true(!c->qkv_bias && !c->o_bias && !c->mlp_bias && c->tied);
-    config_assert_near(c->ropes[0].theta, 5e5);
-    assert_int_equal(c->ropes[0].n_rot, 128);
+    config_assert_numbers(c->ropes[0].theta, 5e5, c->ropes[0].n_rot, 128);
 
     c = config_read_testdata("ernie4_5_sparse", NULL);
     assert_true(c->qkv_bias && c->o_bias && c->mlp_bias && c->tied);
-    config_assert_near(c->ropes[0].theta, 5e5);
-    assert_int_equal(c->layers[0].n_kv_heads, 2);
+    config_assert_numbers(c->ropes[0].theta, 5e5, c->layers[0].n_kv_heads, 2);
 
     c = config_read_testdata("seed_oss_36b", NULL);
     assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias && !c->tied);
-    config_assert_near(c->ropes[0].theta, 1e7);
-    assert_int_equal(c->layers[0].head_dim, 128);
+    config_assert_numbers(c->ropes[0].theta, 1e7, c->layers[0].head_dim, 128);
 
     c = config_read_testdata("seed_oss_sparse", NULL);
     assert_true(!c->qkv_bias && c->o_bias && !c->mlp_bias);
-    config_assert_near(c->ropes[0].theta, 1e4);
-    assert_int_equal(c->layers[0].n_heads, 80);
+    config_assert_numbers(c->ropes[0].theta, 1e4, c->layers[0].n_heads, 80);
 }
 
 TEST(cohere)
@@ -186,9 +156,7 @@ TEST(cohere)
 
     assert_int_equal(c->norms, SP_NORM_PARALLEL);
     assert_true(c->norm_centered && c->tied && !c->qkv_bias && !c->o_bias);
-    config_assert_near(c->norm_eps, 1e-5);
-    config_assert_near(c->logit_scale, 0.25);
-    config_assert_near(c->ropes[0].theta, 5e4);
+    config_assert_numbers(c->norm_eps, 1e-5, c->logit_scale, 0.25, c->ropes[0].theta, 5e4);
     config_assert_windows(c, "4096,4096,4096,0,4096");
     assert_rotations(c, "0,0,0,-1,0");
 
@@ -196,18 +164,14 @@ TEST(cohere)
     assert_int_equal(c->qk_norm, SP_QK_OWN);
 
     c = config_read_testdata("cohere_sparse", NULL);
-    assert_int_equal(c->qk_norm, SP_QK_PLAIN);
-    assert_int_equal(c->norms, SP_NORM_PARALLEL);
-    config_assert_near(c->norm_eps, 1e-5);
-    config_assert_near(c->logit_scale, 0.0625);
-    config_assert_near(c->ropes[0].theta, 5e5);
+    config_assert_numbers(c->qk_norm, SP_QK_PLAIN, c->norms, SP_NORM_PARALLEL, c->norm_eps, 1e-5,
+                          c->logit_scale, 0.0625, c->ropes[0].theta, 5e5);
     config_assert_windows(c, "0,0");
     assert_rotations(c, "0,0");
     assert_true(c->norm_centered && c->tied);
 
     c = config_read_testdata("cohere2_sparse", NULL);
-    config_assert_near(c->logit_scale, 0.0625);
-    config_assert_near(c->ropes[0].theta, 1e4);
+    config_assert_numbers(c->logit_scale, 0.0625, c->ropes[0].theta, 1e4);
     config_assert_windows(c, "4096,4096,0,4096");
     assert_rotations(c, "0,0,-1,0");
 }
@@ -216,17 +180,15 @@ TEST(hunyuan)
 {
     struct sp_config *c = config_read_testdata("hunyuan_7b", NULL);
 
-    assert_int_equal(c->qk_norm, SP_QK_ROTATED);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_NTK_ALPHA);
-    config_assert_near(c->ropes[0].theta, 1e4);
+    config_assert_numbers(c->qk_norm, SP_QK_ROTATED, c->ropes[0].kind, SP_ROPE_NTK_ALPHA,
+                          c->ropes[0].theta, 1e4);
     config_assert_near(c->ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
     config_assert_near(c->ropes[0].amplitude, 1);
     assert_true(!c->qkv_bias && !c->o_bias && !c->mlp_bias);
 
     c = config_read_testdata("hunyuan_sparse", NULL);
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_DEFAULT);
-    assert_int_equal(c->layers[0].n_kv_heads, 32);
-    assert_int_equal(c->layers[0].head_dim, 128);
+    config_assert_numbers(c->ropes[0].kind, SP_ROPE_DEFAULT, c->layers[0].n_kv_heads, 32,
+                          c->layers[0].head_dim, 128);
 }
 
 TEST(starcoder2)
@@ -234,9 +196,8 @@ TEST(starcoder2)
     struct sp_config *c = config_read_testdata("starcoder2_3b", NULL);
 
     config_assert_windows(c, "4096,4096");
-    config_assert_near(c->norm_eps, 1e-5);
-    config_assert_near(c->ropes[0].theta, 999999.4420358813);
-    assert_int_equal(c->activation, SP_GELU_TANH);
+    config_assert_numbers(c->norm_eps, 1e-5, c->ropes[0].theta, 999999.4420358813, c->activation,
+                          SP_GELU_TANH);
     assert_true(c->norm_centered && c->norm_bias && c->plain_mlp && c->tied);
     assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
 
@@ -254,11 +215,8 @@ TEST(granite4)
     assert_int_equal(c->layers[0].n_ffn, 1024); /* width of the MLP; there are no experts */
     assert_int_equal(c->layers[0].n_experts, 0);
     assert_rotations(c, "0,0,0");
-    config_assert_near(c->ropes[0].theta, 1e7);
-    config_assert_near(c->attention_scale, 0.015625);
-    config_assert_near(c->embedding_scale, 12);
-    config_assert_near(c->residual_scale, 0.22);
-    config_assert_near(c->logit_scale, 0.1);
+    config_assert_numbers(c->ropes[0].theta, 1e7, c->attention_scale, 0.015625, c->embedding_scale,
+                          12, c->residual_scale, 0.22, c->logit_scale, 0.1);
     assert_true(c->tied);
 
     /* The released spelling. */
@@ -274,22 +232,17 @@ TEST(granite4)
         assert_int_equal(l->n_shared_ffn, 128);
     }
     assert_rotations(c, "-1,-1,-1,-1");
-    assert_int_equal(c->mamba.n_heads, 6);
-    assert_int_equal(c->mamba.head_dim, 64);
-    assert_int_equal(c->mamba.n_groups, 1);
-    assert_int_equal(c->mamba.state_dim, 128);
-    assert_int_equal(c->mamba.kernel, 4);
+    config_assert_numbers(c->mamba.n_heads, 6, c->mamba.head_dim, 64, c->mamba.n_groups, 1,
+                          c->mamba.state_dim, 128, c->mamba.kernel, 4);
     assert_true(c->mamba.conv_bias && !c->mamba.proj_bias);
     assert_true(c->mamba.min_step == 0 && c->mamba.max_step == INFINITY);
 
     /* Without a list all layers are Mamba-2 layers with default sizes. */
     c = config_read_testdata("granite4_h_sparse", NULL);
-    assert_int_equal(c->layers[1].mixers, SP_MIXER_MAMBA);
-    assert_int_equal(c->layers[1].n_ffn, 1024);
-    assert_int_equal(c->mamba.n_heads, 128);
+    config_assert_numbers(c->layers[1].mixers, SP_MIXER_MAMBA, c->layers[1].n_ffn, 1024,
+                          c->mamba.n_heads, 128);
     assert_int_equal(c->mamba.head_dim, 64); /* 2 * 4096 / 128 */
-    assert_int_equal(c->mamba.state_dim, 256);
-    config_assert_near(c->mamba.min_step, 0.001);
+    config_assert_numbers(c->mamba.state_dim, 256, c->mamba.min_step, 0.001);
     assert_true(c->mamba.max_step == INFINITY);
 
     c = config_read_testdata("granite4_sparse", NULL);
@@ -303,14 +256,12 @@ TEST(bamba)
     struct sp_config *c = config_read_testdata("bamba_released", NULL);
 
     for (unsigned i = 0; i < 5; i++) {
-        assert_int_equal(c->layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
-        assert_int_equal(c->layers[i].n_ffn, 448);
+        config_assert_numbers(c->layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA,
+                              c->layers[i].n_ffn, 448);
     }
     assert_rotations(c, "-1,0,-1,0,-1");
     assert_int_equal(c->ropes[0].n_rot, 64); /* half of 128 */
-    config_assert_near(c->ropes[0].theta, 1e4);
-    assert_int_equal(c->mamba.n_heads, 8);
-    assert_int_equal(c->mamba.state_dim, 128);
+    config_assert_numbers(c->ropes[0].theta, 1e4, c->mamba.n_heads, 8, c->mamba.state_dim, 128);
 
     /* The class's default of one half precedes the member outside the dict. */
     c = config_read_testdata("bamba_partial_beside", NULL);
@@ -324,40 +275,27 @@ TEST(falcon_h1)
     struct sp_config *c = config_read_testdata("falcon_h1_released", NULL);
 
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(c->layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA);
-        assert_int_equal(c->layers[i].n_heads, 4);
-        assert_int_equal(c->layers[i].n_ffn, 512);
+        config_assert_numbers(c->layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA,
+                              c->layers[i].n_heads, 4, c->layers[i].n_ffn, 512);
     }
     assert_rotations(c, "0,0");
-    assert_int_equal(c->mamba.n_heads, 6);
-    assert_int_equal(c->mamba.head_dim, 64);
-    assert_int_equal(c->mamba.norm, SP_MAMBA_GATED);
-    config_assert_near(c->ropes[0].theta, 1e11);
-    config_assert_near(c->embedding_scale, 5.656854249492381);
-    config_assert_near(c->logit_scale, 0.0390625);
+    config_assert_numbers(c->mamba.n_heads, 6, c->mamba.head_dim, 64, c->mamba.norm, SP_MAMBA_GATED,
+                          c->ropes[0].theta, 1e11, c->embedding_scale, 5.656854249492381,
+                          c->logit_scale, 0.0390625);
     config_assert_near(c->attention_scale,
                        0.125 * 0.25 * 0.25); /* 0.125 for heads of 64, times the key multiplier,
                                                 times the input multiplier twice */
-    config_assert_near(c->attention_out_scale, 0.375);
-    config_assert_near(c->mamba_out_scale, 0.3);
-    config_assert_near(c->ffn_in_scale, 0.8);
-    config_assert_near(c->ffn_out_scale, 0.25);
-    config_assert_near(c->residual_scale, 1);
-    config_assert_near(c->mamba.z_scale, 1);
-    config_assert_near(c->mamba.x_scale, 0.5);
-    config_assert_near(c->mamba.key_scale, 0.25);
-    config_assert_near(c->mamba.query_scale, 1.5);
-    config_assert_near(c->mamba.step_scale, 0.75);
+    config_assert_numbers(c->attention_out_scale, 0.375, c->mamba_out_scale, 0.3, c->ffn_in_scale,
+                          0.8, c->ffn_out_scale, 0.25, c->residual_scale, 1, c->mamba.z_scale, 1,
+                          c->mamba.x_scale, 0.5, c->mamba.key_scale, 0.25, c->mamba.query_scale,
+                          1.5, c->mamba.step_scale, 0.75);
 
     /* Without its own width a Mamba layer is twice as wide as the model, with the norm before the
      * gate. */
     c = config_read_testdata("falcon_h1_sparse", NULL);
     assert_int_equal(c->mamba.head_dim, 64); /* 2 * 256 / 8 */
-    assert_int_equal(c->mamba.norm, SP_MAMBA_NORM_GATED);
-    config_assert_near(c->attention_scale, 0.125);
-    config_assert_near(c->attention_out_scale, 1);
-    config_assert_near(c->ffn_out_scale, 1);
-    config_assert_near(c->mamba.step_scale, 1);
+    config_assert_numbers(c->mamba.norm, SP_MAMBA_NORM_GATED, c->attention_scale, 0.125,
+                          c->attention_out_scale, 1, c->ffn_out_scale, 1, c->mamba.step_scale, 1);
 
     c = config_read_testdata("falcon_h1_null_order", NULL);
     assert_int_equal(c->mamba.norm, SP_MAMBA_GATED_NORM);
@@ -367,17 +305,11 @@ TEST(mamba2)
 {
     struct sp_config *c = config_read_testdata("mamba2_sparse", NULL);
 
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(c->layers[i].mixers, SP_MIXER_MAMBA);
-        assert_int_equal(c->layers[i].n_ffn, 0);
-    }
-    assert_int_equal(c->n_vocab, 32768);
-    assert_int_equal(c->n_hidden, 4096);
-    assert_int_equal(c->mamba.n_heads, 128);
-    assert_int_equal(c->mamba.head_dim, 64);
-    assert_int_equal(c->mamba.n_groups, 4);
-    assert_int_equal(c->mamba.state_dim, 128);
-    assert_int_equal(c->mamba.norm, SP_MAMBA_GATED_NORM);
+    for (unsigned i = 0; i < 2; i++)
+        config_assert_numbers(c->layers[i].mixers, SP_MIXER_MAMBA, c->layers[i].n_ffn, 0);
+    config_assert_numbers(c->n_vocab, 32768, c->n_hidden, 4096, c->mamba.n_heads, 128,
+                          c->mamba.head_dim, 64, c->mamba.n_groups, 4, c->mamba.state_dim, 128,
+                          c->mamba.norm, SP_MAMBA_GATED_NORM);
     assert_true(c->mamba.conv_bias && !c->mamba.proj_bias && !c->tied);
     config_assert_near(c->norm_eps, 1e-5);
 }
@@ -397,16 +329,12 @@ TEST(nemotron_h)
         assert_int_equal(l->n_shared_ffn, i == 1 ? 352 : 0);
     }
     assert_rotations(c, "-1,-1,-1,-1,-1");
-    assert_int_equal(c->layers[3].head_dim, 128);
-    assert_int_equal(c->activation, SP_RELU2);
+    config_assert_numbers(c->layers[3].head_dim, 128, c->activation, SP_RELU2);
     assert_true(c->plain_mlp && !c->mlp_bias && !c->qkv_bias);
     assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
     assert_true(c->routing.corrected && c->routing.norm && !c->shared_gate);
-    config_assert_near(c->routing.scale, 2.5);
-    assert_int_equal(c->mamba.n_heads, 16);
-    assert_int_equal(c->mamba.head_dim, 64);
-    assert_int_equal(c->mamba.n_groups, 8);
-    config_assert_near(c->mamba.min_step, 0.001);
+    config_assert_numbers(c->routing.scale, 2.5, c->mamba.n_heads, 16, c->mamba.head_dim, 64,
+                          c->mamba.n_groups, 8, c->mamba.min_step, 0.001);
     assert_true(c->mamba.max_step == INFINITY);
 
     /* The older name precedes time_step_min, and time_step_limit is not read. */
@@ -474,17 +402,11 @@ TEST(latent)
 {
     struct sp_config *c = config_read_testdata("glm_4_7_flash", NULL);
 
-    assert_int_equal(c->latent.kv_rank, 512);
-    assert_int_equal(c->latent.q_rank, 768);
-    assert_int_equal(c->latent.nope_dim, 192);
-    assert_int_equal(c->latent.rope_dim, 64);
-    assert_int_equal(c->latent.value_dim, 256);
+    config_assert_numbers(c->latent.kv_rank, 512, c->latent.q_rank, 768, c->latent.nope_dim, 192,
+                          c->latent.rope_dim, 64, c->latent.value_dim, 256);
     assert_true(c->latent.rows_paired && !c->qkv_bias);
-    assert_int_equal(c->ropes[0].n_rot, 64);
-    config_assert_near(c->ropes[0].theta, 1e6);
-    config_assert_near(c->attention_scale, 0.0625);
-    assert_int_equal(c->n_mtp_layers, 1);
-    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
+    config_assert_numbers(c->ropes[0].n_rot, 64, c->ropes[0].theta, 1e6, c->attention_scale, 0.0625,
+                          c->n_mtp_layers, 1, c->routing.law, SP_ROUTE_SIGMOID);
     assert_true(c->routing.corrected && c->routing.norm && !c->routing.groups_by_best);
     config_assert_near(c->routing.scale, 1.8);
     for (unsigned i = 0; i < 4; i++) {
@@ -507,26 +429,19 @@ TEST(latent)
     assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
     assert_true(!c->routing.norm && !c->routing.corrected);
     assert_int_equal(c->routing.n_groups, 0); /* greedy routing ignores groups */
-    assert_int_equal(c->layers[0].n_experts, 0);
-    assert_int_equal(c->layers[1].n_shared_ffn, 2 * 1408);
+    config_assert_numbers(c->layers[0].n_experts, 0, c->layers[1].n_shared_ffn, 2 * 1408);
 
     c = config_read_testdata("deepseek_v2_grouped", NULL);
     assert_int_equal(c->latent.q_rank, 1536);
     assert_true(c->routing.groups_by_best);
-    assert_int_equal(c->routing.n_groups, 8);
-    assert_int_equal(c->routing.n_groups_used, 3);
-    config_assert_near(c->routing.scale, 16);
+    config_assert_numbers(c->routing.n_groups, 8, c->routing.n_groups_used, 3, c->routing.scale,
+                          16);
 
     c = config_read_testdata("deepseek_v3_sparse", NULL);
-    assert_int_equal(c->latent.q_rank, 1536);
-    assert_int_equal(c->latent.value_dim, 128);
-    assert_int_equal(c->routing.n_groups, 8);
-    assert_int_equal(c->routing.n_groups_used, 4);
-    config_assert_near(c->routing.scale, 2.5);
-    config_assert_near(c->norm_eps, 1e-6);
-    assert_int_equal(c->layers[2].n_experts, 0);
-    assert_int_equal(c->layers[3].n_experts, 256);
-    assert_int_equal(c->layers[3].n_experts_used, 8);
+    config_assert_numbers(c->latent.q_rank, 1536, c->latent.value_dim, 128, c->routing.n_groups, 8,
+                          c->routing.n_groups_used, 4, c->routing.scale, 2.5, c->norm_eps, 1e-6,
+                          c->layers[2].n_experts, 0, c->layers[3].n_experts, 256,
+                          c->layers[3].n_experts_used, 8);
 }
 
 /* Text models inside of multimodal configs: of any family, or flat as the first releases are. */
@@ -544,8 +459,7 @@ TEST(wrapped)
                       "\"num_hidden_layers\": 2, \"num_attention_heads\": 16, "
                       "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [64, 96, 96]}}");
     assert_string_equal(c->family, "qwen2_5_vl_text");
-    assert_int_equal(c->n_layers, 2);
-    assert_int_equal(c->layers[0].head_dim, 512);
+    config_assert_numbers(c->n_layers, 2, c->layers[0].head_dim, 512);
     assert_int_equal(sp_config_parse(&refused, other, strlen(other), NULL, &err), SP_E_UNSUPPORTED);
 }
 
@@ -555,8 +469,7 @@ TEST(other_key_names)
     struct sp_config *c = config_parsed(
         "{\"model_type\": \"exaone\", \"num_layers\": 3, \"layer_norm_epsilon\": 0.25}");
 
-    assert_int_equal(c->n_layers, 3);
-    config_assert_near(c->norm_eps, 0.25);
+    config_assert_numbers(c->n_layers, 3, c->norm_eps, 0.25);
     c = config_parsed("{\"model_type\": \"exaone\", \"num_layers\": 3, \"num_hidden_layers\": 2}");
     assert_int_equal(c->n_layers, 2);
 }

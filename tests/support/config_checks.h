@@ -16,6 +16,12 @@ struct sp_config *config_parsed(const char *json);
 
 /* Fails the test unless the numbers agree to 9 digits, the precision of hand calculations. */
 void config_assert_near(double a, double b);
+/* Compares the numbers of each pair "found, expected, found, expected, ...": whole ones must be
+ * equal, others must be near. */
+#define config_assert_numbers(...)                                                                 \
+    config_assert_pairs(#__VA_ARGS__, (const double[]){__VA_ARGS__},                               \
+                        sizeof((const double[]){__VA_ARGS__}) / (2 * sizeof(double)))
+void config_assert_pairs(const char *text, const double *pairs, size_t n);
 /* Compares the attention windows of the layers with a text such as "4,0,4". */
 void config_assert_windows(const struct sp_config *c, const char *expected);
 
