@@ -4,8 +4,9 @@
 
 #include <math.h>
 
-#include "format/family/config_parse.h"
 #include "format/family/config_settle.h"
+#include "tests/support/config_checks.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -35,13 +36,21 @@
 #define ENDS ADDED("5", "<s>") ", " ADDED("6", "</s>")
 #define TOKENIZER VOCAB(TOKENS, MERGES, ENDS)
 
-static void parse(struct sp_config *c, const char *text, uint64_t fc_cols)
+/* The config of a checkpoint that has these tables; kept. */
+static struct sp_config *settled(const char *text, const struct sp_tables *found)
 {
+    struct sp_config *c = config_parsed(text);
     struct sp_err err = {0};
-    struct sp_tables found = {.embedding = fc_cols == 0, .head = fc_cols == 0, .fc_cols = fc_cols};
 
-    if (sp_config_parse(c, text, strlen(text), NULL, &err) || sp_config_settle(c, &found, &err))
-        fail_msg("%s", err.text);
+    if (sp_config_settle(c, found, &err)) fail_msg("%s", err.text);
+    return c;
+}
+
+/* fc_cols 0: no projection, but an embedding and a head. */
+static struct sp_config *parse(const char *text, uint64_t fc_cols)
+{
+    return settled(text, &(struct sp_tables){
+                             .embedding = fc_cols == 0, .head = fc_cols == 0, .fc_cols = fc_cols});
 }
 
 static struct sp_draft_compat_side side(const struct sp_config *c, const char *tokenizer,
@@ -56,20 +65,20 @@ static struct sp_draft_compat_side side(const struct sp_config *c, const char *t
 }
 
 /* error NULL: the draft fits */
-static void check(const struct sp_draft_compat_side *target,
-                  const struct sp_draft_compat_side *draft, bool same_source, const char *error,
-                  const char *expected_notes)
+static void check(struct sp_draft_compat_side target, struct sp_draft_compat_side draft,
+                  bool same_source, const char *error, const char *expected_notes)
 {
     struct sp_err err = {0};
     char *warnings = NULL;
     struct sp_vocab_order order;
-    enum sp_status st = sp_draft_compat_check(&order, target, draft, same_source, &warnings, &err);
+    enum sp_status st =
+        sp_draft_compat_check(&order, &target, &draft, same_source, &warnings, &err);
 
     assert_null(order.rows);
     assert_string_equal(err.text, error ? error : "");
     assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
     if (error == NULL) assert_string_equal(warnings ? warnings : "", expected_notes);
-    free(warnings);
+    keep(warnings);
 }
 
 /* A draft of the speculators library. Its taps are inputs of layers, and the number of layers
@@ -102,34 +111,21 @@ TEST(block_drafts)
         {SPECULATOR("[0, 6]"), 8, NULL},
         {SPECULATOR("[0, 7]"), 8, "dflash target layer 6 out of range for 6 target layers"},
     };
-    struct sp_config t, d;
 
-    parse(&t, TARGET, 0);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_draft_compat_side a = side(&t, TOKENIZER, NULL), b;
-        parse(&d, cases[i].draft, cases[i].fc_cols);
-        b = side(&d, NULL, NULL);
-        check(&a, &b, false, cases[i].error, "");
-        sp_config_release(&d);
-    }
-    sp_config_release(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check(side(parse(TARGET, 0), TOKENIZER, NULL),
+              side(parse(cases[i].draft, cases[i].fc_cols), NULL, NULL), false, cases[i].error, "");
 }
 
 /* A mask token that the target's vocabulary lacks, and a draft as the target. */
 TEST(wrong_mask_tokens_and_targets)
 {
-    struct sp_config t, d;
-    struct sp_draft_compat_side a, b;
+    struct sp_config *d = parse(DRAFT("8", "4", "[1, 3]", ""), 8);
+    struct sp_draft_compat_side a = side(parse(TARGET, 0), NULL, NULL), b = side(d, NULL, NULL);
 
-    parse(&t, TARGET, 0);
-    parse(&d, DRAFT("8", "4", "[1, 3]", ""), 8);
-    a = side(&t, NULL, NULL);
-    b = side(&d, NULL, NULL);
-    d.draft.mask_token = 8;
-    check(&a, &b, false, "dflash mask token 8 outside the 8-token vocabulary", NULL);
-    check(&b, &a, false, "target is a draft (DFlashDraftModel), expected a language model", NULL);
-    sp_config_release(&t);
-    sp_config_release(&d);
+    d->draft.mask_token = 8;
+    check(a, b, false, "dflash mask token 8 outside the 8-token vocabulary", NULL);
+    check(b, a, false, "target is a draft (DFlashDraftModel), expected a language model", NULL);
 }
 
 #define HYBRID(layer, hidden, heads)                                                               \
@@ -148,23 +144,11 @@ TEST(built_in_heads)
         {HYBRID("full_attention", "6", "2"), "mtp: hidden size 4, target has 6"},
         {TARGET, "mtp: a head of family qwen3_5_text requires a target of that family, got qwen3"},
     };
-    struct sp_tables found = {.fc_cols = 8, .mtp = true, .mtp_ffn = true};
-    struct sp_config t, d;
-    struct sp_err err = {0};
-    struct sp_draft_compat_side a, b;
+    const struct sp_tables found = {.fc_cols = 8, .mtp = true, .mtp_ffn = true};
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *text = cases[0].target;
-        parse(&t, cases[i].target, 0);
-        if (sp_config_parse(&d, text, strlen(text), NULL, &err) ||
-            sp_config_settle(&d, &found, &err))
-            fail_msg("%s", err.text);
-        a = side(&t, TOKENIZER, NULL);
-        b = side(&d, NULL, NULL);
-        check(&a, &b, true, cases[i].error, "");
-        sp_config_release(&d);
-        sp_config_release(&t);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check(side(parse(cases[i].target, 0), TOKENIZER, NULL),
+              side(settled(cases[0].target, &found), NULL, NULL), true, cases[i].error, "");
 }
 
 #define GEMMA4(hidden, heads, kv_heads, dim, full_dim, types, window)                              \
@@ -205,18 +189,10 @@ TEST(assistants)
                                      "{\"rope_type\": \"default\", \"rope_theta\": 1e4}}"),
          NULL, "assistant rope for full_attention differs from target"},
     };
-    struct sp_config t, d;
-    struct sp_draft_compat_side a, b;
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        parse(&t, cases[i].target, 0);
-        parse(&d, cases[i].draft, 0);
-        a = side(&t, TOKENIZER, NULL);
-        b = side(&d, NULL, NULL);
-        check(&a, &b, false, cases[i].error, cases[i].warnings);
-        sp_config_release(&d);
-        sp_config_release(&t);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check(side(parse(cases[i].target, 0), TOKENIZER, NULL),
+              side(parse(cases[i].draft, 0), NULL, NULL), false, cases[i].error, cases[i].warnings);
 }
 
 #define EAGLE3(vocab, hidden, ids)                                                                 \
@@ -250,22 +226,15 @@ TEST(eagle3_drafts)
         {PEAGLE("8", "6", "0, 1"),
          "peagle: no embed_tokens, and target embedding is [8, 4], need width 6"},
     };
-    struct sp_tables found = {.head = true, .fc_cols = 8, .d2t = true};
-    struct sp_config t, d;
-    struct sp_err err = {0};
-    struct sp_draft_compat_side a, b;
+    const struct sp_tables found = {.head = true, .fc_cols = 8, .d2t = true};
+    struct sp_config *t = parse(HYBRID("full_attention", "4", "2"), 0);
 
-    parse(&t, HYBRID("full_attention", "4", "2"), 0);
-    a = side(&t, TOKENIZER, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (sp_config_parse(&d, cases[i].draft, strlen(cases[i].draft), NULL, &err) ||
-            sp_config_settle(&d, &found, &err) || sp_config_fit_target(&d, &t, &err))
-            fail_msg("%s", err.text);
-        b = side(&d, NULL, NULL);
-        check(&a, &b, false, cases[i].error, cases[i].error ? NULL : "");
-        sp_config_release(&d);
+        struct sp_config *d = settled(cases[i].draft, &found);
+        assert_int_equal(sp_config_fit_target(d, t, NULL), SP_OK);
+        check(side(t, TOKENIZER, NULL), side(d, NULL, NULL), false, cases[i].error,
+              cases[i].error ? NULL : "");
     }
-    sp_config_release(&t);
 }
 
 /* Row i of a draft's own output matrix belongs to token i + d2t[i]. */
@@ -336,17 +305,11 @@ TEST(tokenizers)
         {TOKENIZER, "{\"bos_token\": \"</s>\", \"eos_token\": \"</s>\"}",
          "draft bos/eos differ: bos is \"</s>\" vs \"<s>\"", NULL},
     };
-    struct sp_config t, d;
+    struct sp_config *t = parse(TARGET, 0), *d = parse(SMALL("8", "64", "4"), 0);
 
-    parse(&t, TARGET, 0);
-    parse(&d, SMALL("8", "64", "4"), 0);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_draft_compat_side a = side(&t, TOKENIZER, ends);
-        struct sp_draft_compat_side b = side(&d, cases[i].tokenizer, cases[i].config);
-        check(&a, &b, false, cases[i].error, cases[i].warnings);
-    }
-    sp_config_release(&t);
-    sp_config_release(&d);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check(side(t, TOKENIZER, ends), side(d, cases[i].tokenizer, cases[i].config), false,
+              cases[i].error, cases[i].warnings);
 }
 
 /* Added tokens and an entry that no merge produces have other ids in the draft, whose rows are
@@ -356,120 +319,85 @@ TEST(moved_tokens)
     static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
     static const struct {
         const char *target, *draft;
-        uint32_t rows[9];
         size_t n_matched, n_unknown;
+        uint32_t rows[9];
     } cases[] = {
         {TOKENIZER,
          VOCAB(TOKENS, MERGES, ADDED("5", "</s>") ", " ADDED("6", "<s>")),
-         {0, 1, 2, 3, 4, 6, 5, 7, 8},
          2,
-         0},
+         0,
+         {0, 1, 2, 3, 4, 6, 5, 7, 8}},
         {TOKENIZER,
          VOCAB(TOKENS ", \"unused9\": 5", MERGES, ADDED("7", "<s>") ", " ADDED("8", "</s>")),
-         {0, 1, 2, 3, 4, 7, 8, 5, 6},
          2,
-         0},
+         0,
+         {0, 1, 2, 3, 4, 7, 8, 5, 6}},
         {VOCAB(TOKENS, MERGES, ENDS ", " ADDED("7", "<a>")),
          VOCAB(TOKENS, MERGES, ADDED("5", "<s>") ", " ADDED("6", "<b>") ", " ADDED("7", "</s>")),
-         {0, 1, 2, 3, 4, 5, 7, 6, 8},
          1,
-         1},
+         1,
+         {0, 1, 2, 3, 4, 5, 7, 6, 8}},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_config t, d;
-        struct sp_draft_compat_side a, b;
+        struct sp_draft_compat_side a = side(parse(TARGET, 0), cases[i].target, ends);
+        struct sp_draft_compat_side b = side(parse(SMALL("9", "64", "4"), 0), cases[i].draft, ends);
         struct sp_vocab_order order;
         struct sp_err err = {0};
         char *warnings = NULL;
-        parse(&t, TARGET, 0);
-        parse(&d, SMALL("9", "64", "4"), 0);
-        a = side(&t, cases[i].target, ends);
-        b = side(&d, cases[i].draft, ends);
         if (sp_draft_compat_check(&order, &a, &b, false, &warnings, &err)) fail_msg("%s", err.text);
         assert_non_null(order.rows);
         assert_int_equal(order.n, 9);
         assert_memory_equal(order.rows, cases[i].rows, sizeof cases[i].rows);
         assert_int_equal(order.n_matched, cases[i].n_matched);
         assert_int_equal(order.n_unknown, cases[i].n_unknown);
-        free(order.rows);
-        free(warnings);
-        sp_config_release(&t);
-        sp_config_release(&d);
+        keep(order.rows);
+        keep(warnings);
     }
 }
 
 TEST(damaged_tokenizer)
 {
-    struct sp_config t, d;
-    struct sp_draft_compat_side a, b;
+    struct sp_draft_compat_side a = side(parse(TARGET, 0), TOKENIZER, NULL);
+    struct sp_draft_compat_side b = side(parse(SMALL("8", "64", "4"), 0), "{", NULL);
     struct sp_vocab_order order;
     struct sp_err err = {0};
 
-    parse(&t, TARGET, 0);
-    parse(&d, SMALL("8", "64", "4"), 0);
-    a = side(&t, TOKENIZER, NULL);
-    b = side(&d, "{", NULL);
     assert_int_equal(sp_draft_compat_check(&order, &a, &b, false, NULL, &err), SP_E_INPUT);
     assert_memory_equal(err.text, "draft tokenizer", 15);
-    sp_config_release(&t);
-    sp_config_release(&d);
 }
 
 TEST(warnings_of_valid_pairs)
 {
-    struct sp_config t, d;
-    struct sp_draft_compat_side a, b;
+    struct sp_draft_compat_side a = side(parse(TARGET, 0), TOKENIZER, NULL);
 
-    parse(&t, TARGET, 0);
-    a = side(&t, TOKENIZER, NULL);
-    check(&a, &a, true, NULL, "draft equals target");
-
-    parse(&d, SMALL("16", "32", "4"), 0);
-    b = side(&d, TOKENIZER, NULL);
-    check(&a, &b, false, NULL,
+    check(a, a, true, NULL, "draft equals target");
+    check(a, side(parse(SMALL("16", "32", "4"), 0), TOKENIZER, NULL), false, NULL,
           "draft vocabulary has 16 rows, target 8\n"
           "draft context 32 is shorter than the target's 64: there is no drafting beyond it");
-    sp_config_release(&d);
-
     /* Target: 2 * 8 * 4 + 4 + 6 * (3 * 4 * 6 + 2 * 4 * 4 + 2 * 2 * 4 + 2 * 4 + 2 * 2) = 860.
      * Draft: 2 * 8 * 64 + 64 + 4 * 64 * 64 + 3 * 64 * 6 + 2 * 64 = 18752. */
-    parse(&d, SMALL("8", "64", "64"), 0);
-    b = side(&d, TOKENIZER, NULL);
-    check(&a, &b, false, NULL, "draft is larger than its target: 18752 weights, target has 860");
-    sp_config_release(&d);
-    sp_config_release(&t);
+    check(a, side(parse(SMALL("8", "64", "64"), 0), TOKENIZER, NULL), false, NULL,
+          "draft is larger than its target: 18752 weights, target has 860");
 }
 
-static char *read_tiny(const char *name, size_t *size)
+static char *read_tiny(const char *name)
 {
     char path[512];
+    size_t size;
 
     snprintf(path, sizeof path, TESTDATA "/tiny/%s", name);
-    return scratch_read(path, size);
+    return scratch_read(path, &size);
 }
 
 TEST(trained_models)
 {
-    struct sp_config t, d, f;
-    struct sp_draft_compat_side a, b;
-    size_t size;
-    char *tokenizer, *config, *text;
+    const char *tokenizer = read_tiny("target/tokenizer.json");
+    const char *config = read_tiny("target/tokenizer_config.json");
+    struct sp_draft_compat_side a =
+        side(parse(read_tiny("target/config.json"), 0), tokenizer, config);
 
-    text = read_tiny("target/config.json", &size);
-    parse(&t, text, 0);
-    text = read_tiny("ar/config.json", &size);
-    parse(&d, text, 0);
-    text = read_tiny("dflash/config.json", &size);
-    parse(&f, text, (uint64_t)3 * 192);
-    tokenizer = read_tiny("target/tokenizer.json", &size);
-    config = read_tiny("target/tokenizer_config.json", &size);
-    a = side(&t, tokenizer, config);
-    b = side(&d, tokenizer, config);
-    check(&a, &b, false, NULL, "");
-    b = side(&f, NULL, NULL);
-    check(&a, &b, false, NULL, "");
-    sp_config_release(&t);
-    sp_config_release(&d);
-    sp_config_release(&f);
+    check(a, side(parse(read_tiny("ar/config.json"), 0), tokenizer, config), false, NULL, "");
+    check(a, side(parse(read_tiny("dflash/config.json"), (uint64_t)3 * 192), NULL, NULL), false,
+          NULL, "");
 }
