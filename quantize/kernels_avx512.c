@@ -74,7 +74,6 @@ struct tables {
     __m512i next;          /* q3: the bit of a code in the second plane */
     __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
     __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
-    __m512i quarter;       /* bit offsets within two lanes of the bytes of their upper halves */
 };
 
 INLINE struct tables microscale_tables(enum sp_dtype dtype)
@@ -88,7 +87,6 @@ INLINE struct tables microscale_tables(enum sp_dtype dtype)
         .first = first,
         .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
         .both = _mm512_add_epi8(first, _mm512_set1_epi32(LANES << 16)),
-        .quarter = _mm512_set1_epi64(0x2a2200000a020000),
     };
     const __m512i surplus = _mm512_set1_epi8(64);
     int64_t offsets;
@@ -180,15 +178,16 @@ INLINE void microscale_decode(__m512i w[4], enum sp_dtype dtype, const uint8_t *
 
 /* Returns acc + a block of weights times row t. */
 INLINE __m512 microscale_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
-                             const struct tables *tables, const struct sp_act_block *at, size_t t)
+                             const struct sp_act_block *at, size_t t)
 {
     const int32_t *start = at->start_q4 + t * at->ld_block * 2;
     __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
 
     dot_row(i, w, at, t);
-    /* Interleaves the quarters of both halves, multiplies them by their scales and adds pairs. */
-    __m512i quarters = _mm512_mask_multishift_epi64_epi8(_mm512_srai_epi32(i[0], 2),
-                                                         0xcccccccccccccccc, tables->quarter, i[1]);
+    /* Interleaves the quarters of both halves, multiplies them by their scales and adds pairs. Two
+     * shifts and a blend leave the pipes of the multipliers free; a multishift does not. */
+    __m512i quarters = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(i[0], 2),
+                                               _mm512_slli_epi32(i[1], 14));
     __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(quarters, scales));
     return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
 }
@@ -223,7 +222,7 @@ INLINE void microscale_tile(enum sp_dtype dtype, unsigned code_bits, const struc
                               &tables);
             UNROLL
             for (size_t t = 0; t < n_rows; t++)
-                acc[t] = microscale_row(acc[t], w, scales, &tables, &at, t);
+                acc[t] = microscale_row(acc[t], w, scales, &at, t);
             block += size;
             sp_act_block_next(&at);
         }
