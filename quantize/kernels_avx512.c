@@ -265,8 +265,10 @@ INLINE void q8_tile(const struct sp_matmul *m, size_t n_rows)
 
             prefetch(block, SP_Q8_BLOCK_SIZE);
             UNROLL
-            for (size_t g = 0; g < N_GROUPS; g++)
+            for (size_t g = 0; g < N_GROUPS; g++) {
                 w[g] = _mm512_loadu_si512(block + 64 * g);
+                __asm__("" : "+v"(w[g])); /* GCC 12 would load it again for each of 2 and 3 rows */
+            }
             UNROLL
             for (size_t t = 0; t < n_rows; t++)
                 acc[t] = q8_row(acc[t], w, w_scale, &at, t);
