@@ -2,6 +2,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/create_auto_draft.h"
 #include "cli/create_callbacks.h"
+#include "cli/create_check.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/user_stores.h"
 #include "format/base/file.h"
@@ -218,7 +219,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     create.stores = user.stores;
     sp_create_attach(&create.callbacks, &listener);
     st = is_auto ? sp_create_auto_draft(&report, &create, &o->draft_texts, args->command->name, err)
-                 : sp_create(&report, &create, err);
+                 : sp_create_checked(&report, &create, false, args->command->name, err);
     free(create.rules.rules);
     sp_progress_end(&listener.progress);
     if (st) return st;

@@ -1,5 +1,6 @@
 /* spectool quantize: converts a packed file to one with other quantization types. */
 #include "cli/create_callbacks.h"
+#include "cli/create_check.h"
 #include "cli/packed_checkpoint.h"
 #include "convert/source/source_name.h"
 #include "format/base/file.h"
@@ -74,7 +75,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if ((st = sp_create_rules(&requantize.rules, &o->rules, err))) return st;
     sp_create_attach(&requantize.callbacks, &listener);
-    st = sp_requantize(&report, &requantize, err);
+    st = sp_create_checked(&report, &requantize, true, args->command->name, err);
     sp_progress_end(&listener.progress);
     free(requantize.rules.rules);
     if (st == SP_OK) sp_create_print_report(&report, out ? out : in);

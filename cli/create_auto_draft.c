@@ -6,6 +6,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
+#include "cli/create_check.h"
 #include "cli/draft_types.h"
 #include "convert/create/calibration.h"
 #include "format/base/mem.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 
 /* Continuations of these are prose, dialog, an explanation, source code, a list and numbers. */
-static const char *const built_in[] = {
+const char *const sp_create_texts[SP_N_CREATE_TEXTS] = {
     "The old lighthouse keeper climbed the stairs every evening, long before the ships came near "
     "the coast. He had done so for thirty years, and on that night in November he noticed",
     "\"Where have you been all day?\" she asked when he finally opened the door. He put down his "
@@ -32,7 +33,7 @@ static const char *const built_in[] = {
     "leaves one hour later and travels at 120 kilometers per hour. To find out when",
 };
 
-enum { N_BUILT_IN = sizeof built_in / sizeof *built_in, PLACES = 4, PREDICT = 48 };
+enum { PLACES = 4, PREDICT = 48 };
 
 enum { N_TRIED = SP_N_BLOCK_DTYPES };
 
@@ -88,9 +89,9 @@ static enum sp_status add_file(struct job *job, const struct sp_package *package
 static enum sp_status read_texts(struct job *job, const struct sp_opt_list *files,
                                  const struct sp_backend_opts *backend)
 {
-    static const char *const names[N_BUILT_IN] = {"built-in 1", "built-in 2", "built-in 3",
-                                                  "built-in 4", "built-in 5", "built-in 6"};
-    size_t n = files->n ? files->n : N_BUILT_IN;
+    static const char *const names[SP_N_CREATE_TEXTS] = {"built-in 1", "built-in 2", "built-in 3",
+                                                         "built-in 4", "built-in 5", "built-in 6"};
+    size_t n = files->n ? files->n : SP_N_CREATE_TEXTS;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_package *package = NULL;
     enum sp_status st;
@@ -104,8 +105,9 @@ static enum sp_status read_texts(struct job *job, const struct sp_opt_list *file
                      "read to measure the draft on");
     }
     for (size_t i = 0; i < n && !st; i++) {
-        st = files->n ? add_file(job, package, files->items[i])
-                      : add_text(job, package, names[i], built_in[i], strlen(built_in[i]));
+        st = files->n
+                 ? add_file(job, package, files->items[i])
+                 : add_text(job, package, names[i], sp_create_texts[i], strlen(sp_create_texts[i]));
     }
     sp_package_close(package);
     return st;
@@ -240,7 +242,8 @@ static enum sp_status check(const struct job *job, struct sp_create_report *repo
     if (!o->dry_run && (st = sp_pack_writer_check(output, o->force, job->err))) return st;
     plan.dry_run = true;
     if (!o->dry_run) plan.callbacks = (struct sp_create_callbacks){0};
-    if ((st = sp_create(report, &plan, job->err))) return st;
+    plan.budget.no_check |= !o->dry_run;
+    if ((st = sp_create_checked(report, &plan, false, job->command, job->err))) return st;
     if (report->n_weights[SP_PART_DRAFT] == 0)
         return sp_fail(job->err, SP_E_USAGE, "--quantize-draft auto: there is no draft");
     return SP_OK;
@@ -291,7 +294,7 @@ static enum sp_status create_first(struct job *job, struct sp_create_report *rep
 
     if ((st = sp_temp_file_open(&job->temporary, "packed.bin", job->err))) return st;
     first.output = job->temporary.path;
-    return sp_create(report, &first, job->err);
+    return sp_create_checked(report, &first, false, job->command, job->err);
 }
 
 enum sp_status sp_create_auto_draft(struct sp_create_report *report,
@@ -307,7 +310,7 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
     if ((st = divide_calibration(&job))) return st;
     if ((st = check(&job, report))) return st;
     if (options->dry_run) {
-        note_intention(&job, texts->n ? texts->n : N_BUILT_IN);
+        note_intention(&job, texts->n ? texts->n : SP_N_CREATE_TEXTS);
         return SP_OK;
     }
     st = create_first(&job, report);

@@ -6,6 +6,10 @@
 #include "cli/base/opt.h"
 #include "convert/create/create.h"
 
+/* Built-in texts, of some forty tokens each. */
+enum { SP_N_CREATE_TEXTS = 6 };
+extern const char *const sp_create_texts[SP_N_CREATE_TEXTS];
+
 /* Creates the packed file that `options` describe, with the type of its draft chosen on the texts
  * of the files `texts` or, without any, on built-in ones; the trials and the reason go to stderr
  * and into a receipt. options->draft_type is NONE. With dry_run, prints what would be measured. */

@@ -148,6 +148,16 @@ void sp_create_print_report(const struct sp_create_report *report, const char *p
             8 * (double)report->size[part] / (double)n);
         if (part == SP_PART_TARGET) print_kept(report);
     }
+    if (report->check.uniform) {
+        const struct sp_budget_check *c = &report->check;
+        sp_word_wrap_print(
+            stderr, 0,
+            "measured KL divergence: %.4g nats per token with the chosen types, %.4g with %s for "
+            "all; %s",
+            c->chosen_kl, c->uniform_kl, sp_dtype_info(c->uniform)->name,
+            c->keeps_uniform ? "the chosen types are not clearly better and were not kept"
+                             : "the chosen types are better");
+    }
     if (report->predicted_kl > 0) {
         fprintf(stderr, "predicted KL divergence by the rounding of weights: %.4g nats per token\n",
                 report->predicted_kl);

@@ -24,10 +24,13 @@
      .offset = offsetof(type, budget.size),                                                        \
      .help = "Choose the best types of the target for a file of at most this size, such as 500M "  \
              "or 6G"},                                                                             \
+        {SP_OPT_NUMBER, 0,         "bits",                                                         \
+         NULL,          "B",       .offset = offsetof(type, budget.bits),                          \
+         .min = 1,      .max = 16, .help = "The same for B bits per weight of the target"},        \
     {                                                                                              \
-        SP_OPT_NUMBER, 0, "bits", NULL, "B",                                                       \
-            .offset = offsetof(type, budget.bits), .min = 1, .max = 16,                            \
-            .help = "The same for B bits per weight of the target"                                 \
+        SP_OPT_FLAG, 0, "no-check", NULL, NULL,                                                    \
+            .offset = offsetof(type, budget.no_check),                                             \
+            .help = "With --size or --bits: do not measure whether one type for all is better"     \
     }
 #define SP_OPT_RULE(type)                                                                          \
     {                                                                                              \

@@ -35,7 +35,15 @@ static void append(struct sp_json_out *list, const char *receipt)
     sp_json_out_raw(list, receipt);
 }
 
-/* Appends the receipts of a section that count and are not among the added ones. */
+/* True if one of the added receipts has the kind of this one, which it replaces. */
+static bool is_replaced(const char *receipt, const char *const *added, size_t n_added)
+{
+    for (size_t i = 0; i < n_added; i++)
+        if (strncmp(receipt, added[i], strcspn(added[i], ",")) == 0) return true;
+    return false;
+}
+
+/* Appends the receipts of a section that count and are not replaced. */
 static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dropped,
                                           const struct sp_json *before, const char *const *added,
                                           size_t n_added, const struct sp_part_digests *digests,
@@ -51,7 +59,7 @@ static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dr
             continue;
         }
         st = sp_json_print(&text, sp_json_at(before, i), err);
-        if (!st && !sp_is_one_of(text, added, n_added)) append(list, text);
+        if (!st && !is_replaced(text, added, n_added)) append(list, text);
         free(text);
     }
     return st;

@@ -177,9 +177,10 @@ static void add_record_rows(struct sp_table *t, const struct sp_modelfile *recor
 /* The budget that the target's types were chosen for. */
 static void add_types_row(struct sp_table *t, const struct sp_json *receipt)
 {
-    double bits = 0, kl = 0;
+    double bits = 0, kl = 0, uniform_kl = 0;
     uint64_t bytes = 0;
     char size[SP_AMOUNT_TEXT], predicted[80] = "";
+    const char *uniform = sp_json_get_text(receipt, "uniform");
 
     if (sp_json_to_double(sp_json_get(receipt, "predicted_kl"), &kl))
         snprintf(predicted, sizeof predicted, ", predicted KL divergence %.4g nats per token", kl);
@@ -189,6 +190,11 @@ static void add_types_row(struct sp_table *t, const struct sp_json *receipt)
         (void)sp_json_to_u64(sp_json_get(receipt, "size"), &bytes);
         add_row(t, sp_receipt_types, "chosen for a file of at most %s%s", sp_out_size(size, bytes),
                 predicted);
+    }
+    if (uniform && sp_json_to_double(sp_json_get(receipt, "measured_kl"), &kl) &&
+        sp_json_to_double(sp_json_get(receipt, "uniform_kl"), &uniform_kl)) {
+        add_row(t, "", "measured KL divergence %.4g, with %s for all %.4g", kl, uniform,
+                uniform_kl);
     }
 }
 

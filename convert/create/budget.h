@@ -5,7 +5,8 @@
  * The sum approximates the KL divergence of the output, because small errors of different groups
  * add up. It is only as good as the sensitivities: errors of equal size cost tens of times more in
  * some groups than in others, so that without sensitivities a smaller sum can mean a larger
- * divergence.
+ * divergence; and where few positions make up the mean, the errors of groups do not add up. The
+ * commands therefore measure the choice (cli/create_check.h).
  *
  * The result depends on the numbers given alone. */
 #ifndef SP_CONVERT_CREATE_BUDGET_H

@@ -23,6 +23,8 @@ struct sp_calibration_file {
     size_t n_entries, cap_entries;
     struct sp_sensitivities sensitivities;
     struct sp_smoothing smoothing;
+    uint32_t *check; /* [n_check] owned */
+    size_t n_check;
 };
 
 static int compare_entries(const void *a, const void *b)
@@ -39,6 +41,21 @@ static enum sp_status fail_other(const char *path, struct sp_err *err)
         err, SP_E_INPUT,
         "%s: not a calibration file; spectool calibrate makes one from a packed file and texts",
         path);
+}
+
+static enum sp_status read_check(struct sp_calibration_file *f, const struct sp_json *list,
+                                 struct sp_err *err)
+{
+    size_t n = sp_json_len(list);
+    enum sp_status st = sp_new(&f->check, n, sizeof *f->check, err);
+    int64_t id;
+
+    for (size_t i = 0; i < n && !st; i++)
+        if (sp_json_to_i64(sp_json_at(list, i), &id) && id >= 0 && id <= INT32_MAX)
+            f->check[f->n_check++] = (uint32_t)id;
+        else
+            st = sp_fail(err, SP_E_INPUT, "check[%zu] is not a token ID", i);
+    return st;
 }
 
 static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *err)
@@ -62,6 +79,7 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
             "make the calibration again",
             (long long)block, SP_GPTQ_BLOCK);
     }
+    if (!st) st = read_check(f, sp_json_get(record, "check"), err);
     if (!st) st = sp_sensitivities_read(&f->sensitivities, record, err);
     if (!st) st = sp_smoothing_read(&f->smoothing, sp_json_get(record, "smoothing"), err);
     if (st)
@@ -186,6 +204,7 @@ void sp_calibration_close(struct sp_calibration_file *file)
     free(file->entries);
     sp_sensitivities_release(&file->sensitivities);
     sp_smoothing_release(&file->smoothing);
+    free(file->check);
     sp_pack_close(file->pack);
     free(file);
 }
@@ -193,6 +212,12 @@ void sp_calibration_close(struct sp_calibration_file *file)
 const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file)
 {
     return &file->sensitivities;
+}
+
+const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, size_t *n)
+{
+    *n = file->n_check;
+    return file->check;
 }
 
 const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file)

@@ -23,6 +23,10 @@ void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
 /* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured. */
 const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file);
 
+/* Tokens of the calibration's texts, on which a choice of types can be checked; borrowed; *n is 0
+ * in a file that has none. */
+const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, size_t *n);
+
 /* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it. */
 const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file);
 

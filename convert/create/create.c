@@ -358,7 +358,8 @@ static enum sp_status check_request(const struct sp_create_options *options, boo
         return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->from);
     if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
         options->output_type == SP_DTYPE_NONE && options->rules.n == 0 &&
-        options->budget.size == 0 && !(options->budget.bits > 0) && !options->draft_choice) {
+        options->budget.size == 0 && !(options->budget.bits > 0) && !options->draft_choice &&
+        options->budget.check.uniform == SP_DTYPE_NONE) {
         return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
                        options->from);
     }

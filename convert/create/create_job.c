@@ -207,6 +207,8 @@ static enum sp_status make_report(struct sp_create_report *out, const struct sp_
     struct sp_create_report report = {
         .target_type = job->inputs.target_request.type,
         .embeds = sp_source_has_text(&job->target, SP_SECTION_POOLING),
+        .uniform = job->made.uniform,
+        .check = job->inputs.budget.check,
     };
     const struct sp_sensitivities *measured = sensitivities_of(job);
     enum sp_status st = SP_OK;

@@ -137,6 +137,8 @@ static enum sp_status add_part(struct maker *m, enum sp_part part, struct sp_err
 
 /* ---- budget ---- */
 
+enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
+
 static uint64_t target_size(const struct maker *m)
 {
     uint64_t size = 0;
@@ -168,7 +170,6 @@ static const struct sp_smoothing *smoothing_of(const struct maker *m)
 static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m,
                                        struct sp_err *err)
 {
-    enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
     const struct sp_smoothing *smoothing = smoothing_of(m);
     enum sp_status st;
     struct sp_json_out out = {0};
@@ -244,6 +245,32 @@ static enum sp_status fail_least(const struct maker *m, uint64_t least, uint64_t
                    odd);
 }
 
+/* Finds the largest type for all of the target that fits, with the exceptions that the policy
+ * makes. A type that the target cannot have is none. */
+static enum sp_status find_uniform(struct maker *m, uint64_t most, struct sp_err *err)
+{
+    /* The budget leaves room for padding and a receipt that a file may not have. */
+    const uint64_t slack = m->in->budget.size ? 2 * MOST_PADDING : 0;
+
+    for (size_t t = 0; t < SP_N_BLOCK_DTYPES && m->made->uniform == SP_DTYPE_NONE; t++) {
+        struct sp_policy_request request = m->in->target_request;
+        struct sp_plan plan = {0};
+        struct sp_err why = {0};
+        enum sp_status st;
+        uint64_t size = 0;
+
+        request.type = sp_block_dtypes[t].dtype;
+        st = sp_plan_add(&plan, m->in->target, SP_PART_TARGET, &request, m->choices[SP_PART_TARGET],
+                         m->in->allow_lossy, &why);
+        for (size_t i = 0; i < plan.n_items; i++)
+            size += plan.items[i].size;
+        sp_plan_release(&plan);
+        if (st == SP_E_NOMEM) return sp_fail_as(err, &why);
+        if (st == SP_OK && size <= most + slack) m->made->uniform = request.type;
+    }
+    return SP_OK;
+}
+
 /* Chooses the target's types by means of a plan of both parts that keeps the stored types. */
 static enum sp_status choose_types(struct maker *m, struct sp_err *err)
 {
@@ -270,9 +297,11 @@ static enum sp_status choose_types(struct maker *m, struct sp_err *err)
     }
     overhead += sp_plan_smooth_growth(&m->made->plan, smoothing_of(m));
     request.most = request.most > overhead ? request.most - overhead : 0;
+    if ((st = find_uniform(m, request.most, err))) return st;
     st = sp_budget_choose(m->choices[SP_PART_TARGET], &fits, &result, &request, err);
     if (!st && !fits) st = fail_least(m, result.least, overhead, err);
     if (!st) st = note_choice(m, &result, request.most, err);
+    if (request.most >= result.largest) m->made->uniform = SP_DTYPE_NONE;
     sp_plan_release(&m->made->plan);
     return st;
 }
@@ -282,7 +311,8 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
 {
     enum sp_status st;
     struct maker m = {.in = inputs, .made = out, .warnings = warnings};
-    bool has_budget = inputs->budget.size || inputs->budget.bits > 0;
+    bool chooses = (inputs->budget.size || inputs->budget.bits > 0) &&
+                   inputs->budget.check.uniform == SP_DTYPE_NONE;
 
     *out = (struct sp_made_plan){0};
     if (inputs->calibration_path &&
@@ -290,7 +320,7 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
         goto done;
     if ((st = open_choices(&m, SP_PART_TARGET, err))) goto done;
     if ((st = open_choices(&m, SP_PART_DRAFT, err))) goto done;
-    if (has_budget && (st = choose_types(&m, err))) goto done;
+    if (chooses && (st = choose_types(&m, err))) goto done;
     if ((st = add_part(&m, SP_PART_TARGET, err))) goto done;
     if ((st = add_part(&m, SP_PART_DRAFT, err))) goto done;
     if ((st = calibrate(&m, err))) goto done;

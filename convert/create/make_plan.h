@@ -23,6 +23,7 @@ struct sp_made_plan {
     struct sp_plan plan;
     struct sp_calibration_file *calibration; /* NULL: none */
     struct sp_strbuf smoothing;              /* text of the section; owned; empty: none */
+    enum sp_dtype uniform;                   /* of struct sp_create_report */
 };
 
 /* Notes for the user are added to *warnings, a line each. *out is released by the caller, on

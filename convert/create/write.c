@@ -79,6 +79,7 @@ static enum sp_status print_types(char **out, const struct sp_pack_input *input,
                                   uint64_t target_digest, struct sp_err *err)
 {
     const struct sp_budget *b = &input->budget;
+    double predicted = b->check.uniform ? b->check.predicted_kl : input->predicted_kl;
     struct sp_json_out text = {0};
 
     if (b->size == 0 && !(b->bits > 0)) return SP_OK;
@@ -88,8 +89,12 @@ static enum sp_status print_types(char **out, const struct sp_pack_input *input,
         sp_json_out_print(&text, "\"size\":%" PRIu64, b->size);
     else
         sp_json_out_print(&text, "\"bits\":%.17g", b->bits);
-    if (input->predicted_kl > 0)
-        sp_json_out_print(&text, ",\"predicted_kl\":%.17g", input->predicted_kl);
+    if (predicted > 0) sp_json_out_print(&text, ",\"predicted_kl\":%.17g", predicted);
+    if (b->check.uniform) {
+        sp_json_out_print(&text, ",\"measured_kl\":%.17g,\"uniform\":\"%s\",\"uniform_kl\":%.17g",
+                          b->check.chosen_kl, sp_dtype_info(b->check.uniform)->name,
+                          b->check.uniform_kl);
+    }
     sp_json_out_raw(&text, "}");
     return sp_json_out_take(out, &text, err);
 }

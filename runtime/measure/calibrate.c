@@ -19,6 +19,7 @@
 #include "runtime/spectool_measure.h"
 #include "runtime/vector/fmath.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -384,6 +385,23 @@ static enum sp_status check_files(const struct sp_package *package,
     return sp_pack_writer_check(request->path, request->force, err);
 }
 
+/* Tokens of the texts on which a choice of types can be checked: at most this many excerpts of a
+ * length, spread evenly over what the statistics were collected on. */
+enum { CHECK_EXCERPTS = 4, CHECK_TOKENS = 512 };
+
+static void print_check(struct sp_json_out *record, const struct calibration *c)
+{
+    const struct sp_calibration_text *last = &c->texts[c->request->n_texts - 1];
+    size_t n = (size_t)(last->ids - c->text_ids) + last->n, step = n / CHECK_EXCERPTS;
+
+    sp_json_out_raw(record, "\"check\":[");
+    for (size_t i = 0; i < CHECK_EXCERPTS * step; i++) {
+        if (i % step >= CHECK_TOKENS) continue;
+        sp_json_out_print(record, "%s%" PRIu32, i ? "," : "", c->text_ids[i]);
+    }
+    sp_json_out_raw(record, "],");
+}
+
 static void print_record(struct sp_json_out *record, const struct calibration *c)
 {
     sp_json_out_print(record, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_read);
@@ -393,6 +411,7 @@ static void print_record(struct sp_json_out *record, const struct calibration *c
     }
     if (c->request->sensitivity) {
         sp_json_out_raw(record, ",");
+        print_check(record, c);
         sp_sensitivities_print(record, &c->sensitivities);
     }
     sp_json_out_raw(record, "}");

@@ -47,23 +47,31 @@ echo "exit $?"
 echo '# a size: the best types that fit, the same at once and later, for any number of threads'
 m=$TESTDATA/tiny/Modelfile
 for size in 2400000 2800k 3200k; do
-    spectool create -f "$m" --size $size -o sized.bin --force 2>/dev/null
+    spectool create -f "$m" --size $size --no-check -o sized.bin --force 2>/dev/null
     n=$(wc -c <sized.bin)
     number=${size%k}$([ "$size" = "${size%k}" ] || echo 000)
     [ "$n" -le "$number" ] && [ "$n" -ge $((number / 100 * 98)) ] || echo "$n bytes for $size"
-    spectool quantize --size $size --threads 1 plain.bin later.bin --force 2>/dev/null
+    spectool quantize --size $size --no-check --threads 1 plain.bin later.bin --force 2>/dev/null
     cmp sized.bin later.bin
     spectool show sized.bin | sed -n '/^Draft/q; /types/,/size/p'
     spectool show sized.bin | sed -n '/^Receipts/,$s/^  types .*/&/p'
 done
-spectool quantize --bits 4.2 plain.bin --dry-run | sed -n '/^part    group/,$p'
-spectool quantize --size 2600k --draft q4 --quantize-output q8 --rule 'layers.5.*_proj.weight=q6' plain.bin --dry-run | grep 'embed_\|layers.[45].mlp\|fc'
+spectool quantize --bits 4.2 --no-check plain.bin --dry-run | sed -n '/^part    group/,$p'
+spectool quantize --size 2600k --no-check --draft q4 --quantize-output q8 --rule 'layers.5.*_proj.weight=q6' plain.bin --dry-run | grep 'embed_\|layers.[45].mlp\|fc'
 spectool quantize --size 10G plain.bin sized.bin --force
 spectool quantize --size 1M plain.bin 2>&1 | sed 's,[0-9]*$,N,'
 spectool create -f "$m" --bits 2 -o none.bin; echo "exit $?"
 spectool create -f "$m" --size 2M -q q4; echo "exit $?"
 spectool quantize --size 2M --bits 4 plain.bin; echo "exit $?"
 spectool quantize --size 2400k sized.bin; echo "exit $?"
+echo '# at the size of q5 the chosen types are no better, and the file is that of q5; at 2800k they are'
+echo "FROM $TESTDATA/tiny/target" >Modelfile
+spectool create -q q5 -o q5.bin 2>/dev/null
+spectool create --size $(wc -c <q5.bin) -o sized.bin --force; cmp q5.bin sized.bin
+spectool create --size $(wc -c <q5.bin) --dry-run 2>/dev/null | grep 'target  all'
+spectool quantize --size 2800k --threads 1 plain.bin later.bin --force
+spectool create -f "$m" --size 2800k -o sized.bin --force 2>/dev/null; cmp sized.bin later.bin
+[ "$(wc -c <sized.bin)" -le 2800000 ] && spectool show sized.bin | sed -n '/^Receipts/,/^$/p'
 echo '# a checkpoint is quantized by create'
 for model in "$TESTDATA/tiny/target" "$TESTDATA/gguf/olmo2.gguf" "$TESTDATA/tiny/Modelfile" someone/model missing.bin; do
     spectool quantize -q q4 "$model"

@@ -162,6 +162,10 @@ TEST(test_malformed_files_are_refused)
         SP_E_UNSUPPORTED, "it has blocks of 128 columns");
     calibration_assert_refused(file, write_calibration("[", name, SP_PART_TARGET, 1, N_NUMBERS),
                                SP_Q4, SP_E_INPUT, "section calibration");
+    calibration_assert_refused(
+        file,
+        write_calibration("{\"block\":1024,\"check\":[7,-1]}", name, SP_PART_TARGET, 1, N_NUMBERS),
+        SP_Q4, SP_E_INPUT, "check[1] is not a token ID");
 }
 
 TEST_FIXTURE(create_setup, create_teardown);

@@ -237,6 +237,32 @@ static void assert_same_tensors(const char *path, const char *other)
     }
 }
 
+/* With sensitivities the file has the first 512 tokens of each fourth of the n tokens. */
+static void assert_check(const char *path, const uint32_t *tokens, size_t n)
+{
+    struct sp_pack *pack = create_open(path);
+    struct sp_json *record = NULL;
+    const struct sp_json *check;
+    char *section = NULL;
+    size_t size;
+    int64_t id;
+
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &section, &size, NULL),
+        SP_OK);
+    assert_int_equal(
+        sp_json_parse_within(&record, section, size, SP_JSON_STRICT, SP_JSON_SETTINGS, NULL),
+        SP_OK);
+    check = sp_json_get(record, "check");
+    assert_int_equal(sp_json_len(check), 4 * 512);
+    for (size_t i = 0; i < 4 * 512; i++) {
+        assert_true(sp_json_to_i64(sp_json_at(check, i), &id));
+        assert_int_equal(id, tokens[i / 512 * (n / 4) + i % 512]);
+    }
+    sp_json_free(record);
+    free(section);
+}
+
 /* The statistics of long texts are those of the texts without the four windows of 128 tokens around
  * their eighths 1, 3, 5 and 7; those of shorter texts of the whole. */
 TEST(test_windows_are_not_in_the_statistics)
@@ -261,6 +287,7 @@ TEST(test_windows_are_not_in_the_statistics)
                                    SECOND - CUT, false),
                      n);
     assert_same_tensors(with, without);
+    assert_check(with, cut, n);
     with = create_path("with_short.bin");
     without = create_path("without_short.bin");
     assert_int_equal(calibrate_two(package, with, all, FIRST, all + FIRST, 1000, true), 4000);
