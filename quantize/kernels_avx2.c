@@ -66,6 +66,7 @@ INLINE void q8_half_block(__m256 acc[MAX_ROWS][2], const struct sp_act_block *at
         for (size_t t = 0; t < n_rows; t++) {
             __m256i q = broadcast4(at->q + t * at->ld + 4 * g);
             i[t] = dot4(i[t], magnitude, _mm256_sign_epi8(q, w));
+            __asm__("" : "+x"(i[t])); /* no sums put off: GCC 12 would spill them */
         }
     }
     UNROLL
