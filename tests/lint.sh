@@ -20,6 +20,11 @@ fi
 
 sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 
+# Each key of config.json that is passed over in silence is explained.
+[ "$(sed -n '/^static const char without_effect/,/;$/s/.*"\(.*\)".*/\1/p' format/config/config_refuse.c | tr -s ' ' '\n' | grep .)" = \
+    "$(cut -f 1 testdata/config/keys_without_effect.txt)" ] ||
+    say 'the keys of config_refuse.c are not those of testdata/config/keys_without_effect.txt'
+
 # fclose alone does not say that a stream in memory lost its text.
 for f in $(grep -l 'open_memstream(' $(echo "$sources" | grep -v '^tests/')); do
     grep -q 'sp_close_text(' "$f" || say "$f: open_memstream without sp_close_text (format/base/mem.h)"

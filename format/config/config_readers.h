@@ -98,4 +98,9 @@ sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t, stru
  * does not read. */
 SP_MUST_CHECK enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err);
 
+/* Notes the keys that no reader asked for since sp_json_watch, unless they are known to have no
+ * effect, and removes them. */
+SP_MUST_CHECK enum sp_status sp_config_note_unread(struct sp_json *config, char **warnings,
+                                                   struct sp_err *err);
+
 #endif

@@ -1,13 +1,15 @@
 /* Keys that change what a model computes and that its family does not read.
  *
- * Unknown keys of config.json are ignored, because most of them concern training. The keys in this
- * table are known to change the result, so a value with an effect is refused by name. The table
- * also catches variants of the Llama block (MiniCPM, ...) that are published as Llama. */
+ * The keys of the first table are known to change the result, so a value with an effect is refused
+ * by name. The table also catches variants of the Llama block (MiniCPM, ...) that are published as
+ * Llama. The keys of the second table have no effect; any other key that no reader asks for is
+ * named in a note. */
 #include "format/config/config_readers.h"
 #include "format/base/affix.h"
 #include "format/base/warnings.h"
 #include "format/config/prequantized.h"
 
+#include <fnmatch.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -151,4 +153,72 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
                        t->family->name);
     }
     return SP_OK;
+}
+
+/* Words by what they are for; a star stands for any text. tests/lint.sh compares them with
+ * testdata/config/keys_without_effect.txt, which says what each does. */
+static const char without_effect[] =
+    /* training */
+    "*_dropout *_dropout_prob *_pdrop *_noise *_coef *_coefficient *init* "
+    "mtp_* time_step_* "
+    "linear_a_log_* linear_dt_* aux_loss_alpha embed_requires_grad finetuning_task "
+    "gradient_checkpointing id2label label2id moe_use_aux_free pretraining_tp problem_type "
+    "rescale_prenorm_residual seq_aux sparse_pred* "
+    /* generation, and what the tokenizer's files state */
+    "*_token_id *_token_index bad_words_ids decoder_bias do_sample early_stopping "
+    "length_penalty max_length min_length num_beam* num_return_sequences output_* prefix "
+    "pruned_heads remove_invalid_values repetition_penalty return_dict* task_specific_params "
+    "temperature tokenizer_class top_k top_p typical_p "
+    /* sizes and layers that other keys or the tensors state, and second names */
+    "*sliding_window_pattern block_size centroid_intermediate_top_k classifier_* expand "
+    "global_attn_every_n_layers group_norm_size head_dim hidden_act hidden_activation mamba_* "
+    "moe_intermediate_size n_group num_centroids num_labels num_nextn_predict_layers "
+    "original_max_position_embeddings q_head_dim qk_head_dim qk_norm_type rms_norm_eps "
+    "scoring_func tie_word_embeddings top_k_experts topk_group use_routing_bias mlp_bias "
+    "num_shared_expert block_auto_adjust_ff_dim num_hidden_layers num_target_layers "
+    /* other modalities */
+    "audio_* embd_layer image_* img_processor mm_tokens_per_image multimodal_projector_bias "
+    "out_hidden_size projection_* projector_* spatial_merge_size video_* vision_* "
+    /* how other programs load, compute or store a model */
+    "*attn_implementation *_name_or_path add_cross_attention architectures auto_map "
+    "cache_implementation chunk_size* dtype enable_moe_fp32_combine ep_size *flash_attn* "
+    "for_llm_compressor is_decoder is_encoder_decoder linear_silu model_max_length "
+    "moe_shared_expert_overlap num_logits_to_keep quantization_config residual_in_fp32 "
+    "seq_length speculators_* tie_encoder_decoder torch_dtype torchscript transformers* "
+    "unsloth_* use_associative_scan use_bfloat16 use_cache use_mamba* ";
+
+static bool has_effect(const char *key)
+{
+    char pattern[sizeof without_effect];
+    size_t n;
+
+    for (const char *at = without_effect; *at; at += n + 1) {
+        n = strcspn(at, " ");
+        memcpy(pattern, at, n);
+        pattern[n] = '\0';
+        if (fnmatch(pattern, key, 0) == 0) return false;
+    }
+    return true;
+}
+
+struct unread {
+    char **warnings;
+    enum sp_status st;
+    struct sp_err *err;
+};
+
+static void note_unread(void *context, const char *key, const struct sp_json *value)
+{
+    struct unread *u = context;
+
+    if (u->st || is_neutral(value, NEUTRAL_NULL, NULL) || !has_effect(key)) return;
+    u->st = sp_warn(u->warnings, u->err, "config.json: %.100s is not known and has no effect", key);
+}
+
+enum sp_status sp_config_note_unread(struct sp_json *config, char **warnings, struct sp_err *err)
+{
+    struct unread u = {.warnings = warnings, .err = err};
+
+    sp_json_drop_unmarked(config, note_unread, &u);
+    return u.st;
 }

@@ -224,12 +224,20 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
                                char **warnings, struct sp_err *err)
 {
     struct sp_config c = {0};
-    struct sp_json *root = NULL;
+    struct sp_json *root = NULL, *text;
+    struct sp_json_marks marks[2] = {{0}};
+    bool wrapped;
     enum sp_status st;
 
     memset(out, 0, sizeof *out);
     if ((st = sp_json_parse_settings(&root, json, size, err))) goto done;
+    text = (struct sp_json *)(uintptr_t)sp_json_get(root, "text_config");
+    wrapped = sp_json_kind(text) == SP_JSON_OBJECT;
+    sp_json_watch(root, &marks[0]);
+    if (wrapped) sp_json_watch(text, &marks[1]);
     if ((st = parse(&c, root, warnings, err))) goto done;
+    if (warnings && wrapped && (st = sp_config_note_unread(text, warnings, err))) goto done;
+    if (warnings && (st = sp_config_note_unread(root, warnings, err))) goto done;
     *out = c;
     memset(&c, 0, sizeof c);
 done:

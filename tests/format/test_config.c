@@ -8,6 +8,8 @@
 #include "format/family/config_parse.h"
 #include "format/family/family_table.h"
 #include "tests/support/config_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -564,6 +566,61 @@ TEST(refusals)
         assert_memory_equal(&c, &zero, sizeof c);
     }
     assert_true(n > 100);
+}
+
+static void assert_no_note(const char *path)
+{
+    size_t size;
+    char *text = golden_file(path, &size), *warnings = NULL;
+    struct sp_config c;
+    struct sp_err err = {0};
+
+    if (sp_config_parse(&c, text, size, &warnings, &err)) fail_msg("%s: %s", path, err.text);
+    if (warnings && strstr(warnings, "not known")) fail_msg("%s: %s", path, warnings);
+    sp_config_release(&c);
+    free(warnings);
+}
+
+static char *notes_of(const char *text)
+{
+    char *warnings = NULL;
+    struct sp_config c;
+    struct sp_err err = {0};
+
+    if (sp_config_parse(&c, text, strlen(text), &warnings, &err)) fail_msg("%s", err.text);
+    sp_config_release(&c);
+    return keep(warnings);
+}
+
+/* A key that no reader asks for is named, unless it is one of keys_without_effect.txt. */
+TEST(unread_keys)
+{
+    static const char begin[] = "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":"
+                                "\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,"
+                                "\"intermediate_size\":64,\"num_attention_heads\":1,"
+                                "\"vocab_size\":100,\"rms_norm_eps\":1e-5";
+    char text[1000];
+
+    for (const char *const *name = golden_families(); *name; name++) {
+        snprintf(text, sizeof text, TESTDATA "/families/%s/config.json", *name);
+        assert_no_note(text);
+    }
+    snprintf(text, sizeof text, "%s,\"new_scale\":2,\"none\":null,\"empty\":{}}", begin);
+    assert_string_equal(notes_of(text), "config.json: new_scale is not known and has no effect");
+    snprintf(text, sizeof text, "%s,\"embd_pdrop\":0.1,\"initializer_range\":1,\"dtype\":\"x\"}",
+             begin);
+    assert_null(notes_of(text));
+    snprintf(text, sizeof text, "%s,\"pdrop\":0.1,\"_dropout_rate\":1,\"dtypes\":1}", begin);
+    assert_non_null(strstr(notes_of(text), "config.json: pdrop is not known"));
+    assert_non_null(strstr(notes_of(text), "config.json: _dropout_rate is not known"));
+    assert_non_null(strstr(notes_of(text), "config.json: dtypes is not known"));
+    assert_non_null(strstr(
+        notes_of("{\"architectures\":[\"Mistral3ForConditionalGeneration\"],"
+                 "\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":"
+                 "\"mistral\",\"hidden_size\":64,\"num_hidden_layers\":1,"
+                 "\"intermediate_size\":64,\"num_attention_heads\":1,\"num_key_value_heads\":1,"
+                 "\"vocab_size\":100,\"rms_norm_eps\":1e-5,\"new_scale\":2}}"),
+        "new_scale is not known"));
 }
 
 TEST(end_ids)
