@@ -19,8 +19,7 @@
  * Entries are whole numbers in -64..64, ascending: as unsigned bytes, entry + 64, two products with
  * int8 activations fit 16 bits, which is the width of AVX2's additions. They were trained together
  * with the rounding of the scales, on Gaussian rows and heavier-tailed ones
- * (tests/oracle/train_codebooks.c for q4, train_codebooks.py for the others). Relative rms error on
- * Gaussian rows of 1024:
+ * (tests/oracle/train_codebooks.py). Relative rms error on Gaussian rows of 1024:
  *
  *   bits a weight, everything counted   2.53    3.53    4.53    5.53    6.53
  *   error                              0.251   0.120   0.0598  0.0295  0.0155

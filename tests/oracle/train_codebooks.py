@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Train codebooks for q2, q3, q5 and q6 as those of quantize/microscale.c were: python3 train_codebooks.py BITS [SEED]
+"""Train codebooks for q2 to q6 as those of quantize/microscale.c were: python3 train_codebooks.py BITS [SEED]
 
 Rows of 1024 weights, half of them Gaussian, half with the heavier tails of real matrices (Student's t, 5 degrees of
 freedom), are scaled as the encoder scales them. Two steps alternate: each half block of 16 weights takes the scale byte
 with the least squared error, tried one after another; then each entry (q5: also each offset; q6: offsets alone) becomes
 the least-squares solution for the weights that it stands for. Odd codebooks mirror even ones. At the end numbers are
-rounded to integers. Different seeds end in different places whose errors are within 3 % of each other; the tables of
-microscale.c come from longer runs over several seeds, with more rows. Prints the relative rms errors on the training
+rounded to integers, and q4's are annealed. Different seeds end in different places whose errors are within 3 % of each
+other; the tables of microscale.c come from longer runs over several seeds, with more rows. Prints the relative rms errors on the training
 rows, of the trained codebooks and of the tables of microscale.c as gptq_vectors.py has them, and the codebooks. Less
-than a minute; needs numpy. The script for q4 is train_codebooks.c."""
+than a minute (q4: some 20); needs numpy."""
 import sys
 
 import numpy as np
@@ -62,6 +62,31 @@ def train_tables(w, rng, n_bits, n_books):
     return mirrored_pairs(even)
 
 
+def anneal(w, rng, books, steps=7000, hot=1e-3, cold=1e-5):
+    """Moves an entry of an even codebook by one, or two, or a run of them, and keeps what lessens the error; at first
+    some of what does not. Entries stay ascending, within -64..64, and none is 0."""
+    now = best = books[::2].copy()
+    cost = least = assign(w, books)[2]
+    for n in range(steps):
+        tried = now.copy()
+        book, (i, j), by = tried[rng.integers(len(tried))], rng.integers(16, size=2), rng.choice([-1, 1])
+        kind = rng.random()
+        if kind > 0.85:
+            book[min(i, j):max(i, j) + 1] += by
+        else:
+            book[i] += by
+            book[j] += rng.choice([-1, 1]) if kind > 0.6 else 0
+        if (book == 0).any() or abs(book).max() > 64 or (np.diff(book) <= 0).any():
+            continue
+        new = assign(w, mirrored_pairs(tried))[2]
+        if new > cost and rng.random() > np.exp((cost - new) / (cost * hot * (cold / hot) ** (n / steps))):
+            continue
+        now, cost = tried, new
+        if cost < least:
+            best, least = now, cost
+    return mirrored_pairs(best)
+
+
 def train_shifted(w, n_bits, n_books):
     n = 1 << n_bits
     y = 2 * (np.arange(n) + 0.5) / n - 1
@@ -87,6 +112,8 @@ def main(n_bits, seed):
     w = rows_of(rng, kind.largest)
     shipped = np.array(kind.books, float)
     books = train_shifted(w, n_bits, len(shipped)) if kind.offsets else train_tables(w, rng, n_bits, len(shipped))
+    if n_bits == 4:
+        books = anneal(w, rng, books)
     for name, tables in (("trained", books), ("microscale.c", shipped)):
         print(f"{name}: {np.sqrt(assign(w, tables)[2] / (w ** 2).sum()):.5f}")
     print("\n".join(" ".join(f"{e:.0f}" for e in book) for book in books))
