@@ -155,7 +155,7 @@ TEST(durations)
             assert_int_equal(st, SP_E_USAGE);
             continue;
         }
-        assert_int_equal(st, SP_OK);
+        assert_ok(st);
         assert_true(fabs(((const struct options *)args.options)->seconds - cases[i].want) < 1e-9);
         sp_args_release(&args);
     }
@@ -167,10 +167,9 @@ TEST(values_are_stored)
     struct sp_err err;
     const struct options *o;
 
-    assert_int_equal(parse(&args, &err,
-                           WORDS("a", "--flag", "--number", "-5", "--real=0.5", "--text=",
-                                 "--choice", "TWO", "--list", "1", "--list=2", "--", "--b")),
-                     SP_OK);
+    assert_ok(parse(&args, &err,
+                    WORDS("a", "--flag", "--number", "-5", "--real=0.5", "--text=", "--choice",
+                          "TWO", "--list", "1", "--list=2", "--", "--b")));
     o = args.options;
     assert_true(o->flag);
     assert_int_equal(o->n, -5);
@@ -193,7 +192,7 @@ TEST(omitted_options_keep_their_defaults)
     struct sp_err err;
     const struct options *o;
 
-    assert_int_equal(parse(&args, &err, WORDS("-f", "-", "-x", "1")), SP_OK);
+    assert_ok(parse(&args, &err, WORDS("-f", "-", "-x", "1")));
     o = args.options;
     assert_true(o->flag);
     assert_true(o->x == 1);
@@ -203,7 +202,7 @@ TEST(omitted_options_keep_their_defaults)
     assert_string_equal(args.operands[0], "-");
     assert_false(sp_args_given(&args, "number"));
     sp_args_release(&args);
-    assert_int_equal(parse(&args, &err, WORDS("a", "--amount", "Auto")), SP_OK);
+    assert_ok(parse(&args, &err, WORDS("a", "--amount", "Auto")));
     o = args.options;
     assert_int_equal(o->n, 99);
     assert_true(sp_args_given(&args, "number"));
@@ -224,7 +223,7 @@ TEST(a_value_may_be_left_out)
     struct sp_err err;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(parse(&args, &err, cases[i].words), SP_OK);
+        assert_ok(parse(&args, &err, cases[i].words));
         assert_string_equal(((const struct options *)args.options)->level, cases[i].level);
         assert_string_equal(args.operands[0], "a");
         assert_int_equal(args.n_operands, cases[i].second ? 2 : 1);
@@ -238,10 +237,10 @@ TEST(help_stops_parsing)
     struct sp_args args;
     struct sp_err err;
 
-    assert_int_equal(parse(&args, &err, WORDS("--help", "--nonsense")), SP_OK);
+    assert_ok(parse(&args, &err, WORDS("--help", "--nonsense")));
     assert_true(args.help);
     sp_args_release(&args);
-    assert_int_equal(parse(&args, &err, WORDS("--text", "--help", "a")), SP_OK);
+    assert_ok(parse(&args, &err, WORDS("--text", "--help", "a")));
     assert_false(args.help);
     assert_string_equal(((const struct options *)args.options)->text, "--help");
     sp_args_release(&args);
@@ -375,28 +374,27 @@ TEST(the_environment_gives_options)
     struct sp_err err;
     const struct options *o;
 
-    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "auto", NULL), SP_OK);
+    assert_ok(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "auto", NULL));
     o = args.options;
     assert_true(o->n == 99 && sp_args_given(&args, "number"));
     assert_true(sp_args_by_environment(&args, "number") && !sp_args_given(&args, "flag"));
     sp_args_release(&args);
     /* The command line comes first, and an empty variable counts as absent. */
-    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "x", "--number=3"), SP_OK);
+    assert_ok(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "x", "--number=3"));
     o = args.options;
     assert_true(o->n == 3 && !sp_args_by_environment(&args, "number"));
     sp_args_release(&args);
-    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "", NULL), SP_OK);
+    assert_ok(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "", NULL));
     o = args.options;
     assert_true(o->n == 7 && !sp_args_given(&args, "number"));
     sp_args_release(&args);
     for (int on = 0; on < 2; on++) {
-        assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_FLAG", on ? "Yes" : "0", NULL),
-                         SP_OK);
+        assert_ok(parse_with(&args, &err, "SPECTOOL_TEST_FLAG", on ? "Yes" : "0", NULL));
         o = args.options;
         assert_int_equal(o->flag, on);
         sp_args_release(&args);
     }
-    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_LIST", "a, b\n\nc\n", NULL), SP_OK);
+    assert_ok(parse_with(&args, &err, "SPECTOOL_TEST_LIST", "a, b\n\nc\n", NULL));
     o = args.options;
     assert_int_equal(o->list.n, 2);
     assert_string_equal(o->list.items[0], "a, b");
@@ -406,13 +404,12 @@ TEST(the_environment_gives_options)
         assert_int_equal(parse_with(&args, &err, wrong[i].variable, wrong[i].value, NULL),
                          SP_E_USAGE);
         assert_ptr_equal(strstr(err.text, wrong[i].sentence), err.text);
-        assert_int_equal(parse_with(&args, &err, wrong[i].variable, wrong[i].value, "--help"),
-                         SP_OK);
+        assert_ok(parse_with(&args, &err, wrong[i].variable, wrong[i].value, "--help"));
         sp_args_release(&args);
     }
     /* Other commands have no variables. */
     assert_int_equal(setenv("SPECTOOL_TEST_NUMBER", "x", 1), 0);
-    assert_int_equal(parse(&args, &err, WORDS("a")), SP_OK);
+    assert_ok(parse(&args, &err, WORDS("a")));
     sp_args_release(&args);
     assert_int_equal(unsetenv("SPECTOOL_TEST_NUMBER"), 0);
 }

@@ -150,8 +150,8 @@ TEST(test_stored_types_are_kept)
 
     create_pack(modelfile_of("patterns", NULL, true), a, SP_F32, SP_DTYPE_NONE, 1);
     create_pack(modelfile_of("patterns", NULL, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-    assert_int_equal(sp_source_open(&exact, a, SP_PART_TARGET, NULL, NULL), SP_OK);
-    assert_int_equal(sp_source_open(&rounded, b, SP_PART_TARGET, NULL, NULL), SP_OK);
+    assert_ok(sp_source_open(&exact, a, SP_PART_TARGET, NULL, NULL));
+    assert_ok(sp_source_open(&rounded, b, SP_PART_TARGET, NULL, NULL));
     for (size_t i = 0; i < exact.specs.n_specs; i++) {
         const struct sp_tensor_spec *spec = &exact.specs.specs[i];
         size_t n = sp_spec_elements(spec);
@@ -161,7 +161,7 @@ TEST(test_stored_types_are_kept)
         uint8_t *bytes = keep(malloc(n * 2));
 
         assert_int_equal(type, SP_BF16);
-        assert_int_equal(sp_encode_floats(bytes, SP_BF16, x, n, 0, NULL), SP_OK);
+        assert_ok(sp_encode_floats(bytes, SP_BF16, x, n, 0, NULL));
         sp_decode_floats(x, SP_BF16, bytes, n);
         assert_memory_equal(x, y, n * sizeof *x);
     }
@@ -177,8 +177,7 @@ static char *read_adapters(const char *path)
     char *text;
     size_t size;
 
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL));
     return keep(text);
 }
 
@@ -218,7 +217,7 @@ static void write_adapter_with_embedding_of(const char *draft)
     uint8_t *file;
     size_t n;
 
-    assert_int_equal(sp_safetensors_open(&checkpoint, draft, NULL, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&checkpoint, draft, NULL, NULL));
     t = sp_safetensors_find(checkpoint, "embed_tokens.weight");
     n = (size_t)snprintf(header, sizeof header,
                          "{\"base_model.model.model.embed_tokens.weight\":{\"dtype\":\"BF16\","
@@ -227,7 +226,7 @@ static void write_adapter_with_embedding_of(const char *draft)
     file = keep(malloc(8 + n + t->size));
     sp_put64(file, n);
     memcpy(file + 8, header, n);
-    assert_int_equal(sp_safetensors_read(checkpoint, t, 0, t->size, file + 8 + n, NULL), SP_OK);
+    assert_ok(sp_safetensors_read(checkpoint, t, 0, t->size, file + 8 + n, NULL));
     scratch_write("adapter.safetensors", file, 8 + n + t->size);
     scratch_write("adapter_config.json", config, strlen(config));
     sp_safetensors_close(checkpoint);
@@ -282,7 +281,7 @@ TEST(test_unmerged_model_as_draft)
         o = create_options(create_modelfile(lines), create_path("p.bin"));
         o.force = true;
         o.callbacks.note = add_warning;
-        assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+        assert_ok(sp_create(NULL, &o, NULL));
         assert_int_equal(strstr(warnings, "draft equals target") != NULL, i == 0);
         free(warnings);
         warnings = NULL;

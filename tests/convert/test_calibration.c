@@ -259,12 +259,12 @@ TEST(test_divergence_decreases)
     struct sp_err err = {0};
     double before, after;
 
-    assert_int_equal(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
-    assert_int_equal(calibration_requantize(file, better, calibration, SP_Q4, 1, &err), SP_OK);
+    assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err));
+    assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 1, &err));
     create.target_type = SP_Q4;
     create.calibration = calibration;
     create.n_threads = 3;
-    assert_int_equal(sp_create(NULL, &create, &err), SP_OK);
+    assert_ok(sp_create(NULL, &create, &err));
     create_assert_same_file(created, better);
     fill_ids(2); /* a text other than the calibration text */
     before = divergence(plain, file);
@@ -302,8 +302,8 @@ TEST(test_experts)
         ids[i] %= 128;
     create_pack(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
-    assert_int_equal(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
-    assert_int_equal(calibration_requantize(file, better, calibration, SP_Q4, 2, &err), SP_OK);
+    assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err));
+    assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 2, &err));
     a = create_open(plain);
     b = create_open(better);
     pack = create_open(calibration);
@@ -342,9 +342,8 @@ static void round_panel(uint8_t *out, const struct sp_encoder *encoder, const st
                     encoder->kernels);
     sp_gptq_factors(factors, (struct sp_gptq_weights){.squares = squares}, p / w->n_panels, 64,
                     NULL);
-    assert_int_equal(sp_panel_encode_calibrated(out, SP_Q4, encoder, rows, SP_PANEL_ROWS, 64, 0,
-                                                factors, workspace, NULL),
-                     SP_OK);
+    assert_ok(sp_panel_encode_calibrated(out, SP_Q4, encoder, rows, SP_PANEL_ROWS, 64, 0, factors,
+                                         workspace, NULL));
 }
 
 /* Each expert's down projection is rounded by its own squares, by create and for sensitivities. */
@@ -366,7 +365,7 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
         ids[i] %= 128;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
-    assert_int_equal(calibration_requantize(file, rounded, calibration, SP_Q4, 2, NULL), SP_OK);
+    assert_ok(calibration_requantize(file, rounded, calibration, SP_Q4, 2, NULL));
     from = create_open(file);
     to = create_open(rounded);
     pack = create_open(calibration);
@@ -382,11 +381,10 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
         round_panel(panel, &encoder, &w, p, squares);
         assert_memory_equal(panel, t->data + p * size, size);
     }
-    assert_int_equal(sp_pool_open(&pool, 2, NULL), SP_OK);
-    assert_int_equal(sp_rounded_matrix_init(
-                         &made, &(struct sp_rounding){&encoder, pool, SP_Q4, {.squares = squares}},
-                         &w, 4, NULL, NULL),
-                     SP_OK);
+    assert_ok(sp_pool_open(&pool, 2, NULL));
+    assert_ok(sp_rounded_matrix_init(
+        &made, &(struct sp_rounding){&encoder, pool, SP_Q4, {.squares = squares}}, &w, 4, NULL,
+        NULL));
     assert_memory_equal(made.w.panels, t->data, t->size);
     sp_rounded_matrix_release(&made);
     sp_pool_close(pool);
@@ -479,7 +477,7 @@ static struct sp_pack *open_pack(const char *path)
 {
     struct sp_pack *pack = NULL;
 
-    assert_int_equal(sp_pack_open(&pack, path, NULL), SP_OK);
+    assert_ok(sp_pack_open(&pack, path, NULL));
     return pack;
 }
 
@@ -510,11 +508,9 @@ TEST(test_smoothing_equals_the_definition)
     char *text = NULL;
     size_t size, n_other = 0;
 
-    assert_int_equal(
-        sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, NULL),
-        SP_OK);
+    assert_ok(sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, NULL));
     record = keep_parsed(text, size, SP_JSON_STRICT);
-    assert_int_equal(sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), NULL), SP_OK);
+    assert_ok(sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), NULL));
     norm = sp_smoothing_find(&smoothing, "layers.0.input_layernorm.weight");
     assert_non_null(norm);
     assert_int_equal(norm->n, HIDDEN);

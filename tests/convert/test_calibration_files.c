@@ -21,12 +21,11 @@ static const char *write_tensor(const char *record, struct sp_pack_tensor t, con
     const char *path = create_path("handmade.bin");
     struct sp_pack_writer *w = NULL;
 
-    assert_int_equal(sp_pack_writer_open(&w, path, true, &t, 1, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record,
-                                            strlen(record), NULL),
-                     SP_OK);
-    assert_int_equal(sp_pack_writer_put(w, 0, numbers, size, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+    assert_ok(sp_pack_writer_open(&w, path, true, &t, 1, NULL));
+    assert_ok(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record,
+                                     strlen(record), NULL));
+    assert_ok(sp_pack_writer_put(w, 0, numbers, size, NULL));
+    assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
     return path;
 }
@@ -78,9 +77,8 @@ TEST(test_malformed_squares_are_refused)
 
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
     write_squares(record, name, 4, 64, 1);
-    assert_int_equal(calibration_requantize(file, create_path("out.bin"),
-                                            create_path("handmade.bin"), SP_Q4, 1, &err),
-                     SP_OK);
+    assert_ok(calibration_requantize(file, create_path("out.bin"), create_path("handmade.bin"),
+                                     SP_Q4, 1, &err));
     calibration_assert_refused(file, write_squares(record, name, 4, 64, -0.5f), SP_Q4, SP_E_INPUT,
                                "out of its range");
     calibration_assert_refused(file, write_squares(record, name, 4, 64, 1.5f), SP_Q4, SP_E_INPUT,
@@ -130,9 +128,8 @@ TEST(test_malformed_files_are_refused)
     struct sp_err err = {0};
 
     write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS);
-    assert_int_equal(calibration_requantize(file, create_path("out.bin"),
-                                            create_path("handmade.bin"), SP_Q4, 1, &err),
-                     SP_OK);
+    assert_ok(calibration_requantize(file, create_path("out.bin"), create_path("handmade.bin"),
+                                     SP_Q4, 1, &err));
     calibration_assert_refused(
         file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4, SP_E_INPUT,
         "q_proj.weight: it contains a number that is not finite or out of its range");

@@ -48,7 +48,7 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
     const struct sp_safetensor *tensors;
     size_t n, n_part = 0;
 
-    assert_int_equal(sp_safetensors_open(&checkpoint, folder, NULL, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&checkpoint, folder, NULL, NULL));
     tensors = sp_safetensors_tensors(checkpoint, &n);
     for (size_t i = 0; i < n; i++) {
         const char *name = tensors[i].name;
@@ -58,8 +58,7 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
         if (strncmp(name, "model.", 6) == 0) name += 6;
         t = sp_pack_find(pack, part, name);
         if (t == NULL) fail_msg("%s is missing", name);
-        assert_int_equal(
-            sp_safetensors_read(checkpoint, &tensors[i], 0, tensors[i].size, bytes, NULL), SP_OK);
+        assert_ok(sp_safetensors_read(checkpoint, &tensors[i], 0, tensors[i].size, bytes, NULL));
         assert_bf16_kept(t, bytes);
     }
     sp_safetensors_close(checkpoint);
@@ -74,7 +73,7 @@ static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
     char *text = NULL, *want;
     size_t size, want_size;
 
-    assert_int_equal(sp_pack_read_section(pack, part, section, &text, &size, NULL), SP_OK);
+    assert_ok(sp_pack_read_section(pack, part, section, &text, &size, NULL));
     if (!sp_file_exists(path)) {
         assert_null(text);
         return;
@@ -122,8 +121,7 @@ TEST(test_records_are_kept)
                     "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
                 out, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     pack = create_open(out);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, NULL), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, NULL));
     assert_string_equal(text, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
     free(text);
     assert_null(sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_PAIRING));
@@ -143,8 +141,7 @@ TEST(test_pairing_is_recorded)
     create_pack(create_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
     pack = create_open(out);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL));
     assert_memory_equal(text, want, strlen(want));
     free(text);
 }
@@ -174,14 +171,12 @@ static const char *recreate(const char *pack_path, const char *name)
     size_t records_size, size;
     const char *path;
 
-    assert_int_equal(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records,
-                                          &records_size, NULL),
-                     SP_OK);
-    assert_int_equal(sp_modelfile_recreate(
-                         &text, &size, name,
-                         sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL,
-                         records, records_size, NULL),
-                     SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records,
+                                   &records_size, NULL));
+    assert_ok(sp_modelfile_recreate(
+        &text, &size, name,
+        sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL, records,
+        records_size, NULL));
     path = create_keep_path(scratch_write("Modelfile.again", text, size));
     free(records);
     free(text);
@@ -249,7 +244,7 @@ TEST(test_a_single_file_serves_as_checkpoint)
     o.home = TINY;
     o.target_type = SP_Q8;
     o.force = true;
-    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    assert_ok(sp_create(NULL, &o, NULL));
     create_assert_same_file(a, b);
 }
 
@@ -301,7 +296,7 @@ TEST(test_dry_run_shows_the_plan)
     o.target_type = SP_Q4;
     o.dry_run = true;
     o.callbacks = (struct sp_create_callbacks){.context = h, .plan = add_text};
-    assert_int_equal(sp_create(&dry, &o, NULL), SP_OK);
+    assert_ok(sp_create(&dry, &o, NULL));
     assert_int_equal(create_count_files(), 1);
     assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight               [512, 192]         "
                                     "bf16  q4           57344  requested\n"));
@@ -319,7 +314,7 @@ TEST(test_dry_run_shows_the_plan)
     o.dry_run = false;
     o.callbacks =
         (struct sp_create_callbacks){.context = h, .progress = record_progress, .plan = add_text};
-    assert_int_equal(sp_create(&wet, &o, NULL), SP_OK);
+    assert_ok(sp_create(&wet, &o, NULL));
     assert_int_equal(h->n_calls, 0);
     assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
     assert_int_equal(h->done, h->total);
@@ -336,7 +331,7 @@ TEST(test_warnings_are_reported)
     struct report *h = keep(calloc(1, sizeof *h));
 
     o.callbacks = (struct sp_create_callbacks){.context = h, .note = add_text};
-    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    assert_ok(sp_create(NULL, &o, NULL));
     assert_non_null(strstr(h->text, ":2: PARAMETER num_gpu is stored without effect"));
     assert_non_null(strstr(h->text, ":3: RENDERER is stored without effect"));
 }

@@ -140,12 +140,10 @@ TEST(default_types)
     gguf_begin(&m);
     add_llama(&m);
     add_llama_tensors(&m);
-    assert_int_equal(sp_source_open(&source, gguf_write(&m, "made.gguf", LLAMA_DATA),
-                                    SP_PART_TARGET, NULL, NULL),
-                     SP_OK);
+    assert_ok(sp_source_open(&source, gguf_write(&m, "made.gguf", LLAMA_DATA), SP_PART_TARGET, NULL,
+                             NULL));
     assert_true(source.config.tied);
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
-                     SP_OK);
+    assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL));
     assert_int_equal(plan.n_items, 11);
     for (size_t i = 0; i < plan.n_items; i++) {
         const struct sp_plan_item *item = &plan.items[i];
@@ -548,11 +546,9 @@ TEST(values_of_layers)
         }
         model = open_model(&m, 4096, NULL);
         assert_int_equal(model->n, 5);
-        assert_int_equal(
-            sp_gguf_weight_read(&out, model,
-                                sp_gguf_weight_find(model, "model.layers.0.mlp.act_fn.eps"), 1, 0,
-                                1, 1, NULL, 0, NULL),
-            SP_OK);
+        assert_ok(sp_gguf_weight_read(&out, model,
+                                      sp_gguf_weight_find(model, "model.layers.0.mlp.act_fn.eps"),
+                                      1, 0, 1, 1, NULL, 0, NULL));
         assert_true(out == -0.25f);
     }
     gguf_begin(&m);
@@ -642,14 +638,12 @@ TEST(adapter_of_delta)
         memcpy(file, m.bytes, m.size);
         for (size_t k = 0; k < n; k++)
             sp_put32(file + m.size + 4 * k, sp_bits_of_float((float)k));
-        assert_int_equal(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
-                                              &model_of, &err),
-                         SP_OK);
+        assert_ok(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
+                                       &model_of, &err));
         snprintf(name, sizeof name, "model.layers.0.linear_attn.%s", cases[i].name);
         assert_non_null(sp_gguf_weight_find(&model, name));
-        assert_int_equal(sp_gguf_weight_read(out, &model, model.weights, cases[i].cols, 0, 1,
-                                             cases[i].rows, bytes, sizeof bytes, &err),
-                         SP_OK);
+        assert_ok(sp_gguf_weight_read(out, &model, model.weights, cases[i].cols, 0, 1,
+                                      cases[i].rows, bytes, sizeof bytes, &err));
         for (size_t k = 0; k < n; k++)
             assert_true(out[k] == cases[i].want[k]);
         sp_gguf_model_release(&model);
@@ -677,14 +671,12 @@ TEST(scaled_tensors)
     for (size_t i = 0; i < 8; i++)
         sp_put32(file + m.size + 64 + 4 * i, sp_bits_of_float(numbers[i]));
     sp_put32(file + m.size + 32, sp_bits_of_float(scales[1]));
-    assert_int_equal(
-        sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, &err),
-        SP_OK);
+    assert_ok(
+        sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, &err));
     assert_int_equal(model.n, 1);
     w = model.weights;
     assert_int_equal(sp_gguf_weight_float_type(w), SP_F32);
-    assert_int_equal(sp_gguf_weight_read(out, &model, w, 2, 0, 1, 4, bytes, sizeof bytes, &err),
-                     SP_OK);
+    assert_ok(sp_gguf_weight_read(out, &model, w, 2, 0, 1, 4, bytes, sizeof bytes, &err));
     for (size_t i = 0; i < 8; i++)
         assert_true(out[i] == numbers[i] * scales[1]);
     sp_gguf_model_release(&model);
@@ -720,9 +712,9 @@ TEST(gemma4_tokens)
     add_list(&m, "tokenizer.ggml.merges", SP_GGUF_STRING, 0);
     gguf_value_u32(&m, "tokenizer.ggml.eos_token_id", 0);
     model = open_model(&m, 0, NULL);
-    assert_int_equal(sp_gguf_generation_text(&text, &size, model, NULL), SP_OK);
+    assert_ok(sp_gguf_generation_text(&text, &size, model, NULL));
     assert_non_null(strstr(keep(text), "\"eos_token_id\": [0, 1, 2]"));
-    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model->file, NULL), SP_OK);
+    assert_ok(sp_gguf_tokenizer_text(&text, &size, model->file, NULL));
     assert_non_null(strstr(keep(text),
                            "\"content\": \"<|tool_response>\", \"single_word\": false, "
                            "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
@@ -758,12 +750,12 @@ TEST(loose_tokens)
     gguf_value_u32(&m, "tokenizer.ggml.unknown_token_id", UINT32_MAX);
     gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, 0);
     model = open_model(&m, 1088, NULL);
-    assert_int_equal(sp_gguf_config_text(&text, &size, model, &warnings, NULL), SP_OK);
+    assert_ok(sp_gguf_config_text(&text, &size, model, &warnings, NULL));
     assert_non_null(strstr(keep(text), "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
     assert_non_null(strstr(keep(warnings),
                            "tokenizer.ggml.padding_token_id is 4294967295, but there are "
                            "9 tokens: it is ignored"));
-    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model->file, NULL), SP_OK);
+    assert_ok(sp_gguf_tokenizer_text(&text, &size, model->file, NULL));
     assert_non_null(strstr(keep(text), "\"merges\": [[\"a\",\"b\"]]"));
     assert_non_null(strstr(text, "\"<s>\": {\"id\": \"<s>\", \"ids\": [1]"));
 }

@@ -115,7 +115,7 @@ TEST(test_rows_of_every_kind_of_span)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         struct sp_scratch scratch = {0};
 
-        assert_int_equal(sp_scratch_open(&scratch, sizes[s], NULL), SP_OK);
+        assert_ok(sp_scratch_open(&scratch, sizes[s], NULL));
         for (size_t m = 0; m < sizeof matrices / sizeof matrices[0]; m++) {
             const struct expected *x = &matrices[m];
 
@@ -123,9 +123,8 @@ TEST(test_rows_of_every_kind_of_span)
                 for (size_t n = 1; n <= x->rows - first; n++) {
                     float *got = malloc(n * x->cols * sizeof *got);
 
-                    assert_int_equal(sp_source_read_rows(got, &source, &source.specs.specs[x->spec],
-                                                         first, n, &scratch, NULL),
-                                     SP_OK);
+                    assert_ok(sp_source_read_rows(got, &source, &source.specs.specs[x->spec], first,
+                                                  n, &scratch, NULL));
                     assert_memory_equal(got, x->values + first * x->cols,
                                         n * x->cols * sizeof *got);
                     free(got);
@@ -146,9 +145,8 @@ TEST(test_elements_of_a_vector)
         struct sp_scratch scratch = {0};
         float got[6];
 
-        assert_int_equal(sp_scratch_open(&scratch, size, NULL), SP_OK);
-        assert_int_equal(
-            sp_source_read_all(got, &source, &source.specs.specs[BIAS], &scratch, NULL), SP_OK);
+        assert_ok(sp_scratch_open(&scratch, size, NULL));
+        assert_ok(sp_source_read_all(got, &source, &source.specs.specs[BIAS], &scratch, NULL));
         assert_memory_equal(got, want, sizeof want);
         sp_scratch_release(&scratch);
     }
@@ -167,7 +165,7 @@ TEST(test_stored_types)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct sp_stored stored;
 
-        assert_int_equal(sp_source_stored(&stored, &source, &source.specs.specs[i], NULL), SP_OK);
+        assert_ok(sp_source_stored(&stored, &source, &source.specs.specs[i], NULL));
         assert_int_equal(stored.dtype, types[i]);
         assert_int_equal(stored.size, bytes[i]);
     }
@@ -205,15 +203,14 @@ TEST(test_plans)
 {
     struct sp_source source;
 
-    assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_TARGET, NULL, NULL), SP_OK);
+    assert_ok(sp_source_open(&source, TINY "/ar", SP_PART_TARGET, NULL, NULL));
     for (size_t i = 0; i < sizeof expected_plan / sizeof expected_plan[0]; i++) {
         const struct expected_plan *p = &expected_plan[i];
         struct sp_policy_request request = {.type = p->type, .output_type = p->output_type};
         struct sp_plan plan = {0};
         bool found = false;
 
-        assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
-                         SP_OK);
+        assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL));
         assert_int_equal(plan.n_items, 13);
         for (size_t k = 0; k < plan.n_items; k++) {
             const struct sp_plan_item *item = &plan.items[k];
@@ -247,10 +244,9 @@ TEST(test_printed_lines)
                                    "draft   embed_tokens.weight                       [1600, 128]  "
                                    "      bf16  q8          217600  requested\n";
 
-    assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_DRAFT, NULL, NULL), SP_OK);
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, NULL, false, NULL),
-                     SP_OK);
-    assert_int_equal(sp_plan_print(&text, &plan, NULL), SP_OK);
+    assert_ok(sp_source_open(&source, TINY "/ar", SP_PART_DRAFT, NULL, NULL));
+    assert_ok(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, NULL, false, NULL));
+    assert_ok(sp_plan_print(&text, &plan, NULL));
     assert_memory_equal(text, expected, sizeof expected - 1);
     free(text);
     sp_plan_release(&plan);

@@ -77,7 +77,7 @@ TEST(test_malformed_sensitivities)
         assert_string_equal(err.text, cases[i][1]);
         assert_int_equal(s.n, 0);
     }
-    assert_int_equal(read_record(&s, "{\"block\":256}", NULL), SP_OK);
+    assert_ok(read_record(&s, "{\"block\":256}", NULL));
     assert_null(sp_sensitivities_find(&s, (struct sp_tensor_group){SP_GROUP_DOWN, 0}));
     sp_sensitivities_release(&s);
 }
@@ -91,12 +91,11 @@ static char *print_table(const char *record, double *kl)
     struct sp_plan plan = {0};
     char *text = NULL;
 
-    assert_int_equal(read_record(&s, record, NULL), SP_OK);
-    assert_int_equal(sp_source_open(&source, TINY "/target", SP_PART_TARGET, NULL, NULL), SP_OK);
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
-                     SP_OK);
-    assert_int_equal(sp_plan_groups_print(&text, &plan, &s, NULL), SP_OK);
-    assert_int_equal(sp_plan_groups_predict(kl, &plan, &s, NULL), SP_OK);
+    assert_ok(read_record(&s, record, NULL));
+    assert_ok(sp_source_open(&source, TINY "/target", SP_PART_TARGET, NULL, NULL));
+    assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL));
+    assert_ok(sp_plan_groups_print(&text, &plan, &s, NULL));
+    assert_ok(sp_plan_groups_predict(kl, &plan, &s, NULL));
     sp_plan_release(&plan);
     sp_source_release(&source);
     sp_sensitivities_release(&s);

@@ -131,7 +131,7 @@ static void check_case(const char *folder, const struct case_ *c)
         return;
     }
     assert_string_equal(record, c->expected);
-    assert_int_equal(sp_pooling_read(&again, NULL, record, size, 8, &err), SP_OK);
+    assert_ok(sp_pooling_read(&again, NULL, record, size, 8, &err));
     assert_memory_equal(&again, &config, sizeof config);
     free(record);
 }
@@ -231,9 +231,8 @@ TEST(kept)
     create_requantize(first, second, SP_Q8, SP_DTYPE_NONE);
     for (size_t i = 0; i < 2; i++) {
         packs[i] = create_open(i ? second : first);
-        assert_int_equal(sp_pack_read_section(packs[i], SP_PART_TARGET, SP_SECTION_POOLING,
-                                              &texts[i], &sizes[i], NULL),
-                         SP_OK);
+        assert_ok(sp_pack_read_section(packs[i], SP_PART_TARGET, SP_SECTION_POOLING, &texts[i],
+                                       &sizes[i], NULL));
         assert_non_null(sp_pack_find(packs[i], SP_PART_TARGET, "dense.1.weight"));
     }
     assert_string_equal(texts[0], texts[1]);

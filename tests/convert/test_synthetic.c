@@ -64,7 +64,7 @@ TEST(test_shape)
         identities[i] = sp_pack_identity(pack);
         for (size_t t = 0; t < sp_pack_n_tensors(pack) && i == 0; t++) {
             const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, t);
-            assert_int_equal(sp_pack_check_tensor(pack, t, &err), SP_OK);
+            assert_ok(sp_pack_check_tensor(pack, t, &err));
             n_weights += tensor->shape[0] * (tensor->rank > 1 ? tensor->shape[1] : 1);
             size += tensor->size;
         }
@@ -117,7 +117,7 @@ TEST(test_generation)
 
     if (write(path, shape, shape, &err)) fail_msg("%s", err.text);
     pack = open_pack(path);
-    assert_int_equal(sp_pairing_record_check(pack, &err), SP_OK);
+    assert_ok(sp_pairing_record_check(pack, &err));
     sp_pack_close(pack);
     struct sp_package *package = keep_package(path, NULL);
     assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * n_cached);
@@ -287,18 +287,15 @@ TEST(test_simulated_acceptance)
     row = sp_logits_of(vector, logits, VOCABULARY);
     for (size_t pos = 0; pos < N; pos++) {
         uint32_t draft_token = (uint32_t)(pos % VOCABULARY), same;
-        assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, pos, draft_token, NULL),
-                         SP_OK);
+        assert_ok(chooser.choose(chooser.state, &id, &row, NULL, pos, draft_token, NULL));
         accepted += id == draft_token;
-        assert_int_equal(chooser.choose(chooser.state, &same, &row, NULL, pos, draft_token, NULL),
-                         SP_OK);
+        assert_ok(chooser.choose(chooser.state, &same, &row, NULL, pos, draft_token, NULL));
         again += id == same;
     }
     /* four standard deviations */
     assert_true(fabs((double)accepted / (double)N - 0.3) < 4 * sqrt(0.3 * 0.7 / (double)N));
     assert_int_equal(again, N);
-    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_DRAFT_TOKEN, NULL),
-                     SP_OK);
+    assert_ok(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_DRAFT_TOKEN, NULL));
     assert_int_equal(id, 9);
     logits[4] = NAN;
     row = sp_logits_of(vector, logits, VOCABULARY);

@@ -14,22 +14,22 @@ TEST(qwen3_5_values_from_tensors)
     struct sp_err err = {0};
 
     c = config_read_testdata("qwen3_5_text", NULL);
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_ok(sp_config_settle(c, &found, &err));
     assert_true(c->norm_shifted && !c->delta.converted);
     found.conv_taps = 1;
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_ok(sp_config_settle(c, &found, &err));
     assert_true(!c->norm_shifted && c->delta.converted);
 
     c = config_read_testdata("qwen3_5_text", NULL);
     found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_ok(sp_config_settle(c, &found, &err));
     config_assert_numbers(c->draft.kind, SP_DRAFT_MTP, c->n_layers, 1, c->layers[0].mixers,
                           SP_MIXER_ATTENTION, c->layers[0].kv_source, 0, c->layers[0].n_ffn, 48);
     assert_true(c->draft.borrows_tables && c->layers[0].output_gate);
 
     c = config_read_testdata("qwen3_5_text", NULL);
     found.mtp_ffn = false;
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_OK);
+    assert_ok(sp_config_settle(c, &found, &err));
     assert_int_equal(c->layers[0].n_ffn, 0);
 
     c = config_read_testdata("qwen3_5_text", NULL);
@@ -218,8 +218,7 @@ TEST(default_taps)
         c = config_read_testdata("dflash_default_taps", NULL);
         assert_int_equal(c->draft.n_taps, 0);
         c->draft.n_target_layers = cases[i].n_layers;
-        assert_int_equal(sp_config_settle(c, &(struct sp_tables){.fc_cols = 32 * cases[i].n}, NULL),
-                         SP_OK);
+        assert_ok(sp_config_settle(c, &(struct sp_tables){.fc_cols = 32 * cases[i].n}, NULL));
         for (unsigned k = 0; k < c->draft.n_taps; k++) {
             snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u",
                      c->draft.taps[k]);
@@ -287,15 +286,15 @@ TEST(eagle3_default_taps)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         c = config_read_testdata("eagle3_root", NULL);
         assert_int_equal(c->draft.n_taps, 0);
-        assert_int_equal(sp_config_settle(c, &found, NULL), SP_OK);
+        assert_ok(sp_config_settle(c, &found, NULL));
         assert_int_equal(c->draft.n_taps, 3);
         assert_true(c->draft.borrows_tables && c->draft.maps_tokens);
         target.n_layers = cases[i].n_layers;
-        assert_int_equal(sp_config_fit_target(c, &target, NULL), SP_OK);
+        assert_ok(sp_config_fit_target(c, &target, NULL));
         assert_memory_equal(c->draft.taps, cases[i].taps, sizeof cases[i].taps);
     }
     c = config_read_testdata("eagle3_root", NULL);
-    assert_int_equal(sp_config_settle(c, &found, NULL), SP_OK);
+    assert_ok(sp_config_settle(c, &found, NULL));
     target.n_layers = 5;
     assert_int_equal(sp_config_fit_target(c, &target, &err), SP_E_INPUT);
     assert_string_equal(err.text,

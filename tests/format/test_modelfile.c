@@ -200,7 +200,7 @@ TEST(test_utf16)
             bytes[2 * i + !big] = (uint8_t)(units[i] >> 8);
             bytes[2 * i + !!big] = (uint8_t)units[i];
         }
-        assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, &err), SP_OK);
+        assert_ok(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, &err));
         got = records_as_text(&file);
         assert_string_equal(got, "FROM||b" SEP "SYSTEM||\xE4\xBD\xA0\xF0\x9F\x91\x8B");
         sp_modelfile_release(&file);
@@ -222,17 +222,16 @@ TEST(test_records_are_kept_byte_for_byte)
     char *out, *whole, *twice, *got, *want;
     size_t size, whole_size, twice_size;
 
-    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
-    assert_int_equal(sp_modelfile_print(&out, &size, &file, &err), SP_OK);
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), &err));
+    assert_ok(sp_modelfile_print(&out, &size, &file, &err));
     assert_string_equal(out, stored);
     assert_int_equal(size, strlen(stored));
 
-    assert_int_equal(
-        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, &err),
-        SP_OK);
+    assert_ok(
+        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, &err));
     assert_memory_equal(whole, "FROM dir/p.bin\nDRAFT dir/p.bin\nSystem", 37);
-    assert_int_equal(sp_modelfile_parse(&again, "m", whole, whole_size, &err), SP_OK);
-    assert_int_equal(sp_modelfile_print(&twice, &twice_size, &again, &err), SP_OK);
+    assert_ok(sp_modelfile_parse(&again, "m", whole, whole_size, &err));
+    assert_ok(sp_modelfile_print(&twice, &twice_size, &again, &err));
     assert_string_equal(twice, stored);
     free(again.records[0].value);
     free(again.records[1].value);
@@ -261,8 +260,8 @@ TEST(test_odd_names_survive)
         char *text;
         size_t size;
 
-        assert_int_equal(sp_modelfile_recreate(&text, &size, names[i], NULL, "", 0, NULL), SP_OK);
-        assert_int_equal(sp_modelfile_parse(&file, "m", text, size, NULL), SP_OK);
+        assert_ok(sp_modelfile_recreate(&text, &size, names[i], NULL, "", 0, NULL));
+        assert_ok(sp_modelfile_parse(&file, "m", text, size, NULL));
         assert_int_equal(file.n_records, 1);
         assert_string_equal(file.records[0].value, names[i]);
         sp_modelfile_release(&file);
@@ -342,7 +341,7 @@ TEST(test_checks)
         char warnings[2048] = "";
         const char *reported;
 
-        assert_int_equal(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err), SP_OK);
+        assert_ok(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err));
         if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status)
             fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
         reported = c->status ? err.text : warnings;
@@ -362,11 +361,11 @@ TEST(test_number_of_stops)
 
     for (int i = 0; i < 64; i++)
         strcat(text, "PARAMETER stop a\n");
-    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
-    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_OK);
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), &err));
+    assert_ok(sp_modelfile_check(&file, NULL, NULL, &err));
     sp_modelfile_release(&file);
     strcat(text, "PARAMETER stop b\n");
-    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), &err));
     assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_E_INPUT);
     assert_string_equal(err.text, "m:66:1: PARAMETER stop: more than 64 stop texts");
     sp_modelfile_release(&file);
@@ -389,20 +388,20 @@ TEST(test_every_parameter_has_values)
         case SP_PARAMETER_INT:
             assert_true(all[i].min < all[i].max);
             snprintf(value, sizeof value, "%.0f", all[i].min);
-            assert_int_equal(sp_parameter_integer(&integer, &all[i], value, NULL), SP_OK);
+            assert_ok(sp_parameter_integer(&integer, &all[i], value, NULL));
             assert_true((double)integer == all[i].min);
             break;
         case SP_PARAMETER_FLOAT:
             snprintf(value, sizeof value, "%.17g", all[i].max);
-            assert_int_equal(sp_parameter_number(&number, &all[i], value, NULL), SP_OK);
+            assert_ok(sp_parameter_number(&number, &all[i], value, NULL));
             assert_true(number == all[i].max);
             snprintf(value, sizeof value, "%.17g", all[i].max + 1);
             assert_int_equal(sp_parameter_number(&number, &all[i], value, NULL), SP_E_INPUT);
             break;
         case SP_PARAMETER_BOOL:
-            assert_int_equal(sp_parameter_bool(&flag, &all[i], "True", NULL), SP_OK);
+            assert_ok(sp_parameter_bool(&flag, &all[i], "True", NULL));
             assert_true(flag);
-            assert_int_equal(sp_parameter_bool(&flag, &all[i], "0", NULL), SP_OK);
+            assert_ok(sp_parameter_bool(&flag, &all[i], "0", NULL));
             assert_false(flag);
             break;
         case SP_PARAMETER_TEXT:
@@ -419,7 +418,7 @@ TEST(test_the_last_record_counts)
     static const char text[] = "FROM a\nPARAMETER seed 1\nPARAMETER top_k 2\nPARAMETER seed 3";
     struct sp_modelfile file;
 
-    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), NULL), SP_OK);
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), NULL));
     assert_string_equal(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "seed")->value, "3");
     assert_string_equal(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "top_k")->value, "2");
     assert_null(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "top_p"));

@@ -29,8 +29,7 @@ static uint8_t *read_hex(size_t *size)
     uint8_t *bytes = calloc(cap, 1);
 
     assert_non_null(bytes);
-    assert_int_equal(
-        sp_file_read_text(&text, &text_size, TESTDATA "/pack/minimal.hex", 1 << 20, NULL), SP_OK);
+    assert_ok(sp_file_read_text(&text, &text_size, TESTDATA "/pack/minimal.hex", 1 << 20, NULL));
     for (char *s = text; *s;) {
         if (*s == '#') {
             while (*s && *s != '\n')
@@ -95,7 +94,7 @@ TEST(test_hand_made_file_is_read)
     size_t size;
     uint64_t digest;
 
-    assert_int_equal(sp_pack_open_bytes(&pack, bytes, MINIMAL_SIZE, "minimal", &err), SP_OK);
+    assert_ok(sp_pack_open_bytes(&pack, bytes, MINIMAL_SIZE, "minimal", &err));
     assert_int_equal(sp_pack_n_tensors(pack), 3);
     assert_tensor(sp_pack_tensor(pack, 0), "a.weight", SP_PART_TARGET, SP_BF16, SP_PANEL, 2);
     assert_tensor(sp_pack_tensor(pack, 1), "b.norm", SP_PART_TARGET, SP_F32, SP_PLAIN, 1);
@@ -111,25 +110,22 @@ TEST(test_hand_made_file_is_read)
     assert_null(sp_pack_find(pack, SP_PART_TARGET, "c"));
 
     assert_int_equal(sp_pack_n_sections(pack), 3);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, &err), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, &err));
     assert_string_equal(text, "PARAMETER seed 1\n");
     assert_int_equal(size, 17);
     free(text);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, &err), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, &err));
     assert_string_equal(text, "{}");
     free(text);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG, &text, &size, &err), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG, &text, &size, &err));
     assert_null(text);
     assert_memory_equal(sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP)->data,
                         "\x01\x02\x03\x04", 4);
 
-    assert_int_equal(sp_pack_part_digest(&digest, pack, SP_PART_TARGET, &err), SP_OK);
+    assert_ok(sp_pack_part_digest(&digest, pack, SP_PART_TARGET, &err));
     assert_true(digest == 0xd3ab03de73808528u);
     sp_pack_close(pack);
-    assert_int_equal(verify(bytes, MINIMAL_SIZE, &err), SP_OK);
+    assert_ok(verify(bytes, MINIMAL_SIZE, &err));
 }
 
 TEST(test_every_flipped_byte_is_detected)
@@ -145,7 +141,7 @@ TEST(test_every_flipped_byte_is_detected)
             bytes[i] ^= flips[k];
         }
     }
-    assert_int_equal(verify(bytes, MINIMAL_SIZE, NULL), SP_OK);
+    assert_ok(verify(bytes, MINIMAL_SIZE, NULL));
 }
 
 TEST(test_every_other_length_is_refused)
@@ -377,30 +373,26 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
 
     for (size_t i = 0; i < 3; i++)
         tensors[i] = three[order[i]];
-    assert_int_equal(sp_pack_writer_open(&w, path, true, tensors, 3, &err), SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, order[0] ? SP_PART_TARGET : SP_PART_FILE,
-                                            order[0] ? SP_SECTION_CONFIG : SP_SECTION_MODELFILE,
-                                            order[0] ? "{}" : "PARAMETER seed 1\n",
-                                            order[0] ? 2 : 17, &err),
-                     SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, order[0] ? SP_PART_FILE : SP_PART_TARGET,
-                                            order[0] ? SP_SECTION_MODELFILE : SP_SECTION_CONFIG,
-                                            order[0] ? "PARAMETER seed 1\n" : "{}",
-                                            order[0] ? 17 : 2, &err),
-                     SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP,
-                                            "\x01\x02\x03\x04", 4, &err),
-                     SP_OK);
+    assert_ok(sp_pack_writer_open(&w, path, true, tensors, 3, &err));
+    assert_ok(sp_pack_writer_section(w, order[0] ? SP_PART_TARGET : SP_PART_FILE,
+                                     order[0] ? SP_SECTION_CONFIG : SP_SECTION_MODELFILE,
+                                     order[0] ? "{}" : "PARAMETER seed 1\n", order[0] ? 2 : 17,
+                                     &err));
+    assert_ok(sp_pack_writer_section(w, order[0] ? SP_PART_FILE : SP_PART_TARGET,
+                                     order[0] ? SP_SECTION_MODELFILE : SP_SECTION_CONFIG,
+                                     order[0] ? "PARAMETER seed 1\n" : "{}", order[0] ? 17 : 2,
+                                     &err));
+    assert_ok(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP,
+                                     "\x01\x02\x03\x04", 4, &err));
     for (size_t i = 0; i < 3; i++) {
         size_t half = size[order[i]] / 2;
 
-        assert_int_equal(sp_pack_writer_put(w, i, bytes + where[order[i]], half, &err), SP_OK);
-        assert_int_equal(sp_pack_writer_put(w, i, bytes + where[order[i]] + half, half, &err),
-                         SP_OK);
+        assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]], half, &err));
+        assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]] + half, half, &err));
     }
-    assert_int_equal(sp_pack_writer_part_digest(&digest, w, SP_PART_TARGET, &err), SP_OK);
+    assert_ok(sp_pack_writer_part_digest(&digest, w, SP_PART_TARGET, &err));
     assert_true(digest == 0xd3ab03de73808528u);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, &err), SP_OK);
+    assert_ok(sp_pack_writer_finish(w, NULL, &err));
     sp_pack_writer_close(w);
 }
 
@@ -415,7 +407,7 @@ TEST(test_writer_makes_the_hand_made_file)
 
     for (size_t i = 0; i < 3; i++) {
         write_minimal(f->file, orders[i], bytes);
-        assert_int_equal(sp_file_read_text(&text, &size, f->file, 1 << 20, NULL), SP_OK);
+        assert_ok(sp_file_read_text(&text, &size, f->file, 1 << 20, NULL));
         if (first == NULL) {
             first = text;
             first_size = size;
@@ -427,14 +419,13 @@ TEST(test_writer_makes_the_hand_made_file)
     }
     /* The files are equal except for the compressed sections, which depend on the version of zstd.
      */
-    assert_int_equal(verify((const uint8_t *)first, first_size, NULL), SP_OK);
+    assert_ok(verify((const uint8_t *)first, first_size, NULL));
     assert_memory_equal(first + 128, bytes + 128, 12288 - 128);
-    assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
+    assert_ok(sp_pack_open(&pack, f->file, NULL));
     assert_int_equal(sp_pack_size(pack), first_size);
     assert_memory_equal(first + sp_get64((const uint8_t *)first + 24), bytes + MINIMAL_DIRECTORY,
                         3 * SP_PACK_TENSOR_ENTRY);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, NULL), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, NULL));
     assert_string_equal(text, "{}");
     free(text);
     sp_pack_close(pack);
@@ -466,25 +457,24 @@ TEST(test_writer_buffers_pieces)
         struct sp_pack_writer *w = NULL;
         struct sp_pack *pack = NULL;
 
-        assert_int_equal(sp_pack_writer_open(&w, f->file, true, tensors, N, NULL), SP_OK);
+        assert_ok(sp_pack_writer_open(&w, f->file, true, tensors, N, NULL));
         for (size_t i = 0; i < N; i++) {
             size_t t = orders[run / 3][i], size = lens[t] * 4;
 
             for (size_t done = 0; done < size;) {
                 size_t n = size - done < spans[run % 3] ? size - done : spans[run % 3];
 
-                assert_int_equal(sp_pack_writer_put(w, t, (const uint8_t *)numbers + done, n, NULL),
-                                 SP_OK);
+                assert_ok(sp_pack_writer_put(w, t, (const uint8_t *)numbers + done, n, NULL));
                 done += n;
             }
         }
-        assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+        assert_ok(sp_pack_writer_finish(w, NULL, NULL));
         sp_pack_writer_close(w);
-        assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
+        assert_ok(sp_pack_open(&pack, f->file, NULL));
         for (size_t i = 0; i < N; i++) {
             assert_memory_equal(sp_pack_find(pack, SP_PART_TARGET, names[i])->data, numbers,
                                 lens[i] * 4);
-            assert_int_equal(sp_pack_check_tensor(pack, i, NULL), SP_OK);
+            assert_ok(sp_pack_check_tensor(pack, i, NULL));
         }
         sp_pack_close(pack);
     }
@@ -497,10 +487,10 @@ TEST(test_writer_of_no_tensors)
     struct sp_pack *pack = NULL;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_pack_writer_open(&w, f->file, false, NULL, 0, &err), SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, &err), SP_OK);
+    assert_ok(sp_pack_writer_open(&w, f->file, false, NULL, 0, &err));
+    assert_ok(sp_pack_writer_finish(w, NULL, &err));
     sp_pack_writer_close(w);
-    assert_int_equal(sp_pack_open(&pack, f->file, &err), SP_OK);
+    assert_ok(sp_pack_open(&pack, f->file, &err));
     assert_int_equal(sp_pack_size(pack), 4096);
     sp_pack_close(pack);
 }
@@ -511,8 +501,8 @@ TEST(test_writer_leaves_nothing_unfinished)
     struct sp_pack_writer *w = NULL;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_pack_writer_open(&w, f->file, false, three, 3, &err), SP_OK);
-    assert_int_equal(sp_pack_writer_put(w, 1, "12345678", 8, &err), SP_OK);
+    assert_ok(sp_pack_writer_open(&w, f->file, false, three, 3, &err));
+    assert_ok(sp_pack_writer_put(w, 1, "12345678", 8, &err));
     assert_int_equal(sp_pack_writer_put(w, 1, "9", 1, &err), SP_E_BUG);
     assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_E_BUG);
     sp_pack_writer_close(w);
@@ -556,11 +546,11 @@ static uint8_t *write_matrix(const char *path, enum sp_dtype dtype, size_t *size
     t.dtype = dtype;
     t.shape[1] = 32;
     assert_true(sp_panel_size(&panel_size, dtype, 32) && panel_size <= sizeof zeros);
-    assert_int_equal(sp_pack_writer_open(&w, path, true, &t, 1, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_put(w, 0, zeros, panel_size, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+    assert_ok(sp_pack_writer_open(&w, path, true, &t, 1, NULL));
+    assert_ok(sp_pack_writer_put(w, 0, zeros, panel_size, NULL));
+    assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
-    assert_int_equal(sp_file_map(&mapping, path, NULL), SP_OK);
+    assert_ok(sp_file_map(&mapping, path, NULL));
     *size = mapping.size;
     bytes = malloc(*size);
     assert_non_null(bytes);
@@ -583,14 +573,14 @@ TEST(test_minor_version)
         uint64_t directory = sp_get64(bytes + 24);
 
         assert_int_equal(sp_get16(bytes + 10), i < 2 ? 0 : 1);
-        assert_int_equal(verify(bytes, size, &err), SP_OK);
+        assert_ok(verify(bytes, size, &err));
         sp_put16(bytes + 10, 0);
         correct_digests(bytes, directory, size);
         assert_int_equal(verify(bytes, size, &err), i < 2 ? SP_OK : SP_E_INPUT);
         if (i >= 2) assert_non_null(strstr(err.text, "in a file of format version 1.0"));
         sp_put16(bytes + 10, SP_PACK_MINOR + 1);
         correct_digests(bytes, directory, size);
-        assert_int_equal(verify(bytes, size, &err), SP_OK);
+        assert_ok(verify(bytes, size, &err));
         bytes[directory + 3] = 11;
         correct_digests(bytes, directory, size);
         err = (struct sp_err){0};
@@ -608,24 +598,19 @@ TEST(test_extreme_sections_are_stored)
     size_t n = 4 << 20, size;
     char *zeros = keep(calloc(n, 1)), *text = NULL;
 
-    assert_int_equal(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL), SP_OK);
+    assert_ok(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL));
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TEMPLATE, zeros, n, NULL),
                      SP_E_UNSUPPORTED);
-    assert_int_equal(
-        sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TOKENIZER, zeros, n, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_CONFIG, "", 0, NULL),
-                     SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+    assert_ok(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TOKENIZER, zeros, n, NULL));
+    assert_ok(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_CONFIG, "", 0, NULL));
+    assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
-    assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER, &text, &size, NULL),
-        SP_OK);
+    assert_ok(sp_pack_open(&pack, f->file, NULL));
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER, &text, &size, NULL));
     assert_int_equal(size, n);
     assert_memory_equal(text, zeros, n);
     free(text);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, NULL), SP_OK);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, NULL));
     assert_int_equal(size, 0);
     assert_non_null(text);
     free(text);

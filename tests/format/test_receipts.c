@@ -48,10 +48,9 @@ TEST(receipts_are_joined)
         size_t n_dropped = 9, size = 9;
         char *text = NULL;
 
-        assert_int_equal(sp_receipts_join(&text, &size, &n_dropped, before,
-                                          before ? strlen(before) : 0, &cases[i].added,
-                                          cases[i].added != NULL, cases[i].digests, NULL),
-                         SP_OK);
+        assert_ok(sp_receipts_join(&text, &size, &n_dropped, before, before ? strlen(before) : 0,
+                                   &cases[i].added, cases[i].added != NULL, cases[i].digests,
+                                   NULL));
         assert_int_equal(n_dropped, cases[i].n_dropped);
         assert_int_equal(size, text ? strlen(text) : 0);
         if (cases[i].after)
@@ -75,18 +74,16 @@ static struct sp_pack *open_file(const char *section)
     struct sp_pack_writer *w = NULL;
     struct sp_pack *pack = NULL;
 
-    assert_int_equal(sp_pack_writer_open(&w, path, true, &tensor, 1, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_CONFIG, "{}", 2, NULL),
-                     SP_OK);
+    assert_ok(sp_pack_writer_open(&w, path, true, &tensor, 1, NULL));
+    assert_ok(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_CONFIG, "{}", 2, NULL));
     if (section) {
-        assert_int_equal(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, section,
-                                                strlen(section), NULL),
-                         SP_OK);
+        assert_ok(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, section,
+                                         strlen(section), NULL));
     }
-    assert_int_equal(sp_pack_writer_put(w, 0, "abcdefgh", 8, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+    assert_ok(sp_pack_writer_put(w, 0, "abcdefgh", 8, NULL));
+    assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
-    assert_int_equal(sp_pack_open(&pack, path, NULL), SP_OK);
+    assert_ok(sp_pack_open(&pack, path, NULL));
     return pack;
 }
 
@@ -97,22 +94,22 @@ TEST(receipts_of_a_file_are_read)
     uint64_t target;
     char section[200];
 
-    assert_int_equal(sp_pack_part_digest(&target, pack, SP_PART_TARGET, NULL), SP_OK);
-    assert_int_equal(sp_receipts_read(&receipts, pack, NULL), SP_OK);
+    assert_ok(sp_pack_part_digest(&target, pack, SP_PART_TARGET, NULL));
+    assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_null(receipts);
     sp_pack_close(pack);
     snprintf(section, sizeof section,
              "[" EVALUATION ",{\"kind\":\"types\",\"target\":\"%016" PRIx64 "\",\"size\":500}]",
              target);
     pack = open_file(section);
-    assert_int_equal(sp_receipts_read(&receipts, pack, NULL), SP_OK);
+    assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_int_equal(sp_json_len(receipts), 1);
     assert_string_equal(sp_json_get_text(sp_json_at(receipts, 0), "kind"), sp_receipt_types);
     sp_json_free(receipts);
     receipts = NULL;
     sp_pack_close(pack);
     pack = open_file("[" TYPES "]"); /* of other weights */
-    assert_int_equal(sp_receipts_read(&receipts, pack, NULL), SP_OK);
+    assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_null(receipts);
     sp_pack_close(pack);
 }

@@ -244,23 +244,21 @@ TEST(older_files)
     assert_non_null(scratch_folder());
     scratch_write("special_tokens_map.json", map, strlen(map));
     scratch_write("added_tokens.json", added, strlen(added));
-    assert_int_equal(
-        sp_older_files_add(&config, &size, scratch_path("."), json, strlen(json), NULL), SP_OK);
-    assert_int_equal(sp_json_parse(&root, config, size, SP_JSON_STRICT, NULL), SP_OK);
+    assert_ok(sp_older_files_add(&config, &size, scratch_path("."), json, strlen(json), NULL));
+    assert_ok(sp_json_parse(&root, config, size, SP_JSON_STRICT, NULL));
     assert_string_equal(sp_json_to_string(sp_json_get(root, "bos_token"), &same_size), "<b>");
     decoder = sp_json_get(root, "added_tokens_decoder");
     assert_int_equal(sp_json_len(decoder), 2);
-    assert_int_equal(sp_json_get_bool(sp_json_get(decoder, "3"), "special", &special, NULL), SP_OK);
+    assert_ok(sp_json_get_bool(sp_json_get(decoder, "3"), "special", &special, NULL));
     assert_true(special);
-    assert_int_equal(sp_json_get_bool(sp_json_get(decoder, "4"), "special", &special, NULL), SP_OK);
+    assert_ok(sp_json_get_bool(sp_json_get(decoder, "4"), "special", &special, NULL));
     assert_false(special);
     sp_json_free(root);
 
     /* A newer file is complete. */
-    assert_int_equal(sp_copy_text(&same, "{\"added_tokens_decoder\": {}}", 28, NULL), SP_OK);
+    assert_ok(sp_copy_text(&same, "{\"added_tokens_decoder\": {}}", 28, NULL));
     same_size = 28;
-    assert_int_equal(
-        sp_older_files_add(&same, &same_size, scratch_path("."), json, strlen(json), NULL), SP_OK);
+    assert_ok(sp_older_files_add(&same, &same_size, scratch_path("."), json, strlen(json), NULL));
     assert_int_equal(same_size, 28);
     free(same);
     free(config);
@@ -358,9 +356,8 @@ TEST(equal_data_gives_equal_bytes)
     size_t size[2];
 
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(
-            sp_vocab_compile(&blob[i], &size[i], json[i], strlen(json[i]), NULL, 0, NULL, NULL),
-            SP_OK);
+        assert_ok(
+            sp_vocab_compile(&blob[i], &size[i], json[i], strlen(json[i]), NULL, 0, NULL, NULL));
     }
     assert_int_equal(size[0], size[1]);
     assert_memory_equal(blob[0], blob[1], size[0]);

@@ -80,9 +80,8 @@ static void encode_weights(struct product *p, uint64_t *seed)
     for (size_t i = 0; i < N_PANELS; i++) {
         uint8_t *panel = p->panels + i * panel_size;
         size_t first = i * SP_PANEL_ROWS;
-        assert_int_equal(sp_panel_encode(panel, p->dtype, &encoder, rows + first * p->cols,
-                                         SP_PANEL_ROWS, p->cols, first, NULL),
-                         SP_OK);
+        assert_ok(sp_panel_encode(panel, p->dtype, &encoder, rows + first * p->cols, SP_PANEL_ROWS,
+                                  p->cols, first, NULL));
     }
     for (size_t r = 0; r < ROWS; r++)
         sp_panel_row(p->w32 + r * p->cols, p->dtype, p->panels, p->cols, r);
@@ -92,7 +91,7 @@ static void quantize_activations(struct product *p, uint64_t *seed)
 {
     bool codes = sp_kernels_want_codes(p->dtype);
 
-    assert_int_equal(sp_acts_init(&p->acts, p->n, p->cols, NULL), SP_OK);
+    assert_ok(sp_acts_init(&p->acts, p->n, p->cols, NULL));
     for (size_t t = 0; t < p->n; t++) {
         float *row = p->acts.x + t * p->acts.ld;
         for (size_t k = 0; k < p->cols; k++)
@@ -309,11 +308,10 @@ TEST(attention)
     struct sp_kv kv;
     double largest = 0;
 
-    assert_int_equal(sp_pool_open(&pool, 2, NULL), SP_OK);
-    assert_int_equal(sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){KV_HEADS, DIM, 0},
-                                POSITIONS, 0, 1, NULL),
-                     SP_OK);
-    assert_int_equal(sp_kv_grow(&kv, SIZE_MAX, NULL), SP_OK);
+    assert_ok(sp_pool_open(&pool, 2, NULL));
+    assert_ok(sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){KV_HEADS, DIM, 0}, POSITIONS, 0, 1,
+                         NULL));
+    assert_ok(sp_kv_grow(&kv, SIZE_MAX, NULL));
     sp_kv_put(&kv, sp_vector_find("scalar"), 0, POSITIONS, k, v, LD_KV);
     for (size_t i = 0; i < 3; i++) {
         size_t n = rows[i];
@@ -333,8 +331,7 @@ TEST(attention)
                                    .ranges = ranges};
         for (size_t t = 0; t < n; t++)
             ranges[t] = (struct sp_key_range){0, POSITIONS - n + t + 1};
-        assert_int_equal(sp_attention_scratch_new(&scratch, 2, HEADS, DIM, n, POSITIONS, NULL),
-                         SP_OK);
+        assert_ok(sp_attention_scratch_new(&scratch, 2, HEADS, DIM, n, POSITIONS, NULL));
         for (const struct sp_kernels *const *table = sp_kernels_all(); *table; table++) {
             if (!sp_kernels_supported(*table)) continue;
             sp_attend(&job, sp_vector_find((*table)->name), pool, scratch);

@@ -296,12 +296,10 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, enum sp_dtype
     sp_encoder_init(&encoder);
     encoder.kernels = kernels;
     if (numbers) {
-        assert_int_equal(sp_panel_encode_calibrated(panel, dtype, &encoder, rows, n_rows, COLS, 0,
-                                                    numbers, room, NULL),
-                         SP_OK);
+        assert_ok(sp_panel_encode_calibrated(panel, dtype, &encoder, rows, n_rows, COLS, 0, numbers,
+                                             room, NULL));
     } else {
-        assert_int_equal(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, COLS, 0, NULL),
-                         SP_OK);
+        assert_ok(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, COLS, 0, NULL));
     }
     assert_true(used < *size);
     for (size_t i = used; i < *size; i++)

@@ -87,11 +87,9 @@ static void open_sequence(struct sequence *s, struct shape shape, enum sp_cache_
     s->k = new_rows(n, s->ld_kv, &seed);
     s->v = new_rows(n, s->ld_kv, &seed);
     s->q = new_rows(MAX_ROWS, s->ldq, &seed);
-    assert_int_equal(sp_kv_init(&s->kv, type,
-                                (struct sp_kv_shape){shape.n_kv_heads, shape.head_dim, 0}, n, 0, 1,
-                                NULL),
-                     SP_OK);
-    assert_int_equal(sp_kv_grow(&s->kv, SIZE_MAX, NULL), SP_OK);
+    assert_ok(sp_kv_init(&s->kv, type, (struct sp_kv_shape){shape.n_kv_heads, shape.head_dim, 0}, n,
+                         0, 1, NULL));
+    assert_ok(sp_kv_grow(&s->kv, SIZE_MAX, NULL));
     /* Slots without a stored position hold NaN: no result may depend on them. */
     memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.key_block_size);
     memset(s->kv.values, 0xff,
@@ -126,9 +124,8 @@ static float *attend(const struct sequence *s, const struct sp_attention *job,
     float *out = calloc(MAX_ROWS * s->ldq, sizeof *out);
 
     assert_non_null(out);
-    assert_int_equal(sp_attention_scratch_new(&scratch, n_threads, s->shape.n_heads,
-                                              s->shape.head_dim, MAX_ROWS, s->n, NULL),
-                     SP_OK);
+    assert_ok(sp_attention_scratch_new(&scratch, n_threads, s->shape.n_heads, s->shape.head_dim,
+                                       MAX_ROWS, s->n, NULL));
     run.out = out;
     sp_attend(&run, vector, pools[n_threads], scratch);
     sp_attention_scratch_free(scratch);
@@ -325,10 +322,9 @@ TEST(test_narrow_values_and_heads_apart)
         store(&s, 0, N, 64);
         float *want = attend(&s, &s.job, tables[0], 1);
         sp_kv_release(&s.kv);
-        assert_int_equal(sp_kv_init(&s.kv, (enum sp_cache_type)type,
-                                    (struct sp_kv_shape){1, KEY, VALUE}, N, 0, 1, NULL),
-                         SP_OK);
-        assert_int_equal(sp_kv_grow(&s.kv, SIZE_MAX, NULL), SP_OK);
+        assert_ok(sp_kv_init(&s.kv, (enum sp_cache_type)type, (struct sp_kv_shape){1, KEY, VALUE},
+                             N, 0, 1, NULL));
+        assert_ok(sp_kv_grow(&s.kv, SIZE_MAX, NULL));
         store(&s, 0, N, 64);
         for (size_t h = 0; h < HEADS; h++) {
             for (size_t t = 0; t < N_ROWS; t++) {
@@ -340,8 +336,7 @@ TEST(test_narrow_values_and_heads_apart)
             struct sp_attention_scratch *scratch = NULL;
             struct sp_attention job = s.job;
             unsigned n_threads = 1 + (unsigned)j % MAX_THREADS;
-            assert_int_equal(
-                sp_attention_scratch_new(&scratch, n_threads, HEADS, KEY, N_ROWS, N, NULL), SP_OK);
+            assert_ok(sp_attention_scratch_new(&scratch, n_threads, HEADS, KEY, N_ROWS, N, NULL));
             job.q = parted;
             job.ldq = KEY;
             job.q_step = N_ROWS * KEY;
@@ -368,10 +363,9 @@ TEST(test_window_holds_w_keys)
 
     open_sequence(&s, shapes[0], SP_CACHE_F32, N, ROWS, 9);
     sp_kv_release(&s.kv);
-    assert_int_equal(
-        sp_kv_init(&s.kv, SP_CACHE_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL),
-        SP_OK);
-    assert_int_equal(sp_kv_grow(&s.kv, SIZE_MAX, NULL), SP_OK);
+    assert_ok(
+        sp_kv_init(&s.kv, SP_CACHE_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL));
+    assert_ok(sp_kv_grow(&s.kv, SIZE_MAX, NULL));
     memset(s.q, 0, MAX_ROWS * s.ldq * sizeof *s.q);
     for (size_t p = 0; p < N; p++)
         for (size_t i = 0; i < s.ld_kv; i++)
@@ -404,10 +398,9 @@ TEST(test_ring_gives_the_same_bits)
         open_sequence(&full, shapes[1], (enum sp_cache_type)type, N, ROWS, 10);
         open_sequence(&ring, shapes[1], (enum sp_cache_type)type, N, ROWS, 10);
         sp_kv_release(&ring.kv);
-        assert_int_equal(sp_kv_init(&ring.kv, (enum sp_cache_type)type,
-                                    (struct sp_kv_shape){3, 64, 0}, N, WINDOW, ROWS, NULL),
-                         SP_OK);
-        assert_int_equal(sp_kv_grow(&ring.kv, SIZE_MAX, NULL), SP_OK);
+        assert_ok(sp_kv_init(&ring.kv, (enum sp_cache_type)type, (struct sp_kv_shape){3, 64, 0}, N,
+                             WINDOW, ROWS, NULL));
+        assert_ok(sp_kv_grow(&ring.kv, SIZE_MAX, NULL));
         assert_true(ring.kv.n_slots < full.kv.n_slots);
         for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
             store(&ring, pos, pos + ROWS, ROWS);

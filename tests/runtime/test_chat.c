@@ -96,7 +96,7 @@ TEST(builds_prompts)
                                 "<|im_start|>assistant\n");
     assert_int_equal(a.text_size, strlen(a.text));
     assert_false(a.content_only);
-    assert_int_equal(sp_chat_count_tokens(chat, &request, &n, NULL), SP_OK);
+    assert_ok(sp_chat_count_tokens(chat, &request, &n, NULL));
     assert_int_equal(n, a.n_ids);
 
     request.messages = NULL;
@@ -140,18 +140,16 @@ TEST(beginning_of_go_templates)
         uint32_t *plain = NULL;
         size_t n_plain = 0, n = cases[i].n_begins;
 
-        assert_int_equal(sp_template_compile(&own, cases[i].text, strlen(cases[i].text),
-                                             SP_TEMPLATE_UNKNOWN, NULL),
-                         SP_OK);
-        assert_int_equal(sp_tokenizer_open_file(&words, cases[i].folder, NULL), SP_OK);
+        assert_ok(sp_template_compile(&own, cases[i].text, strlen(cases[i].text),
+                                      SP_TEMPLATE_UNKNOWN, NULL));
+        assert_ok(sp_tokenizer_open_file(&words, cases[i].folder, NULL));
         options.chat_template = own;
         options.tokenizer = words;
-        assert_int_equal(sp_chat_open(&opened, NULL, &options, NULL), SP_OK);
-        assert_int_equal(sp_chat_prompt_open(&prompt, opened, &request, NULL), SP_OK);
+        assert_ok(sp_chat_open(&opened, NULL, &options, NULL));
+        assert_ok(sp_chat_prompt_open(&prompt, opened, &request, NULL));
         sp_chat_prompt_describe(prompt, &info);
-        assert_int_equal(sp_tokenizer_encode(words, turn.content, strlen(turn.content), 0, &plain,
-                                             &n_plain, NULL),
-                         SP_OK);
+        assert_ok(sp_tokenizer_encode(words, turn.content, strlen(turn.content), 0, &plain,
+                                      &n_plain, NULL));
         assert_int_equal(info.n_ids, n + n_plain);
         if (n) assert_int_equal(info.ids[0], 0);
         assert_memory_equal(info.ids + n, plain, n_plain * sizeof *plain);
@@ -187,7 +185,7 @@ TEST(constrains)
     struct sp_grammar *object = NULL;
     struct sp_chat_prompt *prompt;
 
-    assert_int_equal(sp_grammar_of_json(&object, NULL), SP_OK);
+    assert_ok(sp_grammar_of_json(&object, NULL));
     request.response_format = object;
     prompt = prompt_of(&request);
     sp_chat_prompt_apply(prompt, &generation);
@@ -261,10 +259,10 @@ TEST(separates_parts)
     struct sp_chat_reader *reader = NULL;
     size_t n_tokens = 0;
 
-    assert_int_equal(sp_chat_reader_open(&reader, prompt, NULL, NULL), SP_OK);
+    assert_ok(sp_chat_reader_open(&reader, prompt, NULL, NULL));
     sp_chat_reader_answer(reader, &answer);
     assert_string_equal(answer.content.at, "");
-    assert_int_equal(feed(reader, NULL), SP_OK);
+    assert_ok(feed(reader, NULL));
     sp_chat_reader_answer(reader, &answer);
     assert_string_equal(answer.reasoning.at, "I have to look.");
     assert_string_equal(answer.content.at, "A moment.");
@@ -298,8 +296,8 @@ TEST(streams_calls)
     struct sp_chat_answer answer = {.size = sizeof answer};
     struct sp_chat_reader *reader = NULL;
 
-    assert_int_equal(sp_chat_reader_open(&reader, prompt, &options, NULL), SP_OK);
-    assert_int_equal(feed(reader, NULL), SP_OK);
+    assert_ok(sp_chat_reader_open(&reader, prompt, &options, NULL));
+    assert_ok(feed(reader, NULL));
     assert_non_null(strstr(log.text, "start weather[] "));
     assert_non_null(strstr(log.text, "arguments [{"));
     assert_null(strstr(log.text, "call "));
@@ -318,7 +316,7 @@ TEST(callback_cancels)
     struct sp_chat_reader *reader = NULL;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_chat_reader_open(&reader, NULL, &options, NULL), SP_OK);
+    assert_ok(sp_chat_reader_open(&reader, NULL, &options, NULL));
     assert_int_equal(feed(reader, &err), SP_E_CANCELLED);
     assert_string_equal(err.text, "interrupted");
     assert_int_equal(log.n_parts, 2);

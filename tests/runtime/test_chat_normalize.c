@@ -25,15 +25,13 @@ static struct opened open_template(const char *path)
     char *text = NULL;
     size_t size;
 
-    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, NULL), SP_OK);
-    assert_int_equal(sp_template_compile(&o.template, text, size,
-                                         strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA,
-                                         NULL),
-                     SP_OK);
+    assert_ok(sp_file_read_text(&text, &size, path, 1 << 20, NULL));
+    assert_ok(sp_template_compile(&o.template, text, size,
+                                  strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA, NULL));
     free(text);
-    assert_int_equal(sp_template_read_tokens(o.template, tokens, strlen(tokens), NULL), SP_OK);
-    assert_int_equal(sp_chat_format_learn(&o.format, o.template, NULL, NULL), SP_OK);
-    assert_int_equal(sp_chat_learn_refusals(&o.refused, o.template, &o.format, NULL), SP_OK);
+    assert_ok(sp_template_read_tokens(o.template, tokens, strlen(tokens), NULL));
+    assert_ok(sp_chat_format_learn(&o.format, o.template, NULL, NULL));
+    assert_ok(sp_chat_learn_refusals(&o.refused, o.template, &o.format, NULL));
     return o;
 }
 
@@ -71,16 +69,12 @@ static void check(const struct opened *o, const char *letters)
     for (size_t i = 0; letters[i]; i++)
         n += put_message(json + n, sizeof json - n, letters[i], i);
     snprintf(json + n, sizeof json - n, "]");
-    assert_int_equal(sp_json_parse(&request.messages, json, strlen(json), SP_JSON_STRICT, NULL),
-                     SP_OK);
-    if (strchr(letters, 'c')) {
-        assert_int_equal(sp_json_parse(&request.tools, tools, strlen(tools), SP_JSON_STRICT, NULL),
-                         SP_OK);
-    }
+    assert_ok(sp_json_parse(&request.messages, json, strlen(json), SP_JSON_STRICT, NULL));
+    if (strchr(letters, 'c'))
+        assert_ok(sp_json_parse(&request.tools, tools, strlen(tools), SP_JSON_STRICT, NULL));
     request.input =
         (struct sp_template_input){.generation_prompt = true, .now = {2025, 6, 15, 12, 0, 0}};
-    assert_int_equal(sp_chat_normalize(&changed, &request, o->refused, &o->format.calls, &err),
-                     SP_OK);
+    assert_ok(sp_chat_normalize(&changed, &request, o->refused, &o->format.calls, &err));
     if (sp_template_render(&text, &size, o->template, &request.input, &err)) {
         fail_msg("%s: %s: %s", o->path, letters, err.text);
     } else {
@@ -144,9 +138,8 @@ static void assert_normalized(unsigned refused, const char *sent, const char *wa
     char changes[SP_CHAT_CHANGES_TEXT];
     unsigned changed = 0;
 
-    assert_int_equal(sp_json_parse(&request.messages, sent, strlen(sent), SP_JSON_STRICT, NULL),
-                     SP_OK);
-    assert_int_equal(sp_chat_normalize(&changed, &request, refused, &calls, NULL), SP_OK);
+    assert_ok(sp_json_parse(&request.messages, sent, strlen(sent), SP_JSON_STRICT, NULL));
+    assert_ok(sp_chat_normalize(&changed, &request, refused, &calls, NULL));
     assert_string_equal(keep_printed(request.messages), wanted);
     assert_string_equal(sp_chat_describe_changes(changes, changed), wanted_changes);
     sp_template_request_release(&request);

@@ -121,7 +121,7 @@ static struct sp_chat_format learn(enum template_index template_index)
     if (sp_template_compile(&t, templates[template_index].template,
                             strlen(templates[template_index].template), SP_TEMPLATE_JINJA, &err))
         fail_msg("template %d: %s", (int)template_index, err.text);
-    assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_OK);
+    assert_ok(sp_chat_format_learn(&format, t, NULL, NULL));
     sp_template_close(t);
     return format;
 }
@@ -379,7 +379,7 @@ static struct sp_chat_parser *open_noting(const struct sp_chat_format *format, s
     struct sp_chat_parser *parser = NULL;
 
     *t = (struct transcript){.last = -1};
-    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_ok(sp_chat_parser_open(&parser, &reading, NULL));
     return parser;
 }
 
@@ -397,11 +397,10 @@ TEST(special_tokens_are_not_shown)
     struct sp_chat_parser *parser = open_noting(&format, &t);
 
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        assert_int_equal(sp_chat_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
-                                             pieces[i].special, NULL),
-                         SP_OK);
+        assert_ok(sp_chat_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
+                                      pieces[i].special, NULL));
     }
-    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    assert_ok(sp_chat_parser_finish(parser, NULL));
     sp_chat_parser_close(parser);
     transcript_append(&t.text, "", 1);
     assert_string_equal(t.text.at, "C(Hi)F(now {})C(no call");
@@ -425,7 +424,7 @@ TEST(content_is_not_delayed)
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const char *text = pieces[i].text;
 
-        assert_int_equal(sp_chat_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
+        assert_ok(sp_chat_parser_feed(parser, text, strlen(text), false, NULL));
         assert_int_equal(t.text.len, strlen(pieces[i].reported));
         assert_memory_equal(t.text.at, pieces[i].reported, t.text.len);
     }

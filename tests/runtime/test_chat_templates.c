@@ -22,7 +22,7 @@ static char *print_escaped(const char *text)
 {
     struct sp_strbuf out = {0};
 
-    assert_int_equal(sp_tool_value_string(&out, text, strlen(text), NULL), SP_OK);
+    assert_ok(sp_tool_value_string(&out, text, strlen(text), NULL));
     transcript_append(&out, "", 1);
     return keep(out.at);
 }
@@ -73,7 +73,7 @@ static void count_call(void *context, const struct sp_chat_part *part)
 
     if (part->kind != SP_CHAT_TOOL_CALL) return;
     got = keep_parsed(part->text, part->size, SP_JSON_STRICT);
-    assert_int_equal(sp_json_equal(&equal, got, c->wanted, NULL), SP_OK);
+    assert_ok(sp_json_equal(&equal, got, c->wanted, NULL));
     if (c->n == 0)
         c->n_right += strcmp(part->name, "get_weather") == 0 && equal;
     else
@@ -94,10 +94,10 @@ static struct calls read_calls(const struct answer *a, size_t cut)
 
     wanted = keep_parsed(arguments, strlen(arguments), SP_JSON_STRICT);
     calls.wanted = wanted;
-    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_ok(sp_chat_parser_open(&parser, &reading, NULL));
     transcript_feed(parser, a, 0, cut);
     transcript_feed(parser, a, cut, a->size);
-    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    assert_ok(sp_chat_parser_finish(parser, NULL));
     sp_chat_parser_close(parser);
     return calls;
 }
@@ -128,10 +128,10 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
         strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/"))
         return;
     if (sp_chat_grammar(&g, &options, &err)) fail_msg("%s: %s", path, err.text);
-    assert_int_equal(sp_grammar_matcher_open(&matcher, g, NULL), SP_OK);
+    assert_ok(sp_grammar_matcher_open(&matcher, g, NULL));
     longest.size = 0;
     for (size_t i = 0; i < a->size && state != SP_STATE_DEAD; i++) {
-        assert_int_equal(sp_grammar_matcher_read(matcher, &state, a->text + i, 1, NULL), SP_OK);
+        assert_ok(sp_grammar_matcher_read(matcher, &state, a->text + i, 1, NULL));
         if (state != SP_STATE_DEAD && sp_grammar_matcher_may_end(matcher, state))
             longest.size = i + 1;
     }
@@ -182,13 +182,11 @@ static bool check_template(const char *path)
     bool known;
     static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
 
-    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, &err), SP_OK);
-    assert_int_equal(sp_template_compile(&t, text, size,
-                                         strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA,
-                                         &err),
-                     SP_OK);
-    assert_int_equal(sp_template_read_tokens(t, tokens, strlen(tokens), &err), SP_OK);
-    assert_int_equal(sp_chat_format_learn(&format, t, NULL, &err), SP_OK);
+    assert_ok(sp_file_read_text(&text, &size, path, 1 << 20, &err));
+    assert_ok(sp_template_compile(&t, text, size,
+                                  strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA, &err));
+    assert_ok(sp_template_read_tokens(t, tokens, strlen(tokens), &err));
+    assert_ok(sp_chat_format_learn(&format, t, NULL, &err));
     known = format.calls.style != SP_TOOL_CALL_UNKNOWN;
     /* A known format that the template's text names, although no rendering shows it. */
     if (known && strstr(path, "granite3_3.jinja") == NULL)
@@ -237,8 +235,7 @@ TEST(exhausting_templates)
         struct sp_chat_format format;
         struct sp_template *t = NULL;
 
-        assert_int_equal(
-            sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL), SP_OK);
+        assert_ok(sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL));
         assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_E_CHECK);
         sp_template_close(t);
     }

@@ -85,7 +85,7 @@ static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v,
     bool left[N_VOCAB] = {false};
     char longer[64];
 
-    assert_int_equal(sp_constraint_mask(c, &mask, ids, 2 + n, NULL), SP_OK);
+    assert_ok(sp_constraint_mask(c, &mask, ids, 2 + n, NULL));
     for (uint32_t id = 0; id < N_VOCAB; id++) {
         const char *bytes = id < v->n ? (n ? v->inside : v->first)[id] : NULL;
         if (bytes) {
@@ -113,7 +113,7 @@ TEST(masks)
     struct sp_grammar *g = NULL;
     static const size_t wanted[] = {41, 52};
 
-    assert_int_equal(sp_grammar_of_gbnf(&g, grammar_text, strlen(grammar_text), NULL), SP_OK);
+    assert_ok(sp_grammar_of_gbnf(&g, grammar_text, strlen(grammar_text), NULL));
     for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
         const struct vocabulary *v = &vocabularies[i];
         struct sp_token_trie *trie = NULL;
@@ -121,11 +121,11 @@ TEST(masks)
         struct tokenizer_case t;
         uint32_t ids[16] = {7, 7}, ends[] = {N_VOCAB - 1, 1000};
         tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
-        assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
+        assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
         assert_int_equal(trie->drops_space, i == 1);
         struct sp_constraint_options options = {
             .grammar = g, .trie = trie, .n_vocab = N_VOCAB, .start = 2, .ends = ends, .n_ends = 2};
-        assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+        assert_ok(sp_constraint_open(&c, &options, NULL));
         assert_int_equal(compare_masks(c, v, ids, 0, ""), wanted[i]);
         sp_constraint_close(c);
         sp_token_trie_close(trie);
@@ -163,11 +163,11 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
                                             .work = work};
     enum sp_status st;
 
-    assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+    assert_ok(sp_constraint_open(&c, &options, NULL));
     chooser = sp_constraint_chooser(c);
     if (has_cache) {
         st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_DRAFT_TOKEN, NULL);
-        assert_int_equal(st, SP_OK);
+        assert_ok(st);
     }
     if (has_cache && work)
         (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
@@ -175,10 +175,10 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
         double confidence = 1;
         bool possible = true;
         st = chooser.propose(chooser.state, &id, &confidence, &logits, ids, N_LONG, NULL);
-        assert_int_equal(st, SP_OK);
+        assert_ok(st);
         assert_true(confidence == 0);
         st = chooser.adopt(chooser.state, &possible, ids, N_LONG, NULL);
-        assert_int_equal(st, SP_OK);
+        assert_ok(st);
         assert_false(possible);
     }
     st = chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
@@ -198,8 +198,8 @@ static void small_grammar_open(struct small_grammar *s, const char *text)
     const struct vocabulary *v = &vocabularies[0];
 
     tokenizer_case_open(&s->t, v->json, strlen(v->json), NULL);
-    assert_int_equal(sp_token_trie_open(&s->trie, s->t.tok, NULL), SP_OK);
-    assert_int_equal(sp_grammar_of_gbnf(&s->g, text, strlen(text), NULL), SP_OK);
+    assert_ok(sp_token_trie_open(&s->trie, s->t.tok, NULL));
+    assert_ok(sp_grammar_of_gbnf(&s->g, text, strlen(text), NULL));
 }
 
 static void small_grammar_close(struct small_grammar *s)
@@ -220,8 +220,8 @@ TEST(memory_limit_ignores_earlier_choices)
     while (choose_within(s.trie, s.g, memory, 0, false, false) == SP_E_INPUT)
         memory += 16;
     assert_true(memory > 2048);
-    assert_int_equal(choose_within(s.trie, s.g, memory, 0, false, false), SP_OK);
-    assert_int_equal(choose_within(s.trie, s.g, memory, 0, true, false), SP_OK);
+    assert_ok(choose_within(s.trie, s.g, memory, 0, false, false));
+    assert_ok(choose_within(s.trie, s.g, memory, 0, true, false));
     assert_int_equal(choose_within(s.trie, s.g, memory / 2, 0, false, true), SP_E_INPUT);
     small_grammar_close(&s);
 }
@@ -238,7 +238,7 @@ TEST(work_limit_ignores_earlier_choices)
         work++;
     /* The limit counts at least one item per alternative: a text of N_LONG is 20 to 60 groups. */
     assert_true(work > 40);
-    assert_int_equal(choose_within(s.trie, s.g, 0, work, true, false), SP_OK);
+    assert_ok(choose_within(s.trie, s.g, 0, work, true, false));
     assert_int_equal(choose_within(s.trie, s.g, 0, work - 1, true, false), SP_E_INPUT);
     small_grammar_close(&s);
 }
@@ -270,13 +270,13 @@ TEST(whitespace_follows_earlier_style)
 
     small_grammar_open(&s, "root ::= \"a\" \" \"? \"b\"");
     struct sp_constraint_options options = {.grammar = s.g, .trie = s.trie, .n_vocab = N_VOCAB};
-    assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+    assert_ok(sp_constraint_open(&c, &options, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t from = strlen(cases[i].before), len;
         char text[64] = "";
 
         strcpy(text, cases[i].before);
-        assert_int_equal(sp_constraint_jump_forward(c, text, from, 63, &len, ids, 1, NULL), SP_OK);
+        assert_ok(sp_constraint_jump_forward(c, text, from, 63, &len, ids, 1, NULL));
         text[len] = '\0';
         assert_string_equal(text + from, cases[i].comes);
     }
@@ -307,8 +307,8 @@ TEST(best_token_is_checked_alone)
     struct tokenizer_case t;
 
     tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
-    assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
-    assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), NULL), SP_OK);
+    assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
+    assert_ok(sp_grammar_of_gbnf(&g, text, strlen(text), NULL));
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         uint32_t ends[] = {N_VOCAB - 1}, id;
         float row[N_VOCAB + 16] = {0};
@@ -324,11 +324,10 @@ TEST(best_token_is_checked_alone)
         row[cases[i / 2].best] = 2;
         row[cases[i / 2].second] = 1;
         struct sp_logits logits = sp_logits_of(&sp_vector_ref, row, N_VOCAB);
-        assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+        assert_ok(sp_constraint_open(&c, &options, NULL));
         struct sp_chooser chooser = sp_constraint_chooser(c);
-        assert_int_equal(chooser.choose(chooser.state, &id, &logits, cases[i / 2].ids,
-                                        cases[i / 2].end, SP_NO_DRAFT_TOKEN, NULL),
-                         SP_OK);
+        assert_ok(chooser.choose(chooser.state, &id, &logits, cases[i / 2].ids, cases[i / 2].end,
+                                 SP_NO_DRAFT_TOKEN, NULL));
         assert_int_equal(id, cases[i / 2].chosen);
         sp_constraint_close(c);
     }
@@ -360,7 +359,7 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
         fail_msg("%s: %s", grammar, err.text);
     struct sp_constraint_options options = {
         .grammar = g, .trie = trie, .n_vocab = GOLDEN_VOCAB, .ends = &end, .n_ends = 1};
-    assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+    assert_ok(sp_constraint_open(&c, &options, NULL));
     ids = golden_ids(sp_json_get(line, "ids"), &n);
     assert_int_equal(sp_json_len(masks), n + 1);
     for (size_t pos = 0; pos <= n; pos++) {
@@ -368,10 +367,9 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
         struct sp_token_mask mask;
         char text[8];
         size_t n_grammar;
-        assert_int_equal(sp_constraint_jump_forward(c, text, 0, 8, &n_grammar, ids, pos, NULL),
-                         SP_OK);
+        assert_ok(sp_constraint_jump_forward(c, text, 0, 8, &n_grammar, ids, pos, NULL));
         if (n_grammar > 0) continue; /* llguidance allows only one tokenization of it */
-        assert_int_equal(sp_constraint_mask(c, &mask, ids, pos, NULL), SP_OK);
+        assert_ok(sp_constraint_mask(c, &mask, ids, pos, NULL));
         n_compared++;
         for (size_t i = 0; i < GOLDEN_VOCAB; i++) {
             char digit[2] = {hex[i / 4], '\0'};
@@ -401,7 +399,7 @@ TEST(golden_masks)
     assert_non_null(json);
     assert_non_null(text);
     tokenizer_case_open(&t, json, strlen(json), NULL);
-    assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
+    assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
     while ((line = next_line(&next))) {
         struct sp_json *parsed = NULL;
         parsed = keep_parsed(line, strlen(line), SP_JSON_STRICT);
@@ -452,8 +450,8 @@ static void assert_follows_grammar(const struct sp_grammar *g, const struct sp_r
     struct sp_grammar_matcher *a = NULL;
     uint32_t state = SP_STATE_START;
 
-    assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
-    assert_int_equal(sp_grammar_matcher_read(a, &state, r->text, r->text_size, NULL), SP_OK);
+    assert_ok(sp_grammar_matcher_open(&a, g, NULL));
+    assert_ok(sp_grammar_matcher_read(a, &state, r->text, r->text_size, NULL));
     assert_int_not_equal(state, SP_STATE_DEAD);
     if (r->stop == SP_STOP_EOS)
         assert_true(sp_grammar_matcher_may_end(a, state));
@@ -505,8 +503,8 @@ TEST(constrained_responses_equal_undrafted)
     coupled.top_k = 40;
     rejected = coupled;
     rejected.accept = SP_ACCEPT_REJECTION;
-    assert_int_equal(sp_grammar_of_schema(&grammars[0], person, strlen(person), NULL), SP_OK);
-    assert_int_equal(sp_grammar_of_gbnf(&grammars[1], list, strlen(list), NULL), SP_OK);
+    assert_ok(sp_grammar_of_schema(&grammars[0], person, strlen(person), NULL));
+    assert_ok(sp_grammar_of_gbnf(&grammars[1], list, strlen(list), NULL));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t n_right = 0;
         for (size_t k = 0; k < 2; k++) {
@@ -532,7 +530,7 @@ TEST(jump_forward_drafts_determined_tokens)
     struct generate_fixture o = generate_open(path, NULL, 1, &options);
     struct sp_grammar *g = NULL;
 
-    assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
+    assert_ok(sp_grammar_of_schema(&g, schema, strlen(schema), NULL));
     for (int draft_len = 0; draft_len <= 15; draft_len += 5) {
         struct sp_result r = generate(o.session, &(struct request_options){g, draft_len, NULL});
         assert_string_equal(r.text, text);
@@ -558,7 +556,7 @@ TEST(refusals)
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_grammar_of_json(&g, NULL), SP_OK);
+    assert_ok(sp_grammar_of_json(&g, NULL));
     request.grammar = g;
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
     assert_string_equal(err.text, "ignore_eos cannot be combined with a grammar");

@@ -145,7 +145,7 @@ TEST(single_tokens)
             sp_drafting_controller_init(&batch, SP_DRAFT_NGRAM_MAX, true);
             sp_draft_length_init(&draft_len, &batch);
             assert_int_equal(sp_draft_length_choose(&draft_len, 1, NULL), 1);
-            assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
+            assert_ok(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL));
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
             assert_true(repeated ? draft_len.confidences[1] > 0.3 : draft_len.confidences[1] < 0.3);
@@ -209,7 +209,7 @@ TEST(confidence_grows_with_match_length)
         sp_drafting_controller_init(&batch, SP_DRAFT_NGRAM_MAX, true);
         sp_draft_length_init(&draft_len, &batch);
         n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX, NULL);
-        assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);
+        assert_ok(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL));
         n[i] = (size_t)(1e3 * draft_len.confidences[1]);
     }
     assert_in_range(n[0], 100, 500); /* two tokens match */
@@ -234,7 +234,7 @@ TEST(rejection_sampling_keeps_the_distribution)
     sampling.temperature = 1;
     sampling.repeat_last_n = 0;
     sampling.accept = SP_ACCEPT_REJECTION;
-    assert_int_equal(sp_sampler_open(&sampler, N, 0, &err), SP_OK);
+    assert_ok(sp_sampler_open(&sampler, N, 0, &err));
     for (uint32_t draft_token = 0; draft_token < N; draft_token += 2) {
         size_t seen[N] = {0};
         double sum = 0;
@@ -246,10 +246,9 @@ TEST(rejection_sampling_keeps_the_distribution)
             uint32_t id = N;
             bool possible = true;
             ids[pos] = draft_token;
-            assert_int_equal(chooser.adopt(chooser.state, &possible, ids, pos, &err), SP_OK);
+            assert_ok(chooser.adopt(chooser.state, &possible, ids, pos, &err));
             assert_true(possible);
-            assert_int_equal(
-                chooser.choose(chooser.state, &id, &logits, ids, pos, draft_token, &err), SP_OK);
+            assert_ok(chooser.choose(chooser.state, &id, &logits, ids, pos, draft_token, &err));
             assert_true(id < N);
             seen[id]++;
         }

@@ -209,10 +209,8 @@ static uint32_t *story_ids(const struct sp_package *package, size_t *n)
 {
     uint32_t *ids = NULL;
 
-    assert_int_equal(sp_tokenizer_encode(sp_package_tokenizer(package), story, strlen(story),
-                                         SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids, n,
-                                         NULL),
-                     SP_OK);
+    assert_ok(sp_tokenizer_encode(sp_package_tokenizer(package), story, strlen(story),
+                                  SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids, n, NULL));
     return keep(ids);
 }
 
@@ -255,7 +253,7 @@ static double plain_loss(struct sp_package *package, const uint32_t *ids, size_t
         memcpy(window + n_lead, ids + from, (to - from) * sizeof *ids);
         l.n = n_lead + to - from;
         l.first = n_lead + scored_to - from - 1;
-        assert_int_equal(sp_session_logits(session, window, l.n, add_loss, &l, NULL), SP_OK);
+        assert_ok(sp_session_logits(session, window, l.n, add_loss, &l, NULL));
         sum += l.sum;
         scored_to = to;
         ++*n_windows;
@@ -409,7 +407,7 @@ TEST(same_figures_with_all_kernels_and_threads)
             request.n = try.n = 80;
             e = evaluate(package, &request);
             struct sp_session *session = keep_session(package, NULL);
-            assert_int_equal(sp_session_eval_draft(session, &try, &trial, NULL), SP_OK);
+            assert_ok(sp_session_eval_draft(session, &try, &trial, NULL));
             if (any) assert_memory_equal(&e, &first, sizeof e);
             if (any) assert_same_draft_eval(&trial, &first_trial);
             sp_draft_eval_release(&first_trial);
@@ -610,7 +608,7 @@ static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_p
     struct sp_session *session = keep_session(package, NULL);
     for (size_t i = 0; i < 5; i++)
         add_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.draft_len);
-    assert_int_equal(sp_session_eval_draft(session, &request, &got, NULL), SP_OK);
+    assert_ok(sp_session_eval_draft(session, &request, &got, NULL));
     want.n_places = 5;
     assert_near(got.per_round.mean, (double)want.n_tokens / (double)want.n_rounds, 1e-12);
     want.per_round = got.per_round;
@@ -678,7 +676,7 @@ TEST(draft_evals_at_limits)
     struct sp_err err = {0};
 
     struct sp_session *session = keep_session(package, &options);
-    assert_int_equal(sp_session_eval_draft(session, &request, &out, NULL), SP_OK);
+    assert_ok(sp_session_eval_draft(session, &request, &out, NULL));
     assert_int_equal(out.n_places, 3);
     assert_true(out.n_tokens <= 3 * 6);
     sp_draft_eval_release(&out);

@@ -60,14 +60,14 @@ TEST(characters)
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
         struct open_grammar o = {0};
         uint32_t root;
-        assert_int_equal(sp_grammar_new(&o.g, NULL), SP_OK);
+        assert_ok(sp_grammar_new(&o.g, NULL));
         root = sp_grammar_chars(o.g, sets[k],
                                 sets[k][1].first == 1   ? 1
                                 : sets[k][2].first == 1 ? 2
                                                         : 3,
                                 SP_GRAMMAR_END);
-        assert_int_equal(sp_grammar_finish(o.g, root, NULL), SP_OK);
-        assert_int_equal(sp_grammar_matcher_open(&o.a, o.g, NULL), SP_OK);
+        assert_ok(sp_grammar_finish(o.g, root, NULL));
+        assert_ok(sp_grammar_matcher_open(&o.a, o.g, NULL));
         for (uint32_t c = 0; c <= 0x10FFFF; c++) {
             char bytes[SP_UTF8_MAX];
             size_t len = sp_utf8_put(bytes, c);
@@ -203,21 +203,21 @@ TEST(loops_return_to_their_state)
     struct sp_err err = {0};
     uint32_t at = SP_STATE_START, inside;
 
-    assert_int_equal(sp_grammar_matcher_read(o.a, &at, "[1,2", 4, &err), SP_OK);
+    assert_ok(sp_grammar_matcher_read(o.a, &at, "[1,2", 4, &err));
     inside = at;
     for (int i = 0; i < 1000; i++)
-        assert_int_equal(sp_grammar_matcher_read(o.a, &at, "23,4", 4, &err), SP_OK);
+        assert_ok(sp_grammar_matcher_read(o.a, &at, "23,4", 4, &err));
     assert_int_equal(at, inside);
     assert_true(sp_grammar_matcher_n_states(o.a) < 10);
     /* A deeply nested text returns to the initial state. */
     for (int i = 0; i < 5000; i++)
-        assert_int_equal(sp_grammar_matcher_read(o.a, &at, ",[7", 3, &err), SP_OK);
+        assert_ok(sp_grammar_matcher_read(o.a, &at, ",[7", 3, &err));
     for (int i = 0; i < 5000; i++)
-        assert_int_equal(sp_grammar_matcher_read(o.a, &at, "]", 1, &err), SP_OK);
+        assert_ok(sp_grammar_matcher_read(o.a, &at, "]", 1, &err));
     assert_false(sp_grammar_matcher_may_end(o.a, at));
-    assert_int_equal(sp_grammar_matcher_read(o.a, &at, "]", 1, &err), SP_OK);
+    assert_ok(sp_grammar_matcher_read(o.a, &at, "]", 1, &err));
     assert_true(sp_grammar_matcher_may_end(o.a, at));
-    assert_int_equal(sp_grammar_matcher_forget(o.a, &err), SP_OK);
+    assert_ok(sp_grammar_matcher_forget(o.a, &err));
     assert_true(accepts(&o, "[1,[2,3]]", 9));
     close_grammar(&o);
 }
@@ -232,9 +232,8 @@ TEST(grammar_draft)
         uint32_t at = SP_STATE_START;
         struct sp_byte_set bytes;
         size_t n;
-        assert_int_equal(sp_grammar_matcher_read(o.a, &at, before[i], strlen(before[i]), NULL),
-                         SP_OK);
-        assert_int_equal(sp_grammar_matcher_bytes(o.a, at, &bytes, &n, 9, NULL), SP_OK);
+        assert_ok(sp_grammar_matcher_read(o.a, &at, before[i], strlen(before[i]), NULL));
+        assert_ok(sp_grammar_matcher_bytes(o.a, at, &bytes, &n, 9, NULL));
         assert_int_equal(n, wanted[i] >= 0 ? 1 : i == 2 ? 2 : 1);
         if (wanted[i] >= 0) assert_true(sp_byte_set_has(&bytes, (uint8_t)wanted[i]));
     }
@@ -254,9 +253,9 @@ TEST(limits)
     uint32_t reached = SP_STATE_START;
 
     for (int i = 0; i < 99999; i++)
-        assert_int_equal(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err), SP_OK);
+        assert_ok(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err));
     assert_false(sp_grammar_matcher_may_end(many.a, reached));
-    assert_int_equal(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err), SP_OK);
+    assert_ok(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err));
     assert_true(sp_grammar_matcher_may_end(many.a, reached));
     close_grammar(&many);
     assert_true(accepts(&twice, "xxxx", 4));
@@ -267,7 +266,7 @@ TEST(limits)
     for (int i = 0; i < 20; i++)
         at += sprintf(at, "r%d ::= r%d \"a\" | r%d \"b\"\n", i, i + 1, i + 1);
     sprintf(at, "r20 ::= \"x\"\n");
-    assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), &err), SP_OK);
+    assert_ok(sp_grammar_of_gbnf(&g, text, strlen(text), &err));
     assert_int_equal(sp_grammar_matcher_open(&a, g, &err), SP_E_INPUT);
     assert_string_equal(err.text,
                         "the grammar is too ambiguous: it can begin in more than 4096 ways");

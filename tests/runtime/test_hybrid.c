@@ -397,9 +397,8 @@ TEST(timed_tokens_differ)
     struct timed_tokens timed_tokens = {.speculator = session->speculator};
     struct sp_err err = {0};
 
-    assert_int_equal(
-        sp_session_benchmark(session, 9, n_rows, 2, 3, check_timed_tokens, &timed_tokens, &err),
-        SP_OK);
+    assert_ok(
+        sp_session_benchmark(session, 9, n_rows, 2, 3, check_timed_tokens, &timed_tokens, &err));
     assert_int_equal(timed_tokens.n, 6);
     for (size_t i = 1; i < timed_tokens.n; i++)
         assert_int_not_equal(timed_tokens.first[i], timed_tokens.first[i - 1]);
@@ -469,11 +468,11 @@ TEST(head_becomes_draft)
     struct sp_err err;
     const char *modelfile = handmade_modelfile(&varied, "");
 
-    assert_int_equal(create(modelfile, &warning_log, SP_DTYPE_NONE, &plain, &err), SP_OK);
+    assert_ok(create(modelfile, &warning_log, SP_DTYPE_NONE, &plain, &err));
     assert_non_null(strstr(warning_log.warnings, "the built-in prediction head becomes the draft"));
     /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 matrices of the MLP */
     assert_int_equal(plain.n_tensors[SP_PART_DRAFT], 16);
-    assert_int_equal(create(modelfile, &warning_log, SP_Q8, &quantized, &err), SP_OK);
+    assert_ok(create(modelfile, &warning_log, SP_Q8, &quantized, &err));
     assert_true(quantized.size[SP_PART_DRAFT] < plain.size[SP_PART_DRAFT] / 3);
     assert_int_equal(quantized.size[SP_PART_TARGET], plain.size[SP_PART_TARGET]);
     scratch_remove();
@@ -520,8 +519,7 @@ TEST(draft_record_replaces_head)
 
     snprintf(draft, sizeof draft, "DRAFT %s\n", SHARED "/oracle/targets/qwen3");
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
-    assert_int_equal(
-        create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err), SP_OK);
+    assert_ok(create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err));
     assert_non_null(strstr(warning_log.warnings,
                            "the draft that is named is used, and the built-in prediction head"));
     scratch_remove();

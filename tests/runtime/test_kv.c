@@ -9,10 +9,9 @@ enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
 static void init(struct sp_kv *kv, enum sp_cache_type type, size_t n_positions, size_t window,
                  size_t max_rows)
 {
-    assert_int_equal(sp_kv_init(kv, type, (struct sp_kv_shape){N_HEADS, DIM, 0}, n_positions,
-                                window, max_rows, NULL),
-                     SP_OK);
-    assert_int_equal(sp_kv_grow(kv, SIZE_MAX, NULL), SP_OK);
+    assert_ok(sp_kv_init(kv, type, (struct sp_kv_shape){N_HEADS, DIM, 0}, n_positions, window,
+                         max_rows, NULL));
+    assert_ok(sp_kv_grow(kv, SIZE_MAX, NULL));
 }
 
 /* Stores one row whose numbers encode its position and `mark`, the value of this write. */
@@ -47,9 +46,8 @@ TEST(test_slots)
     assert_int_equal(sp_kv_size(&kv, SIZE_MAX), 256 * N_HEADS * (DIM + 4) * 2);
     sp_kv_release(&kv);
     sp_kv_release(&kv); /* released stays released */
-    assert_int_equal(
-        sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL), SP_OK);
-    assert_int_equal(sp_kv_grow(&kv, SIZE_MAX, NULL), SP_OK);
+    assert_ok(sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL));
+    assert_ok(sp_kv_grow(&kv, SIZE_MAX, NULL));
     assert_int_equal(sp_kv_size(&kv, SIZE_MAX), 256 * (48 + 32) * 2);
     sp_kv_release(&kv);
 }
@@ -188,10 +186,9 @@ TEST(test_blocks_do_not_overlap)
     bool taken[HEADS * N_BLOCKS] = {false};
     struct sp_kv kv = {0};
 
-    assert_int_equal(
-        sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
-        SP_OK);
-    assert_int_equal(sp_kv_grow(&kv, SIZE_MAX, NULL), SP_OK);
+    assert_ok(
+        sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL));
+    assert_ok(sp_kv_grow(&kv, SIZE_MAX, NULL));
     for (size_t h = 0; h < HEADS; h++) {
         for (size_t b = 0; b < N_BLOCKS; b++) {
             const uint8_t *keys = sp_kv_keys(&kv, h, b * SP_KV_BLOCK);

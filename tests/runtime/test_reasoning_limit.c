@@ -40,9 +40,8 @@ static void add_text(struct ids *to, const struct sp_package *package, const cha
     uint32_t *ids = NULL;
     size_t n = 0;
 
-    assert_int_equal(sp_tokenizer_encode(sp_package_tokenizer(package), text, strlen(text),
-                                         SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL),
-                     SP_OK);
+    assert_ok(sp_tokenizer_encode(sp_package_tokenizer(package), text, strlen(text),
+                                  SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL));
     add(to, ids, n);
     free(ids);
 }
@@ -197,8 +196,7 @@ TEST(rows_have_limits_of_their_own)
                                                     .open = "",
                                                     .close = i ? "<|mask|>" : "</think>",
                                                     .is_open = true};
-        if (i > 0)
-            assert_int_equal(sp_session_open_shared(&rows[i].session, o.session, NULL), SP_OK);
+        if (i > 0) assert_ok(sp_session_open_shared(&rows[i].session, o.session, NULL));
     }
     for (size_t i = 0; i < N; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_row, &rows[i]), 0);
@@ -244,7 +242,7 @@ TEST(calls_follow_limited_reasoning)
                                  .reasoning_limit = &limit};
 
     g_options.tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);
-    assert_int_equal(sp_chat_grammar(&g, &g_options, NULL), SP_OK);
+    assert_ok(sp_chat_grammar(&g, &g_options, NULL));
     request.grammar = g;
     plain = keep_answer(o.session, &request);
     assert_int_equal(plain.ids[7], MASK);
@@ -287,17 +285,15 @@ static void check_script(const char *script, const struct sp_reasoning_limit *li
 
     add_text(&ids, o.package, script);
     options.inner = (struct sp_chooser){.choose = choose_next, .state = &ids};
-    assert_int_equal(sp_package_trie(o.package, &options.trie, NULL), SP_OK);
-    assert_int_equal(sp_reasoning_limiter_open(&limiter, &options, NULL), SP_OK);
+    assert_ok(sp_package_trie(o.package, &options.trie, NULL));
+    assert_ok(sp_reasoning_limiter_open(&limiter, &options, NULL));
     chooser = sp_reasoning_limiter_chooser(limiter);
     for (size_t pos = 0; pos < ids.n; pos++) {
-        assert_int_equal(chooser.choose(chooser.state, &answer.at[pos], &logits, answer.at, pos,
-                                        SP_NO_DRAFT_TOKEN, NULL),
-                         SP_OK);
+        assert_ok(chooser.choose(chooser.state, &answer.at[pos], &logits, answer.at, pos,
+                                 SP_NO_DRAFT_TOKEN, NULL));
     }
-    assert_int_equal(sp_tokenizer_decode(sp_package_tokenizer(o.package), answer.at, ids.n, false,
-                                         &text, &size, NULL),
-                     SP_OK);
+    assert_ok(sp_tokenizer_decode(sp_package_tokenizer(o.package), answer.at, ids.n, false, &text,
+                                  &size, NULL));
     assert_string_equal(text, expected);
     free(text);
     sp_reasoning_limiter_close(limiter);

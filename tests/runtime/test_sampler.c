@@ -31,7 +31,7 @@ static struct sp_distribution distribution(const struct sp_sampling *s, const fl
     struct sp_logits row = sp_logits_of(vector(), logits, n);
     struct sp_err err = {0};
 
-    assert_int_equal(sp_sampler_scratch_new(&scratch, n, vector(), &err), SP_OK);
+    assert_ok(sp_sampler_scratch_new(&scratch, n, vector(), &err));
     if (sp_sampler_distribution(&d, scratch, s, &row, &h, 7, &err)) fail_msg("%s", err.text);
     sp_sampler_scratch_free(scratch);
     return d;
@@ -234,7 +234,7 @@ TEST(non_finite_logits)
         const float logits[] = {1, bad[i], 2};
         struct sp_logits row = sp_logits_of(vector(), logits, 3);
         s.temperature = (float)i;
-        assert_int_equal(sp_sampler_scratch_new(&scratch, 3, vector(), &err), SP_OK);
+        assert_ok(sp_sampler_scratch_new(&scratch, 3, vector(), &err));
         assert_int_equal(
             sp_sampler_distribution(&d, scratch, &s, &row, &(struct sp_history){0}, 41, &err),
             SP_E_INPUT);
@@ -269,14 +269,14 @@ TEST(ring_wraps)
 
     s.repeat_last_n = 3;
     s.presence_penalty = 10;
-    assert_int_equal(sp_sampler_open(&sampler, 4, 100, NULL), SP_OK);
-    assert_int_equal(sp_sampler_add(sampler, &slot, &s, prior, 5, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&sampler, 4, 100, NULL));
+    assert_ok(sp_sampler_add(sampler, &slot, &s, prior, 5, NULL));
     assert_int_equal(sample(sampler, slot, logits, NULL, 0), 1); /* the history is 2 3 0 */
-    assert_int_equal(sp_sampler_commit(sampler, slot, (uint32_t[]){1}, 1, NULL), SP_OK);
+    assert_ok(sp_sampler_commit(sampler, slot, (uint32_t[]){1}, 1, NULL));
     assert_int_equal(sample(sampler, slot, logits, NULL, 0), 2); /* 3 0 1 */
-    assert_int_equal(sp_sampler_commit(sampler, slot, (uint32_t[]){2, 3}, 2, NULL), SP_OK);
+    assert_ok(sp_sampler_commit(sampler, slot, (uint32_t[]){2, 3}, 2, NULL));
     assert_int_equal(sample(sampler, slot, logits, NULL, 0), 0); /* 1 2 3 */
-    assert_int_equal(sp_sampler_reset(sampler, slot, prior, 1, NULL), SP_OK);
+    assert_ok(sp_sampler_reset(sampler, slot, prior, 1, NULL));
     assert_int_equal(sample(sampler, slot, logits, NULL, 0), 1); /* 0 */
     sp_sampler_close(sampler);
 }
@@ -296,15 +296,14 @@ TEST(drafts_equal_committed_tokens)
     s.repeat_penalty = 1.7f;
     s.frequency_penalty = .3f;
     for (s.seed = 0; s.seed < 50; s.seed++) {
-        assert_int_equal(sp_sampler_open(&a, 4, 100, NULL), SP_OK);
-        assert_int_equal(sp_sampler_open(&b, 4, 100, NULL), SP_OK);
-        assert_int_equal(sp_sampler_add(a, &slot_a, &s, tokens, 2, NULL), SP_OK);
-        assert_int_equal(sp_sampler_add(b, &slot_b, &s, tokens, 2, NULL), SP_OK);
+        assert_ok(sp_sampler_open(&a, 4, 100, NULL));
+        assert_ok(sp_sampler_open(&b, 4, 100, NULL));
+        assert_ok(sp_sampler_add(a, &slot_a, &s, tokens, 2, NULL));
+        assert_ok(sp_sampler_add(b, &slot_b, &s, tokens, 2, NULL));
         for (size_t n = 0; n <= 6; n++) {
             uint32_t overlaid = sample(a, slot_a, logits, tokens + 2, n);
             assert_int_equal(overlaid, sample(b, slot_b, logits, NULL, 0));
-            if (n < 6)
-                assert_int_equal(sp_sampler_commit(b, slot_b, tokens + 2 + n, 1, NULL), SP_OK);
+            if (n < 6) assert_ok(sp_sampler_commit(b, slot_b, tokens + 2 + n, 1, NULL));
         }
         sp_sampler_close(a);
         sp_sampler_close(b);
@@ -318,16 +317,16 @@ TEST(slots_are_isolated)
     float logits[3][6];
     size_t slots[3], single[3];
 
-    assert_int_equal(sp_sampler_open(&alone, 6, 100, NULL), SP_OK);
-    assert_int_equal(sp_sampler_open(&crowd, 6, 100, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&alone, 6, 100, NULL));
+    assert_ok(sp_sampler_open(&crowd, 6, 100, NULL));
     for (size_t i = 0; i < 3; i++) {
         struct sp_sampling s = defaults();
         s.temperature = 1 + (float)i;
         s.seed = 100 + i;
         s.top_k = (int)i;
         s.presence_penalty = (float)i;
-        assert_int_equal(sp_sampler_add(crowd, &slots[i], &s, (uint32_t[]){1, 2}, 2, NULL), SP_OK);
-        assert_int_equal(sp_sampler_add(alone, &single[i], &s, (uint32_t[]){1, 2}, 2, NULL), SP_OK);
+        assert_ok(sp_sampler_add(crowd, &slots[i], &s, (uint32_t[]){1, 2}, 2, NULL));
+        assert_ok(sp_sampler_add(alone, &single[i], &s, (uint32_t[]){1, 2}, 2, NULL));
     }
     for (size_t step = 0; step < 40; step++) {
         struct sp_sampler_row rows[3];
@@ -337,11 +336,11 @@ TEST(slots_are_isolated)
                 logits[i][j] = (float)((step * 7 + i * 3 + j * 5) % 11) / 4;
             rows[i] = (struct sp_sampler_row){slots[i], logits[i], NULL, 0};
         }
-        assert_int_equal(sp_sampler_sample(crowd, together, rows, 3, NULL), SP_OK);
+        assert_ok(sp_sampler_sample(crowd, together, rows, 3, NULL));
         for (size_t i = 0; i < 3; i++) {
             assert_int_equal(together[i], sample(alone, single[i], logits[i], NULL, 0));
-            assert_int_equal(sp_sampler_commit(crowd, slots[i], &together[i], 1, NULL), SP_OK);
-            assert_int_equal(sp_sampler_commit(alone, single[i], &together[i], 1, NULL), SP_OK);
+            assert_ok(sp_sampler_commit(crowd, slots[i], &together[i], 1, NULL));
+            assert_ok(sp_sampler_commit(alone, single[i], &together[i], 1, NULL));
         }
     }
     sp_sampler_remove(crowd, slots[1]);
@@ -364,8 +363,8 @@ TEST(equal_slots_share_a_pass)
     struct sp_sampler_row rows[N_SLOTS];
     uint32_t together[N_SLOTS];
 
-    assert_int_equal(sp_sampler_open(&alone, N_TOKENS, 100, NULL), SP_OK);
-    assert_int_equal(sp_sampler_open(&crowd, N_TOKENS, 100, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&alone, N_TOKENS, 100, NULL));
+    assert_ok(sp_sampler_open(&crowd, N_TOKENS, 100, NULL));
     for (size_t i = 0; i < N_SLOTS; i++) {
         struct sp_sampling s = defaults();
         s.temperature = i % 12 == 7 ? 0 : i % 12 == 8 ? .6f : 1;
@@ -374,26 +373,26 @@ TEST(equal_slots_share_a_pass)
         if (i % 12 == 9) s.top_k = 3;
         if (i % 12 == 10) s.biases = bias;
         if (i % 12 == 10) s.n_biases = 1;
-        assert_int_equal(sp_sampler_add(crowd, &slots[i], &s, priors[i % 2], 3, NULL), SP_OK);
-        assert_int_equal(sp_sampler_add(alone, &single[i], &s, priors[i % 2], 3, NULL), SP_OK);
+        assert_ok(sp_sampler_add(crowd, &slots[i], &s, priors[i % 2], 3, NULL));
+        assert_ok(sp_sampler_add(alone, &single[i], &s, priors[i % 2], 3, NULL));
     }
     for (size_t step = 0; step < 30; step++) {
         for (size_t k = 0; k < N_SLOTS; k++) {
             size_t i = (k * 5 + step) % N_SLOTS; /* another order in every step */
             rows[k] = (struct sp_sampler_row){slots[i], logits[i / 6 % 2], drafts, i % 3};
         }
-        assert_int_equal(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL), SP_OK);
+        assert_ok(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL));
         for (size_t k = 0; k < N_SLOTS; k++) {
             size_t i = (k * 5 + step) % N_SLOTS;
             uint32_t want = sample(alone, single[i], logits[i / 6 % 2], drafts, i % 3);
             assert_int_equal(together[k], want);
             n_equal += together[k] == together[0];
-            assert_int_equal(sp_sampler_commit(crowd, slots[i], &want, 1, NULL), SP_OK);
-            assert_int_equal(sp_sampler_commit(alone, single[i], &want, 1, NULL), SP_OK);
+            assert_ok(sp_sampler_commit(crowd, slots[i], &want, 1, NULL));
+            assert_ok(sp_sampler_commit(alone, single[i], &want, 1, NULL));
         }
     }
     assert_true(n_equal < 30 * N_SLOTS / 2); /* the seeds differ, and so do the tokens */
-    assert_int_equal(sp_sampler_sample(crowd, together, rows, 0, NULL), SP_OK);
+    assert_ok(sp_sampler_sample(crowd, together, rows, 0, NULL));
     sp_sampler_remove(crowd, slots[2]);
     assert_int_equal(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL), SP_E_USAGE);
     sp_sampler_close(alone);
@@ -425,8 +424,8 @@ TEST(confidence_at_temperature_0)
     struct sp_sampler *sampler = NULL;
     struct sp_sampling_chooser *sampled = NULL;
 
-    assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
-    assert_int_equal(sp_sampling_chooser_new(&sampled, sampler, &sampling, 2, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&sampler, V, 0, NULL));
+    assert_ok(sp_sampling_chooser_new(&sampled, sampler, &sampling, 2, NULL));
     chooser = sp_sampling_chooser_of(sampled);
     for (uint32_t last = 0; last < 8; last++) {
         float logits[V];
@@ -435,9 +434,8 @@ TEST(confidence_at_temperature_0)
         struct sp_logits row;
         model_logits(logits, &last, 1, true);
         row = sp_logits_of(vector(), logits, V);
-        assert_int_equal(greedy.propose(greedy.state, &id, &expected, &row, &last, 1, NULL), SP_OK);
-        assert_int_equal(chooser.propose(chooser.state, &same, &confidence, &row, &last, 1, NULL),
-                         SP_OK);
+        assert_ok(greedy.propose(greedy.state, &id, &expected, &row, &last, 1, NULL));
+        assert_ok(chooser.propose(chooser.state, &same, &confidence, &row, &last, 1, NULL));
         assert_int_equal(id, same);
         assert_true(expected > 0 && expected < 1);
         assert_true(fabs(confidence - expected) < 1e-12);
@@ -456,8 +454,8 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
     struct sp_chooser chooser;
     size_t n = 1;
 
-    assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
-    assert_int_equal(sp_sampling_chooser_new(&state, sampler, s, 2, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&sampler, V, 0, NULL));
+    assert_ok(sp_sampling_chooser_new(&state, sampler, s, 2, NULL));
     chooser = sp_sampling_chooser_of(state);
     ids[0] = 0;
     while (n <= LENGTH) {
@@ -469,16 +467,14 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
         for (size_t i = 0; i < n_drafted; i++) {
             model_logits(logits, round, n + i, true);
             row = sp_logits_of(vector(), logits, V);
-            assert_int_equal(
-                chooser.propose(chooser.state, &round[n + i], NULL, &row, round, n + i, NULL),
-                SP_OK);
+            assert_ok(
+                chooser.propose(chooser.state, &round[n + i], NULL, &row, round, n + i, NULL));
         }
         for (size_t i = 0; i <= n_drafted && n <= LENGTH; i++) {
             uint32_t draft_token = i < n_drafted ? round[n] : SP_NO_DRAFT_TOKEN, id;
             model_logits(logits, ids, n, false);
             row = sp_logits_of(vector(), logits, V);
-            assert_int_equal(chooser.choose(chooser.state, &id, &row, ids, n, draft_token, NULL),
-                             SP_OK);
+            assert_ok(chooser.choose(chooser.state, &id, &row, ids, n, draft_token, NULL));
             if (method == BROKEN && draft_token != SP_NO_DRAFT_TOKEN) id = draft_token;
             ids[n++] = id;
             if (id != draft_token) break;

@@ -173,24 +173,22 @@ static void generate(uint32_t ids[], const struct sp_sampling *s, size_t draft_l
     float logits[V];
     struct sp_logits row;
 
-    assert_int_equal(sp_sampler_open(&sampler, V, 0, NULL), SP_OK);
-    assert_int_equal(sp_sampling_chooser_new(&state, sampler, s, 4, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&sampler, V, 0, NULL));
+    assert_ok(sp_sampling_chooser_new(&state, sampler, s, 4, NULL));
     chooser = sp_sampling_chooser_of(state);
     for (size_t n = PROMPT; n < PROMPT + LENGTH;) {
         uint32_t drafted[4];
         for (size_t i = 0; i < draft_len; i++) {
             model_logits(logits, ids, n + i, true);
             row = sp_logits_of(vector, logits, V);
-            assert_int_equal(
-                chooser.propose(chooser.state, &ids[n + i], NULL, &row, ids, n + i, NULL), SP_OK);
+            assert_ok(chooser.propose(chooser.state, &ids[n + i], NULL, &row, ids, n + i, NULL));
             drafted[i] = ids[n + i];
         }
         for (size_t i = 0; i <= draft_len && n < PROMPT + LENGTH; i++) {
             uint32_t draft_token = i < draft_len ? drafted[i] : SP_NO_DRAFT_TOKEN, id;
             model_logits(logits, ids, n, false);
             row = sp_logits_of(vector, logits, V);
-            assert_int_equal(chooser.choose(chooser.state, &id, &row, ids, n, draft_token, NULL),
-                             SP_OK);
+            assert_ok(chooser.choose(chooser.state, &id, &row, ids, n, draft_token, NULL));
             ids[n++] = id;
             if (id != draft_token) break;
         }
@@ -224,7 +222,7 @@ TEST(batch_equals_alone)
     float logits[V];
     size_t slots[SLOTS], n_different = 0;
 
-    assert_int_equal(sp_sampler_open(&sampler, V, 100, NULL), SP_OK);
+    assert_ok(sp_sampler_open(&sampler, V, 100, NULL));
     model_logits(logits, prior, 5, false);
     for (size_t i = 0; i < SLOTS; i++) {
         struct sp_sampling s = all_samplers();
@@ -232,12 +230,12 @@ TEST(batch_equals_alone)
         if (i % 2) s.dry_multiplier = 0;
         if (i % 3 == 0) s.xtc_threshold = 0.2f;
         if (i % 4 == 0) s.top_n_sigma = 0;
-        assert_int_equal(sp_sampler_add(sampler, &slots[i], &s, prior, 5, NULL), SP_OK);
+        assert_ok(sp_sampler_add(sampler, &slots[i], &s, prior, 5, NULL));
         rows[i] = (struct sp_sampler_row){slots[i], logits, NULL, 0};
     }
-    assert_int_equal(sp_sampler_sample(sampler, together, rows, SLOTS, NULL), SP_OK);
+    assert_ok(sp_sampler_sample(sampler, together, rows, SLOTS, NULL));
     for (size_t i = 0; i < SLOTS; i++) {
-        assert_int_equal(sp_sampler_sample(sampler, &alone, &rows[i], 1, NULL), SP_OK);
+        assert_ok(sp_sampler_sample(sampler, &alone, &rows[i], 1, NULL));
         assert_int_equal(alone, together[i]);
         n_different += alone != together[0];
     }
@@ -267,7 +265,7 @@ TEST(refusals)
 
     assert_non_null(long_text);
     s.dry_base = 0.5f;
-    assert_int_equal(sp_sampling_check(&s, V, &err), SP_OK); /* DRY is off */
+    assert_ok(sp_sampling_check(&s, V, &err)); /* DRY is off */
     s.dry_multiplier = 1;
     assert_int_equal(sp_sampling_check(&s, V, &err), SP_E_USAGE);
     assert_string_equal(err.text, "dry_base is 0.5, expected 1 to 100");

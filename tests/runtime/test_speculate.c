@@ -610,9 +610,8 @@ TEST(special_tokens)
         size_t size;
 
         if (r.ids[i] != received.special) continue;
-        assert_int_equal(sp_tokenizer_decode(sp_package_tokenizer(o.package), r.ids, i, true,
-                                             &before, &size, NULL),
-                         SP_OK);
+        assert_ok(sp_tokenizer_decode(sp_package_tokenizer(o.package), r.ids, i, true, &before,
+                                      &size, NULL));
         assert_true(n < received.n_at);
         assert_int_equal(received.at[n++], size);
         assert_memory_equal(received.text, before, size);

@@ -185,9 +185,8 @@ static void pairing(void **state)
     char *text = NULL;
     size_t size;
 
-    assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, &err), SP_OK);
+    assert_ok(sp_pack_open(&pack, path, &err));
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, &err));
     assert_true(size > strlen(record));
     assert_memory_equal(text, record, strlen(record));
     free(text);
@@ -244,7 +243,7 @@ static const char *copying_modelfile(const char *name, bool nearly)
     memcpy(new + 8, entry, n_entry); /* replaces the first brace of the header */
     memcpy(new + 8 + n_entry, old + 9, size - 9);
     size += n_entry - 1;
-    assert_int_equal(sp_safetensors_read(target, t, 0, t->size, new + size, &err), SP_OK);
+    assert_ok(sp_safetensors_read(target, t, 0, t->size, new + size, &err));
     size += t->size;
     if (nearly) new[size - 2] ^= 1;
     write_file(weights, new, size);
@@ -259,7 +258,7 @@ static bool stores_embedding(const char *path)
     struct sp_err err = {0};
     bool found;
 
-    assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
+    assert_ok(sp_pack_open(&pack, path, &err));
     found = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
     sp_pack_close(pack);
     return found;

@@ -67,7 +67,7 @@ static void assert_chat(const struct sp_template *t, const struct conversation *
 
     assert_true(request.n_turns <= sizeof turns / sizeof *turns);
     memcpy(turns + n, chat->messages, chat->n_messages * sizeof *turns);
-    assert_int_equal(sp_template_apply(&text, &len, t, &request, &err), SP_OK);
+    assert_ok(sp_template_apply(&text, &len, t, &request, &err));
     assert_string_equal(text, wanted);
     assert_int_equal(len, strlen(wanted));
     free(text);
@@ -88,9 +88,9 @@ TEST(chats_in_jinja)
         .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
     struct sp_template *t = NULL;
 
-    assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
+    assert_ok(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL));
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_JINJA);
-    assert_int_equal(sp_template_read_tokens(t, config, strlen(config), NULL), SP_OK);
+    assert_ok(sp_template_read_tokens(t, config, strlen(config), NULL));
     assert_chat(t, &chat,
                 "<s><system>Be \xc3\xa9</s><user>Hi \"you\"\n</s><assistant>Yo</s><user>Bye</s>"
                 "<assistant>");
@@ -118,11 +118,11 @@ TEST(reasoning_is_rendered)
                                       .now = noon};
     struct sp_template *t = NULL;
 
-    assert_int_equal(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL), SP_OK);
+    assert_ok(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL));
     assert_chat(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
     sp_template_close(t);
     t = NULL;
-    assert_int_equal(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL), SP_OK);
+    assert_ok(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL));
     assert_chat(t, &chat, "|Q;\"Hm\"\n|A;truelow");
     sp_template_close(t);
 }
@@ -135,7 +135,7 @@ TEST(chats_in_go)
         .system = "S", .messages = three, .n_messages = 3, .thinking = THINK_ON, .now = noon};
     struct sp_template *t = NULL;
 
-    assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
+    assert_ok(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL));
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_GO);
     assert_chat(t, &chat, "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Byetrue");
     sp_template_close(t);
@@ -160,9 +160,8 @@ TEST(turns_in_go)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_template *t = NULL;
 
-        assert_int_equal(sp_template_compile(&t, cases[i].text, strlen(cases[i].text),
-                                             SP_TEMPLATE_UNKNOWN, NULL),
-                         SP_OK);
+        assert_ok(sp_template_compile(&t, cases[i].text, strlen(cases[i].text), SP_TEMPLATE_UNKNOWN,
+                                      NULL));
         assert_chat(t, &chat, cases[i].wanted);
         sp_template_close(t);
     }
@@ -174,7 +173,7 @@ static void assert_source(const struct sp_template_texts *texts, const char *wan
     struct sp_template *t = NULL;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_template_open(&t, texts, &err), SP_OK);
+    assert_ok(sp_template_open(&t, texts, &err));
     if (wanted == NULL) {
         assert_null(t);
         return;
@@ -217,13 +216,13 @@ TEST(named_templates)
     char *text = NULL;
     size_t len;
 
-    assert_int_equal(sp_template_open(&t, &texts, NULL), SP_OK);
+    assert_ok(sp_template_open(&t, &texts, NULL));
     tools = keep_parsed("[{}]", 4, SP_JSON_STRICT);
-    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_ok(sp_template_render(&text, &len, t, &in, NULL));
     assert_string_equal(text, "D");
     free(text);
     in.tools = tools;
-    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_ok(sp_template_render(&text, &len, t, &in, NULL));
     assert_string_equal(text, "T");
     free(text);
     sp_template_close(t);
@@ -255,14 +254,13 @@ TEST(empty_values_in_go)
     char *text = NULL;
     size_t len;
 
-    assert_int_equal(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39,
-                                         SP_TEMPLATE_GO, NULL),
-                     SP_OK);
+    assert_ok(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39, SP_TEMPLATE_GO,
+                                  NULL));
     messages = keep_parsed("[]", 2, SP_JSON_STRICT);
     tools = keep_parsed(json, strlen(json), SP_JSON_STRICT);
     in.messages = messages;
     in.tools = tools;
-    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_ok(sp_template_render(&text, &len, t, &in, NULL));
     assert_string_equal(text, "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\","
                               "\"description\":\"\",\"parameters\":{\"type\":\"object\",\"$defs\":"
                               "false,\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
@@ -282,8 +280,7 @@ TEST(non_conversations_are_refused)
     };
     struct sp_template *t = NULL;
 
-    assert_int_equal(sp_template_compile(&t, "{{ .Messages }}", 15, SP_TEMPLATE_UNKNOWN, NULL),
-                     SP_OK);
+    assert_ok(sp_template_compile(&t, "{{ .Messages }}", 15, SP_TEMPLATE_UNKNOWN, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_template_input in = {.now = noon};
         struct sp_json *json = NULL;
@@ -314,8 +311,7 @@ TEST(the_text_counts_as_memory)
         char *text = NULL;
         size_t len = 0;
 
-        assert_int_equal(
-            sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL), SP_OK);
+        assert_ok(sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL));
         assert_int_equal(sp_template_render(&text, &len, t, &in, &err), i ? SP_E_INPUT : SP_OK);
         assert_int_equal(exhausted, i);
         if (i)

@@ -33,21 +33,19 @@ TEST(values_in_python)
         enum sp_value_read read;
         size_t end, size = strlen(cases[i].text);
 
-        assert_int_equal(sp_tool_value_read(&read, &out, &end, cases[i].text, size, &python, NULL),
-                         SP_OK);
+        assert_ok(sp_tool_value_read(&read, &out, &end, cases[i].text, size, &python, NULL));
         if (cases[i].json == NULL) {
             assert_int_equal(read, SP_VALUE_NONE);
         } else {
             assert_int_equal(read, SP_VALUE_READ);
             assert_int_equal(end, size);
-            assert_int_equal(sp_strbuf_append(&out, "", 1, NULL), SP_OK);
+            assert_ok(sp_strbuf_append(&out, "", 1, NULL));
             assert_string_equal(out.at, cases[i].json);
         }
         sp_strbuf_release(&out);
         for (size_t n = 1; cases[i].json && n < size; n++) {
             out = (struct sp_strbuf){0};
-            assert_int_equal(sp_tool_value_read(&read, &out, &end, cases[i].text, n, &python, NULL),
-                             SP_OK);
+            assert_ok(sp_tool_value_read(&read, &out, &end, cases[i].text, n, &python, NULL));
             assert_int_equal(read, SP_VALUE_MORE);
             sp_strbuf_release(&out);
         }

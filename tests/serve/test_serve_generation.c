@@ -158,9 +158,8 @@ TEST(test_ids)
 
     assert_int_equal(sp_json_len(json_at(two, "choices")), 2);
     assert_string_equal(json_text(two, "choices.1.text"), json_text(one, "choices.0.text"));
-    assert_int_equal(sp_json_equal(&same, json_at(two, "choices.1.logprobs"),
-                                   json_at(one, "choices.0.logprobs"), NULL),
-                     SP_OK);
+    assert_ok(sp_json_equal(&same, json_at(two, "choices.1.logprobs"),
+                            json_at(one, "choices.0.logprobs"), NULL));
     assert_true(same);
     assert_int_equal(json_number(two, "usage.prompt_tokens"), 5);
 }

@@ -17,8 +17,7 @@ static void assert_converted(const struct sp_chat_info *chat, const char *sent, 
     struct sp_err err = {0};
     char *text = NULL;
 
-    assert_int_equal(sp_json_parse(&request.body, whole, strlen(whole), SP_JSON_STRICT, &err),
-                     SP_OK);
+    assert_ok(sp_json_parse(&request.body, whole, strlen(whole), SP_JSON_STRICT, &err));
     from = keep_parsed(sent, strlen(sent), SP_JSON_STRICT);
     if (sp_serve_read_messages(&request, &conversation, from, &err)) {
         assert_string_equal(err.text, wanted);
@@ -172,7 +171,7 @@ TEST(keep_alive)
         char *text = NULL;
 
         all[i].api->keep_alive(&response);
-        assert_int_equal(sp_json_out_take(&text, &response.out, NULL), SP_OK);
+        assert_ok(sp_json_out_take(&text, &response.out, NULL));
         assert_int_equal(strncmp(text, keep_quoted(all[i].begins), strlen(all[i].begins)), 0);
         assert_non_null(strstr(text, keep_quoted(all[i].has)));
         free(text);

@@ -289,9 +289,8 @@ TEST(test_ollama_logprobs)
     openai = served_post("/v1/chat/completions", text);
     ollama = served_post("/api/chat", text);
     assert_int_equal(sp_json_len(json_at(ollama, "logprobs")), 5);
-    assert_int_equal(sp_json_equal(&same, json_at(ollama, "logprobs"),
-                                   json_at(openai, "choices.0.logprobs.content"), NULL),
-                     SP_OK);
+    assert_ok(sp_json_equal(&same, json_at(ollama, "logprobs"),
+                            json_at(openai, "choices.0.logprobs.content"), NULL));
     assert_true(same);
     snprintf(text, sizeof text, body, "true");
     r = server_request(&tiny_server, "POST", "/api/chat", text);

@@ -32,20 +32,17 @@ TEST(test_key_files)
     struct sp_err err = {0};
 
     assert_true(sp_serve_keys_allow(&keys, NULL, NULL));
-    assert_int_equal(
-        sp_serve_keys_read(&keys, written("keys", "# ours\n\n one \r\ntwo"), "three", &err), SP_OK);
+    assert_ok(sp_serve_keys_read(&keys, written("keys", "# ours\n\n one \r\ntwo"), "three", &err));
     assert_int_equal(keys.n, 3);
     sp_serve_keys_release(&keys);
-    assert_int_equal(sp_serve_keys_read(&keys, written("keys", "\xEF\xBB\xBFone"), NULL, &err),
-                     SP_OK);
+    assert_ok(sp_serve_keys_read(&keys, written("keys", "\xEF\xBB\xBFone"), NULL, &err));
     assert_true(sp_serve_keys_allow(&keys, "Bearer one", NULL));
     sp_serve_keys_release(&keys);
     assert_int_equal(sp_serve_keys_read(&keys, scratch_write("keys", "one\0two", 7), NULL, &err),
                      SP_E_INPUT);
     assert_non_null(strstr(err.text, "byte 3 is NUL"));
     err = (struct sp_err){0};
-    assert_int_equal(
-        sp_serve_keys_read(&keys, written("keys", "# ours\n\n one \r\ntwo"), "three", &err), SP_OK);
+    assert_ok(sp_serve_keys_read(&keys, written("keys", "# ours\n\n one \r\ntwo"), "three", &err));
     assert_true(sp_serve_keys_allow(&keys, "Bearer one", NULL));
     assert_true(sp_serve_keys_allow(&keys, "bearer  two", NULL));
     assert_true(sp_serve_keys_allow(&keys, NULL, "three"));

@@ -31,6 +31,9 @@ enum { IS_SANITIZED = 1 };
 enum { IS_SANITIZED = 0 };
 #endif
 
+/* A call that must succeed. */
+#define assert_ok(call) assert_int_equal(call, SP_OK)
+
 enum unit_kind { UNIT_TEST, UNIT_TEST_FIXTURE, UNIT_GROUP_FIXTURE };
 
 /* A statement of a test file. */
