@@ -1,6 +1,7 @@
 #include "cli/chat/batch_line.h"
 #include "cli/chat/request_settings.h"
 #include "cli/chat/response_format.h"
+#include "format/base/affix.h"
 
 #include <string.h>
 
@@ -24,15 +25,11 @@ static bool is_setting(const char *key)
 /* Checks that all members are known, since a misspelt member would silently change nothing. */
 static enum sp_status check_members(const struct sp_json *line, struct sp_err *err)
 {
-    static const char *const known[] = {
-        "custom_id", "prompt", "messages", "think", "format", "stop", "dry_sequence_breakers"};
+    static const char known[] = "custom_id prompt messages think format stop dry_sequence_breakers";
     struct sp_json_iter it = {0};
 
     while (sp_json_next(line, &it)) {
-        bool found = is_setting(it.key);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            found = found || strcmp(known[i], it.key) == 0;
-        if (!found) {
+        if (!is_setting(it.key) && !sp_is_among(it.key, known)) {
             return sp_fail(err, SP_E_INPUT, "unknown member %s%s", it.key,
                            strcmp(it.key, "id") == 0 ? ", did you mean custom_id?" : "");
         }

@@ -18,38 +18,16 @@ static const double MAX_NUMBER = 1e9; /* of what scales */
 
 /* Keys of PEFT that are ignored: the tensors contain the same, or the keys describe training,
  * initialization or origin. */
-static const char *const harmless[] = {
-    "auto_mapping",
-    "base_model_name_or_path",
-    "bias",
-    "corda_config",
-    "eva_config",
-    "exclude_modules",
-    "inference_mode",
-    "layers_pattern",
-    "layers_to_transform",
-    "loftq_config",
-    "lora_bias",
-    "lora_dropout",
-    "lora_ga_config",
-    "megatron_config",
-    "megatron_core",
-    "modules_to_save",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
-    "runtime_config",
-    "target_modules",
-    "task_type",
-};
+static const char harmless[] =
+    "auto_mapping base_model_name_or_path bias corda_config eva_config exclude_modules "
+    "inference_mode layers_pattern layers_to_transform loftq_config lora_bias lora_dropout "
+    "lora_ga_config megatron_config megatron_core modules_to_save peft_version qalora_group_size "
+    "revision runtime_config target_modules task_type";
 
 /* The keys that read_peft and its callees read. */
-static const char *const read_here[] = {
-    "peft_type",     "r",        "lora_alpha",        "use_rslora",          "rank_pattern",
-    "alpha_pattern", "use_dora", "init_lora_weights", "ensure_weight_tying",
-};
-
-#define LISTED(key, list) sp_is_one_of(key, list, sizeof list / sizeof list[0])
+static const char read_here[] =
+    "peft_type r lora_alpha use_rslora rank_pattern alpha_pattern use_dora init_lora_weights "
+    "ensure_weight_tying";
 
 /* null, false, 0, and what is empty. */
 static bool switches_nothing(const struct sp_json *v)
@@ -80,7 +58,7 @@ static enum sp_status refuse(const char *key, const struct sp_json *v, const cha
 static enum sp_status refuse_unknown(const struct sp_json *root, struct sp_err *err)
 {
     for (struct sp_json_iter it = {0}; sp_json_next(root, &it);) {
-        if (LISTED(it.key, harmless) || LISTED(it.key, read_here)) continue;
+        if (sp_is_among(it.key, harmless) || sp_is_among(it.key, read_here)) continue;
         if (switches_nothing(it.value)) continue;
         return refuse(it.key, it.value, "not supported", err);
     }
@@ -93,12 +71,12 @@ static enum sp_status refuse_unknown(const struct sp_json *root, struct sp_err *
  * for: added to the published weights it would count twice. */
 static enum sp_status check_beginning(const struct sp_json *root, struct sp_err *err)
 {
-    static const char *const plain[] = {"gaussian", "eva", "orthogonal", "true"};
+    static const char plain[] = "gaussian eva orthogonal true";
     const struct sp_json *v = sp_json_get(root, "init_lora_weights");
     const char *text = sp_json_to_string(v, NULL);
     bool flag;
 
-    if (v == NULL || sp_json_to_bool(v, &flag) || (text && LISTED(text, plain))) return SP_OK;
+    if (v == NULL || sp_json_to_bool(v, &flag) || (text && sp_is_among(text, plain))) return SP_OK;
     return refuse("init_lora_weights", v,
                   "such an adapter belongs to weights that its training changed; save it converted "
                   "to plain LoRA",
@@ -188,11 +166,11 @@ static enum sp_status read_peft(struct sp_adapter_config *out, const struct sp_j
 /* Beside `scale`; alpha is of its first versions, whose scale was another. */
 static enum sp_status check_parameters(const struct sp_json *p, struct sp_err *err)
 {
-    static const char *const known[] = {"rank", "scale", "dropout", "keys"};
+    static const char known[] = "rank scale dropout keys";
     double alpha, rank;
 
     for (struct sp_json_iter it = {0}; sp_json_next(p, &it);) {
-        if (LISTED(it.key, known) || switches_nothing(it.value)) continue;
+        if (sp_is_among(it.key, known) || switches_nothing(it.value)) continue;
         if (strcmp(it.key, "alpha") == 0 && sp_json_to_double(it.value, &alpha) &&
             sp_json_to_double(sp_json_get(p, "rank"), &rank) && alpha == rank)
             continue;
@@ -235,8 +213,7 @@ static enum sp_status read_mlx(struct sp_adapter_config *out, const struct sp_js
 enum sp_status sp_adapter_config_of_gguf(struct sp_adapter_config *out, const struct sp_gguf *file,
                                          struct sp_err *err)
 {
-    static const char *const known[] = {"adapter.type", "adapter.lora.alpha",
-                                        "adapter.lora.task_name"};
+    static const char known[] = "adapter.type adapter.lora.alpha adapter.lora.task_name";
     size_t n;
     const struct sp_gguf_value *values = sp_gguf_values(file, &n);
     double alpha = 0;
@@ -244,7 +221,8 @@ enum sp_status sp_adapter_config_of_gguf(struct sp_adapter_config *out, const st
 
     *out = (struct sp_adapter_config){0};
     for (size_t i = 0; i < n; i++) {
-        if (strncmp(values[i].key, "adapter.", 8) != 0 || LISTED(values[i].key, known)) continue;
+        if (strncmp(values[i].key, "adapter.", 8) != 0 || sp_is_among(values[i].key, known))
+            continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "%.100s: not supported", values[i].key);
     }
     if ((st = sp_gguf_get_float(file, "adapter.lora.alpha", &alpha, err))) return st;

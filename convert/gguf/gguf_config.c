@@ -172,49 +172,19 @@ static enum sp_status refuse_unread(const struct sp_gguf_model *m, const char *k
 static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings,
                                   struct sp_err *err)
 {
-    static const char *const read[] = {
-        "attention.causal",
-        "attention.head_count",
-        "attention.head_count_kv",
-        "attention.key_length",
-        "attention.layer_norm_epsilon",
-        "attention.layer_norm_rms_epsilon",
-        "attention.scale",
-        "attention.sliding_window",
-        "attention.sliding_window_pattern",
-        "attention.value_length",
-        "attn_logit_softcapping",
-        "block_count",
-        "classifier.pooling_type",
-        "context_length",
-        "embedding_length",
-        "embedding_scale",
-        "expert_count",
-        "expert_feed_forward_length",
-        "expert_shared_feed_forward_length",
-        "expert_used_count",
-        "feed_forward_length",
-        "hidden_activation",
-        "pooling_type",
-        "final_logit_softcapping",
-        "logit_scale",
-        "residual_scale",
-        "rope.dimension_count",
-        "rope.freq_base",
-        "rope.freq_base_swa",
-        "rope.scaling.attn_factor",
-        "rope.scaling.factor",
-        "rope.scaling.finetuned",
-        "rope.scaling.original_context_length",
-        "rope.scaling.type",
-        "rope.scaling.yarn_beta_fast",
-        "rope.scaling.yarn_beta_slow",
-        "rope.scaling.yarn_log_multiplier",
-        "vocab_size",
-        "rope.dimension_count_swa",
-        "attention.key_length_swa",
-        "attention.value_length_swa",
-    };
+    static const char read[] =
+        "attention.causal attention.head_count attention.head_count_kv attention.key_length "
+        "attention.layer_norm_epsilon attention.layer_norm_rms_epsilon attention.scale "
+        "attention.sliding_window attention.sliding_window_pattern attention.value_length "
+        "attn_logit_softcapping block_count classifier.pooling_type context_length "
+        "embedding_length embedding_scale expert_count expert_feed_forward_length "
+        "expert_shared_feed_forward_length expert_used_count feed_forward_length "
+        "hidden_activation pooling_type final_logit_softcapping logit_scale residual_scale "
+        "rope.dimension_count rope.freq_base rope.freq_base_swa rope.scaling.attn_factor "
+        "rope.scaling.factor rope.scaling.finetuned rope.scaling.original_context_length "
+        "rope.scaling.type rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow "
+        "rope.scaling.yarn_log_multiplier vocab_size rope.dimension_count_swa "
+        "attention.key_length_swa attention.value_length_swa";
     size_t n, len = strlen(m->arch->name);
     const struct sp_gguf_value *values = sp_gguf_values(m->file, &n);
     enum sp_status st = SP_OK;
@@ -223,9 +193,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         const char *key = values[i].key, *common;
         if (strncmp(key, m->arch->name, len) != 0 || key[len] != '.') continue;
         common = sp_gguf_common_key(&m->family, key + len + 1);
-        if (sp_is_one_of(common, read, sizeof read / sizeof *read) ||
-            sp_gguf_members_read(m, common))
-            continue;
+        if (sp_is_among(common, read) || sp_gguf_members_read(m, common)) continue;
         if ((st = refuse_unread(m, key, common, err))) return st;
         st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
     }

@@ -153,11 +153,9 @@ void sp_gguf_stored_key(char *out, size_t size, const struct sp_gguf *file,
 
 bool sp_gguf_is_ignored(const char *name)
 {
-    static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight",
-                                        "rope_factors_short.weight"};
-
-    return sp_is_one_of(name, names, sizeof names / sizeof names[0]) ||
-           sp_ends_with(name, ".input_scale");
+    return sp_ends_with(name, ".input_scale") ||
+           sp_is_among(name,
+                       "rope_freqs.weight rope_factors_long.weight rope_factors_short.weight");
 }
 
 bool sp_gguf_is_of_encoder(const char *name)

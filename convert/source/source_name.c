@@ -8,6 +8,7 @@
 #include "convert/source/source_name.h"
 
 #include "convert/source/model_folder.h"
+#include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/json_write.h"
 #include "format/base/unicode.h"
@@ -82,12 +83,9 @@ static enum sp_status print_path(char out[PATH_SIZE], struct sp_err *err, const 
 
 bool sp_source_name_is_file(const char *name)
 {
-    static const char *const ends[] = {".gguf", ".safetensors", ".bin", ".json"};
     const char *dot = strrchr(name, '.');
 
-    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
-        if (strcmp(dot, ends[i]) == 0) return true;
-    return false;
+    return dot && sp_is_among(dot, ".gguf .safetensors .bin .json");
 }
 
 /* ---- Hugging Face's cache ---- */

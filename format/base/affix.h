@@ -31,6 +31,18 @@ static inline bool sp_is_one_of(const char *text, const char *const *list, size_
     return false;
 }
 
+/* True if the text is one of the words, which spaces separate. */
+static inline bool sp_is_among(const char *text, const char *words)
+{
+    size_t n = strlen(text), len;
+
+    for (; *words; words += len + (words[len] == ' ')) {
+        len = strcspn(words, " ");
+        if (len == n && memcmp(text, words, n) == 0) return true;
+    }
+    return false;
+}
+
 /* Compares two names, or structs that begin with a name, for qsort and bsearch. */
 static inline int sp_compare_names(const void *a, const void *b)
 {

@@ -137,10 +137,10 @@ static bool is_trivial(const struct sp_json *v, double neutral)
 /* True for a key that only DFlash drafts of the speculators library have. */
 static bool is_of_speculators(const struct sp_config_text *t, const char *key)
 {
-    static const char *const keys[] = {"aux_hidden_state_layer_ids", "sample_from_anchor",
-                                       "sliding_window_non_causal"};
+    static const char keys[] =
+        "aux_hidden_state_layer_ids sample_from_anchor sliding_window_non_causal";
 
-    return t->speculators && sp_is_one_of(key, keys, sizeof keys / sizeof keys[0]);
+    return t->speculators && sp_is_among(key, keys);
 }
 
 /* Refuses options of forks and of other kinds of drafts, unless their value has no effect.
@@ -383,37 +383,16 @@ static enum sp_status read_pairing(struct sp_config *c, const struct sp_config_t
  * grows. */
 static enum sp_status warn_unknown(const struct sp_config_text *t, struct sp_err *err)
 {
-    static const char *const known[] = {
-        "block_size",
-        "num_target_layers",
-        "mask_token_id",
-        "target_layer_ids",
-        "causal",
-        "target_hidden_size",
-        "final_logit_softcapping",
-        "draft_vocab_size",
-        "use_aux_hidden_state",
-        "attention_value_scale",
-        "logit_scale",
-        "output_multiplier",
-        "input_embedding_scale",
-        "conv_kernel_size",
-        "conv_group_size",
-        "selector_rank",
-        "selector_top_k",
-        "markov_rank",
-        "markov_head_type",
-        "enable_confidence_head",
-        "confidence_head_with_markov",
-        "confidence_head_alpha",
-        "sample_from_anchor",
-        "projector_type",
-    };
+    static const char known[] =
+        "block_size num_target_layers mask_token_id target_layer_ids causal target_hidden_size "
+        "final_logit_softcapping draft_vocab_size use_aux_hidden_state attention_value_scale "
+        "logit_scale output_multiplier input_embedding_scale conv_kernel_size conv_group_size "
+        "selector_rank selector_top_k markov_rank markov_head_type enable_confidence_head "
+        "confidence_head_with_markov confidence_head_alpha sample_from_anchor projector_type";
     enum sp_status st = SP_OK;
 
     for (struct sp_json_iter it = {0}; st == SP_OK && t->dflash && sp_json_next(t->dflash, &it);)
-        if (!is_trivial(it.value, 0) &&
-            !sp_is_one_of(it.key, known, sizeof known / sizeof known[0]))
+        if (!is_trivial(it.value, 0) && !sp_is_among(it.key, known))
             st = sp_warn(t->warnings, err, "dflash_config.%s has no effect", it.key);
     return st;
 }

@@ -13,29 +13,11 @@
 #include <string.h>
 
 /* Keys of a rope dict that are read below or that have no effect. */
-static const char *const known_keys[] = {
-    "rope_type",
-    "type",
-    "rope_theta",
-    "factor",
-    "low_freq_factor",
-    "high_freq_factor",
-    "original_max_position_embeddings",
-    "beta_fast",
-    "beta_slow",
-    "truncate",
-    "attention_factor",
-    "mscale",
-    "mscale_all_dim",
-    "short_factor",
-    "long_factor",
-    "partial_rotary_factor",
-    "llama_4_scaling_beta",
-    "max_position_embeddings",
-    "mrope_section",
-    "mrope_interleaved",
-    "finetuned",
-};
+static const char known_keys[] =
+    "rope_type type rope_theta factor low_freq_factor high_freq_factor "
+    "original_max_position_embeddings beta_fast beta_slow truncate attention_factor mscale "
+    "mscale_all_dim short_factor long_factor partial_rotary_factor llama_4_scaling_beta "
+    "max_position_embeddings mrope_section mrope_interleaved finetuned";
 
 /* One rope dict, which may be NULL, and the values outside of it that it depends on. */
 struct rope_source {
@@ -107,9 +89,7 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
 static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err)
 {
     for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
-        if (it.value == NULL ||
-            sp_is_one_of(it.key, known_keys, sizeof known_keys / sizeof known_keys[0]))
-            continue;
+        if (it.value == NULL || sp_is_among(it.key, known_keys)) continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         if (s->t->family->rope_mscales && sp_ends_with(it.key, "_mscale")) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);

@@ -70,16 +70,14 @@ static enum sp_status read_group(struct sp_prequantized *out, const struct sp_js
 
 static enum sp_status check_format(const struct sp_json *object, struct sp_err *err)
 {
-    static const char *const known[] = {
-        "float-quantized", "naive-quantized",      "int-quantized",
-        "pack-quantized",  "nvfp4-pack-quantized", "mixed-precision",
-        "dense",           "mxfp4-pack-quantized", "mxfp8-quantized",
-    };
-    const char *format = known[0];
+    static const char known[] =
+        "float-quantized naive-quantized int-quantized pack-quantized nvfp4-pack-quantized "
+        "mixed-precision dense mxfp4-pack-quantized mxfp8-quantized";
+    const char *format = "float-quantized";
     enum sp_status st;
 
     if ((st = sp_json_get_string(object, "format", &format, err))) return st;
-    if (sp_is_one_of(format, known, COUNT(known))) return SP_OK;
+    if (sp_is_among(format, known)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "compressed-tensors format \"%s\" is not supported",
                    format);
 }
@@ -137,12 +135,11 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
 static enum sp_status read_modelopt(struct sp_prequantized *out, const struct sp_json *q,
                                     struct sp_err *err)
 {
-    static const char *const known[] = {"FP8", "NVFP4", "MIXED_PRECISION"};
-    const char *algo = known[0];
+    const char *algo = "FP8";
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, "quant_algo", &algo, err))) return st;
-    if (!sp_is_one_of(algo, known, COUNT(known)))
+    if (!sp_is_among(algo, "FP8 NVFP4 MIXED_PRECISION"))
         return sp_fail(err, SP_E_UNSUPPORTED, "modelopt algorithm \"%s\" is not supported", algo);
     return read_group(out, q, "group_size", err);
 }
@@ -349,14 +346,14 @@ enum sp_status sp_prequantized_mlx(struct sp_mlx_format *out, const struct sp_pr
 static enum sp_status read_mlx(struct sp_prequantized *out, const struct sp_json *q,
                                struct sp_err *err)
 {
-    static const char *const known[] = {"group_size", "bits", "mode", "quant_method"};
     struct sp_mlx_format ignored;
     enum sp_status st;
 
     if ((st = read_mlx_format(&ignored, q, err))) return st;
     for (struct sp_json_iter it = {0}; sp_json_next(q, &it);) {
         bool flag;
-        if (sp_is_one_of(it.key, known, COUNT(known)) || sp_json_to_bool(it.value, &flag)) continue;
+        if (sp_is_among(it.key, "group_size bits mode quant_method")) continue;
+        if (sp_json_to_bool(it.value, &flag)) continue;
         if (sp_json_kind(it.value) != SP_JSON_OBJECT) {
             return sp_fail(err, SP_E_UNSUPPORTED,
                            "%s: expected an object, true or false, as for a module", it.key);

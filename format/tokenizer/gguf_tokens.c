@@ -52,28 +52,13 @@ enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file, const 
 /* Keys that are read, or that concern neither ids nor texts. */
 static bool is_known(const char *name)
 {
-    static const char *const known[] = {
-        "model",
-        "pre",
-        "tokens",
-        "token_type",
-        "token_type_count",
-        "scores",
-        "merges",
-        "add_bos_token",
-        "add_eos_token",
-        "add_sep_token",
-        "add_space_prefix",
-        "add_padding_token",
-        "add_unknown_token",
-        "add_mask_token",
-        "normalizer.lowercase",
-        "normalizer.strip_accents",
-        "precompiled_charsmap",
-        "remove_extra_whitespaces",
-    };
+    static const char known[] =
+        "model pre tokens token_type token_type_count scores merges add_bos_token add_eos_token "
+        "add_sep_token add_space_prefix add_padding_token add_unknown_token add_mask_token "
+        "normalizer.lowercase normalizer.strip_accents precompiled_charsmap "
+        "remove_extra_whitespaces";
 
-    return sp_is_one_of(name, known, sizeof known / sizeof *known);
+    return sp_is_among(name, known);
 }
 
 enum sp_status sp_gguf_note_tokens(const struct sp_gguf *file, char **warnings, struct sp_err *err)

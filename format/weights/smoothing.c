@@ -1,5 +1,6 @@
 #include "format/weights/smoothing.h"
 
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 
@@ -149,47 +150,18 @@ void sp_smoothing_print(struct sp_json_out *out, const struct sp_smoothing *smoo
 
 /* ---- what reads a norm ---- */
 
-static const char *const mixer_inputs[] = {
-    "self_attn.q_proj.weight",
-    "self_attn.k_proj.weight",
-    "self_attn.v_proj.weight",
-    "self_attn.q_a_proj.weight",
-    "self_attn.kv_a_proj_with_mqa.weight",
-    "self_attn.gate_proj.weight",
-    "self_attn.head_gate.weight",
-    "self_attn.indexer.wk.weight",
-    "input_gate.down_proj.weight",
-    "self_attn.indexer.weights_proj.weight",
-    "linear_attn.in_proj_qkv.weight",
-    "linear_attn.in_proj_z.weight",
-    "linear_attn.in_proj_b.weight",
-    "linear_attn.in_proj_a.weight",
-    "conv.in_proj.weight",
-    "mamba.in_proj_z.weight",
-    "mamba.in_proj_xbc.weight",
-    "mamba.in_proj_dt.weight",
-    NULL,
-};
+static const char mixer_inputs[] =
+    "self_attn.q_proj.weight self_attn.k_proj.weight self_attn.v_proj.weight "
+    "self_attn.q_a_proj.weight self_attn.kv_a_proj_with_mqa.weight self_attn.gate_proj.weight "
+    "self_attn.head_gate.weight self_attn.indexer.wk.weight input_gate.down_proj.weight "
+    "self_attn.indexer.weights_proj.weight linear_attn.in_proj_qkv.weight "
+    "linear_attn.in_proj_z.weight linear_attn.in_proj_b.weight linear_attn.in_proj_a.weight "
+    "conv.in_proj.weight mamba.in_proj_z.weight mamba.in_proj_xbc.weight mamba.in_proj_dt.weight";
 
-static const char *const mlp_inputs[] = {
-    "mlp.gate_proj.weight",
-    "mlp.up_proj.weight",
-    "mlp.router.weight",
-    "mlp.experts.gate_proj.weight",
-    "mlp.experts.up_proj.weight",
-    "mlp.shared_expert.gate_proj.weight",
-    "mlp.shared_expert.up_proj.weight",
-    "mlp.shared_expert_gate.weight",
-    "ffn_gate.down_proj.weight",
-    NULL,
-};
-
-static bool is_in(const char *const *names, const char *name)
-{
-    while (*names && strcmp(*names, name) != 0)
-        names++;
-    return *names != NULL;
-}
+static const char mlp_inputs[] =
+    "mlp.gate_proj.weight mlp.up_proj.weight mlp.router.weight mlp.experts.gate_proj.weight "
+    "mlp.experts.up_proj.weight mlp.shared_expert.gate_proj.weight "
+    "mlp.shared_expert.up_proj.weight mlp.shared_expert_gate.weight ffn_gate.down_proj.weight";
 
 /* The norm before the mixers or the MLP of a layer; NULL: none whose output is only multiplied by
  * matrices. */
@@ -199,12 +171,12 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
     bool is_first = layer == config->layers;
 
     if (layer->stream_scales[0] != 0) return NULL; /* the stream is made of its norms */
-    if (is_in(mixer_inputs, matrix)) {
+    if (sp_is_among(matrix, mixer_inputs)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
         if (layer->reads_pair || (config->normed_input && is_first)) return NULL;
         return "input_layernorm";
     }
-    if (!is_in(mlp_inputs, matrix) || layer->n_ffn == 0) return NULL;
+    if (!sp_is_among(matrix, mlp_inputs) || layer->n_ffn == 0) return NULL;
     if (layer->n_experts && config->routing.n_zero) return NULL; /* some choices return the norm */
     switch (layer->norms) {
     case SP_NORM_PRE:
