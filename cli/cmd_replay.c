@@ -43,35 +43,22 @@ struct replay {
     struct sp_lora **loras; /* [adapters.n] owned */
     struct sp_session *session;
     const char *kv_type;                                /* of the session; static */
-    bool is_wide;                                       /* its context is that of one line */
     size_t n_answers, n_tokens, n_logits_only, n_other; /* n_other: answers of other files */
 };
 
-/* Opens a session for the cache type of the line, unless there is one: with the usual context, or
- * with as much as a longer line needs. */
+/* Opens a session with the cache type and the context of the line, unless there is one. */
 static enum sp_status open_session(struct replay *r, const struct sp_record_line *line,
                                    struct sp_err *err)
 {
     struct sp_backend_opts backend = r->options->backend;
-    size_t need = line->n_prompt + line->n_ids;
-    enum sp_status st;
 
-    if (need > r->info.max_positions) need = r->info.max_positions;
-    if (!r->session || r->is_wide || r->kv_type != line->kv_type) {
-        sp_session_close(r->session);
-        r->session = NULL;
-        r->is_wide = false;
-        backend.kv_type = r->kv_type = line->kv_type;
-        if ((st = sp_backend_open_session(&r->session, r->package, &backend, r->options->no_draft,
-                                          0, err)))
-            return st;
-    }
-    r->is_wide = sp_session_n_context(r->session) < need;
-    if (!r->is_wide) return SP_OK;
+    if (r->session && r->kv_type == line->kv_type &&
+        sp_session_n_context(r->session) == (size_t)line->n_context)
+        return SP_OK;
     sp_session_close(r->session);
     r->session = NULL;
-    backend.kv_type = r->kv_type;
-    backend.n_context = (int64_t)need;
+    backend.kv_type = r->kv_type = line->kv_type;
+    backend.n_context = line->n_context;
     return sp_backend_open_session(&r->session, r->package, &backend, r->options->no_draft, 0, err);
 }
 

@@ -137,6 +137,7 @@ enum sp_status sp_record_answer(struct sp_record *record, const struct sp_record
     sp_json_out_text(&out, "version", sp_version());
     hash_to_json(&out, "file", a->identity);
     sp_json_out_text(&out, "kv_type", a->kv_type ? a->kv_type : sp_backend_kv_types[0]);
+    sp_json_out_u64(&out, "num_ctx", sp_session_n_context(a->session));
     if (lora) {
         hash_to_json(&out, "adapter", sp_lora_digest(lora, scale));
         sp_json_out_double(&out, "adapter_scale", (double)scale);
@@ -257,6 +258,8 @@ static enum sp_status read_members(struct sp_record_line *line, struct sp_err *e
     if (line->kv_type == NULL) return sp_fail(err, SP_E_INPUT, "kv_type is missing");
     if ((st = sp_opt_choose(&line->kv_type, sp_backend_kv_types, "kv_type", line->kv_type, err)))
         return st;
+    if ((st = sp_json_get_i64(root, "num_ctx", 1, INT32_MAX, &line->n_context, err))) return st;
+    if (line->n_context == 0) return sp_fail(err, SP_E_INPUT, "num_ctx is missing");
     if ((st = read_ids(&line->prompt, &line->n_prompt, root, "prompt", err))) return st;
     if ((st = read_ids(&line->ids, &line->n_ids, root, "ids", err))) return st;
     if ((st = sp_json_get_bool(root, "logits_only", &line->logits_only, err))) return st;

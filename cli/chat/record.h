@@ -30,6 +30,7 @@ struct sp_record_line {
     uint64_t identity, adapter, digest; /* adapter: of it and its scale; 0: none */
     float lora_scale;
     const char *kv_type;
+    int64_t n_context;      /* of the session; rotary embeddings of some models depend on it */
     uint32_t *prompt, *ids; /* [n_prompt], [n_ids] owned */
     size_t n_prompt, n_ids;
     bool logits_only; /* the ids depend on more than the line says */

@@ -7,6 +7,7 @@ spectool run packed.bin --ids 582,580,258,421 --num-predict 20 --kv-type q8 --re
 spectool run packed.bin --format json --num-predict 9 --record log --quiet 'An object' >/dev/null
 spectool run packed.bin --ids 582,580 --num-predict 9 --temperature 1 --seed 3 --accept rejection --record log --quiet >/dev/null
 spectool replay log packed.bin --kernels scalar --threads 1
+spectool replay log packed.bin --kernels avx2 --threads 1 >avx2 2>&1 || [ $? = 4 ] || cat avx2
 spectool replay log packed.bin --no-draft --json
 grep -c . log
 grep -c plus log
@@ -19,6 +20,14 @@ spectool replay log other.bin 2>&1 | sed 's/[0-9a-f]\{16\}/N/g'
 sed -n '9s/"ids": \[[0-9]*/"ids": [1/p' log >changed
 spectool replay changed packed.bin
 echo "exit $?"
+# The context of the session is recorded: some models turn positions by it.
+spectool run packed.bin --ids 582 --num-predict 2 --num-ctx 640 --record wide --quiet >/dev/null
+grep -o '"num_ctx": [0-9]*' wide
+spectool replay wide packed.bin
+sed 's/"num_ctx": 640/"num_ctx": 2/' wide >changed
+spectool replay changed packed.bin
+sed 's/"num_ctx": 640, //' wide >changed
+spectool replay changed packed.bin
 # An answer that ends with the context, and one of more tokens than the context holds.
 spectool run packed.bin --ids "$(yes 582 | head -n 2040 | paste -sd, -)" --num-predict 20 --record full --quiet >/dev/null
 spectool replay full packed.bin
