@@ -81,6 +81,7 @@ function describe({n, rate, drafted, accepted, first}) {
 
 function showFigures(message) {
     const line = make("div", "figures"), add = words => line.append(make("span", "", words));
+    if (models.size > 1 && message.settings) add(message.settings.model);
     if (message.figures?.n) describe(message.figures).forEach(add);
     else if (isGrowing(message)) add("waiting for the first token ...");
     if (isGrowing(message)) return line;

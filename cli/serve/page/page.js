@@ -156,6 +156,7 @@ async function write(conversation, message) {
         delete chosen.chat_template_kwargs; // reasoning is over
         before.push(message);
     }
+    notify("");
     delete message.error;
     delete message.compared;
     Object.assign(message, {settings: chosen, end: "growing"}, isBase() && {isPlain: true});
@@ -394,7 +395,8 @@ at("file").onchange = async () => {
     try {
         const n = addConversations(conversations, await file.text());
         conversations.sort((a, b) => b.changed - a.changed).forEach(keep);
-        notify(n === 1 ? "1 new conversation is in the list." : n + " new conversations are in the list.", false);
+        notify(!n ? "The list has all conversations of the file already." : n === 1 ? "1 new conversation is in the list."
+            : n + " new conversations are in the list.", false);
     } catch (failure) {
         notify(file.name + ": " + failure.message);
     }
@@ -414,7 +416,7 @@ document.onclick = event => {
     if (!at("side").contains(event.target) && event.target !== at("menu")) showSide(false);
 };
 at("settings-open").onclick = at("in-use").onclick = () => at("settings").showModal();
-at("settings").onclose = saveSettings;
+at("settings").onclose = () => { saveSettings(); focusInput(); };
 at("tint").onchange = showSettings;
 at("key-open").onclick = async () => {
     if (await askKey("The key of this server, if it needs one.")) listModels();
