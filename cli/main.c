@@ -210,6 +210,7 @@ static int print_version(int argc, char **argv)
         libraries[i](text, sizeof text);
         puts(text);
     }
+    if (argc == 1 && *SP_LINKED_IN != '\0') puts(SP_LINKED_IN);
     return flush(SP_OK);
 }
 

@@ -45,14 +45,14 @@ extern "C" {
 
 /* The version of this header. */
 #define SPECTOOL_VERSION_MAJOR 0
-#define SPECTOOL_VERSION_MINOR 1
+#define SPECTOOL_VERSION_MINOR 2
 #define SPECTOOL_VERSION_PATCH 0
 #define SPECTOOL_VERSION_DOTTED(major, minor, patch) #major "." #minor "." #patch
 #define SPECTOOL_VERSION_OF(major, minor, patch) SPECTOOL_VERSION_DOTTED(major, minor, patch)
 #define SPECTOOL_VERSION                                                                           \
     SPECTOOL_VERSION_OF(SPECTOOL_VERSION_MAJOR, SPECTOOL_VERSION_MINOR, SPECTOOL_VERSION_PATCH)
 
-/* The version of the library that the program runs with, "0.1.0"; static. [any thread] */
+/* The version of the library that the program runs with, "0.2.0"; static. [any thread] */
 SP_API const char *sp_version(void);
 
 /* A struct that the caller allocates begins with its size in the version that the caller was

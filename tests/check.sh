@@ -5,7 +5,8 @@
 #
 # usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
 #        tests/check.sh quick        format, lint, and the tests of gcc but for the slow ones: for each commit
-#        tests/check.sh long         faults soak fuzz reproducible: hours; SOAK_SECONDS and FUZZ_SECONDS
+#        tests/check.sh release      the static program of packaging/release: some five minutes, and the network
+#        tests/check.sh long         faults soak fuzz reproducible release: hours; SOAK_SECONDS and FUZZ_SECONDS
 #                                    (default: 3600) are the time of each soak and each fuzz target
 #        tests/check.sh arm64        kernels for 64-bit ARM under QEMU, after ./setup arm64
 set -u
@@ -17,7 +18,7 @@ export XDG_CACHE_HOME=/dev/null # the user's cache folder stays as it is
 steps=${*:-format lint gcc clang asan tsan valgrind}
 
 case $steps in
-long) steps='faults soak fuzz reproducible' ;;
+long) steps='faults soak fuzz reproducible release' ;;
 quick) steps='format lint quick' ;;
 esac
 
@@ -134,6 +135,16 @@ for step in $steps; do
             "$target" -merge=1 "$found" "$found.all" >/dev/null 2>&1 && rm -r "$found.all"
         done
         ;;
+    release)
+        ./setup release
+        build gcc -DCMAKE_C_COMPILER=gcc && {
+            CCACHE=$(command -v ccache) packaging/release >build/release.log
+            status=$?
+            report 'packaging/release' $status
+            [ $status -eq 0 ] && tests/release.sh build/release build/gcc/spectool
+            report 'the static program' $?
+        }
+        ;;
     reproducible)
         rm -rf build/here build/elsewhere
         mkdir -p build/elsewhere/source/build
@@ -149,6 +160,13 @@ for step in $steps; do
                 report "$type: the same bytes in two folders: $file" $?
             done
         done
+        ./setup release
+        SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+        export SOURCE_DATE_EPOCH
+        rm -rf build/release-work
+        packaging/release >build/release.log && (cd build/elsewhere/source && packaging/release >build/release.log) &&
+            cmp build/release/SHA256SUMS build/elsewhere/source/build/release/SHA256SUMS
+        report 'the same release in two folders' $?
         ;;
     arm64)
         for tool in aarch64-linux-gnu-gcc qemu-aarch64-static; do

@@ -1,10 +1,10 @@
 #include "runtime/backend/reference.h"
 
 #include "format/base/mem.h"
+#include "format/base/module.h"
 #include "quantize/codec.h"
 #include "runtime/backend/blas_module.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,13 +45,12 @@ enum sp_status sp_reference_new(struct sp_reference **out, const char *module,
                                 const struct sp_pack *pack, enum sp_reference_mode mode,
                                 struct sp_err *err)
 {
-    void *symbol, *loaded = dlopen(module, RTLD_NOW);
     struct sp_reference *r = NULL;
     size_t cols = most_columns(pack);
+    void *symbol;
     enum sp_status st;
 
-    if (loaded == NULL || (symbol = dlsym(loaded, SP_BLAS_MULTIPLY)) == NULL)
-        return sp_fail(err, SP_E_UNSUPPORTED, "the module for OpenBLAS is missing: %s", dlerror());
+    if ((st = sp_module_find(&symbol, module, SP_BLAS_MULTIPLY, "OpenBLAS", err))) return st;
     if ((st = sp_new(&r, 1, sizeof *r, err))) return st;
     memcpy(&r->multiply, &symbol, sizeof r->multiply);
     r->mode = mode;

@@ -3,11 +3,11 @@
 #include "format/base/cpus.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/base/module.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/ranks/mpi_module.h"
 #include "runtime/remote/remote_message.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,8 @@
 #include <unistd.h>
 
 struct sp_rank_group {
-    void *module; /* of dlopen, which stays loaded: MPI libraries cannot be unloaded */
-    struct sp_transport *transport;
-    bool is_open; /* a package uses the group */
+    struct sp_transport *transport; /* of the module, which stays loaded */
+    bool is_open;                   /* a package uses the group */
 };
 
 /* The message that opens a file. The answer to it, and to one that closes it, is a struct
@@ -37,15 +36,13 @@ enum sp_status sp_rank_group_join(struct sp_rank_group **out, const char *module
 {
     struct sp_rank_group *group = NULL;
     sp_mpi_join_fn *join;
-    void *symbol, *loaded = dlopen(module, RTLD_NOW | RTLD_GLOBAL);
+    void *symbol;
     char text[128] = "";
     enum sp_status st;
 
-    if (loaded == NULL || (symbol = dlsym(loaded, SP_MPI_JOIN)) == NULL)
-        return sp_fail(err, SP_E_UNSUPPORTED, "the module for MPI is missing: %s", dlerror());
+    if ((st = sp_module_find(&symbol, module, SP_MPI_JOIN, "MPI", err))) return st;
     memcpy(&join, &symbol, sizeof join);
     if ((st = sp_new(&group, 1, sizeof *group, err))) return st;
-    group->module = loaded;
     if ((group->transport = join(text, sizeof text)) == NULL) {
         free(group);
         return sp_fail(err, SP_E_UNSUPPORTED, "MPI: %s", text);
