@@ -67,7 +67,6 @@ static void check_line(const struct sp_json *line)
         assert_int_equal(tokens.ends[i], ends[i]);
     for (size_t i = 0; i < sp_json_len(cases); i++)
         check_case(&t, &tokens, sp_json_at(cases, i), name);
-    tokenizer_case_close(&t);
 }
 
 TEST(test_families)

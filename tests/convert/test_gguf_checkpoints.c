@@ -7,15 +7,6 @@
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
 
-static struct sp_source open_source(const char *path)
-{
-    struct sp_source source;
-    struct sp_err err = {0};
-
-    if (sp_source_open(&source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
-    return source;
-}
-
 static void assert_same_tensors(const struct sp_source *a, const struct sp_source *b)
 {
     assert_int_equal(a->specs.n_specs, b->specs.n_specs);
@@ -52,80 +43,26 @@ static void assert_same_heads(const struct sp_source *a, const struct sp_source 
 static void same_as_checkpoint(const char *name, const char *folder)
 {
     char file[512];
-    struct sp_source a, b;
+    struct sp_source *a, *b;
 
     snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", name);
-    a = open_source(file);
-    b = open_source(folder);
-    assert_string_equal(a.config.architecture, b.config.architecture);
-    assert_int_equal(a.config.n_layers, b.config.n_layers);
-    assert_int_equal(a.config.tied, b.config.tied);
-    assert_same_tensors(&a, &b);
+    a = keep_source(file);
+    b = keep_source(folder);
+    assert_string_equal(a->config.architecture, b->config.architecture);
+    assert_int_equal(a->config.n_layers, b->config.n_layers);
+    assert_int_equal(a->config.tied, b->config.tied);
+    assert_same_tensors(a, b);
     /* The converter leaves this head out. */
-    assert_int_equal(a.has_mtp, b.has_mtp && strcmp(name, "deepseek_v3") != 0);
-    if (a.has_mtp) assert_same_heads(&a, &b);
-    sp_source_release(&a);
-    sp_source_release(&b);
+    assert_int_equal(a->has_mtp, b->has_mtp && strcmp(name, "deepseek_v3") != 0);
+    if (a->has_mtp) assert_same_heads(a, b);
 }
 
-TEST(families)
+static void family(void **state)
 {
-    static const char *const names[] = {"mixtral",
-                                        "olmo2",
-                                        "granite",
-                                        "gemma",
-                                        "olmoe",
-                                        "ernie4_5",
-                                        "exaone4",
-                                        "exaone4_full",
-                                        "arcee",
-                                        "glm4",
-                                        "seed_oss",
-                                        "granitemoe",
-                                        "glm4_moe",
-                                        "olmo3",
-                                        "qwen3_next",
-                                        "qwen3_5_bias",
-                                        "qwen3_5_experts",
-                                        "gemma4_shared",
-                                        "deepseek_v2",
-                                        "deepseek_v2_lite",
-                                        "deepseek_v3",
-                                        "youtu",
-                                        "lfm2",
-                                        "lfm2_moe_plain",
-                                        "mamba2",
-                                        "granitemoeshared",
-                                        "granite4_h",
-                                        "granite4_h_moe",
-                                        "nemotron_h_even",
-                                        "ministral3_small",
-                                        "hunyuan_unscaled",
-                                        "cohere2",
-                                        "cohere2_moe",
-                                        "cohere_qk_norm",
-                                        "ernie4_5_moe",
-                                        "exaone_moe",
-                                        "dots1",
-                                        "afmoe_plain",
-                                        "apertus",
-                                        "jais2",
-                                        "nemotron_bias",
-                                        "olmo",
-                                        "olmo_unclipped",
-                                        "stablelm",
-                                        "stablelm_parallel",
-                                        "starcoder2",
-                                        "hunyuan_moe_unscaled",
-                                        "mellum_sparse",
-                                        "granite_swa_nope",
-                                        "granitemoe_swa"};
+    char folder[512];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char folder[512];
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", names[i]);
-        same_as_checkpoint(names[i], folder);
-    }
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    same_as_checkpoint(*state, folder);
 }
 
 /* Files of converters that did not split attn_kv_b, one half of which is read transposed. */
@@ -144,16 +81,14 @@ TEST(absent_norm)
                       other[sizeof key] = "general.a_value_without_effect";
     size_t size, at = 0;
     char *bytes = scratch_read(path, &size);
-    struct sp_source source = open_source(path);
+    struct sp_source *source = keep_source(path);
 
-    assert_true(source.config.routing.norm);
-    sp_source_release(&source);
+    assert_true(source->config.routing.norm);
     while (at + sizeof key < size && memcmp(bytes + at, key, sizeof key - 1) != 0)
         at++;
     memcpy(bytes + at, other, sizeof key - 1);
-    source = open_source(scratch_write("made.gguf", bytes, size));
-    assert_false(source.config.routing.norm);
-    sp_source_release(&source);
+    source = keep_source(scratch_write("made.gguf", bytes, size));
+    assert_false(source->config.routing.norm);
 }
 
 static void oracle_target(void **state)
@@ -168,46 +103,49 @@ static void oracle_target(void **state)
 /* A file of an embedding model has the pooling that sentence-transformers' files state. */
 TEST(pooling)
 {
-    struct sp_source a = open_source(TESTDATA "/gguf/qwen3.gguf");
-    struct sp_source b = open_source(TESTDATA "/embeddings/qwen3");
+    struct sp_source *a = keep_source(TESTDATA "/gguf/qwen3.gguf");
+    struct sp_source *b = keep_source(TESTDATA "/embeddings/qwen3");
 
-    assert_int_equal(a.config.pooling.mode, SP_POOL_LAST);
-    assert_int_equal(a.config.pooling.mode, b.config.pooling.mode);
-    assert_int_equal(a.config.pooling.normalize, b.config.pooling.normalize);
-    assert_non_null(a.texts[SP_SECTION_POOLING]);
-    assert_same_tensors(&a, &b);
-    sp_source_release(&a);
-    sp_source_release(&b);
+    assert_int_equal(a->config.pooling.mode, SP_POOL_LAST);
+    assert_int_equal(a->config.pooling.mode, b->config.pooling.mode);
+    assert_int_equal(a->config.pooling.normalize, b->config.pooling.normalize);
+    assert_non_null(a->texts[SP_SECTION_POOLING]);
+    assert_same_tensors(a, b);
 }
 
 /* The head of ModernBERT: a layer with a norm, and the output. */
 TEST(modernbert_head)
 {
-    struct sp_source a = open_source(TESTDATA "/gguf/modernbert_reranker.gguf");
-    struct sp_source b = open_source(TESTDATA "/classifiers/modernbert");
+    struct sp_source *a = keep_source(TESTDATA "/gguf/modernbert_reranker.gguf");
+    struct sp_source *b = keep_source(TESTDATA "/classifiers/modernbert");
 
-    assert_string_equal(a.config.architecture, b.config.architecture);
-    assert_non_null(sp_specs_find(&a.specs, "dense.0.norm.weight"));
-    assert_same_tensors(&a, &b);
-    assert_true(a.config.pooling.classifies && a.config.pooling.mode == b.config.pooling.mode);
+    assert_string_equal(a->config.architecture, b->config.architecture);
+    assert_non_null(sp_specs_find(&a->specs, "dense.0.norm.weight"));
+    assert_same_tensors(a, b);
+    assert_true(a->config.pooling.classifies && a->config.pooling.mode == b->config.pooling.mode);
     for (unsigned i = 0; i < 2; i++) {
-        assert_memory_equal(&a.config.pooling.dense[i], &b.config.pooling.dense[i],
-                            sizeof a.config.pooling.dense[i]);
+        assert_memory_equal(&a->config.pooling.dense[i], &b->config.pooling.dense[i],
+                            sizeof a->config.pooling.dense[i]);
     }
-    sp_source_release(&a);
-    sp_source_release(&b);
 }
 
 /* BERT with queries, keys and values in one matrix. */
 TEST(fused_attention)
 {
-    struct sp_source a = open_source(TESTDATA "/gguf/bert_fused.gguf");
-    struct sp_source b = open_source(TESTDATA "/embeddings/bert");
+    struct sp_source *a = keep_source(TESTDATA "/gguf/bert_fused.gguf");
+    struct sp_source *b = keep_source(TESTDATA "/embeddings/bert");
 
-    assert_same_tensors(&a, &b);
-    sp_source_release(&a);
-    sp_source_release(&b);
+    assert_same_tensors(a, b);
 }
 
+CASES(family, "mixtral", "olmo2", "granite", "gemma", "olmoe", "ernie4_5", "exaone4",
+      "exaone4_full", "arcee", "glm4", "seed_oss", "granitemoe", "glm4_moe", "olmo3", "qwen3_next",
+      "qwen3_5_bias", "qwen3_5_experts", "gemma4_shared", "deepseek_v2", "deepseek_v2_lite",
+      "deepseek_v3", "youtu", "lfm2", "lfm2_moe_plain", "mamba2", "granitemoeshared", "granite4_h",
+      "granite4_h_moe", "nemotron_h_even", "ministral3_small", "hunyuan_unscaled", "cohere2",
+      "cohere2_moe", "cohere_qk_norm", "ernie4_5_moe", "exaone_moe", "dots1", "afmoe_plain",
+      "apertus", "jais2", "nemotron_bias", "olmo", "olmo_unclipped", "stablelm",
+      "stablelm_parallel", "starcoder2", "hunyuan_moe_unscaled", "mellum_sparse",
+      "granite_swa_nope", "granitemoe_swa");
 CASES(oracle_target, "gemma2", "gpt_oss", "phi3_partial", "smollm3");
 GROUP_FIXTURE(NULL, scratch_teardown);

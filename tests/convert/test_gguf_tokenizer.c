@@ -93,7 +93,6 @@ TEST(ids_equal)
         open_tokenizer(&t, path);
         snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.jsonl", names[i]);
         assert_true(check_lines(&t, path) > 30);
-        tokenizer_case_close(&t);
     }
 }
 
@@ -119,7 +118,6 @@ static void pieces_equal(void **state)
     free(json);
     strcat(path, "/cases.jsonl");
     assert_true(check_lines(&t, path) > 25);
-    tokenizer_case_close(&t);
 }
 
 /* Reads a tokenizer.model of these bytes; NULL in *json if it is refused. */

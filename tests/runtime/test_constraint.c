@@ -129,7 +129,6 @@ TEST(masks)
         assert_int_equal(compare_masks(c, v, ids, 0, ""), wanted[i]);
         sp_constraint_close(c);
         sp_token_trie_close(trie);
-        tokenizer_case_close(&t);
     }
     sp_grammar_close(g);
 }
@@ -206,7 +205,6 @@ static void small_grammar_close(struct small_grammar *s)
 {
     sp_grammar_close(s->g);
     sp_token_trie_close(s->trie);
-    tokenizer_case_close(&s->t);
 }
 
 /* Earlier choices do not change whether memory suffices for a choice. Insufficient memory makes a
@@ -333,7 +331,6 @@ TEST(best_token_is_checked_alone)
     }
     sp_grammar_close(g);
     sp_token_trie_close(trie);
-    tokenizer_case_close(&t);
 }
 
 /* ---- the masks of another implementation ------------------------------------------------------
@@ -407,7 +404,6 @@ TEST(golden_masks)
     }
     assert_true(n_compared >= 80);
     sp_token_trie_close(trie);
-    tokenizer_case_close(&t);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------

@@ -53,7 +53,6 @@ static void expect_parts(const char *json, bool skip_special, const uint32_t *id
         }
     }
     sp_detokenizer_close(detok);
-    tokenizer_case_close(&t);
 }
 
 #define EXPECT(json, skip, ids, ...)                                                               \
@@ -124,6 +123,5 @@ TEST(invalid_byte_in_a_run)
 
     tokenizer_case_open(&t, llama, strlen(llama), NULL);
     expect_text(&t, "a broken run", ids, 4, false, BAD BAD BAD "a", 10, false);
-    tokenizer_case_close(&t);
     EXPECT(llama, false, ids, "A", "A", BAD, "a", "");
 }

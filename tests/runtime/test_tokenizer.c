@@ -81,7 +81,6 @@ TEST(small)
         for (size_t i = 0; i < sp_json_len(decodes); i++)
             decode_row(&t, name, sp_json_at(decodes, i));
         n += sp_json_len(cases) + sp_json_len(decodes);
-        tokenizer_case_close(&t);
     }
     assert_true(n > 1500);
 }
@@ -106,7 +105,6 @@ TEST(spaces_around_chinese)
         snprintf(json, sizeof json, with, han ? "true" : "false");
         tokenizer_case_open(&t, json, strlen(json), NULL);
         expect_ids(&t, "chinese", text, strlen(text), 0, han ? spaced : plain, han ? 12 : 8);
-        tokenizer_case_close(&t);
     }
 }
 
@@ -173,7 +171,6 @@ static void golden(const char *folder, size_t unpacked, size_t n_rows)
     n = check_file(&t, path);
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/decode_golden.jsonl", folder);
     n += check_file(&t, path);
-    tokenizer_case_close(&t);
     assert_int_equal(n, n_rows);
 }
 
@@ -202,52 +199,28 @@ TEST(mistral_v3)
     golden("mistral_7b_v0_3", 1470906, 591);
 }
 
-TEST(mini)
+static void mini(void **state)
 {
-    static const char *const names[] = {
-        "bl_addedtokens",
-        "bl_deepseek",
-        "bl_digits_contiguous",
-        "bl_gpt2",
-        "bl_gpt2_prefix",
-        "bl_llama3",
-        "bl_llama3_noignore",
-        "bl_o200k",
-        "bl_qwen2_nfc",
-        "bl_qwen35_nfc",
-        "bl_smollm2",
-        "bl_tekken",
-        "gemma",
-        "gemma_bos_eos",
-        "split_Contiguous",
-        "split_MergedWithNext",
-        "split_MergedWithPrevious",
-        "split_Removed",
-        "split_invert_removed",
-        "split_string_isolated",
-        "spm_llama2",
-        "spm_metaspace_always_split",
-        "spm_metaspace_first",
-        "spm_metaspace_legacy_fields",
-        "spm_metaspace_never",
-        "spm_partial_bytes",
-        "spm_unk_fused",
-        "spm_unk_notfused",
-    };
+    char path[300];
+    size_t size;
+    struct tokenizer_case t;
+    char *json;
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[300];
-        size_t size;
-        struct tokenizer_case t;
-        snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/tokenizer.json", names[i]);
-        char *json = golden_file(path, &size);
-        if (json == NULL) skip();
-        tokenizer_case_open(&t, json, size, NULL);
-        snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/golden.jsonl", names[i]);
-        assert_true(check_file(&t, path) > 100);
-        tokenizer_case_close(&t);
-    }
+    snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/tokenizer.json", (const char *)*state);
+    json = golden_file(path, &size);
+    if (json == NULL) skip();
+    tokenizer_case_open(&t, json, size, NULL);
+    snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/golden.jsonl", (const char *)*state);
+    assert_true(check_file(&t, path) > 100);
 }
+
+CASES(mini, "bl_addedtokens", "bl_deepseek", "bl_digits_contiguous", "bl_gpt2", "bl_gpt2_prefix",
+      "bl_llama3", "bl_llama3_noignore", "bl_o200k", "bl_qwen2_nfc", "bl_qwen35_nfc", "bl_smollm2",
+      "bl_tekken", "gemma", "gemma_bos_eos", "split_Contiguous", "split_MergedWithNext",
+      "split_MergedWithPrevious", "split_Removed", "split_invert_removed", "split_string_isolated",
+      "spm_llama2", "spm_metaspace_always_split", "spm_metaspace_first",
+      "spm_metaspace_legacy_fields", "spm_metaspace_never", "spm_partial_bytes", "spm_unk_fused",
+      "spm_unk_notfused");
 
 /* ---- the tiny model's tokenizer, which is always available ------------------------------------
  */
@@ -284,7 +257,6 @@ TEST(lookups)
     assert_true(info.special && info.added);
     assert_false(sp_tokenizer_token(t.tok, 1600, &info));
     assert_false(sp_tokenizer_token(t.tok, SP_TOKEN_NONE, &info));
-    tokenizer_case_close(&t);
 }
 
 TEST(texts)
@@ -306,7 +278,6 @@ TEST(texts)
     expect_text(&t, "no ids", NULL, 0, false, "", 0, true);
     expect_text(&t, "ids beyond the vocabulary", (uint32_t[]){1600, 5000, SP_TOKEN_NONE}, 3, false,
                 "", 0, true);
-    tokenizer_case_close(&t);
 }
 
 /* decode(encode(x)) == x for a byte-level model and any text in normal form. */
@@ -332,7 +303,6 @@ TEST(round_trips)
         expect_text(&t, text, ids, n, false, text, strlen(text), true);
         free(ids);
     }
-    tokenizer_case_close(&t);
 }
 
 static double seconds(void)
@@ -365,7 +335,6 @@ TEST(long_words)
         assert_true(n > 0);
         free(ids);
     }
-    tokenizer_case_close(&t);
     assert_true(seconds() - begin < 60);
 }
 
@@ -412,7 +381,6 @@ TEST(threads)
         assert_false(tasks[i].failed);
         assert_int_equal(tasks[i].n, tasks[0].n);
     }
-    tokenizer_case_close(&t);
 }
 
 /* ---- damaged blocks ---------------------------------------------------------------------------
@@ -460,5 +428,4 @@ TEST(damaged)
     }
     for (size_t size = 0; size < t.blob_size; size += 1009)
         use(t.blob, size);
-    tokenizer_case_close(&t);
 }

@@ -3,6 +3,22 @@
 #include "tests/support/unit_test.h"
 #include "convert/source/source_read.h"
 
+static void release(void *source)
+{
+    sp_source_release(source);
+    free(source);
+}
+
+struct sp_source *keep_source(const char *path)
+{
+    struct sp_source *source = malloc(sizeof *source);
+    struct sp_err err = {0};
+
+    assert_non_null(source);
+    if (sp_source_open(source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
+    return keep_with(source, release);
+}
+
 float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
                             enum sp_dtype *dtype)
 {

@@ -9,6 +9,11 @@
 #include "format/tokenizer/tokmap_write.h"
 #include "runtime/tokenizer/detokenize.h"
 
+static void close_tokenizer(void *tokenizer)
+{
+    sp_tokenizer_close(tokenizer);
+}
+
 void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size,
                          const char *config)
 {
@@ -17,15 +22,9 @@ void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size
     memset(t, 0, sizeof *t);
     if (sp_vocab_compile(&t->blob, &t->blob_size, json, size, config, config ? strlen(config) : 0,
                          NULL, &err) ||
-        sp_tokenizer_open(&t->tok, t->blob, t->blob_size, &err))
+        sp_tokenizer_open(&t->tok, keep(t->blob), t->blob_size, &err))
         fail_msg("%s", err.text);
-}
-
-void tokenizer_case_close(struct tokenizer_case *t)
-{
-    sp_tokenizer_close(t->tok);
-    free(t->blob);
-    memset(t, 0, sizeof *t);
+    keep_with(t->tok, close_tokenizer);
 }
 
 /* Fails the test at the first difference, which the message names. */

@@ -12,10 +12,9 @@ struct tokenizer_case {
     size_t blob_size;
 };
 
-/* config: text of tokenizer_config.json; may be NULL. */
+/* config: text of tokenizer_config.json; may be NULL. What it opens is kept (keep.h). */
 void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size,
                          const char *config);
-void tokenizer_case_close(struct tokenizer_case *t);
 
 /* Encodes the text and compares the ids. `where` begins the failure message. */
 void expect_ids(const struct tokenizer_case *t, const char *where, const char *text, size_t size,
