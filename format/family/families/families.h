@@ -11,6 +11,15 @@ extern const struct sp_gguf_member sp_gguf_members_llama[];
 /* Keys that ollama's converter writes for the models of mistral3. */
 extern const struct sp_key_name sp_gguf_keys_mistral3[];
 
+/* The experts of DeepSeek-V3 and its descendants. */
+#define SP_V3_ROUTING .law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-20
+#define SP_EXPERT_SIZES(all, used, width, dense, shared)                                           \
+    .n_experts = (all), .n_experts_used = (used), .n_expert_ffn = (width), .n_dense = (dense),     \
+    .n_shared = (shared)
+#define SP_V3_KEYS                                                                                 \
+    .count = "n_routed_experts", .dense = "first_k_dense_replace", .shared = "n_shared_experts"
+#define SP_V3_READS .experts = true, .expert_groups = true, .routed_scale = true
+
 extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_families_encoders[],
     sp_families_ernie[], sp_families_exaone[], sp_families_falcon[], sp_families_gemma[],
     sp_families_gemma4[], sp_families_glm[], sp_families_gpt_oss[], sp_families_granite[],
@@ -18,6 +27,6 @@ extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_f
     sp_families_llama[], sp_families_longcat[], sp_families_mamba1[], sp_families_mamba2[],
     sp_families_minimax[], sp_families_mistral[], sp_families_nemotron[], sp_families_olmo[],
     sp_families_phi[], sp_families_qwen[], sp_families_small[], sp_families_muse[],
-    sp_families_sparse[], sp_families_llama4[];
+    sp_families_sparse[], sp_families_llama4[], sp_families_gpt[];
 
 #endif

@@ -41,12 +41,9 @@ static const struct sp_key_name sarvam_keys[] = {
     .expert_keys = {.count = "n_routed_experts",                                                   \
                     .dense = "first_k_dense_replace",                                              \
                     .shared = "n_shared_experts"},                                                 \
-    .n_experts = 128, .n_dense = 1, .n_shared = 1,                                                 \
-    .reads = {.layer_types = true, .experts = true, .expert_groups = true, .routed_scale = true}
+    .n_experts = 128, .n_dense = 1, .n_shared = 1, .reads = {.layer_types = true, SP_V3_READS}
 
-#define GLM4_MOE_ROUTING                                                                           \
-    .law = SP_ROUTE_SIGMOID, .corrected = true, .n_groups = 1, .n_groups_used = 1, .norm = true,   \
-    .norm_eps = 1e-20
+#define GLM4_MOE_ROUTING SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1
 
 static const struct sp_gguf_member glm4_members[] = {
     {SP_PUT_ROTARY, NULL, NULL, NULL},
@@ -163,23 +160,10 @@ const struct sp_family sp_families_glm[] = {
         .norm_eps = 1e-5,
         .latent = &latent_glm,
         .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {.count = "n_routed_experts",
-                        .dense = "first_k_dense_replace",
-                        .types = "mlp_layer_types",
-                        .shared = "n_shared_experts"},
-        .n_experts = 64,
-        .n_experts_used = 4,
-        .n_expert_ffn = 1536,
-        .n_dense = 1,
-        .n_shared = 1,
-        .routing = {.law = SP_ROUTE_SIGMOID,
-                    .corrected = true,
-                    .n_groups = 1,
-                    .n_groups_used = 1,
-                    .norm = true,
-                    .norm_eps = 1e-20,
-                    .scale = 1.8},
-        .reads = {.experts = true, .expert_groups = true, .routed_scale = true},
+        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_EXPERT_SIZES(64, 4, 1536, 1, 1),
+        .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 1.8},
+        .reads = {SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
         .prediction_head = true,
         .prediction_layer = true,

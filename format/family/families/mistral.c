@@ -73,16 +73,13 @@ const struct sp_family sp_families_mistral[] = {
                         "\"llama_4_scaling_beta\":0.1}",
         .latent = &latent_mistral4,
         .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {.count = "n_routed_experts",
-                        .dense = "first_k_dense_replace",
-                        .shared = "n_shared_experts"},
+        .expert_keys = {SP_V3_KEYS},
         .n_experts = 128,
         .n_experts_used = 4,
         .n_expert_ffn = 2048,
         .n_shared = 1,
         .routing = {.n_groups = 1, .n_groups_used = 1, .norm = true, .norm_eps = 1e-20},
-        .reads =
-            {.query_growth = true, .experts = true, .expert_groups = true, .routed_scale = true},
+        .reads = {.query_growth = true, SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
     },
     {
