@@ -45,7 +45,15 @@ struct sp_rope {
     float *long_factors;         /* longrope: [n_rot / 2], owned; else NULL */
 };
 
-enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_RELU2, SP_SWIGLU_CLAMPED, SP_XIELU };
+enum sp_activation {
+    SP_SILU,
+    SP_GELU_TANH,
+    SP_GELU_ERF,
+    SP_RELU,
+    SP_RELU2,
+    SP_SWIGLU_CLAMPED,
+    SP_XIELU
+};
 
 /* The token mixers of a layer, as bits: a layer may have several. */
 enum sp_mixer {
@@ -62,6 +70,7 @@ enum sp_norms {
     SP_NORM_SANDWICH, /* on their inputs, and on their outputs before the residual add (Gemma) */
     SP_NORM_POST,     /* on their outputs before the residual add (OLMo 2) */
     SP_NORM_PARALLEL, /* attention and MLP run in parallel on one normed input (Cohere) */
+    SP_NORM_TWIN,     /* in parallel, each with a norm of its own of their input (GPT-NeoX) */
     SP_NORM_RESIDUAL, /* on the residual stream after each of their outputs is added (BERT) */
 };
 
@@ -362,10 +371,10 @@ struct sp_config {
     bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
     unsigned n_positions_table; /* rows of a table of learned positions; 0: none (BERT) */
     unsigned first_position;    /* row of the first token in it */
-    unsigned n_token_types; /* rows of a table of token types, of which every token has the first
-                             * (BERT); 0: none */
-    bool normed_input; /* the embedding passes a norm with weights, and the attention of layer 0 has
-                        * none (ModernBERT) */
+    unsigned n_token_types;  /* rows of a table of token types, of which every token has the first
+                              * (BERT); 0: none */
+    bool normed_input;       /* the embedding passes a norm with weights */
+    bool first_unnormed;     /* the attention of layer 0 has no norm (ModernBERT) */
     unsigned norm_gate_rank; /* rank of the gates of input norms, and of the norms before experts
                                 (A.X K2); 0: there are none */
     bool head_bias;          /* logits have a bias (Phi) */
@@ -391,7 +400,10 @@ struct sp_config {
     double ffn_out_scale;       /* factor of the output of an MLP */
     double embedding_scale;     /* factor of embeddings out of this model's table */
     double input_scale;         /* factor of embeddings out of any table */
-    bool attention_sinks;       /* the softmax has one more learned logit per head (gpt-oss) */
+    /* ALiBi (arXiv 2108.12409): scores decrease with the distance of a key, in head h of n by
+     * 2^(-alibi (h + 1) / n) for each position; 0: none. */
+    double alibi;
+    bool attention_sinks; /* the softmax has one more learned logit per head (gpt-oss) */
     struct sp_query_growth query_growth;
     struct sp_routing routing;
     double swiglu_limit; /* of SP_SWIGLU_CLAMPED */

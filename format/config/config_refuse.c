@@ -160,7 +160,7 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
 static const char without_effect[] =
     /* training */
     "*_dropout *_dropout_prob *_pdrop *_noise *_coef *_coefficient *init* "
-    "mtp_* time_step_* "
+    "dropout embedding_fraction layerdrop mtp_* time_step_* "
     "linear_a_log_* linear_dt_* aux_loss_alpha embed_requires_grad finetuning_task "
     "gradient_checkpointing id2label label2id moe_use_aux_free pretraining_tp problem_type "
     "rescale_prenorm_residual seq_aux sparse_pred* "
@@ -176,11 +176,13 @@ static const char without_effect[] =
     "original_max_position_embeddings q_head_dim qk_head_dim qk_norm_type rms_norm_eps "
     "scoring_func tie_word_embeddings top_k_experts topk_group use_routing_bias mlp_bias "
     "num_shared_expert block_auto_adjust_ff_dim num_hidden_layers num_target_layers "
+    "expansion_ratio learned_pos_emb norm_type summary_* "
     /* other modalities */
     "audio_* embd_layer image_* img_processor mm_tokens_per_image multimodal_projector_bias "
     "out_hidden_size projection_* projector_* spatial_merge_size video_* vision_* "
     /* how other programs load, compute or store a model */
-    "*attn_implementation *_name_or_path add_cross_attention architectures auto_map "
+    "*attn_implementation *_fusion *_name_or_path *softmax_in_fp32 reorder_and_upcast_attn "
+    "skip_bias_add* slow_but_exact add_cross_attention architectures auto_map "
     "cache_implementation chunk_size* dtype enable_moe_fp32_combine ep_size *flash_attn* "
     "for_llm_compressor is_decoder is_encoder_decoder linear_silu model_max_length "
     "moe_shared_expert_overlap num_logits_to_keep quantization_config residual_in_fp32 "

@@ -18,19 +18,24 @@ static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_confi
     return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err);
 }
 
+static enum sp_status read_ffn(struct sp_sizes *s, const struct sp_config_text *t,
+                               struct sp_err *err)
+{
+    if (t->family->ffn_factor) s->n_ffn = t->family->ffn_factor * s->n_hidden;
+    return sp_text_unsigned(t, t->family->ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err);
+}
+
 enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_text *t,
                                     struct sp_err *err)
 {
     static const char kv[] = "num_key_value_heads";
-    const char *ffn_key = t->family->ffn_key;
     const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim";
     enum sp_status st;
 
     *s = t->family->sizes;
     if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab, err)) ||
         (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden, err)) ||
-        (st = sp_text_unsigned(t, ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
-        (st = read_layer_count(s, t, err)) ||
+        (st = read_ffn(s, t, err)) || (st = read_layer_count(s, t, err)) ||
         (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
         (st = sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
         (st = sp_text_unsigned(t, dim_key, 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
@@ -81,6 +86,7 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
         {"gelu_new", SP_GELU_TANH},
         {"gelu_fast", SP_GELU_TANH},
         {"gelu", SP_GELU_ERF},
+        {"relu", SP_RELU},
         {"relu2", SP_RELU2},
         {"xielu", SP_XIELU},
     };
@@ -255,12 +261,12 @@ static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_t
 static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_text *t,
                                     struct sp_err *err)
 {
-    bool parallel = false;
+    bool usual = t->family->norms != SP_NORM_PRE, parallel = usual;
     enum sp_status st;
 
     if (t->family->parallel_key == NULL) return SP_OK;
     if ((st = sp_text_bool(t, t->family->parallel_key, &parallel, err))) return st;
-    if (parallel) c->norms = SP_NORM_PARALLEL;
+    if (parallel != usual) c->norms = parallel ? SP_NORM_PARALLEL : SP_NORM_PRE;
     return SP_OK;
 }
 

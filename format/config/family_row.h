@@ -148,9 +148,10 @@ struct sp_family {
     const char *run_as;           /* the class that transformers runs it as, or NULL */
 
     /* ---- sizes ---- */
-    struct sp_sizes sizes;                  /* n_vocab 0: all of Llama's */
-    const char *ffn_key;                    /* of sizes.n_ffn; NULL: intermediate_size */
-    bool adjusted_ffn;                      /* intermediate_size is adjusted by default (LFM2) */
+    struct sp_sizes sizes; /* n_vocab 0: all of Llama's */
+    const char *ffn_key;   /* of sizes.n_ffn; NULL: intermediate_size */
+    unsigned ffn_factor;   /* sizes.n_ffn is n_hidden times this; 0: it is stated */
+    bool adjusted_ffn;     /* intermediate_size is adjusted by default (LFM2) */
     sp_read_full_heads_fn *read_full_heads; /* full layers have a head_dim of their own; or NULL */
 
     /* ---- norms ---- */
@@ -212,16 +213,17 @@ struct sp_family {
     /* ---- attention and MLP ---- */
     enum sp_bias_rule biases; /* of all projections, where a member of the next line is zero */
     enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
-    const char *bias_key;            /* one key for all biases; NULL: attention_bias, mlp_bias */
-    const char *other_bias_keys[2];  /* other spellings of attention_bias and mlp_bias */
-    const char *o_bias_key;          /* key of o_proj's bias, false by default; NULL: as q, k, v */
-    bool attention_bias;             /* default of the key for q, k and v */
-    bool mlp_biased;                 /* default of mlp_bias */
-    bool sinks;                      /* attention has sinks */
-    bool output_gate;                /* the attention output has a gate of its own width */
-    bool gate_in_query;              /* that gate is a part of q_proj, and of its bias */
-    bool head_gate;                  /* every attention head has a gate of one number */
-    const char *parallel_key;        /* key for attention and MLP in parallel; or NULL */
+    const char *bias_key;           /* one key for all biases; NULL: attention_bias, mlp_bias */
+    const char *other_bias_keys[2]; /* other spellings of attention_bias and mlp_bias */
+    const char *o_bias_key;         /* key of o_proj's bias, false by default; NULL: as q, k, v */
+    bool attention_bias;            /* default of the key for q, k and v */
+    bool mlp_biased;                /* default of mlp_bias */
+    bool sinks;                     /* attention has sinks */
+    bool output_gate;               /* the attention output has a gate of its own width */
+    bool gate_in_query;             /* that gate is a part of q_proj, and of its bias */
+    bool head_gate;                 /* every attention head has a gate of one number */
+    const char *parallel_key;       /* key for attention and MLP in parallel; its default is that of
+                                       `norms`; or NULL */
     double attention_cap, logit_cap; /* defaults; 0: none */
     double query_scalar;             /* default of query_pre_attn_scalar; 0: head_dim */
     const char *activation_key;      /* NULL: hidden_act; "": no key changes it */
@@ -268,6 +270,7 @@ struct sp_family {
     bool halves;
     const char *old_layers; /* the same in old checkpoints; NULL: no other */
     const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
+    const char *head;       /* name of the output matrix; NULL: "lm_head.weight" */
     const char *unread;     /* tensors whose names begin so are ignored; or NULL */
     bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */
     bool prediction_layer;  /* it stores that draft as one more layer (GLM-4.5) */

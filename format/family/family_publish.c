@@ -43,7 +43,7 @@ static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
 
     sp_family_resolve(&family, m->family);
     m->prefix = prefix;
-    m->head_name = "lm_head.weight";
+    m->head_name = family.head ? family.head : "lm_head.weight";
     snprintf(prefix, SP_SOURCE_NAME, "%s", bare ? "" : family.prefix);
     if (d->midlayer) m->only_layer = "midlayer.";
     if (d->kind == SP_DRAFT_MTP) name_prediction_head(m, prefix, target);

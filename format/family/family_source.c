@@ -74,6 +74,8 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
         "transformer.",
         "model.transformer.",
         "backbone.",
+        "gpt_neox.",
+        "model.decoder.",
         "bert.", /* with a classification head */
         "roberta.",
     };
@@ -105,6 +107,8 @@ static void find_head(struct sp_tensor_match *m)
     static const char *const names[] = {"lm_head.weight", "language_model.lm_head.weight",
                                         "model.lm_head.weight"};
 
+    if (m->family->head && sp_tensor_match_has(m, "", m->family->head))
+        m->head_name = m->family->head;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && m->head_name == NULL; i++)
         if (sp_tensor_match_has(m, "", names[i])) m->head_name = names[i];
 }
@@ -171,6 +175,7 @@ bool sp_source_is_skipped(const char *name)
         ".diagonal_decay",
         ".position_ids",
         ".attn.bias",
+        ".attention.bias",
         ".masked_bias",
         ".activation_scale",
         ".input_scale",

@@ -50,7 +50,7 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden;
     bool weights = !c->norm_weightless, bias = c->norm_bias;
-    bool input = l->mixers != 0 && weights && !(c->normed_input && i == 0) &&
+    bool input = l->mixers != 0 && weights && !(c->first_unnormed && i == 0) &&
                  l->norms != SP_NORM_POST && l->norms != SP_NORM_RESIDUAL;
     bool second = l->n_ffn != 0 && weights && l->norms != SP_NORM_PARALLEL;
     bool four = l->norms == SP_NORM_SANDWICH;

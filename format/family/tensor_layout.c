@@ -364,32 +364,38 @@ enum sp_status sp_layout_latent_values(struct sp_tensor_match *m, struct sp_tens
     return st;
 }
 
-/* The source has one group of rows for each key head of a delta layer, and each group consists of
- * n_runs runs of rows[i] rows. Takes the runs first to last: run `first` of all groups, then the
- * next run of all groups. */
+/* The source has n_groups groups of rows, and each group consists of n_runs runs of rows[i] rows.
+ * Takes the runs first to last: run `first` of all groups, then the next run of all groups. */
 static enum sp_status add_groups(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                 const char *name, const uint64_t *rows, size_t n_runs,
-                                 size_t first, size_t last)
+                                 const char *name, uint64_t n_groups, const uint64_t *rows,
+                                 size_t n_runs, size_t first, size_t last)
 {
-    uint64_t n_groups = m->config->delta.n_key_heads, group = 0, before = 0;
-    uint64_t shape[2] = {0, spec->shape[1]};
+    uint64_t group = 0, before = 0;
+    uint64_t shape[2] = {0, columns(spec)};
     enum sp_status st;
     bool found;
 
     for (size_t i = 0; i < n_runs; i++)
         group += rows[i];
     shape[0] = n_groups * group;
-    if ((st = sp_tensor_match_claim(&found, m, name, shape, 2)) || !found) return st;
+    if ((st = sp_tensor_match_claim(&found, m, name, shape, spec->rank)) || !found) return st;
     for (size_t i = 0; i <= last; before += rows[i++]) {
         for (uint64_t g = 0; i >= first && st == SP_OK && g < n_groups; g++) {
-            struct sp_row_span span = {.first_row = g * group + before,
-                                       .step = 1,
-                                       .n_rows = rows[i],
-                                       .n_cols = spec->shape[1]};
+            struct sp_row_span span = {
+                .first_row = g * group + before, .step = 1, .n_rows = rows[i], .n_cols = shape[1]};
             st = sp_tensor_match_add(m, spec, name, span);
         }
     }
     return st;
+}
+
+enum sp_status sp_layout_grouped_qkv(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                     const struct sp_alias_source *source)
+{
+    const struct sp_layer_config *l = source->layer;
+    const uint64_t d = l->head_dim, rows[] = {l->n_heads / l->n_kv_heads * d, d, d};
+
+    return add_groups(m, spec, source->name, l->n_kv_heads, rows, 3, source->part, source->part);
 }
 
 /* Runs first to last of in_proj_qkvz, whose groups are rows of q, k, v and z. */
@@ -400,7 +406,7 @@ static enum sp_status add_qkvz(struct sp_tensor_match *m, struct sp_tensor_spec 
     uint64_t values = (uint64_t)(c->n_value_heads / c->n_key_heads) * c->value_dim;
     const uint64_t rows[] = {c->key_dim, c->key_dim, values, values};
 
-    return add_groups(m, spec, name, rows, 4, first, last);
+    return add_groups(m, spec, name, c->n_key_heads, rows, 4, first, last);
 }
 
 enum sp_status sp_layout_delta_qkv(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
@@ -415,7 +421,7 @@ enum sp_status sp_layout_delta_heads(struct sp_tensor_match *m, struct sp_tensor
     const struct sp_delta_config *c = &m->config->delta;
     const uint64_t rows[] = {c->key_dim, c->key_dim, c->value_dim};
 
-    return add_groups(m, spec, source->name, rows, 3, 0, 2);
+    return add_groups(m, spec, source->name, c->n_key_heads, rows, 3, 0, 2);
 }
 
 enum sp_status sp_layout_delta_each(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
@@ -457,5 +463,5 @@ enum sp_status sp_layout_delta_ba(struct sp_tensor_match *m, struct sp_tensor_sp
     uint64_t n = c->n_value_heads / c->n_key_heads;
     const uint64_t rows[] = {n, n};
 
-    return add_groups(m, spec, source->name, rows, 2, source->part, source->part);
+    return add_groups(m, spec, source->name, c->n_key_heads, rows, 2, source->part, source->part);
 }

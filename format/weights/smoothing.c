@@ -173,7 +173,7 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
     if (layer->stream_scales[0] != 0) return NULL; /* the stream is made of its norms */
     if (sp_is_among(matrix, mixer_inputs)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
-        if (layer->reads_pair || (config->normed_input && is_first)) return NULL;
+        if (layer->reads_pair || (config->first_unnormed && is_first)) return NULL;
         return "input_layernorm";
     }
     if (!sp_is_among(matrix, mlp_inputs) || layer->n_ffn == 0) return NULL;
@@ -181,6 +181,7 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
     switch (layer->norms) {
     case SP_NORM_PRE:
     case SP_NORM_PRE_POST:
+    case SP_NORM_TWIN:
         return "post_attention_layernorm";
     case SP_NORM_SANDWICH: /* with norms of experts, router and experts read other rows */
         return config->expert_norms ? NULL : "pre_feedforward_layernorm";

@@ -221,6 +221,12 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
         float *s = w->scores + j * SP_SPAN;
         size_t first = w->first[j], last = w->last[j];
         if (job->cap > 0) vector->softcap(s + first, job->cap, last - first);
+        if (job->slopes) {
+            float slope = job->slopes[query_head(run, tile, tile->first + j)];
+            size_t row = range_of(run, tile->first + j)->last - 1;
+            for (size_t k = first; k < last; k++)
+                s[k] -= slope * (float)(row - start - k);
+        }
         vector->softmax(s, first, last, &part->max, &part->sum);
     }
     type->weigh(to.parts[i * to.step].values, to.step * run->scratch->ld, scores, SP_SPAN,

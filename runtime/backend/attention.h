@@ -21,6 +21,8 @@ struct sp_attention {
     float scale;        /* multiplies q.k */
     float cap;          /* soft cap after scaling; 0: none */
     const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
+    /* [n_heads] or NULL: subtracted from a score for each position between its key and the row */
+    const float *slopes;
     const float *q;     /* [n_rows][ldq] */
     size_t ldq, q_step; /* q_step: from one head of a row to the next; 0: heads are contiguous */
     float *out;         /* [n_rows][ld_out] */

@@ -151,6 +151,7 @@ static void attend_seq(const struct sp_attention_job *job, const struct sp_atten
         .scale = job->scale,
         .cap = job->cap,
         .sinks = job->sinks,
+        .slopes = job->slopes,
         .q = job->heads.q + first * job->heads.ld_q,
         .ldq = job->heads.ld_q,
         .out = job->out->x + first * job->out->ld,

@@ -160,6 +160,9 @@ static void apply_gate(const struct sp_product_job *job, const struct sp_row_gro
         case SP_GELU_ERF:
             v->gelu_erf_mul(y, up, len);
             break;
+        case SP_RELU:
+            sp_relu_mul(y, up, len);
+            break;
         case SP_RELU2:
             v->relu2_mul(y, up, len);
             break;

@@ -63,7 +63,9 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .window = l->window,
             .max_rows = d->options.max_rows,
         };
-        if ((st = sp_kv_open(&d->caches[i], d->backend->remote, &options, err))) return st;
+        /* A rank knows no slopes. */
+        struct sp_remote *remote = config->alibi == 0 ? d->backend->remote : NULL;
+        if ((st = sp_kv_open(&d->caches[i], remote, &options, err))) return st;
         if (n_caches == n || l->shares_index) continue;
         if ((st = sp_key_index_open_cache(&d->caches[n + i], d, err))) return st;
     }

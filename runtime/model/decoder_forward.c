@@ -131,10 +131,18 @@ static void add_norm_row(void *context, size_t t, unsigned worker)
     norm_row(context, t, worker);
 }
 
+/* hidden = (norm of) x; then x += y, scaled. */
+static void norm_add_row(void *context, size_t t, unsigned worker)
+{
+    norm_row(context, t, worker);
+    add_row(context, t, worker);
+}
+
 /* The row function between a layer's mixer, if it has one, and its MLP. */
 static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0) return norm_row;
+    if (job->layer->config->norms == SP_NORM_TWIN) return norm_add_row;
     /* In a parallel block the MLP reads the same input as the mixer. */
     return job->layer->config->norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
 }

@@ -390,7 +390,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
     l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
-    if (norms == SP_NORM_PRE || norms == SP_NORM_PRE_POST) {
+    if (norms == SP_NORM_PRE || norms == SP_NORM_PRE_POST || norms == SP_NORM_TWIN) {
         l->ffn_norm = bind_scaled(b, "@post_attention_layernorm.weight", i,
                                   b->model->config.n_hidden, b->model->config.ffn_in_scale);
         l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
@@ -446,6 +446,24 @@ static const float *bind_positions(struct binder *b, size_t type)
     return sum;
 }
 
+/* The slopes of ALiBi. Without a power of two of heads, the heads behind those of the next smaller
+ * one have the slopes between. */
+static const float *make_slopes(struct binder *b)
+{
+    const struct sp_config *c = &b->model->config;
+    unsigned n = c->layers[0].n_heads, power = 1;
+    float *slopes = NULL;
+
+    if (c->alibi == 0 || b->status || (b->status = keep_vector(b, &slopes, n))) return NULL;
+    while (2 * power <= n)
+        power *= 2;
+    for (unsigned h = 0; h < n; h++) {
+        double step = h < power ? h + 1 : h - power + 0.5;
+        slopes[h] = (float)sp_pow(2, -c->alibi * step / power);
+    }
+    return slopes;
+}
+
 static void bind_pooling(struct binder *b, struct sp_model *m)
 {
     char name[64];
@@ -473,6 +491,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->positions = bind_positions(&b, 0);
     if (m->config.pooling.pair.second_type && m->config.n_token_types > 1)
         m->second_positions = bind_positions(&b, 1);
+    m->slopes = make_slopes(&b);
     bind_matrix(&b, &m->embedding, "embed_tokens.weight", 0);
     bind_matrix(&b, &m->head, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;

@@ -157,6 +157,7 @@ struct sp_model {
     const float *head_bias;        /* [V] */
     const float *norm, *norm_bias; /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
+    const float *slopes;                               /* [n_heads] of ALiBi, or NULL */
     const float
         *positions; /* [n_positions_table, or 1][H] learned positions, with the token type added */
     const float *second_positions; /* the same with the second token type; NULL: no text has it */

@@ -63,6 +63,7 @@ static struct sp_attention_job job_of(struct sp_workspace *ws, unsigned layer, s
         .scale = (float)ws->model->config.attention_scale,
         .cap = (float)ws->model->config.attention_cap,
         .sinks = l->sinks,
+        .slopes = ws->model->slopes,
         .out = &ws->heads,
         .scratch = ws->attention,
     };

@@ -120,6 +120,9 @@ void sp_center(float *y, const float *x, size_t n);
 /* Clamps each element to -limit..limit. All instruction sets use the same code. */
 void sp_clamp(float *y, float limit, size_t n);
 
+/* y = max(y, 0) * up. All instruction sets use the same code. */
+void sp_relu_mul(float *y, const float *up, size_t n);
+
 /* xIELU (arXiv 2411.13010) of each element. All instruction sets use the same code.
  *
  *   x > 0: positive x^2 + beta x;  else: (e^min(x, eps) - 1 - x) negative + beta x */

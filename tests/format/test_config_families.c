@@ -464,6 +464,53 @@ TEST(wrapped)
 }
 
 /* Keys under the names of a family's own configs; a shared name takes precedence. */
+/* Falcon's K/V heads and norms by its switches: 7B, 40B, 11B, and one without parallel blocks. */
+TEST(falcon)
+{
+    static const struct {
+        const char *keys;
+        unsigned n_kv;
+        enum sp_norms norms;
+    } cases[] = {
+        {"", 1, SP_NORM_PARALLEL},
+        {", \"new_decoder_architecture\": true, \"num_kv_heads\": 2", 2, SP_NORM_TWIN},
+        {", \"new_decoder_architecture\": true, \"num_kv_heads\": 2, \"num_ln_in_parallel_attn\": "
+         "1",
+         2, SP_NORM_PARALLEL},
+        {", \"multi_query\": false, \"parallel_attn\": false", 4, SP_NORM_PRE},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        struct sp_config *c;
+        snprintf(
+            text, sizeof text,
+            "{\"model_type\": \"falcon\", \"hidden_size\": 64, \"n_head\": 4, \"n_layer\": 2%s}",
+            cases[i].keys);
+        c = config_parsed(text);
+        assert_int_equal(c->layers[1].n_kv_heads, cases[i].n_kv);
+        assert_int_equal(c->layers[1].norms, cases[i].norms);
+        assert_int_equal(c->layers[1].n_ffn, 256);
+    }
+}
+
+/* Llama 4 rotates and chunks the same layers; gpt-neox may run its sublayers one after another. */
+TEST(chunks)
+{
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"llama4_text\", \"num_hidden_layers\": 4, \"no_rope_layers\": [], "
+        "\"attention_chunk_size\": 9, \"attn_temperature_tuning\": 4, \"moe_layers\": [1]}");
+
+    config_assert_windows(c, "9,9,9,0");
+    assert_true(c->layers[2].chunked && !c->layers[3].chunked && c->layers[3].rope == -1);
+    config_assert_near(c->query_growth.beta, 0.1);
+    assert_int_equal(c->layers[0].n_experts, 0);
+    assert_int_equal(c->layers[0].n_ffn, 16384);
+    assert_int_equal(c->layers[1].n_ffn, 8192);
+    c = config_parsed("{\"model_type\": \"gpt_neox\", \"use_parallel_residual\": false}");
+    assert_int_equal(c->layers[0].norms, SP_NORM_PRE);
+}
+
 TEST(other_key_names)
 {
     struct sp_config *c = config_parsed(

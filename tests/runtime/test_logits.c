@@ -44,8 +44,12 @@ static struct sp_session *open_file(const char *path)
 {
     struct sp_session_options options = {
         .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 256};
+    struct sp_package *package = keep_package(path, NULL);
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
-    return keep_session(keep_package(path, NULL), &options);
+    sp_package_describe(package, &info);
+    if (options.n_context > info.max_positions) options.n_context = info.max_positions;
+    return keep_session(package, &options);
 }
 
 /* If the two best logits nearly tie, another implementation may choose either. */

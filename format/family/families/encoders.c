@@ -46,7 +46,7 @@ static enum sp_status read_modernbert(struct sp_config *c, const struct sp_confi
         l->window = local ? width / 2 + 1 : 0;
         l->rope = local ? 1 : 0;
     }
-    c->normed_input = true;
+    c->normed_input = c->first_unnormed = true;
     see_all_tokens(c);
     return SP_OK;
 }

@@ -1,0 +1,322 @@
+/* The families that came before Llama: GPT-2 and those built like it, with LayerNorm, biases and an
+ * MLP without a gate. Their positions are learned, rotated, or ALiBi. Sources: their configuration
+ * and modeling files in transformers 5.24. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <string.h>
+
+/* ---- layouts ---- */
+
+/* Columns of a matrix that is stored with inputs as rows; or elements of its bias. */
+static enum sp_status take_columns(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                   const char *name, uint64_t first, uint64_t n_all)
+{
+    bool matrix = spec->rank == 2;
+    const uint64_t n_in = matrix ? spec->shape[1] : 1;
+    const uint64_t shape[] = {matrix ? n_in : n_all, n_all};
+    struct sp_row_span span = {.first_row = first,
+                               .step = 1,
+                               .n_rows = spec->shape[0],
+                               .n_cols = n_in,
+                               .transposed = matrix};
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, name, shape, spec->rank)) || !found) return st;
+    return sp_tensor_match_add(m, spec, name, span);
+}
+
+static enum sp_status layout_columns(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                     const struct sp_alias_source *source)
+{
+    return take_columns(m, spec, source->name, 0, spec->shape[0]);
+}
+
+/* q, k and v, of one width. */
+static enum sp_status layout_qkv_columns(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                         const struct sp_alias_source *source)
+{
+    uint64_t n = spec->shape[0];
+
+    return take_columns(m, spec, source->name, source->part * n, 3 * n);
+}
+
+/* ---- names ---- */
+
+/* q, k and v of one source. */
+#define QKV(source, layout)                                                                        \
+    {"self_attn.q_proj.*", (source), (layout), 0}, {"self_attn.k_proj.*", (source), (layout), 1},  \
+    {                                                                                              \
+        "self_attn.v_proj.*", (source), (layout), 2                                                \
+    }
+
+static const struct sp_alias gpt2_aliases[] = {
+    QKV("attn.c_attn.*", layout_qkv_columns),
+    {"self_attn.o_proj.*", "attn.c_proj.*", layout_columns, 0},
+    {"mlp.up_proj.*", "mlp.c_fc.*", layout_columns, 0},
+    {"mlp.down_proj.*", "mlp.c_proj.*", layout_columns, 0},
+    {0},
+};
+
+static const struct sp_alias bigcode_aliases[] = {
+    QKV("attn.c_attn.*", sp_layout_qkv),
+    {"self_attn.o_proj.*", "attn.c_proj.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.c_fc.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.c_proj.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias gptj_aliases[] = {
+    {"self_attn.q_proj.*", "attn.q_proj.*", sp_layout_interleaved_heads, 0},
+    {"self_attn.k_proj.*", "attn.k_proj.*", sp_layout_interleaved_heads, 0},
+    {"self_attn.v_proj.*", "attn.v_proj.*", NULL, 0},
+    {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.fc_in.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.fc_out.*", NULL, 0},
+    {0},
+};
+
+/* Outside of the sublayers. */
+static const struct sp_alias outer_aliases[] = {
+    {"embed_tokens.weight", "wte.weight", NULL, 0},
+    {"embed_positions.weight", "wpe.weight", NULL, 0},
+    {"norm.*", "ln_f.*", NULL, 0},
+    {"input_layernorm.*", "ln_1.*", NULL, 0},
+    {"post_attention_layernorm.*", "ln_2.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias neox_aliases[] = {
+    {"embed_tokens.weight", "embed_in.weight", NULL, 0},
+    {"norm.*", "final_layer_norm.*", NULL, 0},
+    QKV("attention.query_key_value.*", sp_layout_grouped_qkv),
+    {"self_attn.o_proj.*", "attention.dense.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.dense_h_to_4h.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.dense_4h_to_h.*", NULL, 0},
+    {0},
+};
+
+/* Of layers with two norms side by side: ln_attn and ln_mlp. */
+static const struct sp_alias falcon_aliases[] = {
+    {"embed_tokens.weight", "word_embeddings.weight", NULL, 0},
+    {"embed_norm.*", "word_embeddings_layernorm.*", NULL, 0},
+    {"norm.*", "ln_f.*", NULL, 0},
+    {"input_layernorm.*", NULL, NULL, 0},
+    {"input_layernorm.*", "ln_attn.*", NULL, 0},
+    {"post_attention_layernorm.*", NULL, NULL, 0},
+    {"post_attention_layernorm.*", "ln_mlp.*", NULL, 0},
+    QKV("self_attention.query_key_value.*", sp_layout_grouped_qkv),
+    {"self_attn.o_proj.*", "self_attention.dense.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.dense_h_to_4h.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.dense_4h_to_h.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias mpt_aliases[] = {
+    {"embed_tokens.weight", "wte.weight", NULL, 0},
+    {"norm.*", "norm_f.*", NULL, 0},
+    {"input_layernorm.*", "norm_1.*", NULL, 0},
+    {"post_attention_layernorm.*", "norm_2.*", NULL, 0},
+    QKV("attn.Wqkv.*", sp_layout_qkv),
+    {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
+    {"mlp.*", "ffn.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias opt_aliases[] = {
+    {"norm.*", "final_layer_norm.*", NULL, 0},
+    {"input_layernorm.*", "self_attn_layer_norm.*", NULL, 0},
+    {"post_attention_layernorm.*", "final_layer_norm.*", NULL, 0},
+    {"self_attn.o_proj.*", "self_attn.out_proj.*", NULL, 0},
+    {"mlp.up_proj.*", "fc1.*", NULL, 0},
+    {"mlp.down_proj.*", "fc2.*", NULL, 0},
+    {0},
+};
+
+/* ---- keys ---- */
+
+static const struct sp_key_name gpt_keys[] = {
+    {"n_embd", "hidden_size"},
+    {"n_embed", "hidden_size"},
+    {"d_model", "hidden_size"},
+    {"n_head", "num_attention_heads"},
+    {"n_heads", "num_attention_heads"},
+    {"n_layer", "num_hidden_layers"},
+    {"n_layers", "num_hidden_layers"},
+    {"n_inner", "intermediate_size"},
+    {"n_positions", "max_position_embeddings"},
+    {"max_seq_len", "max_position_embeddings"},
+    {"seq_length", "max_position_embeddings"},
+    {"layer_norm_epsilon", "layer_norm_eps"},
+    {"rotary_pct", "partial_rotary_factor"},
+    {"rotary_emb_base", "rope_theta"},
+    {0},
+};
+
+/* Refuses a switch that is not as it must be; those of the first list must be off. */
+static enum sp_status check_switches(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char *const keys[][5] = {
+        {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "_remove_final_layer_norm",
+         "apply_residual_connection_post_layernorm", "alibi"},
+        {"scale_attn_weights", "do_layer_norm_before", "enable_bias",
+         "layer_norm_elementwise_affine", "no_bias"},
+    };
+    enum sp_status st;
+
+    for (size_t i = 0; i < 2 * 5; i++) {
+        const char *key = keys[i / 5][i % 5];
+        bool wanted = i / 5 != 0, on = wanted;
+        if ((st = sp_text_bool(t, key, &on, err))) return st;
+        if (on == wanted) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s %s is not supported for %s", key,
+                       on ? "true" : "false", t->family->name);
+    }
+    return SP_OK;
+}
+
+/* One K/V head for all query heads, or one for each. */
+static enum sp_status read_gpt2(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool shared = sizes->n_kv_heads == 1, wanted = shared;
+    enum sp_status st = sp_text_bool(t, "multi_query", &shared, err);
+
+    c->n_positions_table = c->max_positions;
+    if (st || shared == wanted) return st ? st : check_switches(t, err);
+    return sp_fail(err, SP_E_UNSUPPORTED, "multi_query is not supported for %s", t->family->name);
+}
+
+/* The first two rows of the table belong to padding. */
+static enum sp_status read_opt(struct sp_config *c, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned width = sizes->n_hidden;
+    enum sp_status st = sp_text_unsigned(t, "word_embed_proj_dim", 1, SP_CAP_WIDTH, &width, err);
+
+    c->n_positions_table = c->max_positions + 2;
+    c->first_position = 2;
+    if (st == SP_OK && width != sizes->n_hidden) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "word_embed_proj_dim %u is not hidden_size %u", width,
+                       sizes->n_hidden);
+    }
+    return st ? st : check_switches(t, err);
+}
+
+static enum sp_status read_switches(struct sp_config *c, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)c;
+    (void)sizes;
+    return check_switches(t, err);
+}
+
+/* The biases of Falcon's ALiBi are rounded to bfloat16 there, so that is refused. */
+static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool grouped = false, one = true;
+    unsigned n = sizes->n_heads, n_norms = 2;
+    enum sp_status st;
+
+    if ((st = sp_text_bool(t, "new_decoder_architecture", &grouped, err)) ||
+        (st = sp_text_bool(t, "multi_query", &one, err)) ||
+        (st = sp_text_unsigned(t, "num_kv_heads", 1, sizes->n_heads, &n, err)) ||
+        (st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms, err)) ||
+        (st = check_switches(t, err)))
+        return st;
+    if (!grouped) n = one ? 1 : sizes->n_heads;
+    if (sizes->n_heads % n != 0)
+        return sp_fail(err, SP_E_INPUT, "num_kv_heads %u does not divide %u", n, sizes->n_heads);
+    if (grouped && c->norms == SP_NORM_PARALLEL && n_norms == 2) c->norms = SP_NORM_TWIN;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].n_kv_heads = n;
+        c->layers[i].norms = c->norms;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_bloom(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)sizes;
+    c->alibi = 8;
+    c->normed_input = true;
+    return check_switches(t, err);
+}
+
+/* alibi_bias_max is read as in MosaicML's own code; transformers does not. */
+static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *attention = sp_text_get(t, "attn_config");
+    bool alibi = true, normed = false, prefix = false;
+    const char *type = "multihead_attention";
+    enum sp_status st;
+
+    (void)sizes;
+    c->alibi = 8;
+    if ((st = sp_json_get_bool(attention, "alibi", &alibi, err)) ||
+        (st = sp_json_get_bool(attention, "qk_ln", &normed, err)) ||
+        (st = sp_json_get_bool(attention, "prefix_lm", &prefix, err)) ||
+        (st = sp_json_get_string(attention, "attn_type", &type, err)) ||
+        (st = sp_json_get_double(attention, "alibi_bias_max", 1e-3, 64, &c->alibi, err)) ||
+        (st = sp_json_get_double(attention, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err)) ||
+        (st = sp_json_get_double(attention, "softmax_scale", 1e-6, 1e6, &c->attention_scale, err)))
+        return st;
+    if (alibi && !normed && !prefix && strcmp(type, "multihead_attention") == 0)
+        return check_switches(t, err);
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "attn_config is supported with alibi and without qk_ln, prefix_lm and "
+                   "multi-query attention");
+}
+
+static const char *const falcon_own_keys[] = {"alibi", NULL};
+
+/* LayerNorm, and an MLP of four times the width without a gate. */
+#define GPT(family, class, read, ...)                                                              \
+    {                                                                                              \
+        .name = (family), .architecture = (class), .read_own = (read), .ffn_factor = 4,            \
+        .norm_eps = 1e-5, .norm_eps_key = "layer_norm_eps", .norm_centered = true,                 \
+        .plain_mlp = true, .key_names = gpt_keys, __VA_ARGS__                                      \
+    }
+
+#define BLOCKS .layers = "h.", .prefix = "transformer."
+#define LEARNED .unrotated = true, .biases = SP_BIAS_ALWAYS, .norm_bias = true, .tied = true
+#define NAMED .activation_key = "activation_function"
+
+const struct sp_family sp_families_gpt[] = {
+    GPT("gpt2", "GPT2LMHeadModel", read_gpt2, .sizes = {50257, 768, 3072, 12, 12, 0, 0, 1024, 0},
+        LEARNED, BLOCKS, NAMED, .activation = "gelu_new", .aliases = {gpt2_aliases, outer_aliases}),
+    GPT("gpt_bigcode", "GPTBigCodeForCausalLM", read_gpt2,
+        .sizes = {50257, 768, 3072, 12, 12, 1, 0, 1024, 0}, LEARNED, BLOCKS, NAMED,
+        .activation = "gelu_pytorch_tanh", .aliases = {bigcode_aliases, outer_aliases}),
+    GPT("opt", "OPTForCausalLM", read_opt, .sizes = {50272, 768, 3072, 12, 12, 0, 0, 2048, 0},
+        LEARNED, NAMED, .activation = "relu", .ffn_key = "ffn_dim", .aliases = {opt_aliases},
+        .prefix = "model.decoder."),
+    GPT("bloom", "BloomForCausalLM", read_bloom, .sizes = {250880, 64, 256, 2, 8, 0, 0, 2048, 0},
+        LEARNED, BLOCKS, .activation_key = "", .activation = "gelu_pytorch_tanh",
+        .aliases = {falcon_aliases}),
+    GPT("mpt", "MptForCausalLM", read_mpt, .sizes = {50368, 2048, 8192, 24, 16, 0, 0, 2048, 0},
+        .unrotated = true, .biases = SP_BIAS_NEVER, .tied = true, .activation_key = "",
+        .activation = "gelu", .aliases = {mpt_aliases}, .layers = "blocks.",
+        .prefix = "transformer."),
+    GPT("gptj", "GPTJForCausalLM", read_switches,
+        .sizes = {50400, 4096, 16384, 28, 16, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,
+        .norm_bias = true, .partial_rotary = 0.25, .rotary_dim = true, .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_ALWAYS, NAMED, .activation = "gelu_new",
+        .head_bias = true, .aliases = {gptj_aliases, outer_aliases}, BLOCKS),
+    GPT("gpt_neox", "GPTNeoXForCausalLM", read_switches,
+        .sizes = {50432, 6144, 24576, 44, 64, 0, 0, 2048, 0}, .norms = SP_NORM_TWIN,
+        .norm_bias = true, .parallel_key = "use_parallel_residual", .partial_rotary = 0.25,
+        .attention_bias = true, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",
+        .aliases = {neox_aliases}, .prefix = "gpt_neox.", .head = "embed_out.weight"),
+    GPT("falcon", "FalconForCausalLM", read_falcon,
+        .sizes = {65024, 4544, 18176, 32, 71, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,
+        .norm_bias = true, .parallel_key = "parallel_attn", .ffn_key = "ffn_hidden_size",
+        .bias_key = "bias", .activation_key = "activation", .activation = "gelu", .tied = true,
+        .own_keys = falcon_own_keys, .aliases = {falcon_aliases}, BLOCKS),
+    {.name = NULL},
+};
