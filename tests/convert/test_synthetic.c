@@ -90,15 +90,8 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
 {
     static const uint32_t prompt[] = {5, 7};
     struct sp_simulation simulation = {.acceptance = acceptance};
-    struct sp_request request = {
-        .size = sizeof request,
-        .prompt = prompt,
-        .n_prompt = 2,
-        .max_tokens = 7,
-        .ignore_eos = true,
-        .draft_len = 2,
-        .simulation = &simulation,
-    };
+    struct sp_request request = {ANSWER_TO(prompt, 2, 7), .ignore_eos = true, .draft_len = 2,
+                                 .simulation = &simulation};
     struct sp_result result = keep_answer(session, &request);
 
     assert_true(result.drafted > 0);
@@ -257,11 +250,7 @@ TEST(test_mixtures)
         struct sp_err err = {0};
         const char *path = packed_path("mixture.bin");
         uint32_t prompt[] = {5, 7};
-        struct sp_request request = {.size = sizeof request,
-                                     .prompt = prompt,
-                                     .n_prompt = 2,
-                                     .max_tokens = 3,
-                                     .ignore_eos = true};
+        struct sp_request request = {ANSWER_TO(prompt, 2, 3), .ignore_eos = true};
 
         if (sp_synthetic_write(path, &write_options, &err)) fail_msg("%s", err.text);
         struct sp_session *session = keep_session(keep_package(path, NULL), &options);

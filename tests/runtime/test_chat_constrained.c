@@ -29,16 +29,9 @@ static struct sp_result generate(const struct generate_fixture *o, const struct 
                                  int draft_len, const struct sp_sampling *sampling)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
-    const struct sp_request request = {
-        .size = sizeof request,
-        .prompt = prompt,
-        .n_prompt = sizeof prompt / sizeof *prompt,
-        .max_tokens = 200,
-        .draft_len = draft_len == PLAIN ? 0 : draft_len,
-        .digest = true,
-        .sampling = sampling,
-        .grammar = g,
-    };
+    const struct sp_request request = {ANSWER_TO(prompt, sizeof prompt / sizeof *prompt, 200),
+                                       .draft_len = draft_len == PLAIN ? 0 : draft_len,
+                                       .digest = true, .sampling = sampling, .grammar = g};
 
     return keep_answer(o->session, &request);
 }

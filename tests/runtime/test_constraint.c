@@ -425,16 +425,9 @@ struct request_options {
 static struct sp_result generate(struct sp_session *session, const struct request_options *a)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
-    struct sp_request request = {
-        .size = sizeof request,
-        .prompt = prompt,
-        .n_prompt = sizeof prompt / sizeof *prompt,
-        .max_tokens = 48,
-        .draft_len = a->draft_len == PLAIN ? 0 : a->draft_len,
-        .digest = true,
-        .sampling = a->sampling,
-        .grammar = a->grammar,
-    };
+    struct sp_request request = {ANSWER_TO(prompt, sizeof prompt / sizeof *prompt, 48),
+                                 .draft_len = a->draft_len == PLAIN ? 0 : a->draft_len,
+                                 .digest = true, .sampling = a->sampling, .grammar = a->grammar};
 
     return keep_answer(session, &request);
 }

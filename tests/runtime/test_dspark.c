@@ -454,13 +454,8 @@ TEST(sampled)
                                     .repeats = true};
     const char *path = handmade_file(&partly_accepted, &draft, SP_Q8, SP_Q8);
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = prompt,
-                                 .n_prompt = N_GIVEN,
-                                 .max_tokens = 100,
-                                 .ignore_eos = true,
-                                 .digest = true,
-                                 .sampling = &sampling};
+    struct sp_request request = {ANSWER_TO(prompt, N_GIVEN, 100), .ignore_eos = true,
+                                 .digest = true, .sampling = &sampling};
 
     for (sampling.seed = 1; sampling.seed <= 3; sampling.seed++) {
         struct sp_result plain, r;

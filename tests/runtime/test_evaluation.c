@@ -561,10 +561,7 @@ TEST(refusals)
 static void add_place(struct sp_draft_eval *out, struct sp_session *session, const uint32_t *ids,
                       size_t n, size_t n_predict, size_t draft_len)
 {
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = ids,
-                                 .n_prompt = n,
-                                 .max_tokens = n_predict + 2 * draft_len,
+    struct sp_request request = {ANSWER_TO(ids, n, n_predict + 2 * draft_len),
                                  .draft_len = (int)draft_len};
     struct sp_result r = keep_answer(session, &request);
     size_t n_tokens = 1;

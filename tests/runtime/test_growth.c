@@ -239,8 +239,7 @@ TEST(budgets)
     struct sp_package *package = open_package(0);
     struct sp_session *session = open_session(package, 0);
     uint32_t ids[N];
-    struct sp_request request = {
-        .size = sizeof request, .prompt = ids, .n_prompt = N, .max_tokens = 1, .ignore_eos = true};
+    struct sp_request request = {ANSWER_TO(ids, N, 1), .ignore_eos = true};
     struct sp_result whole, part, result = SP_RESULT_INIT;
     struct sp_err err = {0};
     size_t step;
@@ -307,8 +306,7 @@ TEST(shared_budget)
     struct sp_package *packages[2];
     struct sp_session *sessions[2];
     uint32_t ids[N_SHORT];
-    struct sp_request request = {
-        .size = sizeof request, .prompt = ids, .n_prompt = N_SHORT, .max_tokens = 40};
+    struct sp_request request = {ANSWER_TO(ids, N_SHORT, 40)};
     struct sp_result a, b, result = SP_RESULT_INIT;
     struct sp_err err = {0};
 

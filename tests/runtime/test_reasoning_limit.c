@@ -51,17 +51,12 @@ static struct sp_result generate(struct sp_session *session, const struct ids *p
                                  const struct sp_sampling *sampling,
                                  const struct sp_reasoning_limit *limit)
 {
-    const struct sp_request request = {
-        .size = sizeof request,
-        .prompt = prompt->at,
-        .n_prompt = prompt->n,
-        .max_tokens = max_tokens,
-        .ignore_eos = true,
-        .draft_len = draft_len == PLAIN ? 0 : draft_len,
-        .digest = true,
-        .sampling = sampling,
-        .reasoning_limit = limit,
-    };
+    const struct sp_request request = {ANSWER_TO(prompt->at, prompt->n, max_tokens),
+                                       .ignore_eos = true,
+                                       .draft_len = draft_len == PLAIN ? 0 : draft_len,
+                                       .digest = true,
+                                       .sampling = sampling,
+                                       .reasoning_limit = limit};
 
     return keep_answer(session, &request);
 }
@@ -234,11 +229,7 @@ TEST(calls_follow_limited_reasoning)
                                                 .one_call = true};
     struct sp_grammar *g = NULL;
     struct sp_result plain, drafted;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = N_STORY,
-                                 .max_tokens = 100,
-                                 .digest = true,
+    struct sp_request request = {ANSWER_TO(story, N_STORY, 100), .digest = true,
                                  .reasoning_limit = &limit};
 
     g_options.tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);

@@ -345,11 +345,7 @@ static size_t count_passes(size_t rows_per_pass)
         generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
     size_t passes = 0;
     uint32_t prompt[11];
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = prompt,
-                                 .n_prompt = 11,
-                                 .max_tokens = 1,
-                                 .context = &passes,
+    struct sp_request request = {ANSWER_TO(prompt, 11, 1), .context = &passes,
                                  .prompt_progress = record_progress};
 
     for (size_t i = 0; i < 11; i++)
@@ -487,12 +483,7 @@ TEST(sampled)
     };
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = 4,
-                                 .max_tokens = 150,
-                                 .ignore_eos = true,
-                                 .digest = true,
+    struct sp_request request = {ANSWER_TO(story, 4, 150), .ignore_eos = true, .digest = true,
                                  .sampling = &sampling};
 
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
@@ -584,10 +575,7 @@ TEST(special_tokens)
     struct generate_fixture o =
         generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
     struct received received = {.special = bias.id};
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = 4,
-                                 .max_tokens = 120,
+    struct sp_request request = {ANSWER_TO(story, 4, 120),
                                  .ignore_eos = true,
                                  .draft_len = SP_DRAFT_LENGTH_AUTO,
                                  .sampling = &sampling,

@@ -61,13 +61,8 @@ static void golden_rounds(void **state)
 static struct sp_result answer(struct sp_session *session, uint64_t seed, int draft_len)
 {
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = prompt,
-                                 .n_prompt = N_PROMPT,
-                                 .max_tokens = N_TOKENS,
-                                 .ignore_eos = true,
-                                 .digest = true,
-                                 .draft_len = draft_len == PLAIN ? 0 : draft_len};
+    struct sp_request request = {ANSWER_TO(prompt, N_PROMPT, N_TOKENS), .ignore_eos = true,
+                                 .digest = true, .draft_len = draft_len == PLAIN ? 0 : draft_len};
 
     sampling.seed = seed;
     sampling.temperature = .7f;

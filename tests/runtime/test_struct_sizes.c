@@ -78,8 +78,7 @@ TEST(refusals)
         struct sp_package_options opening = SP_PACKAGE_OPTIONS_INIT;
         struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
         struct sp_sampling sampling = SP_SAMPLING_INIT;
-        struct sp_request request = {
-            .size = sizeof request, .prompt = story, .n_prompt = 4, .max_tokens = 2};
+        struct sp_request request = {ANSWER_TO(story, 4, 2)};
         struct sp_result result = SP_RESULT_INIT;
         struct sp_evaluation_request text = {.size = sizeof text, .ids = story, .n = 4};
         struct sp_evaluation evaluation = SP_EVALUATION_INIT;

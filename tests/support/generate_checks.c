@@ -70,15 +70,10 @@ struct sp_result keep_answer(struct sp_session *session, const struct sp_request
 struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
                               size_t max_tokens, int draft_len, bool ignore_eos)
 {
-    return keep_answer(session, &(struct sp_request){
-                                    .size = sizeof(struct sp_request),
-                                    .prompt = prompt,
-                                    .n_prompt = n,
-                                    .max_tokens = max_tokens,
-                                    .draft_len = draft_len == PLAIN ? 0 : draft_len,
-                                    .digest = true,
-                                    .ignore_eos = ignore_eos,
-                                });
+    return keep_answer(session,
+                       &(struct sp_request){ANSWER_TO(prompt, n, max_tokens),
+                                            .draft_len = draft_len == PLAIN ? 0 : draft_len,
+                                            .digest = true, .ignore_eos = ignore_eos});
 }
 
 void generate_assert_same(const struct sp_result *a, const struct sp_result *b)

@@ -10,6 +10,9 @@
 struct sp_package *keep_package(const char *path, const struct sp_package_options *options);
 struct sp_session *keep_session(struct sp_package *package,
                                 const struct sp_session_options *options);
+/* The first members of a request. */
+#define ANSWER_TO(ids, n, max)                                                                     \
+    .size = sizeof(struct sp_request), .prompt = (ids), .n_prompt = (n), .max_tokens = (max)
 struct sp_result keep_answer(struct sp_session *session, const struct sp_request *request);
 
 /* Return the logits of sp_session_logits and sp_session_draft_logits; kept. */
