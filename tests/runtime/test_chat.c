@@ -1,6 +1,8 @@
 /* Tests the public chat functions on a template and a tokenizer without a model: prompts, their
  * grammars, and responses parsed into reasoning, content and tool calls. */
 #include "runtime/chat/chat_reader.h"
+#include "tests/support/keep.h"
+#include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
 static const char hermes[] =
@@ -133,17 +135,14 @@ TEST(beginning_of_go_templates)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_chat_options options = {.size = sizeof options};
         struct sp_chat_prompt_info info = {.size = sizeof info};
-        struct sp_template *own = NULL;
         struct sp_tokenizer *words = NULL;
         struct sp_chat *opened = NULL;
         struct sp_chat_prompt *prompt = NULL;
         uint32_t *plain = NULL;
         size_t n_plain = 0, n = cases[i].n_begins;
 
-        assert_ok(sp_template_compile(&own, cases[i].text, strlen(cases[i].text),
-                                      SP_TEMPLATE_UNKNOWN, NULL));
         assert_ok(sp_tokenizer_open_file(&words, cases[i].folder, NULL));
-        options.chat_template = own;
+        options.chat_template = keep_template(cases[i].text, SP_TEMPLATE_UNKNOWN);
         options.tokenizer = words;
         assert_ok(sp_chat_open(&opened, NULL, &options, NULL));
         assert_ok(sp_chat_prompt_open(&prompt, opened, &request, NULL));
@@ -153,11 +152,10 @@ TEST(beginning_of_go_templates)
         assert_int_equal(info.n_ids, n + n_plain);
         if (n) assert_int_equal(info.ids[0], 0);
         assert_memory_equal(info.ids + n, plain, n_plain * sizeof *plain);
-        free(plain);
+        keep(plain);
         sp_chat_prompt_close(prompt);
         sp_chat_close(opened);
         sp_tokenizer_close(words);
-        sp_template_close(own);
     }
 }
 

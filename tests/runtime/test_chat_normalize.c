@@ -4,6 +4,8 @@
 #include "runtime/chat/chat_learn_refusals.h"
 #include "runtime/chat/chat_normalize.h"
 #include "tests/support/keep.h"
+#include "tests/support/scratch.h"
+#include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
@@ -22,13 +24,10 @@ static struct opened open_template(const char *path)
 {
     static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
     struct opened o = {.path = path};
-    char *text = NULL;
     size_t size;
 
-    assert_ok(sp_file_read_text(&text, &size, path, 1 << 20, NULL));
-    assert_ok(sp_template_compile(&o.template, text, size,
-                                  strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA, NULL));
-    free(text);
+    o.template = keep_template(scratch_read(path, &size),
+                               strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA);
     assert_ok(sp_template_read_tokens(o.template, tokens, strlen(tokens), NULL));
     assert_ok(sp_chat_format_learn(&o.format, o.template, NULL, NULL));
     assert_ok(sp_chat_learn_refusals(&o.refused, o.template, &o.format, NULL));
@@ -124,7 +123,6 @@ TEST(orders_of_roles)
             snprintf(path, sizeof path, "%s/%s", folders[i], entry->d_name);
             o = open_template(path);
             check_orders(&o);
-            sp_template_close(o.template);
         }
         closedir(folder);
     }

@@ -2,6 +2,7 @@
  * parsing of model outputs. The independent values are outputs of models in the tests of vLLM and
  * llama.cpp. */
 #include "tests/support/chat_transcript.h"
+#include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
 /* ---- small templates, one per format ----------------------------------------------------------
@@ -114,15 +115,11 @@ static const struct {
 
 static struct sp_chat_format learn(enum template_index template_index)
 {
+    const struct sp_template *t =
+        keep_template(templates[template_index].template, SP_TEMPLATE_JINJA);
     struct sp_chat_format format;
-    struct sp_template *t = NULL;
-    struct sp_err err = {0};
 
-    if (sp_template_compile(&t, templates[template_index].template,
-                            strlen(templates[template_index].template), SP_TEMPLATE_JINJA, &err))
-        fail_msg("template %d: %s", (int)template_index, err.text);
     assert_ok(sp_chat_format_learn(&format, t, NULL, NULL));
-    sp_template_close(t);
     return format;
 }
 

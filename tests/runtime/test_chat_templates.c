@@ -7,6 +7,8 @@
 #include "runtime/chat/tool_value.h"
 #include "tests/support/chat_transcript.h"
 #include "tests/support/keep.h"
+#include "tests/support/scratch.h"
+#include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
 #include <dirent.h>
@@ -174,25 +176,19 @@ static void round_trip(const char *path, const struct sp_template *t,
 
 static bool check_template(const char *path)
 {
-    struct sp_chat_format format;
-    struct sp_template *t = NULL;
-    struct sp_err err = {0};
-    char *text = NULL;
-    size_t size;
-    bool known;
     static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    size_t size;
+    struct sp_template *t = keep_template(
+        scratch_read(path, &size), strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA);
+    struct sp_chat_format format;
+    bool known;
 
-    assert_ok(sp_file_read_text(&text, &size, path, 1 << 20, &err));
-    assert_ok(sp_template_compile(&t, text, size,
-                                  strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA, &err));
-    assert_ok(sp_template_read_tokens(t, tokens, strlen(tokens), &err));
-    assert_ok(sp_chat_format_learn(&format, t, NULL, &err));
+    assert_ok(sp_template_read_tokens(t, tokens, strlen(tokens), NULL));
+    assert_ok(sp_chat_format_learn(&format, t, NULL, NULL));
     known = format.calls.style != SP_TOOL_CALL_UNKNOWN;
     /* A known format that the template's text names, although no rendering shows it. */
     if (known && strstr(path, "granite3_3.jinja") == NULL)
         round_trip(path, t, &format, format.calls.style == SP_TOOL_CALL_HARMONY ? 1 : 2);
-    sp_template_close(t);
-    free(text);
     return known;
 }
 
@@ -232,12 +228,10 @@ TEST(exhausting_templates)
     };
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const struct sp_template *t = keep_template(texts[i], SP_TEMPLATE_JINJA);
         struct sp_chat_format format;
-        struct sp_template *t = NULL;
 
-        assert_ok(sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL));
         assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_E_CHECK);
-        sp_template_close(t);
     }
 }
 

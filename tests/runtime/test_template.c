@@ -2,6 +2,7 @@
  * sources of templates, and whole conversations. */
 #include "runtime/template/template.h"
 #include "tests/support/keep.h"
+#include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
 static const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
@@ -86,9 +87,7 @@ TEST(chats_in_jinja)
                                  " \"pad_token\": null}";
     struct conversation chat = {
         .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
-    struct sp_template *t = NULL;
-
-    assert_ok(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL));
+    struct sp_template *t = keep_template(text, SP_TEMPLATE_UNKNOWN);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_JINJA);
     assert_ok(sp_template_read_tokens(t, config, strlen(config), NULL));
     assert_chat(t, &chat,
@@ -98,7 +97,6 @@ TEST(chats_in_jinja)
     chat.n_messages = 1;
     chat.thinking = THINK_OFF;
     assert_chat(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
-    sp_template_close(t);
 }
 
 /* Reasoning is a separate member with either of two names. The level is a separate option. */
@@ -116,15 +114,10 @@ TEST(reasoning_is_rendered)
                                       .thinking = THINK_ON,
                                       .think_level = "low",
                                       .now = noon};
-    struct sp_template *t = NULL;
-
-    assert_ok(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL));
+    struct sp_template *t = keep_template(jinja, SP_TEMPLATE_JINJA);
     assert_chat(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
-    sp_template_close(t);
-    t = NULL;
-    assert_ok(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL));
+    t = keep_template(go, SP_TEMPLATE_GO);
     assert_chat(t, &chat, "|Q;\"Hm\"\n|A;truelow");
-    sp_template_close(t);
 }
 
 TEST(chats_in_go)
@@ -133,12 +126,9 @@ TEST(chats_in_go)
                                "{{ if .IsThinkSet }}{{ .Think }}{{ end }}";
     struct conversation chat = {
         .system = "S", .messages = three, .n_messages = 3, .thinking = THINK_ON, .now = noon};
-    struct sp_template *t = NULL;
-
-    assert_ok(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL));
+    struct sp_template *t = keep_template(text, SP_TEMPLATE_UNKNOWN);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_GO);
     assert_chat(t, &chat, "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Byetrue");
-    sp_template_close(t);
 }
 
 /* ollama's rules for templates that render a single turn; expected texts were derived by hand from
@@ -157,14 +147,8 @@ TEST(turns_in_go)
     const struct conversation chat = {
         .system = "S", .messages = three, .n_messages = 3, .now = noon};
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_template *t = NULL;
-
-        assert_ok(sp_template_compile(&t, cases[i].text, strlen(cases[i].text), SP_TEMPLATE_UNKNOWN,
-                                      NULL));
-        assert_chat(t, &chat, cases[i].wanted);
-        sp_template_close(t);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_chat(keep_template(cases[i].text, SP_TEMPLATE_UNKNOWN), &chat, cases[i].wanted);
 }
 
 static void assert_source(const struct sp_template_texts *texts, const char *wanted)
@@ -212,19 +196,11 @@ TEST(named_templates)
     struct sp_template_texts texts = {.config = config, .config_size = strlen(config)};
     struct sp_template_input in = {.now = noon};
     struct sp_template *t = NULL;
-    struct sp_json *tools = NULL;
-    char *text = NULL;
-    size_t len;
 
     assert_ok(sp_template_open(&t, &texts, NULL));
-    tools = keep_parsed("[{}]", 4, SP_JSON_STRICT);
-    assert_ok(sp_template_render(&text, &len, t, &in, NULL));
-    assert_string_equal(text, "D");
-    free(text);
-    in.tools = tools;
-    assert_ok(sp_template_render(&text, &len, t, &in, NULL));
-    assert_string_equal(text, "T");
-    free(text);
+    assert_string_equal(keep_rendered(t, &in), "D");
+    in.tools = keep_parsed("[{}]", 4, SP_JSON_STRICT);
+    assert_string_equal(keep_rendered(t, &in), "T");
     sp_template_close(t);
 }
 
@@ -249,23 +225,15 @@ TEST(empty_values_in_go)
         " {\"type\": \"object\", \"$defs\": false, \"items\": null, \"required\": [],"
         " \"properties\": {\"p\": {\"type\": \"array\", \"items\": {}, \"enum\": []}}}}}]";
     struct sp_template_input in = {.now = noon};
-    struct sp_template *t = NULL;
-    struct sp_json *messages = NULL, *tools = NULL;
-    char *text = NULL;
-    size_t len;
+    struct sp_template *t =
+        keep_template("{{ if .Messages }}{{ end }}{{ .Tools }}", SP_TEMPLATE_GO);
 
-    assert_ok(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39, SP_TEMPLATE_GO,
-                                  NULL));
-    messages = keep_parsed("[]", 2, SP_JSON_STRICT);
-    tools = keep_parsed(json, strlen(json), SP_JSON_STRICT);
-    in.messages = messages;
-    in.tools = tools;
-    assert_ok(sp_template_render(&text, &len, t, &in, NULL));
-    assert_string_equal(text, "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\","
-                              "\"description\":\"\",\"parameters\":{\"type\":\"object\",\"$defs\":"
-                              "false,\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
-    free(text);
-    sp_template_close(t);
+    in.messages = keep_parsed("[]", 2, SP_JSON_STRICT);
+    in.tools = keep_parsed(json, strlen(json), SP_JSON_STRICT);
+    assert_string_equal(keep_rendered(t, &in),
+                        "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\","
+                        "\"description\":\"\",\"parameters\":{\"type\":\"object\",\"$defs\":"
+                        "false,\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
 }
 
 TEST(non_conversations_are_refused)
@@ -278,22 +246,17 @@ TEST(non_conversations_are_refused)
         {"[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]",
          "message 0: content: part 0 is not text"},
     };
-    struct sp_template *t = NULL;
-
-    assert_ok(sp_template_compile(&t, "{{ .Messages }}", 15, SP_TEMPLATE_UNKNOWN, NULL));
+    struct sp_template *t = keep_template("{{ .Messages }}", SP_TEMPLATE_UNKNOWN);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_template_input in = {.now = noon};
-        struct sp_json *json = NULL;
         struct sp_err err = {0};
         char *text = NULL;
         size_t len;
 
-        json = keep_parsed(cases[i].json, strlen(cases[i].json), SP_JSON_STRICT);
-        in.messages = json;
+        in.messages = keep_parsed(cases[i].json, strlen(cases[i].json), SP_JSON_STRICT);
         assert_int_not_equal(sp_template_render(&text, &len, t, &in, &err), SP_OK);
         assert_string_equal(err.text, cases[i].message);
     }
-    sp_template_close(t);
 }
 
 /* One budget counts the values, the output, and the copy of it that the caller receives. */
@@ -311,7 +274,7 @@ TEST(the_text_counts_as_memory)
         char *text = NULL;
         size_t len = 0;
 
-        assert_ok(sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL));
+        t = keep_template(texts[i], SP_TEMPLATE_JINJA);
         assert_int_equal(sp_template_render(&text, &len, t, &in, &err), i ? SP_E_INPUT : SP_OK);
         assert_int_equal(exhausted, i);
         if (i)
@@ -319,6 +282,5 @@ TEST(the_text_counts_as_memory)
         else
             assert_int_equal(len, 3000 * 1024);
         free(text);
-        sp_template_close(t);
     }
 }

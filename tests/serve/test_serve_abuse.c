@@ -13,14 +13,6 @@
 
 #define MESSAGES "'messages': [{'role': 'user', 'content': 'Hi'}]"
 
-static void nap(double seconds)
-{
-    const struct timespec time = {.tv_sec = (time_t)seconds,
-                                  .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-
-    nanosleep(&time, NULL);
-}
-
 /* Returns a number of /proc/PID/status in MB. */
 static long memory_mb(const struct server *s, const char *key)
 {
@@ -115,7 +107,6 @@ TEST(test_memory)
         assert_in_range(memory_mb(&s, "VmHWM"), 1, 300);
         assert_in_range(memory_mb(&s, "VmRSS"), 1, 100);
     }
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A body whose text and JSON take more together than all requests may have is refused for good. */
@@ -138,7 +129,6 @@ TEST(test_text_and_json)
     assert_null(strstr(r.head, "Retry-After"));
     json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Long texts are encoded one at a time, since a word takes some 30 bytes of memory for each of its
@@ -155,7 +145,6 @@ TEST(test_tokenizer_memory)
     memset(strchr(body, ' ') + 2, 'h', SIZE);
     assert_int_equal(post_all(&s, "/tokenize", body, 200), N_CLIENTS);
     if (!IS_SANITIZED) assert_in_range(memory_mb(&s, "VmHWM"), 1, 120);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Renderings of a template that takes much memory are made one at a time. */
@@ -172,7 +161,6 @@ TEST(test_template_memory)
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         assert_int_equal(post_all(&s, paths[i], body, 400), N_CLIENTS); /* too much alone */
     if (!IS_SANITIZED) assert_in_range(memory_mb(&s, "VmHWM"), 1, 500);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* The memory of requests that the metrics state. */
@@ -231,7 +219,6 @@ TEST(test_full_queue)
     assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
     close(waiting);
     close(running);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Clients that send a byte from time to time do not keep others out, however many they are. */
@@ -256,7 +243,6 @@ TEST(test_dripping)
     }
     for (size_t i = 0; i < N_DRIPS; i++)
         close(drips[i]);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* More clients than --max-queue and its reserve all get a response. */
@@ -276,7 +262,6 @@ TEST(test_many_connections)
         assert_int_equal(recv(clients[i], &byte, 1, 0), 1);
     for (size_t i = 0; i < N_CONNECTIONS; i++)
         close(clients[i]);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A prompt that cannot fit is refused before it is tokenized: it takes less processor time than

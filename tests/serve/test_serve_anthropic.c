@@ -138,7 +138,6 @@ TEST(test_usage)
             assert_int_equal(json_number(usages[k], "cache_read_input_tokens"), i ? n - 1 : 0);
         }
     }
-    assert_int_equal(server_stop(&s), 0);
 }
 
 TEST(test_stops)
@@ -166,7 +165,6 @@ TEST(test_stop_of_the_file)
 
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
     assert_null(json_at(json, "stop_sequence"));
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A message whose beginning the client gives is continued to its end. */
@@ -240,7 +238,6 @@ TEST(test_tools)
     json = request(&s, ASK TOOLS ", 'tool_choice': {'type': 'none'}}");
     assert_string_equal(json_text(json, "content.0.type"), "text");
     assert_string_equal(json_text(json, "stop_reason"), "end_turn");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Under this template the story of the tiny model begins with reasoning: "There was once a
@@ -304,7 +301,6 @@ TEST(test_reasoning)
                        400);
     assert_string_equal(json_text(json, "error.message"),
                         "thinking cannot be combined with a partial answer as the last message");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A template whose prompts always open the reasoning. */
@@ -323,7 +319,6 @@ TEST(test_open_reasoning)
     assert_string_equal(json_text(json, "error.message"),
                         "the last message is a partial answer, which a model that always reasons "
                         "first cannot continue");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 TEST(test_structured_output)

@@ -60,7 +60,6 @@ TEST(test_concurrent_responses)
         close(running[i]);
     server_await_log(&s, "POST /v1/completions 200", N);
     assert_int_equal(server_count_log(&s, ", length"), 0);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* One client is served, one waits, and the third is refused with an error. Disconnected clients
@@ -100,7 +99,6 @@ TEST(test_queue)
     close(server_begin_request(&s, "/v1/completions",
                                whole)); /* whether it is being served or still waits */
     server_await_log(&s, "client disconnected", 3);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A short request is answered while the answers to a request for many are generated. */
@@ -116,7 +114,6 @@ TEST(test_many_answers)
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
     assert_int_equal(server_count_log(&s, "POST /v1/completions 200"), 1);
     close(many);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Closes the connection, or lets it be reset. */
@@ -196,7 +193,6 @@ TEST(test_disconnects)
         server_await_log(&s, "POST /v1/completions", ++n);
     }
     assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other response was complete */
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A client that sends half a request, or does not read its response, does not delay other clients.

@@ -21,12 +21,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    assert_int_equal(server_stop(&server), 0);
-    return packed_teardown(state);
-}
-
 static struct sp_json *post(const char *path, const char *body, int status)
 {
     return server_post(&server, path, body, status);
@@ -281,7 +275,6 @@ TEST(with_answers)
     assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
     r = client_receive(answer);
     assert_int_equal(r.status, 200);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* The results are sorted by score, and top_n of them are shown. */
@@ -370,4 +363,4 @@ TEST(rerank_long_documents)
     }
 }
 
-GROUP_FIXTURE(setup, teardown);
+GROUP_FIXTURE(setup, packed_teardown);

@@ -63,13 +63,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    int code = server_stop(&server);
-
-    return packed_teardown(state) || code != 0;
-}
-
 static struct sp_json *post(const char *path, const char *body, int status)
 {
     return server_post(&server, path, body, status);
@@ -209,4 +202,4 @@ TEST(test_refusals)
     }
 }
 
-GROUP_FIXTURE(setup, teardown);
+GROUP_FIXTURE(setup, packed_teardown);

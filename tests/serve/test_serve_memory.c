@@ -92,7 +92,6 @@ TEST(test_idle_models)
         assert_int_equal(cache_memory(&s), unit);
         assert_int_equal(count_open(&s), 1);
     }
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* The conversations of a model in use make way for others, too. */
@@ -104,7 +103,6 @@ TEST(test_idle_sessions)
         complete(&s, "a", i % 2 ? 582 : 258);
         assert_int_equal(cache_memory(&s), unit);
     }
-    assert_int_equal(server_stop(&s), 0);
 }
 
 static void check_refusal(const struct server *s, const char *path, const char *member,
@@ -157,7 +155,6 @@ TEST(test_memory_in_use)
         check_refusal(&s, rows[i].path, rows[i].member, rows[i].before, text, rows[i].after);
     assert_true(cache_memory(&s) <= 4 * unit + unit / 2);
     close(fd);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A prompt that --memory cannot hold while nothing else runs is refused for good, like one that is
@@ -192,7 +189,6 @@ TEST(test_never_fits)
     assert_non_null(strstr(json_text(json, "error.message"), "the KV caches for text 1, "));
     assert_non_null(strstr(json_text(json, "error.message"), " MB, and the limit is "));
     complete(&s, "a", 582);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 GROUP_FIXTURE(setup, served_teardown);

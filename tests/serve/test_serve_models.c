@@ -56,13 +56,6 @@ static int setup(void **state)
     return 0;
 }
 
-static void nap(double seconds)
-{
-    const struct timespec time = {.tv_nsec = (long)(seconds * 1e9)};
-
-    nanosleep(&time, NULL);
-}
-
 /* Returns the number of open models. */
 static size_t count_open(const struct server *s)
 {
@@ -118,7 +111,6 @@ TEST(test_lists)
     assert_int_equal(count_open(&s), 0);
     check_name(server_get(&s, "/props?model=exact", 200), "model_alias", "exact");
     assert_int_equal(count_open(&s), 1);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A request has to name one of the models. */
@@ -140,7 +132,6 @@ TEST(test_names)
     check_name(server_post(&s, "/api/generate", "{'model': 'exact', 'keep_alive': 1e300}", 400),
                "error", "keep_alive: expected seconds or a duration such as \"5m\"");
     assert_int_equal(count_open(&s), 0);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Begins a request for the answer that `run` gave with a seed. */
@@ -252,7 +243,6 @@ TEST(test_keep_alive)
     assert_int_equal(count_open(&s), 1);
     generate(&s, "coarse", ", 'prompt': 'a', 'options': {'num_predict': 1}, 'keep_alive': '0s'");
     await_open(&s, 0);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A single model is open from the start, and can be closed, too. */
@@ -266,7 +256,6 @@ TEST(test_single)
     server_get(&s, "/slots", 200);
     server_post(&s, "/v1/completions", "{'prompt': 'a', 'max_tokens': 1}", 200);
     assert_int_equal(count_open(&s), 1);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A file that is replaced is described as it is after its model was opened again. */
@@ -291,7 +280,6 @@ TEST(test_replaced_file)
     server_post(&s, "/api/generate", "{'keep_alive': 0}", 200);
     json = server_post(&s, "/api/generate", "{}", 500);
     assert_non_null(strstr(json_text(json, "error"), "No such file or directory"));
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Copies the first packed file. */
@@ -364,7 +352,6 @@ TEST(test_file_cut_short)
         server_post(&s, "/api/generate", close, 200);
     }
     assert_int_equal(count_statistics(cache), 1);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A rank that misses a part of the file does not end; the model is refused. */
@@ -380,7 +367,6 @@ TEST(test_file_of_ranks_cut_short)
     cut_file(path);
     json = server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 500);
     assert_non_null(strstr(json_text(json, "error.message"), "ranks.bin: was changed while"));
-    assert_int_equal(server_stop(&s), 0);
 }
 
 GROUP_FIXTURE(setup, served_teardown);

@@ -92,7 +92,6 @@ TEST(test_keys)
     assert_int_equal(server_stop(&s), 0);
     s = server_start(served_file, (const char *const[]){"--quiet", NULL});
     assert_int_equal(server_count_log(&s, "--api-key-file"), 0);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Returns the value of a series; -1: there is none. */
@@ -162,7 +161,6 @@ TEST(test_metrics)
                 0);
     assert_true(series(r.body, "spectool_requests_waiting") == 0);
     assert_true(series(r.body, "spectool_request_memory_bytes") == 0);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* The log line of a greedy answer says that the answer repeats itself without end; that of a
@@ -184,7 +182,6 @@ TEST(test_loop)
     strcpy(strrchr(text, '}'), ", 'n': 2}");
     server_post(&s, "/v1/completions", text, 200);
     server_await_log(&s, " in 2 answers, 2 of which repeat themselves", 1);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Serves the model, generates enough for the statistics of drafting, and returns their file; NULL:
@@ -266,7 +263,6 @@ TEST(test_readiness)
     server_get(&s, "/health", 200);
     close(waiting);
     close(running);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A line of the log is a JSON object with the figures of the request, or with its error. */
@@ -296,7 +292,6 @@ TEST(test_json_log)
     json = keep_parsed(line, strlen(line), SP_JSON_STRICT);
     assert_string_equal(json_text(json, "path"), "/\"x??");
     fclose(f);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 TEST(test_tokenizer)

@@ -199,7 +199,6 @@ TEST(test_calls)
     ollama_calls(&s);
     assert_int_equal(server_count_log(&s, "reasoning: There...a hungry"), 1);
     assert_int_equal(server_count_log(&s, "tool calls: called Finn.NAMElived"), 1);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

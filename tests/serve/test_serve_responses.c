@@ -153,7 +153,6 @@ TEST(test_items)
     assert_string_equal(json_text(json, "output.0.summary.0.text"), "was once");
     assert_int_equal(sp_json_len(json_at(json, "output.0.content")), 0);
     assert_string_equal(json_text(json, "output.0.encrypted_content"), "spectool:was once");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* ---- streams ----------------------------------------------------------------------------------
@@ -234,7 +233,6 @@ TEST(test_stream)
                               "response.reasoning_summary_text.delta\n"
                               "response.reasoning_summary_text.done\n"
                               "response.reasoning_summary_part.done\n"));
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Log-probabilities accompany the text, in parts and as a whole. */

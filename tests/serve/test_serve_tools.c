@@ -120,7 +120,6 @@ TEST(test_choice)
     json = request(&s, REQUEST ", 'grammar': 'root ::= \\'There\\'', 'tools': [" PAINT(
                            "'strict': true, ") "]}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "There");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Of the tools those are called that are allowed, whichever they are. */
@@ -147,7 +146,6 @@ TEST(test_allowed_tools)
     }
     json = request(&s, REQUEST TOOLS ", 'max_tokens': 8" ALLOWED("auto", "wait") "}");
     assert_int_equal(check_calls(json, 0), 0);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A stream has the same call as the whole response. */
@@ -171,7 +169,6 @@ TEST(test_stream)
     assert_int_equal(strlen(text), 9);
     text = stream_text(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* In a stream of the Responses API the joined deltas equal the complete arguments. */
@@ -196,7 +193,6 @@ TEST(test_responses_stream)
     assert_string_equal(text, deltas);
     text = stream_text(&r, "response.output.0.arguments", &n);
     assert_string_equal(text, deltas);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 TEST(test_refusals)
@@ -243,7 +239,6 @@ TEST(test_refusals)
     assert_string_equal(json_text(json, "error.message"),
                         "tool_choice: the model's chat template does not show how it writes tool "
                         "calls, so they cannot be constrained");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Under this template the story of the tiny model begins with reasoning: "There was once a hungry".
@@ -292,7 +287,6 @@ TEST(test_reasoning)
     json = server_post(&s, "/api/chat", REQUEST ", 'stream': false, 'format': {'const': 7}}", 200);
     assert_string_equal(json_text(json, "message.thinking"), "was once");
     assert_string_equal(json_text(json, "message.content"), "7");
-    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Short texts of arguments become large JSON. A request that would take more memory than all
@@ -323,7 +317,6 @@ TEST(test_memory)
     assert_non_null(strstr(json_text(json, "error.message"),
                            "takes more memory than the 128 MiB that the server has"));
     free(body);
-    assert_int_equal(server_stop(&s), 0);
 }
 
 GROUP_FIXTURE(served_setup, served_teardown);

@@ -15,11 +15,11 @@
 
 enum { AWAIT_NAPS = 6000 };
 
-static void nap(void)
+void nap(double seconds)
 {
-    const struct timespec time = {.tv_nsec = 10000000};
+    time_t whole = (time_t)seconds;
 
-    nanosleep(&time, NULL);
+    nanosleep(&(struct timespec){whole, (long)((seconds - (double)whole) * 1e9)}, NULL);
 }
 
 static char *read_log(const struct server *s)
@@ -49,7 +49,7 @@ void server_await_log(const struct server *s, const char *text, size_t n)
 {
     for (int i = 0; i < AWAIT_NAPS; i++) {
         if (server_count_log(s, text) >= n) return;
-        nap();
+        nap(0.01);
     }
     fail_msg("%s does not stand %zu times in %s", text, n, s->log);
 }
@@ -73,7 +73,7 @@ void server_await_files(const struct server *s, size_t n)
 {
     for (int i = 0; i < AWAIT_NAPS; i++) {
         if (server_count_files(s) <= n) return;
-        nap();
+        nap(0.01);
     }
     fail_msg("%zu files are open, more than %zu", server_count_files(s), n);
 }
@@ -123,6 +123,14 @@ static void note_ended(pid_t pid)
         if (running[i] == pid) running[i] = 0;
 }
 
+/* Ends a server that the test did not end, and expects the status of one that was asked to. */
+static void end_running(void *place)
+{
+    struct server s = {.pid = *(const pid_t *)place};
+
+    if (s.pid > 0) assert_int_equal(server_stop(&s), 0);
+}
+
 struct server server_start(const char *packed, const char *const *options)
 {
     static unsigned count;
@@ -139,7 +147,8 @@ struct server server_start(const char *packed, const char *const *options)
     assert_true(s.pid >= 0 && n_running < sizeof running / sizeof *running);
     if (s.pid > 0) {
         if (n_running == 0) assert_int_equal(atexit(kill_running), 0);
-        running[n_running++] = s.pid;
+        running[n_running] = s.pid;
+        keep_with(&running[n_running++], end_running);
     }
     if (s.pid == 0) {
         int log = open(s.log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -149,7 +158,7 @@ struct server server_start(const char *packed, const char *const *options)
         _exit(127);
     }
     for (int i = 0; i < 6000; i++) {
-        nap();
+        nap(0.01);
         if (access(s.log, R_OK) == 0 && read_port(&s)) return s;
         if (waitpid(s.pid, NULL, WNOHANG) == s.pid) break;
     }
@@ -167,7 +176,7 @@ int server_wait(struct server *s)
             note_ended(pid);
             return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
         }
-        nap();
+        nap(0.01);
     }
     kill(s->pid, SIGKILL);
     waitpid(s->pid, &status, 0);
@@ -325,7 +334,7 @@ void server_await_load(const struct server *s, const char *key, int64_t n)
         int64_t now;
 
         if (sp_json_to_i64(sp_json_get(load, key), &now) && now >= n) return;
-        nap();
+        nap(0.01);
     }
     fail_msg("%s does not reach %ld", key, (long)n);
 }

@@ -17,7 +17,8 @@ struct server {
 };
 
 /* Serves the packed file on a free port. `options`: further arguments, NULL-terminated; may be
- * NULL. */
+ * NULL. A server that still runs when the test ends (that of a setup: when the group ends) gets
+ * SIGTERM, and must end with status 0. */
 struct server server_start(const char *packed, const char *const *options);
 /* Sends SIGTERM, waits for the process and returns its exit status. */
 int server_stop(struct server *s);
@@ -35,6 +36,7 @@ void server_await_files(const struct server *s, size_t n);
 /* Waits until /ready states at least n for this key, such as "answers_running", for at most a
  * minute. */
 void server_await_load(const struct server *s, const char *key, int64_t n);
+void nap(double seconds);
 /* Returns the processor time that the server has used, in seconds. */
 double server_cpu_seconds(const struct server *s);
 

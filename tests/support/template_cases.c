@@ -5,6 +5,31 @@
 
 enum { SHOWN = 10 };
 
+static void close_template(void *t)
+{
+    sp_template_close(t);
+}
+
+struct sp_template *keep_template(const char *text, enum sp_template_language language)
+{
+    struct sp_template *t = NULL;
+    struct sp_err err = {0};
+
+    if (sp_template_compile(&t, text, strlen(text), language, &err))
+        fail_msg("%s: %s", text, err.text);
+    return keep_with(t, close_template);
+}
+
+char *keep_rendered(const struct sp_template *t, const struct sp_template_input *in)
+{
+    char *text = NULL;
+    size_t len;
+
+    assert_ok(sp_template_render(&text, &len, t, in, NULL));
+    assert_int_equal(len, strlen(text));
+    return keep(text);
+}
+
 /* Restores two known numbers: the shared variables were written by a program that only has
  * doubles. */
 static void repair(char *text)

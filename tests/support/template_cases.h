@@ -1,10 +1,16 @@
-/* Runs files of template cases with expected results, one JSON object per line. */
+/* Compiles and renders templates, and runs files of template cases with expected results, one JSON
+ * object per line. */
 #ifndef SP_TESTS_SUPPORT_TEMPLATE_CASES_H
 #define SP_TESTS_SUPPORT_TEMPLATE_CASES_H
 
 #include "runtime/template/template.h"
 
 #include <stdbool.h>
+
+/* Return a compiled template, and what it makes of the input; kept (keep.h). Refusals end the test.
+ */
+struct sp_template *keep_template(const char *text, enum sp_template_language language);
+char *keep_rendered(const struct sp_template *t, const struct sp_template_input *in);
 
 struct template_cases {
     const char *lines;     /* path of the file: {"template", "rendered" or "error", ...} a line */
