@@ -9,10 +9,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/clock.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/bench/bench_times.h"
 
 enum { N_ROUNDS = 7, N_COUNTS = 6, MAX_ROWS = 16 };
 static const size_t counts[N_COUNTS] = {1, 2, 4, 8, 12, 16};
@@ -29,37 +26,6 @@ struct bench {
     const struct sp_kv *reading;
     uint64_t read_sums[SP_POOL_MAX];
 };
-
-static void die(const struct sp_err *err)
-{
-    fprintf(stderr, "bench_attention: %s\n", err->text);
-    exit((int)err->status);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *times)
-{
-    qsort(times, N_ROUNDS, sizeof *times, compare);
-    return times[N_ROUNDS / 2];
-}
-
-static uint64_t sum_words(const uint8_t *bytes, size_t size)
-{
-    uint64_t sums[8] = {0}, words[8];
-
-    for (size_t i = 0; i + 64 <= size; i += 64) {
-        memcpy(words, bytes + i, sizeof words);
-        for (size_t j = 0; j < 8; j++)
-            sums[j] += words[j];
-    }
-    return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
-}
 
 /* Reads one head of the cache. */
 static void read_head(void *context, size_t head, unsigned worker)
@@ -160,7 +126,7 @@ static void report(const struct bench *b, double times[][N_ROUNDS], double reads
            b->context, size / 1e6);
     printf("rows      ms   best  /1 row  /read  read GB/s\n");
     for (size_t i = 0; i < N_COUNTS; i++) {
-        double time = median(times[i]), read = median(reads[i]);
+        double time = median(times[i], N_ROUNDS), read = median(reads[i], N_ROUNDS);
         if (i == 0) one_row = time;
         printf("%4zu %7.2f %6.2f %7.2f %6.2f %10.1f\n", counts[i], time * 1e3, times[i][0] * 1e3,
                time / one_row, time / read, size / read / 1e9);

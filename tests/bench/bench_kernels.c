@@ -9,14 +9,12 @@
 #define _DEFAULT_SOURCE /* MADV_HUGEPAGE */
 #include "quantize/kernels.h"
 
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "format/base/pool.h"
+#include "tests/bench/bench_times.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { MAX_COUNTS = 16, N_ROUNDS = 9 };
 static const size_t n_weights = 581632u * 1024u;
@@ -30,35 +28,8 @@ struct bench {
     float *y;
     size_t cols, panel_size, n_panels, size;
     size_t panels_per_item, n_rows;
-    uint64_t read_sums[SP_POOL_MAX][8];
+    uint64_t read_sums[SP_POOL_MAX];
 };
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *times, size_t n)
-{
-    qsort(times, n, sizeof *times, compare);
-    return times[n / 2];
-}
-
-static void die(const struct sp_err *err)
-{
-    fprintf(stderr, "bench_kernels: %s\n", err->text);
-    exit((int)err->status);
-}
 
 static size_t item_panels(const struct bench *b, size_t item)
 {
@@ -67,22 +38,12 @@ static size_t item_panels(const struct bench *b, size_t item)
     return left < b->panels_per_item ? left : b->panels_per_item;
 }
 
-/* Sums the item's bytes as 64-bit words, in eight chains. */
 static void read_item(void *context, size_t item, unsigned worker)
 {
     struct bench *b = context;
-    const uint8_t *bytes = b->panels + item * b->panels_per_item * b->panel_size;
-    size_t size = item_panels(b, item) * b->panel_size;
-    uint64_t sums[8] = {0};
 
-    for (size_t i = 0; i + 64 <= size; i += 64) {
-        uint64_t words[8];
-        memcpy(words, bytes + i, sizeof words);
-        for (size_t j = 0; j < 8; j++)
-            sums[j] += words[j];
-    }
-    for (size_t j = 0; j < 8; j++)
-        b->read_sums[worker][j] += sums[j];
+    b->read_sums[worker] += sum_words(b->panels + item * b->panels_per_item * b->panel_size,
+                                      item_panels(b, item) * b->panel_size);
 }
 
 static void multiply_item(void *context, size_t item, unsigned worker)
@@ -100,10 +61,10 @@ static void multiply_item(void *context, size_t item, unsigned worker)
 static double time_items(struct bench *b, sp_pool_fn *fn)
 {
     size_t n_items = (b->n_panels + b->panels_per_item - 1) / b->panels_per_item;
-    double start = seconds();
+    double start = sp_seconds();
 
     sp_pool_run(b->pool, n_items, fn, b);
-    return seconds() - start;
+    return sp_seconds() - start;
 }
 
 static void init(struct bench *b, size_t max_rows)

@@ -11,11 +11,9 @@
 
 #include "format/base/file.h"
 #include "runtime/sampling/greedy_chooser.h"
+#include "tests/bench/bench_times.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LENGTH = 15 };
 
@@ -24,12 +22,6 @@ struct recorder {
     double confidence[LENGTH];
     size_t n;
 };
-
-static void die(const struct sp_err *err)
-{
-    fprintf(stderr, "record_drafts: %s\n", err->text);
-    exit((int)err->status);
-}
 
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
