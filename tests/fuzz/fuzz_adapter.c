@@ -5,12 +5,9 @@
 #include "convert/adapter/merge_record.h"
 
 #include "format/tokenizer/regex.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void append_to_record(const char *text, size_t size)
 {

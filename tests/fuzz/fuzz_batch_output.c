@@ -1,13 +1,7 @@
 /* Fuzzes the output of an interrupted batch: a file is refused with a message and stays as it is,
  * or stays so until answers follow its whole lines, which are kept byte for byte. */
 #include "cli/chat/batch_output.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static char path[] = "/tmp/fuzz-batch-output.XXXXXX";
 

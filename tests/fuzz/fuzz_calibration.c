@@ -5,13 +5,9 @@
 #include "quantize/gptq.h"
 #include "quantize/microscale.h"
 #include "tests/support/repair_digests.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 enum { ROWS = 16, WIDE = 64, N_STACKED = 2, N_ITEMS = 3 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Encodes arbitrary weights. */
 static void encode(const float *numbers, size_t cols)

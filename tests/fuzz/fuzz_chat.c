@@ -5,11 +5,7 @@
 #include "format/base/strbuf.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/chat_parser.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static const struct sp_chat_format known[] = {
     {"<think>", "</think>", {.style = SP_TOOL_CALL_UNKNOWN}},

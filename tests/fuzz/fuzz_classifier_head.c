@@ -4,13 +4,7 @@
 #include "convert/source/classifier_head.h"
 #include "format/config/pooling.h"
 #include "tests/support/scratch.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

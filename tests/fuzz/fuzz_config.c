@@ -5,12 +5,7 @@
 #include "format/family/config_publish.h"
 #include "format/family/config_settle.h"
 #include "format/family/family.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 enum { MOST_EXPERTS = 1000 }; /* of all layers together, since each expert is a tensor */
 

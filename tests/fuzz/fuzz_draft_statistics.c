@@ -2,11 +2,7 @@
  * and changes nothing, or rounds begin with it, and what they leave can be read again. */
 #include "runtime/speculate/draft_length.h"
 #include "runtime/speculate/drafting_controller_json.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 enum { MAX = 8, N_ROUNDS = 40 };
 

@@ -4,15 +4,9 @@
 #include "convert/source/source.h"
 #include "convert/source/source_read.h"
 #include "format/gguf.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_tensors(const struct sp_gguf *g)
 {
@@ -99,15 +93,10 @@ static void open_source(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *tmp = getenv("TMPDIR");
-    char path[512];
+    const char *path = fuzz_file(data, size);
     struct sp_gguf *g = NULL;
     struct sp_err err = {0};
-    int fd;
 
-    snprintf(path, sizeof path, "%s/fuzz-gguf-XXXXXX", tmp ? tmp : "/tmp");
-    fd = mkstemp(path);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size || close(fd) != 0) abort();
     if (sp_gguf_open(&g, path, &err) == SP_OK) {
         read_tensors(g);
         read_values(g);

@@ -1,11 +1,7 @@
 /* Fuzzes Go templates, rendered with data and as a conversation. A template may be refused, but
  * must not crash, hang or exceed its heap. */
 #include "runtime/template/go/gotemplate.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 enum { MEMORY = 16 << 20, WORK = 3 * 1000 * 1000 };
 

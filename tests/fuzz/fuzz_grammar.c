@@ -2,10 +2,7 @@
  * schema must be JSON. The first byte of the input selects grammar or schema. */
 #include "format/base/json.h"
 #include "runtime/grammar/grammar_matcher.h"
-
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 enum { MOST_STEPS = 120, MOST_STATES = 4000 };
 

@@ -1,12 +1,7 @@
 /* Fuzzes the JSON parser: a text is refused, or is printed as JSON that parses to the same value.
  */
 #include "format/base/json_write.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void round_trip(const char *text, size_t size, enum sp_json_strictness strictness)
 {

@@ -2,11 +2,7 @@
  * the same after being stored, printed and parsed again. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static bool is_source(const struct sp_modelfile_record *r)
 {

@@ -4,11 +4,7 @@
 #include "format/packfile.h"
 #include "format/receipts.h"
 #include "tests/support/repair_digests.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void read_receipts(const struct sp_pack *pack)
 {

@@ -1,11 +1,6 @@
 /* Fuzzes the pooling section: a record that is read is printed and read again as the same. */
 #include "format/config/pooling.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -6,15 +6,9 @@
 #include "format/base/hash.h"
 #include "convert/create/create.h"
 #include "runtime/spectool.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/fuzz/fuzz.h"
 
 enum { HEAD = 16, N_CONTEXT = 128, N_PROMPT = 100, N_COMMON = 90 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char folder[64] = "/tmp/fuzz-prompt-cache.XXXXXX", cache[80];
 static struct sp_package *package;

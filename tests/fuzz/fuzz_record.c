@@ -1,13 +1,9 @@
 /* Fuzzes the lines of a record of answers (`replay`): a line is refused with a message, or has what
  * a replay needs. */
 #include "cli/chat/record.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const struct sp_record_line *line)
 {

@@ -3,14 +3,7 @@
  * weights are refused with a message, or their rows can be read. */
 #include "convert/source/quantized_weights_read.h"
 #include "format/safetensors.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void read_all(const struct sp_safetensors *c)
 {
@@ -76,15 +69,10 @@ static void read_weights(const struct sp_safetensors *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *tmp = getenv("TMPDIR");
-    char path[512];
+    const char *path = fuzz_file(data, size);
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
-    int fd;
 
-    snprintf(path, sizeof path, "%s/fuzz-safetensors-XXXXXX", tmp ? tmp : "/tmp");
-    fd = mkstemp(path);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size || close(fd) != 0) abort();
     if (sp_safetensors_open(&c, path, NULL, &err) == SP_OK) {
         read_all(c);
         read_weights(c);

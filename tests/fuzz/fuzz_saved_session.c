@@ -2,12 +2,7 @@
  * replaces the session, which is then saved and loaded again without a change. */
 #include "cli/chat/saved_session.h"
 #include "tests/support/packed_models.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static struct sp_settings settings;
 static struct sp_loaded_model loaded = {.settings = &settings};

@@ -4,11 +4,7 @@
 #include "cli/serve/serve_body.h"
 #include "format/base/unicode.h"
 #include "runtime/template/template.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static const char
     chatml[] = "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}{%- for c "

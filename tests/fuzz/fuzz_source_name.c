@@ -6,14 +6,9 @@
  * org/name, ollama's manifest of the model `name`, and the blob whose digest has only the digit 0.
  */
 #include "convert/source/source_name.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MODEL "hub/models--org--name/"
 #define MANIFEST "ollama/manifests/registry.ollama.ai/library/name/latest"

@@ -6,12 +6,7 @@
 #include "format/tokenizer/tokmap_write.h"
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/spectool.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void check(bool holds)
 {
