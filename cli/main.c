@@ -5,6 +5,7 @@
 #include "cli/base/other_tools.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
+#include "cli/base/word_wrap.h"
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
 #include "cli/serve/http/serve_http.h"
@@ -185,9 +186,9 @@ static int run(const struct sp_command *command, int argc, char **argv)
     if (err.text[0] != '\0') {
         fflush(stdout);
         sp_advise(&err);
-        fprintf(stderr, "spectool %s: %s", command->name, err.text);
-        if (usage) fprintf(stderr, " (spectool %s --help)", command->name);
-        fputc('\n', stderr);
+        sp_word_wrap_print(stderr, 0, "spectool %s: %s%s%s%s", command->name, err.text,
+                           usage ? " (spectool " : "", usage ? command->name : "",
+                           usage ? " --help)" : "");
     }
     code = flush(st == SP_E_CANCELLED ? SP_E_CHECK : (int)st);
     if (code != SP_OK) sp_signals_resume();

@@ -92,3 +92,5 @@ try show ''
 try run '' prompt
 try run a prompt --format ''
 try create --output=
+echo '# on a terminal a long line is broken between words'
+TERM=xterm terminal -c 50 spectool verify --lossles model.bin </dev/null 2>&1 | tr -d '\r' | tail -n 1
