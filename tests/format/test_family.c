@@ -26,8 +26,7 @@ TEST(plain_model)
     match_assert_spans(m, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
     match_assert_spans(m, "lm_head.weight", "lm_head.weight 0:1:8x4");
     match_assert_spans(m, "norm.weight", "model.norm.weight 0:1:1x4");
-    match_assert_spans(m, "layers.0.mlp.down_proj.weight",
-                       "model.layers.0.mlp.down_proj.weight 0:1:4x6");
+    match_assert_spans(m, "@mlp.down_proj.weight", "@mlp.down_proj.weight 0:1:4x6");
     assert_int_equal(sp_specs_find(&m->specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
     assert_int_equal(sp_specs_find(&m->specs, "lm_head.weight")->role, SP_ROLE_HEAD);
     assert_null(sp_specs_find(&m->specs, "layers.1.mlp.down_proj.weight"));
@@ -40,22 +39,18 @@ TEST(other_names)
     struct match *m = match_accepted(
         "{\"model_type\": \"granitemoe\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, "
         "\"tie_word_embeddings\": false, " SIZES "}",
-        EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-              "model.layers.0.self_attn.q_proj.weight 4 4, "
-              "model.layers.0.self_attn.k_proj.weight 2 4, "
-              "model.layers.0.self_attn.v_proj.weight 2 4, "
-              "model.layers.0.self_attn.o_proj.weight 4 4, "
-              "model.layers.0.post_attention_layernorm.weight 4, "
-              "model.layers.0.block_sparse_moe.router.weight 2 4, "
-              "model.layers.0.block_sparse_moe.experts.gate_up_proj 2 12 4, "
-              "model.layers.0.block_sparse_moe.experts.down_proj 2 4 6");
+        EMBED
+        ", " HEAD ", model.norm.weight 4, @input_layernorm.weight 4, @self_attn.q_proj.weight 4 4, "
+        "@self_attn.k_proj.weight 2 4, @self_attn.v_proj.weight 2 4, @self_attn.o_proj.weight 4 4, "
+        "@post_attention_layernorm.weight 4, @block_sparse_moe.router.weight 2 4, "
+        "@block_sparse_moe.experts.gate_up_proj 2 12 4, @block_sparse_moe.experts.down_proj 2 4 6");
 
-    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
-                       "model.layers.0.block_sparse_moe.experts.down_proj 0:1:8x6");
-    m = match_accepted("{\"model_type\": \"mellum\", \"mlp_layer_types\": [\"dense\"], "
-                       "\"tie_word_embeddings\": false, " SIZES "}",
-                       WHOLE ", model.layers.0.self_attn.q_norm.weight 2, "
-                             "model.layers.0.self_attn.k_norm.weight 2, mtp.fc.weight 4 8");
+    match_assert_spans(m, "@mlp.experts.down_proj.weight",
+                       "@block_sparse_moe.experts.down_proj 0:1:8x6");
+    m = match_accepted(
+        "{\"model_type\": \"mellum\", \"mlp_layer_types\": [\"dense\"], \"tie_word_embeddings\": "
+        "false, " SIZES "}",
+        WHOLE ", @self_attn.q_norm.weight 2, @self_attn.k_norm.weight 2, mtp.fc.weight 4 8");
     assert_int_equal(m->n_skipped, 1);
 }
 
@@ -73,10 +68,9 @@ TEST(prefixes)
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         m = match_open(LLAMA, lists[i]);
-        match_add_tensors(
-            m, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
-               "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
-               "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
+        match_add_tensors(m, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
+                             "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
+                             "model.vision_tower.std 8, @self_attn.rotary_emb.inv_freq 8");
         match_run(m);
         assert_string_equal(m->err.text, "");
         assert_int_equal(m->specs.n_specs, 12);
@@ -141,20 +135,20 @@ TEST(mismatches_are_reported)
     match_assert_refused(
         LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
         "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 layers");
-    match_assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
-                         "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
+    match_assert_refused(LLAMA, WHOLE ", @self_attn.q_norm.weight 2", SP_E_INPUT,
+                         "unexpected tensor \"@self_attn.q_norm.weight\"");
     match_assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
                          "unexpected tensor \"lm_head.bias\": the config has no such bias");
     match_assert_refused(
-        LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
-        "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no such bias");
-    match_assert_refused(BIASED, WHOLE, SP_E_INPUT,
-                         "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
-                         "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
-                         "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
-                         "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
-    match_assert_refused(LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_INPUT,
-                         "unexpected tensor \"model.layers.0.mlp.up_proj.qweight\"");
+        LLAMA, WHOLE ", @self_attn.q_proj.bias 4", SP_E_INPUT,
+        "unexpected tensor \"@self_attn.q_proj.bias\": the config has no such bias");
+    match_assert_refused(
+        BIASED, WHOLE, SP_E_INPUT,
+        "missing tensor \"@self_attn.k_proj.bias\" [2]; missing tensor \"@self_attn.o_proj.bias\" "
+        "[4]; missing tensor \"@self_attn.q_proj.bias\" [4]; missing tensor "
+        "\"@self_attn.v_proj.bias\" [2]");
+    match_assert_refused(LLAMA, WHOLE ", @mlp.up_proj.qweight 1 1", SP_E_INPUT,
+                         "unexpected tensor \"@mlp.up_proj.qweight\"");
     match_assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
                          "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
 }
@@ -167,13 +161,13 @@ TEST(many_findings)
     match_run(m);
     assert_int_equal(m->status, SP_E_INPUT);
     assert_memory_equal(m->err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
-    assert_non_null(strstr(m->err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
-                                        "[4096]; "));
+    assert_non_null(
+        strstr(m->err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" [4096]; "));
     assert_non_null(strstr(m->err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
 
-    m = match_open("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
-                   "\"num_experts\": 16384}",
-                   "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
+    m = match_open(
+        "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, \"num_experts\": 16384}",
+        "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
     match_run(m);
     assert_int_equal(m->status, SP_E_INPUT);
     assert_non_null(strstr(m->err.text, " at least"));
@@ -185,16 +179,12 @@ TEST(scalar)
         "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1, "
         "\"tie_word_embeddings\": true}";
-    struct match *m = match_accepted(config, "model.embed_tokens.weight 3 1, model.norm.weight, "
-                                             "model.layers.0.input_layernorm.weight 1, "
-                                             "model.layers.0.post_attention_layernorm.weight, "
-                                             "model.layers.0.self_attn.q_proj.weight 2 1, "
-                                             "model.layers.0.self_attn.k_proj.weight 2 1, "
-                                             "model.layers.0.self_attn.v_proj.weight 2 1, "
-                                             "model.layers.0.self_attn.o_proj.weight 1 2, "
-                                             "model.layers.0.mlp.gate_proj.weight 1 1, "
-                                             "model.layers.0.mlp.up_proj.weight 1 1, "
-                                             "model.layers.0.mlp.down_proj.weight 1 1");
+    struct match *m = match_accepted(
+        config,
+        "model.embed_tokens.weight 3 1, model.norm.weight, @input_layernorm.weight 1, "
+        "@post_attention_layernorm.weight, @self_attn.q_proj.weight 2 1, @self_attn.k_proj.weight "
+        "2 1, @self_attn.v_proj.weight 2 1, @self_attn.o_proj.weight 1 2, @mlp.gate_proj.weight 1 "
+        "1, @mlp.up_proj.weight 1 1, @mlp.down_proj.weight 1 1");
 
     match_assert_spans(m, "norm.weight", "model.norm.weight 0:1:1x1");
 }
@@ -207,22 +197,17 @@ TEST(scalar)
 TEST(fused_rows)
 {
     struct match *m = match_accepted(
-        "{\"model_type\": \"phi3\", " SIZES "}", EMBED
-        ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-        "model.layers.0.post_attention_layernorm.weight 4, "
-        "model.layers.0.self_attn.qkv_proj.weight 8 4, model.layers.0.self_attn.o_proj.weight 4 4, "
-        "model.layers.0.mlp.gate_up_proj.weight 12 4, model.layers.0.mlp.down_proj.weight 4 6");
+        "{\"model_type\": \"phi3\", " SIZES "}",
+        EMBED ", " HEAD
+              ", model.norm.weight 4, @input_layernorm.weight 4, @post_attention_layernorm.weight "
+              "4, @self_attn.qkv_proj.weight 8 4, @self_attn.o_proj.weight 4 4, "
+              "@mlp.gate_up_proj.weight 12 4, @mlp.down_proj.weight 4 6");
     assert_int_equal(m->specs.n_specs, 12);
-    match_assert_spans(m, "layers.0.self_attn.q_proj.weight",
-                       "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
-    match_assert_spans(m, "layers.0.self_attn.k_proj.weight",
-                       "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
-    match_assert_spans(m, "layers.0.self_attn.v_proj.weight",
-                       "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
-    match_assert_spans(m, "layers.0.mlp.gate_proj.weight",
-                       "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
-    match_assert_spans(m, "layers.0.mlp.up_proj.weight",
-                       "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
+    match_assert_spans(m, "@self_attn.q_proj.weight", "@self_attn.qkv_proj.weight 0:1:4x4");
+    match_assert_spans(m, "@self_attn.k_proj.weight", "@self_attn.qkv_proj.weight 4:1:2x4");
+    match_assert_spans(m, "@self_attn.v_proj.weight", "@self_attn.qkv_proj.weight 6:1:2x4");
+    match_assert_spans(m, "@mlp.gate_proj.weight", "@mlp.gate_up_proj.weight 0:1:6x4");
+    match_assert_spans(m, "@mlp.up_proj.weight", "@mlp.gate_up_proj.weight 6:1:6x4");
 }
 
 /* Two heads of 8 on one key/value head. Half of each head rotates. */
@@ -234,88 +219,73 @@ TEST(fused_rows)
 TEST(paired_rows)
 {
     struct match *m = match_accepted(
-        PAIRED, EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                      "model.layers.0.post_attention_layernorm.weight 4, "
-                      "model.layers.0.self_attn.q_proj.weight 16 4, "
-                      "model.layers.0.self_attn.k_proj.weight 8 4, "
-                      "model.layers.0.self_attn.v_proj.weight 8 4, "
-                      "model.layers.0.self_attn.q_proj.bias 16, "
-                      "model.layers.0.self_attn.k_proj.bias 8, "
-                      "model.layers.0.self_attn.v_proj.bias 8, "
-                      "model.layers.0.self_attn.o_proj.weight 4 16, "
-                      "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                      "model.layers.0.mlp.down_proj.weight 4 6");
+        PAIRED, EMBED
+        ", " HEAD
+        ", model.norm.weight 4, @input_layernorm.weight 4, @post_attention_layernorm.weight 4, "
+        "@self_attn.q_proj.weight 16 4, @self_attn.k_proj.weight 8 4, @self_attn.v_proj.weight 8 "
+        "4, @self_attn.q_proj.bias 16, @self_attn.k_proj.bias 8, @self_attn.v_proj.bias 8, "
+        "@self_attn.o_proj.weight 4 16, @mlp.gate_up_proj.weight 12 4, @mlp.down_proj.weight 4 6");
 
-    match_assert_spans(
-        m, "layers.0.self_attn.q_proj.weight",
-        "model.layers.0.self_attn.q_proj.weight 0:2:2x4 1:2:2x4 4:1:4x4 8:2:2x4 9:2:2x4 12:1:4x4");
-    match_assert_spans(m, "layers.0.self_attn.k_proj.bias",
-                       "model.layers.0.self_attn.k_proj.bias 0:2:2x1 1:2:2x1 4:1:4x1");
-    match_assert_spans(m, "layers.0.self_attn.v_proj.weight",
-                       "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
+    match_assert_spans(m, "@self_attn.q_proj.weight",
+                       "@self_attn.q_proj.weight 0:2:2x4 1:2:2x4 4:1:4x4 8:2:2x4 9:2:2x4 12:1:4x4");
+    match_assert_spans(m, "@self_attn.k_proj.bias",
+                       "@self_attn.k_proj.bias 0:2:2x1 1:2:2x1 4:1:4x1");
+    match_assert_spans(m, "@self_attn.v_proj.weight", "@self_attn.v_proj.weight 0:1:8x4");
 }
 
 #define MOE                                                                                        \
     "{\"model_type\": \"qwen3_moe\", \"num_experts\": 2, \"num_experts_per_tok\": 1, "             \
     "\"moe_intermediate_size\": 3, " SIZES "}"
 #define MOE_REST                                                                                   \
-    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
-        "model.layers.0.") ", model.layers.0.self_attn.q_norm.weight 2, "                          \
-                           "model.layers.0.self_attn.k_norm.weight 2, "                            \
-                           "model.layers.0.mlp.gate.weight 2 4, "
+    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION("@") ", @self_attn.q_norm.weight 2, "      \
+                                                             "@self_attn.k_norm.weight 2, "        \
+                                                             "@mlp.gate.weight 2 4, "
 
 TEST(experts_stored_separately)
 {
-    struct match *m =
-        match_accepted(MOE, MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
-                                     "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
-                                     "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
-                                     "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
-                                     "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
-                                     "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
-    match_assert_spans(m, "layers.0.mlp.router.weight", "model.layers.0.mlp.gate.weight 0:1:2x4");
-    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
-                       "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
-                       "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
+    struct match *m = match_accepted(
+        MOE, MOE_REST "@mlp.experts.0.gate_proj.weight 3 4, @mlp.experts.0.up_proj.weight 3 4, "
+                      "@mlp.experts.0.down_proj.weight 4 3, @mlp.experts.1.gate_proj.weight 3 4, "
+                      "@mlp.experts.1.up_proj.weight 3 4, @mlp.experts.1.down_proj.weight 4 3");
+    match_assert_spans(m, "@mlp.router.weight", "@mlp.gate.weight 0:1:2x4");
+    match_assert_spans(
+        m, "@mlp.experts.up_proj.weight",
+        "@mlp.experts.0.up_proj.weight 0:1:3x4, @mlp.experts.1.up_proj.weight 0:1:3x4");
     assert_int_equal(sp_specs_find(&m->specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
     assert_int_equal(sp_specs_find(&m->specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
 
-    match_assert_refused(
-        MOE,
-        MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
-                 "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
-                 "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
-                 "model.layers.0.mlp.experts.1.gate_proj.weight 3 5, "
-                 "model.layers.0.mlp.experts.1.up_proj.weight 3 4",
-        SP_E_INPUT,
-        "missing tensor \"model.layers.0.mlp.experts.1.down_proj.weight\" [4, 3]; "
-        "tensor \"model.layers.0.mlp.experts.1.gate_proj.weight\" has shape [3, 5], "
-        "expected [3, 4]");
+    match_assert_refused(MOE,
+                         MOE_REST
+                         "@mlp.experts.0.gate_proj.weight 3 4, @mlp.experts.0.up_proj.weight 3 4, "
+                         "@mlp.experts.0.down_proj.weight 4 3, @mlp.experts.1.gate_proj.weight 3 "
+                         "5, @mlp.experts.1.up_proj.weight 3 4",
+                         SP_E_INPUT,
+                         "missing tensor \"@mlp.experts.1.down_proj.weight\" [4, 3]; tensor "
+                         "\"@mlp.experts.1.gate_proj.weight\" has shape [3, 5], expected [3, 4]");
 }
 
 TEST(experts_fused)
 {
-    struct match *m = match_accepted(MOE, MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
-                                                   "model.layers.0.mlp.experts.down_proj 2 4 3");
+    struct match *m = match_accepted(
+        MOE, MOE_REST "@mlp.experts.gate_up_proj 2 6 4, @mlp.experts.down_proj 2 4 3");
 
-    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4 6:1:3x4");
-    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4 9:1:3x4");
-    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
-                       "model.layers.0.mlp.experts.down_proj 0:1:8x3");
+    match_assert_spans(m, "@mlp.experts.gate_proj.weight",
+                       "@mlp.experts.gate_up_proj 0:1:3x4 6:1:3x4");
+    match_assert_spans(m, "@mlp.experts.up_proj.weight",
+                       "@mlp.experts.gate_up_proj 3:1:3x4 9:1:3x4");
+    match_assert_spans(m, "@mlp.experts.down_proj.weight", "@mlp.experts.down_proj 0:1:8x3");
 }
 
 #define OSS                                                                                        \
     "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, " SIZES "}"
 #define OSS_REST                                                                                   \
-    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
-        "model.layers.0.") ", model.layers.0.self_attn.q_proj.bias 4, "                            \
-                           "model.layers.0.self_attn.k_proj.bias 2, "                              \
-                           "model.layers.0.self_attn.v_proj.bias 2, "                              \
-                           "model.layers.0.self_attn.o_proj.bias 4, "                              \
-                           "model.layers.0.self_attn.sinks 2, model.layers.0.mlp.router.weight 2 " \
-                           "4, model.layers.0.mlp.router.bias 2, "
+    EMBED ", " HEAD                                                                                \
+          ", model.norm.weight 4, " ATTENTION("@") ", @self_attn.q_proj.bias 4, "                  \
+                                                   "@self_attn.k_proj.bias 2, "                    \
+                                                   "@self_attn.v_proj.bias 2, "                    \
+                                                   "@self_attn.o_proj.bias 4, "                    \
+                                                   "@self_attn.sinks 2, @mlp.router.weight 2 "     \
+                                                   "4, @mlp.router.bias 2, "
 
 /* One full layer and one delta layer: 1 key head of 2, 2 value heads of 3, 2 taps; 10 channels. */
 #define HYBRID                                                                                     \
@@ -338,9 +308,8 @@ TEST(experts_fused)
       "linear_attn.dt_bias 2, " p "linear_attn.norm.weight 3, " p                                  \
       "linear_attn.out_proj.weight 4 6, "
 #define HYBRID_TENSORS(conv)                                                                       \
-    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
-        DELTA("model.layers.0.", conv) MLP("model.layers.0.") ", " NORMS("model.layers.1.")        \
-            GATED("model.layers.1.") MLP("model.layers.1.")
+    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("@") DELTA("@", conv)                          \
+        MLP("@") ", " NORMS("model.layers.1.") GATED("model.layers.1.") MLP("model.layers.1.")
 #define MTP_REST                                                                                   \
     "mtp.pre_fc_norm_embedding.weight 4, mtp.pre_fc_norm_hidden.weight 4, mtp.norm.weight 4, "     \
     "mtp.layers.0.input_layernorm.weight 4, " GATED("mtp.layers.0.")
@@ -358,7 +327,7 @@ TEST(hybrid)
                        "model.layers.1.self_attn.q_proj.weight 0:1:8x4 16:1:8x4");
     match_assert_spans(m, "layers.1.self_attn.gate_proj.weight",
                        "model.layers.1.self_attn.q_proj.weight 8:1:8x4 24:1:8x4");
-    match_assert_spans(m, "layers.0.linear_attn.A_log", "model.layers.0.linear_attn.A_log 0:1:1x2");
+    match_assert_spans(m, "@linear_attn.A_log", "@linear_attn.A_log 0:1:1x2");
     assert_null(sp_specs_find(&m->specs, "layers.0.self_attn.q_proj.weight"));
     assert_null(sp_specs_find(&m->specs, "layers.1.linear_attn.A_log"));
     assert_true(sp_source_has_mtp(&m->config, m->tensors, m->n));
@@ -367,9 +336,9 @@ TEST(hybrid)
     assert_false(m->config.norm_shifted);
     assert_false(sp_source_has_mtp(&m->config, m->tensors, m->n));
 
-    match_assert_refused(HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
-                         "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, "
-                         "3], expected [10, 1, 2]");
+    match_assert_refused(
+        HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
+        "tensor \"@linear_attn.conv1d.weight\" has shape [10, 1, 3], expected [10, 1, 2]");
 }
 
 /* Rows grouped by key head: 2 key heads with 2 value heads of 3 each have 2 2 6 6 rows of q k v z,
@@ -383,27 +352,27 @@ TEST(grouped_by_key_head)
         "2, \"linear_num_value_heads\": 4, \"linear_key_head_dim\": 2, \"linear_value_head_dim\": "
         "3, \"linear_conv_kernel_dim\": 2}";
 #define GROUPED(rows)                                                                              \
-    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
-        MLP("model.layers.0.") ", model.layers.0.linear_attn.in_proj_qkvz.weight " rows " 4, "     \
-                               "model.layers.0.linear_attn.in_proj_ba.weight 8 4, "                \
-                               "model.layers.0.linear_attn.conv1d.weight 20 1 2, "                 \
-                               "model.layers.0.linear_attn.A_log 4, "                              \
-                               "model.layers.0.linear_attn.dt_bias 4, "                            \
-                               "model.layers.0.linear_attn.norm.weight 3, "                        \
-                               "model.layers.0.linear_attn.out_proj.weight 4 12"
+    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("@")                                           \
+        MLP("@") ", @linear_attn.in_proj_qkvz.weight " rows " 4, "                                 \
+                 "@linear_attn.in_proj_ba.weight 8 4, "                                            \
+                 "@linear_attn.conv1d.weight 20 1 2, "                                             \
+                 "@linear_attn.A_log 4, "                                                          \
+                 "@linear_attn.dt_bias 4, "                                                        \
+                 "@linear_attn.norm.weight 3, "                                                    \
+                 "@linear_attn.out_proj.weight 4 12"
     struct match *m = match_accepted(config, GROUPED("32"));
-    match_assert_spans(m, "layers.0.linear_attn.in_proj_qkv.weight",
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4 16:1:2x4 2:1:2x4 "
-                       "18:1:2x4 4:1:6x4 20:1:6x4");
-    match_assert_spans(m, "layers.0.linear_attn.in_proj_z.weight",
-                       "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4 26:1:6x4");
-    match_assert_spans(m, "layers.0.linear_attn.in_proj_b.weight",
-                       "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4 4:1:2x4");
-    match_assert_spans(m, "layers.0.linear_attn.in_proj_a.weight",
-                       "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4 6:1:2x4");
-    match_assert_refused(config, GROUPED("28"), SP_E_INPUT,
-                         "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, "
-                         "4], expected [32, 4]");
+    match_assert_spans(
+        m, "@linear_attn.in_proj_qkv.weight",
+        "@linear_attn.in_proj_qkvz.weight 0:1:2x4 16:1:2x4 2:1:2x4 18:1:2x4 4:1:6x4 20:1:6x4");
+    match_assert_spans(m, "@linear_attn.in_proj_z.weight",
+                       "@linear_attn.in_proj_qkvz.weight 10:1:6x4 26:1:6x4");
+    match_assert_spans(m, "@linear_attn.in_proj_b.weight",
+                       "@linear_attn.in_proj_ba.weight 0:1:2x4 4:1:2x4");
+    match_assert_spans(m, "@linear_attn.in_proj_a.weight",
+                       "@linear_attn.in_proj_ba.weight 2:1:2x4 6:1:2x4");
+    match_assert_refused(
+        config, GROUPED("28"), SP_E_INPUT,
+        "tensor \"@linear_attn.in_proj_qkvz.weight\" has shape [28, 4], expected [32, 4]");
 }
 
 /* Tensors of prediction heads that are not supported are left out, other extra tensors are not. */
@@ -415,8 +384,8 @@ TEST(unused_prediction_heads)
     static const char ernie[] =
         "{\"model_type\": \"ernie4_5_moe\", \"tie_word_embeddings\": false, " SIZES "}";
     struct match *m = match_open(GLM(""), WHOLE);
-    match_add_tensors(m, "model.layers.1.eh_proj.weight 4 8, "
-                         "model.layers.1.self_attn.q_proj.weight 9 9");
+    match_add_tensors(
+        m, "model.layers.1.eh_proj.weight 4 8, model.layers.1.self_attn.q_proj.weight 9 9");
     match_run(m);
     assert_string_equal(m->err.text, "");
     assert_int_equal(m->n_skipped, 0);
@@ -429,9 +398,9 @@ TEST(unused_prediction_heads)
     match_assert_refused(
         GLM("\"num_nextn_predict_layers\": 0, "), WHOLE ", model.layers.1.eh_proj.weight 4 8",
         SP_E_INPUT, "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has 1 layers");
-    match_assert_refused(GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
-                         "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
-                         "1 layers");
+    match_assert_refused(
+        GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
+        "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has 1 layers");
 
     m = match_accepted(ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
     assert_int_equal(m->n_skipped, 1);
@@ -448,8 +417,9 @@ TEST(prediction_head)
         {MTP, NULL, 16},
         /* A layer without an MLP has no norm before it. */
         {"mtp.fc.weight 4 8, " MTP_REST, NULL, 12},
-        {"mtp.fc.weight 4 8, " MTP_REST "mtp.layers.0.post_attention_layernorm.weight 4, "
-         "mtp.layers.0.mlp.gate_proj.weight 6 4, mtp.layers.0.mlp.up_proj.weight 6 4",
+        {"mtp.fc.weight 4 8, " MTP_REST
+         "mtp.layers.0.post_attention_layernorm.weight 4, mtp.layers.0.mlp.gate_proj.weight 6 4, "
+         "mtp.layers.0.mlp.up_proj.weight 6 4",
          "mtp: missing tensor \"mtp.layers.0.mlp.down_proj.weight\" [4, 6]", 0},
         {"mtp.fc.weight 4 12, " MTP_REST MTP_MLP, "mtp: fc is [.., 12], expected [4,8]", 0},
         {"mtp.fc.weight 3 8, " MTP_REST MTP_MLP,
@@ -458,7 +428,7 @@ TEST(prediction_head)
         {MTP ", mtp.layers.1.input_layernorm.weight 4", "mtp: 2 layers, only 1 supported", 0},
         {MTP ", mtp.embed_tokens.weight 8 4", "mtp: dedicated embeddings not supported", 0},
         {MTP ", mtp.fc_hidden.weight 4 4", "mtp: unexpected tensor \"mtp.fc_hidden.weight\"", 0},
-        {MTP ", model.layers.0.linear_attn.conv1d.weight 10 2 1",
+        {MTP ", @linear_attn.conv1d.weight 10 2 1",
          "mtp: not supported in a checkpoint that mlx has converted "
          "(\"model.layers.0.linear_attn.conv1d.weight\")",
          0},
@@ -472,7 +442,7 @@ TEST(prediction_head)
         if (m->status == SP_OK) {
             assert_int_equal(m->config.draft.kind, SP_DRAFT_MTP);
             match_assert_spans(m, "fc.weight", "mtp.fc.weight 0:1:4x8");
-            match_assert_spans(m, "layers.0.self_attn.gate_proj.weight",
+            match_assert_spans(m, "@self_attn.gate_proj.weight",
                                "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4 24:1:8x4");
         }
     }
@@ -480,36 +450,26 @@ TEST(prediction_head)
 
 TEST(experts_interleaved)
 {
-    struct match *m =
-        match_accepted(OSS, OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
-                                     "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                                     "model.layers.0.mlp.experts.down_proj 2 6 4, "
-                                     "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
-    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
-    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
-                       "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
-    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.bias",
-                       "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
-    match_assert_spans(m, "layers.0.mlp.experts.up_proj.bias",
-                       "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
-    match_assert_spans(m, "layers.0.mlp.experts.down_proj.bias",
-                       "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
+    struct match *m = match_accepted(
+        OSS, OSS_REST "@mlp.experts.gate_up_proj 2 4 12, @mlp.experts.gate_up_proj_bias 2 12, "
+                      "@mlp.experts.down_proj 2 6 4, @mlp.experts.down_proj_bias 2 4");
+    match_assert_spans(m, "@mlp.experts.gate_proj.weight", "@mlp.experts.gate_up_proj 0:2:12x4T");
+    match_assert_spans(m, "@mlp.experts.up_proj.weight", "@mlp.experts.gate_up_proj 1:2:12x4T");
+    match_assert_spans(m, "@mlp.experts.down_proj.weight", "@mlp.experts.down_proj 0:1:8x6T");
+    match_assert_spans(m, "@mlp.experts.gate_proj.bias", "@mlp.experts.gate_up_proj_bias 0:2:12x1");
+    match_assert_spans(m, "@mlp.experts.up_proj.bias", "@mlp.experts.gate_up_proj_bias 1:2:12x1");
+    match_assert_spans(m, "@mlp.experts.down_proj.bias", "@mlp.experts.down_proj_bias 0:1:2x4");
     assert_int_equal(sp_specs_find(&m->specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
 
     /* Dequantized blocks are not transposed. */
-    m = match_accepted(OSS, OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
-                                     "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                                     "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
-                                     "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    match_assert_spans(m, "layers.0.mlp.experts.gate_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
-    match_assert_spans(m, "layers.0.mlp.experts.up_proj.weight",
-                       "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
-    match_assert_spans(m, "layers.0.mlp.experts.down_proj.weight",
-                       "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
+    m = match_accepted(OSS, OSS_REST
+                       "@mlp.experts.gate_up_proj_blocks 2 12 4, @mlp.experts.gate_up_proj_bias 2 "
+                       "12, @mlp.experts.down_proj_blocks 2 4 6, @mlp.experts.down_proj_bias 2 4");
+    match_assert_spans(m, "@mlp.experts.gate_proj.weight",
+                       "@mlp.experts.gate_up_proj_blocks 0:2:12x4");
+    match_assert_spans(m, "@mlp.experts.up_proj.weight",
+                       "@mlp.experts.gate_up_proj_blocks 1:2:12x4");
+    match_assert_spans(m, "@mlp.experts.down_proj.weight", "@mlp.experts.down_proj_blocks 0:1:8x6");
 }
 
 #define LATENT(more)                                                                               \
@@ -518,44 +478,40 @@ TEST(experts_interleaved)
     "\"vocab_size\": 8, \"q_lora_rank\": null, \"kv_lora_rank\": 3, \"qk_nope_head_dim\": 2, "     \
     "\"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"attention_bias\": true" more "}"
 #define LATENT_TENSORS                                                                             \
-    EMBED ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "                       \
-          "model.layers.0.post_attention_layernorm.weight 4, "                                     \
-          "model.layers.0.mlp.gate_proj.weight 6 4, model.layers.0.mlp.up_proj.weight 6 4, "       \
-          "model.layers.0.mlp.down_proj.weight 4 6, "                                              \
-          "model.layers.0.self_attn.q_proj.weight 12 4, "                                          \
-          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 7 4, "                               \
-          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 7, "                                   \
-          "model.layers.0.self_attn.kv_a_layernorm.weight 3, "                                     \
-          "model.layers.0.self_attn.o_proj.weight 4 10, model.layers.0.self_attn.o_proj.bias 4"
+    EMBED ", model.norm.weight 4, @input_layernorm.weight 4, "                                     \
+          "@post_attention_layernorm.weight 4, "                                                   \
+          "@mlp.gate_proj.weight 6 4, @mlp.up_proj.weight 6 4, "                                   \
+          "@mlp.down_proj.weight 4 6, "                                                            \
+          "@self_attn.q_proj.weight 12 4, "                                                        \
+          "@self_attn.kv_a_proj_with_mqa.weight 7 4, "                                             \
+          "@self_attn.kv_a_proj_with_mqa.bias 7, "                                                 \
+          "@self_attn.kv_a_layernorm.weight 3, "                                                   \
+          "@self_attn.o_proj.weight 4 10, @self_attn.o_proj.bias 4"
 
 /* Two heads of 2 nope dims and 4 rope dims with values of 5, from a latent of 3. */
 TEST(latents)
 {
-    static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
+    static const char all[] = LATENT_TENSORS ", @self_attn.kv_b_proj.weight 14 3";
     struct match *m = match_accepted(LATENT(""), all);
 
-    match_assert_spans(
-        m, "layers.0.self_attn.q_proj.weight",
-        "model.layers.0.self_attn.q_proj.weight 0:1:2x4 2:2:2x4 3:2:2x4 6:1:2x4 8:2:2x4 9:2:2x4");
-    match_assert_spans(
-        m, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-        "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4 3:2:2x4 4:2:2x4");
-    match_assert_spans(m, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1 3:2:2x1 4:2:2x1");
-    match_assert_spans(m, "layers.0.self_attn.k_b_proj.weight",
-                       "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
-    match_assert_spans(m, "layers.0.self_attn.v_b_proj.weight",
-                       "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3 9:1:5x3");
+    match_assert_spans(m, "@self_attn.q_proj.weight",
+                       "@self_attn.q_proj.weight 0:1:2x4 2:2:2x4 3:2:2x4 6:1:2x4 8:2:2x4 9:2:2x4");
+    match_assert_spans(m, "@self_attn.kv_a_proj_with_mqa.weight",
+                       "@self_attn.kv_a_proj_with_mqa.weight 0:1:3x4 3:2:2x4 4:2:2x4");
+    match_assert_spans(m, "@self_attn.kv_a_proj_with_mqa.bias",
+                       "@self_attn.kv_a_proj_with_mqa.bias 0:1:3x1 3:2:2x1 4:2:2x1");
+    match_assert_spans(m, "@self_attn.k_b_proj.weight", "@self_attn.kv_b_proj.weight 0:1:6x2T/7");
+    match_assert_spans(m, "@self_attn.v_b_proj.weight",
+                       "@self_attn.kv_b_proj.weight 2:1:5x3 9:1:5x3");
 
     /* The rows of a rotated pair are stored as in other families. */
     m = match_accepted(LATENT(", \"rope_interleave\": false"), all);
-    match_assert_spans(m, "layers.0.self_attn.q_proj.weight",
-                       "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
-    match_assert_spans(m, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
+    match_assert_spans(m, "@self_attn.q_proj.weight", "@self_attn.q_proj.weight 0:1:12x4");
+    match_assert_spans(m, "@self_attn.kv_a_proj_with_mqa.weight",
+                       "@self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
     match_assert_refused(
-        LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
-        "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape [10, 3], expected [14, 3]");
+        LATENT(""), LATENT_TENSORS ", @self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
+        "tensor \"@self_attn.kv_b_proj.weight\" has shape [10, 3], expected [14, 3]");
 }
 
 /* Counts the rows that spans take. Every row of every used tensor must be taken exactly once. */

@@ -3,14 +3,28 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
+/* Copies the text with `layer` for each "@"; returns the size with the final NUL. */
+static size_t expand(char *out, size_t room, const char *text, const char *layer)
+{
+    size_t n = 0;
+
+    for (; *text; text++) {
+        assert_true(n + strlen(layer) + 1 < room);
+        if (*text == '@')
+            n += (size_t)sprintf(out + n, "%s", layer);
+        else
+            out[n++] = *text;
+    }
+    out[n] = '\0';
+    return n + 1;
+}
+
 void match_add_tensors(struct match *c, const char *list)
 {
     char *text = c->text + c->used;
     char *item, *rest;
 
-    assert_true(c->used + strlen(list) + 1 < sizeof c->text);
-    c->used += strlen(list) + 1;
-    memcpy(text, list, strlen(list) + 1);
+    c->used += expand(text, sizeof c->text - c->used, list, "model.layers.0.");
     for (item = strtok_r(text, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         struct sp_source_tensor *t = &c->tensors[c->n++];
         char *next;
@@ -63,10 +77,12 @@ struct match *match_accepted(const char *config, const char *list)
 
 void match_assert_spans(const struct match *m, const char *name, const char *expected)
 {
-    const struct sp_tensor_spec *spec = sp_specs_find(&m->specs, name);
+    const struct sp_tensor_spec *spec;
     const char *source = "";
-    char text[1024] = "", *at = text, *end = text + sizeof text;
+    char text[1024] = "", *at = text, *end = text + sizeof text, wanted[1024];
 
+    expand(wanted, sizeof wanted, name, "layers.0.");
+    spec = sp_specs_find(&m->specs, wanted);
     if (spec == NULL) fail_msg("no %s", name);
     for (size_t i = 0; i < spec->n_spans; i++) {
         const struct sp_row_span *p = &m->specs.spans[spec->first_span + i];
@@ -81,16 +97,19 @@ void match_assert_spans(const struct match *m, const char *name, const char *exp
         assert_true(at < end);
         source = p->source;
     }
-    assert_string_equal(text, expected);
+    expand(wanted, sizeof wanted, expected, "model.layers.0.");
+    assert_string_equal(text, wanted);
 }
 
 void match_assert_refused(const char *config, const char *list, enum sp_status status,
                           const char *sentence)
 {
     struct match *m = match_open(config, list);
+    char wanted[sizeof m->err.text];
 
     match_run(m);
-    assert_string_equal(m->err.text, sentence);
+    expand(wanted, sizeof wanted, sentence, "model.layers.0.");
+    assert_string_equal(m->err.text, wanted);
     assert_int_equal(m->status, status);
     assert_null(m->specs.specs);
 }

@@ -7,7 +7,8 @@
 enum { MATCH_MAX_TENSORS = 64 };
 
 /* A config and the tensors of a checkpoint, listed as "name 2 3, name 4, ...", and how they match.
- */
+ * In lists and what they are compared with, "@" stands for "model.layers.0." (in the name of a
+ * matched tensor for "layers.0."). */
 struct match {
     struct sp_config config;
     struct sp_source_tensor tensors[MATCH_MAX_TENSORS];
