@@ -33,7 +33,8 @@ const char *sp_draft_name(enum sp_draft_kind kind)
 
 unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer)
 {
-    return config->latent.kv_rank ? config->latent.kv_rank : layer->head_dim;
+    if (config->latent.kv_rank) return config->latent.kv_rank;
+    return layer->value_dim ? layer->value_dim : layer->head_dim;
 }
 
 unsigned sp_config_last_keys(const struct sp_config *config, bool windowed)

@@ -97,6 +97,7 @@ struct sp_layer_config {
     unsigned mixers; /* enum sp_mixer */
     enum sp_norms norms;
     unsigned n_heads, n_kv_heads, head_dim;
+    unsigned value_dim; /* dims of a value; 0: head_dim */
     unsigned window;    /* keys that a query sees, its own included; 0: all */
     bool chunked;       /* it sees only keys of its own chunk of `window` positions (Llama 4) */
     bool window_before; /* the window counts keys before the forward pass only */
@@ -116,6 +117,7 @@ struct sp_layer_config {
     unsigned n_shared_ffn;   /* width of the dense MLP in parallel to the experts; 0: none */
     unsigned n_experts;      /* 0: the MLP is dense */
     unsigned n_experts_used; /* experts per token */
+    double sparsity;         /* part of a normal distribution of gates that becomes 0 (Gemma 3n) */
     bool defers_experts;     /* the sum of the experts is added after the next layer (LongCat) */
 };
 
@@ -243,7 +245,7 @@ enum sp_draft_kind {
     SP_DRAFT_PEAGLE,    /* layers as in EAGLE-3 that make all draft tokens in one forward pass */
 };
 
-enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
+enum { SP_MAX_STREAMS = 8, SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
 
 /* A tap that is not a layer but the embeddings before the first layer. Configs call it layer -1. */
 #define SP_TAP_EMBEDDING (UINT_MAX - 1)
@@ -404,6 +406,8 @@ struct sp_config {
      * 2^(-alibi (h + 1) / n) for each position; 0: none. */
     double alibi;
     bool attention_sinks; /* the softmax has one more learned logit per head (gpt-oss) */
+    bool window_sinks;    /* only in layers with a window */
+    double value_scale;   /* factor of values */
     struct sp_query_growth query_growth;
     struct sp_routing routing;
     double swiglu_limit; /* of SP_SWIGLU_CLAMPED */
@@ -420,6 +424,8 @@ struct sp_config {
     bool layer_scalars;   /* each layer multiplies the residual stream by a scalar (Gemma 4) */
     unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
+    unsigned n_streams;         /* streams of AltUp (Gemma 3n); 0: there is only the residual one */
+    unsigned laurel_rank;       /* width of the matrices beside attention (Gemma 3n) */
     unsigned n_mtp_layers;      /* layers of the built-in prediction head that the config states */
     bool mtp_tables;            /* that head has an embedding and an output matrix of its own */
     bool tied;                  /* the embedding matrix is the output matrix as well */

@@ -153,7 +153,7 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
         if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err))) return st;
     }
     c->attention_scale = 1 / sqrt(scalar);
-    c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
+    c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = c->value_scale = 1;
     c->attention_out_scale = c->mamba_out_scale = c->ffn_in_scale = c->ffn_out_scale = 1;
     if (f->reads.logit_scale) {
         c->logit_scale = f->logit_scale;

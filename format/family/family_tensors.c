@@ -90,19 +90,21 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     const uint64_t heads = l->n_heads, q_rank = a->q_rank, kv_rank = a->kv_rank;
     const uint64_t q_input = a->gated ? 2 * q_rank : q_rank;
     const uint64_t kv_a = kv_rank + a->rope_dim, kv = (uint64_t)l->n_kv_heads * l->head_dim;
+    const uint64_t value = sp_config_value_dim(c, l), values = l->n_kv_heads * value;
     const uint64_t q = heads * (kv_rank ? (uint64_t)a->nope_dim + a->rope_dim : l->head_dim);
-    const uint64_t o = heads * (kv_rank ? a->value_dim : l->head_dim);
+    const uint64_t o = heads * (kv_rank ? a->value_dim : value);
     bool own = c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN; /* weights for every head */
     bool attention = (l->mixers & SP_MIXER_ATTENTION) != 0, latent = attention && kv_rank;
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
     bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
     bool gate = attention && l->output_gate, index = latent && c->index.top_k && !l->shares_index;
+    bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
         {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
-        {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, k && !l->v_from_k, {kv, input}},
+        {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, k && !l->v_from_k, {values, input}},
         {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, q_latent, {q_rank, hidden}},
         {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, q_latent && c->qkv_bias, {q_rank}},
         {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
@@ -124,11 +126,11 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.q_proj.bias", SP_ROLE_BIAS, bias, {q}},
         {"self_attn.gate_proj.bias", SP_ROLE_BIAS, gate && c->gate_bias, {q}},
         {"self_attn.k_proj.bias", SP_ROLE_BIAS, bias, {kv}},
-        {"self_attn.v_proj.bias", SP_ROLE_BIAS, bias, {kv}},
+        {"self_attn.v_proj.bias", SP_ROLE_BIAS, bias, {values}},
         {"self_attn.o_proj.bias", SP_ROLE_BIAS, attention && c->o_bias, {hidden}},
         {"self_attn.q_norm.weight", SP_ROLE_NORM, norm, {l->head_dim * (own ? heads : 1)}},
         {"self_attn.k_norm.weight", SP_ROLE_NORM, norm && k, {own ? kv : l->head_dim}},
-        {"self_attn.sinks", SP_ROLE_SMALL, attention && c->attention_sinks, {heads}},
+        {"self_attn.sinks", SP_ROLE_SMALL, sinks, {heads}},
     };
 
     return ADD(rows, (int)i);
@@ -241,11 +243,20 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
 {
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, taps = c->n_conv_taps;
     const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
-    bool per_layer = width != 0, conv = taps != 0;
+    const uint64_t n = c->n_streams;
+    bool per_layer = width != 0, conv = taps != 0, altup = n != 0;
     const struct row rows[] = {
         {"per_layer_input_gate.weight", SP_ROLE_MLP, per_layer, {width, hidden}},
         {"per_layer_projection.weight", SP_ROLE_MLP, per_layer, {hidden, width}},
         {"post_per_layer_input_norm.weight", SP_ROLE_NORM, per_layer, {hidden}},
+        {"altup.correct_output_scale", SP_ROLE_SMALL, altup, {hidden}},
+        {"altup.correction_coefs.weight", SP_ROLE_SMALL, altup, {n, n}},
+        {"altup.prediction_coefs.weight", SP_ROLE_SMALL, altup, {n * n, n}},
+        {"altup.modality_router.weight", SP_ROLE_GATE, altup, {n, hidden}},
+        {"altup.router_norm.weight", SP_ROLE_NORM, altup, {hidden}},
+        {"laurel.linear_left.weight", SP_ROLE_ATTENTION, altup, {c->laurel_rank, hidden}},
+        {"laurel.linear_right.weight", SP_ROLE_ATTENTION, altup, {hidden, c->laurel_rank}},
+        {"laurel.post_laurel_norm.weight", SP_ROLE_NORM, altup, {hidden}},
         {"attention_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
         {"attention_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
         {"mlp_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
@@ -332,6 +343,26 @@ static enum sp_status add_draft(struct sp_specs *specs, const struct sp_config *
     return ADD(rows, -1);
 }
 
+/* The matrices that make the streams of AltUp and those that they end in. */
+static enum sp_status add_streams(struct sp_specs *specs, const struct sp_config *c,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 1; i < c->n_streams && !st; i++) {
+        char in[SP_SPEC_NAME], out[SP_SPEC_NAME];
+        const struct row rows[] = {
+            {in, SP_ROLE_MLP, true, {c->n_hidden, c->n_hidden}},
+            {out, SP_ROLE_MLP, true, {c->n_hidden, c->n_hidden}},
+        };
+
+        snprintf(in, sizeof in, "altup_projections.%u.weight", i - 1);
+        snprintf(out, sizeof out, "altup_unembed_projections.%u.weight", i - 1);
+        st = ADD(rows, -1);
+    }
+    return st;
+}
+
 /* The dense layers of the pooling. Every embedding passes through them, as all inputs of a draft
  * pass through its feature projection. */
 static enum sp_status add_dense(struct sp_specs *specs, const struct sp_config *c,
@@ -365,6 +396,7 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
     if ((st = add_tables(&specs, config, err))) goto done;
     if ((st = add_draft(&specs, config, err))) goto done;
     if ((st = add_dense(&specs, config, err))) goto done;
+    if ((st = add_streams(&specs, config, err))) goto done;
     for (unsigned i = 0; i < config->n_layers; i++)
         if ((st = add_norms(&specs, config, i, err)) ||
             (st = add_attention(&specs, config, i, err)) ||

@@ -37,9 +37,10 @@ float sp_query_factor(const struct sp_query_growth *growth, size_t pos)
     return (float)(1 + growth->beta * sp_log((double)(1 + steps)));
 }
 
-static void add_bias(const struct sp_attention_heads *a, size_t h, float *head, const float *bias)
+static void add_bias(const struct sp_attention_heads *a, float *head, const float *bias, size_t at,
+                     size_t dim)
 {
-    if (bias) a->vector->add(head, bias + h * a->head_dim, a->head_dim);
+    if (bias) a->vector->add(head, bias + at, dim);
 }
 
 /* Prepares query head h in all rows. */
@@ -47,7 +48,7 @@ static void prepare_query(const struct sp_attention_heads *a, size_t h)
 {
     for (size_t t = 0; t < a->n; t++) {
         float *head = a->q + t * a->ld_q + h * a->head_dim;
-        add_bias(a, h, head, a->q_bias);
+        add_bias(a, head, a->q_bias, h * a->head_dim, a->head_dim);
         prepare_head(a, t, h, head, a->q_norm);
         if (a->growth.beta != 0)
             a->vector->scale(head, sp_query_factor(&a->growth, a->positions[t]), a->head_dim);
@@ -58,19 +59,21 @@ static void prepare_query(const struct sp_attention_heads *a, size_t h)
 static void prepare_value(const struct sp_attention_heads *a, float *v, const float *k)
 {
     if (a->v_from_k) memcpy(v, k, a->head_dim * sizeof *v);
-    if (a->limit != 0) sp_clamp(v, a->limit, a->head_dim);
-    if (a->v_norm) a->vector->rms_norm(v, v, NULL, a->head_dim, a->eps);
+    if (a->limit != 0) sp_clamp(v, a->limit, a->value_dim);
+    if (a->v_norm) a->vector->rms_norm(v, v, NULL, a->value_dim, a->eps);
+    if (a->v_scale != 1) a->vector->scale(v, a->v_scale, a->value_dim);
 }
 
 /* Prepares key head h and value head h in all rows. */
 static void prepare_key(const struct sp_attention_heads *a, size_t h)
 {
     for (size_t t = 0; t < a->n; t++) {
-        size_t at = t * a->ld_kv + h * a->head_dim;
-        add_bias(a, h, a->k + at, a->k_bias);
-        add_bias(a, h, a->v + at, a->v_bias);
-        prepare_value(a, a->v + at, a->k + at);
-        prepare_head(a, t, h, a->k + at, a->k_norm);
+        float *k = a->k + t * a->ld_kv + h * a->head_dim;
+        float *v = a->v + t * a->ld_kv + h * a->value_dim;
+        add_bias(a, k, a->k_bias, h * a->head_dim, a->head_dim);
+        add_bias(a, v, a->v_bias, h * a->value_dim, a->value_dim);
+        prepare_value(a, v, k);
+        prepare_head(a, t, h, k, a->k_norm);
     }
 }
 
@@ -87,7 +90,7 @@ struct prepare_job {
 static void store_head(const struct sp_attention_job *job, size_t h)
 {
     const struct sp_attention_heads *a = &job->heads;
-    const float *k = a->k + h * a->head_dim, *v = a->v + h * a->head_dim;
+    const float *k = a->k + h * a->head_dim, *v = a->v + h * a->value_dim;
 
     for (size_t i = 0; i < job->n_seqs; i++) {
         const struct sp_attention_seq *seq = &job->seqs[i];

@@ -23,12 +23,13 @@ struct sp_attention_heads {
     enum sp_qk_norm norm;         /* SP_QK_WHOLE: done for whole rows, not for heads */
     const float *q_norm, *k_norm; /* [head_dim], or SP_QK_OWN: of all heads; borrowed */
     float eps;
-    float limit;   /* q, k and v are clamped to it; 0: not */
-    bool v_from_k; /* v is k before its norm and rotation */
-    bool v_norm;   /* v is normed without weights */
-    size_t head_dim;
-    size_t n_rot;           /* 0: no rotation */
-    const float *cos, *sin; /* [n][n_rot / 2]; borrowed */
+    float limit;                /* q, k and v are clamped to it; 0: not */
+    bool v_from_k;              /* v is k before its norm and rotation */
+    bool v_norm;                /* v is normed without weights */
+    size_t head_dim, value_dim; /* of a key, of a value */
+    float v_scale;              /* factor of v */
+    size_t n_rot;               /* 0: no rotation */
+    const float *cos, *sin;     /* [n][n_rot / 2]; borrowed */
     struct sp_query_growth growth;
     const size_t *positions; /* [n], of scaled queries; borrowed */
     size_t n;                /* rows */

@@ -63,8 +63,9 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .window = l->window,
             .max_rows = d->options.max_rows,
         };
-        /* A rank knows no slopes. */
-        struct sp_remote *remote = config->alibi == 0 ? d->backend->remote : NULL;
+        /* A rank knows no slopes, and no values of another size than keys. */
+        bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0;
+        struct sp_remote *remote = plain ? d->backend->remote : NULL;
         if ((st = sp_kv_open(&d->caches[i], remote, &options, err))) return st;
         if (n_caches == n || l->shares_index) continue;
         if ((st = sp_key_index_open_cache(&d->caches[n + i], d, err))) return st;

@@ -2,6 +2,7 @@
  * norm, MLP, residual add. */
 #include "runtime/model/decoder_internal.h"
 
+#include "runtime/model/altup.h"
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
@@ -138,11 +139,22 @@ static void norm_add_row(void *context, size_t t, unsigned worker)
     add_row(context, t, worker);
 }
 
+/* x = (x + (norm of) y + LAuReL) / sqrt 2; then hidden = (norm of) x. */
+static void laurel_norm_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+
+    add_row(context, t, worker);
+    sp_laurel_add(job->ws, t);
+    norm_row(context, t, worker);
+}
+
 /* The row function between a layer's mixer, if it has one, and its MLP. */
 static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0) return norm_row;
     if (job->layer->config->norms == SP_NORM_TWIN) return norm_add_row;
+    if (job->ws->altup) return laurel_norm_row;
     /* In a parallel block the MLP reads the same input as the mixer. */
     return job->layer->config->norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
 }
@@ -177,7 +189,9 @@ static void run_ffn(struct layer_job *job)
         return;
     }
     sp_backend_prepare(ws->backend, &ws->ffn, &l->down);
-    if (ws->ones)
+    if (l->altup.cutoff != 0)
+        sp_sparse_gate_run(ws, l, job->n);
+    else if (ws->ones)
         sp_backend_multiply(ws->backend, &plain_up, 1, &ws->hidden, job->n);
     else
         sp_backend_multiply(ws->backend, gate_up, 2, &ws->hidden, job->n);
@@ -322,6 +336,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     job->norm_in_bias = l->input_norm_bias;
     if (!l->config->reads_pair) sp_backend_rows(ws->backend, job->n, norm_row, job);
     sp_gated_norm_run(ws, &l->input_gate, job->n);
+    if (ws->altup) sp_laurel_run(ws, l, job->n);
     sp_block_conv_before(ws, &l->attention_conv, job->n);
     run_mixers(job, layer);
     sp_block_conv_after(ws, &l->attention_conv);
@@ -366,12 +381,15 @@ static void run_layer(struct layer_job *job, unsigned layer)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
+    if (ws->altup) sp_altup_predict(ws, l, job->n);
     if (l->config->mixers) run_mixer_sublayer(job, layer);
     if (l->config->n_ffn) run_mlp_sublayer(job);
     sp_backend_rows(ws->backend, job->n, add_row, job);
     if (layer > 0 && l[-1].config->defers_experts)
         sp_backend_rows(ws->backend, job->n, add_deferred_row, job);
-    if (ws->per_layer) {
+    if (ws->altup) {
+        sp_altup_correct(ws, layer, job->n);
+    } else if (ws->per_layer) {
         sp_per_layer_run(ws, layer, job->n);
         job->norm_out = l->per_layer_post;
         job->scale = ws->model->config.residual_scale;
@@ -410,11 +428,13 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     }
     *lora = set_adapters(ws);
     keep_taps(ws, SP_TAP_EMBEDDING);
+    if (ws->altup && first < end) sp_altup_begin(ws, n);
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
         run_layer(&job, i);
         keep_taps(ws, i);
     }
+    if (ws->altup && first < end) sp_altup_end(ws, n);
     keep_taps(ws, SP_TAP_FINAL);
     *lora = NULL;
 }

@@ -321,6 +321,50 @@ static void bind_per_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->per_layer_post = bind_norm(b, "@post_per_layer_input_norm.weight", i);
 }
 
+/* The x below which a part p of the normal distribution is, by bisection of its series. */
+static double normal_quantile(double p)
+{
+    double low = -8, high = 8;
+
+    for (int i = 0; i < 60; i++) {
+        double x = (low + high) / 2, term = x, sum = x;
+        for (int k = 3; k < 300; k += 2)
+            sum += term *= x * x / k;
+        if (0.5 + sum * sp_exp(-x * x / 2) * 0.398942280401432678 < p)
+            low = x;
+        else
+            high = x;
+    }
+    return low;
+}
+
+static void bind_altup(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    struct sp_altup_weights *w = &l->altup;
+
+    bind_matrix(b, &w->router, "@altup.modality_router.weight", i);
+    bind_matrix(b, &w->left, "@laurel.linear_left.weight", i);
+    bind_matrix(b, &w->right, "@laurel.linear_right.weight", i);
+    w->router_norm = bind_norm(b, "@altup.router_norm.weight", i);
+    w->laurel_norm = bind_norm(b, "@laurel.post_laurel_norm.weight", i);
+    w->output_scale = bind_bias(b, "@altup.correct_output_scale", i);
+    w->predict = bind_bias(b, "@altup.prediction_coefs.weight", i);
+    w->correct = bind_bias(b, "@altup.correction_coefs.weight", i);
+    if (l->config->sparsity > 0) w->cutoff = (float)normal_quantile(l->config->sparsity);
+}
+
+static void bind_streams(struct binder *b, struct sp_model *m)
+{
+    char name[64];
+
+    for (unsigned i = 1; i < m->config.n_streams; i++) {
+        snprintf(name, sizeof name, "altup_projections.%u.weight", i - 1);
+        bind_matrix(b, &m->streams_in[i], name, 0);
+        snprintf(name, sizeof name, "altup_unembed_projections.%u.weight", i - 1);
+        bind_matrix(b, &m->streams_out[i], name, 0);
+    }
+}
+
 /* Binds the shared expert. */
 static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
 {
@@ -407,6 +451,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->ffn_gate.up, "@ffn_gate.up_proj.weight", i);
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
+    if (b->model->config.n_streams) bind_altup(b, l, i);
     bind_convolutions(b, l, i);
     if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
     if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
@@ -516,6 +561,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     bind_matrix(&b, &m->selector.successors, "candidate_selector.successor_codebook", 0);
     bind_dspark(&b, &m->dspark);
     bind_pooling(&b, m);
+    bind_streams(&b, m);
     return b.status;
 }
 

@@ -98,6 +98,14 @@ struct sp_dspark_weights {
     const float *confidence_bias;
 };
 
+/* AltUp and LAuReL (runtime/model/altup.c). */
+struct sp_altup_weights {
+    struct sp_matrix router, left, right; /* [n_streams, H], [rank, H], [H, rank] */
+    const float *router_norm, *laurel_norm, *output_scale; /* [H] */
+    const float *predict, *correct; /* [n_streams^2][n_streams], [n_streams][n_streams] */
+    float cutoff; /* deviations from the mean below which a gate is 0; 0: there is none */
+};
+
 /* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) if the layer has
  * none. Vectors are owned by the model. */
 struct sp_layer {
@@ -135,10 +143,11 @@ struct sp_layer {
     struct sp_matrix per_layer_gate; /* [n_per_layer, H] */
     struct sp_matrix per_layer_out;  /* [H, n_per_layer] */
     const float *per_layer_post;     /* [H] */
-    float scalar;                    /* multiplies the residual stream after the layer; 1: none */
-    struct sp_matrix router;         /* [n_experts, H] */
-    const float *router_bias;        /* [n_experts] */
-    const float *router_correction;  /* [n_experts] added to scores for the selection alone */
+    struct sp_altup_weights altup;
+    float scalar;                   /* multiplies the residual stream after the layer; 1: none */
+    struct sp_matrix router;        /* [n_experts, H] */
+    const float *router_bias;       /* [n_experts] */
+    const float *router_correction; /* [n_experts] added to scores for the selection alone */
 };
 
 /* A matrix, or a stack of them, and its tensor in the packed file. */
@@ -164,17 +173,18 @@ struct sp_model {
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */
-    struct sp_matrix fc;                   /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H];
-                                              assistants: [H, 2 * target hidden] */
-    struct sp_matrix post;                 /* assistants: [target hidden, H] */
-    struct sp_matrix centroids;            /* assistants: [clusters, H] */
-    const float *token_order;              /* [V] ids, cluster by cluster */
-    const float *feature_norm;             /* EAGLE-3: [n_taps * target hidden] before fc; of all
-                                              together, or each tap's (config.draft) */
-    const float *mask_hidden;              /* P-EAGLE: [n_taps * target hidden] before fc */
-    const float *token_map;                /* [head rows] d2t: row i is token i + d2t[i]; or NULL */
-    const float *hidden_norm;              /* drafts: [H] after fc */
-    const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
+    struct sp_matrix streams_in[SP_MAX_STREAMS], streams_out[SP_MAX_STREAMS]; /* [H, H] of AltUp */
+    struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H];
+                                   assistants: [H, 2 * target hidden] */
+    struct sp_matrix post;      /* assistants: [target hidden, H] */
+    struct sp_matrix centroids; /* assistants: [clusters, H] */
+    const float *token_order;   /* [V] ids, cluster by cluster */
+    const float *feature_norm;  /* EAGLE-3: [n_taps * target hidden] before fc; of all
+                                   together, or each tap's (config.draft) */
+    const float *mask_hidden;   /* P-EAGLE: [n_taps * target hidden] before fc */
+    const float *token_map;     /* [head rows] d2t: row i is token i + d2t[i]; or NULL */
+    const float *hidden_norm;   /* drafts: [H] after fc */
+    const float *pair_norms[2]; /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;
     struct sp_dspark_weights dspark;
     struct sp_matrix dense[SP_MAX_DENSE];  /* of the pooling: [n_out, n_in] */

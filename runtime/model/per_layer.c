@@ -61,7 +61,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
 
     (void)worker;
-    sp_backend_read_row(ws->backend, table, w, job->ids[t]);
+    sp_backend_read_row(ws->backend, table, w, job->ids[t] < w->rows ? job->ids[t] : 0);
     vector->scale(table, (float)sqrt((double)config->n_per_layer), s->width);
     vector->scale(mixed, (float)(1 / sqrt((double)config->n_hidden)), s->width);
     for (size_t l = 0; l < config->n_layers; l++) {
@@ -108,6 +108,8 @@ void sp_per_layer_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_product out = {.w = &l->per_layer_out, .y = ws->y, .ldy = ws->ld_x};
 
     copy_rows(ws, n);
+    for (size_t t = 0; l->altup.output_scale && t < n; t++)
+        ws->backend->vector->mul(s->x.x + t * s->x.ld, l->altup.output_scale, config->n_hidden);
     sp_backend_multiply(ws->backend, &gate, 1, &s->x, n);
     sp_backend_multiply(ws->backend, &out, 1, &s->gated, n);
 }

@@ -20,6 +20,8 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .v_from_k = l->config->v_from_k,
         .v_norm = c->v_norm,
         .head_dim = l->config->head_dim,
+        .value_dim = sp_config_value_dim(c, l->config),
+        .v_scale = (float)c->value_scale,
         .growth = c->query_growth,
         .positions = ws->positions,
         .n = n,

@@ -2,6 +2,7 @@
 #include "runtime/model/workspace.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/altup.h"
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
@@ -148,6 +149,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = (config->mamba.step_rank ? sp_mamba1_open : sp_mamba_open)(ws, err))) return st;
     if ((st = sp_short_conv_open(ws, err))) return st;
     if ((st = sp_per_layer_open(ws, err))) return st;
+    if ((st = sp_altup_open(ws, err))) return st;
     if ((st = sp_block_conv_open(ws, err))) return st;
     if ((st = sp_new_rows(&ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q, err))) return st;
     if ((st = sp_new(&ws->ranges, rows, sizeof *ws->ranges, err))) return st;
@@ -195,6 +197,7 @@ static void close_workspace(struct sp_workspace *ws)
     sp_recurrent_scratch_close(ws->mamba);
     sp_short_conv_close(ws);
     sp_per_layer_close(ws);
+    sp_altup_close(ws);
     sp_block_conv_close(ws);
     sp_lora_rows_free(ws->lora);
     free(ws->gate);

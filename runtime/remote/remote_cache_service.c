@@ -309,7 +309,11 @@ static void begin_job(const struct sp_cache_service *s, struct attention *a)
 
     a->job = (struct sp_attention_job){
         .backend = backend,
-        .heads = {.vector = backend->vector, .head_dim = h->head_dim, .n = (size_t)h->n_rows},
+        .heads = {.vector = backend->vector,
+                  .head_dim = h->head_dim,
+                  .value_dim = h->head_dim,
+                  .v_scale = 1,
+                  .n = (size_t)h->n_rows},
         .n_heads = h->n_heads,
         .n_kv_heads = h->n_kv_heads,
         .stores = h->stores,

@@ -11,6 +11,10 @@ extern const struct sp_gguf_member sp_gguf_members_llama[];
 /* Keys that ollama's converter writes for the models of mistral3. */
 extern const struct sp_key_name sp_gguf_keys_mistral3[];
 
+/* Makes a layer use the keys of the last layer of its type that has keys of its own. */
+SP_MUST_CHECK enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer,
+                                                  unsigned n_own, struct sp_err *err);
+
 /* The experts of DeepSeek-V3 and its descendants. */
 #define SP_V3_ROUTING .law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-20
 #define SP_EXPERT_SIZES(all, used, width, dense, shared)                                           \
@@ -27,6 +31,7 @@ extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_f
     sp_families_llama[], sp_families_longcat[], sp_families_mamba1[], sp_families_mamba2[],
     sp_families_minimax[], sp_families_mistral[], sp_families_nemotron[], sp_families_olmo[],
     sp_families_phi[], sp_families_qwen[], sp_families_small[], sp_families_muse[],
-    sp_families_sparse[], sp_families_llama4[], sp_families_gpt[];
+    sp_families_sparse[], sp_families_llama4[], sp_families_gpt[], sp_families_gemma3n[],
+    sp_families_mimo[];
 
 #endif

@@ -160,9 +160,8 @@ static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
                    per_layer_key, l->head_dim, i, of_type);
 }
 
-/* Makes a layer use the keys of the last layer of its type that has keys of its own. */
-static enum sp_status share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
-                                 struct sp_err *err)
+enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
+                                    struct sp_err *err)
 {
     struct sp_layer_config *l = &c->layers[layer];
 
@@ -207,7 +206,7 @@ static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
         if (t->draft) l->kv_source = -1;
         if (t->draft || i < n_own) continue;
         if (k.double_wide) *(k.moe ? &l->n_shared_ffn : &l->n_ffn) *= 2; /* the dense MLP */
-        if ((st = share_keys(out, i, n_own, err))) return st;
+        if ((st = sp_family_share_keys(out, i, n_own, err))) return st;
     }
     return SP_OK;
 }
