@@ -186,7 +186,11 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         s->from[i] = from_user;
         return draw_seed(s, err);
     }
-    if (strcasecmp(name, "stop") == 0) return add_stop(s, value, err);
+    if (strcasecmp(name, "stop") == 0) {
+        if (*value == '\0') release_texts(&s->stops);
+        s->stops.from = from_user;
+        return *value ? add_stop(s, value, err) : SP_OK;
+    }
     if (strcasecmp(name, breakers_name) == 0) return add_breaker(s, from_user, value, err);
     for (size_t i = 0; (known = sp_settings_name(i)); i++)
         near = sp_nearer(near, known, name);
@@ -252,6 +256,7 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     for (size_t i = 0; i < s->stop_options.n; i++) {
         if (*s->stop_options.items[i] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
         if ((st = add_stop(s, s->stop_options.items[i], err))) return st;
+        s->stops.from = from_line;
     }
     for (size_t i = 0; i < s->breaker_options.n; i++)
         if ((st = add_breaker(s, from_line, s->breaker_options.items[i], err))) return st;
@@ -270,6 +275,7 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
 
     for (size_t i = 0; i < s->stops.n; i++)
         if ((st = add_stop(out, s->stops.at[i], err))) return st;
+    out->stops.from = s->stops.from;
     out->breakers.from = s->breakers.from;
     for (size_t i = 0; i < s->breakers.n; i++)
         if ((st = add_breaker(out, s->breakers.from, s->breakers.at[i], err))) return st;
@@ -356,20 +362,6 @@ static bool show_value(char value[SP_SAMPLING_VALUE_SIZE], const struct sp_setti
     return is_word;
 }
 
-bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
-{
-    char value[SP_SAMPLING_VALUE_SIZE];
-    const char *known;
-
-    for (size_t i = 0; (known = sp_settings_name(i)); i++) {
-        if (strcasecmp(known, name) != 0) continue;
-        show_value(value, s, i);
-        fprintf(out, "%s is %s.\n", known, value);
-        return true;
-    }
-    return false;
-}
-
 /* Prints a text with its line feeds as \n. */
 static void print_text(FILE *out, const char *text)
 {
@@ -381,6 +373,34 @@ static void print_text(FILE *out, const char *text)
             len++;
         }
     }
+}
+
+static void print_stops(FILE *out, const struct sp_settings *s)
+{
+    for (size_t i = 0; i < s->stops.n; i++) {
+        fprintf(out, "  %-18s \"", "stop");
+        print_text(out, s->stops.at[i]);
+        fputs("\"\n", out);
+    }
+}
+
+bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
+{
+    char value[SP_SAMPLING_VALUE_SIZE];
+    const char *known;
+
+    if (strcasecmp(name, "stop") == 0) {
+        print_stops(out, s);
+        if (s->stops.n == 0) fputs("There are no stop texts.\n", out);
+        return true;
+    }
+    for (size_t i = 0; (known = sp_settings_name(i)); i++) {
+        if (strcasecmp(known, name) != 0) continue;
+        show_value(value, s, i);
+        fprintf(out, "%s is %s.\n", known, value);
+        return true;
+    }
+    return false;
 }
 
 void sp_settings_print(FILE *out, const struct sp_settings *s)
@@ -399,11 +419,7 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
     }
     if (s->breakers.from && s->breakers.n == 0)
         fprintf(out, "  %s none %s\n", breakers_name, s->breakers.from);
-    for (size_t i = 0; i < s->stops.n; i++) {
-        fprintf(out, "  %-18s \"", "stop");
-        sp_out_text(out, s->stops.at[i], strlen(s->stops.at[i]));
-        fputs("\"\n", out);
-    }
+    print_stops(out, s);
 }
 
 void sp_settings_sampling_to_json(struct sp_json_out *out, const struct sp_settings *s,
@@ -427,21 +443,26 @@ static void write_texts(struct sp_json_out *out, const char *key, const struct s
     sp_json_out_end(out, ']');
 }
 
+/* True for the origin of a setting that the user chose, in this session or for it. */
+static bool is_chosen(const char *from)
+{
+    return from == from_user || from == from_saved || from == from_line || from == from_environment;
+}
+
 void sp_settings_to_json(struct sp_json_out *out, const struct sp_settings *s)
 {
     char value[SP_SAMPLING_VALUE_SIZE];
     const char *name;
 
-    sp_settings_sampling_to_json(out, s, NULL);
-    for (size_t i = n_sampling(); (name = sp_settings_name(i)); i++) {
-        if (row_of(i)->offset == AT(n_threads) || s->from[i] == from_random) continue;
+    for (size_t i = 0; (name = sp_settings_name(i)); i++) {
+        if ((row_of(i) && row_of(i)->offset == AT(n_threads)) || !is_chosen(s->from[i])) continue;
         if (show_value(value, s, i))
             sp_json_out_text(out, name, value);
         else
             sp_json_out_written(out, name, value, strlen(value));
     }
-    write_texts(out, "stop", &s->stops);
-    if (s->breakers.from) write_texts(out, breakers_name, &s->breakers);
+    if (is_chosen(s->stops.from)) write_texts(out, "stop", &s->stops);
+    if (is_chosen(s->breakers.from)) write_texts(out, breakers_name, &s->breakers);
 }
 
 /* Takes an array of texts in the place of those of the setting. */
@@ -454,7 +475,7 @@ static enum sp_status take_texts(struct sp_settings *s, const char *name,
     if (sp_json_kind(array) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "%s: expected an array of strings", name);
     release_texts(stops ? &s->stops : &s->breakers);
-    if (!stops) s->breakers.from = from_user;
+    *(stops ? &s->stops.from : &s->breakers.from) = from_saved;
     for (size_t i = 0; i < sp_json_len(array) && !st; i++) {
         const char *text = sp_json_to_string(sp_json_at(array, i), NULL);
         if (text == NULL || *text == '\0')

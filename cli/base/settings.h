@@ -92,7 +92,7 @@ void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *set
 void sp_settings_sampling_to_json(struct sp_json_out *out, const struct sp_settings *settings,
                                   const char *only);
 
-/* Writes the settings that a session can change, but no drawn seed, as members of a JSON object. */
+/* Writes the settings that the user chose, as members of a JSON object. */
 void sp_settings_to_json(struct sp_json_out *out, const struct sp_settings *settings);
 /* Takes what sp_settings_to_json wrote; `object` NULL: nothing. Absent settings stay. On failure
  * the settings may be changed in part. */

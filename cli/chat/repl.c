@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 void sp_repl_reply(const char *format, ...)
 {
@@ -135,9 +137,16 @@ done:
 enum sp_status sp_repl_answer(struct sp_repl *repl, const char *text, size_t size)
 {
     struct sp_err err = {0};
-    enum sp_status st = request(repl->model, text, size, &err);
-    bool interrupted = sp_signals_caught();
+    struct termios before, silent;
+    bool terminal = tcgetattr(STDIN_FILENO, &before) == 0, interrupted;
+    enum sp_status st;
 
+    silent = before;
+    silent.c_lflag &= ~(tcflag_t)ECHO; /* what is typed now is shown when it is read */
+    if (terminal) tcsetattr(STDIN_FILENO, TCSANOW, &silent);
+    st = request(repl->model, text, size, &err);
+    if (terminal) tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    interrupted = sp_signals_caught();
     sp_signals_clear();
     sp_advise(&err);
     if (st == SP_E_BUG) return sp_fail_as(repl->err, &err);
@@ -212,6 +221,7 @@ enum sp_status sp_repl_run(struct sp_loaded_model *model, struct sp_err *err)
     }
     sp_line_edit_close(repl.edit);
     sp_repl_release_completions(&repl.completions);
+    sp_grammar_close(repl.grammar);
     free(history);
     return st;
 }

@@ -16,8 +16,9 @@ struct sp_repl {
     struct sp_loaded_model *model;
     struct sp_line_edit *edit;
     struct sp_repl_completions completions;
-    bool ended;            /* the input ended within a message of several lines */
-    enum sp_status status; /* not SP_OK: the session ends with the error in `err` */
+    struct sp_grammar *grammar; /* of /set format; owned; NULL: none */
+    bool ended;                 /* the input ended within a message of several lines */
+    enum sp_status status;      /* not SP_OK: the session ends with the error in `err` */
     struct sp_err *err;
 };
 

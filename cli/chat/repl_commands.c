@@ -1,15 +1,21 @@
 #include "cli/chat/repl_commands.h"
 #include "cli/base/advice.h"
 #include "cli/base/out.h"
+#include "cli/base/temp_file.h"
 #include "cli/base/word_wrap.h"
+#include "cli/chat/response_format.h"
 #include "cli/chat/saved_session.h"
+#include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* A slash command; its function returns false to end the session. `words`: what follows it. */
 struct command {
@@ -140,6 +146,8 @@ static void set_parameter(struct sp_loaded_model *m, const char *name, const cha
         *m->settings = before;
         sp_advise(&err);
         sp_repl_reply("%s.", err.text);
+    } else if (strcasecmp(name, "stop") == 0 && *value == '\0') {
+        sp_repl_reply("The stop texts are removed.");
     } else if (strcasecmp(name, "stop") == 0) {
         sp_repl_reply("Answers end before \"%s\".", value);
     } else if (strcasecmp(name, "dry_sequence_breakers") == 0) {
@@ -149,19 +157,41 @@ static void set_parameter(struct sp_loaded_model *m, const char *name, const cha
     }
 }
 
-static void set_value(struct sp_loaded_model *m, const char *name, const char *value)
+/* Constrains the answers by a value of --format; "none" and no value end that. */
+static void set_format(struct sp_repl *repl, const char *value)
 {
-    if (strcmp(name, "system") == 0) {
+    struct sp_grammar *grammar = NULL;
+    struct sp_err err = {0};
+    bool none = *value == '\0' || strcmp(value, "none") == 0;
+
+    if (!none && sp_response_format_read(&grammar, value, &err)) {
+        sp_repl_reply("%s.", err.text);
+        return;
+    }
+    sp_grammar_close(repl->grammar);
+    repl->grammar = grammar;
+    repl->model->grammar = repl->model->conversation.response_format = grammar;
+    sp_repl_reply("%s", none ? "Answers have no format." : "Answers have this format.");
+}
+
+static void set_value(struct sp_repl *repl, const char *name, const char *value, bool empty)
+{
+    struct sp_loaded_model *m = repl->model;
+
+    if (strcmp(name, "format") == 0) {
+        set_format(repl, value);
+    } else if (strcmp(name, "system") == 0) {
         set_system(&m->conversation, value);
     } else if (strcmp(name, "think") == 0 && *value != '\0') {
         set_thinking(&m->conversation, value);
     } else if (set_switch(m, name, value)) {
         return;
-    } else if (*value != '\0') {
+    } else if (*value != '\0' || (empty && strcasecmp(name, "stop") == 0)) {
         set_parameter(m, name, value);
     } else if (!sp_settings_print_one(stdout, m->settings, name)) {
         sp_repl_reply(
-            "/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
+            "/set NAME VALUE, /set system TEXT, /set format FORMAT, /set verbose, /set quiet, /set "
+            "think, "
             "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
     }
 }
@@ -173,7 +203,7 @@ static void set_quoted(struct sp_repl *repl, const char *name, const char *words
 
     if (sp_repl_read_message(repl, words, &value)) {
         repl->status = sp_strbuf_append(&value, "", 1, repl->err);
-        if (repl->status == SP_OK) set_value(repl->model, name, value.at);
+        if (repl->status == SP_OK) set_value(repl, name, value.at, true);
     }
     sp_strbuf_release(&value);
 }
@@ -188,8 +218,67 @@ static bool set(struct sp_repl *repl, char *words)
     else if (strcmp(name, "system") == 0 && *words == '\0')
         show_system(&repl->model->conversation);
     else
-        set_value(repl->model, name, value_of(words));
+        set_value(repl, name, value_of(words), *words != '\0');
     return true;
+}
+
+/* ---- messages from files ---- */
+
+/* Answers the text of a file, followed by an empty line and `words` if there are any. */
+static bool answer_file(struct sp_repl *repl, const char *path, const char *words)
+{
+    enum { MOST_BYTES = 16 << 20 };
+    struct sp_strbuf message = {0};
+    struct sp_err err = {0};
+
+    if (sp_file_read_text(&message.at, &message.len, path, MOST_BYTES, &err)) {
+        sp_repl_reply("%s.", err.text);
+        return true;
+    }
+    message.cap = message.len;
+    while (message.len > 0 && strchr(" \t\r\n", message.at[message.len - 1]))
+        message.len--;
+    if (*words) repl->status = sp_strbuf_append(&message, "\n\n", 2, repl->err);
+    if (!repl->status) repl->status = sp_strbuf_append(&message, words, strlen(words), repl->err);
+    if (!repl->status && message.len > 0)
+        repl->status = sp_repl_answer(repl, message.at, message.len);
+    sp_strbuf_release(&message);
+    return repl->status == SP_OK;
+}
+
+static bool read_file(struct sp_repl *repl, char *words)
+{
+    const char *path = next_word(&words);
+
+    if (*path) return answer_file(repl, path, words);
+    sp_repl_reply("/read FILE, or /read FILE MESSAGE.");
+    return true;
+}
+
+/* Answers what the user writes in an editor, which begins with the words. */
+static bool edit(struct sp_repl *repl, char *words)
+{
+    struct sp_temp_file file = {0};
+    struct sp_err err = {0};
+    int status = -1;
+    pid_t child;
+
+    if (sp_temp_file_open(&file, "message.txt", &err) ||
+        sp_atomic_file_write_file(file.path, false, words, strlen(words), &err)) {
+        sp_repl_reply("%s.", err.text);
+    } else if ((child = fork()) == 0) {
+        execlp("sh", "sh", "-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$0\"", file.path, (char *)NULL);
+        _exit(127);
+    } else {
+        while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+            continue;
+        if (status == 0)
+            answer_file(repl, file.path, "");
+        else
+            sp_repl_reply("The editor failed, so there is no message.");
+    }
+    sp_temp_file_remove(&file);
+    return repl->status == SP_OK;
 }
 
 static void show_info(const struct sp_loaded_model *m)
@@ -373,6 +462,8 @@ static const struct command commands[] = {
     {"/set", "change a setting, such as temperature, num_ctx, think, system: /set temperature 0.7",
      set, true},
     {"/show", "file and settings, or one of: parameters, system, template, messages", show, true},
+    {"/read", "send the text of a file: /read FILE, or /read FILE MESSAGE", read_file, true},
+    {"/edit", "write the message in $VISUAL, $EDITOR or vi", edit, true},
     {"/retry", "answer the last message again", retry, false},
     {"/undo", "remove the last message and its answer", undo, false},
     {"/clear", "forget the conversation", clear, false},
@@ -405,11 +496,11 @@ static bool help(struct sp_repl *repl, char *words)
 }
 
 /* A blank at the end means that a value follows. */
-static const char *const set_words[] = {"stop ",     "dry_sequence_breakers ",
-                                        "system ",   "verbose",
-                                        "quiet",     "think",
-                                        "nothink",   "wordwrap",
-                                        "nowordwrap"};
+static const char *const set_words[] = {"stop ",    "dry_sequence_breakers ",
+                                        "system ",  "format ",
+                                        "verbose",  "quiet",
+                                        "think",    "nothink",
+                                        "wordwrap", "nowordwrap"};
 static const char *const show_words[] = {"parameters", "system", "template", "messages"};
 
 enum {

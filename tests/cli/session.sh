@@ -331,3 +331,39 @@ typed 'Hi\n' 'embed packed.bin --pooling mean'
 echo '# what embeds nothing is said before'
 TERM=dumb terminal spectool embed packed.bin </dev/null >log
 sed -n 's/\r$//; /^reading/p; /^spectool/p' log
+echo '# messages of files and of an editor; formats; stop texts; what is typed meanwhile'
+echo 'What is 7 plus' >seven
+printf '#!/bin/sh\nprintf "What is 7 plus 8?\\n" >"$1"\n' >editor
+chmod +x editor
+unset VISUAL
+EDITOR=$PWD/editor session packed.bin --num-predict 12 <<'END'
+/read
+/read nothing
+/read seven 8?
+/show messages
+/clear
+/edit
+/show messages
+/clear
+/set format nothing
+/set format {"type":"integer"}
+What is 7 plus 8?
+/set format none
+What is 7 plus 8?
+/set stop
+/set stop "is"
+/set stop
+What is 7 plus 8?
+/set stop ""
+/set stop
+END
+EDITOR=false session packed.bin <<'END'
+/edit
+/show messages
+END
+session packed.bin --ignore-eos --num-predict 300 <<'END' | grep zzz
+@keys What is 7 plus 8?\n
+@await 15
+@send /nozzz\n
+/bye
+END
