@@ -8,6 +8,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ struct batch {
         part_end; /* lines of the input; part_end: after the last to answer */
     bool ended;   /* no more lines are read */
     struct sp_err err;
+    size_t n_tokens;             /* of answers in spectool's own format */
     size_t n_failed;             /* lines with an error as their answer */
     size_t n_out_of_memory;      /* lines that failed for lack of memory */
     size_t first_failed;         /* number of the first line that failed, or ran out of memory */
@@ -75,6 +77,9 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     m.session = sp_session_pool_take(b->options->sessions, m.lora, 1, line->ids.at, line->ids.n);
     st = sp_loaded_model_answer(&result, &reader, &m, &line->ids, line->rendered, err);
     sp_session_pool_give(b->options->sessions, m.session);
+    pthread_mutex_lock(&b->lock);
+    b->n_tokens += result.n_ids;
+    pthread_mutex_unlock(&b->lock);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED)
         st = sp_fail(err, SP_E_CANCELLED, "interrupted");
     sp_chat_reader_close(reader);
@@ -389,6 +394,17 @@ static void note_kept(const struct batch *b)
     sp_note("run", sentence);
 }
 
+static void print_end(const struct batch *b, double seconds)
+{
+    size_t n = b->n_written - b->output.n_kept;
+
+    if (n == 0 || b->options->quiet || !sp_out_is_terminal(stderr)) return;
+    fprintf(stderr, "%zu answer%s, %zu failed", n, n == 1 ? "" : "s", b->n_failed);
+    if (b->n_tokens > 0 && seconds > 0)
+        fprintf(stderr, ", %zu tokens, %.1f tokens/s", b->n_tokens, (double)b->n_tokens / seconds);
+    putc('\n', stderr);
+}
+
 enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_options *options,
                         struct sp_err *err)
 {
@@ -398,6 +414,7 @@ enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_opt
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER,
                       .most = LINES_PER_SESSION * options->n_sessions};
+    double began = sp_seconds();
     enum sp_status st;
 
     if ((st = sp_batch_output_open(&b.output, options->output, err))) goto done;
@@ -411,6 +428,7 @@ enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_opt
     if (!st) st = read_lines(&b, options->n_sessions, err);
     if (!st && !b.err.status) st = sp_batch_output_drop_tail(&b.output, err);
     sp_progress_end(&b.progress);
+    print_end(&b, sp_seconds() - began);
     if (!st) st = finish(&b, err);
     while (b.first != NULL) {
         struct line *next = b.first->next;

@@ -14,12 +14,13 @@
 #include <string.h>
 
 /* Prompts shorter than this are processed too fast for a progress line. */
-enum { LONG_PROMPT = 512 };
+enum { LONG_PROMPT = 512, LONG_ANSWER = 1000 };
 
 struct stream {
     struct sp_console_style *style;
     struct sp_session *session;
     size_t n_prompt;
+    size_t n_left; /* tokens until an answer without a limit is called long; 0: it has one */
     bool logprobs;
     bool progress_drawn, colored, dim;
     char last;                     /* the last character shown */
@@ -153,6 +154,13 @@ static void watch_for_loop(struct stream *s, uint32_t id)
     if (!sp_out_is_terminal(stdout) || !sp_out_is_terminal(stderr)) note_loop(s);
 }
 
+/* Tells a script once that its answer goes on to the end of the context. */
+static void watch_length(struct stream *s)
+{
+    if (s->n_left == 0 || --s->n_left > 0) return;
+    sp_note("run", "the answer is long and has no limit but the context; --num-predict sets one");
+}
+
 static int show_token(void *context, const struct sp_token *token)
 {
     struct stream *s = context;
@@ -160,6 +168,7 @@ static int show_token(void *context, const struct sp_token *token)
 
     if (s->first_token == 0) s->first_token = sp_seconds();
     watch_for_loop(s, token->id);
+    watch_length(s);
     if (s->style->ids && !s->style->json) return show_id(s, token);
     if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
     sp_json_out_begin(&out, NULL, '{');
@@ -227,6 +236,9 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     struct sp_request r = *request;
     enum sp_status st;
 
+    if (r.max_tokens == 0 && !style->quiet && !style->session && !style->last_object_file &&
+        !(sp_out_is_terminal(stdout) && sp_out_is_terminal(stderr)))
+        stream.n_left = LONG_ANSWER;
     if (style->wrap && !style->show_draft && sp_out_is_screen(stdout))
         sp_word_wrap_begin(&stream.wrap, stdout);
     if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
@@ -311,7 +323,7 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
         sp_json_out_string(&out, "thinking", answer.reasoning.at, answer.reasoning.len);
     }
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
-    rounds_to_json(&out, r, style);
+    if (style->verbose || style->last_object_file == NULL) rounds_to_json(&out, r, style);
     if (style->digest) {
         snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
         sp_json_out_text(&out, "logits_xxh3", digest);

@@ -53,7 +53,11 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_loaded
 
     if ((st = sp_new(&b, 1, sizeof *b, err))) return st;
     *b = (struct sp_serve_batch){
-        .serve = {.version = sp_version(), .host = "", .n_sessions = n_sessions, .quiet = true},
+        .serve = {.version = sp_version(),
+                  .host = "",
+                  .n_sessions = n_sessions,
+                  .quiet = true,
+                  .any_name = true},
         .budget = SP_SERVE_BUDGET_INIT(n_sessions * request_bytes),
         .template_locks = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER},
         .began_at = (uint64_t)time(NULL),

@@ -33,6 +33,13 @@ for n in 1 2 8; do
     spectool run packed.bin --batch --sessions $n $options --no-draft <prompts | text_of >$n
     cmp $n wanted && echo "$n at a time"
 done
+echo '# rounds with --verbose; a closing line on a terminal'
+for verbose in --verbose --quiet; do
+    head -n 1 prompts | spectool run packed.bin --batch $options $verbose | grep -c '"rounds"'
+done
+terminal sh -c 'spectool run packed.bin --batch --num-predict 3 -o closing <prompts' </dev/null 2>&1 | tr -d '\r' | grep -o '[0-9]* answers.*tokens/s' |
+    sed 's/[0-9.]* tokens.s/RATE/'
+rm closing
 printf '' | spectool run packed.bin --batch; echo $?
 # The settings of a line precede the common ones, and its custom_id is printed before its answer.
 cat >settings <<'END'
@@ -49,7 +56,7 @@ cat >settings <<'END'
 {"custom_id": "ids", "prompt": [1, -1]}
 {"custom_id": "empty", "prompt": ""}
 END
-spectool run packed.bin --batch $options <settings | sed 's/"ids": .*"text"/"text"/; s/, "rounds".*/}/' >answers
+spectool run packed.bin --batch $options <settings | sed 's/"ids": .*"text"/"text"/; s/, "prompt_tokens".*/}/' >answers
 cat answers
 {
     spectool run packed.bin --json 'Once upon a time' --temperature 1.5 --top-k 20 --seed 9 --num-predict 12
@@ -88,7 +95,7 @@ cat >requests <<'END'
 
 {"custom_id": "b", "params": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}}
 [582,580,258,421]
-{"custom_id": "c", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "x", "messages": []}}
+{"custom_id": "c", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "What is 7 plus 8?"}]}}
 {"custom_id": "d", "method": "GET", "url": "/v1/completions", "body": {}}
 {"custom_id": "e", "method": "POST", "url": "/v1/audio/speech", "body": {}}
 {"custom_id": "f", "method": "POST", "url": "/v1/responses"}
@@ -97,7 +104,7 @@ cat >requests <<'END'
 {"custom_id": "i", "params": {"stream": true}}
 {"custom_id": 9, "params": {}}
 END
-mask() { sed 's/req_[0-9a-f]*/req_N/g; s/"id": "\(cmpl-\|msg_\)[^"]*"/"id": "\1N"/; s/"created": [0-9]*/"created": T/; s/"system_fing[^,]*, //; s/, "usage.*}\(}, "error\)/\1/; s/, "usage.*/, .../; s/"ids".*/.../'; }
+mask() { sed 's/req_[0-9a-f]*/req_N/g; s/"id": "\(cmpl-\|chatcmpl-\|msg_\)[^"]*"/"id": "\1N"/; s/"created": [0-9]*/"created": T/; s/"system_fing[^,]*, //; s/, "usage.*}\(}, "error\)/\1/; s/, "usage.*/, .../; s/"ids".*/.../'; }
 batch() { spectool run packed.bin --batch --num-predict 4 "$@"; }
 batch <requests >answers; echo $?
 mask <answers

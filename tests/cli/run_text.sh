@@ -28,4 +28,8 @@ spectool run packed.bin --ids 99999
 echo "exit $?"
 spectool run packed.bin --raw x --num-ctx 999999
 echo "exit $?"
+echo '# a script is told once of an answer that is long and has no limit'
+spectool run --ignore-eos --temperature 1.5 --seed 3 --no-draft packed.bin 'Tell me a story' 2>long | wc -c | sed 's/^[0-9]\{4,\}$/long/'
+grep -c 'long and has no limit' long
+spectool run --ignore-eos -n 1500 --temperature 1.5 --seed 3 --no-draft packed.bin 'Tell me a story' 2>&1 >/dev/null | grep -c 'long and has no limit'
 spectool run packed.bin --raw --system 'Be brief.' x

@@ -20,6 +20,7 @@
 struct sp_serve {
     struct sp_serve_model *all; /* [n_models] */
     size_t n_models;
+    bool any_name;                  /* every name stands for the first of them */
     struct sp_serve_models *models; /* opens and closes them */
     double keep_alive;              /* seconds that a model stays open; negative: no limit */
     struct sp_serve_queue *queue;
