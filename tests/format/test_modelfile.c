@@ -5,11 +5,9 @@
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-/* The records of a text as "command|name|value", joined by U+241E, or the error. */
+/* A text, and its records as "command|name|value", joined by SEP, or "!" and the error. */
 struct parse_case {
-    const char *text;
-    const char *records; /* NULL: an error */
-    const char *error;
+    const char *text, *expected;
 };
 
 #define SEP "\x1E"
@@ -20,124 +18,118 @@ static const struct parse_case parse_cases[] = {
     {"\nFROM model1\nADAPTER adapter1\nLICENSE MIT\nPARAMETER param1 value1\n"
      "PARAMETER param2 value2\nTEMPLATE \"\"\"" TEMPLATE_TEXT "\"\"\"    \n",
      "FROM||model1" SEP "ADAPTER||adapter1" SEP "LICENSE||MIT" SEP "PARAMETER|param1|value1" SEP
-     "PARAMETER|param2|value2" SEP "TEMPLATE||" TEMPLATE_TEXT,
-     NULL},
-    {"\nFROM base\nDRAFT ./assistant\n", "FROM||base" SEP "DRAFT||./assistant", NULL},
+     "PARAMETER|param2|value2" SEP "TEMPLATE||" TEMPLATE_TEXT},
+    {"\nFROM base\nDRAFT ./assistant\n", "FROM||base" SEP "DRAFT||./assistant"},
     {"FROM foo\nRENDERER renderer1\nPARSER parser1\nREQUIRES v1.2.3",
-     "FROM||foo" SEP "RENDERER||renderer1" SEP "PARSER||parser1" SEP "REQUIRES||v1.2.3", NULL},
+     "FROM||foo" SEP "RENDERER||renderer1" SEP "PARSER||parser1" SEP "REQUIRES||v1.2.3"},
     {"from foo\nSyStEm x\npArAmEtEr TEMPERATURE 1",
-     "FROM||foo" SEP "SYSTEM||x" SEP "PARAMETER|temperature|1", NULL},
+     "FROM||foo" SEP "SYSTEM||x" SEP "PARAMETER|temperature|1"},
     /* whitespace */
     {"\nFROM \"     model 1\"\nADAPTER      adapter3\nLICENSE \"MIT       \"\n"
      "PARAMETER param1        value1\nTEMPLATE \"\"\"   {{ x }}\n   \"\"\"    \n",
      "FROM||     model 1" SEP "ADAPTER||adapter3" SEP "LICENSE||MIT       " SEP
-     "PARAMETER|param1|value1" SEP "TEMPLATE||   {{ x }}\n   ",
-     NULL},
-    {"FROM \"FOO  BAR  \"", "FROM||FOO  BAR  ", NULL},
-    {"FROM \"FOO BAR\"\nPARAMETER param1 value1", "FROM||FOO BAR" SEP "PARAMETER|param1|value1",
-     NULL},
-    {"FROM     FOOO BAR    ", "FROM||FOOO BAR", NULL},
-    {"FROM /what/is/the path ", "FROM||/what/is/the path", NULL},
-    {"FROM foo", "FROM||foo", NULL},
-    {"FROM /path/to/model/fp16.bin", "FROM||/path/to/model/fp16.bin", NULL},
-    {"FROM llama3:7b-instruct-q4_K_M", "FROM||llama3:7b-instruct-q4_K_M", NULL},
-    {"", "", NULL},
-    {"PARAMETER param1 value1\nFROM foo", "PARAMETER|param1|value1" SEP "FROM||foo", NULL},
+     "PARAMETER|param1|value1" SEP "TEMPLATE||   {{ x }}\n   "},
+    {"FROM \"FOO  BAR  \"", "FROM||FOO  BAR  "},
+    {"FROM \"FOO BAR\"\nPARAMETER param1 value1", "FROM||FOO BAR" SEP "PARAMETER|param1|value1"},
+    {"FROM     FOOO BAR    ", "FROM||FOOO BAR"},
+    {"FROM /what/is/the path ", "FROM||/what/is/the path"},
+    {"FROM foo", "FROM||foo"},
+    {"FROM /path/to/model/fp16.bin", "FROM||/path/to/model/fp16.bin"},
+    {"FROM llama3:7b-instruct-q4_K_M", "FROM||llama3:7b-instruct-q4_K_M"},
+    {"", ""},
+    {"PARAMETER param1 value1\nFROM foo", "PARAMETER|param1|value1" SEP "FROM||foo"},
     {"PARAMETER what the \nFROM lemons make lemonade ",
-     "PARAMETER|what|the" SEP "FROM||lemons make lemonade", NULL},
-    {"  \t FROM\t foo\t\n\r\n\n\tSYSTEM  x", "FROM||foo" SEP "SYSTEM||x", NULL},
+     "PARAMETER|what|the" SEP "FROM||lemons make lemonade"},
+    {"  \t FROM\t foo\t\n\r\n\n\tSYSTEM  x", "FROM||foo" SEP "SYSTEM||x"},
     /* messages */
     {"\nFROM foo\nMESSAGE system You are a file parser. Always parse things.\n",
-     "FROM||foo" SEP "MESSAGE|system|You are a file parser. Always parse things.", NULL},
+     "FROM||foo" SEP "MESSAGE|system|You are a file parser. Always parse things."},
     {"FROM foo\nMESSAGE system You are.\nMESSAGE user Hey there!\nMESSAGE assistant Hello, I",
      "FROM||foo" SEP "MESSAGE|system|You are." SEP "MESSAGE|user|Hey there!" SEP
-     "MESSAGE|assistant|Hello, I",
-     NULL},
+     "MESSAGE|assistant|Hello, I"},
     {"\nFROM foo\nMESSAGE system \"\"\"\nYou are a multiline file parser.\n\"\"\"\n\t\t\t",
-     "FROM||foo" SEP "MESSAGE|system|\nYou are a multiline file parser.\n", NULL},
+     "FROM||foo" SEP "MESSAGE|system|\nYou are a multiline file parser.\n"},
     /* quotes */
     {"FROM foo\nSYSTEM \"\"\"\nThis is a\nmultiline system.\n\"\"\"\n\t\t\t",
-     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system.\n", NULL},
+     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system.\n"},
     {"FROM foo\nSYSTEM \"\"\"\nThis is a\nmultiline system.\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system.", NULL},
+     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system."},
     {"FROM foo\nSYSTEM \"\"\"This is a\nmultiline system.\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||This is a\nmultiline system.", NULL},
-    {"FROM foo\nSYSTEM \"\"\"One line.\"\"\"", "FROM||foo" SEP "SYSTEM||One line.", NULL},
+     "FROM||foo" SEP "SYSTEM||This is a\nmultiline system."},
+    {"FROM foo\nSYSTEM \"\"\"One line.\"\"\"", "FROM||foo" SEP "SYSTEM||One line."},
     {"FROM foo\nSYSTEM \"\"\"\nwith \"quotes\".\n\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||\nwith \"quotes\".\n", NULL},
-    {"FROM foo\nSYSTEM \"\"\"\"\"\"\n", "FROM||foo" SEP "SYSTEM||", NULL},
-    {"FROM foo\nSYSTEM \"\"\n", "FROM||foo" SEP "SYSTEM||", NULL},
-    {"FROM foo\nSYSTEM \"'\"\n", "FROM||foo" SEP "SYSTEM||'", NULL},
+     "FROM||foo" SEP "SYSTEM||\nwith \"quotes\".\n"},
+    {"FROM foo\nSYSTEM \"\"\"\"\"\"\n", "FROM||foo" SEP "SYSTEM||"},
+    {"FROM foo\nSYSTEM \"\"\n", "FROM||foo" SEP "SYSTEM||"},
+    {"FROM foo\nSYSTEM \"'\"\n", "FROM||foo" SEP "SYSTEM||'"},
     {"FROM foo\nSYSTEM \"\"\"''\"'\"\"'\"\"'\"'''''\"\"'\"\"'\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||''\"'\"\"'\"\"'\"'''''\"\"'\"\"'", NULL},
+     "FROM||foo" SEP "SYSTEM||''\"'\"\"'\"\"'\"'''''\"\"'\"\"'"},
     {"FROM foo\nTEMPLATE \"\"\"\n{{ .Prompt }}\n\"\"\"",
-     "FROM||foo" SEP "TEMPLATE||\n{{ .Prompt }}\n", NULL},
-    {"SYSTEM \"one\ntwo\"\nFROM x", "SYSTEM||one\ntwo" SEP "FROM||x", NULL},
-    {"SYSTEM \"\"\"said \"yes\"\"\"\"\nFROM x", "SYSTEM||said \"yes\"" SEP "FROM||x", NULL},
-    {"SYSTEM \"a\" and \"b\"\nFROM x", "SYSTEM||a\" and \"b" SEP "FROM||x", NULL},
+     "FROM||foo" SEP "TEMPLATE||\n{{ .Prompt }}\n"},
+    {"SYSTEM \"one\ntwo\"\nFROM x", "SYSTEM||one\ntwo" SEP "FROM||x"},
+    {"SYSTEM \"\"\"said \"yes\"\"\"\"\nFROM x", "SYSTEM||said \"yes\"" SEP "FROM||x"},
+    {"SYSTEM \"a\" and \"b\"\nFROM x", "SYSTEM||a\" and \"b" SEP "FROM||x"},
     {"SYSTEM \"\"\"\nsay \"\"\"hi\"\"\" now\n\"\"\" \nFROM x",
-     "SYSTEM||\nsay \"\"\"hi\"\"\" now\n" SEP "FROM||x", NULL},
+     "SYSTEM||\nsay \"\"\"hi\"\"\" now\n" SEP "FROM||x"},
     {"SYSTEM \"\"\"say \"\"\"hi\"\"\" ok\"\"\"\nFROM x",
-     "SYSTEM||say \"\"\"hi\"\"\" ok" SEP "FROM||x", NULL},
-    {"SYSTEM \"Say \"hi\" and\nleave\"\nFROM x", "SYSTEM||Say \"hi\" and\nleave" SEP "FROM||x",
-     NULL},
-    {"SYSTEM say \"hi\"\nFROM x", "SYSTEM||say \"hi\"" SEP "FROM||x", NULL},
-    {"SYSTEM 'x'\nFROM x", "SYSTEM||'x'" SEP "FROM||x", NULL},
-    {"SYSTEM \"\"\"a\r\nb\"\"\"\r\nFROM x", "SYSTEM||a\r\nb" SEP "FROM||x", NULL},
+     "SYSTEM||say \"\"\"hi\"\"\" ok" SEP "FROM||x"},
+    {"SYSTEM \"Say \"hi\" and\nleave\"\nFROM x", "SYSTEM||Say \"hi\" and\nleave" SEP "FROM||x"},
+    {"SYSTEM say \"hi\"\nFROM x", "SYSTEM||say \"hi\"" SEP "FROM||x"},
+    {"SYSTEM 'x'\nFROM x", "SYSTEM||'x'" SEP "FROM||x"},
+    {"SYSTEM \"\"\"a\r\nb\"\"\"\r\nFROM x", "SYSTEM||a\r\nb" SEP "FROM||x"},
     {"FROM x\nSYSTEM \"\"\"FROM y\n# no comment\n\"\"\"\nLICENSE l",
-     "FROM||x" SEP "SYSTEM||FROM y\n# no comment\n" SEP "LICENSE||l", NULL},
+     "FROM||x" SEP "SYSTEM||FROM y\n# no comment\n" SEP "LICENSE||l"},
     /* parameters */
     {"FROM f\nPARAMETER stop ### User:\nPARAMETER stop ### User: \n",
-     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:", NULL},
+     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:"},
     {"FROM f\nPARAMETER stop \"### User:\"\nPARAMETER stop \"### User: \"\n",
-     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User: ", NULL},
+     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User: "},
     {"FROM f\nPARAMETER stop \"\"\"### User:\"\"\"\nPARAMETER stop \"\"\"### User:\n\"\"\"\n",
-     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:\n", NULL},
+     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:\n"},
     {"FROM f\nPARAMETER stop <|eot_id|>\nPARAMETER stop </s>",
-     "FROM||f" SEP "PARAMETER|stop|<|eot_id|>" SEP "PARAMETER|stop|</s>", NULL},
+     "FROM||f" SEP "PARAMETER|stop|<|eot_id|>" SEP "PARAMETER|stop|</s>"},
     /* comments */
-    {"\n# comment\nFROM foo\n\t", "FROM||foo", NULL},
-    {"  # FROM a\rFROM b # c\n#", "FROM||b # c", NULL},
+    {"\n# comment\nFROM foo\n\t", "FROM||foo"},
+    {"  # FROM a\rFROM b # c\n#", "FROM||b # c"},
     /* bytes that ollama drops */
     {"FROM f\nSYSTEM a\xC2\xA0"
      "b\xE3\x80\x80"
      "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
      "FROM||f" SEP "SYSTEM||a\xC2\xA0"
      "b\xE3\x80\x80"
-     "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
-     NULL},
+     "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80"},
     {"\xEF\xBB\xBF"
      "FROM test\n\tSYSTEM \xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B",
-     "FROM||test" SEP "SYSTEM||\xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B", NULL},
+     "FROM||test" SEP "SYSTEM||\xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B"},
 
     /* errors and their locations */
-    {"\nFROM foo\nPARAMETER param1\n", NULL, "m:3:17: param1: a value is missing"},
-    {"\nFROM foo\nBADCOMMAND param1 value1\n", NULL, "m:3:1: BADCOMMAND is not a command"},
-    {"FROM a\nBAD\n", NULL, "m:2:1: BAD is not a command"},
-    {"FROM a\r\n\r\nBAD\r\n", NULL, "m:3:1: BAD is not a command"},
-    {"FROM a\rBAD", NULL, "m:2:1: BAD is not a command"},
-    {"FROM\n", NULL, "m:1:5: FROM: a value is missing"},
-    {"FROM ", NULL, "m:1:6: FROM: a value is missing"},
-    {"FROM=x", NULL, "m:1:1: FROM=x is not a command"},
-    {"FROMX x", NULL, "m:1:1: FROMX is not a command"},
-    {"\"FROM\" x", NULL, "m:1:1: \"FROM\" is not a command"},
-    {"FROM foo\nMESSAGE badguy I'm a bad guy!\n", NULL, "m:2:9: MESSAGE: role badguy, expected"},
-    {"FROM foo\nMESSAGE system\n", NULL, "m:2:15: system: a value is missing"},
-    {"FROM foo\nMESSAGE system", NULL, "m:2:15: system: a value is missing"},
-    {"FROM foo\nMESSAGE user: hi", NULL, "m:2:13: MESSAGE: a role consists of letters"},
-    {"PARAMETER top-k 1", NULL, "m:1:14: PARAMETER: a name consists of letters, digits and _"},
-    {"PARAMETER\n", NULL, "m:1:10: PARAMETER: a name and a value are missing"},
-    {"FROM foo\nSYSTEM \"\"\"This is a multiline system.\"\"\n", NULL,
-     "m:2:8: these \"\"\" are never closed"},
-    {"FROM foo\nSYSTEM \"\n\t\t\t", NULL, "m:2:8: this quote is not closed"},
-    {"FROM a\nSYSTEM \"\"\"x\"\"\" y\nPARAMETER seed 1", NULL,
-     "m:2:8: these \"\"\" are never closed at the end of a line"},
-    {"FROM \xE4\xBD\xA0\xE5\xA5\xBD\nX", NULL, "m:2:1: X is not a command"},
-    {"FROM a\nSYSTEM \xFF", NULL, "m:2:8: not UTF-8 text"},
-    {"FROM a\nSYSTEM \xC0\x80", NULL, "m:2:8: not UTF-8 text"},
+    {"\nFROM foo\nPARAMETER param1\n", "!m:3:17: param1: a value is missing"},
+    {"\nFROM foo\nBADCOMMAND param1 value1\n", "!m:3:1: BADCOMMAND is not a command"},
+    {"FROM a\nBAD\n", "!m:2:1: BAD is not a command"},
+    {"FROM a\r\n\r\nBAD\r\n", "!m:3:1: BAD is not a command"},
+    {"FROM a\rBAD", "!m:2:1: BAD is not a command"},
+    {"FROM\n", "!m:1:5: FROM: a value is missing"},
+    {"FROM ", "!m:1:6: FROM: a value is missing"},
+    {"FROM=x", "!m:1:1: FROM=x is not a command"},
+    {"FROMX x", "!m:1:1: FROMX is not a command"},
+    {"\"FROM\" x", "!m:1:1: \"FROM\" is not a command"},
+    {"FROM foo\nMESSAGE badguy I'm a bad guy!\n", "!m:2:9: MESSAGE: role badguy, expected"},
+    {"FROM foo\nMESSAGE system\n", "!m:2:15: system: a value is missing"},
+    {"FROM foo\nMESSAGE system", "!m:2:15: system: a value is missing"},
+    {"FROM foo\nMESSAGE user: hi", "!m:2:13: MESSAGE: a role consists of letters"},
+    {"PARAMETER top-k 1", "!m:1:14: PARAMETER: a name consists of letters, digits and _"},
+    {"PARAMETER\n", "!m:1:10: PARAMETER: a name and a value are missing"},
+    {"FROM foo\nSYSTEM \"\"\"This is a multiline system.\"\"\n",
+     "!m:2:8: these \"\"\" are never closed"},
+    {"FROM foo\nSYSTEM \"\n\t\t\t", "!m:2:8: this quote is not closed"},
+    {"FROM a\nSYSTEM \"\"\"x\"\"\" y\nPARAMETER seed 1",
+     "!m:2:8: these \"\"\" are never closed at the end of a line"},
+    {"FROM \xE4\xBD\xA0\xE5\xA5\xBD\nX", "!m:2:1: X is not a command"},
+    {"FROM a\nSYSTEM \xFF", "!m:2:8: not UTF-8 text"},
+    {"FROM a\nSYSTEM \xC0\x80", "!m:2:8: not UTF-8 text"},
 };
 
-/* The records as one string; the caller frees. */
+/* The records as one string; kept. */
 static char *records_as_text(const struct sp_modelfile *file)
 {
     char *out = calloc(1, file->size + 32 * file->n_records + 1), *p = out;
@@ -160,15 +152,13 @@ TEST(test_grammar)
         struct sp_err err = {0};
         enum sp_status st = sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err);
 
-        if (c->records) {
-            char *got;
-
+        if (*c->expected != '!') {
             if (st) fail_msg("case %zu: %s", i, err.text);
-            got = records_as_text(&file);
-            assert_string_equal(got, c->records);
-        } else if (st != SP_E_INPUT || strncmp(err.text, c->error, strlen(c->error)) != 0) {
+            assert_string_equal(records_as_text(&file), c->expected);
+        } else if (st != SP_E_INPUT ||
+                   strncmp(err.text, c->expected + 1, strlen(c->expected + 1)) != 0) {
             fail_msg("case %zu: status %d, \"%s\", expected \"%s\"", i, (int)st, err.text,
-                     c->error);
+                     c->expected);
         }
         sp_modelfile_release(&file);
     }
