@@ -279,7 +279,6 @@ static enum sp_status divide_calibration(struct job *job)
         bool keeps = o->target_type == SP_DTYPE_NONE && o->output_type == SP_DTYPE_NONE &&
                      o->budget.size == 0 && !(o->budget.bits > 0) &&
                      sp_type_rules_first(&o->rules, SP_PART_TARGET) == NULL;
-
         job->calibration = o->calibration;
         if (keeps) o->calibration = NULL;
     }

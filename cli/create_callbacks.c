@@ -40,7 +40,6 @@ enum sp_status sp_create_rules(struct sp_type_rules *out, const struct sp_opt_li
     for (size_t i = 0; i < list->n; i++) {
         const char *text = list->items[i], *end = strrchr(text, '='), *type = NULL;
         char name[256];
-
         if (end == NULL || end == text) {
             st = sp_fail(err, SP_E_USAGE,
                          "--rule is %s, expected PATTERN=TYPE such as 'layers.0.*_proj.weight=q6'",

@@ -33,7 +33,6 @@ enum sp_status sp_draft_types_parse(enum sp_dtype *types, size_t *n, const char 
         const char *name = NULL;
         char word[32];
         enum sp_status st;
-
         snprintf(word, sizeof word, "%.*s", (int)(len < 31 ? len : 31), at);
         if ((st = sp_opt_choose(&name, sp_cmd_types, "--draft-types", word, err))) return st;
         for (size_t i = 0; i < count; i++)
@@ -63,7 +62,6 @@ enum sp_status sp_draft_types_stored(enum sp_dtype *stored, const char *path, st
     *stored = SP_DTYPE_NONE;
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-
         if (t->part != SP_PART_DRAFT || t->rank < 2 || is_table(t)) continue;
         n_weights[t->dtype] += sp_n_elements(t->shape, t->rank);
         if (n_weights[t->dtype] <= most) continue;
@@ -271,7 +269,6 @@ static void choose_length(struct sp_draft_type *out)
 {
     for (size_t k = 0; k < out->n_lengths; k++) {
         double speed_up = out->tokens[k] * out->plain / out->cost[k];
-
         if (k && !(speed_up > out->speed_up)) continue;
         out->best = k;
         out->speed_up = speed_up;
@@ -352,7 +349,6 @@ size_t sp_draft_types_fastest(const struct sp_draft_type *types, size_t n)
     for (size_t i = 1; i < n; i++) {
         const struct sp_draft_type *a = &types[i], *b = &types[best];
         bool same = !(a->speed_up < b->speed_up) && !(a->speed_up > b->speed_up);
-
         if (a->speed_up > b->speed_up || (same && a->size < b->size)) best = i;
     }
     return best;
@@ -418,7 +414,6 @@ void sp_draft_types_to_json(struct sp_json_out *out, const struct sp_draft_type 
     sp_json_out_begin(out, "draft_types", '[');
     for (size_t i = 0; i < n; i++) {
         const struct sp_draft_type *t = &types[i];
-
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "type", sp_dtype_info(t->type)->name);
         sp_json_out_bool(out, "stored", t->stored);

@@ -337,7 +337,6 @@ static enum sp_status place_tensors(struct reader *r, uint64_t alignment)
     for (size_t i = 0; i < h->n_tensors; i++) {
         struct sp_gguf_tensor *t = &h->tensors[i];
         uint64_t space = r->file_size > start ? r->file_size - start : 0;
-
         if (t->offset % alignment) {
             return sp_fail(r->err, SP_E_INPUT,
                            "tensor %.*s: offset %" PRIu64 " is not a multiple of %" PRIu64,

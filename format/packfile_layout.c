@@ -280,7 +280,6 @@ enum sp_status sp_pack_digest_part(uint64_t *out, const struct sp_pack_tensor *t
     if ((st = sp_hash_new(&hash, err))) return st;
     for (size_t i = 0; i < n; i++) {
         uint8_t digest[8];
-
         if (tensors[i].part != part) continue;
         sp_put64(digest, tensors[i].digest);
         sp_hash_update(hash, tensors[i].name, strlen(tensors[i].name) + 1);

@@ -95,7 +95,6 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
         struct slot *s = &w->slots[i];
         bool first = i == 0 || s[-1].tensor.part != s->tensor.part;
         size_t size = strlen(s->tensor.name) + 1;
-
         if (i > 0 && compare_slots(s - 1, s) == 0) {
             return sp_fail(err, SP_E_INPUT, "tensor %s occurs twice in the %s", s->tensor.name,
                            sp_part_name(s->tensor.part));
@@ -138,7 +137,6 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     w->n_slots = n_tensors;
     for (size_t i = 0; i < n_tensors; i++) {
         size_t size = 0;
-
         if ((st = check_tensor(&tensors[i], &size, err))) goto done;
         w->slots[i].tensor = tensors[i];
         w->slots[i].tensor.size = size;
@@ -275,7 +273,6 @@ static enum sp_status gather(struct sp_pack_writer *w, const struct slot *s, con
     if ((st = move_to(w, s, err))) return st;
     while (size > 0) {
         size_t at = (size_t)(offset % WINDOW), n = WINDOW - at < size ? WINDOW - at : size;
-
         if (at == 0 && size >= WINDOW) { /* whole windows need no gathering */
             n = size - size % WINDOW;
             if ((st = sp_atomic_file_write_at(w->file, offset, bytes, n, err))) return st;
@@ -318,7 +315,6 @@ static enum sp_status check_complete(const struct sp_pack_writer *w, struct sp_e
 {
     for (size_t i = 0; i < w->n_slots; i++) {
         const struct slot *s = &w->slots[i];
-
         if (s->written == s->tensor.size) continue;
         return sp_fail(err, SP_E_BUG, "tensor %s got %llu of its %llu bytes", s->tensor.name,
                        (unsigned long long)s->written, (unsigned long long)s->tensor.size);

@@ -53,7 +53,6 @@ static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dr
 
     for (size_t i = 0; i < sp_json_len(before) && !st; i++) {
         char *text = NULL;
-
         if (!counts(sp_json_at(before, i), digests)) {
             ++*n_dropped;
             continue;

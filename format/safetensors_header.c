@@ -269,7 +269,6 @@ static enum sp_status read_members(struct reader *r)
     for (; !(st = sp_json_scan(&r->json, err)) && r->json.token == SP_JSON_TOKEN_KEY; n++) {
         const char *name = names.at + names.len;
         struct sp_json *value = NULL;
-
         r->keys[n] = (struct key){name, r->json.start};
         if ((st = read_value(&value, &names, r))) break;
         r->err = &of_member;

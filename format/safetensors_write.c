@@ -122,7 +122,6 @@ static enum sp_status print_header(struct sp_strbuf *text, const struct sp_safet
     for (size_t i = s->first; i < s->first + s->n; i++) {
         const struct sp_safetensor *t = &w->tensors[i];
         const struct place *p = &w->places[i];
-
         sp_json_out_raw(&out, ",\"");
         sp_json_out_raw(&out, t->name);
         sp_json_out_print(&out, "\":{\"dtype\":\"%s\",\"shape\":[",

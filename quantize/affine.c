@@ -33,7 +33,6 @@ static float max_of(const float *x)
 
     for (size_t k = 0; k < SP_BLOCK; k++) {
         float size = x[k] < 0 ? -x[k] : x[k];
-
         max = size > max ? size : max;
     }
     return max;
@@ -62,7 +61,6 @@ static bool divide_lane(uint8_t codes[SP_BLOCK], const float *x, float scale)
 {
     for (size_t k = 0; k < SP_BLOCK; k++) {
         int code = (int)(x[k] / scale);
-
         if ((float)code * scale != x[k] || code < -127 || code > 127) return false;
         codes[k] = (uint8_t)(code + 128);
     }
@@ -78,7 +76,6 @@ static bool encode_multiples(uint8_t *block, const float *x, size_t lane)
 
     for (int code = 15; code > 0; code--) {
         uint16_t scale = sp_bf16_of_f32(max / (float)code);
-
         if (scale == 0 || !divide_lane(codes, x, sp_f32_of_bf16(scale))) continue;
         put_lane(block, codes, scale, lane);
         return true;
@@ -96,7 +93,6 @@ void sp_q8_encode_small_codes(uint8_t *block, const float *tile)
 {
     for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++) {
         const float *x = tile + lane * SP_BLOCK;
-
         if (!encode_multiples(block, x, lane)) encode_lane(block, x, lane);
     }
 }
@@ -107,7 +103,6 @@ void sp_q8_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane
         const uint8_t *block = panel + k / SP_BLOCK * SP_Q8_BLOCK_SIZE;
         size_t i = k % SP_BLOCK;
         int code = block[64 * (i / 4) + 4 * lane + i % 4] - 128;
-
         out[k] = (float)code * sp_f32_of_bf16(sp_get16(block + 512 + 2 * lane));
     }
 }

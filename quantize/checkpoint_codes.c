@@ -99,7 +99,6 @@ void sp_checkpoint_codes_unpack(uint8_t *codes, const uint8_t *bytes, uint64_t b
     for (size_t i = 0; i < n; i++, bit += bits) {
         const uint8_t *at = bytes + bit / 8;
         unsigned shift = bit % 8, word = *at;
-
         if (shift + bits > 8) word |= (unsigned)at[1] << 8;
         codes[i] = (uint8_t)(word >> shift & ((1u << bits) - 1));
     }
@@ -125,7 +124,6 @@ void sp_checkpoint_codes_decode_row(float *out, const float values[256], const u
     for (size_t g = 0, k = 0; k < cols; g++, left = groups->size) {
         size_t end = cols - k < left ? cols : k + left;
         float scale = groups->scales[g], zero = groups->zeros ? groups->zeros[g] : 0;
-
         if (groups->biases)
             for (; k < end; k++)
                 out[k] = values[codes[k]] * scale + zero;

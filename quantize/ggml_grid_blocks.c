@@ -61,7 +61,6 @@ void sp_ggml_decode_iq2_xxs(float *out, const uint8_t *b)
     for (unsigned g = 0; g < N_GROUPS; g++) {
         const uint8_t *points = b + 2 + g / 4 * 8;
         uint32_t rest = sp_get32(points + 4);
-
         put_point_of_8(out + GROUP * g, iq2_scale(d, rest >> 28),
                        sp_ggml_point(sp_ggml_grid_iq2_xxs, points[g % 4]),
                        signs_of(rest >> (7 * (g % 4))));
@@ -75,7 +74,6 @@ void sp_ggml_decode_iq2_xs(float *out, const uint8_t *b)
 
     for (unsigned g = 0; g < N_GROUPS; g++) {
         uint16_t code = sp_get16(b + 2 + 2 * g);
-
         put_point_of_8(out + GROUP * g, iq2_scale(d, nibble(b + 66, g / 2)),
                        sp_ggml_point(sp_ggml_grid_iq2_xs, code & 511), signs_of(code >> 9));
     }
@@ -89,7 +87,6 @@ void sp_ggml_decode_iq2_s(float *out, const uint8_t *b)
 
     for (unsigned g = 0; g < N_GROUPS; g++) {
         unsigned high = b[66 + g / 4] >> (g % 4 * 2) & 3;
-
         put_point_of_8(out + GROUP * g, iq2_scale(d, nibble(b + 74, g / 2)),
                        sp_ggml_point(sp_ggml_grid_iq2_s, b[2 + g] | high << 8), b[34 + g]);
     }
@@ -102,7 +99,6 @@ static void put_points_of_4(float *out, float scale, const uint8_t values[8], co
 {
     for (unsigned i = 0; i < GROUP; i++) {
         unsigned coordinate = sp_ggml_point(grid, points[i / 4]) >> (i % 4 * 3) & 7;
-
         out[i] = with_sign(scale * (float)values[coordinate], signs, i);
     }
 }
@@ -116,7 +112,6 @@ void sp_ggml_decode_iq3_xxs(float *out, const uint8_t *b)
     for (unsigned g = 0; g < N_GROUPS; g++) {
         uint32_t rest = sp_get32(b + 66 + g / 4 * 4);
         unsigned points[2] = {b[2 + 2 * g], b[3 + 2 * g]};
-
         put_points_of_4(out + GROUP * g, d * (0.5f + (float)(rest >> 28)) * 0.5f, values,
                         sp_ggml_grid_iq3_xxs, points, signs_of(rest >> (7 * (g % 4))));
     }
@@ -132,7 +127,6 @@ void sp_ggml_decode_iq3_s(float *out, const uint8_t *b)
     for (unsigned g = 0; g < N_GROUPS; g++) {
         unsigned ninth = b[66 + g / 4] >> (g % 4 * 2);
         unsigned points[2] = {b[2 + 2 * g] | (ninth & 1) << 8, b[3 + 2 * g] | (ninth & 2) << 7};
-
         put_points_of_4(out + GROUP * g, d * (float)(1 + 2 * nibble(b + 106, g / 4)), values,
                         sp_ggml_grid_iq3_s, points, b[74 + g]);
     }
@@ -146,7 +140,6 @@ static void put_ternary_point(float *out, float scale, unsigned point, bool nega
 
     for (unsigned i = 0; i < GROUP; i++) {
         unsigned coordinate = sp_ggml_point(sp_ggml_grid_iq1, point) >> (2 * i) & 3;
-
         out[i] = scale * ((float)((int)coordinate - 1) + delta);
     }
 }
@@ -159,7 +152,6 @@ void sp_ggml_decode_iq1_s(float *out, const uint8_t *b)
 
     for (unsigned g = 0; g < N_GROUPS; g++) {
         unsigned rest = sp_get16(b + 34 + g / 4 * 2), high = rest >> (g % 4 * 3) & 7;
-
         put_ternary_point(out + GROUP * g, d * (float)(2 * (rest >> 12 & 7) + 1),
                           b[2 + g] | high << 8, rest >> 15 & 1);
     }
@@ -180,7 +172,6 @@ void sp_ggml_decode_iq1_m(float *out, const uint8_t *b)
     for (unsigned g = 0; g < N_GROUPS; g++) {
         unsigned rest = nibble(b + 32, g);
         unsigned scale = sp_get16(scales + g / 8 * 2) >> (g / 2 % 4 * 3) & 7;
-
         put_ternary_point(out + GROUP * g, d * (float)(2 * scale + 1), b[g] | (rest & 7) << 8,
                           rest >> 3 & 1);
     }

@@ -78,7 +78,6 @@ static void find_order(struct order *order, const float *sums, size_t width)
 
     for (size_t g = 0; g < width / N; g++) {
         size_t place = g;
-
         for (size_t i = 0; i < N; i++)
             squares[g] += (double)sums[i * N + i];
         for (; place > 0 && squares[g] > squares[order->groups[place - 1]]; place--)
@@ -96,10 +95,8 @@ static void load_block(double *a, const float *sums, size_t width, const struct 
 {
     for (size_t first = 0; first < width; first += N) {
         size_t to = order->places[first / N] * N;
-
         for (size_t j = first; j < width; j++, sums += N) {
             size_t k = order->places[j / N] * N + j % N;
-
             for (size_t i = 0; i < N; i++)
                 if (to + i <= k)
                     a[k * SP_GPTQ_BLOCK + to + i] = (double)sums[i];
@@ -115,7 +112,6 @@ static void store_block(float *factors, const double *a, size_t width, const str
         *factors++ = (float)order->groups[place];
     for (size_t first = 0; first < width; first += N) {
         double largest = 0;
-
         for (size_t i = first; i < first + N; i++) {
             double d = a[i * SP_GPTQ_BLOCK + i];
             largest = d > largest ? d : largest;
@@ -176,7 +172,6 @@ static void smooth_diagonal(float *group, const float *down)
 
     for (size_t i = 0; i < N; i++) {
         float *d = &group[i * N + i];
-
         *d *= down[i] * down[i];
         if (*d > largest) largest = *d;
     }
@@ -193,12 +188,10 @@ static float *smooth_block(float *factors, size_t width, const int8_t *exponents
     for (size_t first = 0; first < width; first += N) {
         const int8_t *own = exponents + (size_t)order[first / N] * N;
         float *group = factors, down[N];
-
         for (size_t i = 0; i < N; i++)
             down[i] = sp_power_of_two(-own[i]);
         for (size_t j = first; j < width; j++, factors += N) {
             float up = sp_power_of_two(exponents[(size_t)order[j / N] * N + j % N]);
-
             for (size_t i = 0; i < N && first + i < j; i++)
                 factors[i] *= up * down[i];
         }
@@ -217,7 +210,6 @@ void sp_gptq_diagonal(float *out, const float *sums, size_t cols)
 {
     for (size_t k = 0; k < cols; k++) {
         size_t g = k / N;
-
         out[k] = sums[sp_gptq_offset(cols, g) + (k - g * N) * N + k % N];
     }
 }
@@ -230,7 +222,6 @@ static void set_by_squares(float *factors, const float *squares, size_t cols)
         mean += (double)squares[k] / (double)cols;
     for (size_t first = 0; first < cols; first += N) {
         double d[N], largest = 0;
-
         if (first % SP_GPTQ_BLOCK == 0)
             for (size_t g = 0; g < width_of(cols, first / SP_GPTQ_BLOCK) / N; g++)
                 *factors++ = (float)g;
@@ -273,7 +264,6 @@ static bool is_order(const float *groups, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         size_t g;
-
         if (!(groups[i] >= 0 && groups[i] < (float)n)) return false;
         g = (size_t)groups[i];
         if (groups[i] != (float)g || seen[g]) return false;
@@ -286,7 +276,6 @@ static bool are_sound(const uint8_t *factors, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float x = sp_f32_of_bf16(sp_get16(factors + 2 * i));
-
         if (!(x > -1e6f && x < 1e6f)) return false;
     }
     return true;
@@ -297,7 +286,6 @@ bool sp_gptq_is_sound(const uint8_t *factors, size_t cols)
     for (size_t block = 0; block < n_blocks(cols); block++) {
         size_t width = width_of(cols, block), n = sp_gptq_n_groups(width);
         float groups[MAX_GROUPS];
-
         sp_read_bf16(groups, factors, n);
         if (!is_order(groups, n) || !are_sound(factors, block_size(width))) return false;
         factors += 2 * block_size(width);

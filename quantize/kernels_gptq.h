@@ -169,11 +169,9 @@ static void decompose_last(double *a, size_t n, double least)
 
     for (size_t k = N_TOGETHER; k-- > 0;) {
         double *row = rows + k * SP_GPTQ_BLOCK, *d = row + first + k;
-
         *d = *d > least ? *d : least;
         for (size_t l = 0; l < k; l++) {
             double *to = rows + l * SP_GPTQ_BLOCK, factor = row[first + l] / *d;
-
             for (size_t i = 0; i <= first + l; i++)
                 to[i] -= factor * row[i];
         }
@@ -185,7 +183,6 @@ static void decompose_last(double *a, size_t n, double least)
     }
     for (size_t k = 0; k < N_TOGETHER; k++) {
         double *row = rows + k * SP_GPTQ_BLOCK, d = row[first + k];
-
         for (size_t j = 0; j < first + k; j++)
             row[j] /= d;
     }
@@ -398,7 +395,6 @@ INLINE void load_group(struct group *g, struct variant is, const float *from, si
     g->factors = factors;
     for (size_t j = 0; j < N; j++) {
         float w[LANES] = {0}, d = is.feedback ? factors[j * N + j] : 1;
-
         for (size_t row = 0; row < LANES && row < n_rows; row++)
             w[row] = from[row * cols + j] * inverse[row];
         g->w[j] = load(w);
@@ -453,7 +449,6 @@ INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, siz
         size_t begin = place / SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, end = sp_gptq_block_end(cols, place);
         size_t first = place, after = place + N;
         uint8_t *block;
-
         if (is.feedback && place == begin) {
             order = factors;
             factors += sp_gptq_n_groups(end - begin);
@@ -465,7 +460,6 @@ INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, siz
             size_t n = n_rows > row ? n_rows - row : 0;
             struct group group;
             struct rounded r;
-
             load_group(&group, is, n ? rows + row * cols + first : rows, n, cols, inverse + row,
                        carried, factors);
             fit_group(&r, &group, is, books);

@@ -18,7 +18,6 @@ static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int
 
     for (int x = -128; x < 128; x++) {
         int bin = (x & 0xff) >> 4;
-
         while (n < 15 && x > entries[n] + entries[n + 1])
             n++;
         if (x % 16 == 0) tables->index[t][bin] = (int8_t)n;
@@ -33,7 +32,6 @@ void sp_q4_tables_init(struct sp_q4_tables *tables)
 {
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
         const int8_t *entries = sp_q4_codebooks + 16 * t;
-
         memcpy(tables->entries[t], entries, sizeof tables->entries[t]);
         tables->high[t] = 1.0f / (float)entries[15];
         tables->low[t] = 1.0f / (float)entries[0];
@@ -64,7 +62,6 @@ static float try_multiplier(int *byte, const int16_t *v, int multiplier, int t,
     for (int k = 0; k < SP_MICROSCALE_HALF; k++) {
         int x = (v[k] * multiplier + 16384) >> 15;
         int c = tables->nearest[t][(x < -128 ? -128 : x > 127 ? 127 : x) & 0xff];
-
         p += v[k] * c;
         q += c * c;
     }
@@ -85,11 +82,9 @@ static uint8_t search(const int16_t *v, const struct sp_q4_tables *tables)
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
         float up = (float)max * tables->high[t], down = (float)min * tables->low[t];
         float inverse = 65536.0f / (up > down ? up : down);
-
         for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
             float m = inverse * sp_q4_ratios[r], gain;
             int byte;
-
             m = m > 128.0f ? m : 128.0f;
             m = m < 32767.0f ? m : 32767.0f;
             gain = try_multiplier(&byte, v, (int)m, t, tables);
@@ -118,13 +113,11 @@ void sp_q4_fit_ref(uint8_t *block, const int16_t *v, const struct sp_q4_tables *
         uint8_t *codes = block + 128 * h + 4 * row;
         int16_t w[SP_MICROSCALE_HALF];
         uint8_t byte;
-
         for (size_t k = 0; k < SP_MICROSCALE_HALF; k++)
             w[k] = v[sp_q4_place(row, h * SP_MICROSCALE_HALF + k)];
         byte = search(w, tables);
         for (size_t k = 0; k < SP_MICROSCALE_HALF / 2; k++) {
             unsigned low = code_of(w[k], byte, tables), high = code_of(w[k + 8], byte, tables);
-
             codes[64 * (k / 4) + k % 4] = (uint8_t)(low | high << 4);
         }
         block[256 + half] = byte;

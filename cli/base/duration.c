@@ -29,7 +29,6 @@ bool sp_duration_read(double *seconds, const char *text)
         size_t digits = strspn(text, "0123456789."), len;
         char *end;
         double n = strtod(text, &end), unit;
-
         if (digits == 0 || end != text + digits) return false;
         unit = unit_of(end, &len);
         if (unit == 0 && (*end != '\0' || has_unit)) return false;

@@ -76,7 +76,6 @@ static enum sp_status next_line(size_t *size, struct lines *l, struct sp_err *er
         size_t left = l->len - l->n_checked;
         const char *rest = left ? l->text + l->at + l->n_checked : NULL;
         const char *end = left ? memchr(rest, '\n', left) : NULL;
-
         if (end != NULL || l->ended) {
             *size = end ? l->n_checked + (size_t)(end - rest) + 1 : l->len;
             return SP_OK;

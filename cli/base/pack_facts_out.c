@@ -143,7 +143,6 @@ static void add_changed_rows(struct sp_table *t, const struct sp_pack_facts *fac
     for (size_t i = 0; i < facts->n_merged; i++) {
         const struct sp_merge_record *m = &facts->merged[i];
         char words[SP_MERGE_WORDS];
-
         sp_merge_words(words, m);
         add_row(t, "adapter", "%s, of %s, digest %016" PRIx64, words,
                 sp_adapter_format_name(m->format), m->digest);
@@ -217,7 +216,6 @@ static void add_draft_type_rows(struct sp_table *t, const struct sp_json *receip
         const struct sp_json *result = sp_json_at(results, i);
         double speed_up = 0, tokens = 0;
         uint64_t draft_len = 0;
-
         (void)sp_json_to_double(sp_json_get(result, "speed_up"), &speed_up);
         if (strcmp(type_of(result), chosen) == 0) {
             (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
@@ -239,7 +237,6 @@ static void add_receipt_rows(struct sp_table *t, const struct sp_json *receipts)
 {
     for (size_t i = 0; i < sp_json_len(receipts); i++) {
         const struct sp_json *receipt = sp_json_at(receipts, i);
-
         if (strcmp(sp_json_get_text(receipt, "kind"), sp_receipt_types) == 0)
             add_types_row(t, receipt);
         else
@@ -353,7 +350,6 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     for (size_t i = 0; i < facts->n_merged; i++) {
         const struct sp_merge_record *m = &facts->merged[i];
         char digest[17];
-
         snprintf(digest, sizeof digest, "%016" PRIx64, m->digest);
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "format", sp_adapter_format_name(m->format));

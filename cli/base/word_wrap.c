@@ -100,7 +100,6 @@ void sp_word_wrap_text(struct sp_word_wrap *w, const char *text, size_t size)
 
     for (; size > 0; text += n, size -= n) {
         int columns = measure(&n, text, size);
-
         watch_for_fence(w, *text);
         if (*text == '\n') {
             sp_out_text(w->file, text, n);

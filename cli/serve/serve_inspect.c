@@ -140,7 +140,6 @@ size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
     sp_json_out_begin(out, NULL, '[');
     for (size_t i = 0; i < serve->n_sessions; i++) {
         bool taken = is_open && sp_session_pool_is_taken(model->sessions, i);
-
         n_free += !taken;
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_u64(out, "id", i);

@@ -21,7 +21,6 @@ static bool is_local(const struct sp_serve *s, const char *host)
         size_t len = strlen(names[i]);
         bool bracket = strchr(names[i], ':') && *names[i] != '[' && *host == '[';
         const char *at = host + bracket;
-
         if (strncasecmp(at, names[i], len) != 0 || (bracket && at[len] != ']')) continue;
         if (is_port(at + len + bracket)) return true;
     }

@@ -29,7 +29,6 @@ static enum sp_status fail_without_tensors(const char *folder, struct sp_err *er
         char *path = NULL;
         enum sp_status st;
         bool there;
-
         if ((st = sp_file_join(&path, folder, others[i], err))) return st;
         there = sp_file_exists(path);
         free(path);
@@ -53,7 +52,6 @@ static enum sp_status find_tensors(char **out, const char *folder, struct sp_err
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *path = NULL;
         enum sp_status st;
-
         if ((st = sp_file_join(&path, folder, names[i], err))) return st;
         if (sp_file_exists(path)) {
             *out = path;
@@ -108,7 +106,6 @@ static enum sp_status digest_file(uint64_t *out, const char *path, struct sp_err
     for (uint64_t at = 0; at < sp_file_size(file);) {
         uint64_t left = sp_file_size(file) - at;
         size_t n = left < READ_SIZE ? (size_t)left : READ_SIZE;
-
         if ((st = sp_file_read_at(file, at, bytes, n, err))) goto done;
         sp_hash_update(hash, bytes, n);
         at += n;
@@ -276,7 +273,6 @@ static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct 
     for (size_t i = 0; i < a->file.n; i++) {
         const struct ending *ending = find_ending(a->config.format, all[i].published);
         const char *inner = inner_name(a, &all[i]);
-
         if (sp_source_is_skipped(inner)) {
             a->n_skipped++;
         } else if (ending == NULL) {
@@ -321,7 +317,6 @@ static enum sp_status find_scales(struct sp_adapter *a, struct sp_err *err)
     if ((st = sp_regex_matcher_open(&matcher, err))) return st;
     for (size_t i = 0; i < a->n_products && !st; i++) {
         struct sp_adapter_product *p = &a->products[i];
-
         st = sp_adapter_config_find(&p->rank, &p->scale, &a->config, p->module, matcher, err);
     }
     sp_regex_matcher_close(matcher);

@@ -121,7 +121,6 @@ static enum sp_status read_patterns(struct sp_adapter_patterns *out, const struc
     }
     for (struct sp_json_iter it = {0}; sp_json_next(object, &it);) {
         double value;
-
         if (!sp_json_to_double(it.value, &value) || !(value >= min && value <= max) ||
             (are_ranks && value != floor(value))) {
             return sp_fail(err, SP_E_INPUT, "%s: the value of \"%s\" is not a %s", name, it.key,
@@ -290,7 +289,6 @@ static enum sp_status find_pattern(double *value, const struct sp_adapter_patter
         size_t start, end;
         bool found;
         enum sp_status st = sp_find_next(&find, &found, &start, &end, err);
-
         if (st) {
             sp_context(err, "pattern \"%s\"", patterns->all[i].key);
             return st;

@@ -109,7 +109,6 @@ static enum sp_status read_left(struct sp_low_rank *out, const struct parts *p, 
 
     for (size_t s = 0; !st && s < p->n; begin += (size_t)p->spans[s++].n_rows) {
         const struct sp_row_span *span = &p->spans[s];
-
         if (p->changes[s].product != p->changes[i].product) continue;
         for (size_t r = 0; r < span->n_rows; r++) {
             size_t row = (size_t)(span->first_row + r * span->step);

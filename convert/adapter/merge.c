@@ -83,11 +83,9 @@ static enum sp_status list_places(struct placing *p)
     for (size_t s = 0; s < p->specs->n_specs; s++) {
         const struct sp_tensor_spec *spec = &p->specs->specs[s];
         bool table = spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD;
-
         for (size_t i = spec->first_span; i < spec->first_span + spec->n_spans; i++) {
             const char *source = p->specs->spans[i].source;
             struct place *place = &p->places[p->n_places++];
-
             place->span = i;
             place->name = table ? spec->name : without_prefix(source);
             place->tensor =
@@ -197,7 +195,6 @@ static enum sp_status check_pieces(const struct placing *p, const struct place *
     for (size_t i = 0; i < n; i++) {
         const struct sp_row_span *span = &p->specs->spans[places[i].span];
         const struct sp_source_tensor *of = places[i].tensor;
-
         if (!span->transposed && (of->rank == 1 || span->n_cols == of->shape[of->rank - 1]))
             continue;
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
@@ -352,7 +349,6 @@ bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec 
 
     for (size_t i = 0; i < cut->n_spans; i++) {
         const struct sp_merge_change *c = &merge->changes[cut->first_span + i];
-
         if (c->whole || c->product || c->bias) return true;
     }
     return false;

@@ -32,7 +32,6 @@ struct sp_merge_record sp_merge_record_of(const struct sp_adapter *a)
     for (size_t i = 0; i < a->n_products; i++) {
         const struct sp_adapter_product *p = &a->products[i];
         uint64_t rank = sp_adapter_factors(a, p).rank;
-
         if (p->experts) r.n_products += p->a->shape[0] - 1;
         if (i == 0 || rank < r.rank[0]) r.rank[0] = rank;
         if (i == 0 || rank > r.rank[1]) r.rank[1] = rank;

@@ -61,7 +61,6 @@ static enum sp_status hold_right(struct sp_merge_workspace *workspace, const str
     memset(workspace->panels, 0, size * sizeof *workspace->panels);
     for (size_t row = 0; row < rows; row += most) {
         size_t n = rows - row < most ? rows - row : most;
-
         st = read_elements(workspace, merge, f->right, (workspace->expert * rows + row) * width,
                            n * width, err);
         if (st) return st;
@@ -147,7 +146,6 @@ static enum sp_status give_lengths(float *rows, const struct sp_merge *merge,
 
     for (size_t r = 0; r < n; r++) {
         uint64_t row = span->first_row + (first + r) * span->step;
-
         if ((st = read_elements(workspace, merge, magnitudes, row, 1, err))) return st;
         give_length(rows + r * span->n_cols, (size_t)span->n_cols, workspace->numbers[0]);
     }
@@ -191,7 +189,6 @@ static enum sp_status add_product(float *rows, const struct sp_merge *merge,
     if ((st = hold(workspace, merge, change, (size_t)span->n_cols, err))) return st;
     for (uint64_t done = 0; done < n; done += SP_TILE_ROWS) {
         size_t m = n - done < SP_TILE_ROWS ? (size_t)(n - done) : SP_TILE_ROWS;
-
         st = add_tile(rows + done * span->n_cols, merge, span, first + done, m, workspace, err);
         if (st) return st;
     }
@@ -211,7 +208,6 @@ static enum sp_status change_rows(float *rows, const struct sp_merge *merge,
     for (uint64_t r = 0; r < n; r++, rows += cols) {
         uint64_t row = span->first_row + (first + r) * span->step;
         enum sp_status st = read_elements(workspace, merge, t, row * cols, cols, err);
-
         if (st) return st;
         if (scale == NULL) memcpy(rows, workspace->numbers, cols * sizeof *rows);
         for (size_t c = 0; scale && c < cols; c++)

@@ -72,7 +72,6 @@ static void set_typical(struct problem *p)
         n_of_kind[p->groups[i].id.kind]++;
     for (size_t i = 0; i < p->n_groups; i++) {
         enum sp_group_kind kind = p->groups[i].id.kind;
-
         p->groups[i].sensitivity =
             typical(kind, n_of_kind[SP_GROUP_OUTPUT] == 0) / (double)n_of_kind[kind];
     }
@@ -87,7 +86,6 @@ static void set_sensitivities(struct problem *p, struct sp_budget_result *result
     set_typical(p);
     for (size_t i = 0; i < p->n_groups; i++) {
         const struct sp_sensitivity *s = sp_sensitivities_find(measured, p->groups[i].id);
-
         if (s == NULL) continue;
         sum_typical += p->groups[i].sensitivity;
         sum_measured += s->kl_per_error;
@@ -95,7 +93,6 @@ static void set_sensitivities(struct problem *p, struct sp_budget_result *result
     }
     for (size_t i = 0; i < p->n_groups && result->n_measured; i++) {
         const struct sp_sensitivity *s = sp_sensitivities_find(measured, p->groups[i].id);
-
         p->groups[i].sensitivity =
             s ? s->kl_per_error : p->groups[i].sensitivity * sum_measured / sum_typical;
     }
@@ -150,7 +147,6 @@ static void add_tensor(struct group *g, const struct sp_plan_item *item)
     for (unsigned t = 0; t < N_TYPES; t++) {
         size_t size;
         enum sp_dtype type = assign(&size, item, type_of(t));
-
         g->sizes[t] += size;
         if (type != item->from) g->costs[t] += sp_policy_error(type) * (double)n;
     }
@@ -167,7 +163,6 @@ static enum sp_status collect(struct problem *p, struct sp_budget_result *result
     if ((st = sp_new(&p->group_of, n, sizeof *p->group_of, err))) return st;
     for (size_t i = 0; i < n; i++) {
         const struct sp_plan_item *item = &p->request->plan->items[i];
-
         p->group_of[i] = n;
         if (choices[i].type != SP_DTYPE_NONE || !can_choose(p->request, item)) {
             fixed += item->size;
@@ -180,7 +175,6 @@ static enum sp_status collect(struct problem *p, struct sp_budget_result *result
     *result = (struct sp_budget_result){fixed, fixed, p->n_groups, result->n_measured};
     for (size_t i = 0; i < p->n_groups; i++) {
         struct group *g = &p->groups[i];
-
         for (unsigned t = 0; t < N_TYPES; t++)
             g->costs[t] *= g->sensitivity / (double)g->n_weights;
         result->least += g->sizes[0];
@@ -199,16 +193,13 @@ static void fill_tables(double *best, uint8_t *picks, const struct problem *p, u
     for (size_t i = 0; i < p->n_groups; i++, picks += n_units + 1) {
         const struct group *g = &p->groups[i];
         uint64_t units[N_TYPES];
-
         for (unsigned t = 0; t < N_TYPES; t++)
             units[t] = (g->sizes[t] - g->sizes[0] + unit - 1) / unit;
         for (size_t c = n_units + 1; c-- > 0;) {
             double least = best[c] + g->costs[0];
             unsigned pick = 0;
-
             for (unsigned t = 1; t < N_TYPES && units[t] <= c; t++) {
                 double cost = best[c - units[t]] + g->costs[t];
-
                 if (cost >= least) continue;
                 least = cost;
                 pick = t;
@@ -227,13 +218,11 @@ static void spend_rest(struct problem *p, uint64_t extra)
     for (;;) {
         struct group *best = NULL;
         double best_gain = 0;
-
         for (size_t i = 0; i < p->n_groups; i++) {
             struct group *g = &p->groups[i];
             unsigned t = g->chosen;
             uint64_t more = t + 1 < N_TYPES ? g->sizes[t + 1] - g->sizes[t] : 0;
             double gain = more ? (g->costs[t] - g->costs[t + 1]) / (double)more : 0;
-
             if (more > extra || gain <= best_gain) continue;
             best = g;
             best_gain = gain;
@@ -261,7 +250,6 @@ static enum sp_status solve(struct problem *p, uint64_t extra, struct sp_err *er
     fill_tables(best, picks, p, unit, n_units);
     for (size_t i = p->n_groups, c = n_units; i-- > 0;) {
         struct group *g = &p->groups[i];
-
         g->chosen = picks[i * (n_units + 1) + c];
         c -= (size_t)((g->sizes[g->chosen] - g->sizes[0] + unit - 1) / unit);
     }
@@ -286,7 +274,6 @@ enum sp_status sp_budget_choose(struct sp_plan_choice *choices, bool *fits,
     if (!*fits || (st = solve(&p, request->most - made.least, err))) goto done;
     for (size_t i = 0; i < request->n_target; i++) {
         size_t size;
-
         if (p.group_of[i] == request->n_target) continue;
         choices[i].type =
             assign(&size, &request->plan->items[i], type_of(p.groups[p.group_of[i]].chosen));

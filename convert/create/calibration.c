@@ -135,7 +135,6 @@ static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_p
 
     for (const char *at = t->name, *end; at; at = *end ? end + 1 : NULL) {
         struct entry *e;
-
         end = at + strcspn(at, ",");
         st = sp_grow(&f->entries, &f->cap_entries, f->n_entries + 1, sizeof *f->entries, err);
         if (st) return st;
@@ -243,7 +242,6 @@ static enum sp_status check_source(const struct sp_calibration_file *f,
     for (size_t i = 0; i < f->n_entries; i++) {
         const struct entry *e = &f->entries[i];
         const struct sp_tensor_spec *spec = sp_specs_find(&source->specs, e->name);
-
         if (e->part != part) continue;
         if (spec == NULL || !sp_role_is_matrix(spec->role)) {
             return sp_fail(err, SP_E_INPUT, "%s: made for another %s: %s has no matrix %s",
@@ -307,7 +305,6 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
     for (size_t i = 0; i < plan->n_items; i++) {
         struct sp_plan_item *item = &plan->items[i];
         const struct entry *e;
-
         if (item->part != part || !is_rounded(item)) continue;
         e = find_entry(file, part, item->spec->name);
         *n_used += e != NULL;

@@ -39,7 +39,6 @@ static void report_warnings(struct sp_create_job *job)
 {
     for (char *line = job->warnings; line && *line;) {
         char *end = strchr(line, '\n');
-
         if (end) *end = 0;
         if (job->callbacks->note) job->callbacks->note(job->callbacks->context, line);
         line = end ? end + 1 : NULL;
@@ -215,7 +214,6 @@ static enum sp_status make_report(struct sp_create_report *out, const struct sp_
 
     for (size_t i = 0; i < job->made.plan.n_items; i++) {
         const struct sp_plan_item *item = &job->made.plan.items[i];
-
         report.n_tensors[item->part]++;
         report.n_weights[item->part] += sp_spec_elements(item->spec);
         report.source_size[item->part] += item->source_size;

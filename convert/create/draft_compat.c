@@ -63,7 +63,6 @@ static enum sp_status find_movable(bool **out, const struct sp_vocab *v, struct 
     for (size_t id = 0; id < v->n_ids; id++) {
         const struct sp_vocab_token *t = token_of(v, id);
         bool byte = t && v->byte_fallback && t->len == 6 && memcmp(t->text, "<0x", 3) == 0;
-
         (*out)[id] = t && ((t->flags & SP_TOKEN_ADDED) != 0 ||
                            (!all_used && !byte && id != v->unk && !is_one_character(t)));
     }

@@ -252,7 +252,6 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
         const float *factors;
-
         if ((st = find_factors(&factors, w, c->item, row / rows, err))) return st;
         if (factors) {
             st = sp_panel_encode_calibrated(out, c->item->to, encoder, x, m, cols, row, factors,
@@ -289,7 +288,6 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
-
         st = convert_run(out, c, w, first_row_of(spec, p), first_row_of(spec, after), panel_size,
                          err);
         if (st) return st;
@@ -499,7 +497,6 @@ enum sp_status sp_plan_open_writer(struct sp_pack_writer **out, const struct sp_
     if ((st = sp_new(&tensors, plan->n_items, sizeof *tensors, err))) return st;
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
-
         tensors[i] = (struct sp_pack_tensor){.name = item->spec->name,
                                              .part = item->part,
                                              .dtype = item->to,

@@ -92,7 +92,6 @@ static enum sp_status note_double_rounding(struct maker *m, enum sp_part part, s
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
         bool few = item->code_bits > 0 && item->code_bits <= 6;
-
         if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to))
             continue;
         if (n++ == 0) first = item;
@@ -258,7 +257,6 @@ static enum sp_status find_uniform(struct maker *m, uint64_t most, struct sp_err
         struct sp_err why = {0};
         enum sp_status st;
         uint64_t size = 0;
-
         request.type = sp_block_dtypes[t].dtype;
         st = sp_plan_add(&plan, m->in->target, SP_PART_TARGET, &request, m->choices[SP_PART_TARGET],
                          m->in->allow_lossy, &why);

@@ -86,7 +86,6 @@ enum sp_status sp_pairing_record_print(char **text, size_t *size, const struct s
     sp_json_out_raw(&out, ",\"rope\":[");
     for (unsigned i = 0; i < draft->n_ropes; i++) {
         const struct sp_rope *r = &draft->ropes[i];
-
         sp_json_out_print(&out,
                           "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}",
                           i ? "," : "", rope_names[r->kind], r->theta, r->factor, r->n_rot);

@@ -138,7 +138,6 @@ enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_source *source,
     if (st) return st;
     for (size_t i = 0; i < source->specs.n_specs; i++) {
         struct sp_plan_item *item = &plan->items[plan->n_items];
-
         *item =
             (struct sp_plan_item){.source = source, .spec = &source->specs.specs[i], .part = part};
         if ((st = plan_tensor(item, request, choices ? &choices[i] : &by_request, allow_lossy,
@@ -168,7 +167,6 @@ enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_tensor_spec *spec = plan->items[i].spec;
         int len = (int)strlen(spec->name);
-
         if (len > name_width) name_width = len;
         len = (int)strlen(sp_shape_text(shape, spec->shape, spec->rank));
         if (len > shape_width) shape_width = len;
@@ -177,7 +175,6 @@ enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_
             shape_width, "shape", "from", "to", "bytes");
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
-
         sp_shape_text(shape, item->spec->shape, item->spec->rank);
         fprintf(stream, "\n%-6s  %-*s  %-*s  %-4s  %-4s  %12" PRIu64 "  %s%s%s%s",
                 sp_part_name(item->part), name_width, item->spec->name, shape_width, shape,

@@ -55,7 +55,6 @@ static enum sp_status collect(struct groups *out, const struct sp_plan *plan, st
     if ((st = sp_new(&groups, plan->n_items, sizeof *groups, err))) return st;
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
-
         groups[i] = (struct group){
             .part = item->part,
             .group = sp_tensor_group_of(item->spec->name, item->spec->role),
@@ -154,7 +153,6 @@ static void print_part(FILE *stream, const struct group *groups, size_t n,
         struct group run = groups[i];
         char layers[32] = "-";
         double kl = predict(sensitivities, &run);
-
         for (end = i + 1; end < n && continues(&groups[end - 1], &groups[end]); end++) {
             add(&run, &groups[end]);
             kl += predict(sensitivities, &groups[end]);

@@ -50,7 +50,6 @@ static enum sp_status judge(bool *worthwhile, const struct sp_plan *plan,
 
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
-
         if (!is_scaled(item, norm)) continue;
         found |= item->spec->role == SP_ROLE_NORM;
         fits &= sp_spec_cols(item->spec) == norm->n;
@@ -85,7 +84,6 @@ enum sp_status sp_plan_smooth(struct sp_smoothing *applied, struct sp_plan *plan
     for (size_t n = 0; n < smoothing->n && !st; n++) {
         const struct sp_smoothed_norm *norm = &smoothing->norms[n];
         bool worthwhile;
-
         if ((st = judge(&worthwhile, plan, norm, target, err))) return st;
         if (!worthwhile) continue;
         for (size_t i = 0; i < plan->n_items; i++)
@@ -102,7 +100,6 @@ uint64_t sp_plan_smooth_growth(const struct sp_plan *plan, const struct sp_smoot
     for (size_t n = 0; n < smoothing->n; n++) {
         for (size_t i = 0; i < plan->n_items; i++) {
             const struct sp_plan_item *item = &plan->items[i];
-
             if (is_vector(item) && is_scaled(item, &smoothing->norms[n]) &&
                 smoothed_type(item) != item->to)
                 growth += item->size;

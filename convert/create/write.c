@@ -54,7 +54,6 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
 
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE && !st; s++) {
         enum sp_section kind = (enum sp_section)s;
-
         if (!sp_source_has_text(source, kind)) continue;
         if (source->pack) {
             st = sp_pack_writer_copy_section(

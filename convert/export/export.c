@@ -167,10 +167,8 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
     callbacks->plan(callbacks->context, sp_export_heading());
     for (int i = 0; i < 2; i++) {
         const struct sp_export_plan *plan = &job->checkpoints[i].plan;
-
         for (size_t k = 0; st == SP_OK && k < plan->n_items; k++) {
             char *line = NULL;
-
             if ((st = sp_export_line(&line, &plan->items[k], err))) break;
             callbacks->plan(callbacks->context, line);
             free(line);
@@ -187,11 +185,9 @@ static enum sp_status report_of(struct sp_create_report *out, const struct job *
 
     for (int i = 0; i < 2; i++) {
         const struct sp_export_plan *plan = &job->checkpoints[i].plan;
-
         for (size_t k = 0; k < plan->n_items; k++) {
             const struct sp_export_item *item = &plan->items[k];
             uint64_t stored;
-
             if ((st = sp_export_stored_size(&stored, plan, item, err))) return st;
             report.n_tensors[item->part]++;
             report.n_weights[item->part] += sp_export_elements(item);
@@ -240,7 +236,6 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
     for (int s = SP_SECTION_GENERATION; s <= SP_SECTION_TEMPLATE && !st; s++) {
         enum sp_section section = (enum sp_section)s;
         struct sp_source_text text;
-
         st = sp_source_text_open(&text, source, section, err);
         if (st == SP_OK && text.at != NULL)
             st = write_text(folder, sp_section_name(section), text.at, text.size, err);
@@ -262,7 +257,6 @@ static enum sp_status write_all(const struct job *job, const struct sp_atomic_fo
     if ((st = sp_pool_open(&pool, o->n_threads, err))) goto done;
     for (int i = 0; i < 2; i++) {
         const struct checkpoint *c = &job->checkpoints[i];
-
         if (c->source == NULL) continue;
         free(path);
         path = NULL;

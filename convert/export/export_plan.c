@@ -29,7 +29,6 @@ enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan 
     for (size_t i = item->first_cut; i < item->first_cut + item->n_cuts; i++) {
         const struct sp_export_cut *c = &plan->cuts[i];
         struct sp_stored stored;
-
         if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
         if (item->marks_tokens) continue;
         size += (uint64_t)((double)stored.size * (double)(c->span.n_rows * c->span.n_cols) /
@@ -86,7 +85,6 @@ static enum sp_status add_cuts(struct sp_export_plan *plan, size_t first,
         const struct sp_tensor_spec *spec = &published->specs[i];
         struct sp_export_cut cut = {.source = source,
                                     .spec = sp_specs_find(&source->specs, spec->name)};
-
         if (cut.spec == NULL) return sp_fail(err, SP_E_BUG, "no tensor %s", spec->name);
         for (size_t k = 0; k < spec->n_spans; k++) {
             cut.span = published->spans[spec->first_span + k];
@@ -164,7 +162,6 @@ static enum sp_status choose_type(const struct sp_export_plan *plan, struct sp_e
         struct sp_stored stored;
         enum sp_dtype to;
         bool coded;
-
         if ((st = find_stored(&stored, &coded, c, err))) return st;
         to = c->spec->role == SP_ROLE_INDEX ? SP_I64 : coded ? type : stored.dtype;
         if (coded && to != SP_F32 && to != stored.dtype) item->rounded = true;

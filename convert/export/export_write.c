@@ -83,7 +83,6 @@ static enum sp_status add_checks(struct exporter *x, const struct sp_export_item
         const struct sp_pack_tensor *t = sp_pack_find(pack, c->source->part, c->spec->name);
         size_t number = (size_t)(t - sp_pack_tensor(pack, 0));
         enum sp_status st;
-
         if (checked[number]) continue;
         checked[number] = true;
         st = add_chunk(x, (struct chunk){.tensor = number, .pack = pack}, err);
@@ -281,7 +280,6 @@ static enum sp_status gather(struct worker *w, const struct sp_export_cut *c,
     begin = chunk->row <= p->first_row ? 0 : (chunk->row - p->first_row + p->step - 1) / p->step;
     for (i = begin; i < p->n_rows && p->first_row + i * p->step < end; i += n) {
         uint64_t row = p->first_row + i * p->step;
-
         n = (end - row + p->step - 1) / p->step;
         if (n > p->n_rows - i) n = p->n_rows - i;
         if ((st = read_cut(w, c, &stored, c->first + i, &n, &skipped, err))) return st;

@@ -114,7 +114,6 @@ void sp_gguf_put_sublayers(struct sp_gguf_writer *w, const struct sp_gguf_member
     for (uint64_t i = 0; i < w->model->n_layers; i++) {
         size_t kind = 0;
         char name[80];
-
         for (; kind < sizeof tensors / sizeof *tensors; kind++) {
             snprintf(name, sizeof name, "blk.%" PRIu64 ".%s.weight", i, tensors[kind]);
             if (sp_gguf_find_tensor(w->model->file, name)) break;

@@ -149,7 +149,6 @@ static enum sp_status add_values(struct sp_gguf_model *m, struct sp_err *err)
         const char *key = xielu_values[k].key;
         const struct sp_gguf_value *v = sp_gguf_find(m->file, key);
         enum sp_status st;
-
         if (v == NULL) return sp_fail(err, SP_E_INPUT, "%s is missing", key);
         if (v->type == SP_GGUF_STRING || (v->is_array && v->n != m->n_layers)) {
             return sp_fail(err, SP_E_INPUT, "%s is not one number for each of %" PRIu64 " layers",
@@ -158,7 +157,6 @@ static enum sp_status add_values(struct sp_gguf_model *m, struct sp_err *err)
         for (uint64_t i = 0; i < m->n_layers; i++) {
             struct sp_gguf_weight *w = &m->weights[m->n];
             char name[SP_GGUF_NAME_SIZE];
-
             snprintf(name, sizeof name, "model.layers.%" PRIu64 ".%s", i,
                      xielu_values[k].published);
             if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;

@@ -143,7 +143,6 @@ static enum sp_status find_tiles(struct sp_gguf_weight *w, const struct sp_gguf_
         struct sp_gguf_order order = {.n = h.keys, .m = h.values / h.keys};
         bool by_cols = tiled[i].by_cols;
         uint64_t size = by_cols ? w->shape[w->rank - 1] : w->shape[0];
-
         if (!is_factor_of(name, tiled[i].name, by_cols)) continue;
         order.first = tiled[i].behind_keys ? 2 * h.keys * h.key_dim : 0;
         order.run = tiled[i].single ? 1 : h.value_dim;

@@ -16,7 +16,6 @@ static enum sp_status find_dense(struct sp_pooling_config *p, const struct sp_gg
     while (p->n_dense < SP_MAX_DENSE) {
         const struct sp_gguf_weight *w;
         char name[40];
-
         snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.linear.weight", p->n_dense);
         if ((w = sp_gguf_weight_find(m, name)) == NULL) break;
         if (w->rank != 2 || w->shape[0] > UINT32_MAX || w->shape[1] > UINT32_MAX)

@@ -92,7 +92,6 @@ static enum sp_status read_run(float *out, const struct sp_gguf_model *m,
 
     while (left) {
         size_t some = left < size / info->size ? (size_t)left : size / info->size;
-
         st = sp_gguf_read(m->file, w->tensor, block * info->size, some * info->size, bytes, err);
         if (st) return st;
         sp_ggml_decode(out, w->tensor->type, bytes, some);
@@ -138,7 +137,6 @@ static enum sp_status scale_rows(float *x, const struct sp_gguf_model *m,
         uint64_t matrix = (first + i * step) / rows;
         uint8_t bytes[4];
         enum sp_status st;
-
         if (matrix != read) {
             if ((st = sp_gguf_read(m->file, w->scale, 4 * matrix, 4, bytes, err))) return st;
             factor = sp_float_of_bits(sp_get32(bytes));

@@ -121,7 +121,6 @@ static enum sp_status read_template(struct sp_pair_config *pair, const struct sp
         const struct sp_json *text = sp_json_get(piece, "Sequence");
         const char *id = sp_json_get_text(special ? special : text, "id");
         int64_t type = 0;
-
         if (id == NULL || (text && (part == 2 || *id != "AB"[part]))) break;
         if ((st = sp_json_get_i64(special ? special : text, "type_id", 0, 1, &type, err)))
             return st;

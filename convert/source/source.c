@@ -393,7 +393,6 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
     for (size_t i = 0; i < source->specs.n_specs; i++) {
         const struct sp_tensor_spec *spec = &source->specs.specs[i];
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
-
         if (t == NULL) return sp_fail(err, SP_E_INPUT, "tensor %s is missing", spec->name);
         if (t->rank != spec->rank ||
             memcmp(t->shape, spec->shape, spec->rank * sizeof *spec->shape) != 0) {
@@ -403,7 +402,6 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
     }
     for (size_t i = 0; i < sp_pack_n_tensors(source->pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(source->pack, i);
-
         if (t->part != source->part) continue;
         n++;
         if (sp_specs_find(&source->specs, t->name) == NULL)
@@ -421,7 +419,6 @@ static enum sp_status read_smoothing(struct sp_source *source, struct sp_err *er
         const struct sp_tensor_spec *spec = &source->specs.specs[i];
         const struct sp_smoothed_norm *norm =
             sp_smoothing_of(&source->smoothing, &source->config, spec->name);
-
         if (norm == NULL || norm->n == sp_spec_cols(spec)) continue;
         st = sp_fail(err, SP_E_INPUT, "section %s: %zu exponents of %s",
                      sp_section_name(SP_SECTION_SMOOTHING), norm->n, spec->name);
@@ -653,7 +650,6 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
-
         *out = (struct sp_stored){.dtype = t->dtype,
                                   .layout = t->layout,
                                   .size = t->size,
@@ -665,7 +661,6 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
         .layout = SP_PLAIN, .small_codes = whole, .near_q8 = whole, .merged = merged};
     for (size_t i = 0; i < spec->n_spans && !st; i++) {
         const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
-
         st = source->gguf ? add_gguf_span(out, &plain, source, p, err)
                           : add_span(out, &plain, source, p, err);
         if (plain) out->code_bits = 0;

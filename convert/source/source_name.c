@@ -206,7 +206,6 @@ static enum sp_status find_weight_layers(const struct sp_json **model,
     for (size_t i = 0; i < sp_json_len(layers); i++) {
         const struct sp_json *layer = sp_json_at(layers, i), **of;
         const char *kind = layer_kind(layer);
-
         if (strcmp(kind, "tensor") == 0) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%s: ollama's layer \"tensor\" is not supported",
                            manifest);

@@ -61,7 +61,6 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
     for (size_t i = 0; source->pack == NULL && i < spec->n_spans; i++) {
         struct cut cut = cut_of(source, spec, i);
         size_t row;
-
         if (cut.block) {
             uint64_t cols = cut.span->transposed ? stored_cols(&cut) : cut.span->n_cols;
             if (!sp_gguf_weight_scratch(&row, cut.block, cols))
@@ -116,7 +115,6 @@ static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first
 
     for (uint64_t done = 0; done < n;) {
         size_t m = (size_t)(n - done < most ? n - done : most);
-
         st = sp_safetensors_read(cut->checkpoint, cut->tensor, (first + done) * cut->width,
                                  m * cut->width, scratch->bytes, err);
         if (st) return st;
@@ -138,7 +136,6 @@ static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t f
     for (uint64_t done = 0; done < n;) {
         uint64_t m = n - done < most ? n - done : most;
         uint64_t row = p->first_row + (first + done) * p->step;
-
         st = sp_safetensors_read(cut->checkpoint, cut->tensor, row * row_size,
                                  (size_t)(m - 1) * step + row_size, scratch->bytes, err);
         if (st) return st;
@@ -186,7 +183,6 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
         uint64_t base = row / width * (p->pitch ? p->pitch : p->n_cols) * width;
         uint64_t inside = row % width, left = 1 + (width - 1 - inside) / p->step;
         uint64_t m = n - done < most ? n - done : most;
-
         if (m > left) m = left;
         st = read_transposed_run(out + done * p->n_cols, cut, base, width, inside, m, scratch, err);
         if (st) return st;
@@ -218,12 +214,10 @@ static enum sp_status read_transposed_weight(float *out, const struct cut *cut, 
     for (uint64_t done = 0, m; done < n; done += m) {
         uint64_t row = p->first_row + (first + done) * p->step, inside = row % width;
         uint64_t base = row / width * (p->pitch ? p->pitch : p->n_cols);
-
         m = 1 + (width - 1 - inside) / p->step;
         if (m > n - done) m = n - done;
         for (uint64_t k = 0, rows; k < p->n_cols; k += rows) {
             enum sp_status st;
-
             rows = p->n_cols - k < most ? p->n_cols - k : most;
             if ((st = decode_rows(scratch->floats, cut, base + k, rows, scratch, err))) return st;
             for (uint64_t r = 0; r < m; r++) {
@@ -271,7 +265,6 @@ static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t f
         uint64_t row = first_row + done, inside = row % rows;
         uint64_t n = rows - inside < SP_PANEL_ROWS ? rows - inside : SP_PANEL_ROWS;
         uint64_t panel = row / rows * per_matrix + inside / SP_PANEL_ROWS;
-
         sp_panel_decode(out + done * cols, t->dtype, t->data + panel * panel_size, (size_t)n, cols,
                         kernels);
         done += n;
@@ -304,7 +297,6 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
 
     if (source->pack == NULL) {
         struct cut cut = cut_of(source, list, i);
-
         if ((st = read_piece(out, &cut, first, n, scratch, err))) return st;
     }
     if (source->merge == NULL) return SP_OK;
@@ -336,16 +328,13 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
-
         decode_panels(out, t, first_row, n_rows, scratch->kernels);
         sp_source_undo_smoothing(out, source, spec, first_row * cols, (size_t)(n_rows * cols));
     }
     for (size_t i = 0; i < list->n_spans && n_rows; i++) {
         uint64_t end = begin + piece_of(source, list, i)->n_rows;
-
         if (first_row < end) {
             uint64_t n = end - first_row < n_rows ? end - first_row : n_rows;
-
             st = read_merged(out, source, list, i, first_row - begin, n, scratch, err);
             if (st) return st;
             out += n * cols;
@@ -366,13 +355,11 @@ enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
-
         sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
         sp_source_undo_smoothing(out, source, spec, 0, (size_t)sp_spec_elements(spec));
     }
     for (size_t i = 0; i < list->n_spans; i++) {
         const struct sp_row_span *span = piece_of(source, list, i);
-
         if ((st = read_merged(out, source, list, i, 0, span->n_rows, scratch, err))) return st;
         out += span->n_rows * span->n_cols;
     }

@@ -54,7 +54,6 @@ static enum sp_status tensor_equal(bool *same, const struct sp_source *a, const 
     *same = true;
     for (uint64_t r = 0; *same && r < rows; r += ROWS) {
         uint64_t n = rows - r < ROWS ? rows - r : ROWS;
-
         if ((st = sp_source_read_rows(x, a, s, r, n, &scratch, err))) goto done;
         if ((st = sp_source_read_rows(y, b, t, r, n, &scratch, err))) goto done;
         *same = memcmp(x, y, n * cols * sizeof *x) == 0;

@@ -33,7 +33,6 @@ void sp_file_guard_add(const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i < n_mappings; i++) {
         uintptr_t is_free = 0;
-
         if (!atomic_compare_exchange_strong(&table[i].begin, &is_free, 1)) continue;
         atomic_store(&table[i].size, size);
         atomic_store(&table[i].is_damaged, false);
@@ -63,7 +62,6 @@ static bool replace(uintptr_t at)
 
     for (size_t i = 0; i < n_mappings; i++) {
         uintptr_t begin = atomic_load(&table[i].begin), end = begin + atomic_load(&table[i].size);
-
         if (begin <= 1 || at < begin || at >= end) continue;
         atomic_store(&table[i].is_damaged, true);
         return mmap((void *)page, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,

@@ -22,7 +22,6 @@ enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
         return sp_fail(err, SP_E_INPUT, "no JSON object at byte %zu", at);
     while (!(st = sp_json_scan(&scan, err)) && scan.token == SP_JSON_TOKEN_KEY) {
         struct sp_json_member m = {.begin = scan.start, .key_end = scan.end};
-
         if ((st = sp_json_scan(&scan, err))) break;
         m.value = scan.start;
         if ((st = sp_json_scan_value(&scan, err))) break;
@@ -126,7 +125,6 @@ enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *fro
         const struct sp_json_member *m = &others[i];
         const char *key = from->at + m->begin;
         size_t len = m->key_end - m->begin;
-
         if (!wanted(key + 1, len - 2) || has_key(text, own, n_own, key, len)) continue;
         if (lines.text.len) append_gap(&lines, text, open, begin);
         sp_json_out_bytes(&lines, key, m->end - m->begin);
@@ -206,7 +204,6 @@ enum sp_status sp_json_lift(struct sp_strbuf *text, const struct sp_json_member 
     /* No string holds a line feed: what follows one is indentation. */
     for (size_t i = member->value; i < member->end; i++) {
         size_t skipped = 0;
-
         sp_json_out_bytes(&out, text->at + i, 1);
         if (text->at[i] != '\n') continue;
         while (skipped < most && text->at[i + 1] == ' ') {

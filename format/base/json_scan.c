@@ -119,7 +119,6 @@ enum sp_status sp_json_scan_text(struct sp_strbuf *out, const struct sp_json_sca
         char bytes[SP_UTF8_MAX];
         const char *letter;
         uint32_t c;
-
         st = sp_strbuf_append(out, text + pos, plain - pos, err);
         if (st || escape == NULL) break;
         pos = plain + 2;

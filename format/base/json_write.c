@@ -70,7 +70,6 @@ static void put_string(struct sp_json_out *out, const char *text, size_t size,
     sp_json_out_bytes(out, "\"", 1);
     for (size_t i = 0, n; i < size; i += n) {
         const char *instead = escape(buffer, &n, text + i, size - i, spelling);
-
         if (instead == NULL) continue;
         sp_json_out_bytes(out, text + begin, i - begin);
         sp_json_out_raw(out, instead);

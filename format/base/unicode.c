@@ -102,7 +102,6 @@ void sp_utf8_hide_controls(char *text, size_t size, const char *kept)
         bool whole = sp_utf8_scan(text + i, size - i, &n) == SP_UTF8_CHAR;
         size_t at = i;
         uint32_t c = whole ? sp_utf8_next(text, size, &at) : 0;
-
         if (c >= 0xA0 || (c >= 0x20 && c < 0x7F)) continue;
         if (c && c < 0x20 && strchr(kept, (int)c) != NULL) continue;
         memset(text + i, '?', n);

@@ -103,10 +103,8 @@ static enum sp_status read_utf16(struct sp_modelfile *file, const uint8_t *s, si
     p = file->text;
     for (size_t i = 0; i < size; i += 2) {
         uint32_t c = utf16_unit(s + i, big);
-
         if (c >= 0xD800 && c < 0xDC00 && i + 2 < size) {
             uint32_t low = utf16_unit(s + i + 2, big);
-
             if (low >= 0xDC00 && low < 0xE000) {
                 c = 0x10000 + ((c - 0xD800) << 10 | (low - 0xDC00));
                 i += 2;
@@ -136,7 +134,6 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
         st = read_utf16(file, bytes + 2, size - 2, true, err);
     } else {
         size_t bom_size = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-
         st = sp_copy_text(&file->text, (const char *)bytes + bom_size, size - bom_size, err);
         if (!st) file->size = size - bom_size;
     }
@@ -320,7 +317,6 @@ static enum sp_status read_record(struct sp_modelfile *file, size_t i, size_t *n
     if ((st = read_command(file, i, &r->command, &at, err))) return st;
     if (r->command == SP_MODELFILE_PARAMETER || r->command == SP_MODELFILE_MESSAGE) {
         bool is_role = r->command == SP_MODELFILE_MESSAGE;
-
         if ((st = read_word(file, at, is_role, &name, &at, err))) return st;
         if ((st = copy_lower(&r->name, file->text + name.first, name.size, err))) return st;
         if (is_role && (st = check_role(file, name.first, r->name, err))) return st;
@@ -375,7 +371,6 @@ const struct sp_modelfile_record *sp_modelfile_find(const struct sp_modelfile *f
 {
     for (size_t i = file->n_records; i-- > 0;) {
         const struct sp_modelfile_record *r = &file->records[i];
-
         if (r->command == command && (name == NULL || (r->name && strcmp(r->name, name) == 0)))
             return r;
     }
@@ -399,7 +394,6 @@ enum sp_status sp_modelfile_print(char **text, size_t *size, const struct sp_mod
     p = out;
     for (size_t i = 0; i < file->n_records; i++) {
         const struct sp_modelfile_record *r = &file->records[i];
-
         if (sp_modelfile_names_source(r->command)) continue;
         memcpy(p, file->text + r->first, r->size);
         p += r->size;

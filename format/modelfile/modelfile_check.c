@@ -276,7 +276,6 @@ static bool is_version(const char *s)
     if (*s == 'v' || *s == 'V') s++;
     for (int part = 0; part < 3; part++) {
         size_t digits = strspn(s, "0123456789");
-
         if (digits == 0 || digits > 9) return false;
         s += digits;
         if (*s != '.') break;
@@ -346,7 +345,6 @@ static enum sp_status check_number(const struct check *c, const char *name, cons
 
     for (size_t i = 0; i < c->file->n_records; i++) {
         const struct sp_modelfile_record *r = &c->file->records[i];
-
         if (!is_text(r, name) || ++n <= SP_MODELFILE_MAX_STOPS) continue;
         return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err,
                                  "PARAMETER %s: more than %d %s", name, SP_MODELFILE_MAX_STOPS,
@@ -363,7 +361,6 @@ static enum sp_status check_repeats(const struct check *c, struct sp_err *err)
         const struct sp_modelfile_record *last = sp_modelfile_find(
             c->file, r->command, r->command == SP_MODELFILE_PARAMETER ? r->name : NULL);
         const char *name = sp_modelfile_command_name(r->command);
-
         if (last == r || accumulates(r)) continue;
         if (sp_modelfile_names_source(r->command)) {
             return sp_modelfile_fail(c->file, last->first, SP_E_INPUT, err,

@@ -46,7 +46,6 @@ bool sp_normal_knows(uint32_t c)
     if (c < newer[0].first) return true;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-
         if (c > newer[middle].last)
             low = middle + 1;
         else

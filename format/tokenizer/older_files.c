@@ -44,7 +44,6 @@ static enum sp_status add_names(struct sp_strbuf *text, const struct sp_json *co
     for (struct sp_json_iter it = {0}; !st && sp_json_next(map, &it);) {
         const char *token = text_of(it.value);
         char *value = NULL;
-
         if (it.value == NULL || strpbrk(it.key, "\"\\")) continue; /* not the name of a token */
         if (token && has_text(sp_json_get(config, it.key), token)) continue;
         if ((st = sp_json_print(&value, it.value, err))) break;

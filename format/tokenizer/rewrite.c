@@ -39,7 +39,6 @@ static enum sp_status strip_accents(struct sp_strbuf *out, const char *text, siz
     for (size_t i = 0; i < len;) {
         size_t begin = i;
         uint32_t c = sp_utf8_next(text, len, &i);
-
         if (sp_char_is_mark(c) && sp_normal_knows(c)) continue;
         memcpy(out->at + out->len, text + begin, i - begin);
         out->len += i - begin;

@@ -70,7 +70,6 @@ void sp_sensitivities_print(struct sp_json_out *out, const struct sp_sensitiviti
     sp_json_out_raw(out, "\"sensitivity\":[");
     for (size_t i = 0; i < sensitivities->n; i++) {
         const struct sp_sensitivity *s = &sensitivities->entries[i];
-
         sp_json_out_print(out, "%s{\"group\":\"%s\",", i ? "," : "",
                           sp_group_kind_name(s->group.kind));
         if (s->group.layer != SP_NO_LAYER) sp_json_out_print(out, "\"layer\":%d,", s->group.layer);

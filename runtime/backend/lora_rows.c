@@ -217,7 +217,6 @@ static bool begin_span(struct sp_lora_rows *rows, const struct row_span *span,
     for (size_t i = 0; i < job->n_products; i++) {
         const struct sp_lora_factors *r = find(span->adapter, job->products[i].w);
         size_t n = inner.n_products;
-
         if (r == NULL) continue;
         products[n] =
             (struct sp_product){.w = &r->right, .y = rows->inner[i].x, .ldy = rows->inner[i].ld};
@@ -257,7 +256,6 @@ static void add_span(const struct sp_lora_rows *rows, const struct sp_product_jo
                               .panels = r->left.panels + (panel + p) * r->left.panel_size,
                               .n_panels = n,
                               .acts = &inner};
-
         for (size_t t = 0; t < span->n; t += SP_TILE_ROWS) {
             m.first = span->first + t;
             m.n_rows = span->n - t < SP_TILE_ROWS ? span->n - t : SP_TILE_ROWS;
@@ -277,7 +275,6 @@ void sp_lora_rows_add(const struct sp_lora_rows *rows, const struct sp_product_j
     for (size_t s = 0; s < rows->n_spans; s++) {
         const struct row_span *span = &rows->spans[s];
         const struct sp_lora_factors *r = find(span->adapter, job->products[i].w);
-
         if (r) add_span(rows, job, i, r, span, y, ldy, first, n_panels);
     }
 }

@@ -161,7 +161,6 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
         const struct sp_json *function = sp_json_get(tool, "function");
         const char *name;
         size_t len = 0;
-
         if (function == NULL) function = tool;
         name = sp_json_to_string(sp_json_get(function, "name"), &len);
         if (name == NULL || strlen(name) != len || !sp_tool_call_name_possible(name, len)) {

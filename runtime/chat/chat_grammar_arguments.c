@@ -208,7 +208,6 @@ static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *al
         bool required = sp_schema_is_required(w->s, all, key);
         struct sp_schema_view view;
         uint32_t one = SP_GRAMMAR_NEVER, more;
-
         sp_schema_property(w->s, all, key, &view);
         if (!view.never) one = argument(w, key, &view, later);
         more =

@@ -87,7 +87,6 @@ static enum sp_tag_match find_end(const struct sp_chat_pending *s, size_t *at, s
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t here = 0, n = 0;
         enum sp_tag_match m = sp_tag_find(ends[i].tag, s->text.at, s->text.len, &here, &n);
-
         if (m == SP_TAG_NO || here >= *at) continue;
         match = m;
         *at = here;
@@ -166,7 +165,6 @@ enum sp_status sp_chat_harmony_read(struct sp_chat_harmony *h, struct sp_chat_pe
     while (more && !st && s->text.len > 0) {
         size_t at = 0, len = 0;
         enum sp_tag_match match;
-
         if (h->inside) {
             st = read_message(&more, h, s, final, err);
             continue;

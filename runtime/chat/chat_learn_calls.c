@@ -185,7 +185,6 @@ static bool learn_keys(struct sp_tool_call_format *s, const char *text, size_t s
         const char *value = sp_json_to_string(it.value, NULL);
         bool whole = sp_json_get(it.value, sp_probe_keys[0]) != NULL ||
                      (value != NULL && strstr(value, sp_probe_keys[0]) != NULL);
-
         if (value != NULL && strcmp(value, SP_PROBE_NAME) == 0)
             named = sp_probe_tag(s->name_key, it.key, strlen(it.key));
         else if (whole && strcmp(it.key, SP_PROBE_NAME) == 0)
@@ -247,7 +246,6 @@ static bool learn_named(struct sp_tool_call_format *s, const struct rendering *r
     for (unsigned i = 0; i < r->n_calls; i++) {
         const struct call_place *c = &r->calls[i];
         const char *brace = memchr(r->text + c->after_name, '{', c->key[0] - c->after_name);
-
         if (brace == NULL) return false;
         at = (size_t)(brace - r->text);
         if (sp_tool_value_json_end(&len, brace, r->end - at) != SP_VALUE_READ) return false;
@@ -311,7 +309,6 @@ static bool learn_tagged(struct sp_tool_call_format *s, const struct rendering *
     n_value = sp_trim_whitespace(next, n_value);
     for (unsigned i = 0; i < r->n_calls; i++) {
         size_t last = r->calls[i].after_value[SP_PROBE_ARGUMENTS - 1];
-
         if (r->end - last < n_value || memcmp(text + last, next, n_value) != 0) return false;
         ends[i] = last + n_value;
     }
@@ -399,7 +396,6 @@ static enum sp_status learn_from(struct sp_tool_call_format *out, const struct r
     for (size_t i = 0; i < sizeof forms / sizeof *forms && !right; i++) {
         struct sp_tool_call_format s = {.text_arguments = probe->text_arguments,
                                         .null_content = probe->null_content};
-
         if (!forms[i](&s, r)) continue;
         if (s.style != SP_TOOL_CALL_OBJECT && !*s.open && !*s.all_open &&
             s.style != SP_TOOL_CALL_HARMONY)

@@ -203,7 +203,6 @@ static enum sp_status read_turns(struct turns *list, const struct sp_json *messa
         const struct sp_json *message = sp_json_at(messages, i);
         const char *role = sp_json_get_text(message, "role");
         size_t n = list->n;
-
         if ((st = insert(list, n, role ? role : "", message, err)) || (st = move_system(list, err)))
             return st;
         if (list->n > n &&
@@ -308,7 +307,6 @@ static void write_message(struct sp_json_out *out, const struct turn *turn, stru
         sp_json_out_string(out, "content", turn->content.at, turn->content.len);
     while (sp_json_next(turn->message, &it)) {
         const struct sp_json *sent = strcmp(it.key, "tool_calls") == 0 ? it.value : NULL;
-
         if (turn->edited && strcmp(it.key, "content") == 0) continue;
         if (strcmp(it.key, "tool_call_id") == 0) {
             write_id(out, it.key, it.value, list);

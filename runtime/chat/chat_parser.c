@@ -197,7 +197,6 @@ static void look_for_reasoning(struct found *found, const struct sp_chat_parser 
 
     for (size_t i = 0; i < 2 && !p->has_content && *p->format->reasoning_close; i++) {
         enum sp_tag_match match = sp_tag_match(tags[i], pending->at + at, pending->len - at, &len);
-
         if (match <= found->match) continue;
         *found = (struct found){match, at, len, i == 0 ? REASONING : CONTENT, false, false};
     }

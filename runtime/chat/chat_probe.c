@@ -161,7 +161,6 @@ bool sp_probe_tag(char tag[SP_TAG_SIZE], const char *text, size_t size)
     size = sp_trim_whitespace(text, size);
     while (at < size) {
         size_t id = id_at(text + at, size - at);
-
         if (n + 1 == SP_TAG_SIZE) return false;
         tag[n++] = id ? SP_TAG_ANY : text[at];
         at += id ? id : 1;

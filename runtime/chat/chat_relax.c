@@ -116,7 +116,6 @@ enum sp_status sp_chat_relax_tools(struct sp_json **out, char *changes, size_t s
         const char *name = sp_json_get_text(function_of(tool), "name");
         enum kept kept = ALL;
         size_t len = strlen(changes);
-
         if (options->function && name && strcmp(name, options->function) != 0) continue;
         if ((st = find_kept(&kept, &counted, tool, err))) break;
         if (n_nodes > MOST_NODES) {

@@ -13,7 +13,6 @@ enum sp_value_read sp_tool_value_json_end(size_t *end, const char *text, size_t 
 
     for (size_t i = 0; i < size; i++) {
         char c = text[i];
-
         if (quoted) {
             if (c == '\\') i++;
             quoted = c != '"';
@@ -44,7 +43,6 @@ enum sp_status sp_tool_value_string(struct sp_strbuf *out, const char *text, siz
     for (size_t i = 0; i < size && !st; i++) {
         unsigned char c = (unsigned char)text[i];
         char escape[8];
-
         if (c == '"' || c == '\\') {
             st = sp_strbuf_append(out, (char[]){'\\', (char)c}, 2, err);
         } else if (c == '\n') {
@@ -134,7 +132,6 @@ static enum sp_status read_string(enum sp_value_read *read, struct reading *r)
     for (; i < r->size && r->text[i] != quote && !st; i += n) {
         unsigned char c = (unsigned char)r->text[i];
         char escape[8];
-
         n = 1;
         if (c == '\\') {
             if (i + 1 == r->size) return SP_OK;
@@ -317,7 +314,6 @@ const struct sp_json *sp_tool_value_tool(const struct sp_json *tools, const char
         const struct sp_json *tool = sp_json_at(tools, i);
         const struct sp_json *function = sp_json_get(tool, "function");
         const char *is;
-
         if (function == NULL) function = tool;
         is = sp_json_to_string(sp_json_get(function, "name"), NULL);
         if (is != NULL && strcmp(is, name) == 0) return function;

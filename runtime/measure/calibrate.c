@@ -76,7 +76,6 @@ static bool add_readers(struct measured *m, const struct sp_input_stats *stats,
 
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-
         if (t->part != SP_PART_TARGET || !sp_smoothing_norm_of(norm, config, t->name)) continue;
         if (strcmp(norm, m->norm) != 0) continue;
         if (t->layout != SP_PANEL || t->shape[t->rank - 1] != m->cols) return false;
@@ -109,7 +108,6 @@ static void set_exponents(struct measured *m)
     mean = n ? sum / (double)n : 0;
     for (size_t k = 0; k < m->cols; k++) {
         long e = balance(&value, m, k) ? lround((value - mean) / 2) : 0;
-
         if (e > SP_MAX_EXPONENT) e = SP_MAX_EXPONENT;
         if (e < -SP_MAX_EXPONENT) e = -SP_MAX_EXPONENT;
         m->exponents[k] = (int8_t)e;
@@ -151,7 +149,6 @@ static enum sp_status measure_smoothing(struct sp_smoothing *out,
     for (size_t i = 0; i < sp_pack_n_tensors(pack) && !st; i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         struct measured m = {.norm = t->name, .cols = (size_t)t->shape[0]};
-
         if (t->part != SP_PART_TARGET || t->rank != 1 || !sp_smoothing_is_norm(t->name)) continue;
         st = measure_norm(out, &m, stats, pack, config, err);
         release_measured(&m);
@@ -201,7 +198,6 @@ static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err
 
     for (size_t pos = 0; pos < n; pos += SP_PROMPT_ROWS) {
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
-
         if (q->progress && q->progress(q->context, c->n_done, c->n_total))
             return sp_fail(err, SP_E_CANCELLED, "interrupted");
         sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
@@ -223,7 +219,6 @@ static enum sp_status read_text(struct calibration *c, const struct sp_calibrati
     memcpy(c->ids, text->ids, lead * sizeof *c->ids);
     for (size_t at = lead; at < text->n && !st; at += step) {
         size_t n = text->n - at < step ? text->n - at : step;
-
         memcpy(c->ids + lead, text->ids + at, n * sizeof *c->ids);
         st = read_window(c, lead + n, err);
     }
@@ -268,7 +263,6 @@ static enum sp_status observe_draft(struct calibration *c, struct sp_err *err)
         const struct sp_calibration_text *text = &c->texts[i];
         struct sp_draft_eval_request request = SP_DRAFT_EVAL_REQUEST_INIT;
         struct sp_draft_eval eval = SP_DRAFT_EVAL_INIT;
-
         request.ids = text->ids;
         request.n = text->n;
         request.n_places = places_of(c, text);
@@ -330,7 +324,6 @@ static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
     for (size_t i = 0; i < q->n_texts; i++) {
         struct sp_calibration_text *text = &c->texts[i];
         size_t at = 0;
-
         text->ids = ids;
         for (; w < end && w->text == i; w++) {
             append(text, ids, &q->texts[i], at, w->first);
@@ -359,7 +352,6 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
     for (size_t i = 0; i < c->request->n_texts; i++) {
         const struct sp_calibration_text *text = &c->texts[i];
         size_t lead = lead_of(c, text), step = c->n_window - lead;
-
         c->n_total += text->n - lead + (text->n - lead + step - 1) / step * lead;
         if (c->package->draft) c->n_total += places_of(c, text) * PLACE_TOKENS;
     }

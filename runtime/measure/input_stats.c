@@ -74,7 +74,6 @@ enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         struct slot *s = &g->slots[g->n_slots];
-
         if (!needs_stats(t)) continue;
         if ((st = open_slot(s, t, err))) goto done;
         g->n_slots++;
@@ -137,7 +136,6 @@ static void add_squares(void *context, size_t g, unsigned worker)
     (void)worker;
     for (size_t t = group->from; t < group->from + group->n; t++) {
         const float *x = job->acts->x + t * job->acts->ld;
-
         for (size_t k = 0; k < job->slot->cols; k++)
             sums[k] += x[k] * x[k];
     }
@@ -153,7 +151,6 @@ static void add_inputs(void *context, const struct sp_backend *backend,
 
     for (size_t i = 0; i < n_products; i++) {
         struct slot *s = find(stats, products[i].w);
-
         if (s == NULL || s->part != stats->part) continue;
         assert(s->cols == acts->cols);
         if (groups) {
@@ -185,7 +182,6 @@ bool sp_input_stats_squares(float *out, const struct sp_input_stats *stats, cons
 {
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
-
         if (s->part != SP_PART_TARGET || !s->is_observed || s->by_matrix ||
             strcmp(s->name, name) != 0)
             continue;
@@ -222,7 +218,6 @@ static void bring_to_one(struct slot *s)
 {
     for (float *row = s->sums; row < s->sums + s->n; row += s->cols) {
         float largest = 0;
-
         for (size_t k = 0; k < s->cols; k++)
             largest = row[k] > largest ? row[k] : largest;
         for (size_t k = 0; k < s->cols && largest > 0; k++)
@@ -264,7 +259,6 @@ enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, const struct s
     free(job.workspace);
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
-
         if (!has_sums(stats, i) || is_sound(s)) continue;
         return sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
                        s->name);
@@ -313,7 +307,6 @@ static enum sp_status join_names(char **out, const struct sp_input_stats *stats,
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
         size_t len = strlen(s->name);
-
         if (!s->is_observed || s->first != first) continue;
         if (at) text[at++] = ',';
         memcpy(text + at, s->name, len);

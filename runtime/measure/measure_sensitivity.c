@@ -151,7 +151,6 @@ static enum sp_status solve(struct measuring *m, const struct sp_matrix_group *g
     for (size_t i = 0; i < n && !st; i++) {
         double least = 0.05 * divergences[i] / error;
         double s = (divergences[i] - all + small * sum) / error;
-
         st = sp_sensitivities_add(&m->made, groups[i].group, s > least ? s : least, err);
     }
     return st;

@@ -84,7 +84,6 @@ void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, const uint32_t *ids
     for (size_t i = 0; i < n; i++) {
         uint32_t panel = ids[i] / SP_PANEL_ROWS;
         bool is_new = panel < list->n_panels && !list->listed[panel];
-
         list->n_tokens = forget * list->n_tokens + 1;
         list->n_new = forget * list->n_new + is_new;
         if (is_new) add_panel(list, panel);

@@ -203,7 +203,6 @@ static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, s
         struct slot *slot = &e->slots[i];
         const struct sp_embedding_text *text;
         size_t n;
-
         if (!slot->taken && e->next == e->end) continue;
         if (!slot->taken && e->whole && *n_seqs && e->request->texts[e->next].n > left) continue;
         if (!slot->taken && (st = take_text(e, slot))) return st;

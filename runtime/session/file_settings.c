@@ -88,7 +88,6 @@ static enum sp_status take_generation(struct sp_answer_settings *s, const struct
     for (size_t i = 0; i < n; i++) {
         enum sp_status st;
         char *text;
-
         if (is_stated(s, all[i].name)) continue;
         if ((st = sp_parameter_of_generation(&text, &all[i], json, NULL, err))) return st;
         if (text && (st = take(s, all[i].name, text, true, err))) return st;

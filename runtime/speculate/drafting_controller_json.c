@@ -99,7 +99,6 @@ static bool read_acceptances(struct sp_drafting_controller *b, const struct sp_j
     for (size_t i = 0; i < sp_json_len(rows); i++) {
         double scale;
         size_t n;
-
         if (!numbers(row, 3, sp_json_at(rows, i), 0)) return false;
         if (row[0] < 1 || row[0] > (double)b->max || row[2] > row[1]) return false;
         n = (size_t)row[0];

@@ -46,7 +46,6 @@ static enum sp_template_language action_language(const char *text, size_t size)
     if (len == 0) return SP_TEMPLATE_UNKNOWN;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t n = strlen(words[i]);
-
         if (len == n && memcmp(text + at, words[i], n) == 0 &&
             (at + len == size || strchr(" }-(\t\r\n", text[at + len]) != NULL))
             return SP_TEMPLATE_GO;
@@ -58,7 +57,6 @@ enum sp_template_language sp_template_recognize(const char *text, size_t size)
 {
     for (size_t i = 0; i + 1 < size; i++) {
         enum sp_template_language language = SP_TEMPLATE_UNKNOWN;
-
         if (text[i] != '{') continue;
         if (text[i + 1] == '{') {
             language = action_language(text + i + 2, size - i - 2);
@@ -182,7 +180,6 @@ static const struct sp_json *named(const struct sp_json *list, const char *name)
     for (size_t i = 0; i < sp_json_len(list); i++) {
         const struct sp_json *entry = sp_json_at(list, i);
         const char *is = sp_json_to_string(sp_json_get(entry, "name"), &(size_t){0});
-
         if (is != NULL && strcmp(is, name) == 0) return sp_json_get(entry, "template");
     }
     return NULL;

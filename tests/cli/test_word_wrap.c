@@ -120,7 +120,6 @@ TEST(random_words)
     for (int run = 0; run < 500; run++) {
         char text[1024] = "", expected[2048] = "";
         int width = 12 + run % 60, column = 0;
-
         for (int i = 0; i < 40; i++) {
             char word[16] = "";
             int len;

@@ -101,7 +101,6 @@ TEST(test_logits_match_the_reference)
 
     for (size_t i = 0; i < N_NAMES; i++) {
         double d;
-
         create_pack(modelfile_of(names[i], NULL, true), path, SP_F32, SP_DTYPE_NONE, 2);
         d = distance(path, names[i]);
         if (!(d < tolerance)) fail_msg("%s: relative error %g", names[i], d);
@@ -159,7 +158,6 @@ TEST(test_stored_types_are_kept)
         float *x = stored_tensor_floats(&exact, spec, &wide),
               *y = stored_tensor_floats(&rounded, spec, &type);
         uint8_t *bytes = keep(malloc(n * 2));
-
         assert_int_equal(type, SP_BF16);
         assert_ok(sp_encode_floats(bytes, SP_BF16, x, n, 0, NULL));
         sp_decode_floats(x, SP_BF16, bytes, n);
@@ -275,7 +273,6 @@ TEST(test_unmerged_model_as_draft)
     for (size_t i = 0; i < 2; i++) {
         char lines[900];
         struct sp_create_options o;
-
         snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
                  TESTDATA "/families/granite", adapters[i]);
         o = create_options(create_modelfile(lines), create_path("p.bin"));

@@ -170,7 +170,6 @@ TEST(test_refusals_name_the_cause)
 
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *r = &refusals[i];
-
         scratch_write("adapter_config.json", r->config, strlen(r->config));
         write_tensors("a.safetensors", r->tensors);
         assert_outcome_of(&o, r->status, r->message);
@@ -286,7 +285,6 @@ TEST(test_gguf_adapters)
     }
     for (size_t i = 0; i < sizeof gguf_refusals / sizeof *gguf_refusals; i++) {
         const struct gguf_refusal *r = &gguf_refusals[i];
-
         begin_adapter(&m, "adapter", "lora", "qwen3");
         if (r->key) gguf_value_string(&m, r->key, r->text);
         if (r->first) gguf_tensor(&m, r->first, 192, 2, SP_GGML_F32, 0);

@@ -46,7 +46,6 @@ static struct sp_plan make_plan(enum sp_dtype down_1)
         enum sp_dtype type = i == DOWN_1 ? down_1 : SP_BF16;
         enum sp_layout layout = i == NORM ? SP_PLAIN : SP_PANEL;
         size_t size = 0;
-
         assert_true(sp_tensor_size(&size, type, layout, specs[i].shape, specs[i].rank));
         items[i] = (struct sp_plan_item){.spec = &specs[i],
                                          .part = SP_PART_TARGET,
@@ -85,7 +84,6 @@ static double least_cost(uint64_t most)
     for (int code = 0; code < N_TYPES * N_TYPES * N_TYPES * N_TYPES; code++) {
         enum sp_dtype chosen[N_GROUPS];
         uint64_t size = items[NORM].size + items[ROUTER].size;
-
         for (int g = 0, rest = code; g < N_GROUPS; g++, rest /= N_TYPES) {
             chosen[g] = types[rest % N_TYPES];
             for (int k = 0; k < 2; k++)
@@ -118,7 +116,6 @@ TEST(test_no_choice_is_better)
     for (request.most = result.least; request.most < result.largest + 2000; request.most += 997) {
         struct sp_plan_choice choices[N_TENSORS] = {{0}};
         enum sp_dtype chosen[N_GROUPS];
-
         assert_int_equal(sp_budget_choose(choices, &fits, &result, &request, NULL), SP_OK);
         assert_true(fits);
         for (int g = 0; g < N_GROUPS; g++)

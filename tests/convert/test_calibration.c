@@ -156,7 +156,6 @@ TEST(test_statistics_equal_the_definition)
     at = numbers + HIDDEN / 16;
     for (size_t g = 0; g < HIDDEN; g += 16) {
         double most = 0;
-
         for (size_t i = g; i < g + 16; i++)
             most = fmax(most, ordered[i][i]);
         for (size_t j = g; j < HIDDEN; j++, at += 16) {
@@ -313,7 +312,6 @@ TEST(test_experts)
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const struct sp_pack_tensor *x = tensor_of(a, tensors[i].name);
         const struct sp_pack_tensor *y = tensor_of(b, tensors[i].name);
-
         assert_int_equal(x->size, y->size);
         assert_int_equal(memcmp(x->data, y->data, x->size) != 0, tensors[i].calibrated);
     }
@@ -376,7 +374,6 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
     sp_encoder_init(&encoder);
     for (size_t p = 0; p < 4 * w.n_panels; p++) {
         size_t size = matrix_of(t).panel_size;
-
         assert_true(size <= sizeof panel);
         round_panel(panel, &encoder, &w, p, squares);
         assert_memory_equal(panel, t->data + p * size, size);
@@ -406,7 +403,6 @@ static bool has_statistics(const struct sp_pack *calibration, enum sp_part part,
 
     for (size_t i = 0; i < sp_pack_n_tensors(calibration); i++) {
         const char *names = sp_pack_tensor(calibration, i)->name;
-
         if (sp_pack_tensor(calibration, i)->part != part) continue;
         for (const char *at = strstr(names, matrix); at; at = strstr(at + 1, matrix))
             if ((at == names || at[-1] == ',') && (at[len] == 0 || at[len] == ',')) return true;
@@ -438,7 +434,6 @@ TEST(test_families)
         ids[i] %= 128;
     for (const char *const *name = golden_families(); *name; name++) {
         char lines[128];
-
         snprintf(lines, sizeof lines, "FROM @/../families/%s\n", *name);
         create_setup(state);
         check_covered(lines);
@@ -526,7 +521,6 @@ TEST(test_smoothing_equals_the_definition)
         mean += log2(squares[k] / weights[k]) / 4 / HIDDEN;
     for (size_t k = 0; k < HIDDEN; k++) {
         double e = log2(squares[k] / weights[k]) / 4 - mean;
-
         assert_true(fabs(e - norm->exponents[k]) < 0.51);
         n_other += norm->exponents[k] != 0;
     }

@@ -111,7 +111,6 @@ TEST(test_malformed_smoothing_is_refused)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char record[200];
-
         snprintf(record, sizeof record, "{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing);
         calibration_assert_refused(file,
                                    write_calibration(record, "layers.0.self_attn.q_proj.weight",

@@ -36,7 +36,6 @@ static void assert_bf16_kept(const struct sp_pack_tensor *t, const uint8_t *sour
     for (uint64_t r = 0; r < rows; r++) {
         for (uint64_t c = 0; c < cols; c++) {
             const uint8_t *p = t->data + r / 16 * panel + 2 * (c * 16 + r % 16);
-
             assert_memory_equal(p, source + 2 * (r * cols + c), 2);
         }
     }
@@ -54,7 +53,6 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
         const char *name = tensors[i].name;
         const struct sp_pack_tensor *t;
         uint8_t *bytes = keep(malloc(tensors[i].size));
-
         if (strncmp(name, "model.", 6) == 0) name += 6;
         t = sp_pack_find(pack, part, name);
         if (t == NULL) fail_msg("%s is missing", name);
@@ -92,7 +90,6 @@ TEST(test_weights_and_sections_are_kept)
         char lines[64], path[256];
         const char *out = create_path("p.bin");
         struct sp_pack *pack;
-
         snprintf(lines, sizeof lines, "FROM @/target\nDRAFT @/%s", drafts[d]);
         create_pack(create_modelfile(lines), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
         pack = create_open(out);
@@ -101,7 +98,6 @@ TEST(test_weights_and_sections_are_kept)
         assert_part_is(pack, SP_PART_DRAFT, path);
         for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
             enum sp_section section = (enum sp_section)s;
-
             snprintf(path, sizeof path, "%s/target/%s", TINY, sp_section_name(section));
             assert_section_is(pack, SP_PART_TARGET, section, path);
             snprintf(path, sizeof path, "%s/%s/%s", TINY, drafts[d], sp_section_name(section));
@@ -432,7 +428,6 @@ TEST(test_memory_is_bounded)
         struct sp_create_options again = {
             .from = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
         long before = peak_kib();
-
         q4.target_type = SP_Q4;
         if (sp_create(NULL, &unquantized, NULL) || sp_create(NULL, &q4, NULL)) _exit(1);
         if (sp_requantize(NULL, &again, NULL)) _exit(2);

@@ -55,7 +55,6 @@ TEST(test_refusals_leave_nothing)
         struct sp_err err = {0};
         char *bytes;
         size_t size;
-
         o.target_type = r->target;
         o.draft_type = r->draft;
         o.force = true;
@@ -159,7 +158,6 @@ static void bad_model(const char *tensor, uint64_t element, uint16_t bits)
     mkdir(scratch_path("bad"), 0777);
     for (size_t i = 0; i < 2; i++) {
         char from[256], to[64];
-
         snprintf(from, sizeof from, "%s/ar/%s", TINY, texts[i]);
         snprintf(to, sizeof to, "bad/%s", texts[i]);
         bytes = scratch_read(from, &size);
@@ -203,7 +201,6 @@ TEST(test_bad_weights_are_named)
         const struct bad_weight *b = &bad_weights[i];
         struct sp_err err = {0};
         enum sp_status st;
-
         bad_model(b->tensor, b->element, b->bits);
         o.target_type = b->type;
         st = sp_create(NULL, &o, &err);
@@ -230,7 +227,6 @@ TEST(test_damaged_input_is_refused)
 
     for (size_t i = 0; i < 4; i++) {
         struct sp_err err = {0};
-
         create_pack(create_modelfile("FROM @/ar"), in, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
         create_damage_tensor(in, tensors[i % 2], damage[i / 2], 4);
         assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
@@ -276,7 +272,6 @@ static int create_within(const char *path, const char *output, rlim_t limit)
     if (child == 0) {
         struct sp_create_options o = create_options(path, output);
         struct rlimit r = {limit, limit};
-
         o.force = true;
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &r);
@@ -328,7 +323,6 @@ TEST(test_a_kill_leaves_old_or_new)
         size_t size;
         char *bytes = scratch_read(a, &size);
         pid_t child;
-
         scratch_write("out.bin", bytes, size);
         child = fork();
         assert_true(child >= 0);

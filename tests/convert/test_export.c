@@ -122,7 +122,6 @@ static void assert_same_numbers(const char *a, const char *b)
         const struct sp_safetensor *t[2] = {&all[i], sp_safetensors_find(files[1], all[i].name)};
         size_t len = (size_t)sp_n_elements(all[i].shape, all[i].rank);
         float *numbers[2];
-
         assert_non_null(t[1]);
         assert_memory_equal(t[0]->shape, t[1]->shape, sizeof t[0]->shape);
         for (size_t k = 0; k < 2; k++) {
@@ -278,7 +277,6 @@ TEST(tied_embeddings_are_stated)
         char *text = scratch_read(TINY "/ar/config.json", &size), *at, changed[4000];
         struct sp_json *json;
         bool tied = false;
-
         at = strstr(text, "\"tie_word_embeddings\": true,");
         assert_non_null(at);
         snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, stated[i],
@@ -465,7 +463,6 @@ TEST(gguf_files)
                                          .draft_type = SP_DTYPE_NONE,
                                          .force = true};
         struct sp_err err = {0};
-
         o.type = SP_F32;
         o.force = true;
         if (sp_export(NULL, &o, &err)) {
@@ -609,7 +606,6 @@ static int export_within(const struct sp_export_options *o, rlim_t limit)
     assert_true(child >= 0);
     if (child == 0) {
         struct rlimit r = {limit, limit};
-
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &r);
         _exit((int)sp_export(NULL, o, NULL));

@@ -311,7 +311,6 @@ TEST(keys_of_other_converters)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text[2], key[80];
-
         for (unsigned common = 0; common < 2; common++) {
             gguf_begin(&m);
             add_model(&m, cases[i].arch);
@@ -426,7 +425,6 @@ TEST(scaling_of_ollamas_gemma3)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *warnings = NULL;
-
         gguf_begin(&m);
         add_model_with(&m, "gemma3", cases[i].context, cases[i].epsilon);
         gguf_value_u32(&m, "gemma3.attention.key_length", 16);
@@ -457,7 +455,6 @@ TEST(tensors_of_ollamas_converter)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sp_gguf_model *model;
-
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
         gguf_tensor(&m, cases[i].tensor, 32, 0, SP_GGML_F32, 0);
@@ -496,7 +493,6 @@ TEST(refused_values)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const struct size heads[] = {{"attention.key_length", 16},
                                             {"attention.value_length", 16}};
-
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
         add_sizes(&m, cases[i].arch, heads, 2);
@@ -530,7 +526,6 @@ TEST(values_of_layers)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sp_gguf_model *model;
         float out = 0;
-
         gguf_begin(&m);
         add_model(&m, "apertus");
         for (size_t k = 0; k < 3; k++)
@@ -628,7 +623,6 @@ TEST(adapter_of_delta)
         uint64_t n = cases[i].rows * cases[i].cols;
         float out[8];
         char name[120];
-
         gguf_begin(&m);
         gguf_value_string(&m, "general.architecture", "qwen35");
         gguf_value_string(&m, "general.type", "adapter");
@@ -791,7 +785,6 @@ TEST(unread_keys)
     refuse(&m, 4096, SP_E_UNSUPPORTED, "llama.attention.clamp_kqv 8 is not supported");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *warnings = NULL;
-
         gguf_begin(&m);
         add_llama(&m);
         gguf_value_u32(&m, cases[i].key, 0);
@@ -846,7 +839,6 @@ TEST(refused_hybrids)
                                             {"ssm.group_count", 1},
                                             {"ssm.state_size", 8},
                                             {"ssm.conv_kernel", 4}};
-
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
         add_sizes(&m, cases[i].arch, sizes, sizeof sizes / sizeof *sizes);
@@ -931,7 +923,6 @@ TEST(wrong_shapes)
         char from[64] = "", to[64];
         struct sp_source source;
         struct sp_err err = {0};
-
         memcpy(from, rows[i].tensor, n);
         from[n] = (char)rank;
         memcpy(to, from, sizeof to);

@@ -137,7 +137,6 @@ TEST(damaged_pieces)
 
     for (size_t i = 0; i < size; i += i < 300 ? 1 : 97) {
         struct sp_err err = {0};
-
         read_pieces(&json, "{}", model, i, &err);
         assert_true((json == NULL) == (err.status != SP_OK));
         free(json);

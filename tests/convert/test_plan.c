@@ -48,7 +48,6 @@ static void write_numbers(uint8_t *p, enum sp_dtype dtype, size_t n)
     for (size_t i = 0; i < n; i++) {
         double d = (double)i;
         uint64_t bits;
-
         memcpy(&bits, &d, sizeof bits);
         if (dtype == SP_BF16) sp_put16(p + 2 * i, sp_bf16_of_f32((float)i));
         if (dtype == SP_F16) sp_put16(p + 2 * i, sp_f16_of_f32((float)i));
@@ -114,15 +113,12 @@ TEST(test_rows_of_every_kind_of_span)
 
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         struct sp_scratch scratch = {0};
-
         assert_ok(sp_scratch_open(&scratch, sizes[s], NULL));
         for (size_t m = 0; m < sizeof matrices / sizeof matrices[0]; m++) {
             const struct expected *x = &matrices[m];
-
             for (size_t first = 0; first < x->rows; first++) {
                 for (size_t n = 1; n <= x->rows - first; n++) {
                     float *got = malloc(n * x->cols * sizeof *got);
-
                     assert_ok(sp_source_read_rows(got, &source, &source.specs.specs[x->spec], first,
                                                   n, &scratch, NULL));
                     assert_memory_equal(got, x->values + first * x->cols,
@@ -144,7 +140,6 @@ TEST(test_elements_of_a_vector)
     for (size_t size = 2; size < 64; size += 3) {
         struct sp_scratch scratch = {0};
         float got[6];
-
         assert_ok(sp_scratch_open(&scratch, size, NULL));
         assert_ok(sp_source_read_all(got, &source, &source.specs.specs[BIAS], &scratch, NULL));
         assert_memory_equal(got, want, sizeof want);
@@ -164,7 +159,6 @@ TEST(test_stored_types)
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct sp_stored stored;
-
         assert_ok(sp_source_stored(&stored, &source, &source.specs.specs[i], NULL));
         assert_int_equal(stored.dtype, types[i]);
         assert_int_equal(stored.size, bytes[i]);
@@ -209,13 +203,11 @@ TEST(test_plans)
         struct sp_policy_request request = {.type = p->type, .output_type = p->output_type};
         struct sp_plan plan = {0};
         bool found = false;
-
         assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL));
         assert_int_equal(plan.n_items, 13);
         for (size_t k = 0; k < plan.n_items; k++) {
             const struct sp_plan_item *item = &plan.items[k];
             size_t size;
-
             if (k) assert_true(strcmp(item[-1].spec->name, item->spec->name) < 0);
             assert_true(
                 sp_tensor_size(&size, item->to, item->layout, item->spec->shape, item->spec->rank));

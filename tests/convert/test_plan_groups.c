@@ -33,7 +33,6 @@ TEST(test_groups_of_names)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_tensor_group g = sp_tensor_group_of(cases[i].name, cases[i].role);
-
         assert_int_equal(g.kind, cases[i].kind);
         assert_int_equal(g.layer, cases[i].layer);
         assert_true(sp_group_kind_find(&kind, sp_group_kind_name(g.kind)));
@@ -72,7 +71,6 @@ TEST(test_malformed_sensitivities)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_err err = {0};
-
         assert_int_equal(read_record(&s, cases[i][0], &err), SP_E_INPUT);
         assert_string_equal(err.text, cases[i][1]);
         assert_int_equal(s.n, 0);

@@ -308,7 +308,6 @@ TEST(mxfp8)
     for (unsigned k = 0; k < 64; k++) {
         unsigned exponent = k / 8;
         float fraction = (float)(k % 8) / 8 + (exponent > 0);
-
         codes[k] = (uint8_t)k;
         want[k] = ldexpf(fraction, (exponent ? (int)exponent : 1) - 7) * (k < 32 ? 1 : 8);
     }
@@ -484,7 +483,6 @@ TEST(bits_by_index)
         struct file_builder m = {.size = 0};
         struct quantized_checkpoint o;
         const struct sp_weight *w;
-
         add(&m, "w.qweight", "I32", "3,16", zeros, sizeof zeros);
         add(&m, "w.qzeros", "I32", "1,2", zeros, 8);
         add_floats(&m, "w.scales", "1,16", scales, 16);

@@ -251,7 +251,6 @@ TEST(test_mixtures)
         const char *path = packed_path("mixture.bin");
         uint32_t prompt[] = {5, 7};
         struct sp_request request = {ANSWER_TO(prompt, 2, 3), .ignore_eos = true};
-
         if (sp_synthetic_write(path, &write_options, &err)) fail_msg("%s", err.text);
         struct sp_session *session = keep_session(keep_package(path, NULL), &options);
         assert_int_equal(keep_answer(session, &request).n_ids, 3);

@@ -292,7 +292,6 @@ TEST(replaced_files_keep_their_permissions)
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         struct sp_atomic_file *o = NULL;
         const char *path = scratch_write("out", "old", 3);
-
         assert_int_equal(chmod(path, modes[i]), 0);
         assert_int_equal(sp_atomic_file_open(&o, path, true, 3, NULL), SP_OK);
         assert_int_equal(sp_atomic_file_write_at(o, 0, "new", 3, NULL), SP_OK);

@@ -390,7 +390,6 @@ TEST(values_are_equal)
         struct sp_json *a = parse(cases[i].a, SP_JSON_LENIENT);
         struct sp_json *b = parse(cases[i].b, SP_JSON_LENIENT);
         bool there = !cases[i].equal, back = there;
-
         assert_int_equal(sp_json_equal(&there, a, b, NULL), SP_OK);
         assert_int_equal(sp_json_equal(&back, b, a, NULL), SP_OK);
         if (there != cases[i].equal || back != there)

@@ -53,7 +53,6 @@ TEST(members)
         const struct edit *e = &edits[i];
         struct sp_strbuf text = text_of(e->from);
         struct sp_err err = {0};
-
         print_message("%s\n", e->from);
         if (e->value)
             assert_int_equal(sp_json_set(&text, e->key, e->value, strlen(e->value), &err), SP_OK);

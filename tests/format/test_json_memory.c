@@ -111,7 +111,6 @@ TEST(printed_texts_are_whole)
     for (k = 0; st && k < 100; k++) {
         struct sp_json *root = NULL;
         char *printed = NULL;
-
         assert_int_equal(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
         if (whole == NULL) assert_int_equal(sp_json_print(&whole, root, NULL), SP_OK);
         sp_json_free(root);

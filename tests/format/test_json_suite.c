@@ -80,7 +80,6 @@ TEST(suite)
     assert_non_null(file);
     for (; fgets(line, sizeof line, file); n_cases++) {
         char *hex = strchr(line, ' ');
-
         assert_non_null(hex);
         *hex++ = '\0';
         check_case(line, hex, read_hex(hex));

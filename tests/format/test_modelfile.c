@@ -137,7 +137,6 @@ static char *records_as_text(const struct sp_modelfile *file)
     assert_non_null(out);
     for (size_t i = 0; i < file->n_records; i++) {
         const struct sp_modelfile_record *r = &file->records[i];
-
         p += sprintf(p, "%s%s|%s|%s", i ? SEP : "", sp_modelfile_command_name(r->command),
                      r->name ? r->name : "", r->value);
     }
@@ -151,7 +150,6 @@ TEST(test_grammar)
         struct sp_modelfile file;
         struct sp_err err = {0};
         enum sp_status st = sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err);
-
         if (*c->expected != '!') {
             if (st) fail_msg("case %zu: %s", i, err.text);
             assert_string_equal(records_as_text(&file), c->expected);
@@ -185,7 +183,6 @@ TEST(test_utf16)
         struct sp_modelfile file;
         uint8_t bytes[2 * N];
         char *got;
-
         for (size_t i = 0; i < N; i++) {
             bytes[2 * i + !big] = (uint8_t)(units[i] >> 8);
             bytes[2 * i + !!big] = (uint8_t)units[i];
@@ -249,7 +246,6 @@ TEST(test_odd_names_survive)
         struct sp_modelfile file;
         char *text;
         size_t size;
-
         assert_ok(sp_modelfile_recreate(&text, &size, names[i], NULL, "", 0, NULL));
         assert_ok(sp_modelfile_parse(&file, "m", text, size, NULL));
         assert_int_equal(file.n_records, 1);
@@ -330,7 +326,6 @@ TEST(test_checks)
         struct sp_err err = {0};
         char warnings[2048] = "";
         const char *reported;
-
         assert_ok(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err));
         if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status)
             fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
@@ -372,7 +367,6 @@ TEST(test_every_parameter_has_values)
         int64_t integer;
         double number;
         bool flag;
-
         assert_ptr_equal(sp_parameter_find(all[i].name), &all[i]);
         switch (all[i].type) {
         case SP_PARAMETER_INT:

@@ -47,7 +47,6 @@ TEST(receipts_are_joined)
         const char *before = cases[i].before;
         size_t n_dropped = 9, size = 9;
         char *text = NULL;
-
         assert_ok(sp_receipts_join(&text, &size, &n_dropped, before, before ? strlen(before) : 0,
                                    &cases[i].added, cases[i].added != NULL, cases[i].digests,
                                    NULL));

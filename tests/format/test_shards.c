@@ -61,7 +61,6 @@ static void read_back(const struct sp_safetensors *c)
     for (size_t i = 0; i < n; i++) {
         struct sp_err err = {0};
         uint8_t bytes[WIDTH] = {0};
-
         assert_string_equal(all[i].name, names[i]);
         if (sp_safetensors_read(c, &all[i], 0, (size_t)all[i].size, bytes, &err))
             fail_msg("%s", err.text);

@@ -56,7 +56,6 @@ TEST(ill_formed_sequences_are_found)
     for (size_t k = 0; k < sizeof bads / sizeof *bads; k++) {
         const char *text = bads[k].text, *want = bads[k].lengths;
         size_t len = strlen(text), at = bads[k].valid, n;
-
         assert_int_equal(sp_utf8_valid(text, len), bads[k].valid);
         for (; *want; want++, at += n) {
             enum sp_utf8 kind = sp_utf8_scan(text + at, len - at, &n);
@@ -87,7 +86,6 @@ TEST(every_character_is_read_back)
     for (uint32_t c = 1; c <= 0x10FFFF; c++) {
         char text[SP_UTF8_MAX];
         size_t at = 0, n;
-
         if (c >= 0xD800 && c <= 0xDFFF) continue;
         n = sp_utf8_put(text, c);
         if (sp_utf8_valid(text, n) != n || sp_utf8_next(text, n, &at) != c || at != n)

@@ -49,7 +49,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         double scale;
         enum sp_status st =
             sp_adapter_config_find(&rank, &scale, &config, modules[i], matcher, &err);
-
         if (st == SP_E_BUG) abort();
         if (st == SP_OK && (rank > SP_ADAPTER_MAX_RANK || !isfinite(scale))) abort();
     }

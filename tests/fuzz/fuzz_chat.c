@@ -88,7 +88,6 @@ static struct sp_strbuf read_answer(const struct sp_chat_format *format,
     if (sp_chat_parser_open(&parser, &reading, NULL)) abort();
     for (size_t i = 0; i < size; i += step) {
         size_t n = size - i < step ? size - i : step;
-
         if (sp_chat_parser_feed(parser, text + i, n, false, NULL)) abort();
     }
     if (sp_chat_parser_finish(parser, NULL)) abort();
@@ -133,7 +132,6 @@ static void check_learned(const char *template, size_t n_template, const struct 
     if (sp_template_compile(&t, template, n_template, SP_TEMPLATE_UNKNOWN, NULL)) return;
     if (sp_chat_format_learn(&format, t, NULL, NULL) == SP_OK) {
         char line[SP_CHAT_FORMAT_TEXT];
-
         if (strlen(sp_chat_format_describe_calls(line, &format)) >= sizeof line) abort();
         if (strlen(sp_chat_format_describe_reasoning(line, &format)) >= sizeof line) abort();
         (void)sp_chat_format_opens_reasoning(&format, text, size);

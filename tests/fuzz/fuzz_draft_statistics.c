@@ -55,7 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int retry = 0; retry < 2; retry++) {
         struct sp_drafting_controller batch, before;
         struct sp_err err = {0};
-
         sp_drafting_controller_init(&batch, MAX, true);
         before = batch;
         if (read_text(&batch, (const char *)data, size, retry, &err)) {

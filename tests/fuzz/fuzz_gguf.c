@@ -67,7 +67,6 @@ static void read_source(const struct sp_source *source)
         struct sp_err err = {0};
         float *out = malloc((size_t)sp_spec_elements(spec) * sizeof *out);
         size_t size;
-
         if (out == NULL || sp_source_scratch(&size, source, spec, &err) ||
             sp_scratch_open(&scratch, size, &err))
             abort();

@@ -24,7 +24,6 @@ static void compare(const struct sp_modelfile *a, const struct sp_modelfile *b)
         k++;
     for (size_t i = 0; i < a->n_records; i++) {
         const struct sp_modelfile_record *x = &a->records[i], *y = &b->records[k];
-
         if (is_source(x)) continue;
         if (k++ == b->n_records) abort();
         if (x->command != y->command || x->value_size != y->value_size || !same(x->name, y->name) ||

@@ -41,7 +41,6 @@ static void read_all(const struct sp_pack *pack)
 
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-
         if (sp_pack_find(pack, t->part, t->name) != t) abort();
         for (uint64_t k = 0; k < t->size; k++)
             sum = (uint8_t)(sum + t->data[k]);
@@ -51,7 +50,6 @@ static void read_all(const struct sp_pack *pack)
         const struct sp_pack_section *s = sp_pack_section(pack, i);
         char *text = NULL;
         size_t n;
-
         if (sp_pack_find_section(pack, s->part, s->kind) != s) abort();
         if (sp_pack_read_section(pack, s->part, s->kind, &text, &n, NULL) == SP_OK) {
             if (text == NULL || n != s->size || text[n] != 0) abort();

@@ -35,7 +35,6 @@ TEST(test_casts)
 
     for (size_t i = 0; i < n; i++) {
         float f = sp_float_of_bits((uint32_t)lines[3 * i]);
-
         assert_int_equal(sp_f16_of_f32(f), lines[3 * i + 1]);
         assert_int_equal(sp_bf16_of_f32(f), lines[3 * i + 2]);
     }
@@ -51,7 +50,6 @@ TEST(test_all_halves)
         int exponent = (int)(h >> 10 & 31), fraction = (int)(h & 1023);
         float sign = h & 0x8000 ? -1.0f : 1.0f, f = sp_f32_of_f16((uint16_t)h);
         uint16_t b = (uint16_t)h;
-
         if (exponent == 31)
             assert_true(fraction ? isnan(f) : f == sign * INFINITY);
         else if (exponent == 0)
@@ -109,7 +107,6 @@ TEST(test_q8)
         size_t row = i % 16;
         float tile[512] = {0}, out[32];
         uint8_t block[SP_Q8_BLOCK_SIZE];
-
         for (size_t k = 0; k < 32; k++)
             tile[32 * row + k] = sp_float_of_bits((uint32_t)line[k]);
         sp_q8_encode_block(block, tile);
@@ -170,7 +167,6 @@ static void check_panel(enum sp_dtype dtype, const struct sp_encoder *encoder, s
         sp_panel_row(one, dtype, panel, cols, row);
         for (size_t k = 0; k < cols; k++) {
             float want = row < n_rows ? rows[row * cols + k] : 0;
-
             assert_true(fabsf(one[k] - want) <= tolerance[dtype]);
             assert_true(one[k] == weight_at(dtype, panel, row, k));
             if (row < n_rows) assert_true(one[k] == back[row * cols + k]);
@@ -185,7 +181,6 @@ TEST(test_panels)
     sp_encoder_init(&encoder);
     for (size_t t = 0; t < N_TYPES; t++) {
         bool blocks = !sp_dtype_is_float(types[t]);
-
         for (size_t n_rows = 1; n_rows <= 16; n_rows++)
             for (size_t cols = blocks ? 32 : 1; cols <= 96; cols += blocks ? 32 : 19)
                 check_panel(types[t], &encoder, n_rows, cols);
@@ -221,7 +216,6 @@ TEST(test_lossless)
     sp_encoder_init(&encoder);
     for (size_t t = 0; t < 2; t++) {
         uint32_t infinity = halves[t] == SP_F16 ? 0x7c00 : 0x7f80;
-
         for (uint32_t h = 0; h < 65536; h += 16 * 32) {
             for (uint32_t i = 0; i < 16 * 32; i++)
                 sp_put16(source + 2 * i, (uint16_t)(((h + i) & 0x7fff) < infinity ? h + i : 0));
@@ -292,7 +286,6 @@ static void fill_tile(float *tile, unsigned seed)
     for (size_t i = 0; i < 512; i++) {
         size_t row = i / 32;
         float whole;
-
         random = random * 1664525 + 1013904223;
         whole = (float)((int)(random >> 24) - 128) / 128;
         tile[i] = whole * sizes[(row + seed) % (sizeof sizes / sizeof *sizes)];
@@ -313,7 +306,6 @@ static void check_tile(const struct sp_tile_kernels *kernels, const float *tile)
 
     for (size_t row = 0; row < 16; row++) {
         float max = sp_float_of_bits(sp_tile_ref.max_bits(tile + 32 * row, 32));
-
         inverse[row] = max > 1e-30f ? 24735.0f / max : 0;
     }
     sp_tile_ref.whole_q4(v, tile, inverse);
@@ -322,7 +314,6 @@ static void check_tile(const struct sp_tile_kernels *kernels, const float *tile)
 
     for (size_t n = 0; n < 512; n += n < 70 ? 1 : 37) {
         const float *x = tile + (512 - n) / 2;
-
         assert_int_equal(kernels->max_bits(x, n), sp_tile_ref.max_bits(x, n));
     }
     for (size_t k = 0; k < 32; k += 16)

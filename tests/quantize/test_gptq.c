@@ -25,7 +25,6 @@ static float *random_inputs(uint64_t seed)
     assert_non_null(x);
     for (size_t t = 0; t < N_INPUTS; t++) {
         float common = uniform(&seed), *row = x + t * COLS;
-
         for (size_t k = 0; k < COLS; k++) {
             float size = k % 7 == 3 ? 20.0f : 1.0f;
             row[k] = size * (uniform(&seed) + 2 * common * (float)(k % 3));
@@ -79,7 +78,6 @@ TEST(test_sums)
     for (size_t i = 0; i < COLS; i += 7) {
         for (size_t j = i / 16 * 16; j < sp_gptq_block_end(COLS, i); j++) {
             double want = sum_of(x, i, j), size = sqrt(sum_of(x, i, i) * sum_of(x, j, j));
-
             assert_true(index_of(i, j) < n);
             assert_true(fabs((double)sums[index_of(i, j)] - want) <= 1e-5 * size);
         }
@@ -106,7 +104,6 @@ TEST(test_solve)
 
     for (size_t i = 0; i < n_lines; i++) {
         float *sums = floats_of(lines + 2 * N * i, N), *want = floats_of(lines + 2 * N * i + N, N);
-
         sp_gptq_solve(sums, 32, room, &sp_gptq_ref);
         sp_write_bf16(bytes, sums, N);
         assert_true(sp_gptq_is_sound(bytes, 32));
@@ -177,7 +174,6 @@ static void check_column(const struct ordered *b, const double *d, size_t j, dou
     assert_true(d[j] > 0);
     for (size_t i = 0; i < j; i++) {
         double h = 0, size = sqrt(h_of(b, i, i) * h_of(b, j, j));
-
         for (size_t l = j; l < b->n; l++)
             h += m_of(b, i, l) * d[l] * m_of(b, j, l);
         assert_true(fabs(h - h_of(b, i, j)) <= tolerance * size);
@@ -199,7 +195,6 @@ TEST(test_blocks)
     sp_gptq_solve(numbers, COLS, room, &sp_gptq_ref);
     for (size_t first = 0; first < COLS; first += BLOCK) {
         struct ordered b = {sums, numbers, first, sp_gptq_block_end(COLS, first) - first};
-
         solve_d(d, &b);
         for (size_t g = 1; g < sp_gptq_n_groups(b.n); g++)
             assert_true(squares_of(&b, g - 1) >= squares_of(&b, g));
@@ -244,7 +239,6 @@ static void check_encoded(const char *file, size_t n_factors)
         const uint64_t *line = lines + per_line * i, *rest = line + 1 + n_factors;
         float *numbers = n_factors ? floats_of(line + 1, n_factors) : NULL;
         float *w = floats_of(rest + 1, 32);
-
         check_encoder((unsigned)line[0], numbers, sp_float_of_bits((uint32_t)rest[0]), w,
                       rest + 33);
     }
@@ -263,7 +257,6 @@ static float *random_rows(uint64_t seed)
     assert_non_null(w);
     for (size_t row = 0; row < ROWS; row++) {
         float size = expf(10 * uniform(&seed));
-
         for (size_t k = 0; k < COLS && row != 5; k++) {
             float x = uniform(&seed) + uniform(&seed) + uniform(&seed);
             w[row * COLS + k] = size * (uniform(&seed) < -0.98f ? 10 * x : x);
@@ -317,10 +310,8 @@ static void check_encoders(const float *w, size_t n_rows, const float *numbers)
         const float *factors = i % 2 ? numbers : NULL;
         size_t size;
         uint8_t *panel = encode_rows(&sp_tile_ref, types[i / 2], w, n_rows, factors, &size);
-
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
             uint8_t *other;
-
             if (!sp_kernels_supported(*k)) continue;
             other = encode_rows((*k)->tile, types[i / 2], w, n_rows, factors, &size);
             assert_memory_equal(other, panel, size);
@@ -339,11 +330,9 @@ TEST(test_instruction_sets_agree)
         size_t n_rows = seed % 2 ? ROWS : 11, n_inputs = seed % 3 ? N_INPUTS : 1;
         float *sums = collect_all(&sp_gptq_ref, x, n_inputs);
         float *numbers = solve_all(collect_all(&sp_gptq_ref, x, n_inputs));
-
         check_encoders(w, n_rows, numbers);
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
             float *others;
-
             if (!sp_kernels_supported(*k)) continue;
             others = collect_all((*k)->tile->gptq, x, n_inputs);
             assert_memory_equal(others, sums, n * sizeof *sums);
@@ -363,7 +352,6 @@ static double error_of(enum sp_dtype dtype, const float *x, const float *w, cons
     for (size_t t = 0; t < N_INPUTS; t++) {
         for (size_t row = 0; row < ROWS; row++) {
             double sum = 0;
-
             for (size_t k = 0; k < COLS; k++)
                 sum += (double)x[t * COLS + k] *
                        ((double)w[row * COLS + k] - (double)back[row * COLS + k]);
@@ -444,7 +432,6 @@ TEST(test_sizes)
 {
     for (size_t cols = 16; cols < 3 * BLOCK; cols += 16) {
         size_t n = 0;
-
         assert_true(sp_gptq_size(&n, cols));
         assert_int_equal(sp_gptq_cols(n), cols);
         assert_int_equal(sp_gptq_cols(n + 1), 0);
@@ -472,7 +459,6 @@ TEST(test_smoothing)
     sp_gptq_smooth(factors, COLS, exponents);
     for (size_t first = 0; first < COLS; first += BLOCK) {
         struct ordered b = {scaled, factors, first, sp_gptq_block_end(COLS, first) - first};
-
         solve_d(d, &b);
         for (size_t j = 0; j < b.n; j += 11)
             check_column(&b, d, j, 0.01);
@@ -502,7 +488,6 @@ TEST(test_squares)
     for (size_t g = 0; g < sp_gptq_n_groups(COLS); g++) {
         const float *at = factors + sp_gptq_offset(COLS, g);
         double largest = 0;
-
         for (size_t i = 0; i < 16; i++)
             largest = fmax(largest, (double)squares[g * 16 + i] + mean / 10);
         for (size_t j = 16 * g; j < sp_gptq_block_end(COLS, 16 * g); j++, at += 16) {

@@ -49,7 +49,6 @@ static void check_codebook(const struct sp_microscale *type, uint8_t t)
 
     for (unsigned i = 0; i < n; i++) {
         int entry = sp_microscale_entry(type, t, i);
-
         assert_in_range(entry + 64, 0, 128);
         if (i > 0) assert_true(entry > sp_microscale_entry(type, t, i - 1));
         if (type->offsets == NULL)
@@ -61,7 +60,6 @@ TEST(test_codebooks)
 {
     for (size_t i = 0; i < N_TYPES; i++) {
         const struct sp_microscale *type = sp_microscale_of(goals[i].dtype);
-
         for (unsigned t = 0; t < type->n_codebooks; t++)
             check_codebook(type, (uint8_t)t);
     }
@@ -90,7 +88,6 @@ TEST(test_decode)
         const struct sp_microscale *type = sp_microscale_of(of_bits[line[0]]);
         uint8_t panel[SP_MICROSCALE_HEAD + 4 * WORDS] = {0};
         float out[32];
-
         sp_put32(panel + 4 * line[1], (uint32_t)line[2]);
         for (size_t w = 0; w < WORDS; w++)
             sp_put32(panel + SP_MICROSCALE_HEAD + 4 * w, (uint32_t)line[3 + w]);
@@ -126,10 +123,8 @@ static void random_weights(int16_t *v)
 {
     for (size_t row = 0; row < 16; row++) {
         double size = exp(uniform() * 11);
-
         for (size_t k = 0; k < 32; k++) {
             double w = size * (double)gaussian();
-
             if (uniform() < 0.02) w = uniform() < 0.5 ? 16320 : -16320;
             if (uniform() < 0.02) w = 0;
             v[sp_q4_place(row, k)] = (int16_t)fmax(-16320, fmin(16320, w));
@@ -165,7 +160,6 @@ static double error_with(const struct sp_microscale *type, const float *x, float
 
     for (size_t k = 0; k < 16; k++) {
         double near = INFINITY;
-
         for (unsigned i = 0; i < 1u << type->code_bits; i++) {
             int weight = b * sp_microscale_entry(type, b, i);
             near = fmin(near, fabs((double)x[k] - (double)row_scale * weight));
@@ -228,7 +222,6 @@ static void check_quality(const struct goal *goal)
 
     for (size_t p = 0; p < N_ROWS / 16; p++) {
         uint8_t *panel;
-
         for (size_t i = 0; i < 16 * COLS; i++)
             rows[i] = gaussian();
         panel = encode_rows(goal->dtype, rows, 16, COLS, &size);
@@ -266,7 +259,6 @@ static void check_zero_rows(enum sp_dtype dtype)
     sp_panel_decode(back, dtype, panel, 16, 64, &sp_tile_ref);
     for (size_t i = 0; i < 16 * 64; i++) {
         bool filled = i >= 5 * 64 + 32 && i < 6 * 64;
-
         assert_true(filled || back[i] == 0);
         assert_true(!filled || fabsf(back[i] - rows[i]) < (dtype == SP_Q2 ? 1.5f : 0.5f));
     }

@@ -108,7 +108,6 @@ TEST(test_rules)
         struct sp_policy_tensor tensor = {
             .name = "x", .role = c->role, .rank = c->rank, .shape = c->shape, .stored = c->stored};
         struct sp_policy_choice choice;
-
         assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
         if (choice.dtype != c->expected || choice.layout != c->layout ||
             strcmp(choice.rule, c->rule) != 0)
@@ -187,7 +186,6 @@ TEST(test_calibrated_output)
     for (size_t i = 0; i < sizeof calibrated / sizeof *calibrated; i++) {
         struct sp_policy_request request = {.type = calibrated[i].type};
         struct sp_policy_choice choice;
-
         assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
         assert_int_equal(choice.dtype, calibrated[i].want);
         request.output_type = SP_Q4;

@@ -140,7 +140,6 @@ TEST(beginning_of_go_templates)
         struct sp_chat_prompt *prompt = NULL;
         uint32_t *plain = NULL;
         size_t n_plain = 0, n = cases[i].n_begins;
-
         assert_ok(sp_tokenizer_open_file(&words, cases[i].folder, NULL));
         options.chat_template = keep_template(cases[i].text, SP_TEMPLATE_UNKNOWN);
         options.tokenizer = words;

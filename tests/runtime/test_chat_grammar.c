@@ -123,7 +123,6 @@ static void check_samples(const struct sample *samples, size_t n,
 {
     for (size_t i = 0; i < n; i++) {
         struct sp_grammar *g;
-
         options.format = samples[i].format;
         g = make(&options);
         if (allows(g, samples[i].text) != samples[i].allowed)
@@ -348,7 +347,6 @@ static bool write_text(char *text, size_t cap, struct sp_grammar_matcher *a,
         bool whole = sp_grammar_matcher_may_end(a, state);
         uint32_t to = state;
         unsigned n;
-
         one[0] = random_byte(a, state, seed, &n);
         if (n == 0 || (whole && next(seed) % 2)) {
             text[len] = '\0';
@@ -446,7 +444,6 @@ static unsigned check_texts(const struct sp_chat_grammar_options *options, unsig
     assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
     for (unsigned i = 0; i < n; i++) {
         struct reading r;
-
         if (!write_text(text, sizeof text, a, options->format, &seed)) continue;
         n_whole++;
         r = read_back(options, text);
@@ -466,7 +463,6 @@ TEST(allowed_outputs_are_parsed)
     for (size_t i = 0; i < N_FORMATS; i++) {
         struct sp_chat_grammar_options options = {.format = formats_with_calls[i],
                                                   .tools = transcript_tools};
-
         for (unsigned k = 0; k < 4; k++) {
             options.must_call = k & 1;
             options.one_call = k & 2;
@@ -610,7 +606,6 @@ TEST(unsupported_constraints_are_refused)
         struct sp_json *tools = NULL;
         struct sp_err err = {0};
         char text[512];
-
         snprintf(text, sizeof text, "[{\"type\": \"function\", \"function\": %s}]", cases[i].tool);
         tools = keep_parsed(text, strlen(text), SP_JSON_STRICT);
         options.tools = tools;

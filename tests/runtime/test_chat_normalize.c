@@ -98,7 +98,6 @@ static void check_orders(const struct opened *o)
     for (size_t code = 0; code < 1024; code++) {
         char letters[16] = "";
         size_t n = 0;
-
         for (size_t c = code, i = 0; i < 5; i++, c /= 4)
             n += (size_t)snprintf(letters + n, sizeof letters - n, "%s", steps[c % 4]);
         if (strchr(letters, 'c') && o->format.calls.style == SP_TOOL_CALL_UNKNOWN) continue;
@@ -113,12 +112,10 @@ TEST(orders_of_roles)
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         DIR *folder = opendir(folders[i]);
         struct dirent *entry;
-
         if (folder == NULL) skip();
         while ((entry = readdir(folder)) != NULL) {
             char path[1024];
             struct opened o;
-
             if (entry->d_name[0] == '.') continue;
             snprintf(path, sizeof path, "%s/%s", folders[i], entry->d_name);
             o = open_template(path);

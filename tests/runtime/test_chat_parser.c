@@ -129,7 +129,6 @@ TEST(formats_are_detected)
 
     for (enum template_index f = 0; f < N_TEMPLATES; f++) {
         struct sp_chat_format s = learn(f);
-
         assert_string_equal(sp_chat_format_describe_calls(text, &s), templates[f].calls);
         assert_string_equal(sp_chat_format_describe_reasoning(text, &s),
                             f == HARMONY ? "<|channel|>analysis<|message|>...<|end|>"
@@ -153,7 +152,6 @@ static void check(const struct output *outputs, size_t n)
         struct sp_chat_format s = learn(o->template_index);
         const struct answer a = {&s, o->no_tools, o->in_reasoning, o->text, strlen(o->text)};
         char *read = transcript_read(&a);
-
         assert_string_equal(read, o->read);
         free(read);
     }
@@ -420,7 +418,6 @@ TEST(content_is_not_delayed)
 
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const char *text = pieces[i].text;
-
         assert_ok(sp_chat_parser_feed(parser, text, strlen(text), false, NULL));
         assert_int_equal(t.text.len, strlen(pieces[i].reported));
         assert_memory_equal(t.text.at, pieces[i].reported, t.text.len);
@@ -447,7 +444,6 @@ TEST(prompts_open_reasoning)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *p = cases[i].prompt;
-
         assert_int_equal(sp_chat_format_opens_reasoning(&s, p, strlen(p)), cases[i].thinks);
     }
 }

@@ -166,7 +166,6 @@ static void round_trip(const char *path, const struct sp_template *t,
     check_grammar(path, &a, n_calls);
     for (size_t cut = 0; cut <= a.size; cut++) {
         struct calls calls = read_calls(&a, cut);
-
         if (calls.n != n_calls || calls.n_right != n_calls) {
             fail_msg("%s: %u of %u calls, cut at %zu: %s", path, calls.n_right, n_calls, cut,
                      a.text);
@@ -204,11 +203,9 @@ TEST(published_templates)
         DIR *folder = opendir(folders[i].folder);
         struct dirent *entry;
         unsigned n = 0;
-
         if (folder == NULL) skip();
         while ((entry = readdir(folder)) != NULL) {
             char path[1024];
-
             if (entry->d_name[0] == '.') continue;
             snprintf(path, sizeof path, "%s/%s", folders[i].folder, entry->d_name);
             n += check_template(path);
@@ -230,7 +227,6 @@ TEST(exhausting_templates)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const struct sp_template *t = keep_template(texts[i], SP_TEMPLATE_JINJA);
         struct sp_chat_format format;
-
         assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_E_CHECK);
     }
 }

@@ -176,7 +176,6 @@ TEST(goldens)
                 .size = sizeof request, .reference = reference, .cache = SP_CACHE_F32};
             struct sp_evaluation e = SP_EVALUATION_INIT;
             double got[N_FIGURES], value;
-
             request.ids =
                 golden_ids(sp_json_at(sp_json_get(golden, "prompts"), prompt), &request.n);
             assert_true(want[0] == k && want[1] == prompt);
@@ -636,7 +635,6 @@ TEST(bytes_that_drafts_read)
         struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
         const struct sp_pack_tensor *head;
         uint64_t size = 0, one;
-
         session = keep_session(package, &options);
         one = sp_session_read_size(session, 0, 0);
         for (size_t k = 0; k < sp_pack_n_tensors(package->pack); k++) {

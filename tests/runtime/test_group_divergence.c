@@ -85,7 +85,6 @@ TEST(test_transformers)
         struct sp_package *package = open_model("target", SP_DTYPE_NONE, NULL, 2);
         struct sp_group_divergence *d = open_divergence(package);
         double expected, nats = measure(d, find_group(d, group), 1, (enum sp_dtype)line[DTYPE]);
-
         memcpy(&expected, &line[NATS], sizeof expected);
         print_message("%s %d: %.6f, expected %.6f\n", sp_group_kind_name(group.kind), group.layer,
                       nats, expected);
@@ -103,13 +102,11 @@ TEST(test_threads_and_kernels)
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         struct sp_package *package;
         struct sp_group_divergence *d;
-
         if (!sp_kernels_supported(*k)) continue;
         package = open_model("target", SP_Q8, (*k)->name, k == sp_kernels_all() ? 3 : 1);
         d = open_divergence(package);
         for (size_t i = 0; i < 2; i++) {
             double nats = measure(d, 6 * i + 1, 1, SP_Q3);
-
             if (first[i] < 0) first[i] = nats;
             assert_true(nats > 0 && nats == first[i]);
         }
@@ -232,7 +229,6 @@ static void assert_same_tensors(const char *path, const char *other)
     assert_int_equal(sp_pack_n_tensors(a), sp_pack_n_tensors(b));
     for (size_t i = 0; i < sp_pack_n_tensors(a); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(a, i);
-
         assert_memory_equal(t->data, sp_pack_tensor(b, i)->data, t->size);
     }
 }

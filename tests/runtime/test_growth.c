@@ -79,7 +79,6 @@ static void check_file(const char *path)
         struct sp_cache_budget budget = {.limit = (size_t)1 << 30};
         struct sp_decoder *whole = open_decoder(g.package, (enum sp_cache_type)type, NULL);
         struct sp_decoder *grown = open_decoder(g.package, (enum sp_cache_type)type, &budget);
-
         assert_int_equal(budget.used, 0);
         if (whole == NULL && type == SP_CACHE_Q8) continue;
         read_both(g.package, whole, grown, ids, 0, N_SHORT);

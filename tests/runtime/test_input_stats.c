@@ -93,7 +93,6 @@ static void check_experts(size_t n_rows, unsigned n_threads)
     for (const uint64_t *l = lines; l < lines + 4 * n_lines; l += 4) {
         char name[64];
         struct sp_gptq_weights weights;
-
         snprintf(name, sizeof name, "layers.%u.mlp.experts.down_proj.weight", (unsigned)l[0]);
         weights = sp_input_stats_weights(stats, matrix_of(package, name));
         assert_null(weights.factors);

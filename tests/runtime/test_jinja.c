@@ -93,7 +93,6 @@ TEST(errors_name_line_and_construct)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         enum sp_status st = message_of(&err, cases[i].text, 1 << 20, 1 << 20);
-
         assert_string_equal(err.text, cases[i].message);
         assert_int_equal(st, cases[i].status);
     }
@@ -246,7 +245,6 @@ TEST(deep_nesting_is_refused)
     assert_non_null(text);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char *at = text + sprintf(text, "%s", parts[i].end);
-
         for (int k = 0; k < 10000; k++)
             at += sprintf(at, "%s", parts[i].part);
         assert_int_equal(message_of(&err, text, 1 << 26, 1 << 30), SP_E_INPUT);

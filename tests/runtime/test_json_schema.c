@@ -451,7 +451,6 @@ static void walk(const char *schema, const struct sp_grammar *g, uint64_t *seed)
         struct sp_byte_set bytes = {0};
         uint8_t byte = (uint8_t)next(seed);
         size_t n = 0;
-
         assert_int_equal(sp_grammar_matcher_bytes(matcher, state, &bytes, &n, 256, NULL), SP_OK);
         if (n == 0) {
             if (!sp_grammar_matcher_may_end(matcher, state)) fail_msg("%s", schema);
@@ -473,7 +472,6 @@ TEST(every_prefix_ends)
     for (unsigned i = 0; i < 300; i++) {
         struct sp_strbuf text = {0};
         struct sp_grammar *g = NULL;
-
         put_schema(&text, &seed, 3);
         assert_int_equal(sp_strbuf_append(&text, "", 1, NULL), SP_OK);
         if (sp_grammar_of_schema(&g, text.at, text.len - 1, NULL) == SP_OK) {

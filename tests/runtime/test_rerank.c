@@ -131,7 +131,6 @@ static void check_tokens(struct sp_package *package, const struct sp_json *cases
         float *scores = NULL;
         size_t n_tokens = 0;
         int64_t want = 0;
-
         q.query = sp_json_get_text(sp_json_at(cases, i), "query");
         d.text = sp_json_to_string(sp_json_get(sp_json_at(cases, i), "document"), &d.size);
         assert_int_equal(sp_package_rerank(package, &q, &scores, &n_tokens, &err), SP_OK);
@@ -266,7 +265,6 @@ static const char *edit_classifier(const char *model, const char *file, const ch
         char path[400], *text, *at;
         size_t size;
         FILE *f;
-
         snprintf(path, sizeof path, CLASSIFIERS "%s/%s", model, classifier_files[k]);
         unlink(scratch_path(classifier_files[k]));
         if (strcmp(classifier_files[k], file) != 0) {
@@ -299,7 +297,6 @@ TEST(classifier_activations)
         struct sp_package *plain = open_model(CLASSIFIERS "bert", ""), *package;
         struct sp_err err = {0};
         float *score = NULL, *logit = NULL;
-
         snprintf(to, sizeof to, "%s\"hidden_act\"", members[i]);
         package = open_model(edit_classifier("bert", "config.json", "\"hidden_act\"", to), "");
         assert_int_equal(rank(plain, &q, &score, &err), SP_OK);
@@ -334,7 +331,6 @@ TEST(unsupported_classifiers)
         const char *folder = edit_classifier(rows[i].model, rows[i].file, rows[i].from, rows[i].to);
         char command[1400], said[2048] = "";
         FILE *f;
-
         scratch_write("Modelfile", "FROM .\n", 7);
         snprintf(command, sizeof command, "%s create -f %s/Modelfile --dry-run 2>&1", SPECTOOL,
                  folder);

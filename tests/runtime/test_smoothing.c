@@ -30,7 +30,6 @@ static void invent(struct sp_smoothing *out, const struct sp_source *source)
         int8_t exponents[MOST_COLUMNS];
         char norm[SP_NORM_NAME];
         size_t n = (size_t)sp_spec_cols(spec);
-
         if (!sp_smoothing_norm_of(norm, &source->config, spec->name)) continue;
         if (sp_smoothing_find(out, norm)) continue;
         assert_in_range(n, 1, MOST_COLUMNS);
@@ -48,7 +47,6 @@ static void smooth(struct sp_smoothing *applied, struct sp_plan *plan,
 
     for (size_t i = 0; i < plan->n_items; i++) {
         struct sp_plan_item *item = &plan->items[i];
-
         types[i] = item->to;
         if (sp_role_is_matrix(item->spec->role) && item->layout == SP_PANEL) item->to = SP_Q8;
     }
@@ -172,7 +170,6 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
         float *a = stored_tensor_floats(source, spec, &type);
         float *b = stored_tensor_floats(&again, sp_specs_find(&again.specs, spec->name), &type);
         bool shifted = source->config.norm_shifted && spec->role == SP_ROLE_NORM;
-
         for (size_t k = 0; k < n; k++) {
             if (a[k] == b[k] || (shifted && fabsf(a[k] - b[k]) < 1e-6f)) continue;
             fail_msg("%s[%zu]: %.9g is read as %.9g", spec->name, k, (double)a[k], (double)b[k]);

@@ -252,7 +252,6 @@ TEST(non_conversations_are_refused)
         struct sp_err err = {0};
         char *text = NULL;
         size_t len;
-
         in.messages = keep_parsed(cases[i].json, strlen(cases[i].json), SP_JSON_STRICT);
         assert_int_not_equal(sp_template_render(&text, &len, t, &in, &err), SP_OK);
         assert_string_equal(err.text, cases[i].message);
@@ -273,7 +272,6 @@ TEST(the_text_counts_as_memory)
         struct sp_err err = {0};
         char *text = NULL;
         size_t len = 0;
-
         t = keep_template(texts[i], SP_TEMPLATE_JINJA);
         assert_int_equal(sp_template_render(&text, &len, t, &in, &err), i ? SP_E_INPUT : SP_OK);
         assert_int_equal(exhausted, i);

@@ -32,7 +32,6 @@ TEST(values_in_python)
         struct sp_strbuf out = {0};
         enum sp_value_read read;
         size_t end, size = strlen(cases[i].text);
-
         assert_ok(sp_tool_value_read(&read, &out, &end, cases[i].text, size, &python, NULL));
         if (cases[i].json == NULL) {
             assert_int_equal(read, SP_VALUE_NONE);

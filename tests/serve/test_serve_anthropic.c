@@ -131,7 +131,6 @@ TEST(test_usage)
         struct events e = stream(&s, ASK ", 'stream': true}");
         const struct sp_json *usages[] = {json_at(e.at[0], "message.usage"),
                                           json_at(e.at[e.n - 2], "usage")};
-
         for (size_t k = 0; k < 2; k++) {
             assert_int_equal(json_number(usages[k], "input_tokens"), i ? 1 : n);
             assert_int_equal(json_number(usages[k], "cache_creation_input_tokens"), 0);

@@ -76,7 +76,6 @@ TEST(test_errors)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_json *json = http_reply_json(
             server_request(&tiny_server, all[i].method, all[i].path, all[i].body), all[i].status);
-
         assert_string_equal(json_text(json, "type"), "error");
         assert_string_equal(json_text(json, "error.type"), all[i].type);
         if (strstr(json_text(json, "error.message"), all[i].says) == NULL) {

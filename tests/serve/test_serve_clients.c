@@ -79,7 +79,6 @@ TEST(test_queue)
         struct pollfd rest[2] = {{.events = POLLIN}, {.events = POLLIN}};
         size_t away;
         char byte;
-
         assert_int_equal(recv(running, &byte, 1, 0), 1); /* the request is being served */
         for (size_t k = 0; k < 2; k++)
             rest[k].fd = server_begin_request(&s, "/v1/completions", i ? whole : streamed);
@@ -180,7 +179,6 @@ TEST(test_disconnects)
     disconnect_inside_request(&s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int fd;
-
         snprintf(body, sizeof body, SERVED_LONG_REQUEST, all[i].stream ? all[i].stream : "");
         fd = server_begin_request(&s, "/v1/completions", all[i].stream ? body : prompt);
         client_send(fd, all[i].behind, strlen(all[i].behind));

@@ -96,7 +96,6 @@ TEST(base64)
         struct sp_json *json, *plain;
         const char *text;
         size_t len = 0;
-
         snprintf(body, sizeof body, "{'input': 'the cat', 'dimensions': %zu}", n);
         plain = post("/v1/embeddings", body, 200);
         snprintf(body, sizeof body,
@@ -342,7 +341,6 @@ TEST(rerank_long_documents)
             packed_file(packed_modelfile(rows[i].model, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
         struct sp_json *json, *few;
         char limit[40];
-
         snprintf(text, sizeof text, body, x, "");
         json = server_post(&s, "/v2/rerank", text, 200);
         assert_int_equal(json_number(json, "usage.total_tokens"), rows[i].most);

@@ -73,7 +73,6 @@ static void check_stream(const struct expected *e, const struct server *s, const
     for (char *line = strtok_r(r.body, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         struct sp_json *json = NULL;
         const struct sp_json *choice;
-
         assert_int_equal(strncmp(line, "data: ", 6), 0);
         if (strcmp(line, "data: [DONE]") == 0) {
             dones++;

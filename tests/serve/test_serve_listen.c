@@ -24,7 +24,6 @@ TEST(loopback_by_address)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_listeners l = {.n = 0};
         enum sp_status st = sp_listen(&l, all[i].host, 0, NULL);
-
         if (st && all[i].maybe) continue;
         assert_int_equal(st, SP_OK);
         assert_int_equal(l.n, 1);

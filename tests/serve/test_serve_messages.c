@@ -107,7 +107,6 @@ TEST(memory_of_arguments)
         struct sp_json *from = NULL;
         const struct sp_json *call;
         struct sp_err err = {0};
-
         memcpy(sent, before, len);
         for (size_t k = 0; k < rows[i].n; k++, len += 3)
             memcpy(sent + len, "[],", 3);
@@ -169,7 +168,6 @@ TEST(keep_alive)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_serve_response response = {.serve = &serve, .request = &request};
         char *text = NULL;
-
         all[i].api->keep_alive(&response);
         assert_ok(sp_json_out_take(&text, &response.out, NULL));
         assert_int_equal(strncmp(text, keep_quoted(all[i].begins), strlen(all[i].begins)), 0);

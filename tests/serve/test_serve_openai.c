@@ -385,7 +385,6 @@ TEST(test_chat_logprobs)
     for (size_t i = 0; i < sp_json_len(content); i++) {
         const struct sp_json *token = sp_json_at(content, i), *b = sp_json_get(token, "bytes");
         double chosen, best;
-
         strcat(text, json_text(token, "token"));
         for (size_t k = 0; k < sp_json_len(b); k++) {
             int64_t byte = 0;

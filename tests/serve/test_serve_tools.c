@@ -82,7 +82,6 @@ TEST(test_choice)
 
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         size_t n;
-
         json = request(&s, bodies[i]);
         n = check_calls(json, 1);
         if (i >= 2) {

@@ -50,7 +50,6 @@ static const char *receive(struct browser *b)
         const char *end = b->size ? memchr(b->buffer, '\0', b->size) : NULL;
         struct pollfd wait = {.fd = b->from, .events = POLLIN};
         ssize_t n;
-
         if (end != NULL) {
             b->n_read = (size_t)(end - b->buffer) + 1;
             return b->buffer;
@@ -94,7 +93,6 @@ char *browser_send(struct browser *b, const char *method, const char *parameters
         struct sp_json *json = NULL;
         char *result = NULL;
         int64_t answered = 0;
-
         assert_int_equal(sp_json_parse(&json, message, strlen(message), SP_JSON_LENIENT, NULL), 0);
         if (sp_json_to_i64(sp_json_get(json, "id"), &answered) && answered == id) {
             if (sp_json_get(json, "result") == NULL) fail_msg("%s: %.300s", method, message);
@@ -241,7 +239,6 @@ void browser_await(struct browser *b, const char *expression, const char *value)
     for (int i = 0; i < 500; i++, nap()) {
         char *now = browser_value(b, expression);
         bool equal = strcmp(now, value) == 0;
-
         if (!equal && i == 499) fail_msg("%s is \"%s\", not \"%s\"", expression, now, value);
         free(now);
         if (equal) return;

@@ -62,7 +62,6 @@ void config_assert_pairs(const char *text, const double *pairs, size_t n)
     for (size_t i = 0; i < n; i++) {
         double a = pairs[2 * i], b = pairs[2 * i + 1];
         bool whole = a == floor(a) && b == floor(b);
-
         if (a != b && (whole || !(fabs(a - b) <= 1e-9 * (1 + fabs(b)))))
             fail_msg("pair %zu of %s is %.12g, expected %.12g", i + 1, text, a, b);
     }

@@ -140,7 +140,6 @@ void *calloc(size_t n, size_t size)
     }
     if (next == NULL) {
         void *p = early + early_used;
-
         early_used += (n * size + 15) & ~(size_t)15;
         if (early_used > sizeof early) abort();
         return p;

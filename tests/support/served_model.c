@@ -87,7 +87,6 @@ char *stream_text(const struct http_reply *r, const char *path, size_t *n)
     for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         const char *piece;
         size_t len;
-
         assert_false(done);
         if (strncmp(line, "event: ", 7) == 0) continue;
         if (strncmp(line, "data: ", 6) == 0) line += 6;

@@ -332,7 +332,6 @@ void server_await_load(const struct server *s, const char *key, int64_t n)
         struct http_reply r = server_request(s, "GET", "/ready", NULL);
         struct sp_json *load = http_reply_json(r, r.status); /* 503 if the queue is full */
         int64_t now;
-
         if (sp_json_to_i64(sp_json_get(load, key), &now) && now >= n) return;
         nap(0.01);
     }

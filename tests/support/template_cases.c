@@ -108,7 +108,6 @@ static size_t count_failures(size_t *n, const struct template_cases *what)
     }
     for (char *at = lines, *end; at < lines + size; at = end + 1) {
         struct sp_json *line;
-
         end = memchr(at, '\n', size - (size_t)(at - lines));
         if (end == NULL) end = lines + size;
         if (end == at) continue;

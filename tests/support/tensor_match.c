@@ -86,7 +86,6 @@ void match_assert_spans(const struct match *m, const char *name, const char *exp
     if (spec == NULL) fail_msg("no %s", name);
     for (size_t i = 0; i < spec->n_spans; i++) {
         const struct sp_row_span *p = &m->specs.spans[spec->first_span + i];
-
         if (strcmp(p->source, source) != 0)
             at += snprintf(at, (size_t)(end - at), "%s%s", i ? ", " : "", p->source);
         at += snprintf(at, (size_t)(end - at), " %llu:%llu:%llux%llu%s",

@@ -82,7 +82,6 @@ static int run_module(const char *module)
     qsort(found, n, sizeof *found, compare_lines);
     for (size_t i = 0; i < n; i++) {
         const char *const *arg = found[i]->cases;
-
         if (found[i]->kind != UNIT_TEST) continue;
         if (found[i]->list_cases) arg = found[i]->list_cases();
         if (arg == NULL) add_test(found[i], NULL);

@@ -16,7 +16,6 @@ uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
     *n_lines = 0;
     for (char *s = text; *s;) {
         char *end;
-
         numbers[n++] = strtoull(s, &end, 16);
         assert_true(end > s && (*end == ' ' || *end == '\n'));
         on_line++;

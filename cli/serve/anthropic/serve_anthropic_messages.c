@@ -58,7 +58,6 @@ static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, 
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         const struct sp_json *block = sp_json_at(content, i);
         const char *type = type_of(block);
-
         st = type && strcmp(type, "text") == 0
                  ? add_text(to, sp_json_get(block, "text"), false, err)
                  : unreadable(type, err);

@@ -24,7 +24,6 @@ static enum sp_status add_lines(struct sp_serve_keys *keys, const char *text, st
 
     while (*text != '\0' && !st) {
         size_t line = strcspn(text, "\n"), begin = strspn(text, " \t\r"), end = line;
-
         while (end > begin && strchr(" \t\r", text[end - 1]))
             end--;
         if (end > begin && text[begin] != '#') st = add(keys, text + begin, end - begin, err);

@@ -214,7 +214,6 @@ static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
     if (p != NULL && p->kind >= SP_CHAT_TOOL_CALL) {
         size_t index = r->message->n_calls - 1;
         const struct sp_chat_call *call = &r->message->calls[index];
-
         sp_json_out_begin(out, "tool_calls", '[');
         if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments)
             write_call(out, index, NULL, NULL, p->text, p->size);

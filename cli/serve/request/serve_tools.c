@@ -119,7 +119,6 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
     for (size_t i = 0; i < sp_json_len(calls) && !st; i++) {
         const struct sp_json *call = sp_json_at(calls, i);
         struct sp_serve_call_id *k;
-
         if (sp_json_kind(call) != SP_JSON_OBJECT) {
             return sp_fail(err, SP_E_INPUT, "tool_calls[%zu] is %s, expected an object", i,
                            sp_json_kind_name(sp_json_kind(call)));

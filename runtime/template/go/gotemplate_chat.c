@@ -17,7 +17,6 @@ static enum sp_status join_system(struct sp_heap *heap, struct sp_value *out,
 
     for (size_t i = 0; i < messages->n && !st; i++) {
         const struct sp_value *content = sp_dict_find_name(messages->at[i].dict, "Content");
-
         if (!sp_text_is(*sp_dict_find_name(messages->at[i].dict, "Role"), "system")) continue;
         if (any) st = sp_build(&b, "\n\n", 2);
         if (!st) st = sp_build(&b, content->text, content->len);
@@ -40,7 +39,6 @@ static enum sp_status collate(struct sp_heap *heap, struct sp_value *out,
         const struct sp_value role = *sp_dict_find_name(message, "Role");
         const struct sp_value content = *sp_dict_find_name(message, "Content");
         struct sp_dict *last = out->list->n ? out->list->at[out->list->n - 1].dict : NULL;
-
         if (last == NULL || sp_text_is(role, "tool") || sp_text_order(role, last_role) != 0) {
             b = (struct sp_builder){.heap = heap};
             st = sp_build(&b, content.text, content.len);
@@ -108,7 +106,6 @@ static enum sp_status run_turns(struct sp_builder *out, const struct sp_gotempla
         const struct sp_value role = *sp_dict_find_name(messages->at[i].dict, "Role");
         const struct sp_value content = *sp_dict_find_name(messages->at[i].dict, "Content");
         bool system = sp_text_is(role, "system"), user = sp_text_is(role, "user");
-
         if ((system && turn.prompt.len + turn.response.len > 0) ||
             (user && turn.response.len > 0)) {
             if ((st = run_turn(out, t, &turn, chat, SP_GOTEMPLATE_TURN, err))) return st;
@@ -132,7 +129,6 @@ enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
     if (chat->prompt.len > 0 && chat->suffix.len > 0) {
         /* the text before and after a gap, for models that fill in the middle */
         const struct field fields[] = {{"Prompt", chat->prompt}, {"Suffix", chat->suffix}};
-
         return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 2, err);
     }
     if ((st = sp_value_list(heap, &list, SP_SHAPE_PLAIN, 0))) return st;
@@ -147,7 +143,6 @@ enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
     if ((st = collate(heap, &messages, list.list))) return st;
     if (sp_gotemplate_mentions(t, "messages")) {
         struct field fields[] = {{"System", system}, {"Messages", messages}, {"Tools", {0}}};
-
         if ((st = sp_go_tools(heap, &fields[2].value, chat->tools))) return st;
         return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 3, err);
     }

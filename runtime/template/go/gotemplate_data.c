@@ -282,7 +282,6 @@ static enum sp_status make_struct(struct sp_heap *heap, struct sp_value *out,
     out->shape = fields == tool_fields ? SP_SHAPE_JSON_STRUCT : SP_SHAPE_STRUCT;
     for (const struct field *f = fields; f->go != NULL && !st; f++) {
         const struct sp_json *member = sp_json_get(json, f->go);
-
         if (member == NULL) member = sp_json_get(json, f->json);
         if ((st = make_field(heap, &value, f, member, depth))) {
             sp_context(heap->err, "%s", f->json);
@@ -315,7 +314,6 @@ static const struct field *table_of(const struct sp_dict *dict)
 {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
         size_t n = 0;
-
         while (tables[t][n].go != NULL && n < dict->n &&
                sp_text_is(dict->at[n].key, tables[t][n].go))
             n++;

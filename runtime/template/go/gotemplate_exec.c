@@ -240,7 +240,6 @@ static enum sp_status eval_call(struct sp_go_machine *m, struct sp_value *out, s
     if ((st = sp_value_list(m->heap, &list, SP_SHAPE_PLAIN, (size_t)n))) return st;
     for (const struct sp_go_node *a = args; a != NULL; a = a->next) {
         struct sp_value value;
-
         if (m->part == SP_GOTEMPLATE_LAST_TURN && a->cut) break;
         if ((st = eval_operand(m, &value, dot, a))) return st;
         if ((st = sp_list_push(m->heap, list.list, value))) return st;
@@ -277,7 +276,6 @@ static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, s
     if ((st = enter(m))) return st;
     for (const struct sp_go_node *command = pipe->list; command != NULL; command = command->next) {
         struct sp_value made;
-
         if ((st = eval_command(m, &made, dot, command, final))) return st;
         /* A pipeline unwraps interfaces: a nil interface becomes an invalid value. */
         if (made.kind == SP_V_NONE) made.kind = SP_V_UNDEFINED;
@@ -286,7 +284,6 @@ static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, s
     }
     for (size_t i = 0; i < pipe->names->n; i++) {
         struct sp_go_variable *var;
-
         if (!pipe->assigns)
             st = push_var(m, pipe->names->at[i], value);
         else if (!(st = find_var(&var, m, pipe->names->at[i])))

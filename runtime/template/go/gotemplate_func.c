@@ -130,7 +130,6 @@ FUNCTION(call_index)
     if (sp_go_is_nil(*out)) return sp_go_fail(m, "error calling index: index of untyped nil");
     for (size_t i = 1; i < n; i++) {
         size_t at = 0, len = out->kind == SP_V_TEXT ? out->len : 0;
-
         if (sp_go_is_nil(*out)) return sp_go_fail(m, "error calling index: index of nil pointer");
         if (out->kind == SP_V_LIST) len = out->list->n;
         if (out->kind == SP_V_LIST || out->kind == SP_V_TEXT) {
@@ -140,7 +139,6 @@ FUNCTION(call_index)
                                           : sp_value_int((unsigned char)out->text[at]);
         } else if (is_map(*out)) {
             const struct sp_value *item;
-
             if ((st = sp_dict_find(m->heap, &item, out->dict, arg[i]))) return st;
             if (arg[i].kind != SP_V_TEXT) {
                 return sp_go_fail(m, "error calling index: value has type %s; should be string",

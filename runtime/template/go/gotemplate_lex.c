@@ -145,7 +145,6 @@ static enum sp_status lex_quoted(struct lexer *x)
     while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\n') {
         if (x->text[pos] == '\\') {
             bool known;
-
             pos++;
             st = sp_build_escape(&b, &known, x->text, x->size, &pos);
             if (st) sp_context(x->heap->err, "template:%u", line_at(x, x->pos));
@@ -160,7 +159,6 @@ static enum sp_status lex_quoted(struct lexer *x)
     if (quote == '\'') {
         size_t end = 0;
         uint32_t c = value.len ? sp_utf8_next(value.text, value.len, &end) : 0;
-
         if (value.len == 0 || end != value.len) return fail_at(x, "malformed character constant");
         value = sp_value_int(c);
     }
@@ -193,7 +191,6 @@ static enum sp_status lex_number(struct lexer *x)
     for (; x->pos < x->size; x->pos++) {
         char c = x->text[x->pos];
         bool exponent = x->pos > begin && (x->text[x->pos - 1] | 0x20) == 'e';
-
         if (!((c >= '0' && c <= '9') || c == '.' || (c | 0x20) == 'e' ||
               (exponent && (c == '+' || c == '-'))))
             break;
@@ -255,7 +252,6 @@ static enum sp_status lex_action(struct lexer *x)
         char c = x->text[x->pos];
         char next = x->pos + 1 < x->size ? x->text[x->pos + 1] : '\0';
         size_t right = right_delimiter(x, &trims), begin = x->pos;
-
         if (right) {
             if (x->parens) return fail_at(x, "unclosed left paren");
             x->pos += right;
@@ -308,7 +304,6 @@ static enum sp_status lex_all(struct lexer *x)
     while (!st) {
         size_t begin = x->pos, end;
         bool trims;
-
         while (x->pos < x->size && !here(x, "{{"))
             x->pos++;
         end = x->pos;

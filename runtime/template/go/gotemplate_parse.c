@@ -52,7 +52,6 @@ static enum sp_status unexpected(struct parser *p, const char *context)
 
     if (t->token >= SP_G_LITERAL || t->token == SP_G_OTHER) {
         uint32_t len = t->end - t->begin;
-
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected <%.*s> in %s", t->line,
                        (int)(len < 40 ? len : 40), p->tree->text + t->begin, context);
     }
@@ -221,7 +220,6 @@ static enum sp_status parse_declarations(struct parser *p, struct sp_go_node *pi
     pipe->names = names.list;
     while (p->at->token == SP_G_VARIABLE) {
         uint8_t next = p->at[1].token;
-
         if (next != SP_G_ASSIGN && next != SP_G_DECLARE && next != SP_G_COMMA) return SP_OK;
         if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
         if ((st = declare(p, p->at->value))) return st;
@@ -289,10 +287,8 @@ static enum sp_status parse_control(struct parser *p, struct sp_go_node *node, c
     if (st) return st;
     while (end == ENDS_ELSE) {
         bool again = p->at->token == SP_G_KEYWORD && !range && sp_text_is(p->at->value, context);
-
         if (again) {
             struct sp_go_node *next;
-
             if ((st = new_node(p, &next, node->kind))) return st;
             p->at++;
             next->chained = true;
@@ -537,7 +533,6 @@ static bool equals_ignoring_case(struct sp_value a, const char *b)
     if (strlen(b) != a.len) return false;
     for (uint32_t i = 0; i < a.len; i++) {
         char c = a.text[i];
-
         if (c >= 'A' && c <= 'Z') c = (char)(c | 0x20);
         if (c != b[i]) return false;
     }

@@ -56,7 +56,6 @@ static enum sp_status quote(struct sp_builder *b, struct sp_value text)
         uint32_t c = sp_utf8_next(text.text, text.len, &pos);
         const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
         bool invalid = c == 0xfffd && pos - begin == 1;
-
         if (found != NULL) {
             snprintf(escape, sizeof escape, "\\%c", to[found - from]);
         } else if (invalid || c < 0x20 || c == 0x7f) {
@@ -184,7 +183,6 @@ enum sp_status sp_go_print(struct sp_builder *b, const struct sp_value *arg, siz
 
     for (size_t i = 0; i < n; i++) {
         bool text = arg[i].kind == SP_V_TEXT;
-
         if (i && (line || (!text && !text_before)) && (st = sp_build(b, " ", 1))) return st;
         if ((st = sp_go_build(b, arg[i]))) return st;
         text_before = text;
@@ -258,7 +256,6 @@ enum sp_status sp_go_printf(struct sp_builder *b, struct sp_value format,
     p.at = format.text;
     while (*p.at && !st) {
         const char *c = p.at++;
-
         st = *c == '%' ? printf_one(b, &p) : sp_build(b, c, 1);
     }
     if (!st && p.arg != p.end)

@@ -91,7 +91,6 @@ enum sp_status sp_jinja_item(struct sp_jinja_machine *m, struct sp_value *out, s
     if ((st = sp_jinja_defined(m, v))) return st;
     if (v.kind == SP_V_DICT) {
         const struct sp_value *item;
-
         if ((st = sp_dict_find(m->heap, &item, v.dict, index))) return st;
         if (item != NULL) {
             *out = *item;
@@ -99,7 +98,6 @@ enum sp_status sp_jinja_item(struct sp_jinja_machine *m, struct sp_value *out, s
         }
     } else if (number && indexable(v)) {
         int64_t i = sp_value_to_integer(index), n = (int64_t)v.list->n;
-
         if (i >= -n && i < n) {
             *out = v.list->at[i < 0 ? i + n : i];
             return SP_OK;
@@ -170,7 +168,6 @@ static enum sp_status slice_text(struct sp_jinja_machine *m, struct sp_value *ou
     if (range[2] == 1) {
         size_t begin = offset[range[0]];
         size_t end = range[1] > range[0] ? offset[range[1]] : begin;
-
         *out = sp_value_text(v.text + begin, end - begin);
         return SP_OK;
     }

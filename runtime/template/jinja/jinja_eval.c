@@ -279,7 +279,6 @@ static enum sp_status run_with(struct sp_jinja_machine *m, const struct sp_jinja
     inner = m->scope;
     for (const struct sp_jinja_node *set = node->list; set != NULL; set = set->next) {
         struct sp_value value;
-
         m->scope = outer;
         if ((st = sp_jinja_eval(m, &value, set->b))) return st;
         m->scope = inner;
@@ -372,7 +371,6 @@ static enum sp_status bind_surplus(struct sp_jinja_machine *m, const struct sp_j
         if ((st = sp_list_push(m->heap, varargs.list, args->at[i]))) return st;
     if (node->op & SP_JINJA_TAKES_CALLER) {
         struct sp_value caller;
-
         if ((st = sp_jinja_undefined(m, &caller, "No caller defined"))) return st;
         if ((st = define(m, sp_value_name("caller"), caller))) return st;
     }
@@ -408,7 +406,6 @@ static enum sp_status bind_params(struct sp_jinja_machine *m, const struct sp_ji
     if ((st = sp_heap_take(m->heap, &taken, args->n_named + 1))) return st;
     for (const struct sp_jinja_node *p = macro->node->list; p != NULL; p = p->next, n++) {
         struct sp_value value = {.kind = SP_V_ABSENT};
-
         if ((st = sp_heap_charge(m->heap, args->n_named / 4))) return st;
         if (n < args->n) value = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {

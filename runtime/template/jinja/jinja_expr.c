@@ -44,7 +44,6 @@ static enum sp_status eval_args(struct sp_jinja_machine *m, struct sorted_args *
     if ((st = sp_value_list(m->heap, &s->named, SP_SHAPE_TUPLE, 0))) return st;
     for (const struct sp_jinja_node *arg = list; arg != NULL && !st; arg = arg->next) {
         struct sp_value value;
-
         if ((st = sp_jinja_eval(m, &value, arg->a))) return st;
         switch (arg->op) {
         case SP_J_ARG_STAR:

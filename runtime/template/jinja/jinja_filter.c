@@ -33,7 +33,6 @@ SP_JINJA_FUNCTION(filter_title)
         size_t begin = pos;
         uint32_t c = sp_utf8_next(in.text, in.len, &pos);
         struct sp_value one = sp_value_text(in.text + begin, pos - begin), to;
-
         if ((st = sp_jinja_recase(m, &to, one, begins ? SP_JINJA_UPPER : SP_JINJA_LOWER)))
             return st;
         if ((st = sp_build(&b, to.text, to.len))) return st;
@@ -169,7 +168,6 @@ SP_JINJA_FUNCTION(filter_indent)
     for (size_t i = 0; i < lines.list->n; i++) {
         const struct sp_value line = lines.list->at[i];
         bool padded = i == 0 ? first : blank || line.len > 0;
-
         if (i && (st = sp_build(&b, "\n", 1))) return st;
         if (padded && (st = sp_build(&b, pad.at ? pad.at : "", pad.len))) return st;
         if ((st = sp_build(&b, line.text, line.len))) return st;

@@ -23,7 +23,6 @@ static enum sp_status get_attribute(struct sp_jinja_machine *m, struct sp_value 
         struct sp_value part;
         int64_t number = 0;
         bool digits = i > begin && i - begin < 10;
-
         if (i < attribute.len && attribute.text[i] != '.') continue;
         for (size_t k = begin; k < i && digits; k++) {
             digits = attribute.text[k] >= '0' && attribute.text[k] <= '9';
@@ -73,7 +72,6 @@ static enum sp_status merge(struct sp_jinja_machine *m, struct sp_dict_entry *to
     while (n_a > 0 && n_b > 0) {
         bool same = false;
         int order = 0;
-
         if (by->equal_first && (st = sp_value_equal(m->heap, &same, b->key, a->key))) return st;
         if (!same && (st = sp_jinja_order(m, &order, b->key, a->key))) return st;
         if (by->reverse ? order > 0 : order < 0) {
@@ -106,11 +104,9 @@ static enum sp_status sort_list(struct sp_jinja_machine *m, struct sp_value *out
     }
     for (size_t run = 1; run < n; run *= 2) {
         struct sp_dict_entry *swap = to;
-
         for (size_t i = 0; i < n; i += 2 * run) {
             size_t a = n - i < run ? n - i : run;
             size_t b = n - i - a < run ? n - i - a : run;
-
             if ((st = merge(m, to + i, from + i, a, from + i + a, b, by))) return st;
         }
         to = from;
@@ -208,7 +204,6 @@ SP_JINJA_FUNCTION(filter_join)
     if ((st = sp_jinja_items(m, &items, in))) return st;
     for (size_t i = 0; i < items->n; i++) {
         struct sp_value item = items->at[i];
-
         if (i && (st = sp_build(&b, between.text, between.len))) return st;
         if (sp_jinja_given(arg[1])) {
             if ((st = get_attribute(m, &item, item, arg[1], (struct sp_value){0}))) return st;
@@ -267,7 +262,6 @@ SP_JINJA_FUNCTION(filter_extreme)
     if (items->n == 0) return sp_jinja_undefined(m, out, "No aggregated item, sequence was empty.");
     for (size_t i = 0; i < items->n; i++) {
         int order = 0;
-
         if ((st = key_of(m, &key, items->at[i], arg[1], sp_value_truth(arg[0])))) return st;
         if (i && (st = sp_jinja_order(m, &order, key, best))) return st;
         if (i && !(largest ? order > 0 : order < 0)) continue;
@@ -286,7 +280,6 @@ SP_JINJA_FUNCTION(filter_sum)
     *out = arg[1].kind == SP_V_ABSENT ? sp_value_int(0) : arg[1];
     for (size_t i = 0; i < items->n; i++) {
         struct sp_value item = items->at[i];
-
         if (sp_jinja_given(arg[0])) {
             if ((st = get_attribute(m, &item, item, arg[0], (struct sp_value){0}))) return st;
         }
@@ -395,7 +388,6 @@ static enum sp_status filter_pick(struct sp_jinja_machine *m, struct sp_value *o
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
         struct sp_value v = items->at[i];
-
         if (by_attribute && (st = get_attribute(m, &v, v, args->at[0], (struct sp_value){0})))
             break;
         if (test != NULL && (st = sp_jinja_run(m, &v, test, v, &rest))) break;

@@ -127,7 +127,6 @@ static size_t strip_end(const struct lexer *x, size_t end, char sign, bool block
     if (sign == '-') {
         while (end > begin) {
             size_t prev = sp_utf8_prev(x->text, end), next;
-
             if (prev < begin || !space_at(x, prev, &next)) break;
             end = prev;
         }
@@ -136,7 +135,6 @@ static size_t strip_end(const struct lexer *x, size_t end, char sign, bool block
     if (sign == '+' || !block) return end;
     while (line > begin && x->text[line - 1] != '\n') {
         size_t prev = sp_utf8_prev(x->text, line), next;
-
         if (!space_at(x, prev, &next)) return end;
         line = prev;
     }
@@ -168,7 +166,6 @@ static enum sp_status lex_comment(struct lexer *x)
 
     for (size_t pos = begin; pos + 1 < x->size; pos++) {
         char sign = '\0';
-
         if (!looking_at(x, pos, "#}")) continue;
         if (pos > begin) sign = x->text[pos - 1];
         if (sign != '-' && sign != '+') sign = '\0';
@@ -259,7 +256,6 @@ static enum sp_status lex_string(struct lexer *x)
 
     while (pos < x->size && x->text[pos] != quote) {
         size_t begin = pos;
-
         while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\\')
             pos++;
         if ((st = sp_build(&b, x->text + begin, pos - begin))) return st;
@@ -296,7 +292,6 @@ static enum sp_status lex_number(struct lexer *x)
         end = more;
     if (end + 1 < x->size && (x->text[end] | 0x20) == 'e') {
         size_t digits = end + 1 + (x->text[end + 1] == '+' || x->text[end + 1] == '-');
-
         more = skip_digits(x, digits);
         if (more > digits) end = more;
     }
@@ -314,7 +309,6 @@ static enum sp_status lex_operator(struct lexer *x, unsigned *open)
 {
     for (uint8_t token = SP_T_FLOORDIV; token <= SP_T_SEMICOLON; token++) {
         const char *text = names[token];
-
         if (!looking_at(x, x->pos, text)) continue;
         if (strchr("([{", text[0]) != NULL) ++*open;
         if (strchr(")]}", text[0]) != NULL && (*open)-- == 0) {
@@ -357,7 +351,6 @@ static enum sp_status lex_tag(struct lexer *x, bool block)
     while (x->pos < x->size && !st) {
         uint32_t line = x->line;
         char c = x->text[x->pos];
-
         if (open == 0 && at_tag_end(x, block)) {
             st = push(x, block ? SP_T_BLOCK_END : SP_T_VAR_END, sp_value_none());
             if (!st) x->tokens[x->n - 1].line = line;
@@ -386,7 +379,6 @@ static enum sp_status lex_all(struct lexer *x)
     while (x->pos < x->size && !st) {
         size_t tag = x->pos, after;
         char kind, sign, raw_sign;
-
         while (tag + 1 < x->size &&
                !(x->text[tag] == '{' && strchr("{%#", x->text[tag + 1]) && x->text[tag + 1]))
             tag++;

@@ -61,7 +61,6 @@ SP_JINJA_FUNCTION(str_affix)
     for (size_t i = 0; i < list->n; i++) {
         const struct sp_value part = list->at[i];
         const char *at;
-
         if ((st = sp_jinja_want_text(m, part))) return st;
         if ((st = sp_heap_charge(m->heap, 1 + part.len / 32))) return st;
         if (part.len > in.len) continue;
@@ -80,7 +79,6 @@ static enum sp_status find_last(struct sp_jinja_machine *m, size_t *at, struct s
     *at = SIZE_MAX;
     for (size_t i = text.len < what.len ? 0 : text.len - what.len + 1; i > 0; i--) {
         enum sp_status st;
-
         if ((st = sp_heap_charge(m->heap, what.len / 8 + 1))) return st;
         if (what.len && memcmp(text.text + i - 1, what.text, what.len) != 0) continue;
         *at = i - 1;
@@ -142,7 +140,6 @@ static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *o
 
     while (!st) {
         size_t next;
-
         if ((st = sp_jinja_strip(m, &text, sp_value_text(text.text + pos, text.len - pos),
                                  (struct sp_value){0}, SP_JINJA_LEFT)))
             return st;
@@ -165,14 +162,12 @@ static enum sp_status rsplit_space(struct sp_jinja_machine *m, struct sp_value *
 
     while (!st) {
         size_t pos, prev;
-
         if ((st = sp_jinja_strip(m, &text, text, (struct sp_value){0}, SP_JINJA_RIGHT))) return st;
         if (text.len == 0) break;
         if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
         limit -= limit > 0;
         for (pos = text.len; pos > 0; pos = prev) {
             size_t next = prev = sp_utf8_prev(text.text, pos);
-
             if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
         }
         if ((st = sp_heap_charge(m->heap, (text.len - pos) / 8))) return st;
@@ -193,7 +188,6 @@ static enum sp_status split_at(struct sp_jinja_machine *m, struct sp_value *out,
     if (by.len == 0) return sp_jinja_fail(m, "empty separator");
     for (; limit != 0; limit -= limit > 0) {
         const char *begin = text.text, *end = begin + text.len;
-
         st = last ? find_last(m, &at, text, by) : sp_jinja_find(m, &at, text, by, 0);
         if (st) return st;
         if (at == SIZE_MAX) break;
@@ -230,7 +224,6 @@ SP_JINJA_FUNCTION(str_rsplit)
     at = out->list->at;
     for (size_t i = 0, k = out->list->n; i + 1 < k && !st; i++) {
         struct sp_value swap = at[i];
-
         at[i] = at[--k];
         at[k] = swap;
     }
@@ -334,7 +327,6 @@ static enum sp_status str_format(struct sp_jinja_machine *m, struct sp_value *ou
     for (size_t pos = 0; pos < in.len && !st; pos++) {
         const char *c = in.text + pos, *end;
         struct sp_value v;
-
         if (*c == '{' || *c == '}') {
             if (pos + 1 < in.len && c[1] == *c) {
                 pos++;

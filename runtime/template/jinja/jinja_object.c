@@ -21,7 +21,6 @@ enum sp_status sp_jinja_view(struct sp_jinja_machine *m, struct sp_value *out,
 
     for (size_t i = 0; i < dict->n && !st; i++) {
         struct sp_value item = shape == SP_SHAPE_KEYS ? dict->at[i].key : dict->at[i].value;
-
         if (shape == SP_SHAPE_ITEMS) {
             if ((st = sp_value_list(m->heap, &item, SP_SHAPE_TUPLE, 2))) return st;
             if ((st = sp_list_push(m->heap, item.list, dict->at[i].key))) return st;
@@ -40,7 +39,6 @@ static enum sp_status characters_of(struct sp_jinja_machine *m, struct sp_value 
 
     while (pos < text.len && !st) {
         size_t begin = pos;
-
         sp_utf8_next(text.text, text.len, &pos);
         st = sp_list_push(m->heap, out->list, sp_value_text(text.text + begin, pos - begin));
     }
@@ -261,7 +259,6 @@ CALL(call_range)
         return sp_jinja_fail(m, "range() takes 1 to 3 numbers");
     for (size_t i = 0; i < args->n; i++) {
         struct sp_value v = args->at[i];
-
         if ((st = sp_jinja_defined(m, v))) return st;
         if (v.kind != SP_V_INT && v.kind != SP_V_BOOL) {
             return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",
@@ -296,7 +293,6 @@ static enum sp_status fill_dict(struct sp_jinja_machine *m, struct sp_dict *dict
     if (args->n > 1) return sp_jinja_fail(m, "dict expected at most 1 argument, got %zu", args->n);
     if (args->n == 1 && args->at[0].kind == SP_V_DICT) {
         const struct sp_dict *from = args->at[0].dict;
-
         for (size_t i = 0; i < from->n && !st; i++)
             st = sp_dict_set(m->heap, dict, from->at[i].key, from->at[i].value);
     } else if (args->n == 1) {

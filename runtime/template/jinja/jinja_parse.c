@@ -68,7 +68,6 @@ static enum sp_status parse_if(struct sp_jinja_parser *p, struct sp_jinja_node *
 
     for (;;) {
         struct sp_jinja_node *next;
-
         if ((st = sp_jinja_parse_tuple(p, &node->a, false, NULL))) return st;
         if ((st = parse_block(p, &node->body, "if", node->line))) return st;
         if (!sp_jinja_skip_name(p, "elif")) break;
@@ -222,7 +221,6 @@ static enum sp_status parse_statement(struct sp_jinja_parser *p, struct sp_jinja
     p->at++;
     if (sp_text_is(name, "if")) {
         const struct sp_jinja_node *unknown = p->unknown;
-
         st = parse_if(p, node);
         p->unknown = unknown;
         return st;

@@ -377,7 +377,6 @@ static enum sp_status parse_unary(struct sp_jinja_parser *p, struct sp_jinja_nod
     if ((st = sp_jinja_enter(p))) return st;
     if (token == SP_T_SUB || token == SP_T_ADD) {
         struct sp_jinja_node *node;
-
         if ((st = sp_jinja_new_node(p, &node, SP_J_UNARY))) return st;
         node->op = token;
         p->at++;

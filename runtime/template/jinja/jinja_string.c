@@ -16,7 +16,6 @@ enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at, struct sp_v
     if (what.len == 0 || text.len < what.len) return sp_heap_charge(m->heap, 1);
     while (pos <= text.len - what.len) {
         const char *first = memchr(text.text + pos, what.text[0], text.len - what.len + 1 - pos);
-
         if (first == NULL) break;
         pos = (size_t)(first - text.text);
         compared += what.len / 8 + 1;
@@ -55,7 +54,6 @@ enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
     while ((sides & SP_JINJA_LEFT) && begin < end) {
         size_t next = begin;
         uint32_t c = sp_utf8_next(text.text, end, &next);
-
         if (!(by_whitespace ? sp_unicode_is_space(c) : in_set(chars, c))) break;
         begin = next;
         steps++;
@@ -63,7 +61,6 @@ enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
     while ((sides & SP_JINJA_RIGHT) && end > begin) {
         size_t prev = sp_utf8_prev(text.text, end), next = prev;
         uint32_t c = sp_utf8_next(text.text, end, &next);
-
         if (!(by_whitespace ? sp_unicode_is_space(c) : in_set(chars, c))) break;
         end = prev;
         steps++;
@@ -83,7 +80,6 @@ static enum sp_status replace_empty(struct sp_jinja_machine *m, struct sp_value 
 
     while (!st) {
         size_t begin = pos;
-
         if (count != 0) st = sp_build(&b, to.text, to.len);
         if (count > 0) count--;
         if (st || pos >= text.len) break;
@@ -164,7 +160,6 @@ enum sp_status sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value *out,
         size_t begin = pos;
         uint32_t c = sp_utf8_next(text.text, text.len, &pos);
         size_t n = mapped(to, c, how, begin == 0, in_word);
-
         if (c == 0x3a3 && to[0] == 0x3c3 && final_sigma(text, begin, pos)) to[0] = 0x3c2;
         in_word = sp_unicode_is_cased(c);
         st = build_chars(&b, to, n);
@@ -181,7 +176,6 @@ enum sp_status sp_jinja_has_case(struct sp_jinja_machine *m, struct sp_value *ou
 
     for (size_t pos = 0; pos < text.len && all;) {
         uint32_t c = sp_utf8_next(text.text, text.len, &pos);
-
         if (!sp_unicode_is_cased(c)) continue;
         all = upper ? sp_unicode_is_upper(c) : sp_unicode_is_lower(c);
         any = true;
@@ -204,7 +198,6 @@ enum sp_status sp_jinja_splitlines(struct sp_jinja_machine *m, struct sp_value *
 
     while (pos < text.len && !st) {
         size_t end = pos;
-
         if (!line_end(sp_utf8_next(text.text, text.len, &pos))) continue;
         if (text.text[end] == '\r' && pos < text.len && text.text[pos] == '\n') pos++;
         st = sp_list_push(m->heap, out->list,

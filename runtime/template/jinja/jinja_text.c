@@ -29,7 +29,6 @@ static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
         size_t begin = pos;
         uint32_t c = sp_utf8_next(v.text, v.len, &pos);
         const char *as = NULL;
-
         if (c == '\n') as = "\\n";
         if (c == '\r') as = "\\r";
         if (c == '\t') as = "\\t";
@@ -77,7 +76,6 @@ static enum sp_status repr_list(struct sp_builder *b, struct sp_value v, int dep
         const struct sp_value *at = v.list->at;
         long long first = v.list->n ? (long long)at[0].integer : 0;
         long long step = v.list->n > 1 ? (long long)(at[1].integer - at[0].integer) : 1;
-
         snprintf(range, sizeof range, step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)",
                  first, first + step * (long long)v.list->n, step);
         return sp_build_text(b, range);
@@ -195,7 +193,6 @@ enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value *out,
     }
     for (size_t i = 0; i < v.len; i++) {
         const char *found = v.text[i] ? strchr(from, v.text[i]) : NULL;
-
         st = found ? sp_build_text(&b, to[found - from]) : sp_build(&b, v.text + i, 1);
         if (st) return st;
     }

@@ -63,7 +63,6 @@ enum sp_status sp_jinja_build_time(struct sp_builder *b, struct sp_value format,
     for (size_t i = 0, n = 1; i < format.len && !st; i += n) {
         const char *at = format.text + i;
         size_t left = format.len - i;
-
         n = 1;
         if (*at == '%' && left > 1) n = left > 2 && strchr("-_0", at[1]) != NULL ? 3 : 2;
         if (*at == '%' && left == 1)

@@ -28,7 +28,6 @@ void sp_heap_release(struct sp_heap *heap)
 {
     while (heap->chunks != NULL) {
         struct sp_heap_chunk *next = heap->chunks->next;
-
         free(heap->chunks);
         heap->chunks = next;
     }
@@ -148,7 +147,6 @@ enum sp_status sp_build(struct sp_builder *b, const char *text, size_t len)
     if (len > b->cap - b->len) {
         size_t cap = b->cap < 64 ? 128 : b->cap * 2;
         char *at;
-
         while (cap - b->len < len)
             cap *= 2;
         if (cap > UINT32_MAX / 2) {
@@ -180,7 +178,6 @@ enum sp_status sp_build_repeat(struct sp_builder *b, char c, size_t n)
     memset(run, c, sizeof run);
     while (n > 0 && !st) {
         size_t now = n < sizeof run ? n : sizeof run;
-
         st = sp_build(b, run, now);
         n -= now;
     }
@@ -330,7 +327,6 @@ int sp_number_order(struct sp_value a, struct sp_value b)
     if (b.kind == SP_V_BIG && a.kind != SP_V_FLOAT) return -1;
     if (a.kind != SP_V_FLOAT && b.kind != SP_V_FLOAT) {
         int64_t i = sp_value_to_integer(a), j = sp_value_to_integer(b);
-
         return (i > j) - (i < j);
     }
     x = sp_value_to_double(a);
@@ -339,7 +335,6 @@ int sp_number_order(struct sp_value a, struct sp_value b)
         /* beyond 2^53 several integers become the same double, so integers are compared */
         int64_t i = a.kind == SP_V_FLOAT ? (int64_t)x : sp_value_to_integer(a);
         int64_t j = b.kind == SP_V_FLOAT ? (int64_t)y : sp_value_to_integer(b);
-
         return (i > j) - (i < j);
     }
     return (x > y) - (x < y);
@@ -368,7 +363,6 @@ static enum sp_status equal_dicts(struct sp_heap *heap, bool *out, const struct 
 
     for (size_t i = 0; same && i < a->n && !st; i++) {
         const struct sp_value *other;
-
         if ((st = sp_dict_find(heap, &other, b, a->at[i].key))) return st;
         same = other != NULL;
         if (same) st = equal_at(heap, &same, a->at[i].value, *other, depth + 1);
@@ -389,7 +383,6 @@ static enum sp_status equal_at(struct sp_heap *heap, bool *out, struct sp_value 
     if (sp_value_is_number(a) && sp_value_is_number(b)) {
         bool nan =
             (a.kind == SP_V_FLOAT && isnan(a.real)) || (b.kind == SP_V_FLOAT && isnan(b.real));
-
         *out = !nan && sp_number_order(a, b) == 0;
         return SP_OK;
     }

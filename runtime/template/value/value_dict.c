@@ -21,7 +21,6 @@ static uint64_t hash_of(struct sp_value v)
 
     if (sp_value_is_number(v)) {
         double d = sp_value_to_double(v);
-
         if (d == 0) d = 0; /* -0.0 */
         memcpy(&h, &d, sizeof h);
         h *= 0x9e3779b97f4a7c15u;

@@ -66,7 +66,6 @@ enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *te
     if (found != NULL) return sp_build(b, &to[found - from], 1);
     for (int i = 0; i < digits; i++, ++*pos) {
         int d = *pos < size ? sp_hex_digit(text[*pos]) : -1;
-
         if (d < 0) {
             return sp_fail(b->heap->err, SP_E_INPUT,
                            "an escape in a string needs %d hexadecimal digits", digits);
@@ -152,7 +151,6 @@ enum sp_status sp_build_json_text(struct sp_builder *b, struct sp_value v, enum 
         bool go = how == SP_JSON_TEXT_GO;
         bool coded = c < 0x20 || (how == SP_JSON_TEXT_ASCII && c > 0x7f) ||
                      (go && (c == '<' || c == '>' || c == '&' || c == 0x2028 || c == 0x2029));
-
         if (found != NULL && !(go && (c == '\b' || c == '\f')))
             snprintf(escape, sizeof escape, "\\%c", to[found - from]);
         else if (coded && c >= 0x10000)
