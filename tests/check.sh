@@ -138,7 +138,7 @@ for step in $steps; do
     release)
         ./setup release
         build gcc -DCMAKE_C_COMPILER=gcc && {
-            CCACHE=$(command -v ccache) packaging/release >build/release.log
+            CCACHE=$(command -v ccache) packaging/release x86_64 wheels >build/release.log
             status=$?
             report 'packaging/release' $status
             [ $status -eq 0 ] && tests/release.sh build/release build/gcc/spectool
@@ -164,7 +164,7 @@ for step in $steps; do
         SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
         export SOURCE_DATE_EPOCH
         rm -rf build/release-work
-        packaging/release >build/release.log && (cd build/elsewhere/source && packaging/release >build/release.log) &&
+        packaging/release x86_64 wheels >build/release.log && (cd build/elsewhere/source && packaging/release x86_64 wheels >build/release.log) &&
             cmp build/release/SHA256SUMS build/elsewhere/source/build/release/SHA256SUMS
         report 'the same release in two folders' $?
         ;;

@@ -1,7 +1,9 @@
 #!/bin/sh
-# The examples in cli/examples give the same answers as the command. usage: tests/examples.sh SPECTOOL CHAT SAMPLER
+# The examples in cli/examples give the same answers as the command, and so does the Python module.
+# usage: tests/examples.sh SPECTOOL CHAT SAMPLER [LIBRARY HEADER]      the last two: for Python
 set -eu
-spectool=$1 chat=$2 sampler=$3
+spectool=$1 chat=$2 sampler=$3 library=${4:-} header=${5:-}
+source=$(cd "$(dirname "$0")/.." && pwd)
 testdata=$(cd "$(dirname "$0")/../testdata" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -38,3 +40,21 @@ for seed in 1 2; do
 done >expected
 "$sampler" packed.bin "$story" >got || { cat got; exit 1; }
 cmp expected got || { echo "other samples:"; cat expected got; exit 1; }
+
+command -v python3 >/dev/null && [ -n "$library" ] || exit 0
+cp -r "$source/packaging/python/spectool" spectool
+python3 "$source/packaging/interface.py" ctypes "$header" >spectool/_interface.py
+python3 "$source/packaging/interface.py" checks "$header" >checks.c
+cc -std=c11 -fsyntax-only -I"$(dirname "$header")" checks.c || { echo 'the interface was read wrongly'; exit 1; }
+export SPECTOOL_LIBRARY="$library" PYTHONPATH="$tmp" PYTHONDONTWRITEBYTECODE=1
+"$spectool" run packed.bin "$question" >expected 2>run.log
+python3 "$source/cli/examples/chat.py" packed.bin "$question" >got || { cat got; exit 1; }
+cmp expected got || { echo 'chat.py: another answer:'; cat expected got; exit 1; }
+python3 "$source/cli/examples/chat.py" packed.bin "$question" "$tools" >got || { cat got; exit 1; }
+grep -qE '^call paint \{"colour": ?"(red|blue)"\}' got || { echo 'chat.py: no call:'; cat got; exit 1; }
+printf 'FROM %s/embeddings/gemma3\n' "$testdata" >Modelfile
+"$spectool" create -o embed.bin >create.log 2>&1 || { cat create.log; exit 1; }
+"$spectool" embed --json embed.bin 'one text' 'another one' >embeddings
+python3 "$source/tests/python.py" packed.bin embed.bin embeddings "$spectool"
+# The types, where mypy is installed.
+! command -v mypy >/dev/null || mypy --strict --cache-dir "$tmp/cache" spectool "$source/cli/examples/chat.py"

@@ -95,7 +95,9 @@ cc -std=c11 -Wall -Wextra -Werror -o "$tmp/chat" "$source/cli/examples/chat.c" \
 "$tmp/chat" "$tmp/p.bin" 'What is 7 plus 8?' >"$tmp/c.out"
 [ -s "$tmp/c.out" ] || { echo 'chat.c: no answer'; exit 1; }
 if command -v python3 >/dev/null; then
-    python3 "$source/cli/examples/chat.py" "$libdir/libspectool.so" "$tmp/p.bin" \
+    cp -r "$source/packaging/python/spectool" "$tmp/spectool"
+    python3 "$source/packaging/interface.py" ctypes "$tmp/usr/include/spectool.h" >"$tmp/spectool/_interface.py"
+    PYTHONPATH=$tmp SPECTOOL_LIBRARY=$libdir/libspectool.so python3 "$source/cli/examples/chat.py" "$tmp/p.bin" \
         'What is 7 plus 8?' >"$tmp/python.out"
     cmp "$tmp/c.out" "$tmp/python.out"
 fi

@@ -46,3 +46,22 @@ in_root verify --reference /packed.bin >"$tmp/log" 2>&1 || code=$?
     sed -e 's/^libedit .*/libedit 3.1-20221030/' | sort >"$tmp/told"
 sed -n 's/.*"name": "\([^"]*\)", "versionInfo": "\([^"]*\)".*/\1 \2/p' "$static.spdx.json" | sort >"$tmp/listed"
 diff "$tmp/told" "$tmp/listed" || fail 'told by the program (<), listed (>)'
+
+# The wheels: one is installed in an empty environment and answers; the other has no library but musl's.
+wheel=$(echo "$folder"/spectool-*-manylinux_2_28_"$(uname -m)".whl)
+[ -f "$wheel" ] || exit 0
+python3 -m venv "$tmp/venv"
+"$tmp/venv/bin/pip" install -q --no-index --no-deps "$wheel" 2>"$tmp/log" || { cat "$tmp/log"; exit 1; }
+cmp "$tmp/venv/bin/spectool" "$static" || fail 'the program of the wheel is another one'
+cd "$tmp"
+"$spectool" run packed.bin 'What is 7 plus 8?' >run.out 2>/dev/null
+"$tmp/venv/bin/python" -c '
+import spectool
+for part in spectool.open("packed.bin").chat("What is 7 plus 8?"): print(part.text, end="", flush=True)
+print()' >python.out
+cmp run.out python.out || fail 'the module answers otherwise'
+newest=$(objdump -T venv/lib/python3*/site-packages/spectool/libspectool.so | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+[ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -1)" = GLIBC_2.28 ] || fail "the library needs $newest"
+python3 -m zipfile -e "$folder"/spectool-*-musllinux_1_2_"$(uname -m)".whl musl
+[ "$(readelf -d musl/spectool/libspectool.so | grep NEEDED)" = "$(readelf -d musl/spectool/libspectool.so | grep 'NEEDED.*\[libc\.so\]$')" ] ||
+    fail 'the library for musl needs another library'
