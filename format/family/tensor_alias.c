@@ -89,12 +89,7 @@ const struct sp_alias sp_aliases_experts[] = {
 const struct sp_alias sp_aliases_block_sparse[] = {
     {"mlp.router.weight", "block_sparse_moe.gate.weight", NULL, 0},
     {"mlp.router.correction", "block_sparse_moe.e_score_correction_bias", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight", sp_layout_each_expert,
-     0},
+    SP_ALIAS_EXPERTS("block_sparse_moe.experts.%u"),
     {"mlp.experts.gate_proj.weight", "block_sparse_moe.switch_mlp.gate_proj.weight", NULL, 0},
     {"mlp.experts.up_proj.weight", "block_sparse_moe.switch_mlp.up_proj.weight", NULL, 0},
     {"mlp.experts.down_proj.weight", "block_sparse_moe.switch_mlp.down_proj.weight", NULL, 0},

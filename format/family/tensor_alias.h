@@ -34,6 +34,21 @@ bool sp_alias_stored_name(char *out, size_t size, const char *prefix,
                           const struct sp_family *family, const char *canonical,
                           sp_layout_fn *layout);
 
+/* q, k and v of one source; `end` is ".*" or ".weight". */
+#define SP_ALIAS_QKV(end, source, layout)                                                          \
+    {"self_attn.q_proj" end, (source), (layout), 0},                                               \
+        {"self_attn.k_proj" end, (source), (layout), 1},                                           \
+    {                                                                                              \
+        "self_attn.v_proj" end, (source), (layout), 2                                              \
+    }
+/* The matrices of each expert as Mixtral names them. */
+#define SP_ALIAS_EXPERTS(source)                                                                   \
+    {"mlp.experts.gate_proj.weight", source ".w1.weight", sp_layout_each_expert, 0},               \
+        {"mlp.experts.up_proj.weight", source ".w3.weight", sp_layout_each_expert, 0},             \
+    {                                                                                              \
+        "mlp.experts.down_proj.weight", source ".w2.weight", sp_layout_each_expert, 0              \
+    }
+
 /* ---- sets of aliases that several lineages share ---- */
 
 extern const struct sp_alias sp_aliases_gate_up[]; /* mlp.gate_up_proj */

@@ -15,6 +15,10 @@ extern const struct sp_key_name sp_gguf_keys_mistral3[];
 SP_MUST_CHECK enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer,
                                                   unsigned n_own, struct sp_err *err);
 
+/* LayerNorm with biases, as most configurations spell it. */
+#define SP_LAYER_NORM                                                                              \
+    .norm_eps = 1e-5, .norm_eps_key = "layer_norm_eps", .norm_centered = true, .norm_bias = true
+
 /* The experts of DeepSeek-V3 and its descendants. */
 #define SP_V3_ROUTING .law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-20
 #define SP_EXPERT_SIZES(all, used, width, dense, shared)                                           \

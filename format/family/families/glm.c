@@ -15,9 +15,7 @@ static const struct sp_alias glm4_aliases[] = {
 
 static const struct sp_alias sarvam_aliases[] = {
     {"embed_tokens.weight", "word_embeddings.weight", NULL, 0},
-    {"self_attn.q_proj.*", "attention.query_key_value.*", sp_layout_qkv, 0},
-    {"self_attn.k_proj.*", "attention.query_key_value.*", sp_layout_qkv, 1},
-    {"self_attn.v_proj.*", "attention.query_key_value.*", sp_layout_qkv, 2},
+    SP_ALIAS_QKV(".*", "attention.query_key_value.*", sp_layout_qkv),
     {"self_attn.o_proj.*", "attention.dense.*", NULL, 0},
     {"self_attn.q_norm.weight", "attention.query_layernorm.weight", NULL, 0},
     {"self_attn.k_norm.weight", "attention.key_layernorm.weight", NULL, 0},
@@ -37,11 +35,8 @@ static const struct sp_key_name sarvam_keys[] = {
 /* The layers of GLM-4.5, apart from their sizes. */
 #define GLM4_MOE_LAYERS                                                                            \
     .qk_norm = SP_QK_HEADS, .qk_norm_key = "use_qk_norm", .o_bias = SP_BIAS_NEVER,                 \
-    .mlp_bias = SP_BIAS_NEVER,                                                                     \
-    .expert_keys = {.count = "n_routed_experts",                                                   \
-                    .dense = "first_k_dense_replace",                                              \
-                    .shared = "n_shared_experts"},                                                 \
-    .n_experts = 128, .n_dense = 1, .n_shared = 1, .reads = {.layer_types = true, SP_V3_READS}
+    .mlp_bias = SP_BIAS_NEVER, .expert_keys = {SP_V3_KEYS},                                        \
+    .reads = {.layer_types = true, SP_V3_READS}
 
 #define GLM4_MOE_ROUTING SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1
 
@@ -113,8 +108,7 @@ const struct sp_family sp_families_glm[] = {
         .norm_eps = 1e-5,
         .partial_rotary = 0.5,
         GLM4_MOE_LAYERS,
-        .n_experts_used = 8,
-        .n_expert_ffn = 1408,
+        SP_EXPERT_SIZES(128, 8, 1408, 1, 1),
         .routing = {GLM4_MOE_ROUTING},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
         .prediction_head = true,
@@ -131,8 +125,7 @@ const struct sp_family sp_families_glm[] = {
         .partial_rotary = 0.5,
         GLM4_MOE_LAYERS,
         .attention_bias = true,
-        .n_experts_used = 8,
-        .n_expert_ffn = 1408,
+        SP_EXPERT_SIZES(128, 8, 1408, 1, 1),
         .routing = {GLM4_MOE_ROUTING},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
         .unread_layers = true,
@@ -146,8 +139,7 @@ const struct sp_family sp_families_glm[] = {
         .partial_rotary = 1,
         GLM4_MOE_LAYERS,
         .qk_normed = true,
-        .n_experts_used = 6,
-        .n_expert_ffn = 1024,
+        SP_EXPERT_SIZES(128, 6, 1024, 1, 1),
         .routing = {GLM4_MOE_ROUTING, .scale = 2.5},
         .key_names = sarvam_keys,
         .aliases = {sarvam_aliases, sp_aliases_experts, sp_aliases_shared_experts},

@@ -45,15 +45,8 @@ static enum sp_status layout_qkv_columns(struct sp_tensor_match *m, struct sp_te
 
 /* ---- names ---- */
 
-/* q, k and v of one source. */
-#define QKV(source, layout)                                                                        \
-    {"self_attn.q_proj.*", (source), (layout), 0}, {"self_attn.k_proj.*", (source), (layout), 1},  \
-    {                                                                                              \
-        "self_attn.v_proj.*", (source), (layout), 2                                                \
-    }
-
 static const struct sp_alias gpt2_aliases[] = {
-    QKV("attn.c_attn.*", layout_qkv_columns),
+    SP_ALIAS_QKV(".*", "attn.c_attn.*", layout_qkv_columns),
     {"self_attn.o_proj.*", "attn.c_proj.*", layout_columns, 0},
     {"mlp.up_proj.*", "mlp.c_fc.*", layout_columns, 0},
     {"mlp.down_proj.*", "mlp.c_proj.*", layout_columns, 0},
@@ -61,7 +54,7 @@ static const struct sp_alias gpt2_aliases[] = {
 };
 
 static const struct sp_alias bigcode_aliases[] = {
-    QKV("attn.c_attn.*", sp_layout_qkv),
+    SP_ALIAS_QKV(".*", "attn.c_attn.*", sp_layout_qkv),
     {"self_attn.o_proj.*", "attn.c_proj.*", NULL, 0},
     {"mlp.up_proj.*", "mlp.c_fc.*", NULL, 0},
     {"mlp.down_proj.*", "mlp.c_proj.*", NULL, 0},
@@ -91,7 +84,7 @@ static const struct sp_alias outer_aliases[] = {
 static const struct sp_alias neox_aliases[] = {
     {"embed_tokens.weight", "embed_in.weight", NULL, 0},
     {"norm.*", "final_layer_norm.*", NULL, 0},
-    QKV("attention.query_key_value.*", sp_layout_grouped_qkv),
+    SP_ALIAS_QKV(".*", "attention.query_key_value.*", sp_layout_grouped_qkv),
     {"self_attn.o_proj.*", "attention.dense.*", NULL, 0},
     {"mlp.up_proj.*", "mlp.dense_h_to_4h.*", NULL, 0},
     {"mlp.down_proj.*", "mlp.dense_4h_to_h.*", NULL, 0},
@@ -107,7 +100,7 @@ static const struct sp_alias falcon_aliases[] = {
     {"input_layernorm.*", "ln_attn.*", NULL, 0},
     {"post_attention_layernorm.*", NULL, NULL, 0},
     {"post_attention_layernorm.*", "ln_mlp.*", NULL, 0},
-    QKV("self_attention.query_key_value.*", sp_layout_grouped_qkv),
+    SP_ALIAS_QKV(".*", "self_attention.query_key_value.*", sp_layout_grouped_qkv),
     {"self_attn.o_proj.*", "self_attention.dense.*", NULL, 0},
     {"mlp.up_proj.*", "mlp.dense_h_to_4h.*", NULL, 0},
     {"mlp.down_proj.*", "mlp.dense_4h_to_h.*", NULL, 0},
@@ -119,7 +112,7 @@ static const struct sp_alias mpt_aliases[] = {
     {"norm.*", "norm_f.*", NULL, 0},
     {"input_layernorm.*", "norm_1.*", NULL, 0},
     {"post_attention_layernorm.*", "norm_2.*", NULL, 0},
-    QKV("attn.Wqkv.*", sp_layout_qkv),
+    SP_ALIAS_QKV(".*", "attn.Wqkv.*", sp_layout_qkv),
     {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
     {"mlp.*", "ffn.*", NULL, 0},
     {0},

@@ -48,12 +48,7 @@ static const struct sp_alias kimi_delta_aliases[] = {
 static const struct sp_alias kimi_expert_aliases[] = {
     {"mlp.router.weight", "block_sparse_moe.gate.weight", NULL, 0},
     {"mlp.router.correction", "block_sparse_moe.gate.e_score_correction_bias", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight", sp_layout_each_expert,
-     0},
+    SP_ALIAS_EXPERTS("block_sparse_moe.experts.%u"),
     {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
     {"mlp.*", "block_sparse_moe.*", NULL, 0},
     {"mlp.*", NULL, NULL, 0},

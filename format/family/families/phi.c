@@ -9,9 +9,7 @@ static const struct sp_alias phi_aliases[] = {
 };
 
 static const struct sp_alias phi3_aliases[] = {
-    {"self_attn.q_proj.weight", "self_attn.qkv_proj.weight", sp_layout_qkv, 0},
-    {"self_attn.k_proj.weight", "self_attn.qkv_proj.weight", sp_layout_qkv, 1},
-    {"self_attn.v_proj.weight", "self_attn.qkv_proj.weight", sp_layout_qkv, 2},
+    SP_ALIAS_QKV(".weight", "self_attn.qkv_proj.weight", sp_layout_qkv),
     {0},
 };
 
@@ -40,11 +38,9 @@ const struct sp_family sp_families_phi[] = {
         .name = "phi",
         .architecture = "PhiForCausalLM",
         .sizes = {51200, 2048, 8192, 24, 32, 0, 0, 2048, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "layer_norm_eps",
+        SP_LAYER_NORM,
         .norms = SP_NORM_PARALLEL,
-        .norm_centered = true,
-        .norm_bias = true,
+
         .partial_rotary = 0.5,
         .biases = SP_BIAS_ALWAYS,
         .activation = "gelu_new",
@@ -90,8 +86,7 @@ const struct sp_family sp_families_phi[] = {
         .rope_mscales = true,
         .windows = SP_WINDOWS_ALL,
         .mlp_bias = SP_BIAS_NEVER,
-        .n_experts = 16,
-        .n_experts_used = 2,
+        SP_EXPERT_SIZES(16, 2, 0, 0, 0),
         .routing = {.law = SP_ROUTE_NEAR},
         .router_norm_fixed = true,
         .expert_keys = {.width = "intermediate_size"},
