@@ -8,7 +8,7 @@
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/chat/prompt_cache.h"
+#include "cli/chat/prompt_folder.h"
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
 #include "cli/packed_checkpoint.h"
@@ -22,8 +22,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *prompt_cache, *adapter, *format, *record, *think, *context_full,
-        *output, *part;
+    const char *ids, *system, *adapter, *format, *record, *think, *context_full, *output, *part;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch, quiet, no_cache, no_word_wrap;
     int64_t n_top, sessions;
@@ -67,8 +66,7 @@ static const struct sp_opt opts[] = {
      .shown = "stop",
      .help = "In a session, when the context is full: stop, or drop the oldest messages (shift)"},
     SP_OPT_ADAPTER(struct options, adapter),
-    {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
-     .help = "Save the processed prompt to FILE and reuse it"},
+    SP_OPT_PROMPT_CACHE(struct options, backend),
     SP_OPT_FORMAT(struct options, format),
     {SP_OPT_HEADING, .help = "Stopping"},
     SP_OPT_SET_ENDING(struct options, settings),
@@ -255,11 +253,10 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
                        args->operands[0],
                        sp_file_exists(args->operands[1]) ? args->operands[1] : "FILE");
     }
-    if (o->batch && (o->ids || o->prompt_cache || o->show_draft || o->hide_thinking ||
-                     o->logprobs || o->n_top)) {
+    if (o->batch && (o->ids || o->show_draft || o->hide_thinking || o->logprobs || o->n_top)) {
         return sp_fail(err, SP_E_USAGE,
-                       "--batch cannot be combined with --ids, --prompt-cache, "
-                       "--show-draft, --hide-thinking, --logprobs or --top-logprobs");
+                       "--batch cannot be combined with --ids, --show-draft, --hide-thinking, "
+                       "--logprobs or --top-logprobs");
     }
     if (o->context_full && (o->batch || o->ids || args->n_operands > 1)) {
         return sp_fail(err, SP_E_USAGE,
@@ -324,12 +321,13 @@ static bool caches_drafting(const struct sp_loaded_model *m, const struct option
 /* Opens the file, whose path becomes *path, owned by the caller. session: an interactive one, which
  * may still set another draft length. */
 static enum sp_status open_file(struct sp_loaded_model *m, char **path, const struct sp_args *args,
-                                bool session, struct sp_err *err)
+                                bool session, struct sp_prompt_cache *prompts, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_backend_opts backend = o->backend;
     enum sp_status st;
 
+    backend.prompt_cache = prompts;
     if (!o->no_cache) {
         if ((st = sp_packed_checkpoint_find(path, m->name, args->command->name, err))) return st;
         m->path = *path;
@@ -373,8 +371,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .quiet = o->quiet,
                   .started = sp_seconds(),
                   .digest = o->digest,
-                  .plain = o->no_draft,
-                  .prompt_cache = o->prompt_cache},
+                  .plain = o->no_draft},
         .no_draft = o->no_draft,
         .ignore_eos = o->ignore_eos,
         .shift = o->context_full && strcmp(o->context_full, "shift") == 0,
@@ -382,18 +379,21 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .n_top = (unsigned)o->n_top,
     };
     struct sp_grammar *grammar = NULL;
-    char *path = NULL;
+    struct sp_prompt_cache *prompts = NULL;
+    char *path = NULL, *folder = NULL;
     enum sp_status st;
 
     if ((st = check_options(o, args, err))) goto done;
     if ((st = sp_response_format_read(&grammar, o->format, err))) goto done;
     m.grammar = grammar;
     if (o->record && (st = sp_record_open(&m.record, o->record, err))) goto done;
-    if ((st = open_file(&m, &path, args, session, err))) goto done;
+    if (!o->no_cache &&
+        (st = sp_prompt_folder_open(&prompts, &folder, &o->backend, args->command->name, err)))
+        goto done;
+    if ((st = open_file(&m, &path, args, session, prompts, err))) goto done;
     if (!session && m.conversation.template == NULL) m.style.wrap = false;
     if (o->verbose && !m.style.json) sp_settings_print(stderr, &settings);
     note_draft_len(&m);
-    if (o->prompt_cache && (st = sp_prompt_cache_load(m.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
     st = session    ? sp_repl_run(&m, err)
          : o->batch ? run_batch(&m, o, err)
@@ -401,8 +401,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     if (caches_drafting(&m, o)) sp_drafting_cache_save(m.package);
     sp_loaded_model_close(&m);
+    sp_prompt_cache_close(prompts);
     sp_record_close(m.record);
     sp_grammar_close(grammar);
+    free(folder);
     free(path);
     return st;
 }

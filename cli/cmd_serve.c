@@ -7,6 +7,7 @@
 #include "cli/base/word_wrap.h"
 #include "cli/base/settings_opts.h"
 #include "cli/chat/drafting_cache.h"
+#include "cli/chat/prompt_folder.h"
 #include "cli/commands.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/serve/jobs/serve_job.h"
@@ -35,7 +36,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
+    const char *host, *cors, *system, *api_key_file, *log_format;
     const char *pooling, *sandbox, *record;
     struct sp_opt_list names, adapters;
     int64_t port, max_queue, sessions, max_models;
@@ -96,8 +97,7 @@ static const struct sp_opt opts[] = {
      .help = "System message, instead of the file's; one in the request replaces it"},
     SP_OPT_NUM_CTX(struct options, settings),
     SP_OPT_MEMORY(struct options, backend),
-    {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
-     .help = "Start with the processed prompt that run --prompt-cache saved to FILE"},
+    SP_OPT_PROMPT_CACHE(struct options, backend),
     {SP_OPT_HEADING, .help = "Stopping (defaults for requests)"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_HEADING, .help = "Embeddings and reranking"},
@@ -111,7 +111,8 @@ static const struct sp_opt opts[] = {
     SP_OPT_DRAFT_BY(struct options, backend, "both, or model with a given draft depth"),
     SP_OPT_SET_ACCEPT(struct options, settings),
     {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
-     .help = "Neither read nor keep what earlier runs and servers learned of drafting"},
+     .help = "Use no cache folder: neither read nor keep processed prompts and what was learned of "
+             "drafting"},
     {SP_OPT_HEADING, .help = "Sampling (defaults for requests)"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Machine"},
@@ -324,7 +325,7 @@ done:
 /* Refuses options that mean one model. */
 static enum sp_status check_several(const struct sp_args *args, struct sp_err *err)
 {
-    static const char *const single[] = {"name", "adapter", "prompt-cache", "ranks"};
+    static const char *const single[] = {"name", "adapter", "ranks"};
     const struct options *o = args->options;
 
     if (o->backend.group)
@@ -383,8 +384,8 @@ static enum sp_status settle(enum sp_status st, bool must, struct sp_err *err)
 /* Denies the server what it does not need from here on. MPI needs files and connections. */
 static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
                                     const struct sp_serve_adapters *adapters,
-                                    const struct sp_listeners *listeners, const struct options *o,
-                                    struct sp_err *err)
+                                    const struct sp_listeners *listeners, const char *prompts,
+                                    const struct options *o, struct sp_err *err)
 {
     bool must = o->sandbox && strcmp(o->sandbox, "on") == 0;
     char *drafting_cache = NULL;
@@ -394,7 +395,7 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
         return sp_fail(err, SP_E_UNSUPPORTED, "--sandbox on: not under mpirun");
     if (o->backend.group || (o->sandbox && strcmp(o->sandbox, "off") == 0)) return SP_OK;
     if (!o->no_cache && !o->no_draft) drafting_cache = sp_drafting_cache_folder();
-    st = sp_serve_sandbox_enter(paths, adapters, o->prompt_cache, drafting_cache, listeners, err);
+    st = sp_serve_sandbox_enter(paths, adapters, prompts, drafting_cache, listeners, err);
     free(drafting_cache);
     if ((st = settle(st, must, err))) return st;
     if (!must && !sp_serve_syscalls_can_be_filtered()) return SP_OK;
@@ -482,12 +483,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                                  .settings = &o->settings,
                                                  .backend = o->backend,
                                                  .system = o->system,
-                                                 .prompt_cache = o->prompt_cache,
                                                  .no_draft = o->no_draft,
                                                  .n_sessions = (size_t)o->sessions},
                                      .verbose = o->verbose,
                                      .no_cache = o->no_cache};
     struct sp_listeners listeners = {.n = 0};
+    char *prompts = NULL;
     struct guard guard = {.patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
     enum sp_status st;
 
@@ -503,7 +504,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = find_models(&opener.paths, args, err)) ||
         (st = open_listeners(&listeners, args, err)) ||
         (o->record && (st = sp_record_open(&opener.options.record, o->record, err))) ||
-        (st = enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, o, err)) ||
+        (!o->no_cache && (st = sp_prompt_folder_open(&opener.options.backend.prompt_cache, &prompts,
+                                                     &o->backend, args->command->name, err))) ||
+        (st =
+             enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, prompts, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
         (st = open_models(&opener, o, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err)))
@@ -516,6 +520,8 @@ done:
     sp_listen_close(&listeners);
     end_watch(&guard);
     sp_serve_opener_close(&opener);
+    sp_prompt_cache_close(opener.options.backend.prompt_cache);
+    free(prompts);
     sp_record_close(opener.options.record);
     sp_serve_adapters_release(&opener.options.adapters);
     sp_cache_budget_close(s.caches);

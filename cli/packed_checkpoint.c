@@ -7,6 +7,8 @@
 #include "cli/user_stores.h"
 #include "convert/source/model_folder.h"
 #include "format/base/affix.h"
+#include "format/base/bounded_folder.h"
+#include "format/base/bounded_folder.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
@@ -107,38 +109,10 @@ static void remove_older(const char *cache, const char *prefix, const char *name
 
 /* ---- the bound of the cache ---- */
 
-struct cached {
-    char *path; /* owned */
-    uint64_t size;
-    struct timespec used;
-};
-
-/* The packed file in the folder that was used least recently, other than `keep`; *total = the size
- * of all. path is NULL if there is none. */
-static struct cached find_oldest(uint64_t *total, const char *cache, const char *keep)
+static void tell_removed(void *command, const char *path)
 {
-    struct cached oldest = {0};
-    DIR *folder = opendir(cache);
-    struct dirent *entry;
-
-    *total = 0;
-    while (folder && (entry = readdir(folder)) != NULL) {
-        char *path = NULL;
-        struct stat info;
-        if (!sp_ends_with(entry->d_name, ".bin")) continue;
-        if (sp_file_join(&path, cache, entry->d_name, NULL) == SP_OK && stat(path, &info) == 0) {
-            bool older = oldest.path == NULL || info.st_mtim.tv_sec < oldest.used.tv_sec;
-            *total += (uint64_t)info.st_size;
-            if (older && strcmp(entry->d_name, keep) != 0) {
-                free(oldest.path);
-                oldest = (struct cached){path, (uint64_t)info.st_size, info.st_mtim};
-                path = NULL;
-            }
-        }
-        free(path);
-    }
-    if (folder) closedir(folder);
-    return oldest;
+    fprintf(stderr, "spectool %s: removed %s, the least recently used\n", (const char *)command,
+            path);
 }
 
 /* Removes files that were not used for long until those that stay take no more than the bound, and
@@ -146,19 +120,12 @@ static struct cached find_oldest(uint64_t *total, const char *cache, const char 
 static void bound_cache(const char *command, const char *cache, const char *keep)
 {
     char before[SP_AMOUNT_TEXT], most[SP_AMOUNT_TEXT];
-    struct cached oldest;
+    struct sp_folder_bound bound = {
+        .part = ".bin", .keep = keep, .most = CACHE_SIZE, .removed = tell_removed};
     uint64_t total;
 
-    for (;;) {
-        bool removed;
-        oldest = find_oldest(&total, cache, keep);
-        removed = oldest.path && total > CACHE_SIZE && unlink(oldest.path) == 0;
-        if (removed)
-            fprintf(stderr, "spectool %s: removed %s, the least recently used\n", command,
-                    oldest.path);
-        free(oldest.path);
-        if (!removed) break;
-    }
+    bound.context = (void *)(uintptr_t)command;
+    total = sp_folder_trim(cache, &bound);
     fprintf(stderr,
             "spectool %s: packed models take %s of at most %s there; removing files frees it\n",
             command, sp_out_size(before, total), sp_out_size(most, CACHE_SIZE));

@@ -28,8 +28,8 @@
  *                  the package. Sessions that share passes generate together. All others wait for
  *                  each other, and all wait while one of them is in a callback.
  *   [package]      No other thread uses the package or a session of it meanwhile.
- * A callback may call the functions of its own session that take it as const, and sp_session_save.
- * It calls no [package] function, and no function of another session of the package. */
+ * A callback may call the functions of its own session that take it as const. It calls no [package]
+ * function, and no function of another session of the package. */
 #ifndef SP_RUNTIME_SPECTOOL_H
 #define SP_RUNTIME_SPECTOOL_H
 
@@ -79,6 +79,7 @@ struct sp_chat_reader;
 struct sp_simulation; /* spectool_measure.h */
 struct sp_rank_group;
 struct sp_cache_budget;
+struct sp_prompt_cache;
 
 /* ---- simple API ---- */
 
@@ -210,6 +211,28 @@ SP_API_STATUS sp_package_drafting_statistics(const struct sp_package *package, c
 SP_API_STATUS sp_package_set_drafting_statistics(struct sp_package *package, const char *json,
                                                  size_t size, bool retry, struct sp_err *err);
 
+/* ---- prompts that were processed before ---- */
+
+struct sp_prompt_cache_options {
+    size_t size;
+    const char *folder; /* made if it does not exist; several processes may use it */
+    uint64_t limit;     /* bytes that its files may take; 0: a tenth of what is free there */
+    /* Is told, in a sentence, of files that cannot be used or written, by any thread that
+     * generates. Nothing else comes of that: the prompt is processed. NULL: nobody is told. */
+    void (*note)(void *context, const char *sentence);
+    void *context;
+};
+
+/* Opens a folder of processed prompts. A session that has it stores each 256 tokens with what they
+ * left in its caches, and later prompts with the same beginning, of any session, are read from
+ * there: the answer has the same bits. The files that were not used for longest are removed first.
+ * They tell what was in the prompts. [any thread] */
+SP_API_STATUS sp_prompt_cache_open(struct sp_prompt_cache **out,
+                                   const struct sp_prompt_cache_options *options,
+                                   struct sp_err *err);
+/* Closes one whose sessions are closed; NULL is fine. [one thread] */
+SP_API void sp_prompt_cache_close(struct sp_prompt_cache *cache);
+
 /* ---- sessions ---- */
 
 /* Type of the numbers in a KV cache. */
@@ -246,6 +269,9 @@ struct sp_session_options {
                            * result does not depend on it */
     size_t max_batch;     /* sessions that can share passes: this one and those that
                            * sp_session_open_shared opens from it; 0: 1 */
+    /* From which prompts are read that were processed before, and which keeps others; borrowed
+     * until the session is closed; NULL: none. No output depends on it. */
+    struct sp_prompt_cache *prompt_cache;
 };
 #define SP_SESSION_OPTIONS_INIT SP_SIZED(struct sp_session_options)
 
@@ -274,16 +300,6 @@ SP_API size_t sp_session_match_prefix(const struct sp_session *session, const ui
 
 /* The context of the session, in positions. [session] */
 SP_API size_t sp_session_n_context(const struct sp_session *session);
-
-/* Writes the tokens and the caches of the session to a file in a format of its own. The file is
- * complete or not written; an older file of the same format and name is replaced. [session] */
-SP_API_STATUS sp_session_save(struct sp_session *session, const char *path, struct sp_err *err);
-/* Loads the caches that a session of the same packed file with the same cache type has saved. A
- * prompt that begins with their tokens does not read these again, and its answer has the same bits.
- * SP_E_INPUT: the file does not fit the session; err says why. (Layers with a sliding window need
- * the same context and the same rows_per_pass.) SP_E_CHECK: this session drafts, and the saved one
- * did not. [session] */
-SP_API_STATUS sp_session_load(struct sp_session *session, const char *path, struct sp_err *err);
 
 /* ---- generation ---- */
 
@@ -402,8 +418,6 @@ struct sp_request {
      * while the prompt is read. No callback is called after it. */
     void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
-    /* The caches hold the prompt, n_reused tokens of it from before. May save the session. */
-    int (*prompt_read)(void *context, size_t n_reused);
     int (*token)(void *context, const struct sp_token *token);
     /* The next part of the text: whole UTF-8 characters that belong to no stop text. */
     int (*text)(void *context, const char *text, size_t size, bool drafted);

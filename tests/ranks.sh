@@ -98,11 +98,14 @@ done
 [ "$(wc -l <"$dir/batch1")" -eq 5 ] && cmp "$dir/batch1" "$dir/batch2" || say 'a batch differs'
 
 # Caches of several kv heads are divided: sessions together, prompts of several passes that are longer than a window, and
-# prompt caches that another number of ranks continues.
-echo "FROM $root/testdata/families/exaone4" >"$dir/Modelfile"
+# pages of the prompt cache that another number of ranks continues.
+mkdir "$dir/long"
+cp "$root"/testdata/families/exaone4/* "$dir/long"
+sed 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 1024/' "$root/testdata/families/exaone4/config.json" >"$dir/long/config.json"
+echo "FROM $dir/long" >"$dir/Modelfile"
 "$spectool" create -f "$dir/Modelfile" -o "$dir/heads.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
 "$spectool" verify --lossless --sessions 3 --ids 1,2,3 --ranks 2 "$dir/heads.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
-ids=$(seq -s, 1 120),$(seq -s, 2 121)
+ids=$(seq -s, 1 120),$(seq -s, 2 121),$(seq -s, 3 122)
 continue_prompt() {
     "$spectool" run --json --logits-digest --num-predict 40 --ignore-eos --temperature 0 --threads 1 "$@" \
         "$dir/heads.bin" 2>&1 | grep -o '"logits_xxh3": "[0-9a-f]*"\|^spectool.*'
@@ -112,9 +115,9 @@ for type in f16 f32; do
     more=$(continue_prompt --kv-type $type --ids "$ids,9,8,7")
     case "$want $more" in *xxh3*xxh3*) ;; *) say "$want $more" ;; esac
     for ranks in 2 1 3; do # each continues from the file of the one before it
-        got=$(continue_prompt --kv-type $type --ids "$ids" --ranks $ranks --prompt-cache "$dir/prompt$type")
+        got=$(continue_prompt --kv-type $type --ids "$ids" --ranks $ranks --cache-dir "$dir/prompt$type")
         [ "$got" = "$want" ] || say "$ranks ranks, $type: $got, expected $want"
-        got=$(continue_prompt --kv-type $type --ids "$ids,9,8,7" --ranks $ranks --prompt-cache "$dir/prompt$type")
+        got=$(continue_prompt --kv-type $type --ids "$ids,9,8,7" --ranks $ranks --cache-dir "$dir/prompt$type")
         [ "$got" = "$more" ] || say "$ranks ranks, $type, longer: $got, expected $more"
     done
 done

@@ -5,8 +5,6 @@
 
 static const char *const advice[SP_N_TOPICS] = {
     [SP_TOPIC_EXISTING] = ", --force replaces it",
-    [SP_TOPIC_CONTEXT] = " (--num-ctx)",
-    [SP_TOPIC_CACHE_TYPE] = " (--kv-type)",
     [SP_TOPIC_CACHES] = " (--num-ctx, --memory and --kv-type bound them)",
     [SP_TOPIC_MEMORY_LIMIT] = " (--memory)",
     [SP_TOPIC_POOLING] = "; --pooling last or mean chooses one",

@@ -136,6 +136,7 @@ enum sp_status sp_backend_open_session(struct sp_session **out, struct sp_packag
         .draft_by = no_draft ? SP_DRAFT_BY_NOTHING : sp_backend_draft_by_of(opts),
         .rows_per_pass = rows_per_pass,
         .max_batch = opts->max_batch,
+        .prompt_cache = opts->prompt_cache,
     };
 
     return sp_session_open(out, package, &options, err);

@@ -14,10 +14,13 @@ struct sp_backend_opts {
     uint64_t memory;             /* bytes that caches may hold; 0: what is free */
     int64_t draft_len;           /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
+    const char *cache_dir; /* folder of processed prompts; NULL: that of the user */
+    uint64_t cache_size;   /* bytes that it may take; 0: a share of the free disk */
     bool huge_pages;
     bool reference; /* the reference decoder computes */
     /* The following fields are set without an option. */
-    size_t max_batch;               /* most sessions to batch in one pass */
+    struct sp_prompt_cache *prompt_cache; /* of the sessions; borrowed; NULL: none */
+    size_t max_batch;                     /* most sessions to batch in one pass */
     struct sp_cache_budget *budget; /* shared by several packages, instead of `memory`; borrowed;
                                        NULL: none */
 };
@@ -86,6 +89,17 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
             .shown = "memory not used by the weights",                                             \
             .help = "Maximum memory for KV caches, such as 6G"                                     \
     }
+/* clang-format off */
+#define SP_OPT_PROMPT_CACHE(type, member)                                                          \
+    {SP_OPT_STRING, 0, "cache-dir", NULL, "DIR", offsetof(type, member.cache_dir), .path = true,   \
+     .shown = "in the user's cache folder",                                                        \
+     .help = "Folder of processed prompts, from which later ones with the same beginning are "     \
+             "read; does not affect the output"},                                                  \
+    {SP_OPT_SIZE, 0, "cache-size", NULL, "SIZE", offsetof(type, member.cache_size),                \
+     .shown = "a tenth of the free disk",                                                          \
+     .help = "Maximum size of that folder, such as 20G; the oldest prompts are removed first"}
+/* clang-format on */
+
 /* Row of --draft-depth; `least` is 0 if the command can run without a draft, else 1. */
 #define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \
     {                                                                                              \

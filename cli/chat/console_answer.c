@@ -3,7 +3,6 @@
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/chat/repetition.h"
-#include "cli/chat/prompt_cache.h"
 #include "cli/base/word_wrap.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
@@ -18,8 +17,6 @@ enum { LONG_PROMPT = 512, LONG_ANSWER = 1000 };
 
 struct stream {
     struct sp_console_style *style;
-    struct sp_session *session;
-    size_t n_prompt;
     size_t n_left; /* tokens until an answer without a limit is called long; 0: it has one */
     bool logprobs;
     bool progress_drawn, colored, dim;
@@ -46,14 +43,6 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
             fputs("\r\x1b[K", stderr);
         s->progress_drawn = done < total;
     }
-    return sp_signals_caught();
-}
-
-static int keep_prompt(void *context, size_t n_reused)
-{
-    const struct stream *s = context;
-
-    sp_prompt_cache_keep(s->session, s->style->prompt_cache, s->n_prompt, n_reused);
     return sp_signals_caught();
 }
 
@@ -226,8 +215,6 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
 {
     struct stream stream = {
         .style = style,
-        .session = session,
-        .n_prompt = request->n_prompt,
         .logprobs = request->logprobs,
         .started = style->started > 0 ? style->started : sp_seconds(),
         .greedy = request->sampling == NULL || request->sampling->temperature <= 0,
@@ -246,7 +233,6 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     r.digest = request->digest || style->digest;
     r.context = &stream;
     r.prompt_progress = show_prompt_progress;
-    if (style->prompt_cache) r.prompt_read = keep_prompt;
     r.token = show_token;
     r.text = show_text;
     r.reader = stream.reader;

@@ -24,8 +24,7 @@ struct sp_console_style {
     double first_token_seconds; /* from then to the first token of the last answer */
     /* print only the last object, to this file; borrowed; NULL: print everything to stdout */
     FILE *last_object_file;
-    const char *custom_id;    /* first member of the last object; borrowed; NULL: none */
-    const char *prompt_cache; /* file that stores the processed prompt; borrowed; NULL: none */
+    const char *custom_id; /* first member of the last object; borrowed; NULL: none */
 };
 
 /* Generates an answer and shows it. `request` has no callbacks. A caught signal stops the answer

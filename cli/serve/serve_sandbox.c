@@ -94,6 +94,13 @@ static bool allow_adapter(int rules, const char *path)
     return done;
 }
 
+/* Allows making, reading and removing the files of a folder; NULL: none. */
+static bool allow_cache(int rules, const char *folder)
+{
+    return folder == NULL ||
+           allow(rules, folder, READ_FILE | READ_DIR | WRITE_FILE | MAKE_FILE | REMOVE_FILE);
+}
+
 static bool add_rules(int rules, const struct sp_serve_paths *models,
                       const struct sp_serve_adapters *adapters, const char *prompt_cache,
                       const char *drafting_cache, const struct sp_listeners *listeners)
@@ -102,9 +109,7 @@ static bool add_rules(int rules, const struct sp_serve_paths *models,
     bool done = allow(rules, "/proc", READ_FILE | READ_DIR) &&
                 allow(rules, "/sys", READ_FILE | READ_DIR) &&
                 allow(rules, "/dev/null", READ_FILE | WRITE_FILE) &&
-                (prompt_cache == NULL || allow_file(rules, prompt_cache)) &&
-                (drafting_cache == NULL ||
-                 allow(rules, drafting_cache, READ_FILE | WRITE_FILE | MAKE_FILE | REMOVE_FILE));
+                allow_cache(rules, prompt_cache) && allow_cache(rules, drafting_cache);
 
     for (size_t i = 0; i < models->n && done; i++)
         done = allow_file(rules, models->at[i].path);

@@ -1,8 +1,8 @@
 /* Takes from the server what it does not need after its start, so that a client that takes it over
  * gains little: it reads the files next to its models, and accepts connections. It creates and
- * changes no file but the statistics of drafting, starts no program, opens no TCP connection or
- * port, and sends signals to its own processes only. Linux enforces this by Landlock, landlock(7),
- * without privileges. */
+ * changes no file but processed prompts and the statistics of drafting, starts no program, opens no
+ * TCP connection or port, and sends signals to its own processes only. Linux enforces this by
+ * Landlock, landlock(7), without privileges. */
 #ifndef SP_CLI_SERVE_SERVE_SANDBOX_H
 #define SP_CLI_SERVE_SERVE_SANDBOX_H
 
@@ -14,8 +14,8 @@
 #include <stdbool.h>
 
 /* Enters the sandbox. It holds for the calling thread, the threads that it creates afterwards, and
- * their processes, so the program has no other thread yet. prompt_cache: a file that is read later;
- * NULL: none. drafting_cache: a folder whose files are read and replaced; NULL: none.
+ * their processes, so the program has no other thread yet. prompt_cache, drafting_cache: folders
+ * whose files are read, made and removed; NULL: none.
  * SP_E_UNSUPPORTED: this system has no Landlock; SP_E_IO: it refuses. */
 SP_MUST_CHECK enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
                                                     const struct sp_serve_adapters *adapters,

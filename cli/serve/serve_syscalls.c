@@ -25,10 +25,11 @@ static const char *const allowed[] = {
     "rt_sigtimedwait", "sigaltstack", "tgkill",
     /* files, as far as Landlock allows them */
     "access", "close", "close_range", "dup", "dup2", "dup3", "faccessat", "faccessat2", "fadvise64",
-    "fcntl", "fstat", "fstatfs", "fsync", "ftruncate", "getcwd", "getdents64", "lseek", "lstat",
-    "mkdir", "mkdirat", "newfstatat", "open", "openat", "pread64", "preadv", "pwrite64", "read",
-    "readlink", "readlinkat", "readv", "rename", "renameat", "renameat2", "stat", "statfs", "statx",
-    "unlink", "unlinkat", "write", "writev",
+    "fallocate", "fcntl", "fstat", "fstatfs", "fsync", "ftruncate", "getcwd", "getdents64",
+    "linkat", "lseek", "lstat", "mkdir", "mkdirat", "newfstatat", "open", "openat", "pread64",
+    "preadv", "pwrite64", "read", "readlink", "readlinkat", "readv", "rename", "renameat",
+    "renameat2", "stat", "statfs", "statx", "sync_file_range", "unlink", "unlinkat", "utimensat",
+    "write", "writev",
     /* connections that clients open */
     "accept", "accept4", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_wait", "eventfd2",
     "getpeername", "getsockname", "getsockopt", "pipe", "pipe2", "poll", "ppoll", "pselect6",

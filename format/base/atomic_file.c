@@ -298,14 +298,22 @@ static enum sp_status name_file(struct sp_atomic_file *o, struct sp_err *err)
     return place(o, err);
 }
 
+enum sp_status sp_atomic_file_publish(struct sp_atomic_file *o, struct sp_err *err)
+{
+    enum sp_status st = name_file(o, err);
+
+    if (st) return st;
+    free(o->temporary);
+    o->temporary = NULL;
+    return SP_OK;
+}
+
 enum sp_status sp_atomic_file_commit(struct sp_atomic_file *o, struct sp_err *err)
 {
     enum sp_status st;
 
     if (fsync(o->fd) != 0) return io_error(o, "syncing", err);
-    if ((st = name_file(o, err))) return st;
-    free(o->temporary);
-    o->temporary = NULL;
+    if ((st = sp_atomic_file_publish(o, err))) return st;
     if (fsync(o->folder) != 0 && errno != EINVAL) return io_error(o, "syncing its folder", err);
     return SP_OK;
 }

@@ -40,6 +40,11 @@ SP_MUST_CHECK enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *outp
 SP_MUST_CHECK enum sp_status sp_atomic_file_commit(struct sp_atomic_file *output,
                                                    struct sp_err *err);
 
+/* Moves the file to its name without a sync: other processes see it whole, but after a power
+ * failure it may be damaged. */
+SP_MUST_CHECK enum sp_status sp_atomic_file_publish(struct sp_atomic_file *output,
+                                                    struct sp_err *err);
+
 /* Frees; what was not committed is removed. NULL is fine. */
 void sp_atomic_file_close(struct sp_atomic_file *output);
 

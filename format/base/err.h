@@ -27,8 +27,6 @@ enum sp_status {
 enum sp_topic {
     SP_TOPIC_NONE,
     SP_TOPIC_EXISTING,     /* a file exists already, and `force` is not set */
-    SP_TOPIC_CONTEXT,      /* the length of the context */
-    SP_TOPIC_CACHE_TYPE,   /* the type of the KV caches */
     SP_TOPIC_CACHES,       /* the memory of the KV caches */
     SP_TOPIC_MEMORY_LIMIT, /* the limit of a cache budget */
     SP_TOPIC_POOLING,      /* a model for which no pooling is known */

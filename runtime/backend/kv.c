@@ -197,15 +197,19 @@ void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_
     }
 }
 
-enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
+enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file, size_t span,
                               struct sp_err *err)
 {
-    size_t n_used = used_slots(kv, len), n;
+    size_t n = SP_SPAN / SP_KV_BLOCK * kv->n_heads, first;
     enum sp_status st;
 
-    if ((st = sp_session_file_match(file, n_used, "context", SP_TOPIC_CONTEXT, err))) return st;
-    if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, n_used / SP_SPAN, err);
-    n = n_used / SP_KV_BLOCK * kv->n_heads;
-    if ((st = sp_session_file_bytes(file, kv->keys, n * kv->key_block_size, err))) return st;
-    return sp_session_file_bytes(file, kv->values, n * kv->value_block_size, err);
+    span %= kv->n_slots / SP_SPAN;
+    assert((span + 1) * SP_SPAN <= kv->n_ready);
+    if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, span, err);
+    first = span * n;
+    if ((st = sp_cache_file_bytes(file, kv->keys + first * kv->key_block_size,
+                                  n * kv->key_block_size, err)))
+        return st;
+    return sp_cache_file_bytes(file, kv->values + first * kv->value_block_size,
+                               n * kv->value_block_size, err);
 }

@@ -11,7 +11,7 @@
 #define SP_RUNTIME_BACKEND_KV_H
 
 #include "format/base/region.h"
-#include "runtime/backend/session_file.h"
+#include "runtime/backend/cache_file.h"
 #include "runtime/vector/vector.h"
 
 struct sp_remote;
@@ -95,9 +95,9 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
     return kv->values + sp_kv_block(kv, head, pos) * kv->value_block_size;
 }
 
-/* Writes or reads the slots of positions 0..len-1 that still exist. Reading requires a cache of the
- * same type and shape, which is not checked; SP_E_INPUT if it has another number of slots. */
-SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file,
-                                            size_t len, struct sp_err *err);
+/* Writes or reads the positions of one span, from span * SP_SPAN on, which have memory. Reading
+ * requires a cache of the same type and shape, which is not checked. */
+SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file,
+                                            size_t span, struct sp_err *err);
 
 #endif

@@ -34,9 +34,9 @@ struct sp_remote_ops {
     /* Has the others grow a cache to n positions, shrink it to them, or close it. */
     enum sp_status (*change_cache)(const struct sp_kv *kv, enum sp_cache_change change, size_t n,
                                    struct sp_err *err);
-    /* Writes or reads the first n_spans spans of all heads, as sp_kv_transfer does. */
-    enum sp_status (*transfer_cache)(const struct sp_kv *kv, struct sp_session_file *file,
-                                     size_t n_spans, struct sp_err *err);
+    /* Writes or reads a span of slots of all heads, as sp_kv_transfer does. */
+    enum sp_status (*transfer_cache)(const struct sp_kv *kv, struct sp_cache_file *file,
+                                     size_t index, struct sp_err *err);
 };
 
 struct sp_remote {

@@ -1,5 +1,5 @@
-/* Opens and closes decoders, reports the size and the digest of their caches, transfers these to
- * and from a file, and fuses features. */
+/* Opens and closes decoders, reports the size of their caches, transfers these to and from a file,
+ * and fuses features. */
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
@@ -256,74 +256,61 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *d)
     return sp_config_is_recurrent(&d->model->config);
 }
 
-/* The index keys of a layer; NULL if it has none. */
-static struct sp_kv *index_cache(const struct sp_decoder *d, unsigned layer)
+/* ---- to a page of the prompt cache and back ---- */
+
+uint64_t sp_decoder_cache_digest(const struct sp_decoder *d)
 {
-    unsigned n = d->model->config.n_layers;
+    uint64_t parts[3] = {d->options.cache_type};
 
-    return d->n_caches > n && d->caches[n + layer].keys ? &d->caches[n + layer] : NULL;
-}
-
-/* ---- all caches to a session file and back ---- */
-
-/* Some rotations depend on the planned context: a file fits only decoders with its frequencies. */
-static enum sp_status check_rotations(const struct sp_decoder *d, struct sp_session_file *file,
-                                      struct sp_err *err)
-{
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
         size_t half = d->model->config.ropes[i].n_rot / 2;
-        uint64_t digest = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);
-        enum sp_status st = sp_session_file_match(file, digest, "context", SP_TOPIC_CONTEXT, err);
-        if (st) return st;
+        parts[1 + i] = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);
     }
-    return SP_OK;
+    return sp_hash64(parts, sizeof parts);
 }
 
-static enum sp_status layer_state(struct sp_decoder *d, unsigned layer,
-                                  struct sp_session_file *file, size_t len, struct sp_err *err)
+bool sp_decoder_keeps_all(const struct sp_decoder *d)
 {
-    const struct sp_layer_config *l = &d->model->config.layers[layer];
-    struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    size_t n = sp_recurrent_spans(d, layer, spans);
-    enum sp_status st = SP_OK;
-
-    if (l->mixers & SP_RECURRENT_MIXERS)
-        sp_head_state_flush(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
-    if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer)
-        st = sp_kv_transfer(&d->caches[layer], file, len, err);
-    if (st == SP_OK && index_cache(d, layer))
-        st = sp_kv_transfer(index_cache(d, layer), file, len, err);
-    for (size_t k = 0; st == SP_OK && k < n; k++)
-        st = sp_session_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);
-    return st;
+    for (unsigned i = 0; i < d->n_caches; i++)
+        if (d->caches[i].keys && d->caches[i].n_slots < d->options.n_positions) return false;
+    return true;
 }
 
-static enum sp_status checkpoint_state(const struct sp_decoder *d,
-                                       struct sp_state_checkpoint *checkpoint,
-                                       struct sp_session_file *file, size_t len, struct sp_err *err)
-{
-    size_t checkpoint_len = checkpoint->len;
-    enum sp_status st;
-
-    if (sp_session_file_is_read(file)) checkpoint->len = 0;
-    if ((st = sp_session_file_number(file, &checkpoint_len, len, err)) || checkpoint_len == 0)
-        return st;
-    st = sp_session_file_bytes(file, checkpoint->floats,
-                               sp_state_checkpoints_size(d) / SP_STATE_CHECKPOINTS, err);
-    if (st == SP_OK) checkpoint->len = checkpoint_len;
-    return st;
-}
-
-enum sp_status sp_decoder_transfer(struct sp_decoder *d, struct sp_session_file *file, size_t len,
+enum sp_status sp_decoder_transfer(struct sp_decoder *d, struct sp_cache_file *file, size_t span,
                                    struct sp_err *err)
 {
-    enum sp_status st = check_rotations(d, file, err);
+    enum sp_status st = SP_OK;
 
-    for (unsigned i = 0; st == SP_OK && i < d->model->config.n_layers; i++)
-        st = layer_state(d, i, file, len, err);
-    for (size_t i = 0; st == SP_OK && d->checkpoints[0].floats && i < SP_STATE_CHECKPOINTS; i++)
-        st = checkpoint_state(d, &d->checkpoints[i], file, len, err);
+    for (unsigned i = 0; i < d->n_caches && !st; i++)
+        if (d->caches[i].keys) st = sp_kv_transfer(&d->caches[i], file, span, err);
     return st;
+}
+
+enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_file *file,
+                                         struct sp_err *err)
+{
+    struct sp_state_span spans[SP_MAX_STATE_SPANS];
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        size_t n = sp_recurrent_spans(d, i, spans);
+        if (d->model->config.layers[i].mixers & SP_RECURRENT_MIXERS)
+            sp_head_state_flush(&d->recurrent[i].heads, d->backend->vector, d->backend->pool);
+        for (size_t k = 0; k < n && !st; k++)
+            st = sp_cache_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);
+    }
+    return st;
+}
+
+size_t sp_decoder_state_size(const struct sp_decoder *d)
+{
+    struct sp_state_span spans[SP_MAX_STATE_SPANS];
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        for (size_t k = sp_recurrent_spans(d, i, spans); k-- > 0;)
+            sum += spans[k].n * sizeof(float);
+    return sum;
 }
 
 /* ---- EAGLE-3: hidden states of several target layers make the input of the draft's layer ---- */

@@ -10,7 +10,7 @@
  * own; not on n, the number of threads or the instruction set.
  *
  * This is the API of decoder.c (caches), decoder_forward.c (passes), decoder_features.c (EAGLE-3)
- * and decoder_file.c (session files). The struct stands in decoder_internal.h; going back to
+ * The struct stands in decoder_internal.h; going back to
  * earlier positions in state_checkpoint.h. */
 #ifndef SP_RUNTIME_MODEL_DECODER_H
 #define SP_RUNTIME_MODEL_DECODER_H
@@ -18,7 +18,7 @@
 #include "runtime/backend/attention.h"
 #include "runtime/backend/cache_budget.h"
 #include "runtime/backend/logits.h"
-#include "runtime/backend/session_file.h"
+#include "runtime/backend/cache_file.h"
 #include "runtime/model/lora.h"
 #include "runtime/model/model.h"
 
@@ -175,11 +175,24 @@ const float *sp_decoder_features(const struct sp_decoder *decoder);
 void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, size_t n,
                             size_t pos);
 
-/* Writes or reads the caches of the len committed positions and the checkpoints. Reading requires a
- * decoder of the same model; its contents are lost even on failure, and the next pass must then
- * begin at position 0. */
+/* A digest of what the contents of caches depend on beside model, adapter and tokens: their type
+ * and the rotations, some of which depend on the planned context. */
+uint64_t sp_decoder_cache_digest(const struct sp_decoder *decoder);
+
+/* True if the caches keep every position: no layer has a sliding window. */
+bool sp_decoder_keeps_all(const struct sp_decoder *decoder);
+
+/* Writes or reads the keys and values of positions span * SP_SPAN and the SP_SPAN - 1 after it. The
+ * caches have memory for them; reading requires a decoder of the same model and cache digest. */
 SP_MUST_CHECK enum sp_status sp_decoder_transfer(struct sp_decoder *decoder,
-                                                 struct sp_session_file *file, size_t len,
+                                                 struct sp_cache_file *file, size_t span,
                                                  struct sp_err *err);
+/* Writes or reads the recurrent states after the last committed row. A decoder that has none writes
+ * nothing. */
+SP_MUST_CHECK enum sp_status sp_decoder_transfer_state(struct sp_decoder *decoder,
+                                                       struct sp_cache_file *file,
+                                                       struct sp_err *err);
+/* The bytes of these states. */
+size_t sp_decoder_state_size(const struct sp_decoder *decoder);
 
 #endif

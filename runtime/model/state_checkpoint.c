@@ -8,25 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t count_floats(const struct sp_decoder *d)
-{
-    struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    size_t sum = 0;
-
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        for (size_t k = sp_recurrent_spans(d, i, spans); k-- > 0;)
-            sum += spans[k].n;
-    return sum;
-}
-
 enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     if (!d->options.checkpoints || !sp_config_is_recurrent(&d->model->config)) return SP_OK;
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS && st == SP_OK; i++) {
-        st = sp_new(&d->checkpoints[i].floats, count_floats(d), sizeof *d->checkpoints[i].floats,
-                    err);
+        st = sp_new(&d->checkpoints[i].floats, sp_decoder_state_size(d) / sizeof(float),
+                    sizeof(float), err);
     }
     return st;
 }
@@ -39,7 +28,7 @@ void sp_state_checkpoints_close(struct sp_decoder *d)
 
 size_t sp_state_checkpoints_size(const struct sp_decoder *d)
 {
-    return d->checkpoints[0].floats ? SP_STATE_CHECKPOINTS * count_floats(d) * sizeof(float) : 0;
+    return d->checkpoints[0].floats ? SP_STATE_CHECKPOINTS * sp_decoder_state_size(d) : 0;
 }
 
 void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
@@ -75,8 +64,7 @@ static void load(struct sp_decoder *d, const struct sp_state_checkpoint *checkpo
     }
 }
 
-/* True if no sliding window has overwritten keys that a pass at `to` reads, of len positions. */
-static bool keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
+bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
 {
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         const struct sp_layer_config *l = &d->model->config.layers[i];
@@ -91,7 +79,7 @@ static bool keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
 bool sp_decoder_can_rewind(const struct sp_decoder *d, size_t len, size_t to)
 {
     if (sp_config_is_recurrent(&d->model->config)) return to == len || to == 0;
-    return keeps_windows(d, len, to);
+    return sp_decoder_keeps_windows(d, len, to);
 }
 
 size_t sp_decoder_rewind_point(const struct sp_decoder *d, size_t len, size_t most)
@@ -101,7 +89,7 @@ size_t sp_decoder_rewind_point(const struct sp_decoder *d, size_t len, size_t mo
     if (sp_decoder_can_rewind(d, len, most)) return most;
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS; i++) {
         size_t checkpoint = d->checkpoints[i].len;
-        if (checkpoint > to && checkpoint <= most && keeps_windows(d, len, checkpoint))
+        if (checkpoint > to && checkpoint <= most && sp_decoder_keeps_windows(d, len, checkpoint))
             to = checkpoint;
     }
     return to;

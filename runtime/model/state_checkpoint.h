@@ -28,6 +28,9 @@ void sp_state_checkpoints_close(struct sp_decoder *d);
 /* Bytes of all checkpoints of a decoder. */
 size_t sp_state_checkpoints_size(const struct sp_decoder *d);
 
+/* True if no sliding window has overwritten keys that a pass at `to` reads, of len positions. */
+bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to);
+
 /* True if a decoder that stores positions 0..len-1, and up to max_rows draft tokens after them, can
  * continue after `to` <= len positions without a checkpoint: no sliding window has overwritten what
  * it would read, and no recurrent state is in the way. */

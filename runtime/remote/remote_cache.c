@@ -180,7 +180,7 @@ static struct span span_of(const struct sp_kv *kv, size_t index, bool is_value)
     return s;
 }
 
-static enum sp_status write_bytes(struct sp_session_file *file, const uint8_t *bytes, size_t size,
+static enum sp_status write_bytes(struct sp_cache_file *file, const uint8_t *bytes, size_t size,
                                   struct sp_err *err)
 {
     uint8_t piece[1 << 12];
@@ -189,14 +189,14 @@ static enum sp_status write_bytes(struct sp_session_file *file, const uint8_t *b
     for (size_t n; size && st == SP_OK; bytes += n, size -= n) {
         n = size < sizeof piece ? size : sizeof piece;
         memcpy(piece, bytes, n);
-        st = sp_session_file_bytes(file, piece, n, err);
+        st = sp_cache_file_bytes(file, piece, n, err);
     }
     return st;
 }
 
 /* Writes rank 0's heads, then the others'. All answers are received even if the file fails. */
 static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
-                                const struct span *span, struct sp_session_file *file,
+                                const struct span *span, struct sp_cache_file *file,
                                 struct sp_err *err)
 {
     struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_READ, span->index);
@@ -208,7 +208,7 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     m.is_value = span->is_value;
     if ((st = begin(ranks, &m, 0, &bytes, err))) return st;
     if ((st = send(ranks, 0, kv->n_heads * span->head_size, err))) return st;
-    failure = sp_session_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
+    failure = sp_cache_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
     for (unsigned rank = 1; rank < n_ranks; rank++) {
         size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
         if ((st = receive(ranks, rank, size, &answer, err))) return st;
@@ -218,7 +218,7 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
 }
 
 static enum sp_status load_span(struct sp_ranks *ranks, const struct sp_kv *kv,
-                                const struct span *span, struct sp_session_file *file,
+                                const struct span *span, struct sp_cache_file *file,
                                 struct sp_err *err)
 {
     struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_WRITE, span->index);
@@ -228,22 +228,22 @@ static enum sp_status load_span(struct sp_ranks *ranks, const struct sp_kv *kv,
 
     m.is_value = span->is_value;
     if ((st = begin(ranks, &m, all, &bytes, err))) return st;
-    if ((st = sp_session_file_bytes(file, bytes, all, err))) return st;
+    if ((st = sp_cache_file_bytes(file, bytes, all, err))) return st;
     memcpy(span->own, bytes, kv->n_heads * span->head_size);
     return exchange(ranks, all, err);
 }
 
-enum sp_status sp_remote_cache_transfer(const struct sp_kv *kv, struct sp_session_file *file,
-                                        size_t n_spans, struct sp_err *err)
+enum sp_status sp_remote_cache_transfer(const struct sp_kv *kv, struct sp_cache_file *file,
+                                        size_t index, struct sp_err *err)
 {
     struct sp_ranks *ranks = sp_ranks_of(kv->remote);
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < 2 * n_spans && st == SP_OK; i++) {
-        const struct span span = span_of(kv, i % n_spans, i >= n_spans);
+    for (int i = 0; i < 2 && st == SP_OK; i++) {
+        const struct span span = span_of(kv, index, i == 1);
         pthread_mutex_lock(&ranks->lock);
-        st = sp_session_file_is_read(file) ? load_span(ranks, kv, &span, file, err)
-                                           : save_span(ranks, kv, &span, file, err);
+        st = sp_cache_file_is_read(file) ? load_span(ranks, kv, &span, file, err)
+                                         : save_span(ranks, kv, &span, file, err);
         pthread_mutex_unlock(&ranks->lock);
     }
     return st;

@@ -15,8 +15,8 @@ enum sp_status sp_remote_cache_open(struct sp_remote *remote, struct sp_kv *kv,
                                     const struct sp_kv_options *options, struct sp_err *err);
 enum sp_status sp_remote_cache_change(const struct sp_kv *kv, enum sp_cache_change change, size_t n,
                                       struct sp_err *err);
-enum sp_status sp_remote_cache_transfer(const struct sp_kv *kv, struct sp_session_file *file,
-                                        size_t n_spans, struct sp_err *err);
+enum sp_status sp_remote_cache_transfer(const struct sp_kv *kv, struct sp_cache_file *file,
+                                        size_t index, struct sp_err *err);
 
 /* True if the ranks can take the weights from their file. */
 bool sp_ranks_have(const struct sp_ranks *ranks, const struct sp_matrix *weights);

@@ -325,8 +325,6 @@ static enum sp_status run_rounds(struct run *run)
     if ((st = sp_decoder_check(speculator->decoder, run->err))) return st;
     run->result->prompt_seconds = sp_seconds() - t0;
     run->result->n_reused = speculator->n_reused;
-    if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused))
-        return sp_fail(run->err, SP_E_CANCELLED, "interrupted");
     sp_speculator_begin(speculator, id);
     if (q->max_tokens && q->max_tokens < speculator->n_last - q->n_prompt)
         speculator->n_last = q->n_prompt + q->max_tokens;

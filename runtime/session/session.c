@@ -69,6 +69,8 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .max_batch = options->max_batch,
         .draft_size = by_model ? sp_package_draft_size(package) : 0,
         .shared_with = shared_with,
+        .prompt_cache = options->prompt_cache,
+        .identity = sp_pack_identity(package->pack),
     };
     enum sp_status st;
 
@@ -208,57 +210,6 @@ size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t 
 const struct sp_lora *sp_session_lora(const struct sp_session *s, float *scale)
 {
     return sp_decoder_lora(s->speculator->decoder, scale);
-}
-
-/* Checks the packed file and everything else that determines the caches' contents. */
-static enum sp_status same_origin(const struct sp_session *s, struct sp_session_file *file,
-                                  struct sp_err *err)
-{
-    float scale;
-    const struct sp_lora *lora = sp_session_lora(s, &scale);
-    uint64_t identity[2] = {sp_pack_identity(s->package->pack), 0};
-    enum sp_status st;
-
-    if (lora) {
-        identity[1] = sp_lora_digest(lora, scale);
-        identity[0] = sp_hash64(identity, sizeof identity);
-    }
-    st = sp_session_file_match(file, identity[0], lora ? "packed file or adapter" : "packed file",
-                               SP_TOPIC_NONE, err);
-    if (st) return st;
-    return sp_session_file_match(file, sp_decoder_cache_type(s->speculator->decoder), "type",
-                                 SP_TOPIC_CACHE_TYPE, err);
-}
-
-enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)
-{
-    struct sp_session_file *file = NULL;
-    bool is_running = session->is_running;
-    enum sp_status st;
-
-    if ((st = sp_session_file_create(&file, path, err))) return st;
-    if (!is_running) sp_scheduler_acquire(session->package->scheduler);
-    if ((st = same_origin(session, file, err))) goto done;
-    if ((st = sp_speculator_save(session->speculator, file, err))) goto done;
-    st = sp_session_file_finish(file, err);
-done:
-    if (!is_running) sp_scheduler_release(session->package->scheduler);
-    sp_session_file_close(file);
-    return st;
-}
-
-enum sp_status sp_session_load(struct sp_session *session, const char *path, struct sp_err *err)
-{
-    struct sp_session_file *file = NULL;
-    enum sp_status st;
-
-    if ((st = sp_session_file_open(&file, path, err))) return st;
-    sp_scheduler_acquire(session->package->scheduler);
-    st = same_origin(session, file, err);
-    if (st == SP_OK) st = sp_speculator_load(session->speculator, file, err);
-    sp_scheduler_release(session->package->scheduler);
-    sp_session_file_close(file);
-    return st;
 }
 
 size_t sp_session_n_context(const struct sp_session *session)

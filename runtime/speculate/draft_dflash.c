@@ -198,13 +198,13 @@ bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_session_file *file,
-                               size_t n_cached, struct sp_err *err)
+enum sp_status sp_dflash_page(struct sp_drafter *base, struct sp_cache_file *file, size_t span,
+                              bool resumes, struct sp_err *err)
 {
     struct sp_dflash *d = (struct sp_dflash *)base;
 
-    d->n_context = n_cached;
-    return sp_decoder_transfer(d->decoder, file, n_cached, err);
+    if (resumes) d->n_context = (span + 1) * SP_SPAN;
+    return sp_decoder_transfer(d->decoder, file, span, err);
 }
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {
@@ -218,6 +218,6 @@ const struct sp_drafter_ops sp_draft_dflash_ops = {
     .logits = sp_dflash_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
-    .state = sp_dflash_state,
+    .page = sp_dflash_page,
     .close = dflash_close,
 };

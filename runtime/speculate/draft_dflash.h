@@ -32,7 +32,7 @@ size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i);
 void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit);
 bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same);
-SP_MUST_CHECK enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_session_file *file,
-                                             size_t n_cached, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_dflash_page(struct sp_drafter *base, struct sp_cache_file *file,
+                                            size_t span, bool resumes, struct sp_err *err);
 
 #endif

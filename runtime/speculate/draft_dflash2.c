@@ -148,6 +148,6 @@ const struct sp_drafter_ops sp_draft_dflash2_ops = {
     .logits = sp_dflash_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
-    .state = sp_dflash_state,
+    .page = sp_dflash_page,
     .close = dflash2_close,
 };

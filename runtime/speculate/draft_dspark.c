@@ -248,6 +248,6 @@ const struct sp_drafter_ops sp_draft_dspark_ops = {
     .logits = dspark_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
-    .state = sp_dflash_state,
+    .page = sp_dflash_page,
     .close = dspark_close,
 };

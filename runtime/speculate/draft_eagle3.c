@@ -104,7 +104,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .logits = sp_feature_head_logits,
     .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,
-    .state = sp_feature_head_state,
+    .page = sp_feature_head_page,
     .close = eagle3_close,
 };
 
@@ -212,6 +212,6 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .logits = peagle_logits,
     .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,
-    .state = sp_feature_head_state,
+    .page = sp_feature_head_page,
     .close = peagle_close,
 };

@@ -216,20 +216,27 @@ bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same
     return true;
 }
 
-enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_session_file *file,
-                                     size_t n_cached, struct sp_err *err)
+/* The last pairs of a span wait for a token of the next one, so a page also has the span before it,
+ * which is complete by then; its own is read only if the sequence goes on after it, with the states
+ * of the pairs that wait. */
+enum sp_status sp_feature_head_page(struct sp_drafter *base, struct sp_cache_file *file,
+                                    size_t span, bool resumes, struct sp_err *err)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
-    size_t n_waiting = n_cached - p->n_true, n_states = p->n_have - p->n_kept;
-    enum sp_status st;
+    const bool is_read = sp_cache_file_is_read(file);
+    size_t end = (span + 1) * SP_SPAN, first = smaller(p->n_true, end - 1), n_states = end - first;
+    enum sp_status st = SP_OK;
 
-    if ((st = sp_session_file_number(file, &n_states, smaller(n_cached, p->max_rows), err)) ||
-        (st = sp_session_file_number(file, &n_waiting, n_states, err)) ||
-        (st = sp_session_file_bytes(file, p->hidden, n_states * p->n_hidden * sizeof *p->hidden,
-                                    err)))
+    if (!is_read && (first < p->n_kept || p->n_have < end)) return SP_E_CHECK;
+    if (span > 0) st = sp_decoder_transfer(p->decoder, file, span - 1, err);
+    if (st || (is_read && !resumes)) return st;
+    if ((st = sp_decoder_transfer(p->decoder, file, span, err)) ||
+        (st = sp_cache_file_number(file, &n_states, smaller(p->max_rows, end), err)))
         return st;
-    p->n_have = n_cached;
-    p->n_kept = n_cached - n_states;
-    p->n_true = n_cached - n_waiting;
-    return sp_decoder_transfer(p->decoder, file, p->n_true, err);
+    if (is_read) {
+        p->n_have = end;
+        p->n_true = p->n_kept = end - n_states;
+    }
+    return sp_cache_file_bytes(file, state_of(p, end - n_states),
+                               n_states * p->n_hidden * sizeof *p->hidden, err);
 }

@@ -66,8 +66,8 @@ SP_MUST_CHECK enum sp_status sp_feature_head_propose(struct sp_drafter *base, ui
 size_t sp_feature_head_n_unread(const struct sp_drafter *base, size_t n_cached);
 void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same);
-SP_MUST_CHECK enum sp_status sp_feature_head_state(struct sp_drafter *base,
-                                                   struct sp_session_file *file, size_t n_cached,
-                                                   struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_feature_head_page(struct sp_drafter *base,
+                                                  struct sp_cache_file *file, size_t span,
+                                                  bool resumes, struct sp_err *err);
 
 #endif

@@ -8,7 +8,7 @@
  * A recurrent state cannot be rolled back, so it stays at the last committed row: every step of a
  * proposal runs cur and all draft tokens so far again, in one pass that reads the weights once.
  * The accepted rows are then committed from the log of the last such pass. */
-#include "runtime/speculate/drafter.h"
+#include "runtime/speculate/prompt_pages.h"
 
 #include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
@@ -22,6 +22,7 @@ struct draft_lm {
     struct sp_drafter base;
     const struct sp_model *model;
     struct sp_decoder *decoder;
+    struct sp_prompt_pages *pages; /* owned; NULL: no prompt cache */
     size_t max_rows, n_positions;
     size_t n_vocab;              /* size of the vocabulary that both models share */
     size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
@@ -52,6 +53,17 @@ static enum sp_status lm_check(const struct sp_model *target, const struct sp_mo
     (void)target;
     if (draft->embedding.rows && draft->head.rows) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
+}
+
+/* The draft reads tokens alone, so its pages are those of a model of its own. */
+static enum sp_status open_pages(struct draft_lm *d, const struct sp_drafter_setup *setup,
+                                 struct sp_err *err)
+{
+    struct sp_prompt_pages_setup pages = *setup->pages;
+
+    pages.identity++;
+    pages.decoder = d->decoder;
+    return sp_prompt_pages_open(&d->pages, &pages, err);
 }
 
 static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
@@ -85,6 +97,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
     if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err))) goto done;
     d->base.decoder = d->decoder;
+    if (setup->pages && (st = open_pages(d, setup, err))) goto done;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
     if (d->n_vocab < d->model->head.rows &&
         (st = sp_new_aligned(&d->logits, d->n_vocab, sizeof *d->logits, err)))
@@ -162,10 +175,13 @@ static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_c
     struct draft_lm *d = (struct draft_lm *)base;
 
     if (lm_n_unread(base, n_cached) == 0) return;
+    if (d->pages) d->n_fed = sp_prompt_pages_restore(d->pages, ids, d->n_fed, n_cached, 0);
     while (d->n_fed < n_cached) {
         size_t n = sp_scheduler_prompt_rows(d->base.scheduler, d->max_rows);
+        n = sp_prompt_pages_rows(d->pages, d->n_fed, n);
         if (n > n_cached - d->n_fed) n = n_cached - d->n_fed;
         run(d, ids, n, n, 0, SP_PRIORITY_FIFO);
+        if (d->pages) sp_prompt_pages_keep(d->pages, ids, d->n_fed);
     }
 }
 
@@ -216,21 +232,11 @@ static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-static enum sp_status lm_state(struct sp_drafter *base, struct sp_session_file *file,
-                               size_t n_cached, struct sp_err *err)
-{
-    struct draft_lm *d = (struct draft_lm *)base;
-    enum sp_status st;
-
-    if (n_cached > d->n_positions) n_cached = d->n_positions;
-    if ((st = sp_session_file_number(file, &d->n_fed, n_cached, err))) return st;
-    return sp_decoder_transfer(d->decoder, file, d->n_fed, err);
-}
-
 static void lm_close(struct sp_drafter *base)
 {
     struct draft_lm *d = (struct draft_lm *)base;
 
+    sp_prompt_pages_close(d->pages);
     sp_decoder_close(d->decoder);
     free(d->known);
     free(d->logits);
@@ -250,6 +256,5 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .propose = lm_propose,
     .commit = lm_commit,
     .truncate = lm_truncate,
-    .state = lm_state,
     .close = lm_close,
 };

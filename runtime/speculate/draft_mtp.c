@@ -85,6 +85,6 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .logits = sp_feature_head_logits,
     .commit = mtp_commit,
     .truncate = sp_feature_head_truncate,
-    .state = sp_feature_head_state,
+    .page = sp_feature_head_page,
     .close = mtp_close,
 };

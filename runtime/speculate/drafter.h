@@ -14,6 +14,7 @@
 #include "runtime/speculate/draft_length.h"
 #include "runtime/speculate/scheduler.h"
 
+struct sp_prompt_pages_setup;
 struct sp_drafter; /* each kind's own struct begins with struct sp_drafter */
 
 struct sp_drafter_setup {
@@ -31,6 +32,8 @@ struct sp_drafter_setup {
     size_t max_rows;    /* most rows one commit brings */
     enum sp_cache_type cache_type;
     struct sp_cache_budget *budget; /* of the caches of all sequences; borrowed; NULL: no growth */
+    const struct sp_prompt_pages_setup
+        *pages; /* with the target's decoder; NULL: no prompt cache */
 };
 
 /* Rows that the target has just committed, in the order of their positions. */
@@ -83,11 +86,12 @@ struct sp_drafter_ops {
      * the same. Returns false and changes nothing if a sliding window no longer holds what a
      * proposal at len would read; len 0 always succeeds. */
     bool (*truncate)(struct sp_drafter *drafter, size_t len, size_t n_same);
-    /* Saves or restores what the draft remembers of n_cached positions. Restoring goes into a
-     * drafter that was truncated to 0, and is truncated again on failure. NULL: the next commit
-     * brings everything that it needs. */
-    enum sp_status (*state)(struct sp_drafter *drafter, struct sp_session_file *file,
-                            size_t n_cached, struct sp_err *err);
+    /* Writes or reads what the draft has of the target's positions span * SP_SPAN and the SP_SPAN -
+     * 1 after it. Reading with `resumes`: the sequence goes on after them, and those before are
+     * read, too. NULL: the next commit brings everything that the draft needs, or it reads by
+     * itself what it has not seen. */
+    enum sp_status (*page)(struct sp_drafter *drafter, struct sp_cache_file *file, size_t span,
+                           bool resumes, struct sp_err *err);
     void (*close)(struct sp_drafter *drafter);
 };
 

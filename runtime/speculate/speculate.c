@@ -38,7 +38,8 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
 
 static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_model *draft,
                                    const struct sp_backend *backend,
-                                   const struct sp_speculator_options *options, struct sp_err *err)
+                                   const struct sp_speculator_options *options,
+                                   const struct sp_prompt_pages_setup *pages, struct sp_err *err)
 {
     struct sp_drafter_setup setup = {
         .target = s->target,
@@ -52,6 +53,7 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .max_rows = s->max_rows,
         .cache_type = options->cache_type,
         .budget = options->budget,
+        .pages = options->prompt_cache ? pages : NULL,
     };
 
     return sp_drafter_find(draft->config.draft.kind)->open(&s->drafter, &setup, err);
@@ -62,6 +64,10 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
                                   const struct sp_speculator_options *options, struct sp_err *err)
 {
     struct sp_speculator *s = NULL;
+    struct sp_prompt_pages_setup pages = {.cache = options->prompt_cache,
+                                          .identity = options->identity,
+                                          .scheduler = options->scheduler,
+                                          .backend = backend};
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
@@ -71,7 +77,10 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     s->prompt_rows = options->prompt_rows;
     s->draft_size = options->draft_size;
     if ((st = open_decoder(s, draft, backend, options, err))) goto done;
-    if (draft && (st = open_drafter(s, draft, backend, options, err))) goto done;
+    if (draft && (st = open_drafter(s, draft, backend, options, &pages, err))) goto done;
+    pages.decoder = s->decoder;
+    pages.drafter = s->drafter;
+    if (pages.cache && (st = sp_prompt_pages_open(&s->pages, &pages, err))) goto done;
     if (options->ngram && (st = sp_draft_ngram_open(&s->ngram, s->n_positions, err))) goto done;
     if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
     *out = s;
@@ -86,6 +95,7 @@ void sp_speculator_close(struct sp_speculator *s)
     if (s == NULL) return;
     if (s->drafter) s->drafter->ops->close(s->drafter);
     if (s->ngram) s->ngram->ops->close(s->ngram);
+    sp_prompt_pages_close(s->pages);
     sp_decoder_close(s->decoder);
     free(s->ids);
     free(s);
@@ -230,6 +240,7 @@ static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t check
     size_t end = s->n_cached < checkpoint ? checkpoint : n, left = end - s->n_cached;
     size_t most = sp_scheduler_prompt_rows(s->scheduler, s->prompt_rows);
 
+    most = sp_prompt_pages_rows(s->pages, s->n_cached, most);
     return left < most ? left : most;
 }
 
@@ -239,6 +250,18 @@ static void time_rows(struct sp_speculator *s, struct sp_pass pass)
     enum { MANY_ROWS = 16 };
 
     if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
+}
+
+/* Reads the pages of the prompt that the prompt cache has. */
+static void read_pages(struct sp_speculator *s, size_t n)
+{
+    size_t had = s->n_cached;
+    size_t has = sp_prompt_pages_restore(s->pages, s->ids, had, n, s->row_seconds);
+
+    if (has < had) rewind_to(s, has, has);
+    s->n_cached = has;
+    if (has > had && s->drafter && s->drafter->decoder)
+        sp_decoder_add_tokens(s->drafter->decoder, s->ids + had, has - had);
 }
 
 enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
@@ -254,11 +277,12 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
     if ((st = sp_speculator_grow(s, n, err))) return st;
     keep_common_prefix(s, prompt, n);
     shrink(s, n);
-    checkpoint = checkpoint_place(s, n);
-    s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
     s->n_ids = s->n_prompt = n;
     s->n_last = s->n_positions;
+    if (s->pages) read_pages(s, n);
+    checkpoint = checkpoint_place(s, n);
+    s->n_reused = s->n_cached;
     while (s->n_cached < n) {
         if (progress && progress(context, s->n_cached, n)) {
             s->n_ids = s->n_cached;
@@ -270,6 +294,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
         time_rows(s, pass);
         commit(s, rows);
         if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
+        if (s->pages && s->n_cached < n) sp_prompt_pages_keep(s->pages, s->ids, s->n_cached);
     }
     *logits = sp_decoder_row(s->decoder, 0);
     return SP_OK;
@@ -388,6 +413,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     commit(s, round->emitted + (st != SP_OK));
     s->n_ids = s->n_cached + (st == SP_OK);
     round->verify_seconds = done.seconds + sp_seconds() - t0;
+    if (s->pages) sp_prompt_pages_keep(s->pages, s->ids, s->n_cached);
     return st;
 }
 
@@ -432,78 +458,4 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached))
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
     return SP_OK;
-}
-
-/* ---- the caches, to a file and back ---- */
-
-static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file,
-                           struct sp_err *err)
-{
-    size_t n = s->n_cached, has_draft = s->drafter != NULL;
-    enum sp_status st;
-
-    if ((st = sp_session_file_number(file, &n, SIZE_MAX, err))) return st;
-    if (n > s->n_positions) {
-        return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of %zu tokens, the context has %zu",
-                       sp_session_file_path(file), n, s->n_positions);
-    }
-    if (sp_session_file_is_read(file) && (st = sp_speculator_grow(s, n, err))) return st;
-    if ((st = sp_session_file_number(file, &has_draft, 1, err))) return st;
-    if ((st = sp_session_file_bytes(file, s->ids, n * sizeof *s->ids, err))) return st;
-    if ((st = sp_decoder_transfer(s->decoder, file, n, err))) return st;
-    s->n_cached = s->n_ids = n;
-    if (s->drafter == NULL) return SP_OK; /* a draft's caches in the file are not read */
-    if (!has_draft) {
-        return sp_fail(err, SP_E_CHECK, "%s: a prompt cache that was written without the draft",
-                       sp_session_file_path(file));
-    }
-    if (s->drafter->ops->state == NULL) return SP_OK;
-    return s->drafter->ops->state(s->drafter, file, n, err);
-}
-
-/* The draft may not have read the prompt yet: it does so at its next proposal. */
-static void read_up(struct sp_speculator *s)
-{
-    struct sp_drafter *d = s->drafter;
-
-    if (d == NULL || d->ops->catch_up == NULL || s->n_cached >= s->n_positions) return;
-    if (sp_speculator_limit(s, d)) d->ops->catch_up(d, s->ids, s->n_cached);
-}
-
-enum sp_status sp_speculator_save(struct sp_speculator *s, struct sp_session_file *file,
-                                  struct sp_err *err)
-{
-    read_up(s);
-    return walk(s, file, err);
-}
-
-static enum sp_status check_ids(const struct sp_speculator *s, const struct sp_session_file *file,
-                                struct sp_err *err)
-{
-    for (size_t i = 0; i < s->n_cached; i++) {
-        if (s->ids[i] < s->target->config.n_vocab) continue;
-        return sp_fail(err, SP_E_INPUT, "%s: token ID %u, the vocabulary has %u tokens",
-                       sp_session_file_path(file), (unsigned)s->ids[i], s->target->config.n_vocab);
-    }
-    return SP_OK;
-}
-
-static void forget(struct sp_speculator *s)
-{
-    if (s->drafter) s->drafter->ops->truncate(s->drafter, 0, 0);
-    if (s->ngram) s->ngram->ops->truncate(s->ngram, 0, 0);
-    sp_decoder_rewind(s->decoder, s->n_cached, 0);
-    s->n_cached = s->n_ids = 0;
-}
-
-enum sp_status sp_speculator_load(struct sp_speculator *s, struct sp_session_file *file,
-                                  struct sp_err *err)
-{
-    enum sp_status st;
-
-    forget(s);
-    if ((st = walk(s, file, err)) || (st = sp_session_file_finish(file, err)) ||
-        (st = check_ids(s, file, err)))
-        forget(s);
-    return st;
 }

@@ -16,6 +16,7 @@
 #define SP_RUNTIME_SPECULATE_SPECULATE_H
 
 #include "runtime/speculate/draft_ngram.h"
+#include "runtime/speculate/prompt_pages.h"
 #include "runtime/speculate/scheduler.h"
 
 /* The number of rows that can be verified and timed with any drafter. */
@@ -31,6 +32,7 @@ struct sp_speculator {
     struct sp_decoder *decoder;       /* the target's, owned */
     struct sp_drafter *drafter;       /* of the file's draft model */
     struct sp_drafter *ngram;         /* owned; NULL: none */
+    struct sp_prompt_pages *pages;    /* owned; NULL: no prompt cache */
     struct sp_drafter *grammar_draft; /* of the current answer's grammar; borrowed; NULL: none */
     size_t n_positions;
     size_t max_draft_len;      /* of the file's draft */
@@ -57,6 +59,8 @@ struct sp_speculator_options {
     struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
                                        function below but those that open, close or clear it */
     double draft_size;              /* products of a row of the draft, relative to the target */
+    struct sp_prompt_cache *prompt_cache; /* must outlive the speculator; NULL: none */
+    uint64_t identity;                    /* of the packed file, for the prompt cache */
     /* Speculators of the same options share one workspace for their passes. The one without
      * `shared_with` opens it for batches of max_batch sequences (0: its own only). */
     size_t max_batch;
@@ -86,10 +90,11 @@ void sp_speculator_clear(struct sp_speculator *s);
  * last token of a prompt always is, with some drafts one more. */
 size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt, size_t n);
 
-/* Processes prompt[0..n-1], 1 <= n <= n_positions, reusing the prefix that is cached, and sets
- * *logits to those of the last row, valid until the next pass. `progress` (may be NULL) is called
- * between passes with the number of rows done; a nonzero return cancels with SP_E_CANCELLED.
- * SP_E_NOMEM, before any pass, if there is too little memory for the caches of the prompt. */
+/* Processes prompt[0..n-1], 1 <= n <= n_positions, reusing the prefix that is cached or that
+ * the prompt cache has, and sets *logits to those of the last row, valid until the next pass.
+ * `progress` (may be NULL) is called between passes with the number of rows done; a nonzero return
+ * cancels with SP_E_CANCELLED. SP_E_NOMEM, before any pass, if there is too little memory for the
+ * caches of the prompt. */
 SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt,
                                                   size_t n, struct sp_logits *logits,
                                                   int (*progress)(void *, size_t, size_t),
@@ -135,13 +140,5 @@ SP_MUST_CHECK enum sp_status sp_speculator_time(struct sp_speculator *s, size_t 
                                                 const struct sp_chooser *chooser,
                                                 double *verify_seconds, double *draft_seconds,
                                                 struct sp_err *err);
-
-/* Write the caches and their tokens to a file (runtime/backend/session_file.h), and read them.
- * Reading fails with SP_E_INPUT if the file has more tokens than the context, with SP_E_CHECK if it
- * lacks the caches of this speculator's draft; after a failure nothing is cached. */
-SP_MUST_CHECK enum sp_status sp_speculator_save(struct sp_speculator *s,
-                                                struct sp_session_file *file, struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_speculator_load(struct sp_speculator *s,
-                                                struct sp_session_file *file, struct sp_err *err);
 
 #endif

@@ -19,8 +19,8 @@ try packed.bin other
 ln packed.bin other/second.bin
 try other --name both
 try packed.bin --num-ctx 4096
-try packed.bin --prompt-cache packed.bin
-try packed.bin --prompt-cache missing.cache
+try packed.bin --cache-dir packed.bin
+try packed.bin --cache-dir missing/pages
 # A damaged file of a folder is left out, one that is named is not.
 mkdir damaged
 head -c 4096 packed.bin >damaged/half.bin

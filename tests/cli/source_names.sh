@@ -115,14 +115,14 @@ done
 echo '# run'
 export XDG_CACHE_HOME=$PWD/cache
 run() { spectool run "$@" -n 4 --seed 1 --no-draft 2>&1 | sed 's/^[0-9]* tokens.*/STATISTICS/; s,into .*/spectool/.*,into CACHE,; s,removed .*/spectool/,removed ,; /note: nothing was quantized/d; s/^spectool run: note: .*/NOTE/'; }
-kept() { ls cache/spectool | sed 's/[0-9a-f]\{16\}/HASH/g'; }
+kept() { ls cache/spectool | grep -v "^prompts$" | sed 's/[0-9a-f]\{16\}/HASH/g'; }
 run someone/Tiny-Model 'What is 7 plus 8?'
 run someone/Tiny-Model 'What is 7 plus 8?'
 run "$TESTDATA/tiny/target" 'What is 7 plus 8?'
 echo 'FROM someone/Tiny-Model' >Modelfile
 spectool create --force -o a.bin 2>/dev/null && cmp a.bin cache/spectool/someone* && echo 'the file of create'
 kept
-rm cache/spectool/*
+rm cache/spectool/*.bin
 run tiny --ids 1,2,3
 run me/tiny:1b --ids 1,2,3
 run someone/Tiny-GGUF:Q8_0 --ids 1,2,3
@@ -162,7 +162,7 @@ spectool show someone/other; echo "exit $?"
 spectool show hf.co/someone/other; echo "exit $?"
 kept
 echo '# a wrong option packs nothing'
-rm cache/spectool/*
+rm cache/spectool/*.bin
 for wrong in "run $name --ids 1 hi" "verify $name hi" "logits $name" "embed $name --ids 1 hi" "eval $name" \
     "eval $name --ids 1,2 --draft-types q9" "bench $name --layers 2" "show $name --json --template"; do
     spectool $wrong; echo "exit $?"

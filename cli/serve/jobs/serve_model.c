@@ -193,7 +193,6 @@ enum sp_status sp_serve_model_open(struct sp_serve_model *m, const struct sp_ser
     if ((st = sp_loaded_model_read(loaded, o->args, false, o->system, err))) goto done;
     if (loaded->settings->draft_len == 0) loaded->no_draft = true;
     if ((st = sp_loaded_model_open(loaded, o->args, &o->backend, err))) goto done;
-    if (o->prompt_cache && (st = sp_session_load(loaded->session, o->prompt_cache, err))) goto done;
     m->n_context = sp_session_n_context(loaded->session);
     st = sp_session_pool_new(&m->sessions, loaded->session, o->n_sessions, err);
 done:

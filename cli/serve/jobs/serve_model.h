@@ -55,8 +55,7 @@ struct sp_serve_model_options {
     const struct sp_args *args;
     const struct sp_settings *settings;
     struct sp_backend_opts backend;
-    const char *system;       /* system message; NULL: the file's */
-    const char *prompt_cache; /* file of a processed prompt to start with; NULL: none */
+    const char *system; /* system message; NULL: the file's */
     struct sp_serve_adapters adapters;
     struct sp_record *record; /* of all answers; borrowed; NULL: none */
     bool no_draft;

@@ -1,4 +1,4 @@
-#include "runtime/backend/session_file.h"
+#include "runtime/backend/cache_file.h"
 
 #include "format/base/atomic_file.h"
 #include "format/base/bytes.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 2 };
-static const char magic[MAGIC_SIZE] = "SPCACHE";
+enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 1 };
+static const char magic[MAGIC_SIZE] = "SPPAGE";
 
-struct sp_session_file {
+struct sp_cache_file {
     struct sp_file *in;         /* owned; NULL if the file is written */
     struct sp_atomic_file *out; /* owned; NULL if the file is read */
     struct sp_hash *digest;     /* owned */
@@ -20,15 +20,13 @@ struct sp_session_file {
     uint64_t at;
 };
 
-enum sp_status sp_session_file_create(struct sp_session_file **out, const char *path,
-                                      struct sp_err *err)
+enum sp_status sp_cache_file_create(struct sp_cache_file **out, const char *path,
+                                    struct sp_err *err)
 {
-    struct sp_session_file *s = NULL;
+    struct sp_cache_file *s = NULL;
     uint8_t head[HEAD_SIZE];
     enum sp_status st;
 
-    if ((st = sp_atomic_file_check_replaced(path, magic, sizeof magic, "prompt cache", err)))
-        return st;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     memcpy(head, magic, sizeof magic);
     sp_put64(head + MAGIC_SIZE, VERSION);
@@ -40,32 +38,31 @@ enum sp_status sp_session_file_create(struct sp_session_file **out, const char *
     *out = s;
     s = NULL;
 done:
-    sp_session_file_close(s);
+    sp_cache_file_close(s);
     return st;
 }
 
-static enum sp_status check_head(struct sp_session_file *s, struct sp_err *err)
+static enum sp_status check_head(struct sp_cache_file *s, struct sp_err *err)
 {
     uint8_t head[HEAD_SIZE];
     enum sp_status st;
 
     if (sp_file_size(s->in) < sizeof head)
-        return sp_fail(err, SP_E_INPUT, "%s is not a prompt cache", s->path);
+        return sp_fail(err, SP_E_INPUT, "%s is not a page of a prompt cache", s->path);
     if ((st = sp_file_read_at(s->in, 0, head, sizeof head, err))) return st;
     if (memcmp(head, magic, sizeof magic) != 0)
-        return sp_fail(err, SP_E_INPUT, "%s is not a prompt cache", s->path);
+        return sp_fail(err, SP_E_INPUT, "%s is not a page of a prompt cache", s->path);
     if (sp_get64(head + MAGIC_SIZE) != VERSION) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s: a prompt cache of version %ju, expected %d",
-                       s->path, (uintmax_t)sp_get64(head + MAGIC_SIZE), VERSION);
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: a page of version %ju, expected %d", s->path,
+                       (uintmax_t)sp_get64(head + MAGIC_SIZE), VERSION);
     }
     s->at = sizeof head;
     return SP_OK;
 }
 
-enum sp_status sp_session_file_open(struct sp_session_file **out, const char *path,
-                                    struct sp_err *err)
+enum sp_status sp_cache_file_open(struct sp_cache_file **out, const char *path, struct sp_err *err)
 {
-    struct sp_session_file *s = NULL;
+    struct sp_cache_file *s = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
@@ -76,11 +73,11 @@ enum sp_status sp_session_file_open(struct sp_session_file **out, const char *pa
     *out = s;
     s = NULL;
 done:
-    sp_session_file_close(s);
+    sp_cache_file_close(s);
     return st;
 }
 
-void sp_session_file_close(struct sp_session_file *s)
+void sp_cache_file_close(struct sp_cache_file *s)
 {
     if (s == NULL) return;
     sp_file_close(s->in);
@@ -90,18 +87,18 @@ void sp_session_file_close(struct sp_session_file *s)
     free(s);
 }
 
-bool sp_session_file_is_read(const struct sp_session_file *s)
+bool sp_cache_file_is_read(const struct sp_cache_file *s)
 {
     return s->in != NULL;
 }
 
-const char *sp_session_file_path(const struct sp_session_file *s)
+uint64_t sp_cache_file_size(const struct sp_cache_file *s)
 {
-    return s->path;
+    return s->at;
 }
 
-enum sp_status sp_session_file_bytes(struct sp_session_file *s, void *bytes, size_t size,
-                                     struct sp_err *err)
+enum sp_status sp_cache_file_bytes(struct sp_cache_file *s, void *bytes, size_t size,
+                                   struct sp_err *err)
 {
     enum sp_status st = s->in ? sp_file_read_at(s->in, s->at, bytes, size, err)
                               : sp_atomic_file_write_at(s->out, s->at, bytes, size, err);
@@ -113,19 +110,19 @@ enum sp_status sp_session_file_bytes(struct sp_session_file *s, void *bytes, siz
 }
 
 /* Writes a number, or replaces *number by the one that is read. */
-static enum sp_status move(struct sp_session_file *s, uint64_t *number, struct sp_err *err)
+static enum sp_status move(struct sp_cache_file *s, uint64_t *number, struct sp_err *err)
 {
     uint8_t bytes[8];
     enum sp_status st;
 
     sp_put64(bytes, *number);
-    if ((st = sp_session_file_bytes(s, bytes, sizeof bytes, err))) return st;
+    if ((st = sp_cache_file_bytes(s, bytes, sizeof bytes, err))) return st;
     *number = sp_get64(bytes);
     return SP_OK;
 }
 
-enum sp_status sp_session_file_number(struct sp_session_file *s, size_t *number, size_t most,
-                                      struct sp_err *err)
+enum sp_status sp_cache_file_number(struct sp_cache_file *s, size_t *number, size_t most,
+                                    struct sp_err *err)
 {
     uint64_t moved = *number;
     enum sp_status st;
@@ -139,18 +136,24 @@ enum sp_status sp_session_file_number(struct sp_session_file *s, size_t *number,
     return SP_OK;
 }
 
-enum sp_status sp_session_file_match(struct sp_session_file *s, uint64_t number, const char *what,
-                                     enum sp_topic topic, struct sp_err *err)
+enum sp_status sp_cache_file_match(struct sp_cache_file *s, const void *bytes, size_t size,
+                                   struct sp_err *err)
 {
-    uint64_t moved = number;
-    enum sp_status st;
+    uint8_t piece[1 << 12];
+    const uint8_t *from = bytes;
+    enum sp_status st = SP_OK;
 
-    if ((st = move(s, &moved, err))) return st;
-    if (moved == number) return SP_OK;
-    return sp_fail_about(err, SP_E_INPUT, topic, "%s: a prompt cache of another %s", s->path, what);
+    for (size_t n; size > 0 && st == SP_OK; from += n, size -= n) {
+        n = size < sizeof piece ? size : sizeof piece;
+        memcpy(piece, from, n);
+        if ((st = sp_cache_file_bytes(s, piece, n, err))) return st;
+        if (memcmp(piece, from, n) != 0)
+            return sp_fail(err, SP_E_INPUT, "%s: a page of other tokens", s->path);
+    }
+    return st;
 }
 
-static enum sp_status read_rest(struct sp_session_file *s, uint64_t end, struct sp_err *err)
+static enum sp_status read_rest(struct sp_cache_file *s, uint64_t end, struct sp_err *err)
 {
     enum { PIECE = 1 << 16 };
     uint8_t *bytes = NULL;
@@ -159,13 +162,13 @@ static enum sp_status read_rest(struct sp_session_file *s, uint64_t end, struct 
     if ((st = sp_new(&bytes, PIECE, 1, err))) return st;
     while (st == SP_OK && s->at < end) {
         uint64_t left = end - s->at;
-        st = sp_session_file_bytes(s, bytes, left < PIECE ? (size_t)left : PIECE, err);
+        st = sp_cache_file_bytes(s, bytes, left < PIECE ? (size_t)left : PIECE, err);
     }
     free(bytes);
     return st;
 }
 
-enum sp_status sp_session_file_finish(struct sp_session_file *s, struct sp_err *err)
+enum sp_status sp_cache_file_finish(struct sp_cache_file *s, struct sp_err *err)
 {
     uint8_t bytes[8];
     uint64_t digest;
@@ -181,5 +184,5 @@ enum sp_status sp_session_file_finish(struct sp_session_file *s, struct sp_err *
     }
     sp_put64(bytes, sp_hash_digest(s->digest));
     if ((st = sp_atomic_file_write_at(s->out, s->at, bytes, sizeof bytes, err))) return st;
-    return sp_atomic_file_commit(s->out, err);
+    return sp_atomic_file_publish(s->out, err);
 }

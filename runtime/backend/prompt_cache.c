@@ -1,0 +1,177 @@
+#define _GNU_SOURCE /* posix_fadvise beside the names of POSIX 2008 */
+#include "runtime/backend/prompt_cache.h"
+
+#include "format/base/bounded_folder.h"
+#include "format/base/clock.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "runtime/spectool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* Of the free space of the disk, pages may take 1/FREE_SHARE; after 1/TRIM_SHARE of what they may
+ * take was added, the folder is looked at again. */
+enum { FREE_SHARE = 10, TRIM_SHARE = 16 };
+
+static const double pause_seconds = 60;
+
+struct sp_prompt_cache {
+    struct sp_prompt_cache_options options;
+    char *folder;         /* owned */
+    pthread_mutex_t lock; /* of the members below */
+    uint64_t most;        /* bytes that the pages may take */
+    uint64_t added;       /* bytes added since the folder was looked at */
+    double paused_until;  /* seconds of sp_seconds */
+    bool noted;           /* that pages cannot be stored */
+};
+
+static void note(const struct sp_prompt_cache *c, const char *sentence)
+{
+    if (c->options.note) c->options.note(c->options.context, sentence);
+}
+
+/* Removes the oldest pages if all take more than they may. The caller holds the lock, if any other
+ * thread knows the cache. */
+static void trim(struct sp_prompt_cache *c)
+{
+    struct sp_folder_bound bound = {.part = ".page", .most = UINT64_MAX};
+    struct statvfs disk;
+
+    c->added = 0;
+    c->most = c->options.limit;
+    if (c->most == 0) {
+        uint64_t own = sp_folder_trim(c->folder, &bound);
+        if (statvfs(c->folder, &disk) == 0)
+            c->most = (own + (uint64_t)disk.f_bavail * disk.f_frsize) / FREE_SHARE;
+    }
+    bound.most = c->most;
+    (void)sp_folder_trim(c->folder, &bound);
+}
+
+enum sp_status sp_prompt_cache_open(struct sp_prompt_cache **out,
+                                    const struct sp_prompt_cache_options *options,
+                                    struct sp_err *err)
+{
+    struct sp_prompt_cache_options o = {0};
+    struct sp_prompt_cache *c = NULL;
+    enum sp_status st = sp_copy_in(&o, sizeof o, options, "sp_prompt_cache_options", err);
+
+    if (st) return st;
+    if (mkdir(o.folder, 0700) && errno != EEXIST)
+        return sp_fail(err, SP_E_IO, "%s: %s", o.folder, strerror(errno));
+    if (!sp_file_is_folder(o.folder))
+        return sp_fail(err, SP_E_USAGE, "%s is not a folder", o.folder);
+    if ((st = sp_new(&c, 1, sizeof *c, err))) return st;
+    c->options = o;
+    if ((st = sp_copy_text(&c->folder, o.folder, strlen(o.folder), err))) {
+        free(c);
+        return st;
+    }
+    c->options.folder = c->folder;
+    pthread_mutex_init(&c->lock, NULL);
+    trim(c);
+    *out = c;
+    return SP_OK;
+}
+
+void sp_prompt_cache_close(struct sp_prompt_cache *c)
+{
+    if (c == NULL) return;
+    pthread_mutex_destroy(&c->lock);
+    free(c->folder);
+    free(c);
+}
+
+/* A path that is too long is that of no file. */
+static const char *path_of(char path[PATH_MAX], const struct sp_prompt_cache *c, const char *name)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", c->folder, name) >= PATH_MAX) *path = '\0';
+    return path;
+}
+
+bool sp_prompt_cache_has(const struct sp_prompt_cache *c, const char *name)
+{
+    char path[PATH_MAX];
+
+    return access(path_of(path, c, name), R_OK) == 0;
+}
+
+void sp_prompt_cache_prefetch(const struct sp_prompt_cache *c, const char *name)
+{
+    char path[PATH_MAX];
+    int fd = open(path_of(path, c, name), O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) return;
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+    close(fd);
+}
+
+enum sp_status sp_prompt_cache_open_page(const struct sp_prompt_cache *c,
+                                         struct sp_cache_file **out, const char *name,
+                                         struct sp_err *err)
+{
+    char path[PATH_MAX];
+
+    return sp_cache_file_open(out, path_of(path, c, name), err);
+}
+
+enum sp_status sp_prompt_cache_create_page(struct sp_prompt_cache *c, struct sp_cache_file **out,
+                                           const char *name, struct sp_err *err)
+{
+    char path[PATH_MAX];
+    bool paused;
+
+    pthread_mutex_lock(&c->lock);
+    paused = c->paused_until > sp_seconds();
+    pthread_mutex_unlock(&c->lock);
+    return paused ? SP_E_CHECK : sp_cache_file_create(out, path_of(path, c, name), err);
+}
+
+void sp_prompt_cache_touch(const struct sp_prompt_cache *c, const char *name, struct timespec used)
+{
+    const struct timespec times[2] = {used, used};
+    char path[PATH_MAX];
+
+    (void)utimensat(AT_FDCWD, path_of(path, c, name), times, 0);
+}
+
+void sp_prompt_cache_count(struct sp_prompt_cache *c, uint64_t size)
+{
+    pthread_mutex_lock(&c->lock);
+    c->added += size;
+    if (c->added > c->most / TRIM_SHARE) trim(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void sp_prompt_cache_drop(struct sp_prompt_cache *c, const char *name, const struct sp_err *why)
+{
+    char path[PATH_MAX], sentence[SP_ERR_TEXT + 64];
+
+    (void)unlink(path_of(path, c, name));
+    snprintf(sentence, sizeof sentence, "%s: the prompt is processed from there on", why->text);
+    note(c, sentence);
+}
+
+void sp_prompt_cache_pause(struct sp_prompt_cache *c, const struct sp_err *why)
+{
+    char sentence[SP_ERR_TEXT + 64];
+    bool is_first;
+
+    pthread_mutex_lock(&c->lock);
+    c->paused_until = sp_seconds() + pause_seconds;
+    is_first = !c->noted;
+    c->noted = true;
+    pthread_mutex_unlock(&c->lock);
+    if (!is_first) return;
+    snprintf(sentence, sizeof sentence, "%s: prompts are not kept for now", why->text);
+    note(c, sentence);
+}

@@ -1,0 +1,587 @@
+/* Tests sessions with a prompt cache: they reuse what earlier sessions processed, of any thread
+ * number and kernel set, give the response of a session without one, to the bit, and propose the
+ * same draft tokens. Damaged, foreign and missing pages are processed again. */
+#include "tests/support/cache_digest.h"
+#include "tests/support/handmade_models.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/keep.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+#include "tests/support/unit_test.h"
+#include "format/base/bytes.h"
+#include "format/base/hash.h"
+#include "runtime/session/session.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The second prompt shares 520 tokens with the first; its response crosses the end of a page. */
+enum {
+    N_CONTEXT = 1024,
+    N_FIRST = 530,
+    N_COMMON = 520,
+    N_NEXT = 762,
+    N_TOKENS = 12,
+    N_LAST = N_NEXT + N_TOKENS + 8,
+    DRAFT_LENGTH = 4
+};
+
+struct prompts {
+    uint32_t first[N_FIRST], next[N_NEXT], last[N_LAST];
+};
+
+static char notes[4096];
+
+static void add_note(void *context, const char *sentence)
+{
+    (void)context;
+    snprintf(notes + strlen(notes), sizeof notes - strlen(notes), "%s\n", sentence);
+}
+
+/* The folder of the pages, empty. */
+static const char *new_folder(void)
+{
+    const char *folder = packed_path("pages");
+    DIR *files = opendir(folder);
+
+    for (const struct dirent *e; files && (e = readdir(files)) != NULL;) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (e->d_name[0] != '.') assert_int_equal(unlink(path), 0);
+    }
+    if (files) closedir(files);
+    notes[0] = '\0';
+    return folder;
+}
+
+static size_t count_files(const char *folder, const char *part)
+{
+    DIR *files = opendir(folder);
+    size_t n = 0;
+
+    for (const struct dirent *e; files && (e = readdir(files)) != NULL;)
+        n += e->d_name[0] != '.' && strstr(e->d_name, part) != NULL;
+    if (files) closedir(files);
+    return n;
+}
+
+static void close_cache(void *cache)
+{
+    sp_prompt_cache_close(cache);
+}
+
+static struct sp_prompt_cache *open_cache(const char *folder, uint64_t limit)
+{
+    const struct sp_prompt_cache_options options = {
+        .size = sizeof options, .folder = folder, .limit = limit, .note = add_note};
+    struct sp_prompt_cache *cache = NULL;
+    struct sp_err err = {0};
+
+    if (sp_prompt_cache_open(&cache, &options, &err)) fail_msg("%s", err.text);
+    return keep_with(cache, close_cache);
+}
+
+/* A session of a longer context than the small models state. */
+static struct generate_fixture open_with(const char *path, const char *kernels, unsigned n_threads,
+                                         struct sp_session_options options)
+{
+    struct sp_package *package =
+        keep_package(path, &(struct sp_package_options){.size = sizeof(struct sp_package_options),
+                                                        .kernels = kernels,
+                                                        .n_threads = n_threads});
+
+    package->target->config.max_positions = N_CONTEXT;
+    if (package->draft) package->draft->config.max_positions = N_CONTEXT;
+    options.size = sizeof options;
+    options.n_context = N_CONTEXT;
+    return (struct generate_fixture){package, keep_session(package, &options)};
+}
+
+static struct generate_fixture open_long(const char *path, const char *kernels, unsigned n_threads,
+                                         struct sp_prompt_cache *cache)
+{
+    return open_with(
+        path, kernels, n_threads,
+        (struct sp_session_options){.draft_by = SP_DRAFT_BY_BOTH, .prompt_cache = cache});
+}
+
+static void ids_of(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
+    }
+}
+
+/* The prompts for a package. p.last lacks the response to the second one. */
+static void make_prompts(struct prompts *p, const struct generate_fixture *g)
+{
+    size_t n_vocab = g->package->target->config.n_vocab;
+
+    ids_of(p->first, N_FIRST, 1, n_vocab);
+    ids_of(p->next, N_NEXT, 2, n_vocab);
+    ids_of(p->last, N_LAST, 3, n_vocab);
+    memcpy(p->next, p->first, N_COMMON * sizeof *p->next);
+    p->next[N_COMMON] = (p->first[N_COMMON] + 1) % (uint32_t)n_vocab;
+    memcpy(p->last, p->next, sizeof p->next);
+}
+
+/* Generates in a new session with this cache, and checks that the response is `want`. Returns the
+ * number of reused tokens. */
+static size_t answer_anew(const char *path, const char *kernels, const char *folder,
+                          const uint32_t *ids, size_t n, const struct sp_result *want)
+{
+    size_t n_kept = kept_count();
+    struct sp_prompt_cache *cache = open_cache(folder, 0);
+    struct generate_fixture g = open_long(path, kernels, 2, cache);
+    struct sp_result r = generate_run(g.session, ids, n, N_TOKENS, DRAFT_LENGTH, true);
+
+    generate_assert_same(&r, want);
+    kept_release(n_kept);
+    return r.n_reused;
+}
+
+static struct sp_result plain_answer(const char *path, const uint32_t *ids, size_t n)
+{
+    struct generate_fixture g = open_long(path, NULL, 1, NULL);
+    struct sp_result r = generate_run(g.session, ids, n, N_TOKENS, PLAIN, true);
+
+    return r;
+}
+
+/* Checks that a session that reads pages has the caches and the proposals of the one that wrote
+ * them. */
+static void check_proposal(struct generate_fixture *writer, const char *path,
+                           struct sp_prompt_cache *cache, const uint32_t *ids, size_t n)
+{
+    const struct sp_model *draft = writer->package->draft, *target = writer->package->target;
+    struct generate_fixture reader = open_long(path, NULL, 1, cache);
+
+    if (draft && draft->config.draft.kind != SP_DRAFT_NONE) {
+        generate_assert_same_proposal(writer->session, reader.session, ids, n, 3,
+                                      draft->head.rows ? draft->head.rows : target->head.rows);
+    } else {
+        generate_run(writer->session, ids, n, 1, PLAIN, true);
+        generate_run(reader.session, ids, n, 1, PLAIN, true);
+    }
+    assert_int_equal(decoder_digest(reader.session->speculator->decoder, n),
+                     decoder_digest(writer->session->speculator->decoder, n));
+}
+
+/* Two prompts of a conversation, each read by sessions of their own. */
+static void check(const char *path)
+{
+    size_t n_kept = kept_count();
+    const char *folder = new_folder();
+    struct sp_prompt_cache *cache = open_cache(folder, 0);
+    struct generate_fixture writer = open_long(path, NULL, 1, cache);
+    struct generate_fixture plain = open_long(path, NULL, 1, NULL);
+    bool is_recurrent = sp_config_is_recurrent(&writer.package->target->config);
+    struct prompts p;
+    struct sp_result want, r;
+    size_t n_reused;
+
+    make_prompts(&p, &writer);
+    want = generate_run(plain.session, p.next, N_NEXT, N_TOKENS, PLAIN, true);
+    r = generate_run(writer.session, p.next, N_NEXT, N_TOKENS, DRAFT_LENGTH, true);
+    generate_assert_same(&r, &want);
+    assert_int_equal(r.n_reused, 0);
+    assert_int_equal(answer_anew(path, NULL, folder, p.next, N_NEXT, &want), 512);
+
+    memcpy(p.last + N_NEXT, want.ids, N_TOKENS * sizeof *p.last);
+    want = generate_run(plain.session, p.last, N_LAST, N_TOKENS, PLAIN, true);
+    n_reused = answer_anew(path, "scalar", folder, p.last, N_LAST, &want);
+    /* A round may pass the end of the page, where the recurrent state is then not known. */
+    assert_true(n_reused == 768 || (is_recurrent && n_reused == 512));
+    check_proposal(&writer, path, cache, p.last, N_LAST - 1);
+    assert_string_equal(notes, "");
+    kept_release(n_kept);
+}
+
+TEST(families)
+{
+    for (const char *const *name = golden_families(); *name; name++) {
+        char folder[400];
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        print_message("%s\n", *name);
+        check(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE));
+    }
+}
+
+TEST(tiny_drafts)
+{
+    check(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8));
+    check(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_Q8));
+}
+
+TEST(speculators)
+{
+    static const char *const drafts[] = {"anchored", "dflash2", "dspark", "peagle",
+                                         "peagle_sliding"};
+
+    for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
+        char folder[400];
+        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[i]);
+        print_message("%s\n", drafts[i]);
+        check(packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8));
+    }
+}
+
+/* A recurrent model with its built-in head, and with an EAGLE-3 draft. */
+TEST(heads)
+{
+    static const struct handmade_options how = {.mixing = 0.01f, .copies = true};
+    char folder[512];
+
+    handmade_qwen3_5(scratch_folder(), &how);
+    check(packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8));
+    snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
+    assert_int_equal(mkdir(folder, 0777), 0);
+    handmade_eagle3(folder, &how);
+    check(packed_file(scratch_write("Modelfile", "FROM .\nDRAFT ./draft\n", 21), SP_Q8, SP_Q8));
+    scratch_remove();
+}
+
+TEST(assistants)
+{
+    static const char modelfile[] = SHARED "/oracle/drafts/assistant_shared/Modelfile";
+
+    if (!golden_exists(modelfile)) skip();
+    check(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE));
+}
+
+/* The draft, a model of its own, does not read the prompt again either. */
+TEST(draft_reads_pages)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_Q8);
+    const char *folder = new_folder();
+
+    for (size_t i = 0; i < 2; i++) {
+        struct sp_prompt_cache *cache = open_cache(folder, 0);
+        struct generate_fixture g = open_with(
+            path, NULL, 1,
+            (struct sp_session_options){.draft_by = SP_DRAFT_BY_MODEL, .prompt_cache = cache});
+        struct prompts p;
+        make_prompts(&p, &g);
+        generate_run(g.session, p.first, N_FIRST, 8, DRAFT_LENGTH, true);
+        assert_int_equal(count_files(folder, ".page"), 2 + 2);
+    }
+}
+
+/* ---- pages that cannot be used ---- */
+
+struct kept {
+    const char *path, *folder;
+    struct prompts p;
+    struct sp_result want;
+};
+
+/* Has the pages of the first prompt written. */
+static struct kept keep_first(const char *path, bool drafts)
+{
+    struct kept k = {.path = path, .folder = new_folder()};
+    struct sp_prompt_cache *cache = open_cache(k.folder, 0);
+    struct generate_fixture g = open_with(
+        path, NULL, 1,
+        (struct sp_session_options){.draft_by = drafts ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_NOTHING,
+                                    .prompt_cache = cache});
+
+    make_prompts(&k.p, &g);
+    generate_run(g.session, k.p.first, N_FIRST, 1, drafts ? DRAFT_LENGTH : PLAIN, true);
+    k.want = plain_answer(path, k.p.first, N_FIRST);
+    assert_true(count_files(k.folder, ".page") >= 2);
+    return k;
+}
+
+/* The path of the page, 0 or 1, of the first prompt: later pages have more tokens. */
+static const char *page_path(const struct kept *k, size_t page)
+{
+    static char paths[2][4096];
+    DIR *files = opendir(k->folder);
+    off_t sizes[2];
+    size_t n = 0;
+
+    assert_non_null(files);
+    for (const struct dirent *e; (e = readdir(files)) != NULL;) {
+        struct stat info;
+        if (e->d_name[0] == '.' || strstr(e->d_name, ".state")) continue;
+        assert_true(n < 2);
+        snprintf(paths[n], sizeof paths[n], "%s/%s", k->folder, e->d_name);
+        assert_int_equal(stat(paths[n], &info), 0);
+        sizes[n++] = info.st_size;
+    }
+    closedir(files);
+    assert_int_equal(n, 2);
+    assert_true(sizes[0] != sizes[1]);
+    return paths[(sizes[0] < sizes[1]) == (page == 1)];
+}
+
+static void write_page(const char *path, const uint8_t *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Checks that what precedes the page is used, that a note says why, and that the page is there
+ * again. */
+static void check_damage(const struct kept *k, const char *page, size_t n_reused, const char *why)
+{
+    notes[0] = '\0';
+    assert_int_equal(answer_anew(k->path, NULL, k->folder, k->p.first, N_FIRST, &k->want),
+                     n_reused);
+    if (strstr(notes, why) == NULL) fail_msg("%s: expected %s", notes, why);
+    assert_non_null(strstr(notes, page));
+    notes[0] = '\0';
+    assert_int_equal(answer_anew(k->path, NULL, k->folder, k->p.first, N_FIRST, &k->want), 512);
+    assert_string_equal(notes, "");
+}
+
+static void check_damages(const char *path)
+{
+    struct kept k = keep_first(path, true);
+
+    for (size_t page = 0; page < 2; page++) {
+        const char *at = page_path(&k, page);
+        size_t size;
+        uint8_t *bytes = (uint8_t *)scratch_read(at, &size);
+        for (size_t i = 0; i < 3; i++) {
+            size_t changed = 40 + (size - 41) * i / 2;
+            bytes[changed] ^= 4;
+            write_page(at, bytes, size);
+            check_damage(&k, at, 256 * page, at);
+            bytes[changed] ^= 4;
+            write_page(at, bytes, (size - 1) * i / 2);
+            check_damage(&k, at, 256 * page, at);
+        }
+        bytes[8] = 9;
+        write_page(at, bytes, size);
+        check_damage(&k, at, 256 * page, "version 9");
+    }
+}
+
+TEST(damage_is_detected)
+{
+    check_damages(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8));
+}
+
+/* Damage in windows, whose slots several pages share, loses all that was read. */
+TEST(damage_in_windows_is_detected)
+{
+    check_damages(
+        packed_file(packed_modelfile(TESTDATA "/families/olmo3", NULL), SP_Q8, SP_DTYPE_NONE));
+}
+
+TEST(lost_states_are_missed)
+{
+    struct kept k = keep_first(
+        packed_file(packed_modelfile(TESTDATA "/families/mamba2", NULL), SP_Q8, SP_DTYPE_NONE),
+        true);
+    char path[4096];
+    DIR *files = opendir(k.folder);
+
+    for (const struct dirent *e; (e = readdir(files)) != NULL;) {
+        if (strstr(e->d_name, ".state") == NULL) continue;
+        snprintf(path, sizeof path, "%s/%s", k.folder, e->d_name);
+        assert_int_equal(truncate(path, 100), 0);
+    }
+    closedir(files);
+    assert_in_range(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 0, 256);
+    assert_non_null(strstr(notes, ".state.page"));
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 512);
+}
+
+/* A page of other tokens under the name of this one. */
+TEST(foreign_pages_are_refused)
+{
+    struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
+    size_t size;
+    const char *first = page_path(&k, 0), *second = page_path(&k, 1);
+    uint8_t *bytes = (uint8_t *)scratch_read(first, &size);
+
+    write_page(second, bytes, size);
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 256);
+    assert_non_null(strstr(notes, "a page of other tokens"));
+}
+
+/* Another file, another type of the caches, and another context of a rotation that depends on it
+ * find nothing. */
+TEST(mismatched_pages_are_not_found)
+{
+    struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
+    const char *other = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4);
+    struct sp_prompt_cache *cache = open_cache(k.folder, 0);
+    struct generate_fixture g = open_long(other, NULL, 1, cache);
+    struct sp_result r = generate_run(g.session, k.p.first, N_FIRST, 1, PLAIN, true);
+
+    assert_int_equal(r.n_reused, 0);
+    g = open_with(k.path, NULL, 1,
+                  (struct sp_session_options){.cache = SP_CACHE_Q8, .prompt_cache = cache});
+    r = generate_run(g.session, k.p.first, N_FIRST, 1, PLAIN, true);
+    assert_int_equal(r.n_reused, 0);
+    assert_string_equal(notes, "");
+}
+
+/* A prompt that begins like another one. */
+TEST(beginnings_are_shared)
+{
+    struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
+    struct sp_result want = plain_answer(k.path, k.p.next, N_NEXT);
+
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.next, N_NEXT, &want), 512);
+    /* The last token of a prompt is always processed. */
+    want = plain_answer(k.path, k.p.first, 512);
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, 512, &want), 256);
+    want = plain_answer(k.path, k.p.first, 513);
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, 513, &want), 512);
+}
+
+/* Sessions with and without the draft have pages of their own. */
+TEST(pages_have_the_draft)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct kept k = keep_first(path, false);
+
+    assert_int_equal(answer_anew(path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 0);
+    assert_int_equal(answer_anew(path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 512);
+    assert_int_equal(count_files(k.folder, ".page"), 4);
+    assert_string_equal(notes, "");
+}
+
+/* ---- the folder ---- */
+
+TEST(oldest_pages_are_removed)
+{
+    struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
+    const char *first = page_path(&k, 0), *second = page_path(&k, 1);
+    struct stat info;
+    uint64_t size;
+    struct sp_prompt_cache *cache;
+
+    /* The first page of a sequence is the last to be removed. */
+    assert_int_equal(stat(first, &info), 0);
+    size = (uint64_t)info.st_size;
+    cache = open_cache(k.folder, size + 1);
+    assert_int_equal(access(first, F_OK), 0);
+    assert_int_equal(access(second, F_OK), -1);
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 256);
+    /* A session keeps the bound. */
+    cache = open_cache(k.folder, 2 * size);
+    struct generate_fixture g = open_long(k.path, NULL, 1, cache);
+    generate_run(g.session, k.p.next, N_NEXT, 1, DRAFT_LENGTH, true);
+    assert_in_range(count_files(k.folder, ".page"), 1, 2);
+    assert_string_equal(notes, "");
+}
+
+/* A page that cannot be written costs a note. */
+TEST(full_disk)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    const char *folder = new_folder();
+    struct sp_prompt_cache *cache = open_cache(folder, 0);
+    struct generate_fixture g = open_long(path, NULL, 1, cache);
+    struct rlimit limit, small;
+    struct prompts p;
+    struct sp_result r, want;
+
+    make_prompts(&p, &g);
+    want = plain_answer(path, p.first, N_FIRST);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 10000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    r = generate_run(g.session, p.first, N_FIRST, N_TOKENS, DRAFT_LENGTH, true);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    generate_assert_same(&r, &want);
+    assert_int_equal(count_files(folder, ""), 0);
+    assert_non_null(strstr(notes, "prompts are not kept for now"));
+    assert_null(strchr(strchr(notes, '\n') + 1, '\n'));
+}
+
+TEST(unusable_folders_are_refused)
+{
+    struct sp_prompt_cache_options options = {.size = sizeof options, .folder = "/dev/null"};
+    struct sp_prompt_cache *cache;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_prompt_cache_open(&cache, &options, &err), SP_E_USAGE);
+    assert_string_equal(err.text, "/dev/null is not a folder");
+    options.folder = "/dev/null/pages";
+    err = (struct sp_err){0};
+    assert_int_equal(sp_prompt_cache_open(&cache, &options, &err), SP_E_IO);
+}
+
+/* ---- pages from strangers ---- */
+
+enum { HEAD = 16 };
+
+/* Corrects the digest. The page must be refused, or generation must continue from it. */
+static void try_bytes(const struct kept *k, const char *page, uint8_t *bytes, size_t size)
+{
+    size_t n_kept = kept_count();
+    struct sp_prompt_cache *cache = open_cache(k->folder, 0);
+    struct generate_fixture g = open_long(k->path, NULL, 1, cache);
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = k->p.first,
+                                 .n_prompt = N_FIRST,
+                                 .max_tokens = 6,
+                                 .draft_len = DRAFT_LENGTH};
+    struct sp_result result = SP_RESULT_INIT;
+    enum sp_status st;
+
+    sp_put64(bytes + size - 8, sp_hash64(bytes + HEAD, size - HEAD - 8));
+    write_page(page, bytes, size);
+    st = sp_session_generate(g.session, &request, &result, NULL);
+    assert_true(st == SP_OK || st == SP_E_INPUT);
+    sp_result_release(&result);
+    kept_release(n_kept);
+    notes[0] = '\0';
+}
+
+/* Changes numbers that may be sizes, and writes random bytes anywhere behind the tokens. */
+TEST(corrupted_pages_are_refused_or_usable)
+{
+    static const char *const drafts[] = {"anchored", "peagle"};
+    static const uint64_t numbers[] = {0, 3, 1ull << 40, UINT64_MAX};
+    enum { TOKENS = HEAD + 32 + 512 * 4 };
+    uint32_t noise = 1;
+
+    for (size_t d = 0; d < sizeof drafts / sizeof *drafts; d++) {
+        char folder[400];
+        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[d]);
+        struct kept k = keep_first(
+            packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8),
+            true);
+        const char *page = page_path(&k, 1);
+        size_t size, n_tried = 0;
+        uint8_t *bytes = (uint8_t *)scratch_read(page, &size);
+        for (size_t at = size - 8; at >= TOKENS + 8 && n_tried < 8; at -= 4) {
+            uint64_t was = sp_get64(bytes + at - 8);
+            if (was == 0 || was > 1024) continue;
+            for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++, n_tried++) {
+                sp_put64(bytes + at - 8, numbers[i]);
+                try_bytes(&k, page, bytes, size);
+            }
+            sp_put64(bytes + at - 8, was);
+        }
+        assert_true(n_tried > 0 || d == 0);
+        for (size_t i = 0; i < 8; i++) {
+            noise = noise * 1664525u + 1013904223u;
+            size_t at = HEAD + (noise >> 4) % (size - HEAD - 8);
+            uint8_t was = bytes[at];
+            bytes[at] = (uint8_t)(noise >> 24);
+            try_bytes(&k, page, bytes, size);
+            bytes[at] = was;
+        }
+    }
+}
+
+GROUP_FIXTURE(packed_setup, packed_teardown);
