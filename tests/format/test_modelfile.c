@@ -205,20 +205,19 @@ TEST(test_records_are_kept_byte_for_byte)
     static const char stored[] = "System  \"\"\"x\r\n  y\"\"\"  \nPARAMETER stop \"a \"\n"
                                  "LICENSE  z  \n";
     struct sp_modelfile file, again;
-    struct sp_err err = {0};
     char *out, *whole, *twice, *got, *want;
     size_t size, whole_size, twice_size;
 
-    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), &err));
-    assert_ok(sp_modelfile_print(&out, &size, &file, &err));
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), NULL));
+    assert_ok(sp_modelfile_print(&out, &size, &file, NULL));
     assert_string_equal(out, stored);
     assert_int_equal(size, strlen(stored));
 
     assert_ok(
-        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, &err));
+        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, NULL));
     assert_memory_equal(whole, "FROM dir/p.bin\nDRAFT dir/p.bin\nSystem", 37);
-    assert_ok(sp_modelfile_parse(&again, "m", whole, whole_size, &err));
-    assert_ok(sp_modelfile_print(&twice, &twice_size, &again, &err));
+    assert_ok(sp_modelfile_parse(&again, "m", whole, whole_size, NULL));
+    assert_ok(sp_modelfile_print(&twice, &twice_size, &again, NULL));
     assert_string_equal(twice, stored);
     free(again.records[0].value);
     free(again.records[1].value);

@@ -368,31 +368,30 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
     static const size_t where[] = {8192, 4224, 4096}, size[] = {2, 8, 128};
     struct sp_pack_tensor tensors[3];
     struct sp_pack_writer *w = NULL;
-    struct sp_err err = {0};
     uint64_t digest;
 
     for (size_t i = 0; i < 3; i++)
         tensors[i] = three[order[i]];
-    assert_ok(sp_pack_writer_open(&w, path, true, tensors, 3, &err));
+    assert_ok(sp_pack_writer_open(&w, path, true, tensors, 3, NULL));
     assert_ok(sp_pack_writer_section(w, order[0] ? SP_PART_TARGET : SP_PART_FILE,
                                      order[0] ? SP_SECTION_CONFIG : SP_SECTION_MODELFILE,
                                      order[0] ? "{}" : "PARAMETER seed 1\n", order[0] ? 2 : 17,
-                                     &err));
+                                     NULL));
     assert_ok(sp_pack_writer_section(w, order[0] ? SP_PART_FILE : SP_PART_TARGET,
                                      order[0] ? SP_SECTION_MODELFILE : SP_SECTION_CONFIG,
                                      order[0] ? "PARAMETER seed 1\n" : "{}", order[0] ? 17 : 2,
-                                     &err));
+                                     NULL));
     assert_ok(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP,
-                                     "\x01\x02\x03\x04", 4, &err));
+                                     "\x01\x02\x03\x04", 4, NULL));
     for (size_t i = 0; i < 3; i++) {
         size_t half = size[order[i]] / 2;
 
-        assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]], half, &err));
-        assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]] + half, half, &err));
+        assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]], half, NULL));
+        assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]] + half, half, NULL));
     }
-    assert_ok(sp_pack_writer_part_digest(&digest, w, SP_PART_TARGET, &err));
+    assert_ok(sp_pack_writer_part_digest(&digest, w, SP_PART_TARGET, NULL));
     assert_true(digest == 0xd3ab03de73808528u);
-    assert_ok(sp_pack_writer_finish(w, NULL, &err));
+    assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
 }
 
@@ -485,12 +484,11 @@ TEST(test_writer_of_no_tensors)
     struct folder *f = *state;
     struct sp_pack_writer *w = NULL;
     struct sp_pack *pack = NULL;
-    struct sp_err err = {0};
 
-    assert_ok(sp_pack_writer_open(&w, f->file, false, NULL, 0, &err));
-    assert_ok(sp_pack_writer_finish(w, NULL, &err));
+    assert_ok(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL));
+    assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
-    assert_ok(sp_pack_open(&pack, f->file, &err));
+    assert_ok(sp_pack_open(&pack, f->file, NULL));
     assert_int_equal(sp_pack_size(pack), 4096);
     sp_pack_close(pack);
 }

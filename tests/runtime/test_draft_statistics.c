@@ -32,10 +32,9 @@ static void play(struct sp_drafting_controller *batch, double cost)
 static struct sp_strbuf written(const struct sp_drafting_controller *batch)
 {
     struct sp_strbuf text = {0};
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_drafting_controller_json_write(&text, batch, &err), SP_OK);
-    assert_int_equal(sp_strbuf_append(&text, "", 1, &err), SP_OK);
+    assert_int_equal(sp_drafting_controller_json_write(&text, batch, NULL), SP_OK);
+    assert_int_equal(sp_strbuf_append(&text, "", 1, NULL), SP_OK);
     text.len--;
     return text;
 }
@@ -44,10 +43,9 @@ static enum sp_status read_text(struct sp_drafting_controller *batch, const char
                                 bool retry)
 {
     struct sp_json *json = NULL;
-    struct sp_err err = {0};
-    enum sp_status st = sp_json_parse(&json, text, size, SP_JSON_STRICT, &err);
+    enum sp_status st = sp_json_parse(&json, text, size, SP_JSON_STRICT, NULL);
 
-    if (!st) st = sp_drafting_controller_json_read(batch, json, retry, &err);
+    if (!st) st = sp_drafting_controller_json_read(batch, json, retry, NULL);
     sp_json_free(json);
     return st;
 }

@@ -188,13 +188,12 @@ TEST(more_texts_than_decoders)
     struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 2), many = g;
     struct sp_embedding_text texts[N];
     struct sp_embedding_request request = {.size = sizeof request, .texts = texts, .n_texts = N};
-    struct sp_err err = {0};
     size_t width;
     float *all = embed(&g, 0, g.n, 0, &width), *rows = NULL;
 
     for (size_t i = 0; i < N; i++)
         texts[i] = g.texts[i % g.n];
-    assert_int_equal(sp_package_embed(many.package, &request, &rows, &width, &err), SP_OK);
+    assert_int_equal(sp_package_embed(many.package, &request, &rows, &width, NULL), SP_OK);
     for (size_t i = 0; i < N; i++)
         assert_memory_equal(rows + i * width, all + i % g.n * width, width * sizeof *rows);
     free(rows);
@@ -258,7 +257,6 @@ TEST(requests_alternate)
     struct long_request r = {.g = &g};
     struct sp_embedding_request request = {
         .size = sizeof request, .texts = texts, .n_texts = N, .context = &r, .progress = join_in};
-    struct sp_err err = {0};
     float *rows = NULL;
     size_t width;
 
@@ -266,7 +264,7 @@ TEST(requests_alternate)
         ids[i] = (uint32_t)(3 + i);
     for (size_t i = 0; i < N; i++)
         texts[i] = (struct sp_embedding_text){ids, LEN - i % 3};
-    assert_int_equal(sp_package_embed(g.package, &request, &rows, &width, &err), SP_OK);
+    assert_int_equal(sp_package_embed(g.package, &request, &rows, &width, NULL), SP_OK);
     assert_int_equal(pthread_join(r.other, NULL), 0);
     assert_true(r.was_first);
     for (size_t i = 3; i < N; i++)

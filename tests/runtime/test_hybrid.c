@@ -395,10 +395,9 @@ TEST(timed_tokens_differ)
     struct sp_package *package = open_package(path, NULL, 1);
     struct sp_session *session = open_session(package, 0);
     struct timed_tokens timed_tokens = {.speculator = session->speculator};
-    struct sp_err err = {0};
 
     assert_ok(
-        sp_session_benchmark(session, 9, n_rows, 2, 3, check_timed_tokens, &timed_tokens, &err));
+        sp_session_benchmark(session, 9, n_rows, 2, 3, check_timed_tokens, &timed_tokens, NULL));
     assert_int_equal(timed_tokens.n, 6);
     for (size_t i = 1; i < timed_tokens.n; i++)
         assert_int_not_equal(timed_tokens.first[i], timed_tokens.first[i - 1]);

@@ -175,13 +175,12 @@ static void pairing(void **state)
     const char *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_result r[2];
-    struct sp_err err = {0};
     struct sp_pack *pack = NULL;
     char *text = NULL;
     size_t size;
 
-    assert_ok(sp_pack_open(&pack, path, &err));
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, &err));
+    assert_ok(sp_pack_open(&pack, path, NULL));
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL));
     assert_true(size > strlen(record));
     assert_memory_equal(text, record, strlen(record));
     free(text);
@@ -250,10 +249,9 @@ static const char *copying_modelfile(const char *name, bool nearly)
 static bool stores_embedding(const char *path)
 {
     struct sp_pack *pack = NULL;
-    struct sp_err err = {0};
     bool found;
 
-    assert_ok(sp_pack_open(&pack, path, &err));
+    assert_ok(sp_pack_open(&pack, path, NULL));
     found = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
     sp_pack_close(pack);
     return found;

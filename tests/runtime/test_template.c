@@ -62,13 +62,12 @@ static void assert_chat(const struct sp_template *t, const struct conversation *
         .think_level = chat->think_level,
         .now = &chat->now,
     };
-    struct sp_err err = {0};
     char *text = NULL;
     size_t len;
 
     assert_true(request.n_turns <= sizeof turns / sizeof *turns);
     memcpy(turns + n, chat->messages, chat->n_messages * sizeof *turns);
-    assert_ok(sp_template_apply(&text, &len, t, &request, &err));
+    assert_ok(sp_template_apply(&text, &len, t, &request, NULL));
     assert_string_equal(text, wanted);
     assert_int_equal(len, strlen(wanted));
     free(text);
@@ -155,9 +154,8 @@ static void assert_source(const struct sp_template_texts *texts, const char *wan
 {
     const struct conversation chat = {.messages = three, .n_messages = 1, .now = noon};
     struct sp_template *t = NULL;
-    struct sp_err err = {0};
 
-    assert_ok(sp_template_open(&t, texts, &err));
+    assert_ok(sp_template_open(&t, texts, NULL));
     if (wanted == NULL) {
         assert_null(t);
         return;

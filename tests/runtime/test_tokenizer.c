@@ -286,7 +286,6 @@ TEST(round_trips)
     static const char *const parts[] = {
         "the ", "\xC3\xA9",   "\xE4\xB8\xAD", "  ", "\n", "1", "\xF0\x9F\x98\x80",
         "'s",   "<|im_end|>", "\t\t",         "Z",  "."};
-    struct sp_err err = {0};
     struct tokenizer_case t;
     uint64_t seed = 1;
 
@@ -299,7 +298,7 @@ TEST(round_trips)
             seed = seed * 6364136223846793005U + 1442695040888963407U;
             strcat(text, parts[(seed >> 33) % (sizeof parts / sizeof parts[0])]);
         }
-        assert_int_equal(sp_tokenizer_encode(t.tok, text, strlen(text), PARSE, &ids, &n, &err), 0);
+        assert_int_equal(sp_tokenizer_encode(t.tok, text, strlen(text), PARSE, &ids, &n, NULL), 0);
         expect_text(&t, text, ids, n, false, text, strlen(text), true);
         free(ids);
     }

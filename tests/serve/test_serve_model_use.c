@@ -68,9 +68,7 @@ static void set_up(struct fixture *f, size_t max_open)
 
 static void acquire(struct fixture *f, size_t i, double keep_alive)
 {
-    struct sp_err err = {0};
-
-    assert_int_equal(sp_serve_models_acquire(f->models, &f->all[i], keep_alive, NULL, &err), 0);
+    assert_int_equal(sp_serve_models_acquire(f->models, &f->all[i], keep_alive, NULL, NULL), 0);
 }
 
 static void use(struct fixture *f, size_t i, double keep_alive)
@@ -257,11 +255,10 @@ struct request {
 static void *run_request(void *context)
 {
     struct request *r = context;
-    struct sp_err err = {0};
 
     (void)!readlink("/proc/thread-self", r->task, sizeof r->task - 1);
     r->begun = true;
-    r->status = sp_serve_models_acquire(r->f->models, &r->f->all[r->model], -1, NULL, &err);
+    r->status = sp_serve_models_acquire(r->f->models, &r->f->all[r->model], -1, NULL, NULL);
     if (r->status) return NULL;
     r->place = ++*r->order;
     sp_serve_models_release(r->f->models, &r->f->all[r->model]);
@@ -296,7 +293,6 @@ TEST(requests_are_served_in_order)
 {
     struct request other, same;
     atomic_int order = 0;
-    struct sp_err err = {0};
     struct fixture f;
 
     set_up(&f, 1);
@@ -305,7 +301,7 @@ TEST(requests_are_served_in_order)
     begin(&same, &f, 0, &order);
     assert_int_equal(order, 0);
     assert_int_equal(f.n_opened[1], 0);
-    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 503);
+    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, NULL), 503);
     sp_serve_models_release(f.models, &f.all[0]);
     pthread_join(other.thread, NULL);
     pthread_join(same.thread, NULL);
