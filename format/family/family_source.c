@@ -167,41 +167,19 @@ bool sp_source_is_skipped(const char *name)
         "vision_adapter.",   "vision_projection.", "mm_projector.",
         "vision_tokenizer.", "audio_tokenizer.",   "connector.",
     };
-    static const char *const buffers[] = {
-        ".rotary_emb.inv_freq",
-        ".slope_rate",
-        ".query_decay",
-        ".key_decay",
-        ".diagonal_decay",
-        ".position_ids",
-        ".attn.bias",
-        ".attention.bias",
-        ".masked_bias",
-        ".activation_scale",
-        ".input_scale",
-        ".output_scale",
-        ".input_global_scale",
-        ".output_global_scale",
-        ".input_zero_point",
-        ".output_zero_point",
-        ".q_scale",
-        ".k_scale",
-        ".v_scale",
-        ".kv_scale",
-        ".prob_scale",
-        ".q_zero_point",
-        ".k_zero_point",
-        ".v_zero_point",
-        ".kv_zero_point",
-        ".prob_zero_point",
-    };
+    /* Last parts of names. */
+    static const char buffers[] =
+        "slope_rate query_decay key_decay diagonal_decay position_ids masked_bias "
+        "activation_scale input_scale output_scale input_global_scale output_global_scale "
+        "input_zero_point output_zero_point q_scale k_scale v_scale kv_scale prob_scale "
+        "q_zero_point k_zero_point v_zero_point kv_zero_point prob_zero_point";
     const char *inner = sp_begins_with(name, "model.") ? name + strlen("model.") : name;
+    const char *last = strrchr(name, '.');
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (sp_begins_with(inner, parts[i])) return true;
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-        if (sp_ends_with(name, buffers[i])) return true;
-    return false;
+    return last && (sp_is_among(last + 1, buffers) || sp_ends_with(name, ".rotary_emb.inv_freq") ||
+                    sp_ends_with(name, ".attn.bias") || sp_ends_with(name, ".attention.bias"));
 }
 
 /* True for a projection of keys or values in a layer that uses those of an earlier layer. Some
