@@ -427,9 +427,9 @@ static enum sp_status write_rest(struct sp_pack_writer *w, uint64_t *file_size, 
     enum sp_status st;
     struct sp_pack_header h;
 
-    if ((st = place_rest(w, &h, err)) || (st = write_sections(w, err)) ||
-        (st = write_directory(w, &h, err)))
-        return st;
+    if ((st = place_rest(w, &h, err))) return st;
+    if ((st = write_sections(w, err))) return st;
+    if ((st = write_directory(w, &h, err))) return st;
     if ((st = sp_atomic_file_commit(w->file, err))) return st;
     if (file_size) *file_size = h.file_size;
     return SP_OK;

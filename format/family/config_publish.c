@@ -97,9 +97,8 @@ static enum sp_status lift_text(struct sp_strbuf *text, struct sp_err *err)
 
     if ((st = sp_json_find_member(&found, &member, text, "text_config", err))) return st;
     if (!found) return sp_fail(err, SP_E_UNSUPPORTED, "text_config is spelled with escapes");
-    if ((st = sp_strbuf_append(&outer, text->at, text->len, err)) ||
-        (st = sp_json_lift(text, &member, err)))
-        goto done;
+    if ((st = sp_strbuf_append(&outer, text->at, text->len, err))) goto done;
+    if ((st = sp_json_lift(text, &member, err))) goto done;
     st = sp_json_merge(text, &outer, is_of_text, err);
 done:
     sp_strbuf_release(&outer);

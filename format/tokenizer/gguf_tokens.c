@@ -40,9 +40,8 @@ enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file, const 
     enum sp_status st;
 
     if (sp_gguf_find(file, key) == NULL) return SP_OK;
-    if ((st = sp_gguf_get_float(file, key, &number, err)) ||
-        (st = sp_gguf_get_text(file, "tokenizer.ggml.model", &model, &len, err)))
-        return st;
+    if ((st = sp_gguf_get_float(file, key, &number, err))) return st;
+    if ((st = sp_gguf_get_text(file, "tokenizer.ggml.model", &model, &len, err))) return st;
     for (unsigned i = 0; !(number >= 0 && number < (double)n) && i < 2; i++)
         if (sp_is_word(model, len, "llama") && strcmp(key, defaults[i]) == 0) number = 1 + i;
     if (number >= 0 && number < (double)n) *id = (uint64_t)number;

@@ -167,10 +167,9 @@ enum sp_status sp_chat_learn_refusals(unsigned *refused, const struct sp_templat
     unsigned all = 0;
     enum sp_status st;
 
-    if ((st = learn(&all, t, format, &plain, plain_probes, N(plain_probes), err)) ||
-        (st = learn(&all, t, format, &calls, call_probes, N(call_probes), err)) ||
-        (st = learn(&all, t, format, &full_tool, &bare_tool, 1, err)))
-        return st;
+    if ((st = learn(&all, t, format, &plain, plain_probes, N(plain_probes), err))) return st;
+    if ((st = learn(&all, t, format, &calls, call_probes, N(call_probes), err))) return st;
+    if ((st = learn(&all, t, format, &full_tool, &bare_tool, 1, err))) return st;
     *refused = all;
     return SP_OK;
 }

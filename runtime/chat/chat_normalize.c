@@ -203,8 +203,8 @@ static enum sp_status read_turns(struct turns *list, const struct sp_json *messa
         const struct sp_json *message = sp_json_at(messages, i);
         const char *role = sp_json_get_text(message, "role");
         size_t n = list->n;
-        if ((st = insert(list, n, role ? role : "", message, err)) || (st = move_system(list, err)))
-            return st;
+        if ((st = insert(list, n, role ? role : "", message, err))) return st;
+        if ((st = move_system(list, err))) return st;
         if (list->n > n &&
             ((st = separate(list, err)) || (st = merge(list, err)) || (st = split(list, err))))
             return st;

@@ -387,9 +387,9 @@ enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root, struct sp_
     for (size_t i = 0; i < g->n_rules; i++)
         if (!g->rules[i].defined)
             return sp_fail(err, SP_E_INPUT, "%s is not defined", name_of(g, (uint32_t)i));
-    if ((st = check_recursion(g, err)) || (st = sp_grammar_prune(g, &root, &endless, err)) ||
-        (st = find_classes(g, err)))
-        return st;
+    if ((st = check_recursion(g, err))) return st;
+    if ((st = sp_grammar_prune(g, &root, &endless, err))) return st;
+    if ((st = find_classes(g, err))) return st;
     if (has_text && root == SP_GRAMMAR_NEVER)
         return sp_fail(err, SP_E_INPUT, "%s: no text ends", endless ? endless : "the grammar");
     g->root = root;

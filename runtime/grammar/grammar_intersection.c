@@ -172,10 +172,9 @@ static enum sp_status multiply(struct product *p, const struct sp_text_pattern *
         sp_grammar_matcher_bound(p->matchers[i], MOST_BYTES / n);
         start.at[i] = SP_STATE_START;
     }
-    if ((st = sp_new(&p->states, MOST_STATES, sizeof *p->states, err)) ||
-        (st = sp_new(&p->forks, MOST_STATES, sizeof *p->forks, err)) ||
-        (st = sp_new(&p->slots, SLOTS, sizeof *p->slots, err)))
-        return st;
+    if ((st = sp_new(&p->states, MOST_STATES, sizeof *p->states, err))) return st;
+    if ((st = sp_new(&p->forks, MOST_STATES, sizeof *p->forks, err))) return st;
+    if ((st = sp_new(&p->slots, SLOTS, sizeof *p->slots, err))) return st;
     (void)fork_of(p, &start);
     for (size_t at = 0; at < p->n_states && !p->g->err.status; at++)
         if ((st = expand(p, at, end, err))) return st == SP_E_INPUT ? SP_E_UNSUPPORTED : st;

@@ -99,11 +99,10 @@ enum sp_status sp_grammar_prune(struct sp_grammar *g, uint32_t *root, const char
     struct prune p = {.g = g};
     enum sp_status st;
 
-    if ((st = sp_new(&p.ends, g->n_nodes, sizeof *p.ends, err)) ||
-        (st = sp_new(&p.first, g->n_nodes, sizeof *p.first, err)) ||
-        (st = sp_new(&p.more, 3 * g->n_nodes, sizeof *p.more, err)) ||
-        (st = sp_new(&p.waiting, g->n_nodes, sizeof *p.waiting, err)))
-        goto done;
+    if ((st = sp_new(&p.ends, g->n_nodes, sizeof *p.ends, err))) goto done;
+    if ((st = sp_new(&p.first, g->n_nodes, sizeof *p.first, err))) goto done;
+    if ((st = sp_new(&p.more, 3 * g->n_nodes, sizeof *p.more, err))) goto done;
+    if ((st = sp_new(&p.waiting, g->n_nodes, sizeof *p.waiting, err))) goto done;
     add_edges(&p);
     find_ends(&p);
     remove_endless(&p);

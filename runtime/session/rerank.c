@@ -173,8 +173,9 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
 
     if ((st = sp_tokenizer_encode(r->package->tokenizer, r->request->query,
                                   strlen(r->request->query), SP_ENCODE_PARSE_SPECIAL, &texts[0].at,
-                                  &texts[0].n, r->err)) ||
-        (st = sp_tokenizer_encode(r->package->tokenizer, document->text, document->size,
+                                  &texts[0].n, r->err)))
+        goto done;
+    if ((st = sp_tokenizer_encode(r->package->tokenizer, document->text, document->size,
                                   SP_ENCODE_PARSE_SPECIAL, &texts[1].at, &texts[1].n, r->err)))
         goto done;
     for (size_t i = 0; i < 3; i++)

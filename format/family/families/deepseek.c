@@ -34,10 +34,9 @@ static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_
     enum sp_status st;
 
     c->embedding_scale = 12;
-    if ((st = sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale, err)) ||
-        (st = sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth, err)) ||
-        (st = sp_text_double(t, "dim_model_base", 1, 1e6, &base, err)))
-        return st;
+    if ((st = sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale, err))) return st;
+    if ((st = sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth, err))) return st;
+    if ((st = sp_text_double(t, "dim_model_base", 1, 1e6, &base, err))) return st;
     c->residual_scale = depth / sqrt(sizes->n_layers);
     c->logit_scale = base / sizes->n_hidden;
     return SP_OK;

@@ -214,12 +214,11 @@ static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_te
     unsigned n = sizes->n_heads, n_norms = 2;
     enum sp_status st;
 
-    if ((st = sp_text_bool(t, "new_decoder_architecture", &grouped, err)) ||
-        (st = sp_text_bool(t, "multi_query", &one, err)) ||
-        (st = sp_text_unsigned(t, "num_kv_heads", 1, sizes->n_heads, &n, err)) ||
-        (st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms, err)) ||
-        (st = check_switches(t, err)))
-        return st;
+    if ((st = sp_text_bool(t, "new_decoder_architecture", &grouped, err))) return st;
+    if ((st = sp_text_bool(t, "multi_query", &one, err))) return st;
+    if ((st = sp_text_unsigned(t, "num_kv_heads", 1, sizes->n_heads, &n, err))) return st;
+    if ((st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms, err))) return st;
+    if ((st = check_switches(t, err))) return st;
     if (!grouped) n = one ? 1 : sizes->n_heads;
     if (sizes->n_heads % n != 0)
         return sp_fail(err, SP_E_INPUT, "num_kv_heads %u does not divide %u", n, sizes->n_heads);

@@ -14,10 +14,9 @@ static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_t
     c->logit_scale = 0.19611613513818404;
     c->post_norm_eps = 1e-8;
     c->qk_norm_weightless = c->final_unshifted = true;
-    if ((st = sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale, err)) ||
-        (st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale, err)) ||
-        (st = sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps, err)))
-        return st;
+    if ((st = sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale, err))) return st;
+    if ((st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale, err))) return st;
+    if ((st = sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps, err))) return st;
     c->attention_scale *= scale;
     for (unsigned i = 0; i < c->n_layers; i++) {
         bool full = (c->n_layers - 1 - i) % 4 == 0;
