@@ -104,12 +104,9 @@ TEST(test_message)
     int64_t n = json_number(json, "usage.output_tokens");
 
     assert_int_equal(strncmp(json_text(json, "id"), "msg_", 4), 0);
-    assert_string_equal(json_text(json, "type"), "message");
-    assert_string_equal(json_text(json, "role"), "assistant");
-    assert_string_equal(json_text(json, "model"), "tiny");
+    json_expect(json, "{'type': 'message', 'role': 'assistant', 'model': 'tiny'}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
-    assert_string_equal(json_text(json, "content.0.type"), "text");
-    assert_string_equal(json_text(json, "stop_reason"), "end_turn");
+    json_expect(json, "{'content.0.type': 'text', 'stop_reason': 'end_turn'}");
     assert_null(json_at(json, "stop_sequence"));
     last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
@@ -145,12 +142,10 @@ TEST(test_stops)
         request(&tiny_server,
                 "{'max_tokens': 3, 'messages': [{'role': 'user', 'content': 'Tell me a story.'}]}");
 
-    assert_string_equal(json_text(json, "stop_reason"), "max_tokens");
-    assert_int_equal(json_number(json, "usage.output_tokens"), 3);
+    json_expect(json, "{'stop_reason': 'max_tokens', 'usage.output_tokens': 3}");
     json = request(&tiny_server, ASK ", 'stop_sequences': ['whale', 'once', ' a']}");
-    assert_string_equal(json_text(json, "stop_reason"), "stop_sequence");
-    assert_string_equal(json_text(json, "stop_sequence"), "once");
-    assert_string_equal(json_text(json, "content.0.text"), "There was ");
+    json_expect(json, "{'stop_reason': 'stop_sequence', 'stop_sequence': 'once', 'content.0.text': "
+                      "'There was '}");
     /* Without any text the content is an empty array, not an empty block. */
     json = request(&tiny_server, ASK ", 'stop_sequences': ['There']}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 0);
@@ -212,8 +207,7 @@ TEST(test_tools)
 
     assert_string_equal(json_text(json, "stop_reason"), "tool_use");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
-    assert_string_equal(json_text(json, "content.0.type"), "tool_use");
-    assert_string_equal(json_text(json, "content.0.name"), "paint");
+    json_expect(json, "{'content.0.type': 'tool_use', 'content.0.name': 'paint'}");
     assert_int_equal(strlen(json_text(json, "content.0.id")), 9);
     assert_colour(json_text(json, "content.0.input.colour"));
 
@@ -235,8 +229,7 @@ TEST(test_tools)
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
     assert_string_equal(json_text(json, "content.0.type"), "tool_use");
     json = request(&s, ASK TOOLS ", 'tool_choice': {'type': 'none'}}");
-    assert_string_equal(json_text(json, "content.0.type"), "text");
-    assert_string_equal(json_text(json, "stop_reason"), "end_turn");
+    json_expect(json, "{'content.0.type': 'text', 'stop_reason': 'end_turn'}");
 }
 
 /* Under this template the story of the tiny model begins with reasoning: "There was once a
@@ -256,8 +249,7 @@ TEST(test_reasoning)
     size_t n_blocks;
     char *text;
 
-    assert_string_equal(json_text(json, "content.0.type"), "thinking");
-    assert_string_equal(json_text(json, "content.0.thinking"), "was once");
+    json_expect(json, "{'content.0.type': 'thinking', 'content.0.thinking': 'was once'}");
     assert_int_equal(strncmp(json_text(json, "content.0.signature"), "sp-", 3), 0);
     assert_string_equal(json_text(json, "content.1.type"), "text");
     assert_true(json_number(json, "usage.output_tokens_details.thinking_tokens") > 0);
@@ -277,8 +269,8 @@ TEST(test_reasoning)
     assert_string_equal(json_text(json, "content.0.thinking"), "was once");
     /* After the budget the closing tag follows, whatever the model would choose. */
     json = request(&s, ASK ", 'thinking': {'type': 'enabled', 'budget_tokens': 1}}");
-    assert_string_equal(json_text(json, "content.0.thinking"), "was");
-    assert_int_equal(json_number(json, "usage.output_tokens_details.thinking_tokens"), 1);
+    json_expect(json,
+                "{'content.0.thinking': 'was', 'usage.output_tokens_details.thinking_tokens': 1}");
     json = server_post(&s, "/v1/messages/count_tokens", ASK ", 'thinking': {'type': 'disabled'}}",
                        200);
     n_blocks = (size_t)json_number(json, "input_tokens");

@@ -92,8 +92,8 @@ TEST(test_thread)
     struct sp_json *json =
         server_post(&tiny_server, "/v1/messages", "{" HI ", 'thread': {'type': 'create'}}", 400);
 
-    assert_string_equal(json_text(json, "error.type"), "invalid_request_error");
-    assert_string_equal(json_text(json, "error.details.error_code"), "thread_unsupported_request");
+    json_expect(json, "{'error.type': 'invalid_request_error', 'error.details.error_code': "
+                      "'thread_unsupported_request'}");
 }
 
 /* Members that are hints or concern another server have no effect. */
@@ -130,12 +130,10 @@ TEST(test_models)
     struct sp_json *json =
         http_reply_json(server_request_with(&tiny_server, header, "GET", "/v1/models", NULL), 200);
 
-    assert_string_equal(json_text(json, "data.0.id"), "tiny");
-    assert_string_equal(json_text(json, "data.0.type"), "model");
-    assert_string_equal(json_text(json, "data.0.display_name"), "tiny");
+    json_expect(json,
+                "{'data.0.id': 'tiny', 'data.0.type': 'model', 'data.0.display_name': 'tiny'}");
     assert_int_equal(strlen(json_text(json, "data.0.created_at")), 27);
-    assert_string_equal(json_text(json, "first_id"), "tiny");
-    assert_string_equal(json_text(json, "last_id"), "tiny");
+    json_expect(json, "{'first_id': 'tiny', 'last_id': 'tiny'}");
     json = http_reply_json(
         server_request_with(&tiny_server, header, "GET", "/v1/models/tiny", NULL), 200);
     assert_string_equal(json_text(json, "id"), "tiny");

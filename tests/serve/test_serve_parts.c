@@ -99,9 +99,10 @@ static void openai_calls(const struct server *s)
     size_t n;
 
     json = server_post(s, "/v1/chat/completions", STORY "false" TOOLS "}", 200);
-    assert_string_equal(json_text(json, "choices.0.message.content"), "turtlenamed Maya.");
-    assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
-    assert_string_equal(json_text(json, "choices.0.finish_reason"), "tool_calls");
+    json_expect(
+        json,
+        "{'choices.0.message.content': 'turtlenamed Maya.', 'choices.0.message.reasoning_content': "
+        "'was once', 'choices.0.finish_reason': 'tool_calls'}");
     assert_int_equal(sp_json_len(json_at(json, "choices.0.message.tool_calls")), 1);
     assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.type"), "function");
     assert_id(json_text(json, "choices.0.message.tool_calls.0.id"));
@@ -137,13 +138,11 @@ static void ollama_calls(const struct server *s)
     size_t n;
 
     json = server_post(s, "/api/chat", STORY "false" TOOLS "}", 200);
-    assert_string_equal(json_text(json, "message.content"), "turtlenamed Maya.");
-    assert_string_equal(json_text(json, "message.thinking"), "was once");
-    assert_string_equal(json_text(json, "message.tool_calls.0.function.name"), "Finn");
+    json_expect(json, "{'message.content': 'turtlenamed Maya.', 'message.thinking': 'was once', "
+                      "'message.tool_calls.0.function.name': 'Finn'}");
     assert_string_equal(json_text(json, "message.tool_calls.0.function.arguments.a cave"),
                         "the sea");
-    assert_int_equal(json_number(json, "message.tool_calls.0.function.index"), 0);
-    assert_string_equal(json_text(json, "done_reason"), "stop");
+    json_expect(json, "{'message.tool_calls.0.function.index': 0, 'done_reason': 'stop'}");
     r = server_request(s, "POST", "/api/chat", STORY "true" TOOLS "}");
     assert_streamed(&r, "message.content", "turtlenamed Maya.");
     assert_streamed(&r, "message.thinking", "was once");
@@ -153,11 +152,9 @@ static void ollama_calls(const struct server *s)
     json = server_post(
         s, "/api/generate",
         "{'prompt': 'Tell me a story.', 'stream': false, 'options': {'stop': [' called']}}", 200);
-    assert_string_equal(json_text(json, "response"), "turtle");
-    assert_string_equal(json_text(json, "thinking"), "was once");
+    json_expect(json, "{'response': 'turtle', 'thinking': 'was once'}");
     json = server_post(s, "/api/show", "{}", 200);
-    assert_string_equal(json_text(json, "capabilities.1"), "tools");
-    assert_string_equal(json_text(json, "capabilities.2"), "thinking");
+    json_expect(json, "{'capabilities.1': 'tools', 'capabilities.2': 'thinking'}");
 }
 
 #define DEN(value)                                                                                 \

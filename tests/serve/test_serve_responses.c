@@ -37,13 +37,10 @@ TEST(test_whole)
                                         "max_output_tokens", "previous_response_id"};
 
     assert_begins(json_text(json, "id"), "resp_");
-    assert_string_equal(json_text(json, "object"), "response");
-    assert_string_equal(json_text(json, "status"), "completed");
-    assert_string_equal(json_text(json, "model"), "tiny");
+    json_expect(json, "{'object': 'response', 'status': 'completed', 'model': 'tiny'}");
     assert_int_equal(sp_json_len(json_at(json, "output")), 1);
-    assert_string_equal(json_text(json, "output.0.type"), "message");
-    assert_string_equal(json_text(json, "output.0.role"), "assistant");
-    assert_string_equal(json_text(json, "output.0.status"), "completed");
+    json_expect(json, "{'output.0.type': 'message', 'output.0.role': 'assistant', "
+                      "'output.0.status': 'completed'}");
     assert_begins(json_text(json, "output.0.id"), "msg_");
     assert_string_equal(json_text(json, "output.0.content.0.type"), "output_text");
     assert_int_equal(sp_json_kind(json_at(json, "output.0.content.0.annotations")), SP_JSON_ARRAY);
@@ -55,10 +52,9 @@ TEST(test_whole)
     }
     assert_string_equal(json_text(json, "tool_choice"), "auto");
     assert_int_equal(sp_json_kind(json_at(json, "tools")), SP_JSON_ARRAY);
-    assert_string_equal(json_text(json, "text.format.type"), "text");
-    assert_string_equal(json_text(json, "truncation"), "disabled");
-    assert_string_equal(json_text(json, "metadata.a"), "b");
-    assert_string_equal(json_text(json, "user"), "me");
+    json_expect(
+        json,
+        "{'text.format.type': 'text', 'truncation': 'disabled', 'metadata.a': 'b', 'user': 'me'}");
     assert_int_equal(json_number(json, "usage.input_tokens"),
                      json_number(chat, "usage.prompt_tokens"));
     assert_int_equal(json_number(json, "usage.output_tokens"),
@@ -79,14 +75,11 @@ TEST(test_incomplete)
                     "'text': {'format': {'type': 'json_object'}}, 'reasoning': {'effort': 'none'}, "
                     "'include': ['message.output_text.logprobs'], 'top_logprobs': 2}");
 
-    assert_string_equal(json_text(json, "status"), "incomplete");
-    assert_string_equal(json_text(json, "incomplete_details.reason"), "max_output_tokens");
-    assert_string_equal(json_text(json, "output.0.status"), "incomplete");
+    json_expect(json, "{'status': 'incomplete', 'incomplete_details.reason': 'max_output_tokens', "
+                      "'output.0.status': 'incomplete'}");
     assert_int_equal(json_text(json, "output.0.content.0.text")[0], '{');
-    assert_int_equal(json_number(json, "max_output_tokens"), 3);
-    assert_string_equal(json_text(json, "instructions"), "i");
-    assert_string_equal(json_text(json, "text.format.type"), "json_object");
-    assert_string_equal(json_text(json, "reasoning.effort"), "none");
+    json_expect(json, "{'max_output_tokens': 3, 'instructions': 'i', 'text.format.type': "
+                      "'json_object', 'reasoning.effort': 'none'}");
     assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs")), 3);
     assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs.2.top_logprobs")), 2);
 }
@@ -120,15 +113,13 @@ static void check_items(const struct sp_json *json)
 {
     assert_string_equal(json_text(json, "output.0.type"), "reasoning");
     assert_begins(json_text(json, "output.0.id"), "rs_");
-    assert_string_equal(json_text(json, "output.1.type"), "message");
-    assert_string_equal(json_text(json, "output.1.content.0.text"), "turtle");
-    assert_string_equal(json_text(json, "output.2.type"), "function_call");
+    json_expect(json, "{'output.1.type': 'message', 'output.1.content.0.text': 'turtle', "
+                      "'output.2.type': 'function_call'}");
     assert_begins(json_text(json, "output.2.id"), "fc_");
     assert_int_equal(strlen(json_text(json, "output.2.call_id")), 9);
     assert_string_equal(json_text(json, "output.2.name"), "Finn");
     assert_string_equal(json_text(json, "output.2.arguments"), "{\"a cave\": \"the sea\"}");
-    assert_string_equal(json_text(json, "output.2.status"), "completed");
-    assert_string_equal(json_text(json, "output.3.type"), "message");
+    json_expect(json, "{'output.2.status': 'completed', 'output.3.type': 'message'}");
     assert_begins(json_text(json, "output.3.content.0.text"), "named Maya.");
 }
 
@@ -139,8 +130,9 @@ TEST(test_items)
     struct sp_json *json = request_story(&s, "");
 
     check_items(json);
-    assert_string_equal(json_text(json, "output.0.content.0.type"), "reasoning_text");
-    assert_string_equal(json_text(json, "output.0.content.0.text"), "was once");
+    json_expect(
+        json,
+        "{'output.0.content.0.type': 'reasoning_text', 'output.0.content.0.text': 'was once'}");
     assert_int_equal(sp_json_len(json_at(json, "output.0.summary")), 0);
     assert_null(json_at(json, "output.0.encrypted_content"));
     /* "was", "once" and the words of the tags. */
@@ -149,8 +141,8 @@ TEST(test_items)
     json = request_story(
         &s, ", 'reasoning': {'summary': 'auto'}, 'include': ['reasoning.encrypted_content']");
     check_items(json);
-    assert_string_equal(json_text(json, "output.0.summary.0.type"), "summary_text");
-    assert_string_equal(json_text(json, "output.0.summary.0.text"), "was once");
+    json_expect(
+        json, "{'output.0.summary.0.type': 'summary_text', 'output.0.summary.0.text': 'was once'}");
     assert_int_equal(sp_json_len(json_at(json, "output.0.content")), 0);
     assert_string_equal(json_text(json, "output.0.encrypted_content"), "spectool:was once");
 }
@@ -208,8 +200,8 @@ static void check_stream(const struct server *s, const char *more, const char *w
     names = event_names(&r, &last);
     assert_string_equal(names, wanted);
     check_items(json_at(last, "response"));
-    assert_string_equal(json_text(last, "response.status"), "incomplete");
-    assert_string_equal(json_text(last, "response.output.3.status"), "incomplete");
+    json_expect(last,
+                "{'response.status': 'incomplete', 'response.output.3.status': 'incomplete'}");
     assert_int_equal(json_number(last, "response.usage.output_tokens"),
                      json_number(whole, "usage.output_tokens"));
     /* Reasoning, content, arguments, content. */
@@ -277,9 +269,8 @@ TEST(test_failed)
     assert_int_equal(r.status, 200);
     names = event_names(&r, &last);
     assert_begins(names, "response.created\nresponse.in_progress\n");
-    assert_string_equal(json_text(last, "type"), "response.failed");
-    assert_string_equal(json_text(last, "response.status"), "failed");
-    assert_string_equal(json_text(last, "response.error.message"), "the server is shutting down");
+    json_expect(last, "{'type': 'response.failed', 'response.status': 'failed', "
+                      "'response.error.message': 'the server is shutting down'}");
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------

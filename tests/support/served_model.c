@@ -65,6 +65,18 @@ int64_t json_number(const struct sp_json *json, const char *path)
     return n;
 }
 
+void json_expect(const struct sp_json *json, const char *members)
+{
+    const struct sp_json *wanted = keep_parsed(members, strlen(members), SP_JSON_STRICT);
+
+    for (struct sp_json_iter it = {0}; sp_json_next(wanted, &it);) {
+        const struct sp_json *found = json_at(json, it.key);
+        if (found == NULL) fail_msg("%s is missing", it.key);
+        if (strcmp(keep_printed(found), keep_printed(it.value)) != 0)
+            fail_msg("%s is %s", it.key, keep_printed(found));
+    }
+}
+
 struct sp_json *served_get(const char *path)
 {
     return server_get(&tiny_server, path, 200);

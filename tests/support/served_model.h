@@ -37,6 +37,8 @@ struct sp_json *served_post(const char *path, const char *body);
 const struct sp_json *json_at(const struct sp_json *json, const char *path);
 const char *json_text(const struct sp_json *json, const char *path);
 int64_t json_number(const struct sp_json *json, const char *path);
+/* Compares the values at paths with those of an object: "{'a.b': 1, 'c.0': 'text'}". */
+void json_expect(const struct sp_json *json, const char *members);
 
 /* Joins the texts at `path` of a stream's events or lines; kept. Checks that each consists
  * of whole characters. *n: number of texts. */
