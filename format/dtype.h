@@ -22,8 +22,13 @@
  *              A plane of 4 bits is that of q4; with g = k/4, in units of bytes and bits
  *                 2 bits   128 u8: byte 64*(g/4) + 4*row + k%4, from bit 2*(g%4)
  *                 1 bit    64 u8: byte 4*row + k%4, bit g
+ *   the codes  a line that only its first byte, of flags, uses; of nvfp4 then a line of the f32
+ *   of a       factor of each row. Then groups: first [16] of each of their numbers, then blocks of
+ *   source     32 columns: the codes in planes as above, then [16] of each of their scale bytes.
+ *              What these are: quantize/groupwise.h
  *
- * Block types need cols % 32 == 0. The tables of codebooks and scales: spectool-pack(5). */
+ * Block types need cols % 32 == 0, those with codes of a source whole groups of columns. The tables
+ * of codebooks and scales: spectool-pack(5). */
 #ifndef SP_FORMAT_DTYPE_H
 #define SP_FORMAT_DTYPE_H
 
@@ -46,8 +51,25 @@ enum sp_dtype {
     SP_Q3 = 8,
     SP_Q5 = 9,
     SP_Q6 = 10,
-    SP_N_PACKED_DTYPES = 11,
-    SP_N_BLOCK_DTYPES = 6,
+    SP_I4G32 = 11, /* from here on: types that keep the codes of a source */
+    SP_U4G32,
+    SP_U4G64,
+    SP_U4G128,
+    SP_Q4_K,
+    SP_MXFP4,
+    SP_NVFP4,
+    SP_Q2_K,
+    SP_Q3_K,
+    SP_Q5_K,
+    SP_Q6_K,
+    SP_U2G64,
+    SP_U3G64,
+    SP_U5G32,
+    SP_U6G64,
+    SP_I2G64,
+    SP_I2G256,
+    SP_N_PACKED_DTYPES,
+    SP_N_BLOCK_DTYPES = 6, /* those that weights are rounded to */
 
     SP_F64 = 32,
     SP_I8,
@@ -70,7 +92,7 @@ enum sp_dtype {
     SP_C64,
 };
 
-/* The names and aliases of the types that a packed file can hold, in the order of lists. */
+/* The names and aliases of the types that weights can be converted to, in the order of lists. */
 #define SP_DTYPE_NAMES "f32", "f16", "bf16", "q8", "q6", "q5", "q4", "q3", "q2", "int8", "int4"
 
 enum sp_layout { SP_PLAIN = 0, SP_PANEL = 1 };
@@ -84,6 +106,23 @@ enum {
     SP_MAX_RANK = 8,
 };
 
+/* What the columns of a group share, in a type that keeps the codes of a source. */
+enum sp_groupwise_kind {
+    SP_GROUP_NONE,
+    SP_GROUP_SCALE,  /* a 16-bit scale */
+    SP_GROUP_AFFINE, /* a 16-bit scale, and a 16-bit zero point or bias */
+    SP_GROUP_SUPER,  /* two f16; each block multiplies them by bytes: scale and minimum */
+    SP_GROUP_HALVES, /* an f16; each half of a block multiplies it by a signed byte */
+    SP_GROUP_DUAL,   /* two f16; each half of a block multiplies them by a half of a byte */
+    SP_GROUP_E8M0,   /* an exponent byte */
+    SP_GROUP_E4M3,   /* a small float for each half of the only block */
+};
+
+struct sp_groupwise {
+    enum sp_groupwise_kind kind;
+    unsigned code_bits, cols; /* of a code; of a group */
+};
+
 struct sp_dtype_info {
     enum sp_dtype dtype;
     const char *name;        /* spectool's: "f32", "q4"; static */
@@ -92,7 +131,16 @@ struct sp_dtype_info {
     unsigned bits;           /* of one element in PLAIN layout; 0 for block types */
     unsigned block;     /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
     unsigned code_bits; /* of a code of q2 to q6 (quantize/microscale.h); 0 for other types */
+    struct sp_groupwise groups; /* of kind SP_GROUP_NONE: the type has no codes of a source */
 };
+
+/* Bytes per row of the numbers of a group, and of the scale bytes of a block. */
+size_t sp_group_numbers(enum sp_groupwise_kind kind);
+size_t sp_group_scale_bytes(enum sp_groupwise_kind kind);
+/* Bytes at the start of a panel, of a block of 32 columns, and of a group of a panel. */
+size_t sp_group_head(const struct sp_groupwise *groups);
+size_t sp_group_block_size(const struct sp_groupwise *groups);
+size_t sp_group_size(const struct sp_groupwise *groups);
 
 /* Bytes of a block of a type with codes of code_bits: 512 codes and 32 scale bytes. */
 static inline size_t sp_microscale_block_size(unsigned code_bits)
@@ -115,7 +163,7 @@ extern const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES];
 /* The row of `dtype`; asserts that it exists. */
 const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype);
 
-/* By name or alias (case-insensitive) among the types that a packed file can hold, and by
+/* By name or alias (case-insensitive) among the types that weights can be converted to, and by
  * safetensors name (case-sensitive). SP_DTYPE_NONE if unknown. */
 enum sp_dtype sp_dtype_find(const char *name);
 enum sp_dtype sp_dtype_find_safetensors(const char *name);
@@ -124,8 +172,10 @@ enum sp_dtype sp_dtype_find_safetensors(const char *name);
 bool sp_dtype_is_packed(uint32_t dtype);
 /* Returns true for f32, f16 and bf16. */
 bool sp_dtype_is_float(enum sp_dtype dtype);
-/* Returns true for q8 and q2 to q6. */
+/* Returns true for q8, q2 to q6 and the types that keep the codes of a source. */
 bool sp_dtype_is_block(enum sp_dtype dtype);
+/* Returns true for a type that keeps the codes of a source. */
+bool sp_dtype_is_groupwise(enum sp_dtype dtype);
 
 /* Bytes of one panel (16 rows) of `cols` columns, a multiple of 64; false on overflow or when the
  * type has no panels of that width. */

@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 3 };
+enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 4 };
 
 /* The minor version that introduced a type, or (sp_pack_section_minor) a kind of section. A file
  * has the highest minor version of its tensors' types and its sections, so that a file without new
  * ones is readable by older programs. */
 static inline unsigned sp_pack_minor_of(enum sp_dtype dtype)
 {
-    return dtype >= SP_Q2 ? 1 : 0;
+    return dtype >= SP_I4G32 ? 4 : dtype >= SP_Q2 ? 1 : 0;
 }
 
 /* The part that a tensor or section belongs to. */

@@ -6,6 +6,7 @@
 #include "format/base/mem.h"
 #include "quantize/affine.h"
 #include "quantize/gptq.h"
+#include "quantize/groupwise.h"
 #include "quantize/float_cast.h"
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
@@ -145,6 +146,8 @@ static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, si
 {
     if (dtype == SP_Q8)
         sp_q8_decode_row(out, panel, cols, lane);
+    else if (sp_dtype_is_groupwise(dtype))
+        sp_groupwise_decode_row(out, dtype, panel, cols, lane);
     else if (sp_dtype_is_block(dtype))
         sp_microscale_decode_row(out, sp_microscale_of(dtype), panel, cols, lane);
     else

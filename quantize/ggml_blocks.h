@@ -7,11 +7,19 @@
 #ifndef SP_QUANTIZE_GGML_BLOCKS_H
 #define SP_QUANTIZE_GGML_BLOCKS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "quantize/groupwise.h"
 
 /* out[0..n_blocks * block - 1] = the weights of whole blocks of a type that sp_ggml_size accepts.
  * A scale that is not finite gives weights that are not. */
 void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_blocks);
+
+enum { SP_GGML_MAX_GROUPS = 2 };
+
+/* The type that keeps the codes of a known type, and the flags of its panels; SP_DTYPE_NONE: none
+ * does. */
+enum sp_dtype sp_ggml_kept(uint8_t *flags, uint32_t type);
+/* The groups of a block of a type whose codes are kept. Returns their number. */
+size_t sp_ggml_unpack(struct sp_group groups[SP_GGML_MAX_GROUPS], uint32_t type,
+                      const uint8_t *block);
 
 #endif

@@ -139,8 +139,8 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     if (result.ld / 64 % 2 == 0) result.ld += 64;
     result.ld_block = result.ld / SP_BLOCK;
 
-    /* Floats per row: x, q (a quarter of a float per element), scale, three starts. */
-    per_row = result.ld + result.ld / 4 + result.ld_block * 4;
+    /* Floats per row: x, q (a quarter of a float per element), scale, three starts, three sums. */
+    per_row = result.ld + result.ld / 4 + result.ld_block * 7;
     if (!sp_mul(&floats, per_row, n_rows + 1)) {
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
                        cols);
@@ -152,6 +152,7 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     result.scale = memory + n_rows * (result.ld + result.ld / 4);
     result.start_q4 = (int32_t *)(void *)(result.scale + n_rows * result.ld_block);
     result.start_q8 = result.start_q4 + n_rows * result.ld_block * 2;
+    result.sums = result.scale + n_rows * result.ld_block * 4;
     *acts = result;
     return SP_OK;
 }
@@ -169,7 +170,7 @@ enum { GROUP_BYTES = 256 << 10 };
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 {
     size_t n_tiles = (m->n_rows + SP_TILE_ROWS - 1) / SP_TILE_ROWS;
-    sp_matmul_fn *matmul = kernels->matmul[m->dtype];
+    sp_matmul_fn *matmul = sp_kernels_matmul(kernels, m->dtype);
     size_t panel_size = 0, group = m->n_panels;
     struct sp_matmul tile = *m;
 

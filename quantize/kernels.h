@@ -14,6 +14,12 @@
  *                   u = j0 * b0 + j1 * b1, the scale bytes of block b: exact, below 2^24
  *                   acc = fmaf((float)u, x_scale[t][b], acc)
  *                   y = acc * (4 * panel scale[r])
+ *   groupwise,      i = exact integer sum of u[r][k] * q[t][k], s = that of q[t][k]
+ *     block b       v = (float)i * scale, v = fmaf(least, s, v)    quantize/groupwise.h
+ *                   or if its halves differ:
+ *                   v = (float)i0 * scale0, fmaf((float)i1, scale1, v), fmaf(least0, s0, v),
+ *                       fmaf(least1, s1, v)
+ *                   acc = fmaf(v, x_scale[t][b], acc)
  *
  * The rounding error of j is a thirtieth of that of the activations' codes. It saves a
  * multiplication in the innermost loop: two products of 16 bits are one instruction on every
@@ -47,6 +53,7 @@ struct sp_acts {
     int32_t
         *start_q4; /* [n][ld_block][2]: 2 - 64 * sum of a half block's codes, for entries + 64 */
     int32_t *start_q8; /* [n][ld_block]: -128 * sum of a block's codes, for weight codes + 128 */
+    float *sums;       /* [n][ld_block][3] sums of codes: of a block, of its halves */
 };
 
 /* Allocates n_rows zeroed rows of cols columns in one block, owned by `acts` until sp_acts_release.
@@ -56,8 +63,10 @@ SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, s
                                           struct sp_err *err);
 void sp_acts_release(struct sp_acts *acts); /* zeroes the struct; a zeroed struct is fine */
 
-/* Sets both starts of row t from its codes, for codes that were computed elsewhere. */
+/* Sets both starts and the sums of row t from its codes, for codes that were computed elsewhere. */
 void sp_acts_set_starts(const struct sp_acts *acts, size_t t);
+/* Sets the sums of row t from its starts. */
+void sp_acts_set_sums(const struct sp_acts *acts, size_t t);
 
 /* A product: y[t * ldy + 16 * p + r] for t = 0..n_rows-1, p = 0..n_panels-1, of the panels with
  * activation rows first..first+n_rows-1. y has space for whole panels. Pointers are borrowed. */
@@ -76,11 +85,18 @@ typedef void sp_matmul_fn(const struct sp_matmul *m);
 
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "neon" */
-    /* Sets q, scale and both starts of row t from x; cols % 32 == 0. */
+    /* Sets q, scale, both starts and the sums of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
-    sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
+    sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype; not groupwise types */
+    sp_matmul_fn *groupwise;                  /* of all types that keep the codes of a source */
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
 };
+
+/* The product of a set for a type; NULL: the set has none, and that of sp_kernels_ref serves. */
+static inline sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype dtype)
+{
+    return sp_dtype_is_groupwise(dtype) ? kernels->groupwise : kernels->matmul[dtype];
+}
 
 /* The initializer of `matmul` of a set that has functions of these names. */
 #define SP_MATMULS(f32, f16, bf16)                                                                 \
@@ -95,7 +111,7 @@ struct sp_kernels {
  * the product is cut. */
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m);
 
-/* True if `dtype` multiplies quantized activations (q8, q2 to q6) instead of floats. */
+/* True if `dtype` multiplies quantized activations (block types) instead of floats. */
 bool sp_kernels_want_codes(enum sp_dtype dtype);
 
 /* All kernel sets, best first, NULL at the end. */
@@ -109,6 +125,10 @@ const struct sp_kernels *sp_kernels_best(void);
  * unknown, SP_E_UNSUPPORTED if this CPU cannot run it. */
 SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name,
                                              struct sp_err *err);
+
+/* Products of the types that keep the codes of a source (kernels_groupwise_loops.h). */
+sp_matmul_fn sp_groupwise_avx2, sp_groupwise_avxvnni, sp_groupwise_avx512vnni, sp_groupwise_avx512,
+    sp_groupwise_neon;
 
 /* The kernel sets. Those of other architectures are declared but not defined. */
 extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512vnni,

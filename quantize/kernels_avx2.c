@@ -226,11 +226,13 @@ void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t)
                                             _mm256_packs_epi32(code[2], code[3]));
         _mm256_storeu_si256((void *)q, _mm256_permutevar8x32_epi32(packed, order));
     }
+    sp_acts_set_sums(acts, t);
 }
 
 const struct sp_kernels sp_kernels_avx2 = {
     .name = "avx2",
     .quantize_row = sp_avx2_quantize_row,
     .matmul = SP_MATMULS(sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16),
+    .groupwise = sp_groupwise_avx2,
     .tile = &sp_tile_avx2,
 };

@@ -410,11 +410,13 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         _mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
         _mm_storeu_si128((void *)(q + LANES), _mm512_cvtepi32_epi8(q1));
     }
+    sp_acts_set_sums(acts, t);
 }
 
 const struct sp_kernels sp_kernels_avx512 = {
     .name = "avx512",
     .quantize_row = quantize_row,
     .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
+    .groupwise = sp_groupwise_avx512,
     .tile = &sp_tile_avx512,
 };

@@ -414,11 +414,13 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         }
         start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
     }
+    sp_acts_set_sums(acts, t);
 }
 
 const struct sp_kernels sp_kernels_neon = {
     .name = "neon",
     .quantize_row = quantize_row,
     .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
+    .groupwise = sp_groupwise_neon,
     .tile = &sp_tile_neon,
 };

@@ -9,6 +9,7 @@
 #include "format/base/bytes.h"
 #include "quantize/affine.h"
 #include "quantize/float_cast.h"
+#include "quantize/groupwise.h"
 #include "quantize/microscale.h"
 
 #include <assert.h>
@@ -55,6 +56,19 @@ void sp_acts_set_starts(const struct sp_acts *acts, size_t t)
         start_q4[k / HALF] = 2 - 64 * first;
         start_q4[k / HALF + 1] = 2 - 64 * second;
         start_q8[k / SP_BLOCK] = -128 * (first + second);
+    }
+    sp_acts_set_sums(acts, t);
+}
+
+void sp_acts_set_sums(const struct sp_acts *acts, size_t t)
+{
+    const int32_t *start = acts->start_q4 + t * acts->ld_block * 2;
+    float *sums = acts->sums + t * acts->ld_block * 3;
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, start += 2, sums += 3) {
+        sums[1] = (float)((2 - start[0]) / 64);
+        sums[2] = (float)((2 - start[1]) / 64);
+        sums[0] = sums[1] + sums[2];
     }
 }
 
@@ -191,6 +205,58 @@ static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp
             y[t * ldy + r] = acc[t][r] * (4 * row_scale[r]);
 }
 
+/* w[r][k] = u of block b, factors[r] = its scale and least weight. */
+static void group_decode(int8_t w[LANES][SP_BLOCK], struct sp_group_factors factors[LANES],
+                         const struct sp_groupwise *groups, const uint8_t *panel, size_t b)
+{
+    const bool is_e2m1 = sp_group_is_e2m1(groups->kind);
+    const size_t n_blocks = groups->cols / SP_BLOCK;
+
+    for (size_t r = 0; r < LANES; r++) {
+        struct sp_group group;
+
+        sp_group_get(&group, panel, groups, b / n_blocks, r);
+        sp_group_factors(&factors[r], panel, groups, r, &group, b % n_blocks);
+        for (size_t k = 0; k < SP_BLOCK; k++) {
+            uint8_t code = group.codes[b % n_blocks * SP_BLOCK + k];
+            w[r][k] = is_e2m1 ? sp_e2m1_levels[code] : (int8_t)code;
+        }
+    }
+}
+
+static void groupwise_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
+                            const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
+    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    struct sp_group_factors factors[LANES];
+    int8_t w[LANES][SP_BLOCK];
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++) {
+        group_decode(w, factors, groups, panel, b);
+        for (size_t t = 0; t < n_rows; t++) {
+            const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
+            const float *sums = acts->sums + ((first + t) * acts->ld_block + b) * 3;
+            float x_scale = acts->scale[(first + t) * acts->ld_block + b];
+            for (size_t r = 0; r < LANES; r++) {
+                const struct sp_group_factors *f = &factors[r];
+                int32_t i0 = dot(w[r], q, HALF), i1 = dot(w[r] + HALF, q + HALF, HALF);
+                float v = (float)(i0 + i1) * f->scale[0];
+                if (sp_group_has_halves(groups->kind)) {
+                    v = fmaf((float)i1, f->scale[1], (float)i0 * f->scale[0]);
+                    v = fmaf(f->least[1], sums[2], fmaf(f->least[0], sums[1], v));
+                } else {
+                    v = fmaf(f->least[0], sums[0], v);
+                }
+                acc[t][r] = fmaf(v, x_scale, acc[t][r]);
+            }
+        }
+    }
+    for (size_t t = 0; t < n_rows; t++)
+        for (size_t r = 0; r < LANES; r++)
+            y[t * ldy + r] = acc[t][r];
+}
+
 static void matmul(const struct sp_matmul *m)
 {
     const uint8_t *panel = m->panels;
@@ -202,6 +268,8 @@ static void matmul(const struct sp_matmul *m)
     for (size_t p = 0; p < m->n_panels; p++, panel += panel_size, y += LANES)
         if (m->dtype == SP_Q8)
             q8_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
+        else if (sp_dtype_is_groupwise(m->dtype))
+            groupwise_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
         else if (sp_dtype_is_block(m->dtype))
             microscale_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
         else
@@ -223,6 +291,7 @@ const struct sp_kernels sp_kernels_ref = {
             [SP_Q5] = matmul,
             [SP_Q6] = matmul,
         },
+    .groupwise = matmul,
     .tile = &sp_tile_ref,
 };
 

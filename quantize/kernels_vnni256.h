@@ -1,7 +1,8 @@
 /* Matrix products of block types with VPDPBUSD on 256-bit registers. It is the body of two kernel
  * sets, for CPUs with AVX-VNNI (kernels_avxvnni.c) and for CPUs whose AVX-512 has this instruction
  * but no byte permutations (kernels_avx512vnni.c). A set defines DPBUSD, the intrinsic, and the
- * KERNELS and KERNELS_NAME that the file defines, before it includes this file, which is empty
+ * KERNELS and KERNELS_NAME that the file defines, and the product KERNELS_GROUPWISE, before it
+ * includes this file, which is empty
  * otherwise. VNNI has no advantage for the other types, so their
  * products are those of the AVX2 set.
  *
@@ -107,6 +108,7 @@ const struct sp_kernels KERNELS = {
     .name = KERNELS_NAME,
     .quantize_row = sp_avx2_quantize_row,
     .matmul = SP_MATMULS(sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16),
+    .groupwise = KERNELS_GROUPWISE,
     .tile = &sp_tile_avx2,
 };
 

@@ -143,6 +143,35 @@ void sp_microscale_put(uint8_t *block, unsigned code_bits, size_t row, size_t k,
     block[q.byte] |= (uint8_t)(code >> low << q.shift);
 }
 
+/* The lowest bits of four bytes. */
+static uint32_t low_bits(unsigned bits)
+{
+    return 0x01010101u * ((1u << bits) - 1);
+}
+
+uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row, size_t g)
+{
+    unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
+    struct place p = place_in(low, 0, row, 4 * g), q;
+    uint32_t codes = sp_get32(block + p.byte) >> p.shift & low_bits(low);
+
+    if (high == 0) return codes;
+    q = place_in(high, 64 * low, row, 4 * g);
+    return codes | (sp_get32(block + q.byte) >> q.shift & low_bits(high)) << low;
+}
+
+void sp_microscale_put_four(uint8_t *block, unsigned code_bits, size_t row, size_t g,
+                            uint32_t codes)
+{
+    unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
+    struct place p = place_in(low, 0, row, 4 * g), q;
+
+    sp_put32(block + p.byte, sp_get32(block + p.byte) | (codes & low_bits(low)) << p.shift);
+    if (high == 0) return;
+    q = place_in(high, 64 * low, row, 4 * g);
+    sp_put32(block + q.byte, sp_get32(block + q.byte) | (codes >> low & low_bits(high)) << q.shift);
+}
+
 /* ---- blocks ---- */
 
 void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale,

@@ -82,6 +82,11 @@ unsigned sp_microscale_code(const uint8_t *block, unsigned code_bits, size_t row
 /* Sets the bits of a code, which are zero. */
 void sp_microscale_put(uint8_t *block, unsigned code_bits, size_t row, size_t k, unsigned code);
 
+/* The codes of columns 4g..4g+3 of a row as bytes, and setting their bits, which are zero. */
+uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row, size_t g);
+void sp_microscale_put_four(uint8_t *block, unsigned code_bits, size_t row, size_t g,
+                            uint32_t codes);
+
 /* The row scale for a row whose largest magnitude is `max`: 0 for a row of (nearly) zeros. */
 float sp_microscale_row_scale(const struct sp_microscale *type, float max);
 

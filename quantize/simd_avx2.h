@@ -107,6 +107,13 @@ INLINE void tree_sums(float out[STATE_ROWS], const floats s[STATE_ROWS][N_SUMS])
     out[1] = _mm_cvtss_f32(_mm256_extractf128_ps(s1, 1));
 }
 
+/* ---- products: quantize/kernels_groupwise_loops.h ---- */
+
+INLINE ints load_lane_bytes(const void *p)
+{
+    return (ints)_mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+}
+
 /* ---- q8 caches: runtime/vector/vector_q8_loops.h ---- */
 
 /* Packs work within 128-bit halves: dwords come out in the order 0 2 4 6 | 1 3 5 7. */

@@ -95,6 +95,13 @@ INLINE void tree_sums(float out[STATE_ROWS], const floats s[STATE_ROWS][N_SUMS])
     _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, s1)));
 }
 
+/* ---- products: quantize/kernels_groupwise_loops.h ---- */
+
+INLINE ints load_lane_bytes(const void *p)
+{
+    return (ints)_mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+}
+
 /* ---- q8 caches: runtime/vector/vector_q8_loops.h ---- */
 
 INLINE void store_codes(int8_t codes[32], const ints c[32 / LANES])

@@ -137,6 +137,26 @@ INLINE void tree_sums(float out[STATE_ROWS], const floats s[STATE_ROWS][N_SUMS])
     out[0] = tree_sum(s[0]);
 }
 
+/* ---- products: quantize/kernels_groupwise_loops.h ---- */
+
+INLINE ints load_lane_bytes(const void *p)
+{
+    uint8x8_t lanes = vdup_n_u8(0);
+
+    memcpy(&lanes, p, LANES);
+    return (ints)vmovl_u16(vget_low_u16(vmovl_u8(lanes)));
+}
+
+INLINE bytes load_table_16(const void *table)
+{
+    return load_bytes(table);
+}
+
+INLINE bytes look_up_16(bytes table, bytes i)
+{
+    return (bytes)vqtbl1q_s8((int8x16_t)table, (uint8x16_t)i);
+}
+
 /* ---- q8 caches: runtime/vector/vector_q8_loops.h ---- */
 
 /* Returns sum + x . w for four bytes of each lane of x and of lane i, a constant, of w. */

@@ -52,6 +52,30 @@ INLINE uints larger_bits(uints a, uints b)
     return (uints)X86(max_epu32)((VECTOR)a, (VECTOR)b);
 }
 
+/* 16 bytes in every 128 bits. */
+INLINE VECTOR load_in_each(const void *table)
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)table);
+
+#if REGISTER == 64
+    return _mm512_broadcast_i32x4(x);
+#else
+    return _mm256_broadcastsi128_si256(x);
+#endif
+}
+
+/* ---- products: quantize/kernels_groupwise_loops.h ---- */
+
+INLINE bytes load_table_16(const void *table)
+{
+    return (bytes)load_in_each(table);
+}
+
+INLINE bytes look_up_16(bytes table, bytes i)
+{
+    return (bytes)X86(shuffle_epi8)((VECTOR)table, (VECTOR)i);
+}
+
 /* ---- q8 caches: runtime/vector/vector_q8_loops.h ---- */
 
 typedef const int8_t *query_codes;
@@ -103,18 +127,6 @@ INLINE bytes pack_bytes(words a, words b)
 INLINE bytes pack_unsigned(words a, words b)
 {
     return (bytes)X86(packus_epi16)((VECTOR)a, (VECTOR)b);
-}
-
-/* 16 bytes in every 128 bits. */
-INLINE VECTOR load_in_each(const void *table)
-{
-    __m128i x = _mm_loadu_si128((const __m128i *)table);
-
-#if REGISTER == 64
-    return _mm512_broadcast_i32x4(x);
-#else
-    return _mm256_broadcastsi128_si256(x);
-#endif
 }
 
 INLINE words spread_a(ints rows)

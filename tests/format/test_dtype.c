@@ -24,13 +24,14 @@ TEST(table)
         info = sp_dtype_info((enum sp_dtype)d);
         assert_int_equal(info->dtype, d);
         assert_int_equal(sp_dtype_is_packed(d), d < SP_N_PACKED_DTYPES);
-        assert_int_equal(sp_dtype_find(info->name), sp_dtype_is_packed(d) ? d : SP_DTYPE_NONE);
+        assert_int_equal(sp_dtype_is_groupwise((enum sp_dtype)d), d >= 11 && d < 28);
+        assert_int_equal(sp_dtype_find(info->name), d <= SP_Q6 ? d : SP_DTYPE_NONE);
         if (info->alias) assert_int_equal(sp_dtype_find(info->alias), d);
         if (info->safetensors) assert_int_equal(sp_dtype_find_safetensors(info->safetensors), d);
         n_packed += sp_dtype_is_packed(d);
         n_source += info->safetensors != NULL;
     }
-    assert_int_equal(n_packed, 9);
+    assert_int_equal(n_packed, 26);
     assert_int_equal(n_source, sizeof safetensors / sizeof *safetensors);
     assert_int_equal(SP_F32, 1);
     assert_int_equal(SP_F16, 2);
@@ -41,6 +42,8 @@ TEST(table)
     assert_int_equal(SP_Q3, 8);
     assert_int_equal(SP_Q5, 9);
     assert_int_equal(SP_Q6, 10);
+    assert_int_equal(SP_I4G32, 11);
+    assert_int_equal(SP_I2G256, 27);
 }
 
 TEST(names)
@@ -62,7 +65,7 @@ TEST(names)
     assert_true(sp_dtype_is_float(SP_BF16) && sp_dtype_is_float(SP_F16) &&
                 sp_dtype_is_float(SP_F32));
     assert_false(sp_dtype_is_float(SP_F64) || sp_dtype_is_float(SP_Q8));
-    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(5) || sp_dtype_is_packed(11));
+    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(5) || sp_dtype_is_packed(28));
     assert_false(sp_dtype_is_packed(UINT32_MAX));
 }
 
@@ -74,13 +77,39 @@ TEST(panels)
         bool possible;
         size_t size;
     } cases[] = {
-        {SP_F32, 0, true, 0},   {SP_F32, 1, true, 64},   {SP_F32, 3, true, 192},
-        {SP_F16, 1, true, 64},  {SP_F16, 2, true, 64},   {SP_BF16, 3, true, 128},
-        {SP_Q8, 32, true, 576}, {SP_Q8, 64, true, 1088}, {SP_Q8, 16, false, 0},
-        {SP_Q4, 32, true, 384}, {SP_Q4, 64, true, 640},  {SP_Q4, 1024, true, 9280},
-        {SP_Q2, 32, true, 256}, {SP_Q3, 32, true, 320},  {SP_Q5, 32, true, 448},
-        {SP_Q6, 64, true, 896}, {SP_Q6, 48, false, 0},   {SP_Q4, 33, false, 0},
-        {SP_F64, 32, false, 0}, {SP_I8, 32, false, 0},   {SP_F32, SIZE_MAX / 64 + 1, false, 0},
+        {SP_F32, 0, true, 0},
+        {SP_F32, 1, true, 64},
+        {SP_F32, 3, true, 192},
+        {SP_F16, 1, true, 64},
+        {SP_F16, 2, true, 64},
+        {SP_BF16, 3, true, 128},
+        {SP_Q8, 32, true, 576},
+        {SP_Q8, 64, true, 1088},
+        {SP_Q8, 16, false, 0},
+        {SP_Q4, 32, true, 384},
+        {SP_Q4, 64, true, 640},
+        {SP_Q4, 1024, true, 9280},
+        {SP_Q2, 32, true, 256},
+        {SP_Q3, 32, true, 320},
+        {SP_Q5, 32, true, 448},
+        {SP_Q6, 64, true, 896},
+        {SP_Q6, 48, false, 0},
+        {SP_Q4, 33, false, 0},
+        {SP_I4G32, 32, true, 64 + 320},
+        {SP_U4G32, 64, true, 64 + 2 * 320},
+        {SP_U4G64, 64, true, 64 + 576},
+        {SP_U4G64, 96, false, 0},
+        {SP_U4G128, 256, true, 64 + 2176},
+        {SP_Q4_K, 256, true, 64 + 64 + 8 * 288},
+        {SP_MXFP4, 64, true, 64 + 576},
+        {SP_NVFP4, 32, true, 128 + 320},
+        {SP_Q2_K, 256, true, 128 + 8 * 160},
+        {SP_Q3_K, 256, true, 64 + 64 + 8 * 224},
+        {SP_Q6_K, 256, true, 64 + 64 + 8 * 416},
+        {SP_I2G256, 512, true, 64 + 2112},
+        {SP_F64, 32, false, 0},
+        {SP_I8, 32, false, 0},
+        {SP_F32, SIZE_MAX / 64 + 1, false, 0},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -173,7 +173,7 @@ struct inconsistency {
 
 static const struct inconsistency inconsistencies[] = {
     {0, 1, 0x88, SP_E_INPUT, "not a packed file"},
-    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.3"},
+    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.4"},
     {8, 2, 0, SP_E_INPUT, "format version 0.0 does not exist"},
     {12, 4, 64, SP_E_INPUT, "reserved bytes of the header"},
     {16, 8, 12812, SP_E_INPUT, "12811 bytes, but the header says 12812"},
@@ -193,7 +193,7 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 2, 1, 2, SP_E_INPUT, "not after"},
     {MINIMAL_DIRECTORY + 2, 1, 0, SP_E_INPUT, "part 0, expected 1"},
     {MINIMAL_DIRECTORY + 3, 1, 5, SP_E_UNSUPPORTED, "type number 5 is not known"},
-    {MINIMAL_DIRECTORY + 3, 1, 11, SP_E_UNSUPPORTED, "type number 11 is not known"},
+    {MINIMAL_DIRECTORY + 3, 1, 28, SP_E_UNSUPPORTED, "type number 28 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 0, SP_E_UNSUPPORTED, "type number 0 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 32, SP_E_UNSUPPORTED, "type number 32 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 1, SP_E_INPUT, "128 bytes, but its type and shape need 192"},
@@ -557,11 +557,13 @@ static uint8_t *write_matrix(const char *path, enum sp_dtype dtype, size_t *size
     return keep(bytes);
 }
 
-/* A file has minor version 1 if it holds q2, q3, q5 or q6. The reader refuses these types in a file
- * of minor version 0, and names the version if a newer one has a type that it does not know. */
+/* A file has minor version 1 if it holds q2, q3, q5 or q6, and 4 if it keeps the codes of a source.
+ * The reader refuses these types in a file of minor version 0, and names the version if a newer one
+ * has a type that it does not know. */
 TEST(test_minor_version)
 {
-    static const enum sp_dtype types[] = {SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
+    static const enum sp_dtype types[] = {SP_Q8, SP_Q4, SP_Q2,    SP_Q3,
+                                          SP_Q5, SP_Q6, SP_I4G32, SP_NVFP4};
     struct folder *f = *state;
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -570,7 +572,7 @@ TEST(test_minor_version)
         uint8_t *bytes = write_matrix(f->file, types[i], &size);
         uint64_t directory = sp_get64(bytes + 24);
 
-        assert_int_equal(sp_get16(bytes + 10), i < 2 ? 0 : 1);
+        assert_int_equal(sp_get16(bytes + 10), i < 2 ? 0 : i < 6 ? 1 : 4);
         assert_ok(verify(bytes, size, &err));
         sp_put16(bytes + 10, 0);
         correct_digests(bytes, directory, size);
@@ -579,12 +581,12 @@ TEST(test_minor_version)
         sp_put16(bytes + 10, SP_PACK_MINOR + 1);
         correct_digests(bytes, directory, size);
         assert_ok(verify(bytes, size, &err));
-        bytes[directory + 3] = 11;
+        bytes[directory + 3] = SP_N_PACKED_DTYPES;
         correct_digests(bytes, directory, size);
         err = (struct sp_err){0};
         assert_int_equal(verify(bytes, size, &err), SP_E_UNSUPPORTED);
-        assert_non_null(strstr(err.text, "format version 1.4 is newer than 1.3: "));
-        assert_non_null(strstr(err.text, "type number 11 is not known"));
+        assert_non_null(strstr(err.text, "format version 1.5 is newer than 1.4: "));
+        assert_non_null(strstr(err.text, "type number 28 is not known"));
     }
 }
 

@@ -12,10 +12,12 @@
 
 #include <math.h>
 
-enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088 };
+enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088, MAX_WIDTH = 1280 };
 
-static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4,
-                                       SP_Q2,  SP_Q3,  SP_Q5,   SP_Q6};
+static const enum sp_dtype dtypes[] = {
+    SP_F32,   SP_F16,   SP_BF16,  SP_Q8,     SP_Q4,    SP_Q2,    SP_Q3,    SP_Q5,    SP_Q6,
+    SP_I4G32, SP_U4G32, SP_U4G64, SP_U4G128, SP_Q4_K,  SP_MXFP4, SP_NVFP4, SP_Q2_K,  SP_Q3_K,
+    SP_Q5_K,  SP_Q6_K,  SP_U2G64, SP_U3G64,  SP_U5G32, SP_U6G64, SP_I2G64, SP_I2G256};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 /* PLAIN: numbers as in a model. WILD: zeros of both signs, subnormal, huge and tiny numbers. */
@@ -31,6 +33,35 @@ static float number(uint64_t *seed, enum mode mode)
     float x = uniform(seed);
 
     return mode == PLAIN ? x : wild(seed, x);
+}
+
+/* `cols` or, if the type has larger groups of columns, a little more. */
+static size_t width_of(enum sp_dtype dtype, size_t cols)
+{
+    return sp_round_up(cols, sp_dtype_info(dtype)->block);
+}
+
+/* Makes the random bytes of a panel finite numbers, and its flags, by turns, all that there are. */
+static void settle_groups(uint8_t *panel, const struct sp_groupwise *groups, size_t cols, size_t p,
+                          enum mode mode, uint64_t *seed)
+{
+    const bool small = groups->kind == SP_GROUP_E8M0 || groups->kind == SP_GROUP_E4M3;
+
+    panel[0] = (uint8_t)(p % 4 | p % 2 << 3);
+    for (size_t r = 0; r < 16; r++)
+        sp_put32(panel + 64 + 4 * r * (groups->kind == SP_GROUP_E4M3),
+                 sp_bits_of_float(number(seed, PLAIN) + 2));
+    for (size_t i = 0; i < cols / groups->cols; i++) {
+        uint8_t *at = panel + sp_group_head(groups) + i * sp_group_size(groups);
+        size_t n = sp_group_numbers(groups->kind) * 16;
+        for (size_t j = 0; j < n && groups->kind == SP_GROUP_E8M0; j++)
+            at[j] = (uint8_t)(mode == PLAIN ? 120 + at[j] % 9 : at[j] % 200);
+        for (size_t j = 0; j < n && !small; j += 2) {
+            uint16_t f16 = sp_get16(at + j) & 0xbfff;
+            uint16_t bf16 = (uint16_t)(sp_bits_of_float(number(seed, mode)) >> 16);
+            sp_put16(at + j, panel[0] & 1 ? bf16 : f16);
+        }
+    }
 }
 
 /* Returns a panel matrix of ROWS x cols, 64-byte aligned. Every byte is a valid block code or scale
@@ -74,6 +105,10 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
             }
             break;
         default:
+            if (sp_dtype_is_groupwise(dtype)) {
+                settle_groups(panel, &sp_dtype_info(dtype)->groups, cols, p, mode, seed);
+                break;
+            }
             for (size_t r = 0; r < 16; r++)
                 sp_put32(panel + 4 * r, sp_bits_of_float(number(seed, mode)));
             for (size_t b = 0; mode == WILD && b < n_blocks;
@@ -131,7 +166,7 @@ static void check_tile(const struct sp_kernels *kernels, enum sp_dtype dtype, co
 
     for (size_t i = 0; i < n_rows * ldy + 1; i++)
         y[i] = 12345.0f;
-    kernels->matmul[dtype](
+    sp_kernels_matmul(kernels, dtype)(
         &(struct sp_matmul){dtype, y, ldy, panels, N_PANELS, acts, first, n_rows});
     for (size_t t = 0; t < n_rows; t++) {
         assert_same_bits(y + t * ldy, expected + (first + t) * ROWS, ROWS);
@@ -149,7 +184,7 @@ static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64
 
     random_acts(&acts, SP_TILE_ROWS + 2, cols, mode, seed);
     for (size_t t = 0; t < SP_TILE_ROWS + 2; t++) {
-        sp_kernels_ref.matmul[dtype](
+        sp_kernels_matmul(&sp_kernels_ref, dtype)(
             &(struct sp_matmul){dtype, expected + t * ROWS, ROWS, panels, N_PANELS, &acts, t, 1});
         for (size_t r = 0; r < ROWS; r++)
             assert_true(expected[t * ROWS + r] == expected[t * ROWS + r]);
@@ -172,8 +207,8 @@ TEST(test_all_tables_give_the_same_bits)
     for (size_t d = 0; d < N_DTYPES; d++) {
         const size_t *cols = sp_kernels_want_codes(dtypes[d]) ? block_cols : float_cols;
         for (size_t c = 0; c < 6; c++) {
-            check_shape(dtypes[d], cols[c], PLAIN, &seed);
-            check_shape(dtypes[d], cols[c], WILD, &seed);
+            check_shape(dtypes[d], width_of(dtypes[d], cols[c]), PLAIN, &seed);
+            check_shape(dtypes[d], width_of(dtypes[d], cols[c]), WILD, &seed);
         }
     }
 }
@@ -197,6 +232,7 @@ TEST(test_all_tables_quantize_alike)
                 assert_memory_equal(a.start_q4, b.start_q4,
                                     50 * a.ld_block * 2 * sizeof *a.start_q4);
                 assert_memory_equal(a.start_q8, b.start_q8, 50 * a.ld_block * sizeof *a.start_q8);
+                assert_memory_equal(a.sums, b.sums, 50 * a.ld_block * 3 * sizeof *a.sums);
                 sp_acts_release(&b);
             }
             sp_acts_release(&a);
@@ -227,6 +263,7 @@ TEST(test_quantize_by_hand)
         assert_int_equal(a.start_q4[0], 2 - 64 * 256);
         assert_int_equal(a.start_q4[1], 2 - 64 * -63);
         assert_int_equal(a.start_q8[0], -128 * (256 - 63));
+        assert_true(a.sums[0] == 256 - 63 && a.sums[1] == 256 && a.sums[2] == -63);
         for (size_t k = 32; k < 160; k++)
             assert_int_equal(a.q[k], 0);
         assert_true(a.scale[1] == 0 && a.scale[2] == 0);
@@ -266,7 +303,9 @@ TEST(test_one_column_is_selected)
     size_t size;
 
     for (size_t d = 0; d < N_DTYPES; d++) {
-        uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
+        uint8_t *panels;
+        if (sp_dtype_is_groupwise(dtypes[d])) continue; /* test_groupwise.c */
+        panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtypes[d], COLS));
         for (size_t p = 0; p < N_PANELS; p++) {
             for (size_t r = 0; r < 16 && bits_of(dtypes[d]); r++)
@@ -284,7 +323,7 @@ TEST(test_one_column_is_selected)
             assert_int_equal(sp_acts_init(&a, 1, COLS, NULL), SP_OK);
             a.x[k] = 127.0f;
             sp_kernels_best()->quantize_row(&a, 0);
-            sp_kernels_best()->matmul[dtypes[d]](
+            sp_kernels_matmul(sp_kernels_best(), dtypes[d])(
                 &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++) {
                 const uint8_t *panel = panels + r / 16 * size;
@@ -305,7 +344,7 @@ TEST(test_one_column_is_selected)
 
 /* Returns a weight times an activation in double precision. *rounding_error: bound on the error of
  * rounding a half-block sum of q2 to q6 to quarters, a sixteenth of 2 * scales for each of its 16
- * columns. */
+ * columns; of weights that are a scale times a code plus a least weight. */
 static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *panel, size_t r,
                    size_t k, const float *row, const struct sp_acts *a, size_t t)
 {
@@ -314,6 +353,13 @@ static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *p
 
     *rounding_error = 0;
     if (dtype == SP_Q8) return q8_weight(panel, r, k) * x * s;
+    if (sp_dtype_is_groupwise(dtype)) {
+        double largest = 0;
+        for (size_t i = k / 32 * 32; i < k / 32 * 32 + 32; i++)
+            largest = fmax(largest, fabs((double)row[i]));
+        *rounding_error = 0x1p-20 * largest * fabs(x) * s;
+        return (double)row[k] * x * s;
+    }
     if (!bits_of(dtype)) return (double)row[k] * (double)a->x[t * a->ld + k];
     code = microscale_code(&scale, bits_of(dtype), panel, r, k);
     *rounding_error = 0.125 * scale * s * fabs(row_scale(panel, r));
@@ -325,25 +371,26 @@ static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *p
  * two covers the higher orders. The rounding of q2 to q6 to quarters is added. */
 TEST(test_scalar_is_close_to_double_precision)
 {
-    enum { COLS = 1056, N_ROWS = 3 };
+    enum { N_ROWS = 3 };
     struct sp_acts a;
-    static float y[N_ROWS * ROWS], row[COLS];
+    static float y[N_ROWS * ROWS], row[MAX_WIDTH];
     uint64_t seed = 4;
     size_t size;
 
     for (size_t d = 0; d < N_DTYPES; d++) {
         const enum sp_dtype dtype = dtypes[d];
-        const double roundings = sp_kernels_want_codes(dtype) ? COLS / 32 * 2 + 2 : COLS;
-        uint8_t *panels = random_panels(dtype, COLS, PLAIN, &seed);
-        assert_true(sp_panel_size(&size, dtype, COLS));
-        random_acts(&a, N_ROWS, COLS, PLAIN, &seed);
-        sp_kernels_ref.matmul[dtype](
+        const size_t cols = width_of(dtype, 1056), columns = sp_kernels_want_codes(dtype) ? 32 : 1;
+        const double roundings = (double)(cols / columns) * 2 + 2;
+        uint8_t *panels = random_panels(dtype, cols, PLAIN, &seed);
+        assert_true(sp_panel_size(&size, dtype, cols));
+        random_acts(&a, N_ROWS, cols, PLAIN, &seed);
+        sp_kernels_matmul(&sp_kernels_ref, dtype)(
             &(struct sp_matmul){dtype, y, ROWS, panels, N_PANELS, &a, 0, N_ROWS});
         for (size_t i = 0; i < N_ROWS * ROWS; i++) {
             size_t r = i % ROWS;
             double sum = 0, magnitude = 0, rounding_error = 0;
-            sp_panel_row(row, dtype, panels, COLS, r);
-            for (size_t k = 0; k < COLS; k++) {
+            sp_panel_row(row, dtype, panels, cols, r);
+            for (size_t k = 0; k < cols; k++) {
                 double l, p = term(&l, dtype, panels + r / 16 * size, r % 16, k, row, &a, i / ROWS);
                 sum += p;
                 magnitude += fabs(p);
@@ -358,18 +405,19 @@ TEST(test_scalar_is_close_to_double_precision)
 
 TEST(test_any_number_of_rows)
 {
-    enum { COLS = 1056, N_ROWS = 37 };
+    enum { N_ROWS = 37 };
     static float y[N_ROWS * ROWS], expected[ROWS];
     struct sp_acts a;
     uint64_t seed = 5;
 
     for (size_t d = 0; d < N_DTYPES; d++) {
-        uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
-        random_acts(&a, N_ROWS + 1, COLS, PLAIN, &seed);
+        const size_t cols = width_of(dtypes[d], 1056);
+        uint8_t *panels = random_panels(dtypes[d], cols, PLAIN, &seed);
+        random_acts(&a, N_ROWS + 1, cols, PLAIN, &seed);
         sp_matmul_rows(sp_kernels_best(),
                        &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 1, N_ROWS});
         for (size_t t = 0; t < N_ROWS; t++) {
-            sp_kernels_best()->matmul[dtypes[d]](
+            sp_kernels_matmul(sp_kernels_best(), dtypes[d])(
                 &(struct sp_matmul){dtypes[d], expected, ROWS, panels, N_PANELS, &a, t + 1, 1});
             assert_same_bits(y + t * ROWS, expected, ROWS);
         }
@@ -379,7 +427,8 @@ TEST(test_any_number_of_rows)
 
 TEST(test_non_finite_activations_show)
 {
-    static const enum sp_dtype types[] = {SP_BF16, SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
+    static const enum sp_dtype types[] = {SP_BF16, SP_Q8, SP_Q4,    SP_Q2,    SP_Q3,
+                                          SP_Q5,   SP_Q6, SP_I4G32, SP_U2G64, SP_NVFP4};
     float y[ROWS];
     struct sp_acts a;
     uint64_t seed = 6;
@@ -392,7 +441,7 @@ TEST(test_non_finite_activations_show)
             random_acts(&a, 1, 64, PLAIN, &seed);
             a.x[40] = d % 2 ? NAN : -INFINITY;
             kernels->quantize_row(&a, 0);
-            kernels->matmul[types[d / 2]](
+            sp_kernels_matmul(kernels, types[d / 2])(
                 &(struct sp_matmul){types[d / 2], y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++)
                 assert_false(is_finite(y[r]));
@@ -413,7 +462,7 @@ TEST(test_tables)
         if (st == SP_OK) assert_ptr_equal(found, kernels);
         assert_non_null(kernels->quantize_row);
         for (size_t d = 0; d < N_DTYPES; d++)
-            assert_non_null(kernels->matmul[dtypes[d]]);
+            assert_non_null(sp_kernels_matmul(kernels, dtypes[d]));
     }
     assert_true(sp_kernels_supported(&sp_kernels_ref));
     assert_int_equal(sp_kernels_find(&found, "auto", &err), SP_OK);
@@ -456,6 +505,8 @@ TEST(test_acts_memory)
         assert_int_equal(a.q[3 * a.ld - 1], 2);
         assert_int_equal(((uint8_t *)a.scale)[3 * a.ld_block * 4 - 1], 3);
         assert_int_equal(((uint8_t *)a.start_q4)[3 * a.ld_block * 8 - 1], 4);
+        memset(a.sums, 6, 3 * a.ld_block * 3 * sizeof *a.sums);
+        assert_int_equal(((uint8_t *)a.start_q8)[3 * a.ld_block * 4 - 1], 5);
         sp_acts_release(&a);
         sp_acts_release(&a);
     }

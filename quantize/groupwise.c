@@ -1,0 +1,222 @@
+/* Groups of codes in panels, and their weights: groupwise.h has the formulas. */
+#include "quantize/groupwise.h"
+
+#include "format/base/bytes.h"
+#include "quantize/float_cast.h"
+#include "quantize/microscale.h"
+
+#include <string.h>
+
+const int8_t sp_e2m1_levels[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+enum { LEVEL_OF_0 = 12 };
+
+/* ---- bytes ---- */
+
+void sp_group_panel_init(uint8_t *panel, enum sp_dtype dtype, size_t cols, uint8_t flags,
+                         const float *factors)
+{
+    const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
+    size_t size = 0;
+
+    if (sp_panel_size(&size, dtype, cols)) memset(panel, 0, size);
+    panel[0] = flags;
+    for (size_t lane = 0; groups->kind == SP_GROUP_E4M3 && lane < SP_PANEL_ROWS; lane++)
+        sp_put32(panel + 64 + 4 * lane, sp_bits_of_float(factors ? factors[lane] : 1));
+}
+
+/* Where byte i of the numbers of a row's group is. */
+static size_t number_at(enum sp_groupwise_kind kind, size_t lane, size_t i)
+{
+    size_t width = sp_group_is_e2m1(kind) ? 1 : 2;
+
+    return (i / width * SP_PANEL_ROWS + lane) * width + i % width;
+}
+
+void sp_group_put(uint8_t *panel, const struct sp_groupwise *groups, size_t i, size_t lane,
+                  const struct sp_group *group)
+{
+    const size_t n_bytes = sp_group_scale_bytes(groups->kind), size = sp_group_block_size(groups);
+    uint8_t *at = panel + sp_group_head(groups) + i * sp_group_size(groups);
+
+    for (size_t n = 0; n < sp_group_numbers(groups->kind); n++)
+        at[number_at(groups->kind, lane, n)] = group->numbers[n];
+    at += SP_PANEL_ROWS * sp_group_numbers(groups->kind);
+    for (size_t b = 0; b < groups->cols / SP_BLOCK; b++, at += size) {
+        for (size_t g = 0; g < SP_BLOCK / 4; g++) {
+            sp_microscale_put_four(at, groups->code_bits, lane, g,
+                                   sp_get32(group->codes + SP_BLOCK * b + 4 * g));
+        }
+        for (size_t n = 0; n < n_bytes; n++)
+            at[size - (n_bytes - n) * SP_PANEL_ROWS + lane] = group->scale_bytes[n_bytes * b + n];
+    }
+}
+
+void sp_group_get(struct sp_group *out, const uint8_t *panel, const struct sp_groupwise *groups,
+                  size_t i, size_t lane)
+{
+    const size_t n_bytes = sp_group_scale_bytes(groups->kind), size = sp_group_block_size(groups);
+    const uint8_t *at = panel + sp_group_head(groups) + i * sp_group_size(groups);
+
+    for (size_t n = 0; n < sp_group_numbers(groups->kind); n++)
+        out->numbers[n] = at[number_at(groups->kind, lane, n)];
+    at += SP_PANEL_ROWS * sp_group_numbers(groups->kind);
+    for (size_t b = 0; b < groups->cols / SP_BLOCK; b++, at += size) {
+        for (size_t g = 0; g < SP_BLOCK / 4; g++) {
+            sp_put32(out->codes + SP_BLOCK * b + 4 * g,
+                     sp_microscale_four(at, groups->code_bits, lane, g));
+        }
+        for (size_t n = 0; n < n_bytes; n++)
+            out->scale_bytes[n_bytes * b + n] = at[size - (n_bytes - n) * SP_PANEL_ROWS + lane];
+    }
+}
+
+/* ---- weights ---- */
+
+static float number16(const uint8_t *bytes, uint8_t flags)
+{
+    uint16_t bits = sp_get16(bytes);
+
+    return flags & SP_GROUPS_BF16 ? sp_f32_of_bf16(bits) : sp_f32_of_f16(bits);
+}
+
+/* Half of 2^(e - 127). */
+static float half_of_e8m0(uint8_t e)
+{
+    return sp_float_of_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* Half of an e4m3; 0x7f is 480. */
+static float half_of_e4m3(uint8_t code)
+{
+    uint32_t sign = (uint32_t)(code & 0x80) << 24;
+
+    return sp_float_of_bits(sign | (uint32_t)(code & 0x7f) << 20) * 0x1p119F;
+}
+
+/* The weights of half a block. */
+static void decode_e2m1(float *out, const uint8_t *codes, float scale)
+{
+    for (size_t k = 0; k < SP_BLOCK / 2; k++) {
+        int level = sp_e2m1_levels[codes[k] & 15] - LEVEL_OF_0;
+
+        out[k] = (codes[k] == 8 ? -0.0F : (float)level) * scale;
+    }
+}
+
+static void decode_e4m3(float *out, const uint8_t *codes, uint8_t byte, uint8_t flags, float factor)
+{
+    float scale = half_of_e4m3(byte);
+    bool first = flags & (SP_GROUPS_FIRST | SP_GROUPS_DIVIDES);
+
+    if (first) scale = flags & SP_GROUPS_DIVIDES ? scale / factor : scale * factor;
+    decode_e2m1(out, codes, scale);
+    for (size_t k = 0; k < SP_BLOCK / 2; k++) {
+        if (!first) out[k] *= factor;
+        if (flags & SP_GROUPS_ROUNDED) out[k] = sp_f32_of_bf16(sp_bf16_of_f32(out[k]));
+    }
+}
+
+static float factor_of(const uint8_t *panel, const struct sp_groupwise *groups, size_t lane)
+{
+    return groups->kind == SP_GROUP_E4M3 ? sp_float_of_bits(sp_get32(panel + 64 + 4 * lane)) : 1;
+}
+
+/* A scale, and what is less, as the source's formula has them. */
+struct numbers {
+    float scale;
+    float zero; /* subtracted from codes */
+    float less; /* subtracted from weights */
+};
+
+/* Those of half h of block b. */
+static struct numbers numbers_of(const struct sp_groupwise *groups, uint8_t flags,
+                                 const struct sp_group *group, size_t b, size_t h)
+{
+    const uint8_t *bytes = group->scale_bytes + 2 * b;
+    struct numbers n = {number16(group->numbers, flags), 0, 0};
+    bool one = sp_group_numbers(groups->kind) == 2;
+    float second =
+        one ? (float)sp_group_middle(groups->code_bits) : number16(group->numbers + 2, flags);
+
+    switch (groups->kind) {
+    case SP_GROUP_SUPER:
+        n.scale *= (float)bytes[0];
+        n.less = second * (float)bytes[1];
+        break;
+    case SP_GROUP_DUAL:
+        n.scale *= (float)(bytes[h] & 15);
+        n.less = second * (float)(bytes[h] >> 4);
+        break;
+    case SP_GROUP_HALVES:
+        n.scale *= (float)(int8_t)bytes[h];
+        n.zero = second;
+        break;
+    default:
+        if (groups->kind == SP_GROUP_AFFINE && flags & SP_GROUPS_BIAS)
+            n.less = -second;
+        else
+            n.zero = second;
+    }
+    return n;
+}
+
+/* Each formula has one of the two subtractions; the other one, of 0, changes nothing. */
+static void decode_half(float *out, const uint8_t *codes, const struct numbers *n)
+{
+    for (size_t k = 0; k < SP_BLOCK / 2; k++)
+        out[k] = ((float)codes[k] - n->zero) * n->scale - n->less;
+}
+
+void sp_group_decode(float *out, const struct sp_groupwise *groups, uint8_t flags, float factor,
+                     const struct sp_group *group)
+{
+    for (size_t k = 0; k < groups->cols; k += SP_BLOCK / 2) {
+        size_t b = k / SP_BLOCK, h = k / (SP_BLOCK / 2) % 2;
+        const uint8_t *codes = group->codes + k;
+
+        if (groups->kind == SP_GROUP_E8M0) {
+            decode_e2m1(out + k, codes, half_of_e8m0(group->numbers[0]));
+        } else if (groups->kind == SP_GROUP_E4M3) {
+            decode_e4m3(out + k, codes, group->numbers[h], flags, factor);
+        } else {
+            struct numbers n = numbers_of(groups, flags, group, b, h);
+            decode_half(out + k, codes, &n);
+        }
+    }
+}
+
+void sp_groupwise_decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
+                             size_t lane)
+{
+    const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
+    const float factor = factor_of(panel, groups, lane);
+
+    for (size_t i = 0; i < cols / groups->cols; i++, out += groups->cols) {
+        struct sp_group group;
+
+        sp_group_get(&group, panel, groups, i, lane);
+        sp_group_decode(out, groups, panel[0], factor, &group);
+    }
+}
+
+void sp_group_factors(struct sp_group_factors *out, const uint8_t *panel,
+                      const struct sp_groupwise *groups, size_t lane, const struct sp_group *group,
+                      size_t b)
+{
+    float factor = factor_of(panel, groups, lane);
+
+    if (panel[0] & SP_GROUPS_DIVIDES) factor = 1 / factor;
+    for (size_t h = 0; h < 2; h++) {
+        struct numbers n = {.zero = LEVEL_OF_0};
+
+        if (groups->kind == SP_GROUP_E8M0)
+            n.scale = half_of_e8m0(group->numbers[0]);
+        else if (groups->kind == SP_GROUP_E4M3)
+            n.scale = half_of_e4m3(group->numbers[h]) * factor;
+        else
+            n = numbers_of(groups, panel[0], group, b, h);
+        out->scale[h] = n.scale;
+        out->least[h] = n.zero != 0 ? -n.zero * n.scale : -n.less;
+    }
+}

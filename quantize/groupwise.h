@@ -1,0 +1,90 @@
+/* Types that keep the codes of a quantized checkpoint or GGUF file as they are.
+ *
+ * The columns of a row come in groups with common numbers, and a group in blocks of 32, which may
+ * have scale bytes (format/dtype.h). A weight is that of the source, bit for bit; each operation is
+ * rounded once. With the code c:
+ *
+ *   i4g32              w = (c - 8) * scale                          Q4_0, symmetric int4
+ *   i2g64, i2g256      w = (c - 1) * scale                          ternary
+ *   u2g64 to u6g64     w = (c - zero) * scale, or c * scale + bias  Q4_1, AWQ, GPTQ, MLX
+ *   q4_k, q5_k         w = (d * s) * c - m * n, s and n the bytes of the block
+ *   q2_k               the same, s and n the lower and upper half of the byte of half a block
+ *   q3_k, q6_k         w = (d * s) * (c - 4 or 32), s the byte of half a block, signed
+ *   mxfp4              w = 2^(e - 127) * e2m1(c)
+ *   nvfp4              w = e2m1(c) * e4m3 * factor, rounded in the source's order
+ *
+ * Kernels need not round as the source does. They multiply u, c or twice e2m1(c) + 12, which no
+ * code makes negative, and add the least weight of a block times the sum of its activations:
+ *
+ *   w = scale * u + least          sp_group_factors has both, for the halves of a block
+ *
+ * Any bytes are valid: a panel's flags other than those below are ignored. */
+#ifndef SP_QUANTIZE_GROUPWISE_H
+#define SP_QUANTIZE_GROUPWISE_H
+
+#include "format/dtype.h"
+
+/* The flags of a panel. */
+enum {
+    SP_GROUPS_BF16 = 1,    /* numbers of 16 bits are bf16, not f16 */
+    SP_GROUPS_BIAS = 2,    /* the second number is a bias, not a zero point */
+    SP_GROUPS_FIRST = 4,   /* nvfp4: the scale is multiplied by the factor first */
+    SP_GROUPS_DIVIDES = 8, /* nvfp4: the scale is divided by the factor first */
+    SP_GROUPS_ROUNDED = 16 /* nvfp4: the weight is rounded to bf16 */
+};
+
+enum { SP_GROUP_MAX_COLS = 256, SP_GROUP_MAX_BLOCKS = SP_GROUP_MAX_COLS / SP_BLOCK };
+
+/* A group of one row. */
+struct sp_group {
+    uint8_t codes[SP_GROUP_MAX_COLS];
+    uint8_t numbers[4];                           /* little-endian */
+    uint8_t scale_bytes[SP_GROUP_MAX_BLOCKS * 2]; /* [block][those of a block] */
+};
+
+/* Zeroes a panel and sets its flags; `factors` [16] are those of nvfp4, NULL: 1. */
+void sp_group_panel_init(uint8_t *panel, enum sp_dtype dtype, size_t cols, uint8_t flags,
+                         const float *factors);
+/* Writes group i of row `lane` of a panel, and reads it. */
+void sp_group_put(uint8_t *panel, const struct sp_groupwise *groups, size_t i, size_t lane,
+                  const struct sp_group *group);
+void sp_group_get(struct sp_group *out, const uint8_t *panel, const struct sp_groupwise *groups,
+                  size_t i, size_t lane);
+
+/* out[0..groups->cols-1] = the weights of a group. */
+void sp_group_decode(float *out, const struct sp_groupwise *groups, uint8_t flags, float factor,
+                     const struct sp_group *group);
+/* out[0..cols-1] = row `lane` of the panel. */
+void sp_groupwise_decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
+                             size_t lane);
+
+/* Twice the value of an e2m1 code plus 12, which is twice the largest. */
+extern const int8_t sp_e2m1_levels[16];
+
+/* True if the halves of a block differ. */
+static inline bool sp_group_has_halves(enum sp_groupwise_kind kind)
+{
+    return kind == SP_GROUP_HALVES || kind == SP_GROUP_DUAL || kind == SP_GROUP_E4M3;
+}
+
+/* True if codes are e2m1. */
+static inline bool sp_group_is_e2m1(enum sp_groupwise_kind kind)
+{
+    return kind == SP_GROUP_E8M0 || kind == SP_GROUP_E4M3;
+}
+
+/* The code of 0 in types without a minimum. */
+static inline int sp_group_middle(unsigned code_bits)
+{
+    return code_bits == 2 ? 1 : 1 << (code_bits - 1);
+}
+
+/* The scale and the least weight of both halves of block b of a group. */
+struct sp_group_factors {
+    float scale[2], least[2];
+};
+void sp_group_factors(struct sp_group_factors *out, const uint8_t *panel,
+                      const struct sp_groupwise *groups, size_t lane, const struct sp_group *group,
+                      size_t b);
+
+#endif

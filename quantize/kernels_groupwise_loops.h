@@ -1,0 +1,264 @@
+/* Matrix products of the types that keep the codes of a source (quantize/groupwise.h), written once
+ * over the primitives of quantize/simd.h, and load_lane_bytes (a byte for each lane),
+ * load_table_16 and look_up_16 (a byte of a table for every byte below 16). A set includes its
+ * primitives, defines
+ *
+ *   DOT4(sum, w, q, i)   sum + w . q for four columns of each lane's row, w unsigned and below 128,
+ *                        q the codes of 16 columns (load_query), of which 4i..4i+3
+ *   GROUPWISE            the name of the sp_matmul_fn
+ *
+ * and includes this file. The lanes of a register are rows of a panel; a panel is as many parts as
+ * a register needs for its 16 rows. The eight vectors of a block are decoded once for all rows of
+ * activations, whose accumulators are in the nearest cache; the next row is independent and hides
+ * the latency of the dot products. */
+#ifndef SP_QUANTIZE_KERNELS_GROUPWISE_LOOPS_H
+#define SP_QUANTIZE_KERNELS_GROUPWISE_LOOPS_H
+
+#ifdef GROUPWISE
+
+#include "quantize/groupwise.h"
+#include "quantize/kernels.h"
+
+enum { N_PARTS = SP_PANEL_ROWS / LANES, N_FOURS = SP_BLOCK / 4 };
+
+typedef uint16_t halves __attribute__((vector_size(REGISTER)));
+typedef uint16_t lane_halves __attribute__((vector_size(2 * LANES)));
+
+/* Bits of the codes of group g of four columns in a plane of n bits, from bit 0 on. */
+INLINE bytes plane_bits(const uint8_t *plane, unsigned n, unsigned g)
+{
+    const unsigned vector = n == 1 ? 0 : n == 2 ? g / 4 : g / 4 * 2 + g % 2;
+    const unsigned bit = n == 1 ? g : n == 2 ? g % 4 * 2 : g % 4 / 2 * 4;
+
+    return (bytes)((halves)load_bytes(plane + 64 * vector) >> bit) & (int8_t)((1 << n) - 1);
+}
+
+/* The lane's codes; of e2m1 their levels. */
+INLINE void decode_codes(bytes w[N_FOURS], unsigned code_bits, bool is_e2m1, const uint8_t *block)
+{
+    const unsigned low = code_bits < 4 ? 2 : 4;
+    const bytes levels = load_table_16(sp_e2m1_levels);
+
+#pragma GCC unroll 8
+    for (unsigned g = 0; g < N_FOURS; g++) {
+        w[g] = plane_bits(block, low, g);
+        if (code_bits > low) {
+            bytes high = plane_bits(block + 64 * low, code_bits - low, g);
+            w[g] |= (bytes)((halves)high << low);
+        }
+        if (is_e2m1) w[g] = look_up_16(levels, w[g]);
+    }
+}
+
+/* Numbers of 16 bits. */
+INLINE floats numbers16(const uint8_t *from, uint8_t flags)
+{
+    lane_halves x;
+
+    if (!(flags & SP_GROUPS_BF16)) return load_halves(from, LANES);
+    memcpy(&x, from, sizeof x);
+    return (floats)(__builtin_convertvector(x, uints) << 16);
+}
+
+INLINE floats half_of_e8m0(const uint8_t *from)
+{
+    ints e = load_lane_bytes(from), tiny = e < 2;
+
+    return (floats)((tiny & splat_int(0x00200000) << (e & 1)) | (~tiny & (e - 1) << 23));
+}
+
+/* Without subnormal numbers, which are slow on some machines. */
+INLINE floats half_of_e4m3(const uint8_t *from)
+{
+    ints e = load_lane_bytes(from), tiny = (e & 0x78) == 0;
+    floats small = to_floats(e & 7) * 0x1p-10F;
+    ints size = (tiny & (ints)small) | (~tiny & (((e & 0x7f) << 20) + (119 << 23)));
+
+    return (floats)(((e & 0x80) << 24) | size);
+}
+
+/* sp_group_factors of the lanes. */
+struct factors {
+    floats scale[2], least[2];
+};
+
+/* The factors of a group, without the scale bytes of its blocks. numbers: those of the lanes' first
+ * row; common: the panel's factors of nvfp4. */
+INLINE struct factors group_factors(enum sp_groupwise_kind kind, unsigned code_bits, uint8_t flags,
+                                    floats common, const uint8_t *numbers)
+{
+    const float level_of_0 = 12;
+    struct factors f = {0};
+
+    if (kind == SP_GROUP_E8M0) {
+        f.scale[0] = half_of_e8m0(numbers);
+        f.least[0] = f.scale[0] * -level_of_0;
+    } else if (kind == SP_GROUP_E4M3) {
+        for (unsigned h = 0; h < 2; h++) {
+            f.scale[h] = half_of_e4m3(numbers + SP_PANEL_ROWS * h) * common;
+            f.least[h] = f.scale[h] * -level_of_0;
+        }
+    } else {
+        f.scale[0] = numbers16(numbers, flags);
+        if (kind == SP_GROUP_SCALE)
+            f.least[0] = f.scale[0] * -(float)sp_group_middle(code_bits);
+        else if (kind != SP_GROUP_HALVES)
+            f.least[0] = numbers16(numbers + 2 * SP_PANEL_ROWS, flags);
+        if (kind == SP_GROUP_AFFINE && !(flags & SP_GROUPS_BIAS)) f.least[0] *= -f.scale[0];
+    }
+    return f;
+}
+
+/* The factors of a block. */
+INLINE struct factors block_factors(enum sp_groupwise_kind kind, unsigned code_bits,
+                                    struct factors f, const uint8_t *scale_bytes)
+{
+    ints s[2];
+
+    if (sp_group_scale_bytes(kind) == 0) return f;
+    s[0] = load_lane_bytes(scale_bytes);
+    s[1] = load_lane_bytes(scale_bytes + SP_PANEL_ROWS);
+    if (kind == SP_GROUP_SUPER) {
+        f.scale[0] *= to_floats(s[0]);
+        f.least[0] *= to_floats(-s[1]);
+        return f;
+    }
+    f.scale[1] = f.scale[0];
+    f.least[1] = f.least[0];
+    for (unsigned h = 0; h < 2; h++) {
+        if (kind == SP_GROUP_DUAL) {
+            f.scale[h] *= to_floats(s[h] & 15);
+            f.least[h] *= to_floats(-(s[h] >> 4));
+        } else {
+            f.scale[h] *= to_floats(s[h] << 24 >> 24);
+            f.least[h] = f.scale[h] * -(float)sp_group_middle(code_bits);
+        }
+    }
+    return f;
+}
+
+/* acc[t][0] += a block of weights times row t. */
+INLINE void multiply_block(floats (*acc)[N_PARTS], bool has_halves, const bytes w[N_FOURS],
+                           const struct factors *f, const struct sp_matmul *m, size_t b)
+{
+    const struct sp_acts *a = m->acts;
+
+    for (size_t t = 0; t < m->n_rows; t++) {
+        const int8_t *q = a->q + (m->first + t) * a->ld + b * SP_BLOCK;
+        const float *sums = a->sums + ((m->first + t) * a->ld_block + b) * 3;
+        const query_codes q0 = load_query(q), q1 = load_query(q + SP_BLOCK / 2);
+        ints i0 = {0}, i1 = {0};
+        floats v;
+
+#pragma GCC unroll 4
+        for (unsigned g = 0; g < N_FOURS / 2; g++) {
+            i0 = DOT4(i0, w[g], q0, g);
+            i1 = DOT4(i1, w[g + N_FOURS / 2], q1, g);
+        }
+        if (has_halves) {
+            v = fmadd(to_floats(i1), f->scale[1], to_floats(i0) * f->scale[0]);
+            v = fmadd(f->least[1], splat(sums[2]), fmadd(f->least[0], splat(sums[1]), v));
+        } else {
+            v = fmadd(f->least[0], splat(sums[0]), to_floats(i0 + i1) * f->scale[0]);
+        }
+        acc[t][0] = fmadd(v, splat(a->scale[(m->first + t) * a->ld_block + b]), acc[t][0]);
+    }
+}
+
+INLINE void prefetch_block(const uint8_t *block, size_t size)
+{
+    enum { AHEAD = 4096 }; /* prefetches past the end of the weights do not fault */
+
+    for (size_t i = 0; i < size; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)block + AHEAD + i));
+}
+
+/* A panel. */
+INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], enum sp_groupwise_kind kind,
+                            unsigned code_bits, size_t cols, const uint8_t *panel,
+                            const struct sp_matmul *m)
+{
+    const struct sp_groupwise groups = {kind, code_bits, (unsigned)cols};
+    const bool is_e2m1 = sp_group_is_e2m1(kind), has_halves = sp_group_has_halves(kind);
+    const size_t size = sp_group_block_size(&groups), n_blocks = m->acts->cols / SP_BLOCK;
+    const size_t numbers_size = SP_PANEL_ROWS * sp_group_numbers(kind);
+    const size_t width = is_e2m1 ? 1 : 2; /* bytes of a number */
+    const uint8_t *at = panel + sp_group_head(&groups);
+    struct factors f[N_PARTS] = {0};
+    floats common[N_PARTS] = {0};
+
+    for (size_t part = 0; part < N_PARTS && kind == SP_GROUP_E4M3; part++) {
+        common[part] = load((const float *)(const void *)(panel + 64) + part * LANES, LANES);
+        if (panel[0] & SP_GROUPS_DIVIDES) common[part] = 1 / common[part];
+    }
+    for (size_t b = 0; b < n_blocks; b++, at += size) {
+        if (b % (cols / SP_BLOCK) == 0) {
+            for (size_t part = 0; part < N_PARTS; part++)
+                f[part] = group_factors(kind, code_bits, panel[0], common[part],
+                                        at + width * part * LANES);
+            at += numbers_size;
+        }
+        prefetch_block(at, size);
+#pragma GCC unroll 4
+        for (size_t part = 0; part < N_PARTS; part++) {
+            const uint8_t *scale_bytes = at + SP_BLOCK / 8 * SP_PANEL_ROWS * code_bits;
+            struct factors of_block =
+                block_factors(kind, code_bits, f[part], scale_bytes + part * LANES);
+            bytes w[N_FOURS];
+
+            decode_codes(w, code_bits, is_e2m1, at + 4 * part * LANES);
+            multiply_block((floats(*)[N_PARTS]) & acc[0][part], has_halves, w, &of_block, m, b);
+        }
+    }
+}
+
+INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits,
+                             const struct sp_matmul *m)
+{
+    const size_t cols = sp_dtype_info(m->dtype)->groups.cols;
+    size_t panel_size = 0;
+
+    if (!sp_panel_size(&panel_size, m->dtype, m->acts->cols)) return;
+    for (size_t p = 0; p < m->n_panels; p++) {
+        floats acc[SP_TILE_ROWS][N_PARTS];
+
+        for (size_t t = 0; t < m->n_rows; t++)
+            for (size_t part = 0; part < N_PARTS; part++)
+                acc[t][part] = splat(0);
+        groupwise_panel(acc, kind, code_bits, cols, m->panels + p * panel_size, m);
+        for (size_t t = 0; t < m->n_rows; t++)
+            for (size_t part = 0; part < N_PARTS; part++)
+                store(m->y + t * m->ldy + p * SP_PANEL_ROWS + part * LANES, LANES, acc[t][part]);
+    }
+}
+
+/* The functions that are compiled for a kind and bits of codes. */
+#define CASE(kind, code_bits)                                                                      \
+    case kind * 8 + code_bits:                                                                     \
+        groupwise_panels(kind, code_bits, m);                                                      \
+        break
+
+void GROUPWISE(const struct sp_matmul *m)
+{
+    const struct sp_groupwise *groups = &sp_dtype_info(m->dtype)->groups;
+
+    switch ((unsigned)groups->kind * 8 + groups->code_bits) {
+        CASE(SP_GROUP_SCALE, 2);
+        CASE(SP_GROUP_SCALE, 4);
+        CASE(SP_GROUP_AFFINE, 2);
+        CASE(SP_GROUP_AFFINE, 3);
+        CASE(SP_GROUP_AFFINE, 4);
+        CASE(SP_GROUP_AFFINE, 5);
+        CASE(SP_GROUP_AFFINE, 6);
+        CASE(SP_GROUP_SUPER, 4);
+        CASE(SP_GROUP_SUPER, 5);
+        CASE(SP_GROUP_HALVES, 3);
+        CASE(SP_GROUP_HALVES, 6);
+        CASE(SP_GROUP_DUAL, 2);
+        CASE(SP_GROUP_E8M0, 4);
+        CASE(SP_GROUP_E4M3, 4);
+    }
+}
+
+#endif
+#endif

@@ -1,0 +1,5 @@
+/* Products of the types that keep the codes of a source with NEON's dot products. */
+#include "quantize/simd_neon.h"
+#define DOT4 dot_keys
+#define GROUPWISE sp_groupwise_neon
+#include "quantize/kernels_groupwise_loops.h"
