@@ -15,19 +15,14 @@ void sp_stop_filter_release(struct sp_stop_filter *h)
 
 /* ---- passing on ---- */
 
-/* Keeps a failure of the reader. Returns nonzero if no more is to be passed on. */
-static int after_reading(struct sp_stop_filter *h, enum sp_status st)
-{
-    if (st && st != SP_E_CANCELLED) h->status = st;
-    return st != SP_OK;
-}
+/* The functions return nonzero if no more is to be passed on. */
 
 static int pass_special(struct sp_stop_filter *h, uint32_t id)
 {
     const struct sp_request *q = h->request;
 
     if (q->special && q->special(q->context, id)) return 1;
-    return q->reader && after_reading(h, sp_chat_reader_special(q->reader, id, NULL));
+    return q->reader && sp_chat_reader_special(q->reader, id, &h->failure) != SP_OK;
 }
 
 static int pass_text(struct sp_stop_filter *h, const char *text, size_t size, bool drafted)
@@ -35,7 +30,7 @@ static int pass_text(struct sp_stop_filter *h, const char *text, size_t size, bo
     const struct sp_request *q = h->request;
 
     if (q->text && q->text(q->context, text, size, drafted)) return 1;
-    return q->reader && after_reading(h, sp_chat_reader_text(q->reader, text, size, NULL));
+    return q->reader && sp_chat_reader_text(q->reader, text, size, &h->failure) != SP_OK;
 }
 
 /* Passes on the special tokens after at most n bytes. */
@@ -78,7 +73,8 @@ static enum sp_status release(struct sp_stop_filter *h, size_t n, struct sp_err 
     r->text[r->text_size] = '\0';
     if (!h->is_cancelled && pass_on(h, n)) h->is_cancelled = true;
     if (h->is_cancelled) h->n_specials = 0;
-    if (h->status) return sp_fail(err, h->status, "out of memory for the answer");
+    if (h->failure.status && h->failure.status != SP_E_CANCELLED)
+        return sp_fail_as(err, &h->failure);
     h->size -= n;
     if (n > 0) {
         memmove(h->text, h->text + n, h->size);

@@ -23,7 +23,7 @@ struct sp_stop_filter {
     size_t n_specials, cap_specials;
     bool is_stopped;       /* a stop text was found: further text is dropped */
     bool is_cancelled;     /* a callback cancelled: none is called again */
-    enum sp_status status; /* of the request's reader */
+    struct sp_err failure; /* of the request's reader */
 };
 void sp_stop_filter_release(struct sp_stop_filter *filter);
 
