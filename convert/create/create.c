@@ -428,7 +428,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
     struct sp_create_job job = job_of(options, options->from);
     enum sp_status st;
 
-    if (options->output == NULL) job.force = true;
+    if (options->output == NULL) job.force = job.in_place = true;
     if (options->output && !options->dry_run &&
         (st = sp_pack_writer_check(options->output, options->force, err)))
         return st;

@@ -259,6 +259,19 @@ static enum sp_status write(uint64_t *size, const struct sp_create_job *job,
                                err);
 }
 
+/* True if the output would be its source again. */
+static bool is_unchanged(const struct sp_create_job *job)
+{
+    const struct sp_budget *budget = &job->inputs.budget;
+    const struct sp_plan *plan = &job->made.plan;
+    size_t i = 0;
+
+    if (!job->in_place || job->draft_choice || budget->size || budget->bits > 0) return false;
+    while (i < plan->n_items && plan->items[i].bytes)
+        i++;
+    return i == plan->n_items && job->made.smoothing.len == 0;
+}
+
 enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_report *report,
                                  struct sp_err *err)
 {
@@ -271,6 +284,10 @@ enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_rep
     if ((st = make_report(&done, job, err))) return st;
     if (job->dry_run) {
         st = show_plan(job, err);
+    } else if (is_unchanged(job)) {
+        st = sp_warn(&job->warnings, err, "%s has these types already and stays as it is",
+                     job->output);
+        report_warnings(job);
     } else {
         struct sp_pack_input input = {
             .target = &job->target,

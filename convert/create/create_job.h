@@ -18,6 +18,7 @@ struct sp_create_job {
     const char *output;       /* borrowed */
     const char *draft_choice; /* of struct sp_create_options; borrowed; NULL: none */
     bool force, dry_run, only_read, outline;     /* of struct sp_create_options */
+    bool in_place;                               /* the output is the source */
     unsigned n_threads;                          /* 0: as many as there are */
     const struct sp_create_callbacks *callbacks; /* borrowed */
 };

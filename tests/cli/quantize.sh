@@ -87,3 +87,11 @@ spectool create -o same.bin 2>&1 | grep receipt
 spectool show same.bin --json | grep -o '"receipts".*'
 spectool quantize --target f32 recorded.bin f32.bin 2>&1 | grep receipt
 spectool show f32.bin | sed -n "/^Receipts/,\$p"
+echo '# types that the file has already: nothing is written'
+spectool create -f "$TESTDATA/tiny/Modelfile" -o twice.bin 2>/dev/null
+spectool quantize --draft q4 twice.bin 2>/dev/null
+ls -i twice.bin >before
+spectool quantize --draft q4 twice.bin
+ls -i twice.bin | cmp - before && echo 'not written'
+spectool quantize --draft q4 twice.bin copy.bin 2>/dev/null && cmp twice.bin copy.bin && echo 'a copy'
+spectool quantize --draft q4 -q q8 twice.bin 2>/dev/null; ls -i twice.bin | cmp -s - before || echo 'written'
