@@ -417,8 +417,7 @@ static enum sp_status try_types(struct job *job)
     const struct options *o = job->options;
     const struct sp_eval_file *file = &job->eval.files[0];
     struct sp_draft_type types[SP_DRAFT_TYPES_MAX];
-    struct sp_draft_types_request request = {.command = job->command,
-                                             .path = file->path,
+    struct sp_draft_types_request request = {.path = file->path,
                                              .texts = job->eval.texts,
                                              .n_texts = job->eval.n_texts,
                                              .n_places = (size_t)o->n_places,
@@ -428,9 +427,7 @@ static enum sp_status try_types(struct job *job)
     const size_t n = job->n_draft_types;
     enum sp_status st = sp_draft_types_check(job->draft_types, n, file->path, job->err);
 
-    if (st) return st;
-    for (size_t i = 0; i < n && !st; i++)
-        st = sp_draft_type_measure(&types[i], job->draft_types[i], &request, job->err);
+    if (!st) st = sp_draft_types_measure(types, job->draft_types, n, &request, job->err);
     if (st) return st;
     sp_draft_types_settle(types, n);
     if (o->json) {

@@ -117,15 +117,14 @@ static enum sp_status read_texts(struct job *job, const struct sp_opt_list *file
 
 static enum sp_status measure(struct job *job, const struct sp_backend_opts *backend)
 {
-    struct sp_draft_types_request request = {.command = job->command,
-                                             .path = job->temporary.path,
+    struct sp_draft_types_request request = {.path = job->temporary.path,
                                              .texts = job->texts,
                                              .n_texts = job->n_texts,
                                              .n_places = PLACES,
                                              .n_predict = PREDICT,
                                              .backend = backend,
                                              .calibration = job->calibration};
-    enum sp_dtype stored;
+    enum sp_dtype types[N_TRIED + 1], stored;
     enum sp_status st;
 
     if ((st = sp_draft_types_stored(&stored, request.path, job->err))) return st;
@@ -135,12 +134,10 @@ static enum sp_status measure(struct job *job, const struct sp_backend_opts *bac
                        "type it would be rounded twice",
                        sp_dtype_info(stored)->name);
     }
-    for (size_t i = 0; i <= N_TRIED && !st; i++) {
-        st = sp_draft_type_measure(&job->types[i], i ? sp_block_dtypes[i - 1].dtype : stored,
-                                   &request, job->err);
-        if (!st) job->n_types++;
-    }
-    return st;
+    for (size_t i = 0; i <= N_TRIED; i++)
+        types[i] = i ? sp_block_dtypes[i - 1].dtype : stored;
+    job->n_types = N_TRIED + 1;
+    return sp_draft_types_measure(job->types, types, job->n_types, &request, job->err);
 }
 
 /* Writes a valid name as a JSON string. */

@@ -106,9 +106,12 @@ enum sp_status sp_draft_types_check(const enum sp_dtype *types, size_t n, const 
 struct trial {
     const struct sp_draft_types_request *request;
     struct sp_draft_type *out;
-    struct sp_package *package; /* owned */
-    struct sp_session *session; /* owned */
-    struct sp_progress progress;
+    struct sp_package *package;   /* owned */
+    struct sp_session *session;   /* owned */
+    struct sp_progress *progress; /* over all types; borrowed */
+    char label[64];               /* of the progress */
+    size_t number, n_types;       /* which of the types, from 0 */
+    size_t n_texts;               /* that were read */
     size_t tried[SP_DRAFT_EVAL_LENGTH], accepted[SP_DRAFT_EVAL_LENGTH]; /* by position */
     double verify[SP_DRAFT_LENGTHS + 1][REPEATS], draft[SP_DRAFT_LENGTHS + 1][REPEATS];
     size_t n_timed[SP_DRAFT_LENGTHS + 1];
@@ -117,9 +120,21 @@ struct trial {
 
 static int show_progress(void *context, size_t done, size_t total)
 {
-    struct trial *t = context;
+    const struct trial *t = context;
+    const struct sp_draft_types_request *q = t->request;
+    size_t each = q->n_places * q->n_predict, n = t->number * q->n_texts + t->n_texts;
 
-    sp_progress_show(&t->progress, done, total);
+    sp_progress_show(t->progress, n * each + (total ? each * done / total : 0),
+                     t->n_types * q->n_texts * each);
+    return sp_signals_caught();
+}
+
+/* The draft is quantized in no time beside its measurement. */
+static int cancel(void *context, uint64_t done, uint64_t total)
+{
+    (void)context;
+    (void)done;
+    (void)total;
     return sp_signals_caught();
 }
 
@@ -141,12 +156,11 @@ static enum sp_status count_size(struct trial *t, const char *path)
 static enum sp_status open_package(struct trial *t)
 {
     const struct sp_draft_types_request *q = t->request;
-    struct sp_create_listener listener = {.command = q->command};
     struct sp_create_options options = {.from = q->path,
                                         .draft_type = t->out->type,
                                         .n_threads = (unsigned)q->backend->n_threads,
+                                        .callbacks = {.progress = cancel},
                                         .allow_lossy = true};
-    struct sp_create_callbacks all;
     struct sp_temp_file temporary = {0};
     enum sp_status st;
 
@@ -156,12 +170,8 @@ static enum sp_status open_package(struct trial *t)
         return sp_backend_open_package(&t->package, q->path, q->backend, t->err);
     }
     if ((st = sp_temp_file_open(&temporary, "draft.bin", t->err))) goto done;
-    sp_create_attach(&all, &listener);
-    options.callbacks =
-        (struct sp_create_callbacks){.context = all.context, .progress = all.progress};
     options.output = temporary.path;
     st = sp_requantize(NULL, &options, t->err);
-    sp_progress_end(&listener.progress);
     if (!st) st = count_size(t, temporary.path);
     if (!st) st = sp_backend_open_package(&t->package, temporary.path, q->backend, t->err);
 done:
@@ -183,15 +193,13 @@ static enum sp_status try_text(struct trial *t, const struct sp_eval_text *text)
         .context = t,
         .progress = show_progress,
     };
-    char label[48];
     enum sp_status st;
 
-    snprintf(label, sizeof label, "drafting in %s", sp_dtype_info(t->out->type)->name);
-    sp_progress_begin(&t->progress, label);
-    t->progress.unit = "tokens";
-    st = sp_session_eval_draft(t->session, &request, &eval, t->err);
-    sp_progress_end(&t->progress);
-    if (st) return st;
+    snprintf(t->label, sizeof t->label, "drafting in %s, type %zu of %zu",
+             sp_dtype_info(t->out->type)->name, t->number + 1, t->n_types);
+    t->progress->label = t->label;
+    if ((st = sp_session_eval_draft(t->session, &request, &eval, t->err))) return st;
+    t->n_texts++;
     t->out->n_rounds += eval.n_rounds;
     t->out->n_tokens += eval.n_tokens;
     t->out->drafted += eval.drafted;
@@ -324,21 +332,30 @@ static enum sp_status measure(struct trial *t)
     return SP_OK;
 }
 
-enum sp_status sp_draft_type_measure(struct sp_draft_type *out, enum sp_dtype type,
-                                     const struct sp_draft_types_request *request,
-                                     struct sp_err *err)
+enum sp_status sp_draft_types_measure(struct sp_draft_type *out, const enum sp_dtype *types,
+                                      size_t n, const struct sp_draft_types_request *request,
+                                      struct sp_err *err)
 {
-    struct sp_draft_type made = {.type = type};
-    struct trial t = {.request = request, .out = &made, .err = err};
+    struct sp_progress progress;
     enum sp_dtype stored;
     enum sp_status st;
 
     if ((st = sp_draft_types_stored(&stored, request->path, err))) return st;
-    made.stored = type == stored;
-    st = measure(&t);
-    sp_session_close(t.session);
-    sp_package_close(t.package);
-    if (!st) *out = made;
+    sp_progress_begin(&progress, "drafting");
+    progress.unit = "tokens";
+    for (size_t i = 0; i < n && !st; i++) {
+        struct trial t = {.request = request,
+                          .out = &out[i],
+                          .err = err,
+                          .progress = &progress,
+                          .number = i,
+                          .n_types = n};
+        out[i] = (struct sp_draft_type){.type = types[i], .stored = types[i] == stored};
+        st = measure(&t);
+        sp_session_close(t.session);
+        sp_package_close(t.package);
+    }
+    sp_progress_end(&progress);
     return st;
 }
 

@@ -34,7 +34,7 @@ struct sp_draft_type {
 };
 
 struct sp_draft_types_request {
-    const char *command, *path;       /* path: the packed file */
+    const char *path;                 /* the packed file */
     const struct sp_eval_text *texts; /* [n_texts] */
     size_t n_texts, n_places, n_predict;
     const struct sp_backend_opts *backend;
@@ -56,10 +56,11 @@ SP_MUST_CHECK enum sp_status sp_draft_types_stored(enum sp_dtype *stored, const 
 SP_MUST_CHECK enum sp_status sp_draft_types_check(const enum sp_dtype *types, size_t n,
                                                   const char *path, struct sp_err *err);
 
-/* Measures one type, which was checked. */
-SP_MUST_CHECK enum sp_status sp_draft_type_measure(struct sp_draft_type *out, enum sp_dtype type,
-                                                   const struct sp_draft_types_request *request,
-                                                   struct sp_err *err);
+/* Measures n types, which were checked, to out[n], with one progress bar. */
+SP_MUST_CHECK enum sp_status sp_draft_types_measure(struct sp_draft_type *out,
+                                                    const enum sp_dtype *types, size_t n,
+                                                    const struct sp_draft_types_request *request,
+                                                    struct sp_err *err);
 
 /* Gives n timed types of one file the same costs of the target's passes, the medians over the
  * types, and chooses their draft lengths again. */

@@ -108,3 +108,6 @@ spectool create -q q4 -o odd.bin "$TESTDATA/gguf/bert.gguf" 2>&1 | grep width
 echo '# on a terminal the next step ends what is printed'
 terminal spectool create -o next.bin "$TESTDATA/tiny/target" </dev/null | tr -d '\r' | tail -n 1
 terminal spectool create -o embed.bin "$TESTDATA/gguf/bert.gguf" </dev/null | tr -d '\r' | tail -n 1
+echo '# one progress bar for all types of --quantize-draft auto'
+terminal -c 120 spectool create --force -f "$TESTDATA/tiny/Modelfile" --quantize-draft auto -o auto.bin </dev/null 2>&1 | tr '\r' '\n' |
+    grep -o 'type . of 7\|of [0-9.K]* tokens' | sort -u | grep -c tokens
