@@ -77,11 +77,10 @@ static double distance(const char *path, const char *name)
     struct sp_session *session = NULL;
     struct comparison c = {0};
     struct sp_err err = {0};
-    char golden[400];
     float *rows;
     size_t n;
 
-    snprintf(golden, sizeof golden, ADAPTERS "/%s/logits.npy", name);
+    const char *golden = keep_format(ADAPTERS "/%s/logits.npy", name);
     rows = golden_npy(golden, &n, &c.width);
     assert_int_equal(n, sizeof prompt / sizeof *prompt);
     c.golden = rows;
@@ -271,10 +270,9 @@ TEST(test_unmerged_model_as_draft)
     static const char *const adapters[] = {"", "ADAPTER " ADAPTERS "/patterns\n"};
 
     for (size_t i = 0; i < 2; i++) {
-        char lines[900];
         struct sp_create_options o;
-        snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
-                 TESTDATA "/families/granite", adapters[i]);
+        const char *lines = keep_format("FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
+                                        TESTDATA "/families/granite", adapters[i]);
         o = create_options(create_modelfile(lines), create_path("p.bin"));
         o.force = true;
         o.callbacks.note = add_warning;

@@ -3,6 +3,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "tests/support/create_files.h"
+#include "tests/support/keep.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -180,9 +181,7 @@ TEST(test_refusals_name_the_cause)
  * be merged. */
 TEST(test_transposed_matrices_are_not_changed)
 {
-    char lines[600];
-
-    snprintf(lines, sizeof lines, "FROM %s\nADAPTER a.safetensors", TESTDATA "/families/youtu");
+    const char *lines = keep_format("FROM %s\nADAPTER a.safetensors", TESTDATA "/families/youtu");
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors",
                   "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_A.weight F32 2,24\n"
@@ -204,8 +203,6 @@ TEST(test_a_valid_adapter_is_accepted)
 
 TEST(test_files_of_other_kinds)
 {
-    char lines[600], folder[500];
-
     assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
     assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere does not exist");
     scratch_write("x.txt", "x", 1);
@@ -213,11 +210,11 @@ TEST(test_files_of_other_kinds)
     write_tensors("a.safetensors", GOOD);
     assert_outcome("FROM @/target\nADAPTER a.safetensors", SP_E_INPUT,
                    "adapter_config.json is missing in its folder");
-    snprintf(folder, sizeof folder, "%s", create_path("f"));
+    const char *folder = keep_format("%s", create_path("f"));
     assert_int_equal(mkdir(folder, 0700), 0);
     assert_outcome("FROM @/target\nADAPTER f", SP_E_INPUT,
                    "contains neither adapter_model.safetensors (PEFT)");
-    snprintf(lines, sizeof lines, "%s/adapter_model.bin", folder);
+    const char *lines = keep_format("%s/adapter_model.bin", folder);
     assert_int_equal(fclose(fopen(lines, "w")), 0);
     assert_outcome("FROM @/target\nADAPTER f", SP_E_UNSUPPORTED,
                    "its tensors are in adapter_model.bin");

@@ -433,8 +433,7 @@ TEST(test_families)
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     for (const char *const *name = golden_families(); *name; name++) {
-        char lines[128];
-        snprintf(lines, sizeof lines, "FROM @/../families/%s\n", *name);
+        const char *lines = keep_format("FROM @/../families/%s\n", *name);
         create_setup(state);
         check_covered(lines);
         create_teardown(state);

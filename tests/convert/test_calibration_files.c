@@ -110,8 +110,7 @@ TEST(test_malformed_smoothing_is_refused)
     const char *file = calibration_target();
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char record[200];
-        snprintf(record, sizeof record, "{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing);
+        const char *record = keep_format("{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing);
         calibration_assert_refused(file,
                                    write_calibration(record, "layers.0.self_attn.q_proj.weight",
                                                      SP_PART_TARGET, 1, N_NUMBERS),

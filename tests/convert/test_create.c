@@ -87,10 +87,10 @@ TEST(test_weights_and_sections_are_kept)
     static const char *const drafts[] = {"dflash", "ar"};
 
     for (size_t d = 0; d < 2; d++) {
-        char lines[64], path[256];
+        char path[256];
         const char *out = create_path("p.bin");
         struct sp_pack *pack;
-        snprintf(lines, sizeof lines, "FROM @/target\nDRAFT @/%s", drafts[d]);
+        const char *lines = keep_format("FROM @/target\nDRAFT @/%s", drafts[d]);
         create_pack(create_modelfile(lines), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
         pack = create_open(out);
         assert_part_is(pack, SP_PART_TARGET, TINY "/target");
@@ -341,10 +341,9 @@ static size_t append_tensor(char *text, const char *name, unsigned rows, unsigne
                             uint64_t *end)
 {
     uint64_t begin = *end;
-    char shape[32];
 
     *end += 2ull * (rows ? rows : 1) * cols;
-    snprintf(shape, sizeof shape, rows ? "%u,%u" : "%.0u%u", rows, cols);
+    const char *shape = keep_format(rows ? "%u,%u" : "%.0u%u", rows, cols);
     return (size_t)sprintf(
         text, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", name,
         shape, (unsigned long long)begin, (unsigned long long)*end);
@@ -364,7 +363,7 @@ static void make_large_checkpoint(void)
         "\"tie_word_embeddings\":true,\"hidden_size\":64,\"num_hidden_layers\":1,"
         "\"num_attention_heads\":1,\"num_key_value_heads\":1,\"head_dim\":64,"
         "\"intermediate_size\":64,\"hidden_act\":\"silu\",\"eos_token_id\":0}";
-    char text[8192], name[128];
+    char text[8192];
     uint8_t size[8];
     uint64_t end = 0;
     size_t n;
@@ -376,8 +375,8 @@ static void make_large_checkpoint(void)
     text[0] = '{';
     n += append_tensor(text + n, "model.norm.weight", 0, LARGE_COLS, &end);
     for (size_t i = 0; i < 11; i++) {
-        snprintf(name, sizeof name, "model.layers.0.%s.weight",
-                 i < 4 ? vectors[i] : matrices[i - 4]);
+        const char *name =
+            keep_format("model.layers.0.%s.weight", i < 4 ? vectors[i] : matrices[i - 4]);
         n += append_tensor(text + n, name, i < 4 ? 0 : LARGE_COLS, LARGE_COLS, &end);
     }
     text[n++] = '}';
@@ -482,10 +481,9 @@ TEST(test_moved_tokens_are_mapped)
     struct sp_err err = {0};
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        char path[512];
         size_t size;
         char *text;
-        snprintf(path, sizeof path, TINY "/ar/%s", files[i]);
+        const char *path = keep_format(TINY "/ar/%s", files[i]);
         text = scratch_read(path, &size);
         if (i == 2) exchange_rows(text, "embed_tokens.weight", 1596, 1599, 1600);
         if (i == 3) exchange_ids(text, "\"id\": ");

@@ -383,10 +383,9 @@ TEST(warnings_of_valid_pairs)
 
 static char *read_tiny(const char *name)
 {
-    char path[512];
     size_t size;
 
-    snprintf(path, sizeof path, TESTDATA "/tiny/%s", name);
+    const char *path = keep_format(TESTDATA "/tiny/%s", name);
     return scratch_read(path, &size);
 }
 

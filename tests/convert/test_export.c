@@ -40,9 +40,7 @@ static void export_to(const char *input, const char *output, enum sp_dtype type)
 
 static const char *join(const char *folder, const char *name)
 {
-    char path[700];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const char *path = keep_format("%s/%s", folder, name);
     return create_keep_path(path);
 }
 
@@ -75,12 +73,11 @@ static const struct sp_safetensor *find_source(const struct sp_safetensors *c, c
         {"", "language_model."},
     };
     const struct sp_safetensor *t = NULL;
-    char full[300];
 
     for (size_t i = 0; i < 3 && t == NULL; i++) {
         size_t n = strlen(prefixes[i][0]);
         if (strncmp(name, prefixes[i][0], n) != 0) continue;
-        snprintf(full, sizeof full, "%s%s", prefixes[i][1], name + n);
+        const char *full = keep_format("%s%s", prefixes[i][1], name + n);
         t = sp_safetensors_find(c, full);
     }
     return t;
@@ -186,21 +183,17 @@ static void round_trip(const char *target, const char *draft, const char *lines)
 
 TEST(families)
 {
-    char folder[400], lines[450];
-
     for (const char *const *name = golden_families(); *name; name++) {
         print_message("%s\n", *name);
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
-        snprintf(lines, sizeof lines, "FROM %s", folder);
+        const char *folder = keep_format(TESTDATA "/families/%s", *name);
+        const char *lines = keep_format("FROM %s", folder);
         round_trip(folder, NULL, lines);
     }
 }
 
 static void pair(const char *target, const char *draft)
 {
-    char lines[900];
-
-    snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\nPARAMETER top_k 7\n", target, draft);
+    const char *lines = keep_format("FROM %s\nDRAFT %s\nPARAMETER top_k 7\n", target, draft);
     round_trip(target, draft, lines);
 }
 
@@ -222,21 +215,18 @@ TEST(pairs)
 
 static void oracle_target(void **state)
 {
-    char folder[400], lines[450];
-
-    snprintf(folder, sizeof folder, SHARED "/oracle/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
-    snprintf(lines, sizeof lines, "FROM %s", folder);
+    const char *lines = keep_format("FROM %s", folder);
     round_trip(folder, NULL, lines);
 }
 
 static void oracle_pair(void **state)
 {
     const char *target = *state, *draft = target + strlen(target) + 1;
-    char from[400], to[400];
 
-    snprintf(from, sizeof from, SHARED "/oracle/targets/%s", target);
-    snprintf(to, sizeof to, SHARED "/oracle/drafts/%s", draft);
+    const char *from = keep_format(SHARED "/oracle/targets/%s", target);
+    const char *to = keep_format(SHARED "/oracle/drafts/%s", draft);
     if (!golden_exists(from)) skip();
     pair(from, to);
 }
@@ -295,11 +285,10 @@ TEST(tied_embeddings_are_stated)
 TEST(multimodal_wrapper_is_omitted)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    char lines[450];
     struct sp_json *json;
 
     if (!golden_exists(SHARED "/oracle/targets/qwen3_5_moe")) skip();
-    snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/targets/qwen3_5_moe");
+    const char *lines = keep_format("FROM %s", SHARED "/oracle/targets/qwen3_5_moe");
     create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);
@@ -368,11 +357,10 @@ static uint32_t bf16_of(float x)
 static void assert_same_matrix(const struct sp_pack_tensor *t, const struct sp_safetensors *c,
                                enum sp_dtype type)
 {
-    char name[300];
     const struct sp_safetensor *made;
     uint8_t *bytes;
 
-    snprintf(name, sizeof name, "model.%s", t->name);
+    const char *name = keep_format("model.%s", t->name);
     made = sp_safetensors_find(c, name);
     assert_non_null(made);
     assert_int_equal(made->dtype, type);
@@ -431,11 +419,10 @@ TEST(quantized_tensors_are_decoded)
 TEST(dequantized)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    char lines[450];
     struct sp_json *json;
 
     if (!golden_exists(SHARED "/oracle/prequantized/fp8_blocks")) skip();
-    snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
+    const char *lines = keep_format("FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
     create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);

@@ -56,8 +56,7 @@ struct size {
 static void add_sizes(struct made_gguf *m, const char *arch, const struct size *sizes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        char key[80];
-        snprintf(key, sizeof key, "%s.%s", arch, sizes[i].key);
+        const char *key = keep_format("%s.%s", arch, sizes[i].key);
         gguf_value_u32(m, key, sizes[i].value);
     }
 }
@@ -70,11 +69,10 @@ static void add_model_with(struct made_gguf *m, const char *arch, uint32_t conte
                                  {"embedding_length", 32},
                                  {"feed_forward_length", 32},
                                  {"attention.head_count", 2}};
-    char key[80];
 
     gguf_value_string(m, "general.architecture", arch);
     add_sizes(m, arch, sizes, sizeof sizes / sizeof *sizes);
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
+    const char *key = keep_format("%s.attention.layer_norm_rms_epsilon", arch);
     if (epsilon) gguf_value_float(m, key, 1e-5f);
 }
 
@@ -118,8 +116,7 @@ static void add_llama_tensors(struct made_gguf *m)
     gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, at);
     at += 1088;
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++, at += 576) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.0.%s.weight", matrices[i]);
+        const char *name = keep_format("blk.0.%s.weight", matrices[i]);
         gguf_tensor(m, name, 32, 32, i == 2 ? SP_GGML_MXFP4 : SP_GGML_Q4_0, at);
     }
     gguf_tensor(m, "blk.0.attn_norm.weight", 32, 0, SP_GGML_F32, at);
@@ -621,7 +618,6 @@ TEST(adapter_of_delta)
         uint8_t file[9000] = {0}, bytes[64];
         uint64_t n = cases[i].rows * cases[i].cols;
         float out[8];
-        char name[120];
         gguf_begin(&m);
         gguf_value_string(&m, "general.architecture", "qwen35");
         gguf_value_string(&m, "general.type", "adapter");
@@ -633,7 +629,7 @@ TEST(adapter_of_delta)
             sp_put32(file + m.size + 4 * k, sp_bits_of_float((float)k));
         assert_ok(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
                                        &model_of, NULL));
-        snprintf(name, sizeof name, "model.layers.0.linear_attn.%s", cases[i].name);
+        const char *name = keep_format("model.layers.0.linear_attn.%s", cases[i].name);
         assert_non_null(sp_gguf_weight_find(&model, name));
         assert_ok(sp_gguf_weight_read(out, &model, model.weights, cases[i].cols, 0, 1,
                                       cases[i].rows, bytes, sizeof bytes, NULL));
@@ -862,12 +858,11 @@ TEST(unknown_pooling)
 /* Writes a copy of a file of testdata/gguf in which the bytes `from` are `to`. */
 static const char *edit_gguf(const char *name, const char *from, const char *to, size_t n)
 {
-    char path[400];
     size_t size, at = 0;
     char *bytes;
     const char *edited;
 
-    snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", name);
+    const char *path = keep_format(TESTDATA "/gguf/%s.gguf", name);
     bytes = scratch_read(path, &size);
     while (at + n <= size && memcmp(bytes + at, from, n) != 0)
         at++;
@@ -990,12 +985,11 @@ TEST(parts_keep_no_metadata)
 
     for (unsigned i = 0; i < N_PARTS; i++) {
         struct made_gguf m;
-        char name[40];
         gguf_begin(&m);
         gguf_value_u32(&m, "split.no", i);
         gguf_value_u32(&m, "split.count", N_PARTS);
         add_list(&m, "hole", SP_GGUF_U8, HOLE);
-        snprintf(name, sizeof name, "hole-%05u-of-%05u.gguf", i + 1, N_PARTS);
+        const char *name = keep_format("hole-%05u-of-%05u.gguf", i + 1, N_PARTS);
         snprintf(first, sizeof first, "%s", gguf_write(&m, name, 0));
         assert_int_equal(truncate(first, (off_t)m.size + HOLE), 0);
     }

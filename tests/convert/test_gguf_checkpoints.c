@@ -3,6 +3,7 @@
 #include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
@@ -42,10 +43,9 @@ static void assert_same_heads(const struct sp_source *a, const struct sp_source 
 /* What llama.cpp's converter made of a checkpoint reads as that checkpoint. */
 static void same_as_checkpoint(const char *name, const char *folder)
 {
-    char file[512];
     struct sp_source *a, *b;
 
-    snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", name);
+    const char *file = keep_format(TESTDATA "/gguf/%s.gguf", name);
     a = keep_source(file);
     b = keep_source(folder);
     assert_string_equal(a->config.architecture, b->config.architecture);
@@ -59,9 +59,7 @@ static void same_as_checkpoint(const char *name, const char *folder)
 
 static void family(void **state)
 {
-    char folder[512];
-
-    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    const char *folder = keep_format(TESTDATA "/families/%s", (const char *)*state);
     same_as_checkpoint(*state, folder);
 }
 
@@ -93,9 +91,7 @@ TEST(absent_norm)
 
 static void oracle_target(void **state)
 {
-    char folder[512];
-
-    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     same_as_checkpoint(*state, folder);
 }

@@ -37,8 +37,7 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
     assert_non_null(text);
     for (size_t i = 0; i < 2; i++) {
         uint32_t *ids = golden_ids(sp_json_at(row, 1 + i), &n);
-        char where[400];
-        snprintf(where, sizeof where, "%s: \"%.200s\"", name, text);
+        const char *where = keep_format("%s: \"%.200s\"", name, text);
         expect_ids(t, where, text, size, flags[i], ids, n);
     }
 }

@@ -22,10 +22,8 @@ struct opened {
 
 static enum sp_status open_case(struct opened *o, const char *name, const char *path)
 {
-    char json[512];
-
     memset(o, 0, sizeof *o);
-    snprintf(json, sizeof json, FOLDER "%s.json", name);
+    const char *json = keep_format(FOLDER "%s.json", name);
     o->config = golden_json(json);
     if (sp_prequantized_parse(&o->stated, o->config, &o->err) ||
         sp_safetensors_open(&o->checkpoint, path, NULL, &o->err))
@@ -56,11 +54,10 @@ static unsigned long long digest(const float *x, size_t n)
 static void check_case(const char *name, const char *weight, size_t rows, size_t cols,
                        unsigned long long want)
 {
-    char path[512];
     struct opened o;
     const struct sp_weight *w;
 
-    snprintf(path, sizeof path, FOLDER "%s.safetensors", name);
+    const char *path = keep_format(FOLDER "%s.safetensors", name);
     if (open_case(&o, name, path)) fail_msg("%s: %s", name, o.err.text);
     w = sp_quantized_weights_find(&o.weights, weight);
     if (w == NULL) fail_msg("%s: no weight %s", name, weight);
@@ -154,11 +151,10 @@ static void spoil(uint8_t *file, size_t size, size_t i)
 TEST(refusals)
 {
     for (size_t i = 0; i < sizeof spoiled / sizeof spoiled[0]; i++) {
-        char path[512];
         size_t size;
         uint8_t *file;
         struct opened o;
-        snprintf(path, sizeof path, FOLDER "%s.safetensors", spoiled[i].name);
+        const char *path = keep_format(FOLDER "%s.safetensors", spoiled[i].name);
         file = (uint8_t *)scratch_read(path, &size);
         spoil(file, size, i);
         if (open_case(&o, spoiled[i].name, scratch_write("w.safetensors", file, size)) == SP_OK ||

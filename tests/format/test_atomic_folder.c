@@ -4,6 +4,7 @@
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/atomic_folder.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -75,9 +76,8 @@ static size_t n_entries(void)
 static void replace(unsigned call, enum sp_status status, const char *expected)
 {
     struct sp_atomic_folder *folder = NULL;
-    char out[512];
 
-    snprintf(out, sizeof out, "%s", scratch_path("out"));
+    const char *out = keep_format("%s", scratch_path("out"));
     assert_int_equal(sp_atomic_folder_open(&folder, out, true, is_replaceable, NULL), SP_OK);
     write_inside(sp_atomic_folder_path(folder), "new");
     failing_call = call;
@@ -91,11 +91,9 @@ static void replace(unsigned call, enum sp_status status, const char *expected)
 
 TEST(folders_are_replaced)
 {
-    char out[512];
-
     for (int supported = 0; supported < 2; supported++) {
         supports_flags = supported;
-        snprintf(out, sizeof out, "%s", scratch_path("out"));
+        const char *out = keep_format("%s", scratch_path("out"));
         replace(0, SP_OK, "new"); /* the folder does not exist yet */
         assert_int_equal(unlink(scratch_path("out/a")), 0);
         write_inside(out, "old");
@@ -108,10 +106,8 @@ TEST(folders_are_replaced)
  * one into place, and to move the old one back. */
 TEST(failed_renames_restore_the_folder)
 {
-    char out[512];
-
     supports_flags = false;
-    snprintf(out, sizeof out, "%s", scratch_path("out"));
+    const char *out = keep_format("%s", scratch_path("out"));
     assert_int_equal(mkdir(out, 0777), 0);
     write_inside(out, "old");
     for (unsigned call = 1; call <= 3; call++)

@@ -49,10 +49,8 @@ static bool read_golden(struct golden *g, const char *line)
 
 static bool has_trait(const struct golden *g, const char *trait)
 {
-    char list[80], want[32];
-
-    snprintf(list, sizeof list, ",%s,", g->traits);
-    snprintf(want, sizeof want, ",%s,", trait);
+    const char *list = keep_format(",%s,", g->traits);
+    const char *want = keep_format(",%s,", trait);
     return strstr(list, want) != NULL;
 }
 
@@ -62,10 +60,9 @@ static void check_golden(const struct golden *g)
     struct sp_config *c;
     const struct sp_rope *r;
     bool gemma = has_trait(g, "gemma");
-    char path[512];
 
     print_message("%s\n", g->name);
-    snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", g->name);
+    const char *path = keep_format(SHARED "/oracle/%s/config.json", g->name);
     c = config_read(path, NULL);
     r = &c->ropes[0];
     assert_string_equal(c->family, g->family);
@@ -703,14 +700,13 @@ TEST(family_table)
                                                0; /* whether the head size follows from n_hidden;
                                                      otherwise the config must state it */
         bool counts = !f->reads.experts || f->n_experts_used;
-        char text[256];
         assert_ptr_equal(sp_family_by_type(f->name), row);
         if (!f->run_as || strcmp(f->run_as, f->architecture) != 0)
             assert_ptr_equal(sp_family_by_architecture(f->architecture), row);
-        snprintf(text, sizeof text, "{\"model_type\": \"%s\"%s%s%s}", f->name,
-                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "",
-                 has_head_dim ? "" : ", \"head_dim\": 128",
-                 counts ? "" : ", \"num_experts_per_tok\": 3");
+        const char *text = keep_format("{\"model_type\": \"%s\"%s%s%s}", f->name,
+                                       f->theta == 0 ? ", \"rope_theta\": 1e6" : "",
+                                       has_head_dim ? "" : ", \"head_dim\": 128",
+                                       counts ? "" : ", \"num_experts_per_tok\": 3");
         if (sp_config_parse(&c, text, strlen(text), NULL, &err))
             fail_msg("%s: %s", f->name, err.text);
         assert_string_equal(c.family, f->name);

@@ -6,6 +6,7 @@
 
 #include "format/family/config_parse.h"
 #include "tests/support/config_checks.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 TEST(granite)
@@ -481,10 +482,8 @@ TEST(falcon)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[256];
         struct sp_config *c;
-        snprintf(
-            text, sizeof text,
+        const char *text = keep_format(
             "{\"model_type\": \"falcon\", \"hidden_size\": 64, \"n_head\": 4, \"n_layer\": 2%s}",
             cases[i].keys);
         c = config_parsed(text);

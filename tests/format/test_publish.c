@@ -5,6 +5,7 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 /* Returns the name of a language model's tensor inside a multimodal checkpoint. */
@@ -143,10 +144,8 @@ static void check_folder(const char *path)
 
 TEST(families)
 {
-    char path[400];
-
     for (const char *const *name = golden_families(); *name; name++) {
-        snprintf(path, sizeof path, TESTDATA "/families/%s", *name);
+        const char *path = keep_format(TESTDATA "/families/%s", *name);
         check_folder(path);
     }
 }
@@ -160,19 +159,16 @@ TEST(drafts)
         "speculators/peagle",   "speculators/peagle_sliding",
         "speculators/pruned",   "tiny/dflash",
     };
-    char path[400];
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        snprintf(path, sizeof path, TESTDATA "/%s", names[i]);
+        const char *path = keep_format(TESTDATA "/%s", names[i]);
         check_folder(path);
     }
 }
 
 static void oracle(void **state)
 {
-    char path[400];
-
-    snprintf(path, sizeof path, SHARED "/oracle/%s", (const char *)*state);
+    const char *path = keep_format(SHARED "/oracle/%s", (const char *)*state);
     if (!golden_exists(path)) skip();
     check_folder(path);
 }

@@ -1,6 +1,7 @@
 /* Tests receipts: which ones count, joining, and what a file with them shows. */
 #include "format/receipts.h"
 #include "format/packfile_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -91,15 +92,13 @@ TEST(receipts_of_a_file_are_read)
     struct sp_pack *pack = open_file(NULL);
     struct sp_json *receipts = NULL;
     uint64_t target;
-    char section[200];
 
     assert_ok(sp_pack_part_digest(&target, pack, SP_PART_TARGET, NULL));
     assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_null(receipts);
     sp_pack_close(pack);
-    snprintf(section, sizeof section,
-             "[" EVALUATION ",{\"kind\":\"types\",\"target\":\"%016" PRIx64 "\",\"size\":500}]",
-             target);
+    const char *section = keep_format(
+        "[" EVALUATION ",{\"kind\":\"types\",\"target\":\"%016" PRIx64 "\",\"size\":500}]", target);
     pack = open_file(section);
     assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_int_equal(sp_json_len(receipts), 1);

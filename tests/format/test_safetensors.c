@@ -106,9 +106,7 @@ static void write_two_shards(void)
 
 static void write_index(const char *map)
 {
-    char text[1024];
-
-    snprintf(text, sizeof text, "{\"metadata\":{\"total_size\":99},\"weight_map\":%s}", map);
+    const char *text = keep_format("{\"metadata\":{\"total_size\":99},\"weight_map\":%s}", map);
     write_text("model.safetensors.index.json", text);
 }
 

@@ -4,6 +4,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -198,9 +199,7 @@ static void check(const char *path, const char *kernels, unsigned n_threads,
 
 static const char *family(const char *name)
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, TESTDATA "/families/%s", name);
+    const char *folder = keep_format(TESTDATA "/families/%s", name);
     return packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
 }
 
@@ -244,11 +243,10 @@ TEST(states)
 TEST(drafts)
 {
     static const char *const names[] = {"dflash2", "dspark", "peagle_sliding"};
-    char folder[400];
 
     check(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_Q8);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", names[i]);
+        const char *folder = keep_format(TESTDATA "/speculators/%s", names[i]);
         check(packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q4),
               NULL, 1 + i % 2, SP_CACHE_F16);
     }
@@ -256,9 +254,7 @@ TEST(drafts)
 
 static const char *self_drafted_family(const char *name)
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, TESTDATA "/families/%s", name);
+    const char *folder = keep_format(TESTDATA "/families/%s", name);
     return packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
 }
 
@@ -276,10 +272,9 @@ static const char *eagle3(float mixing, bool copies)
     static const char text[] = "FROM .\nDRAFT ./draft\n";
     struct handmade_options how = {.mixing = mixing, .copies = copies};
     const char *root = scratch_folder(), *path;
-    char folder[512];
 
     handmade_qwen3_5(root, &how);
-    snprintf(folder, sizeof folder, "%s/draft", root);
+    const char *folder = keep_format("%s/draft", root);
     assert_int_equal(mkdir(folder, 0777), 0);
     handmade_eagle3(folder, &how);
     path = packed_file(scratch_write("Modelfile", text, strlen(text)), SP_Q8, SP_Q8);
@@ -298,10 +293,9 @@ TEST(eagle3_drafts)
 TEST(assistants)
 {
     static const char *const names[] = {"assistant_dense", "assistant_centroids"};
-    char modelfile[400];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile", names[i]);
+        const char *modelfile = keep_format(SHARED "/oracle/drafts/%s/Modelfile", names[i]);
         if (!golden_exists(modelfile)) skip();
         check(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2, SP_CACHE_F16);
     }

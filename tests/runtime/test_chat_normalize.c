@@ -78,8 +78,7 @@ static void check(const struct opened *o, const char *letters)
         fail_msg("%s: %s: %s", o->path, letters, err.text);
     } else {
         for (size_t i = 0; letters[i]; i++) {
-            char word[32];
-            snprintf(word, sizeof word, "M%zu.", i);
+            const char *word = keep_format("M%zu.", i);
             if (letters[i + 1 + strspn(letters + i + 1, "sa")] == 'c' && letters[i] == 'a' &&
                 changed & SP_CHAT_TEXT_LOST)
                 continue;
@@ -114,10 +113,9 @@ TEST(orders_of_roles)
         struct dirent *entry;
         if (folder == NULL) skip();
         while ((entry = readdir(folder)) != NULL) {
-            char path[1024];
             struct opened o;
             if (entry->d_name[0] == '.') continue;
-            snprintf(path, sizeof path, "%s/%s", folders[i], entry->d_name);
+            const char *path = keep_format("%s/%s", folders[i], entry->d_name);
             o = open_template(path);
             check_orders(&o);
         }

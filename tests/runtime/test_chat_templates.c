@@ -205,9 +205,8 @@ TEST(published_templates)
         unsigned n = 0;
         if (folder == NULL) skip();
         while ((entry = readdir(folder)) != NULL) {
-            char path[1024];
             if (entry->d_name[0] == '.') continue;
-            snprintf(path, sizeof path, "%s/%s", folders[i].folder, entry->d_name);
+            const char *path = keep_format("%s/%s", folders[i].folder, entry->d_name);
             n += check_template(path);
         }
         closedir(folder);

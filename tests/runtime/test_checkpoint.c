@@ -6,6 +6,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -117,9 +118,8 @@ TEST(conversations)
     size_t n = 0;
 
     for (const char *const *name = golden_families(); *name; name++) {
-        char folder[400];
         const char *path;
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        const char *folder = keep_format(TESTDATA "/families/%s", *name);
         path = packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
         if (!is_recurrent(path)) continue;
         print_message("%s\n", *name);
@@ -234,9 +234,7 @@ TEST(failed_choices)
 
 static void check_attention_draft(const char *draft, const size_t n_reused[N_PROMPTS])
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", draft);
+    const char *folder = keep_format(TESTDATA "/speculators/%s", draft);
     check_conversation(
         packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8), 3,
         true, n_reused);

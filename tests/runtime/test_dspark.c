@@ -302,12 +302,12 @@ TEST(rows_of_dflash)
 
 static void golden_confidences(void **state)
 {
-    char folder[400], path[512];
+    char path[512];
     struct generate_fixture o;
     struct sp_json *root;
     const struct sp_json *cases;
 
-    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/drafts/%s", (const char *)*state);
     snprintf(path, sizeof path, "%s/golden.json", folder);
     if (!golden_exists(path)) skip();
     root = golden_json(path);
@@ -428,11 +428,10 @@ TEST(lossless_handmade)
 
 static void lossless_oracle(void **state)
 {
-    char path[400];
     struct generate_fixture o;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
-    snprintf(path, sizeof path, SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
+    const char *path = keep_format(SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
     if (!golden_exists(path)) skip();
     for (size_t i = 0; i < 2; i++) {
         const char *file = packed_file(path, i ? SP_Q4 : SP_DTYPE_NONE, i ? SP_Q8 : SP_DTYPE_NONE);

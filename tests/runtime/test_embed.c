@@ -69,14 +69,13 @@ static struct golden golden_open_with(const char *path, const char *name, bool c
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_err err = {0};
     const struct sp_json *cases;
-    char file[400];
     char *text;
     size_t size;
 
     g.package = open_model(path, type, kernels, n_threads);
     sp_package_describe(g.package, &info);
     g.n_max = info.max_embedding_tokens;
-    snprintf(file, sizeof file, TESTDATA "/embeddings/%s/golden.json", name);
+    const char *file = keep_format(TESTDATA "/embeddings/%s/golden.json", name);
     text = scratch_read(file, &size);
     g.json = keep_parsed(text, size, SP_JSON_STRICT);
     cases = sp_json_get(g.json, "cases");
@@ -92,9 +91,7 @@ static struct golden golden_open_with(const char *path, const char *name, bool c
 static struct golden golden_open(const char *name, enum sp_dtype type, const char *kernels,
                                  unsigned n_threads)
 {
-    char path[400];
-
-    snprintf(path, sizeof path, TESTDATA "/embeddings/%s", name);
+    const char *path = keep_format(TESTDATA "/embeddings/%s", name);
     return golden_open_with(path, name, true, type, kernels, n_threads);
 }
 
@@ -156,10 +153,9 @@ static void equals_sentence_transformers(void **state)
 /* What llama.cpp's converter made of an encoder and its tokenizer. */
 static void gguf_equals_sentence_transformers(void **state)
 {
-    char path[400];
     struct golden g;
 
-    snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", (const char *)*state);
+    const char *path = keep_format(TESTDATA "/gguf/%s.gguf", (const char *)*state);
     g = golden_open_with(path, *state, false, SP_DTYPE_NONE, NULL, 2);
     assert_golden(&g, true);
 }

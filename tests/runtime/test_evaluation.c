@@ -133,12 +133,11 @@ enum { N_PAIRS = sizeof pairs / sizeof *pairs, N_PROMPTS = 3, N_FIGURES = 20 };
 /* Opens a file of testdata, or of the shared oracle; NULL where the latter is missing. */
 static struct sp_package *open_golden(const char *name, struct sp_json **golden)
 {
-    char folder[512], path[600];
     bool tiny = strncmp(name, "tiny/", 5) == 0;
 
-    snprintf(folder, sizeof folder, tiny ? TESTDATA "/%s" : SHARED "/oracle/targets/%s", name);
-    snprintf(path, sizeof path, tiny ? TESTDATA "/tiny/golden_%s.json" : "%s/golden.json",
-             tiny ? name + 5 : folder);
+    const char *folder = keep_format(tiny ? TESTDATA "/%s" : SHARED "/oracle/targets/%s", name);
+    const char *path = keep_format(tiny ? TESTDATA "/tiny/golden_%s.json" : "%s/golden.json",
+                                   tiny ? name + 5 : folder);
     if (!golden_exists(path)) return NULL;
     *golden = golden_json(path);
     return open_with(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE),
@@ -300,13 +299,13 @@ static const char *variant(const char *name, const char *from, const char *to)
     static const char *const files[] = {"config.json", "generation_config.json",
                                         "model.safetensors"};
     const char *folder = scratch_path(name);
-    char source[512], copy[600];
+    char copy[600];
     char *text, *at, *changed;
     size_t size;
 
     assert_int_equal(mkdir(folder, 0777), 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(source, sizeof source, TESTDATA "/tiny/target/%s", files[i]);
+        const char *source = keep_format(TESTDATA "/tiny/target/%s", files[i]);
         snprintf(copy, sizeof copy, "%s/%s", folder, files[i]);
         assert_int_equal(symlink(source, copy), 0);
     }

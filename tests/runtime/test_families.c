@@ -3,6 +3,7 @@
  * bits. */
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 
@@ -60,9 +61,8 @@ static void check_scalar(const char *path, enum sp_cache_type cache)
 static void self_drafted(void **state)
 {
     const char *path;
-    char folder[400];
 
-    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     check_pair(packed_file(packed_modelfile(folder, folder), SP_DTYPE_NONE, SP_Q8), SP_CACHE_F16);
     path = packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
@@ -74,9 +74,8 @@ static void self_drafted(void **state)
 static void family_draft(void **state)
 {
     const char *path;
-    char modelfile[400];
 
-    snprintf(modelfile, sizeof modelfile, TESTDATA "/families/%s/Modelfile", (const char *)*state);
+    const char *modelfile = keep_format(TESTDATA "/families/%s/Modelfile", (const char *)*state);
     check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
     path = packed_file(modelfile, SP_Q4, SP_Q8);
     check_pair(path, SP_CACHE_F32);
@@ -114,21 +113,17 @@ static void check_family(const char *folder)
 
 TEST(families)
 {
-    char folder[400];
-
     for (const char *const *name = golden_families(); *name; name++) {
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        const char *folder = keep_format(TESTDATA "/families/%s", *name);
         check_family(folder);
     }
 }
 
 TEST(newer_families)
 {
-    char folder[400], golden[512];
-
     for (const char *const *name = golden_newer(); *name; name++) {
-        snprintf(folder, sizeof folder, SHARED "/oracle/newer/%s", *name);
-        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        const char *folder = keep_format(SHARED "/oracle/newer/%s", *name);
+        const char *golden = keep_format("%s/golden.json", folder);
         if (golden_exists(golden) && packed_is_supported(folder)) check_family(folder);
     }
 }
@@ -141,9 +136,8 @@ static void long_prompt(void **state)
     struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
     struct sp_result single = SP_RESULT_INIT;
     const char *path;
-    char folder[400];
 
-    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     path = packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE);
     single = answer(path, NULL, 1, &options, MOST_GIVEN, 8, PLAIN);
@@ -159,10 +153,8 @@ static void long_prompt(void **state)
 static void random_draft(void **state)
 {
     const char *path;
-    char modelfile[400];
 
-    snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile",
-             (const char *)*state);
+    const char *modelfile = keep_format(SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
     if (!golden_exists(modelfile)) skip();
     path = packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE);
     check_pair(path, SP_CACHE_F16);

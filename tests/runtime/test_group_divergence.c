@@ -10,6 +10,7 @@
 #include "tests/support/create_files.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
@@ -35,9 +36,8 @@ static struct sp_package *open_model(const char *from, enum sp_dtype dtype, cons
     const char *file = create_path("model.bin");
     struct sp_package_options options = {
         .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-    char line[256];
 
-    snprintf(line, sizeof line, "FROM @/%s\n", from);
+    const char *line = keep_format("FROM @/%s\n", from);
     create_pack(create_modelfile(line), file, dtype, SP_DTYPE_NONE, 2);
     return keep_package(file, &options);
 }
@@ -171,7 +171,6 @@ static struct sp_sensitivities read_sensitivities(const char *path)
 static void check_family(const char *name)
 {
     const char *out = create_path("calibration.bin");
-    char from[128];
     struct sp_package *package;
     struct sp_calibration made;
     struct sp_sensitivities s;
@@ -179,7 +178,7 @@ static void check_family(const char *name)
     double sum = 0;
     size_t n;
 
-    snprintf(from, sizeof from, "../families/%s", name);
+    const char *from = keep_format("../families/%s", name);
     package = open_model(from, SP_F32, NULL, 2);
     fill_ids(package->target->config.n_vocab);
     struct sp_group_divergence *d = open_divergence(package);

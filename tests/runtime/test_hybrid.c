@@ -6,6 +6,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -47,9 +48,8 @@ static const char *handmade_file(const struct handmade_options *how, enum sp_dty
 static const char *eagle3_modelfile(const struct handmade_options *how)
 {
     const char *modelfile = handmade_modelfile(how, "DRAFT ./draft\n");
-    char folder[512];
 
-    snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
+    const char *folder = keep_format("%s/draft", scratch_folder());
     assert_int_equal(mkdir(folder, 0777), 0);
     handmade_eagle3(folder, how);
     return modelfile;
@@ -210,9 +210,7 @@ TEST(rollback_handmade)
 
 static void rollback_oracle(void **state)
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     check_rollback(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
     check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE), 1);
@@ -224,9 +222,8 @@ TEST(rollback_families)
     size_t place = 0;
 
     for (const char *const *name = golden_families(); *name; name++) {
-        char folder[400];
         print_message("%s\n", *name);
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        const char *folder = keep_format(TESTDATA "/families/%s", *name);
         check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE), place++);
     }
 }
@@ -289,10 +286,7 @@ TEST(lossless_handmade)
 
 static void lossless_oracle(void **state)
 {
-    char modelfile[400];
-
-    snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile",
-             (const char *)*state);
+    const char *modelfile = keep_format(SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
     if (!golden_exists(modelfile)) skip();
     check_lossless(packed_file(modelfile, SP_Q4, SP_Q8),
                    strncmp(*state, "mtp", 3) == 0 ? "mtp" : "eagle3", 0);
@@ -514,9 +508,8 @@ TEST(draft_record_replaces_head)
 {
     struct warning_log warning_log;
     struct sp_err err;
-    char draft[700];
 
-    snprintf(draft, sizeof draft, "DRAFT %s\n", SHARED "/oracle/targets/qwen3");
+    const char *draft = keep_format("DRAFT %s\n", SHARED "/oracle/targets/qwen3");
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
     assert_ok(create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err));
     assert_non_null(strstr(warning_log.warnings,

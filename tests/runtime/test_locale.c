@@ -15,12 +15,11 @@ static int begin(void **state)
 {
     static const char numbers[] = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\n"
                                   "grouping 3;3\nEND LC_NUMERIC\n";
-    char command[2048];
 
     if (create_setup(state)) return 1;
     scratch_write("numbers", numbers, strlen(numbers));
-    snprintf(command, sizeof command, "cd '%s' && localedef -c -i numbers ./comma >log 2>&1",
-             scratch_folder());
+    const char *command =
+        keep_format("cd '%s' && localedef -c -i numbers ./comma >log 2>&1", scratch_folder());
     (void)!system(command); /* localedef warns about missing categories */
     return 0;
 }
@@ -34,13 +33,12 @@ static int end(void **state)
 static void set_comma(void)
 {
     const char *name;
-    char text[8];
 
     assert_int_equal(setenv("LOCPATH", scratch_folder(), 1), 0);
     name = setlocale(LC_NUMERIC, "comma");
     unsetenv("LOCPATH"); /* with LOCPATH glibc's newlocale, which json-c calls, leaks memory */
     if (name == NULL) skip();
-    snprintf(text, sizeof text, "%.1f", 0.5);
+    const char *text = keep_format("%.1f", 0.5);
     assert_string_equal(text, "0,5");
 }
 

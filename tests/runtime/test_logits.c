@@ -109,10 +109,9 @@ static void check_target(const char *checkpoint, const char *golden, const char 
     assert_true(sp_json_len(prompts) > 0);
     for (size_t i = 0; i < sp_json_len(prompts); i++) {
         struct logit_rows rows;
-        char npy[512];
         size_t n;
         uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
-        snprintf(npy, sizeof npy, "%s_%zu.npy", npy_prefix, i);
+        const char *npy = keep_format("%s_%zu.npy", npy_prefix, i);
         rows = keep_logits(session, ids, n);
         check_rows(&rows, npy, tolerance);
         check_greedy(session, ids, n, sp_json_get(sp_json_at(greedy, i), "ids"));
@@ -133,11 +132,9 @@ TEST(tiny_small_draft)
 
 static void check_oracle(const char *kind, const char *name, enum sp_dtype type)
 {
-    char checkpoint[400], golden[512], npy[512];
-
-    snprintf(checkpoint, sizeof checkpoint, SHARED "/oracle/%s/%s", kind, name);
-    snprintf(golden, sizeof golden, "%s/golden.json", checkpoint);
-    snprintf(npy, sizeof npy, "%s/logits", checkpoint);
+    const char *checkpoint = keep_format(SHARED "/oracle/%s/%s", kind, name);
+    const char *golden = keep_format("%s/golden.json", checkpoint);
+    const char *npy = keep_format("%s/logits", checkpoint);
     if (!golden_exists(golden)) skip();
     check_target(checkpoint, golden, npy, type);
 }
@@ -170,14 +167,14 @@ static void check_rows_of_family(const char *path, const char *npy, double most,
 TEST(families)
 {
     for (const char *const *name = golden_families(); *name; name++) {
-        char folder[400], golden[512], npy[512];
+        char npy[512];
         struct sp_json *root;
         const struct sp_json *prompts;
         const char *path;
         double most = close_tolerance;
         print_message("%s\n", *name);
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
-        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        const char *folder = keep_format(TESTDATA "/families/%s", *name);
+        const char *golden = keep_format("%s/golden.json", folder);
         snprintf(npy, sizeof npy, "%s/logits", folder);
         check_target(folder, golden, npy, SP_DTYPE_NONE);
         path = packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
@@ -196,12 +193,10 @@ TEST(families)
 
 TEST(newer_families)
 {
-    char folder[400], golden[512], npy[512];
-
     for (const char *const *name = golden_newer(); *name; name++) {
-        snprintf(folder, sizeof folder, SHARED "/oracle/newer/%s", *name);
-        snprintf(golden, sizeof golden, "%s/golden.json", folder);
-        snprintf(npy, sizeof npy, "%s/logits", folder);
+        const char *folder = keep_format(SHARED "/oracle/newer/%s", *name);
+        const char *golden = keep_format("%s/golden.json", folder);
+        const char *npy = keep_format("%s/logits", folder);
         if (golden_exists(golden) && packed_is_supported(folder))
             check_target(folder, golden, npy, SP_DTYPE_NONE);
     }
@@ -226,11 +221,11 @@ static void oracle_source(void **state)
 /* Files that llama.cpp's programs wrote, with logits of the exactly dequantized weights. */
 static void oracle_gguf(void **state)
 {
-    char folder[400], file[512], golden[512], npy[512];
+    char file[512];
 
-    snprintf(folder, sizeof folder, SHARED "/oracle/sources/%s", (const char *)*state);
-    snprintf(golden, sizeof golden, "%s/golden.json", folder);
-    snprintf(npy, sizeof npy, "%s/logits", folder);
+    const char *folder = keep_format(SHARED "/oracle/sources/%s", (const char *)*state);
+    const char *golden = keep_format("%s/golden.json", folder);
+    const char *npy = keep_format("%s/logits", folder);
     if (!golden_exists(golden)) skip();
     snprintf(file, sizeof file, "%s/model.gguf", folder);
     if (!golden_exists(file)) snprintf(file, sizeof file, "%s/model-00001-of-00003.gguf", folder);
@@ -240,16 +235,16 @@ static void oracle_gguf(void **state)
 /* A checkpoint that llama.cpp's converter turned into a GGUF file has the checkpoint's logits. */
 static void converted_gguf(void **state)
 {
-    char file[512], folder[400], golden[512], npy[512];
+    char folder[400];
     const char *name = *state, *joined = strstr(name, "_joined");
     size_t family = joined ? (size_t)(joined - name) : strlen(name);
 
-    snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", name);
+    const char *file = keep_format(TESTDATA "/gguf/%s.gguf", name);
     snprintf(folder, sizeof folder, TESTDATA "/families/%.*s", (int)family, name);
     if (!golden_exists(folder))
         snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
-    snprintf(golden, sizeof golden, "%s/golden.json", folder);
-    snprintf(npy, sizeof npy, "%s/logits", folder);
+    const char *golden = keep_format("%s/golden.json", folder);
+    const char *npy = keep_format("%s/logits", folder);
     if (!golden_exists(golden)) skip();
     check_target(file, golden, npy, SP_F32);
 }
@@ -307,9 +302,7 @@ static void check_draft(const char *folder, const char *golden)
 
 static void oracle_draft(void **state)
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", (const char *)*state);
+    const char *folder = keep_format(SHARED "/oracle/drafts/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     check_draft(folder, "golden.json");
 }
@@ -317,18 +310,14 @@ static void oracle_draft(void **state)
 /* Drafts that the speculators library trained, saved and ran. */
 static void speculators_draft(void **state)
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", (const char *)*state);
+    const char *folder = keep_format(TESTDATA "/speculators/%s", (const char *)*state);
     check_draft(folder, "golden.json");
 }
 
 /* Drafts of the models of testdata/families, built into their checkpoints or in separate ones. */
 static void family_draft(void **state)
 {
-    char folder[400];
-
-    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    const char *folder = keep_format(TESTDATA "/families/%s", (const char *)*state);
     check_draft(folder, "golden_draft.json");
 }
 

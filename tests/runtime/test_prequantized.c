@@ -6,6 +6,7 @@
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
@@ -77,9 +78,8 @@ TEST(same_values_as_f32)
 {
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         struct sp_source floats, own;
-        char folder[400], golden[512];
-        snprintf(folder, sizeof folder, SHARED "/oracle/prequantized/%s", kept[i].name);
-        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        const char *folder = keep_format(SHARED "/oracle/prequantized/%s", kept[i].name);
+        const char *golden = keep_format("%s/golden.json", folder);
         if (!golden_exists(golden)) skip();
         assert_plan(folder, &kept[i]);
         open_packed(&floats, folder, SP_F32);
@@ -113,9 +113,8 @@ TEST(few_bits)
     char note[400] = "";
 
     for (size_t i = 0; i < sizeof rounded / sizeof rounded[0]; i++) {
-        char folder[400], golden[512];
-        snprintf(folder, sizeof folder, SHARED "/oracle/prequantized/%s", rounded[i].name);
-        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        const char *folder = keep_format(SHARED "/oracle/prequantized/%s", rounded[i].name);
+        const char *golden = keep_format("%s/golden.json", folder);
         if (!golden_exists(golden)) skip();
         assert_plan(folder, &rounded[i]);
     }

@@ -106,10 +106,9 @@ TEST(equals_model_card)
     struct sp_json *golden = golden_read();
     const char *folder = scratch_folder();
     struct sp_package *package;
-    char from[400];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(from, sizeof from, MODEL "/%s", names[i]);
+        const char *from = keep_format(MODEL "/%s", names[i]);
         assert_int_equal(symlink(from, scratch_path(names[i])), 0);
     }
     package = open_model(folder, "TEMPLATE \"{{ .Prompt }}\"\n");
@@ -143,7 +142,6 @@ static void check_tokens(struct sp_package *package, const struct sp_json *cases
  * for documents that share passes. */
 static void classifier_equals_transformers(void **state)
 {
-    char path[400];
     struct sp_json *golden = NULL;
     const struct sp_json *cases;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
@@ -151,7 +149,7 @@ static void classifier_equals_transformers(void **state)
     size_t size;
     char *text;
 
-    snprintf(path, sizeof path, CLASSIFIERS "%s/golden.json", (const char *)*state);
+    const char *path = keep_format(CLASSIFIERS "%s/golden.json", (const char *)*state);
     text = scratch_read(path, &size);
     golden = keep_parsed(text, size, SP_JSON_STRICT);
     *strrchr(path, '/') = '\0';
@@ -289,14 +287,13 @@ TEST(classifier_activations)
         "\"sentence_transformers\": {\"activation_fn\": \"torch.nn.modules.linear.Identity\"}, "};
 
     for (size_t i = 0; i < 2; i++) {
-        char to[256];
         struct sp_rerank_document d = {"a dog ran over the hill", 23};
         struct sp_rerank_request q = {
             .size = sizeof q, .query = "the cat", .documents = &d, .n_documents = 1};
         struct sp_package *plain = open_model(CLASSIFIERS "bert", ""), *package;
         struct sp_err err = {0};
         float *score = NULL, *logit = NULL;
-        snprintf(to, sizeof to, "%s\"hidden_act\"", members[i]);
+        const char *to = keep_format("%s\"hidden_act\"", members[i]);
         package = open_model(edit_classifier("bert", "config.json", "\"hidden_act\"", to), "");
         assert_int_equal(rank(plain, &q, &score, &err), SP_OK);
         assert_int_equal(rank(package, &q, &logit, &err), SP_OK);

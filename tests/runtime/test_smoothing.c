@@ -7,6 +7,7 @@
 #include "runtime/spectool_measure.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/random.h"
 #include "tests/support/stored_tensor.h"
@@ -184,18 +185,16 @@ static void assert_exported(const char *path, const struct sp_source *source)
 {
     struct sp_export_options options = {.input = path, .output = packed_path("exported")};
     const char *target = packed_path("exported/target");
-    char command[600];
     struct sp_err err = {0};
 
     if (sp_export(NULL, &options, &err)) fail_msg("%s", err.text);
     assert_same_numbers(target, source);
-    snprintf(command, sizeof command, "rm -r '%s'", options.output);
+    const char *command = keep_format("rm -r '%s'", options.output);
     assert_int_equal(system(command), 0);
 }
 
 static void same_logits(void **state)
 {
-    char folder[300];
     struct sp_source source = {0};
     struct sp_smoothing smoothing = {0};
     const char *plain = packed_path("plain.bin"), *smoothed = packed_path("smoothed.bin");
@@ -203,7 +202,7 @@ static void same_logits(void **state)
     struct sp_err err = {0};
     char *warnings = NULL;
 
-    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    const char *folder = keep_format(TESTDATA "/families/%s", (const char *)*state);
     if (sp_source_open(&source, folder, SP_PART_TARGET, &warnings, &err)) fail_msg("%s", err.text);
     free(warnings);
     invent(&smoothing, &source);

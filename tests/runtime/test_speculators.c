@@ -7,6 +7,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -17,9 +18,7 @@ static const uint32_t prompt[N_PROMPT] = {90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24
 
 static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype draft)
 {
-    char modelfile[400];
-
-    snprintf(modelfile, sizeof modelfile, TESTDATA "/speculators/%s/Modelfile", name);
+    const char *modelfile = keep_format(TESTDATA "/speculators/%s/Modelfile", name);
     return packed_file(modelfile, target, draft);
 }
 
@@ -32,11 +31,10 @@ static void golden_rounds(void **state)
     struct generate_fixture o = generate_open(path, NULL, 2, &options);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_json *root;
-    char golden[400];
     const char *kind;
     size_t len;
 
-    snprintf(golden, sizeof golden, TESTDATA "/speculators/%s/golden.json", name);
+    const char *golden = keep_format(TESTDATA "/speculators/%s/golden.json", name);
     root = golden_json(golden);
     sp_package_describe(o.package, &info);
     kind = sp_json_to_string(sp_json_get(root, "kind"), &len);

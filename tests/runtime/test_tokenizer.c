@@ -34,8 +34,7 @@ static void encode_row(const struct tokenizer_case *t, const char *name, const s
 
     for (size_t i = 0; i < 3; i++) {
         uint32_t *ids = golden_ids(sp_json_at(row, 1 + i), &n);
-        char where[400];
-        snprintf(where, sizeof where, "%s: \"%.200s\", flags %u", name, text, flags[i]);
+        const char *where = keep_format("%s: \"%.200s\", flags %u", name, text, flags[i]);
         expect_ids(t, where, text, size, flags[i], ids, n);
     }
 }
@@ -54,8 +53,7 @@ static void decode_row(const struct tokenizer_case *t, const char *name, const s
 
     for (size_t i = 0; i < 2; i++) {
         const char *text = text_at(row, 1 + i, &size);
-        char where[400];
-        snprintf(where, sizeof where, "%s: decoding to \"%.200s\"", name, text);
+        const char *where = keep_format("%s: decoding to \"%.200s\"", name, text);
         expect_text(t, where, ids, n, i == 1, text, size, !has_byte_tokens(t));
     }
 }
@@ -101,8 +99,7 @@ TEST(spaces_around_chinese)
 
     for (int han = 0; han < 2; han++) {
         struct tokenizer_case t;
-        char json[600];
-        snprintf(json, sizeof json, with, han ? "true" : "false");
+        const char *json = keep_format(with, han ? "true" : "false");
         tokenizer_case_open(&t, json, strlen(json), NULL);
         expect_ids(&t, "chinese", text, strlen(text), 0, han ? spaced : plain, han ? 12 : 8);
     }
@@ -147,9 +144,8 @@ static size_t check_file(const struct tokenizer_case *t, const char *path)
 
     while ((line = next_line(&rest)) != NULL) {
         struct sp_json *row = NULL;
-        char where[300];
         row = keep_parsed(line, strlen(line), SP_JSON_STRICT);
-        snprintf(where, sizeof where, "%s:%zu", path, ++n);
+        const char *where = keep_format("%s:%zu", path, ++n);
         golden_row(t, where, row);
     }
     return n;

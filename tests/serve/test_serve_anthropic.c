@@ -166,12 +166,11 @@ TEST(test_partial_message)
 {
     struct sp_json *json = request(&tiny_server, ASK "}"), *rest;
     const char *text = json_text(json, "content.0.text");
-    char body[512];
 
-    snprintf(body, sizeof body,
-             "{'max_tokens': 200, 'messages': [{'role': 'user', 'content': 'Tell me a story.'}, "
-             "{'role': 'assistant', 'content': '%.14s'}]}",
-             text);
+    const char *body = keep_format(
+        "{'max_tokens': 200, 'messages': [{'role': 'user', 'content': 'Tell me a story.'}, "
+        "{'role': 'assistant', 'content': '%.14s'}]}",
+        text);
     assert_non_null(strstr(body, "'There was once'}"));
     rest = request(&tiny_server, body);
     assert_string_equal(json_text(rest, "content.0.text"), text + 14);

@@ -14,10 +14,9 @@ static void *request_stream(void *context)
 {
     const struct served_api *w = context;
     struct http_reply r;
-    char body[512];
     size_t n;
 
-    snprintf(body, sizeof body, "%strue}", w->body);
+    const char *body = keep_format("%strue}", w->body);
     r = server_request(&tiny_server, "POST", w->path, body);
     return r.status == 200 ? stream_text(&r, w->piece, &n) : NULL;
 }
@@ -48,9 +47,8 @@ TEST(test_concurrent_responses)
     static const char *const options[] = {"--sessions", "3", SERVED_SLOW_OPTIONS, NULL};
     struct server s = server_start(served_file, options);
     int running[N];
-    char streamed[256];
 
-    snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
+    const char *streamed = keep_format(SERVED_LONG_REQUEST, "true");
     for (size_t i = 0; i < N; i++) {
         char byte;
         running[i] = server_begin_request(&s, "/v1/completions", streamed);
@@ -69,11 +67,10 @@ TEST(test_queue)
     static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
                                           SERVED_SLOW_OPTIONS, NULL};
     struct server s = server_start(served_file, options);
-    char streamed[256], whole[256];
     struct http_reply r;
 
-    snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
-    snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
+    const char *streamed = keep_format(SERVED_LONG_REQUEST, "true");
+    const char *whole = keep_format(SERVED_LONG_REQUEST, "false");
     for (int i = 0; i < 2; i++) {
         int running = server_begin_request(&s, "/v1/completions", streamed);
         struct pollfd rest[2] = {{.events = POLLIN}, {.events = POLLIN}};
@@ -199,13 +196,12 @@ TEST(test_slow_clients)
 {
     static const char half[] = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le";
     int slow[8], deaf;
-    char body[256];
 
     for (size_t i = 0; i < 8; i++) {
         slow[i] = client_connect(&tiny_server);
         client_send(slow[i], half, strlen(half) - i);
     }
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
+    const char *body = keep_format(SERVED_LONG_REQUEST, "true");
     memcpy(strstr(body, "4000"), " 400", 4);
     deaf = server_begin_request(&tiny_server, "/v1/completions", body);
     served_post("/v1/completions", "{" GOLDEN_PROMPT "}");

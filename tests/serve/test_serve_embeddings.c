@@ -108,10 +108,9 @@ TEST(base64)
         }
         assert_int_equal(len, 4 * n);
         for (size_t i = 0; i < n; i++) {
-            char path[64];
             float x;
             memcpy(&x, bytes + 4 * i, 4);
-            snprintf(path, sizeof path, "data.0.embedding.%zu", i);
+            const char *path = keep_format("data.0.embedding.%zu", i);
             assert_true((float)number_at(plain, path) == x);
         }
     }
@@ -149,8 +148,7 @@ TEST(ollama_dimensions)
     for (size_t i = 0; i < N; i++)
         square += golden_number(i) * golden_number(i);
     for (size_t i = 0; i < N; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "embeddings.0.%zu", i);
+        const char *path = keep_format("embeddings.0.%zu", i);
         assert_true(fabs(number_at(json, path) - golden_number(i) / sqrt(square)) < 1e-5);
     }
     json = post("/api/embed", "{'input': 'a', 'dimensions': 65}", 400);
@@ -338,15 +336,14 @@ TEST(rerank_long_documents)
         struct server s = server_start(
             packed_file(packed_modelfile(rows[i].model, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
         struct sp_json *json, *few;
-        char limit[40];
         snprintf(text, sizeof text, body, x, "");
         json = server_post(&s, "/v2/rerank", text, 200);
         assert_int_equal(json_number(json, "usage.total_tokens"), rows[i].most);
         snprintf(text, sizeof text, body, x, ", 'truncate': false");
         server_post(&s, "/v2/rerank", text, 400);
         json = server_post(&s, "/tokenize", "{'content': 'x x x'}", 200);
-        snprintf(limit, sizeof limit, ", 'max_tokens_per_doc': %zu",
-                 sp_json_len(json_at(json, "tokens")));
+        const char *limit =
+            keep_format(", 'max_tokens_per_doc': %zu", sp_json_len(json_at(json, "tokens")));
         snprintf(text, sizeof text, body, x, limit);
         json = server_post(&s, "/v2/rerank", text, 200);
         snprintf(text, sizeof text, body, "x x x", "");

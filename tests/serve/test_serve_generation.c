@@ -114,8 +114,7 @@ TEST(test_chat)
 
     assert_non_null(e);
     for (unsigned i = 0; i < 6; i++) {
-        char body[512];
-        snprintf(body, sizeof body, "{" CHAT ", 'seed': %u}", 7 + i);
+        const char *body = keep_format("{" CHAT ", 'seed': %u}", 7 + i);
         expect(e, path, "choices.0.message.content", body, i == 0);
     }
     assert_string_not_equal(e->texts[0], e->texts[1]);
@@ -204,11 +203,11 @@ TEST(test_end)
     const char *const options[] = {SERVED_SLOW_OPTIONS,  "--sessions", "2",
                                    "--shutdown-timeout", "0",          NULL};
     struct server s = server_start(served_file, options);
-    char body[256], head[16];
+    char head[16];
     struct http_reply r;
     int fd;
 
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 5");
+    const char *body = keep_format(SERVED_LONG_REQUEST, "true, 'n': 5");
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
     close(fd);

@@ -40,17 +40,16 @@ static const char *pack(void)
                                          "generation_config.json"};
     const char *path = packed_path("tokenizer.json");
     char *text = renamed(golden_file(TESTDATA "/tiny/target/tokenizer.json", &(size_t){0}));
-    char folder[512], from[512];
     FILE *f = fopen(path, "w");
 
     assert_non_null(f);
     fputs(text, f);
     assert_int_equal(fclose(f), 0);
     for (size_t i = 0; i < 3; i++) {
-        snprintf(from, sizeof from, TESTDATA "/tiny/target/%s", linked[i]);
+        const char *from = keep_format(TESTDATA "/tiny/target/%s", linked[i]);
         assert_int_equal(symlink(from, packed_path(linked[i])), 0);
     }
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    const char *folder = keep_format("%.*s", (int)(strrchr(path, '/') - path), path);
     return packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
 }
 
@@ -76,11 +75,10 @@ static struct sp_json *post(const char *path, const char *body, int status)
 /* Appends the ids of a text, after one token. */
 static size_t add_ids(char *list, size_t len, unsigned token, const char *text)
 {
-    char body[256];
     struct sp_json *json;
     const struct sp_json *ids;
 
-    snprintf(body, sizeof body, "{'content': '%s'}", text);
+    const char *body = keep_format("{'content': '%s'}", text);
     json = post("/tokenize", body, 200);
     ids = sp_json_get(json, "tokens");
     len += (size_t)sprintf(list + len, "%s%u", len ? ", " : "", token);

@@ -1,5 +1,6 @@
 /* Tests that --memory holds over all models of a server: what is not in use makes way for a
  * request, and a request that cannot get its memory is refused for now. */
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
@@ -36,10 +37,9 @@ static size_t count_open(const struct server *s)
 static struct server start(long memory, const char *const *further)
 {
     const char *options[24] = {files[1], "--kv-type", "f32", "--no-draft"};
-    char text[32];
     size_t n = 4;
 
-    snprintf(text, sizeof text, "%ld", memory);
+    const char *text = keep_format("%ld", memory);
     if (memory) {
         options[n++] = "--memory";
         options[n++] = text;
@@ -52,9 +52,7 @@ static struct server start(long memory, const char *const *further)
 /* Continues a short prompt that begins with a token. Returns the text; kept. */
 static const char *complete(const struct server *s, const char *model, int first)
 {
-    char body[256];
-
-    snprintf(body, sizeof body, SHORT, model, first);
+    const char *body = keep_format(SHORT, model, first);
     return json_text(server_post(s, "/v1/completions", body, 200), "choices.0.text");
 }
 

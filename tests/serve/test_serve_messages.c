@@ -128,11 +128,10 @@ TEST(reasoning)
     static const struct sp_chat_info none = {.has_tool_calls = false},
                                      harmony = {.no_content_with_reasoning = true};
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
-    char sent[256];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(sent, sizeof sent, "[{'role': 'assistant', '%s': 'Hm.', 'content': 'x'}]",
-                 names[i]);
+        const char *sent =
+            keep_format("[{'role': 'assistant', '%s': 'Hm.', 'content': 'x'}]", names[i]);
         assert_converted(
             &none, sent,
             "[{'role':'assistant','content':'x','reasoning_content':'Hm.','thinking':'Hm.'}]");

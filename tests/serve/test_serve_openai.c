@@ -152,12 +152,10 @@ TEST(test_ignore_eos)
 /* Returns the text of a completion or generation whose body ends in `options`; owned. */
 static const char *sampled_text(const char *path, const char *options, const char *at)
 {
-    char body[512];
-
-    snprintf(body, sizeof body,
-             "{'prompt': 'Tell me a story about a river. Tell me a story', 'max_tokens': 32, "
-             "'raw': true, 'stream': false, %s}",
-             options);
+    const char *body = keep_format(
+        "{'prompt': 'Tell me a story about a river. Tell me a story', 'max_tokens': 32, "
+        "'raw': true, 'stream': false, %s}",
+        options);
     return json_text(served_post(path, body), at);
 }
 

@@ -103,9 +103,7 @@ TEST(test_schema)
 
 static struct sp_json *request_story(const struct server *s, const char *more)
 {
-    char body[1024];
-
-    snprintf(body, sizeof body, "{" STORY "%s}", more);
+    const char *body = keep_format("{" STORY "%s}", more);
     return server_post(s, "/v1/responses", body, 200);
 }
 
@@ -309,9 +307,8 @@ TEST(test_refusals)
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char body[256];
         struct sp_json *json;
-        snprintf(body, sizeof body, "{'input': 'a', %s}", all[i].body);
+        const char *body = keep_format("{'input': 'a', %s}", all[i].body);
         json = server_post(&tiny_server, "/v1/responses", body, 400);
         assert_begins(json_text(json, "error.message"), all[i].sentence);
     }

@@ -1,6 +1,7 @@
 /* What the sandbox of the server denies and allows, tried in a child process. */
 #define _GNU_SOURCE /* unshare */
 #include "cli/serve/serve_sandbox.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -48,13 +49,12 @@ static int connects(bool listens)
 
 static int count_denied(void)
 {
-    char target[512];
     int n = 0;
 
     n += opens(elsewhere, O_RDONLY) == EACCES;
     n += opens("/etc/passwd", O_RDONLY) == EACCES;
     n += opens(models[0].path, O_WRONLY) == EACCES;
-    snprintf(target, sizeof target, "%s.new", models[0].path);
+    const char *target = keep_format("%s.new", models[0].path);
     n += opens(target, O_WRONLY | O_CREAT) == EACCES;
     n += unlink(models[0].path) && errno == EACCES;
     n += rename(models[0].path, target) && errno == EACCES;
@@ -64,7 +64,7 @@ static int count_denied(void)
 
 static int count_allowed(void)
 {
-    char replacement[512], kept[512];
+    char replacement[512];
     int n = 0;
 
     snprintf(replacement, sizeof replacement, "%s.replacement", models[0].path);
@@ -76,7 +76,7 @@ static int count_allowed(void)
     n += unlink(listeners.at[0].path) == 0;
     snprintf(replacement, sizeof replacement, "%s/new", statistics);
     n += opens(replacement, O_WRONLY | O_CREAT | O_EXCL) == 0;
-    snprintf(kept, sizeof kept, "%s/kept", statistics);
+    const char *kept = keep_format("%s/kept", statistics);
     n += rename(replacement, kept) == 0;
     n += opens(kept, O_RDONLY) == 0;
     n += unlink(kept) == 0;
@@ -111,11 +111,9 @@ static int inside(enum sp_status (*enter)(struct sp_err *err), int (*check)(void
 
 static int setup(void **state)
 {
-    char path[512];
-
     (void)state;
     for (int i = 0; i < 4; i++) {
-        snprintf(path, sizeof path, "%s/%d", scratch_folder(), i);
+        const char *path = keep_format("%s/%d", scratch_folder(), i);
         if (mkdir(path, 0700)) return 1;
     }
     models[0].path = strdup(scratch_write("0/model", "a", 1));

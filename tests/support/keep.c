@@ -31,6 +31,17 @@ void *keep(void *memory)
     return keep_with(memory, free);
 }
 
+const char *keep_format(const char *format, ...)
+{
+    char text[1 << 16];
+    va_list args;
+
+    va_start(args, format);
+    if (vsnprintf(text, sizeof text, format, args) >= (int)sizeof text) abort();
+    va_end(args);
+    return keep(strdup(text));
+}
+
 static void free_json(void *json)
 {
     sp_json_free(json);

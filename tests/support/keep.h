@@ -12,6 +12,9 @@ void *keep(void *memory); /* of malloc */
 struct sp_json *keep_json(struct sp_json *json);
 void *keep_with(void *object, void (*release)(void *object));
 
+/* Returns a text made as by printf; kept. */
+__attribute__((format(printf, 1, 2))) const char *keep_format(const char *format, ...);
+
 /* Returns JSON whose strings may stand between single quotes, so that C needs no escapes, with
  * double quotes; kept. */
 const char *keep_quoted(const char *text);
