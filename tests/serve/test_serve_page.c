@@ -18,13 +18,68 @@ static char address[64];
 #define QUESTION "Tell me a story."
 #define STORED "localStorage.getItem('spectool.conversation.' + open.id)"
 
+/* ---- the servers: tiny_server, one with a key and two models, and one with a base model ---- */
+
+#define OTHER "A-Model-8x22B-Instruct-with-a-long-name-q4"
+
+static struct server keyed, mixed;
+
+static void start_keyed(void)
+{
+    char other[320];
+    const char *options[] = {other, "--threads", "2", NULL};
+
+    snprintf(other, sizeof other, "%s", packed_path(OTHER ".bin"));
+    assert_int_equal(link(served_file, other), 0);
+    assert_int_equal(link(served_file, packed_path("first.bin")), 0);
+    setenv("SPECTOOL_API_KEY", "secret", 1);
+    keyed = server_start(packed_path("first.bin"), options);
+    unsetenv("SPECTOOL_API_KEY");
+}
+
+/* Packs the tiny model without its tokenizer_config.json, which has the chat template. */
+static const char *pack_base(void)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json"};
+    const char *folder = scratch_path("base-model"), *path = packed_path("base.bin");
+    char from[512], to[512];
+
+    assert_int_equal(mkdir(folder, 0700), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(from, sizeof from, TESTDATA "/tiny/target/%s", files[i]);
+        snprintf(to, sizeof to, "%s/%s", folder, files[i]);
+        assert_int_equal(symlink(from, to), 0);
+    }
+    assert_int_equal(
+        link(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), path), 0);
+    return path;
+}
+
+/* A model that chats, a base model, and one that makes embeddings and does not generate. */
+static void start_mixed(void)
+{
+    const char *options[] = {pack_base(),
+                             packed_file(packed_modelfile(TESTDATA "/embeddings/bert", NULL),
+                                         SP_DTYPE_NONE, SP_DTYPE_NONE),
+                             "--threads", "2", NULL};
+
+    mixed = server_start(served_file, options);
+}
+
+static void open_server(const struct server *s)
+{
+    snprintf(address, sizeof address, "http://127.0.0.1:%u/", s->port);
+    browser_open(&page, address);
+}
+
 static int setup(void **state)
 {
     page = browser_start();
     if (served_setup(state)) return 1;
-    snprintf(address, sizeof address, "http://127.0.0.1:%u/", tiny_server.port);
+    start_keyed();
+    start_mixed();
     browser_show_as(&page, 1100, 700, false);
-    browser_open(&page, address);
+    open_server(&tiny_server);
     browser_await(&page, "document.title", "tiny \xe2\x80\x93 spectool");
     return 0;
 }
@@ -260,23 +315,6 @@ CASES(check, "elsewhere", "beforeReload", "afterReload", "retry", "edit", "failu
 #define KEY_IS_ASKED "document.getElementById('ask-key').open"
 #define KEY_SENTENCE "document.getElementById('key-sentence').textContent"
 #define MODEL "document.getElementById('model')"
-#define OTHER "A-Model-8x22B-Instruct-with-a-long-name-q4"
-
-static struct server keyed;
-
-static void start_keyed(void)
-{
-    char other[320];
-    const char *options[] = {other, "--threads", "2", NULL};
-
-    snprintf(other, sizeof other, "%s", packed_path(OTHER ".bin"));
-    assert_int_equal(link(served_file, other), 0);
-    assert_int_equal(link(served_file, packed_path("first.bin")), 0);
-    setenv("SPECTOOL_API_KEY", "secret", 1);
-    keyed = server_start(packed_path("first.bin"), options);
-    unsetenv("SPECTOOL_API_KEY");
-    snprintf(address, sizeof address, "http://127.0.0.1:%u/", keyed.port);
-}
 
 /* Waits for the dialog, and enters a key over that which it shows. */
 static void enter_key(const char *sentence, const char *key)
@@ -291,9 +329,8 @@ static void enter_key(const char *sentence, const char *key)
  * and the time until the first token does not include that until the key is (1000 s here). */
 TEST(test_key)
 {
-    start_keyed();
     browser_show_as(&page, 390, 844, true);
-    browser_open(&page, address);
+    open_server(&keyed);
     browser_await(&page, KEY_SENTENCE, "This server needs an API key.");
     browser_await(&page, "document.title", "spectool");
     browser_picture(&page, "phone-key");
@@ -374,44 +411,16 @@ TEST(test_changed_key)
     browser_await(&page, KEY_IS_ASKED, "false");
     browser_await(&page, LAST ".querySelector('.error').textContent",
                   "The server does not accept this API key.");
-    assert_int_equal(server_stop(&keyed), 0);
 }
 
 /* ---- a server with a base model ---- */
-
-static struct server mixed;
-
-/* Packs the tiny model without its tokenizer_config.json, which has the chat template. */
-static const char *pack_base(void)
-{
-    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json"};
-    const char *folder = scratch_path("base-model"), *path = packed_path("base.bin");
-    char from[512], to[512];
-
-    assert_int_equal(mkdir(folder, 0700), 0);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(from, sizeof from, TESTDATA "/tiny/target/%s", files[i]);
-        snprintf(to, sizeof to, "%s/%s", folder, files[i]);
-        assert_int_equal(symlink(from, to), 0);
-    }
-    assert_int_equal(
-        link(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), path), 0);
-    return path;
-}
 
 /* Of a base model and one that chats, the latter is the first choice. A model that does not
  * generate is none. */
 TEST(test_first_choice)
 {
-    const char *options[] = {pack_base(),
-                             packed_file(packed_modelfile(TESTDATA "/embeddings/bert", NULL),
-                                         SP_DTYPE_NONE, SP_DTYPE_NONE),
-                             "--threads", "2", NULL};
-
-    mixed = server_start(served_file, options);
-    snprintf(address, sizeof address, "http://127.0.0.1:%u/", mixed.port);
     browser_show_as(&page, 390, 844, false);
-    browser_open(&page, address);
+    open_server(&mixed);
     browser_await(&page, MODEL ".length", "2");
     browser_await(&page, "models.get(" MODEL ".value)", "false");
 }
@@ -423,11 +432,6 @@ static void check_mixed(void **state)
 }
 
 CASES(check_mixed, "touch", "input", "base");
-
-TEST(test_mixed_end)
-{
-    assert_int_equal(server_stop(&mixed), 0);
-}
 
 /* ---- Markdown ---- */
 
