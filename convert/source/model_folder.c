@@ -150,8 +150,13 @@ static enum sp_status fail_other(const char *folder, bool configured, struct sp_
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (!find_named(&name, folder, i)) continue;
-        (void)sp_fail(err, SP_E_INPUT, "%s: it holds %.200s, %s%s", folder, name, others[i].text,
-                      sp_ends_with(others[i].text, "'s format") ? unread : "");
+        if (sp_file_exists_in(folder, name))
+            (void)sp_fail(err, SP_E_INPUT, "%s: it holds %.200s, %s%s", folder, name,
+                          others[i].text, sp_ends_with(others[i].text, "'s format") ? unread : "");
+        else
+            (void)sp_fail(err, SP_E_INPUT,
+                          "%s: %.200s is a link to a missing file, as of an incomplete download",
+                          folder, name);
         free(name);
         return SP_E_INPUT;
     }

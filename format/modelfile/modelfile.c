@@ -271,6 +271,11 @@ static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
         *next = skip_whitespace(s, end);
         return SP_OK;
     }
+    if (strncmp(s + end, "\xC2\xA0", 2) == 0) {
+        return sp_modelfile_fail(file, end, SP_E_INPUT, err,
+                                 "a no-break space (U+00A0) behind %.*s, expected a space",
+                                 (int)(end - i), s + i);
+    }
     while (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end]))
         end++;
     return sp_modelfile_fail(file, i, SP_E_INPUT, err,

@@ -37,6 +37,11 @@ for file in adapter_config.json consolidated.safetensors model-00001-of-00002.sa
     spectool create nearly; echo "exit $?"
     rm -r nearly
 done
+mkdir nearly && cp "$TESTDATA/tiny/target/config.json" nearly && ln -s ../blobs/none nearly/model.safetensors
+spectool create nearly; echo "exit $?"
+printf 'FROM\302\240./nearly\n' >Modelfile
+spectool create; echo "exit $?"
+rm -r nearly
 cp -rL "$TESTDATA/tiny/target" nearly && chmod -R u+w nearly && printf '\2\0\0\0\0\0\0\0{}' >nearly/model.safetensors
 echo '{"weight_map": {}}' >nearly/model.safetensors.index.json
 spectool create nearly; echo "exit $?"
