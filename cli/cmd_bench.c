@@ -32,7 +32,7 @@ static const struct sp_opt opts[] = {
      .help = "A prompt as the text of a user's message; repeatable"},
     {SP_OPT_LIST, 0, "text", NULL, "FILE", AT(files), .path = true,
      .help = "A prompt as a file with the text of a user's message; repeatable"},
-    {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
+    {SP_OPT_INT, 'n', "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
      .shown = "128", .help = "Number of tokens to generate per prompt"},
     {SP_OPT_INT, 0, "repeat", NULL, "N", AT(n_repeat), .min = 1, .max = 1000, .shown = "5",
      .help = "Number of runs per measurement; medians are reported"},

@@ -49,7 +49,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Draft"},
     {SP_OPT_INT, 0, "places", NULL, "N", AT(n_places), .min = 0, .max = 1 << 20, .shown = "16",
      .help = "Measure drafting at N positions of each text; 0: skip"},
-    {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
+    {SP_OPT_INT, 'n', "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
      .shown = "32", .help = "Number of tokens to generate at each position"},
     SP_OPT_DRAFT_DEPTH(
         struct options, backend, 0,

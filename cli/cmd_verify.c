@@ -28,7 +28,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the result as JSON"},
     {SP_OPT_HEADING, .help = "With --lossless or --reference"},
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token IDs"},
-    {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
+    {SP_OPT_INT, 'n', "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
      .shown = "64", .help = "Number of tokens to generate per prompt"},
     SP_OPT_FORMAT(struct sp_verify_options, format),
     SP_OPT_NUM_CTX(struct sp_verify_options, backend),

@@ -419,7 +419,7 @@ static void report(struct executor *x)
     pthread_mutex_unlock(&x->lock);
     cancelled = x->progress(x->context, done, x->total);
     pthread_mutex_lock(&x->lock);
-    if (cancelled) stop(x, sp_fail(&err, SP_E_CANCELLED, "cancelled"), &err);
+    if (cancelled) stop(x, sp_fail(&err, SP_E_CANCELLED, "interrupted"), &err);
 }
 
 static bool at_end(const struct executor *x)

@@ -245,7 +245,7 @@ static enum sp_status tell_progress(struct job *job, size_t size, struct sp_err 
     job->done += size;
     if (job->callbacks->progress &&
         job->callbacks->progress(job->callbacks->context, job->done, job->total))
-        return sp_fail(err, SP_E_CANCELLED, "cancelled");
+        return sp_fail(err, SP_E_CANCELLED, "interrupted");
     return SP_OK;
 }
 

@@ -391,7 +391,7 @@ static void report(struct exporter *x)
     const struct sp_export_progress *p = x->progress;
 
     if (p->progress == NULL || !p->progress(p->context, p->before + x->done, p->total)) return;
-    if (x->err.status == SP_OK) (void)!sp_fail(&x->err, SP_E_CANCELLED, "cancelled");
+    if (x->err.status == SP_OK) (void)!sp_fail(&x->err, SP_E_CANCELLED, "interrupted");
     x->failed = 0;
 }
 

@@ -24,6 +24,8 @@ try packed.bin --cache-dir missing/pages
 # A damaged file of a folder is left out, one that is named is not.
 mkdir damaged
 head -c 4096 packed.bin >damaged/half.bin
+cp -r "$TESTDATA/tiny/ar" damaged/checkpoint
+: >damaged/weights.gguf
 try damaged
 try damaged/half.bin
 # Options from the environment.

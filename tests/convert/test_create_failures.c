@@ -254,7 +254,7 @@ TEST(test_cancelling_leaves_nothing)
 
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_CANCELLED);
-    assert_string_equal(err.text, "cancelled");
+    assert_string_equal(err.text, "interrupted");
     assert_int_equal(calls, 1);
     assert_int_equal(create_count_files(), 1);
 }

@@ -579,7 +579,7 @@ TEST(cancelled)
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.n_threads = 1;
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
-    assert_refused(&o, SP_E_CANCELLED, "cancelled");
+    assert_refused(&o, SP_E_CANCELLED, "interrupted");
     assert_int_equal(calls, 1);
 }
 

@@ -2,8 +2,10 @@
 
 #include "cli/serve/jobs/serve_folder.h"
 #include "cli/base/word_wrap.h"
+#include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/base/strbuf.h"
 #include "format/packfile_layout.h"
 
 #include <dirent.h>
@@ -66,7 +68,7 @@ static enum sp_status check(bool *is_packed, const char *path, struct sp_err *er
 }
 
 static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *folder,
-                                    const char *name, struct sp_err *err)
+                                    const char *name, struct sp_strbuf *others, struct sp_err *err)
 {
     char *path = NULL;
     bool is_packed = false;
@@ -76,7 +78,12 @@ static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *fo
     if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
     if (check(&is_packed, path, &own)) sp_note("serve", own.text);
-    if (is_packed) st = add(paths, path, path, false, err);
+    if (is_packed) {
+        st = add(paths, path, path, false, err);
+    } else if (sp_ends_with(name, ".gguf") || sp_file_exists_in(path, "config.json")) {
+        if (others->len) st = sp_strbuf_append(others, ", ", 2, err);
+        if (!st) st = sp_strbuf_append(others, name, strlen(name), err);
+    }
     free(path);
     return st;
 }
@@ -86,15 +93,24 @@ enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths, const cha
 {
     size_t before = paths->n;
     struct dirent **entries = NULL;
+    struct sp_strbuf others = {0};
+    char sentence[SP_ERR_TEXT];
     enum sp_status st = SP_OK;
     int n = scandir(folder, &entries, NULL, alphasort);
 
     if (n < 0) return sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
-        if (!st) st = add_if_packed(paths, folder, entries[i]->d_name, err);
+        if (!st) st = add_if_packed(paths, folder, entries[i]->d_name, &others, err);
         free(entries[i]);
     }
     free(entries);
+    if (!st && others.len) {
+        snprintf(sentence, sizeof sentence,
+                 "%s: not served, since not packed: %.*s; named by themselves they are", folder,
+                 (int)(others.len < 300 ? others.len : 300), others.at);
+        sp_note("serve", sentence);
+    }
+    sp_strbuf_release(&others);
     if (!st && paths->n == before)
         st = sp_fail(err, SP_E_INPUT,
                      "%s: the folder has no packed file, which spectool create makes of a "
