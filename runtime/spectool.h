@@ -298,6 +298,10 @@ SP_API void sp_session_clear(struct sp_session *session);
 SP_API size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt,
                                       size_t n);
 
+/* The seconds that n more tokens of a prompt are expected to take, by those that were processed
+ * before; 0: none were. Others that generate meanwhile delay them. [session] */
+SP_API double sp_session_prompt_seconds(const struct sp_session *session, size_t n);
+
 /* The context of the session, in positions. [session] */
 SP_API size_t sp_session_n_context(const struct sp_session *session);
 

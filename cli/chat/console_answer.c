@@ -24,6 +24,8 @@ struct stream {
     struct sp_word_wrap wrap;      /* file NULL: lines are not broken */
     struct sp_chat_reader *reader; /* separates reasoning; borrowed; NULL: all text is content */
     struct sp_repetition repetition;
+    double prompt_at;            /* when the prompt began, by sp_seconds(); 0: not yet */
+    size_t n_reused;             /* tokens of it that were processed before */
     double started, first_token; /* sp_seconds(); first_token 0: none yet */
     bool greedy;
     bool separate;  /* reasoning is shown separately or hidden */
@@ -32,17 +34,34 @@ struct stream {
     int write_errno; /* of standard output; 0: every write succeeded */
 };
 
+/* Shows how much of the prompt is processed and, once the speed is known, when all will be. */
+static void draw_progress(struct stream *s, size_t done, size_t total)
+{
+    size_t n = done - s->n_reused;
+
+    if (done == total) {
+        if (s->progress_drawn) fputs("\r\x1b[K", stderr);
+    } else {
+        fprintf(stderr, "\rprocessing prompt: %zu of %zu tokens", done, total);
+        if (n > 0) {
+            double each = (sp_seconds() - s->prompt_at) / (double)n;
+            fprintf(stderr, ", %.0f s left", each * (double)(total - done));
+        }
+        fputs("\x1b[K", stderr);
+    }
+    s->progress_drawn = done < total;
+}
+
 static int show_prompt_progress(void *context, size_t done, size_t total)
 {
     struct stream *s = context;
 
-    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->last_object_file) {
-        if (done < total)
-            fprintf(stderr, "\rprocessing prompt: %zu of %zu tokens\x1b[K", done, total);
-        else if (s->progress_drawn)
-            fputs("\r\x1b[K", stderr);
-        s->progress_drawn = done < total;
+    if (s->prompt_at <= 0) {
+        s->prompt_at = sp_seconds();
+        s->n_reused = done;
     }
+    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->last_object_file)
+        draw_progress(s, done, total);
     return sp_signals_caught();
 }
 

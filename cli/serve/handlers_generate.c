@@ -75,6 +75,8 @@ static void wait_for_job(struct sp_exchange *x, struct client *c)
     a->type = c->job.api->stream_type;
     snprintf(a->changes, sizeof a->changes, "%s%s%s", c->job.request.changes,
              *c->job.request.changes && *c->job.changes ? ", " : "", c->job.changes);
+    if (c->job.prompt_seconds > 0)
+        snprintf(a->prompt_seconds, sizeof a->prompt_seconds, "%.2f", c->job.prompt_seconds);
     for (char *at = a->changes; *at; at++)
         if (*at < 0x20 || *at > 0x7E) *at = '?';
     if (status == 200 && c->job.request.stream) return;

@@ -324,6 +324,7 @@ static enum sp_status run_rounds(struct run *run)
         return st;
     if ((st = sp_decoder_check(speculator->decoder, run->err))) return st;
     run->result->prompt_seconds = sp_seconds() - t0;
+    if (speculator->row_seconds > 0) s->package->row_seconds = speculator->row_seconds;
     run->result->n_reused = speculator->n_reused;
     sp_speculator_begin(speculator, id);
     if (q->max_tokens && q->max_tokens < speculator->n_last - q->n_prompt)

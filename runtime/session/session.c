@@ -212,6 +212,13 @@ const struct sp_lora *sp_session_lora(const struct sp_session *s, float *scale)
     return sp_decoder_lora(s->speculator->decoder, scale);
 }
 
+double sp_session_prompt_seconds(const struct sp_session *session, size_t n)
+{
+    double own = session->speculator->row_seconds;
+
+    return (double)n * (own > 0 ? own : session->package->row_seconds);
+}
+
 size_t sp_session_n_context(const struct sp_session *session)
 {
     return session->speculator->n_positions;

@@ -34,9 +34,10 @@ struct sp_package {
     struct sp_model *draft;                 /* NULL: none */
     struct sp_drafting_controller drafting; /* what its sessions learn of the draft */
     char both[32];                          /* name of "lookup and" the draft's kind */
-    struct sp_tokenizer *tokenizer;         /* NULL: none */
-    struct sp_token_trie *trie;             /* of the tokenizer; NULL: not built yet */
-    struct sp_sampler *sampler; /* of the target's tokens; NULL: nothing was sampled yet */
+    double row_seconds; /* of one of many rows of a prompt; 0: not known; the scheduler's */
+    struct sp_tokenizer *tokenizer; /* NULL: none */
+    struct sp_token_trie *trie;     /* of the tokenizer; NULL: not built yet */
+    struct sp_sampler *sampler;     /* of the target's tokens; NULL: nothing was sampled yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
     struct sp_json *pooling;         /* the pooling section; NULL: none */

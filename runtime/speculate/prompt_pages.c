@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A state is written when the pages since the last one take as much, or after so many pages. */
-enum { MOST_PAGES_WITHOUT_STATE = 8 };
+enum { MOST_PAGES_WITHOUT_STATE = 4 };
 
 struct name {
     char text[SP_PAGE_NAME];

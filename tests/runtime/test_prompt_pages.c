@@ -443,6 +443,47 @@ TEST(beginnings_are_shared)
     assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, 513, &want), 512);
 }
 
+static int cancel_late(void *context, size_t done, size_t total)
+{
+    (void)context;
+    (void)total;
+    return done >= 640;
+}
+
+/* What was computed of a prompt that was cancelled is used when it is sent again, by the same
+ * session and by another one. */
+static void check_cancelled(const char *path)
+{
+    const char *folder = new_folder();
+    struct sp_prompt_cache *cache = open_cache(folder, 0);
+    struct generate_fixture g = open_long(path, NULL, 1, cache);
+    struct prompts p;
+    struct sp_result want = SP_RESULT_INIT, r = SP_RESULT_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = p.next,
+                                 .n_prompt = N_NEXT,
+                                 .max_tokens = 1,
+                                 .prompt_progress = cancel_late};
+
+    make_prompts(&p, &g);
+    want = plain_answer(path, p.next, N_NEXT);
+    assert_int_equal(sp_session_generate(g.session, &request, &r, NULL), SP_E_CANCELLED);
+    assert_in_range(answer_anew(path, NULL, folder, p.next, N_NEXT, &want), 512, 640);
+    r = generate_run(g.session, p.next, N_NEXT, N_TOKENS, DRAFT_LENGTH, true);
+    generate_assert_same(&r, &want);
+    assert_in_range(r.n_reused, 640, N_NEXT - 1);
+    assert_true(sp_session_prompt_seconds(g.session, 100) > 0);
+}
+
+TEST(cancelled_prompts_are_kept)
+{
+    check_cancelled(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8));
+    check_cancelled(
+        packed_file(packed_modelfile(TESTDATA "/families/mamba2", NULL), SP_Q8, SP_DTYPE_NONE));
+    check_cancelled(
+        packed_file(packed_modelfile(TESTDATA "/families/olmo3", NULL), SP_Q8, SP_DTYPE_NONE));
+}
+
 /* Sessions with and without the draft have pages of their own. */
 TEST(pages_have_the_draft)
 {

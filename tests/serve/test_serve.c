@@ -227,6 +227,42 @@ TEST(test_reuse)
     assert_int_equal(server_stop(&fresh), 0);
 }
 
+/* A stream tells how much of its prompt is processed if the request asks for it, and the header how
+ * long an earlier prompt lets expect. */
+TEST(test_prompt_progress)
+{
+    char prompt[4096] = "", question[4400];
+    struct http_reply r;
+    const char *at;
+    int n = 0;
+
+    for (int i = 0; i < 600; i++)
+        snprintf(prompt + strlen(prompt), 8, "%s%d", i ? "," : "", 5 + i * 37 % 1000);
+    snprintf(question, sizeof question,
+             "{\"prompt\": [%s], \"max_tokens\": 2, \"stream\": true, \"return_progress\": true}",
+             prompt);
+    served_post("/v1/completions", "{'prompt': 'Once upon a time', 'max_tokens': 2}");
+    r = server_request(&tiny_server, "POST", "/v1/completions", question);
+    assert_int_equal(r.status, 200);
+    for (at = r.body; (at = strstr(at, "\"prompt_progress\": {\"total\": 600, \"cache\": ")); n++) {
+        unsigned cache = 0, processed = 0;
+        assert_int_equal(sscanf(strchr(at, '{'),
+                                "{\"total\": 600, \"cache\": %u, \"processed\": %u, \"time_ms\": ",
+                                &cache, &processed),
+                         2);
+        assert_true(cache <= processed && processed < 600);
+        at++;
+    }
+    assert_in_range(n, 2, 600);
+    snprintf(question, sizeof question, "{\"prompt\": [7,%s], \"max_tokens\": 2, \"stream\": true}",
+             prompt);
+    r = server_request(&tiny_server, "POST", "/v1/completions", question);
+    assert_null(strstr(r.body, "prompt_progress"));
+    at = strstr(r.head, "X-Prompt-Seconds: ");
+    assert_non_null(at);
+    assert_true(strtod(at + strlen("X-Prompt-Seconds: "), NULL) < 60);
+}
+
 /* A prompt that an earlier server processed is not processed again. */
 TEST(test_prompt_cache)
 {

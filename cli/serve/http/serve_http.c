@@ -220,6 +220,7 @@ static bool add_headers(struct MHD_Response *response, const struct sp_http_conn
         {MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->ask_key ? "Bearer" : NULL},
         {"X-Ignored-Members", *a->ignored ? a->ignored : NULL},
         {"X-Changes", *a->changes ? a->changes : NULL},
+        {"X-Prompt-Seconds", *a->prompt_seconds ? a->prompt_seconds : NULL},
         {MHD_HTTP_HEADER_CONNECTION, c->without_body ? "close" : NULL},
         {"Access-Control-Allow-Origin", a->cors},
         {"Access-Control-Allow-Methods", shared ? "GET, POST, OPTIONS" : NULL},

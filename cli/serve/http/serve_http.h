@@ -47,6 +47,7 @@ struct sp_http_response {
     bool ask_key;              /* send WWW-Authenticate: Bearer */
     char ignored[256];         /* X-Ignored-Members, also for the log; empty: not sent */
     char changes[520];         /* X-Changes; empty: not sent */
+    char prompt_seconds[24];   /* X-Prompt-Seconds; empty: not sent */
     struct sp_strbuf body;     /* the server takes ownership */
     struct sp_strbuf log_line; /* text for the log; the server takes ownership */
     void *stream;              /* context of read and close; NULL: no stream */

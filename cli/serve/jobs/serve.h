@@ -51,6 +51,8 @@ struct sp_serve_response {
     double seconds;            /* time since the request arrived */
     double waited;             /* time from arrival to the start of generation */
     size_t n_prompt, n_reused; /* tokens of the prompt; those of them that were cached */
+    size_t n_processed;        /* tokens of the prompt that are done, those included */
+    double prompt_seconds;     /* since the prompt began to be processed */
     /* the answer so far, including the current part; borrowed */
     const struct sp_chat_answer *message;
     /* if the request echoes the prompt: its text, and that of the whole answer; borrowed */
@@ -88,7 +90,7 @@ struct sp_serve_api {
      * after the last part. */
     void (*begin)(struct sp_serve_response *response);
     /* Writes something without effect during prompt processing, so that no proxy closes a stream
-     * that is silent for long. */
+     * that is silent for long; or, if the request asks for it, what is processed so far. */
     void (*keep_alive)(struct sp_serve_response *response);
     void (*part)(struct sp_serve_response *response, const struct sp_chat_part *part);
     void (*end)(struct sp_serve_response *response, const struct sp_result *result);

@@ -19,6 +19,7 @@ struct answer_run {
     struct sp_request request;
     struct sp_serve_response response;
     struct sp_result result;
+    struct sp_session *session;
     struct sp_chat_reader *reader;
     struct sp_chat_answer message;
     enum sp_status status;           /* failure inside a callback */
@@ -28,6 +29,7 @@ struct answer_run {
     size_t n_bytes, n_shown;         /* bytes of the kept tokens; bytes of the text received */
     struct sp_strbuf echo;           /* if the prompt is echoed: its text, then the answer's */
     struct sp_repetition repetition; /* of a greedy answer */
+    double prompt_at;                /* time when the prompt began, by sp_seconds; 0: not yet */
     double token_at;                 /* time of the last token, by sp_seconds; 0: none came */
     double sent_at; /* time of the stream's head or last keep-alive; 0: none was sent */
     bool sent;      /* the whole answer was sent */
@@ -141,16 +143,25 @@ static void begin_stream(struct answer_run *a)
     a->sent_at = sp_seconds();
 }
 
+/* The first call for a prompt: what is cached is known, and how long the rest will take. */
+static void begin_prompt(struct answer_run *a, size_t done, size_t total, double now)
+{
+    a->prompt_at = now;
+    a->response.n_reused = done;
+    sp_serve_queue_set_seconds(a->serve->queue, a->job,
+                               sp_session_prompt_seconds(a->session, total - done));
+}
+
 /* Sends a keep-alive from time to time, since a stream has no other output during prompt
  * processing. The first call comes when the caches have memory for the prompt. */
 static int on_prompt(void *context, size_t done, size_t total)
 {
-    static const double seconds = 5;
     struct answer_run *a = context;
-    double now = sp_seconds();
+    double now = sp_seconds(), seconds = a->job->request.return_progress ? 0 : 5;
 
-    (void)done;
-    (void)total;
+    if (a->prompt_at <= 0) begin_prompt(a, done, total, now);
+    a->response.n_processed = done;
+    a->response.prompt_seconds = now - a->prompt_at;
     begin_stream(a);
     if (a->sent_at > 0 && now - a->sent_at >= seconds) {
         open_out(a);
@@ -410,6 +421,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     a->request.logprobs = request->logprobs;
     a->request.n_top = request->n_top;
     a->request.context = a;
+    a->session = loaded->session;
     a->request.prompt_progress = on_prompt;
     a->request.token = on_token;
     a->request.text = on_text;

@@ -282,6 +282,13 @@ void sp_serve_queue_set_changes(struct sp_serve_queue *q, struct sp_serve_job *j
     unlock(q);
 }
 
+void sp_serve_queue_set_seconds(struct sp_serve_queue *q, struct sp_serve_job *job, double seconds)
+{
+    lock(q);
+    if (job->status == 0 && job->prompt_seconds <= 0) job->prompt_seconds = seconds;
+    unlock(q);
+}
+
 void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
                           size_t size)
 {

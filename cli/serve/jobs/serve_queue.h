@@ -37,6 +37,7 @@ struct sp_serve_job {
     struct timespec began;               /* start of the first answer, wall clock; set once */
     char changes[SP_SERVE_CHANGES_TEXT]; /* of the conversation, for its template; set before the
                                           * status */
+    double prompt_seconds;               /* expected; set before the status; 0: not known */
     int status;                          /* HTTP status; 0: not known yet */
     bool failed;               /* an answer has failed; the output describes the failure */
     struct sp_strbuf out;      /* output; owned */
@@ -93,6 +94,10 @@ bool sp_serve_queue_is_stopped(struct sp_serve_queue *queue);
 /* Sets the changes of the conversation, until the status is known. */
 void sp_serve_queue_set_changes(struct sp_serve_queue *queue, struct sp_serve_job *job,
                                 const char *changes);
+/* Sets the seconds that the prompt is expected to take, until the status is known; the first call
+ * counts. */
+void sp_serve_queue_set_seconds(struct sp_serve_queue *queue, struct sp_serve_job *job,
+                                double seconds);
 /* Sets the status: 200, unless an answer has failed. The text of the first call is sent, that of
  * later calls is dropped. */
 void sp_serve_queue_begin(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,

@@ -34,6 +34,8 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
     enum sp_status st;
 
     if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
+    st = sp_json_get_bool(request->body, "return_progress", &request->return_progress, err);
+    if (st) return st;
     if ((st = sp_serve_read_object(&options, request->body, "stream_options", err))) return st;
     if ((st = sp_json_get_bool(options, "include_usage", &request->include_usage, err))) return st;
     return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);

@@ -372,10 +372,36 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
     sp_json_out_raw(&r->out, "\n\n");
 }
 
-/* Writes a comment, which readers of server-sent events skip. */
-static void keep_alive(struct sp_serve_response *r)
+/* Writes a comment, which readers of server-sent events skip, or llama-server's progress. */
+static void keep_alive(struct sp_serve_response *r, enum endpoint endpoint)
 {
-    sp_json_out_raw(&r->out, ": reading the prompt\n\n");
+    const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
+    const struct delta nothing = {.part = &empty};
+    struct sp_json_out *out = &r->out;
+
+    if (!r->request->return_progress) {
+        sp_json_out_raw(out, ": reading the prompt\n\n");
+        return;
+    }
+    begin_chunk(r, endpoint);
+    write_delta(r, endpoint, &nothing);
+    sp_json_out_begin(out, "prompt_progress", '{');
+    sp_json_out_u64(out, "total", r->n_prompt);
+    sp_json_out_u64(out, "cache", r->n_reused);
+    sp_json_out_u64(out, "processed", r->n_processed);
+    sp_json_out_u64(out, "time_ms", (uint64_t)(r->prompt_seconds * 1e3));
+    sp_json_out_end(out, '}');
+    end_chunk(r);
+}
+
+static void keep_chat_alive(struct sp_serve_response *r)
+{
+    keep_alive(r, CHAT);
+}
+
+static void keep_text_alive(struct sp_serve_response *r)
+{
+    keep_alive(r, TEXT);
 }
 
 static void begin_chat(struct sp_serve_response *r)
@@ -440,7 +466,7 @@ const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_chat,
     .begin = begin_chat,
-    .keep_alive = keep_alive,
+    .keep_alive = keep_chat_alive,
     .part = chat_part,
     .end = end_chat,
     .whole = whole_chat,
@@ -453,7 +479,7 @@ const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_text,
     .begin = begin_text,
-    .keep_alive = keep_alive,
+    .keep_alive = keep_text_alive,
     .part = text_part,
     .end = end_text,
     .whole = whole_text,

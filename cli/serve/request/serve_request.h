@@ -74,6 +74,7 @@ struct sp_serve_request {
     size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;
     bool include_usage;   /* OpenAI: a stream ends with a chunk that has the usage */
+    bool return_progress; /* llama-server: a stream tells how much of the prompt is processed */
     bool include_drafted; /* OpenAI: the chunks of a stream say which tokens were drafted */
     bool logprobs;
     unsigned n_top;
