@@ -286,15 +286,14 @@ static enum sp_status show_overview(const char *name, const struct sp_pack *pack
 static enum sp_status show_json(const char *name, const struct sp_pack *pack,
                                 const struct options *o, struct sp_err *err)
 {
-    enum sp_status st;
     bool is_calibration = sp_pack_is_calibration(pack);
     struct sp_calibration_facts calibration;
     struct sp_pack_facts facts = {0};
     struct sp_json_out out = {.file = stdout};
     char identity[17];
+    enum sp_status st = is_calibration ? read_calibration(&calibration, pack, err)
+                                       : sp_pack_facts_read(&facts, pack, err);
 
-    st = is_calibration ? read_calibration(&calibration, pack, err)
-                        : sp_pack_facts_read(&facts, pack, err);
     if (st) return st;
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
     sp_json_out_begin(&out, NULL, '{');
@@ -318,11 +317,10 @@ static enum sp_status show_file(const char *name, const struct sp_args *args, st
     const struct options *o = args->options;
     struct sp_temp_file outline = {0};
     struct sp_pack *pack = NULL;
-    enum sp_status st;
+    enum sp_status st = sp_packed_checkpoint_is_needed(name)
+                            ? sp_packed_checkpoint_outline(&outline, name, args->command->name, err)
+                            : sp_packed_checkpoint_check_name(name, err);
 
-    st = sp_packed_checkpoint_is_needed(name)
-             ? sp_packed_checkpoint_outline(&outline, name, args->command->name, err)
-             : sp_packed_checkpoint_check_name(name, err);
     if (st || (st = sp_pack_open(&pack, outline.path ? outline.path : name, err))) goto done;
     /* The overview begins with the name. */
     if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);

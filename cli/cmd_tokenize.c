@@ -227,11 +227,11 @@ static enum sp_status detokenize(const struct token_job *job, const struct sp_id
 {
     const struct detokenize_options *o = job->options;
     struct sp_json_out out = {.file = stdout};
-    enum sp_status st;
     char *text = NULL;
     size_t size;
+    enum sp_status st =
+        sp_tokenizer_decode(job->tokenizer, ids->at, ids->n, o->skip_special, &text, &size, err);
 
-    st = sp_tokenizer_decode(job->tokenizer, ids->at, ids->n, o->skip_special, &text, &size, err);
     if (st) return st;
     if (o->json || o->batch) {
         sp_json_out_string(&out, NULL, text, size);
@@ -247,10 +247,9 @@ static enum sp_status detokenize(const struct token_job *job, const struct sp_id
 static enum sp_status detokenize_value(const struct token_job *job, const struct sp_json *value,
                                        struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_ids ids = {0};
+    enum sp_status st = sp_ids_of_json(&ids, value, err);
 
-    st = sp_ids_of_json(&ids, value, err);
     if (st == SP_OK) st = detokenize(job, &ids, err);
     sp_ids_release(&ids);
     return st;

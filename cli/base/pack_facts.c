@@ -45,11 +45,11 @@ static enum sp_status read_config(struct sp_part_facts *facts, const struct sp_p
 static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_pack *pack,
                                    struct sp_err *err)
 {
-    enum sp_status st;
     char *text = NULL;
     size_t size = 0;
+    enum sp_status st =
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
 
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
     if (st == SP_OK && text != NULL)
         st = sp_modelfile_parse(&facts->records, sp_pack_path(pack), text, size, err);
     free(text);
@@ -59,11 +59,11 @@ static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_
 static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_pack *pack,
                                   struct sp_err *err)
 {
-    enum sp_status st;
     char *text = NULL;
     size_t size = 0;
+    enum sp_status st =
+        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, err);
 
-    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, err);
     if (st == SP_OK && text != NULL) {
         st = sp_merge_records_read(&facts->merged, &facts->n_merged, text, size, err);
         if (st) sp_context(err, "%s", sp_pack_path(pack));
@@ -98,9 +98,8 @@ static enum sp_status read_chat_format(struct sp_pack_facts *facts,
     struct sp_tokenizer *tokenizer = NULL;
     struct sp_chat *chat = NULL;
     struct sp_err own = {0};
-    enum sp_status st;
+    enum sp_status st = sp_tokenizer_open_file(&tokenizer, sp_pack_path(pack), &own);
 
-    st = sp_tokenizer_open_file(&tokenizer, sp_pack_path(pack), &own);
     if (is_machine_failure(st)) return sp_fail_as(err, &own);
     options.tokenizer = tokenizer;
     if ((st = sp_chat_open(&chat, NULL, &options, err))) goto done;
@@ -123,10 +122,9 @@ static enum sp_status read_template(struct sp_pack_facts *facts, const struct sp
 {
     struct sp_template *template = NULL;
     size_t size = 0;
-    enum sp_status st;
+    enum sp_status st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN,
+                                              &facts->template_error);
 
-    st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN,
-                               &facts->template_error);
     if (is_machine_failure(st)) return sp_fail_as(err, &facts->template_error);
     if (template == NULL) return SP_OK;
     (void)sp_template_text(template, &size);

@@ -31,9 +31,8 @@ static enum sp_status keep(struct sp_batch_output *o, const char *text, size_t s
     struct sp_json *line = NULL;
     struct sp_err parse_err = {0};
     const char *id = NULL;
-    enum sp_status st;
+    enum sp_status st = sp_json_parse(&line, text, size, SP_JSON_STRICT, &parse_err);
 
-    st = sp_json_parse(&line, text, size, SP_JSON_STRICT, &parse_err);
     if (st == SP_E_NOMEM) {
         *err = parse_err;
         return st;

@@ -88,10 +88,9 @@ static enum sp_status add_pattern(struct sp_adapter_patterns *out, const char *k
 {
     struct sp_adapter_pattern *p;
     size_t cap = strlen(key) + 32;
-    enum sp_status st;
     char *whole = NULL;
+    enum sp_status st = sp_grow(&out->all, &out->cap, out->n + 1, sizeof *out->all, err);
 
-    st = sp_grow(&out->all, &out->cap, out->n + 1, sizeof *out->all, err);
     if (st) return st;
     p = &out->all[out->n];
     *p = (struct sp_adapter_pattern){.value = value};

@@ -76,9 +76,8 @@ static int compare_places(const void *a, const void *b)
  * other's tensor. */
 static enum sp_status list_places(struct placing *p)
 {
-    enum sp_status st;
+    enum sp_status st = sp_new(&p->places, p->specs->n_spans, sizeof *p->places, p->err);
 
-    st = sp_new(&p->places, p->specs->n_spans, sizeof *p->places, p->err);
     if (st) return st;
     for (size_t s = 0; s < p->specs->n_specs; s++) {
         const struct sp_tensor_spec *spec = &p->specs->specs[s];
@@ -287,13 +286,12 @@ static enum sp_status place_product(struct placing *p, struct sp_adapter_product
 
 static enum sp_status place_whole(struct placing *p, const struct sp_adapter_whole *x)
 {
-    const struct place *places;
     const struct sp_source_tensor *of;
     enum sp_status st;
     char found[SP_SHAPE_TEXT], model[SP_SHAPE_TEXT];
     size_t n;
+    const struct place *places = find_places(p, x->name, &n);
 
-    places = find_places(p, x->name, &n);
     if (places == NULL) return fail_without_place(p, x->tensor, x->name);
     of = places->tensor;
     if (x->tensor->rank != of->rank ||

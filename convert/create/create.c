@@ -96,10 +96,9 @@ static enum sp_status open_draft(struct sp_create_job *job, const struct sp_mode
                                  const struct sp_create_options *options, struct sp_err *err)
 {
     struct sp_named_source named = {0};
-    enum sp_status st;
+    enum sp_status st = open_model(&job->draft, &named, file, record, options->draft, SP_PART_DRAFT,
+                                   options, &job->warnings, err);
 
-    st = open_model(&job->draft, &named, file, record, options->draft, SP_PART_DRAFT, options,
-                    &job->warnings, err);
     sp_named_source_release(&named);
     return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->warnings, err);
 }
@@ -227,14 +226,13 @@ static enum sp_status open_head(struct sp_create_job *job, const struct sp_creat
 static enum sp_status open_sources(struct sp_create_job *job, const struct sp_modelfile *file,
                                    const struct sp_create_options *options, struct sp_err *err)
 {
-    enum sp_status st;
     const struct sp_modelfile_record *from = sp_modelfile_find(file, SP_MODELFILE_FROM, NULL);
     const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
     const struct sp_modelfile_record *adapter = sp_modelfile_find(file, SP_MODELFILE_ADAPTER, NULL);
     bool has_own;
+    enum sp_status st = open_model(&job->target, &job->named, file, from, options->from,
+                                   SP_PART_TARGET, options, &job->warnings, err);
 
-    st = open_model(&job->target, &job->named, file, from, options->from, SP_PART_TARGET, options,
-                    &job->warnings, err);
     if (st) return st;
     if (adapter && job->named.adapter) {
         st = sp_fail(err, SP_E_UNSUPPORTED,
@@ -368,10 +366,9 @@ static enum sp_status check_request(const struct sp_create_options *options, boo
 
 static enum sp_status read_records(struct sp_create_job *job, struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE,
+                                             &job->records, &job->records_size, err);
 
-    st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE, &job->records,
-                              &job->records_size, err);
     if (st || job->records) return st;
     return sp_copy_text(&job->records, "", 0, err);
 }
@@ -379,9 +376,9 @@ static enum sp_status read_records(struct sp_create_job *job, struct sp_err *err
 /* Opens both parts of a packed file. */
 static enum sp_status open_pack(struct sp_create_job *job, const char *path, struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st =
+        sp_create_open_source(&job->target, path, SP_PART_TARGET, &job->warnings, err);
 
-    st = sp_create_open_source(&job->target, path, SP_PART_TARGET, &job->warnings, err);
     if (st) return st;
     job->has_draft =
         sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;

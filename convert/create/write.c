@@ -183,10 +183,9 @@ static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_p
                                      const struct sp_create_callbacks *callbacks,
                                      struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE,
+                                               input->records, input->records_size, err);
 
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, input->records,
-                                input->records_size, err);
     if (!st) st = write_texts(w, input->target, SP_PART_TARGET, callbacks, err);
     if (!st) st = write_smoothing(w, input, err);
     if (!st && input->draft) st = write_texts(w, input->draft, SP_PART_DRAFT, callbacks, err);

@@ -138,11 +138,10 @@ static enum sp_status publish_config(struct job *job, struct checkpoint *c, stru
 {
     const struct sp_source *s = c->source;
     bool text_only;
-    enum sp_status st;
+    enum sp_status st = sp_config_publish(
+        &c->config, &c->config_size, &text_only, s->texts[SP_SECTION_CONFIG],
+        s->text_sizes[SP_SECTION_CONFIG], &s->config, sp_export_plan_dtype(&c->plan), err);
 
-    st = sp_config_publish(&c->config, &c->config_size, &text_only, s->texts[SP_SECTION_CONFIG],
-                           s->text_sizes[SP_SECTION_CONFIG], &s->config,
-                           sp_export_plan_dtype(&c->plan), err);
     if (st) {
         sp_context(err, "%s: %s config.json", s->path, sp_part_name(s->part));
         return st;
@@ -230,9 +229,9 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
                                   struct sp_err *err)
 {
     const struct sp_source *source = c->source;
-    enum sp_status st;
+    enum sp_status st =
+        write_text(folder, sp_section_name(SP_SECTION_CONFIG), c->config, c->config_size, err);
 
-    st = write_text(folder, sp_section_name(SP_SECTION_CONFIG), c->config, c->config_size, err);
     for (int s = SP_SECTION_GENERATION; s <= SP_SECTION_TEMPLATE && !st; s++) {
         enum sp_section section = (enum sp_section)s;
         struct sp_source_text text;
@@ -278,9 +277,9 @@ done:
 static enum sp_status write_folder(const struct job *job, struct sp_err *err)
 {
     struct sp_atomic_folder *folder = NULL;
-    enum sp_status st;
+    enum sp_status st =
+        sp_atomic_folder_open(&folder, job->options->output, job->options->force, is_ours, err);
 
-    st = sp_atomic_folder_open(&folder, job->options->output, job->options->force, is_ours, err);
     if (st) return st;
     if (!(st = write_all(job, folder, err))) st = sp_atomic_folder_commit(folder, err);
     sp_atomic_folder_close(folder);

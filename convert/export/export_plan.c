@@ -44,9 +44,9 @@ static enum sp_status add_item(struct sp_export_plan *plan, const struct sp_sour
                                enum sp_part part, struct sp_err *err)
 {
     struct sp_export_item *item;
-    enum sp_status st;
+    enum sp_status st =
+        sp_grow(&plan->items, &plan->cap_items, plan->n_items + 1, sizeof *plan->items, err);
 
-    st = sp_grow(&plan->items, &plan->cap_items, plan->n_items + 1, sizeof *plan->items, err);
     if (st) return st;
     item = &plan->items[plan->n_items++];
     *item = (struct sp_export_item){.part = part};
@@ -67,9 +67,9 @@ static size_t find_item(const struct sp_export_plan *plan, size_t first, const c
 static enum sp_status add_cut(struct sp_export_plan *plan, struct sp_export_cut cut,
                               struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st =
+        sp_grow(&plan->cuts, &plan->cap_cuts, plan->n_cuts + 1, sizeof *plan->cuts, err);
 
-    st = sp_grow(&plan->cuts, &plan->cap_cuts, plan->n_cuts + 1, sizeof *plan->cuts, err);
     if (st == SP_OK) plan->cuts[plan->n_cuts++] = cut;
     return st;
 }
@@ -181,10 +181,9 @@ enum sp_status sp_export_plan_add(struct sp_export_plan *plan, struct sp_source 
     struct sp_specs *published = &plan->published[plan->n_published];
     struct sp_source_tensor *tensors = NULL;
     size_t first = plan->n_items, first_cut = plan->n_cuts, n = 0;
-    enum sp_status st;
+    enum sp_status st = sp_specs_publish(published, &tensors, &n, &source->config,
+                                         target ? &target->config : NULL, err);
 
-    st = sp_specs_publish(published, &tensors, &n, &source->config, target ? &target->config : NULL,
-                          err);
     if (st) {
         sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
         return st;

@@ -143,12 +143,11 @@ static enum sp_status read_quantize_config(struct sp_prequantized *stated, struc
 static enum sp_status open_weights(struct sp_source *source, const char *folder, const char *path,
                                    char **warnings, struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_prequantized stated;
     struct sp_json *root = NULL, *beside = NULL;
+    enum sp_status st = sp_json_parse_settings(&root, source->texts[SP_SECTION_CONFIG],
+                                               source->text_sizes[SP_SECTION_CONFIG], err);
 
-    st = sp_json_parse_settings(&root, source->texts[SP_SECTION_CONFIG],
-                                source->text_sizes[SP_SECTION_CONFIG], err);
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;

@@ -68,11 +68,10 @@ static enum sp_status assign(struct sp_source *source, struct sp_err *err)
 {
     struct sp_merge *merge = source->merge;
     struct sp_source_tensor *tensors = NULL;
-    enum sp_status st;
     size_t n = 0;
+    enum sp_status st = source->pack ? list_published(merge, &tensors, &n, source, err)
+                                     : sp_source_list(&tensors, &n, source, err);
 
-    st = source->pack ? list_published(merge, &tensors, &n, source, err)
-                      : sp_source_list(&tensors, &n, source, err);
     if (!st)
         st = sp_merge_place(merge, source->pack ? &merge->specs : &source->specs, tensors, n, err);
     free(tensors);

@@ -154,10 +154,9 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
                               const struct sp_config *config, enum sp_dtype dtype,
                               struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_json *root = NULL;
+    enum sp_status st = sp_json_parse_settings(&root, text->at, text->len, err);
 
-    st = sp_json_parse_settings(&root, text->at, text->len, err);
     if (st) return st;
     *text_only = is_wrapped(root, config);
     if (*text_only) {

@@ -57,10 +57,9 @@ enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs, con
                                    struct sp_err *err)
 {
     char *copy = NULL;
-    enum sp_status st;
+    enum sp_status st = sp_grow(&specs->strings, &specs->cap_strings, specs->n_strings + 1,
+                                sizeof *specs->strings, err);
 
-    st = sp_grow(&specs->strings, &specs->cap_strings, specs->n_strings + 1, sizeof *specs->strings,
-                 err);
     if (st || (st = sp_copy_text(&copy, text, strlen(text), err))) return st;
     specs->strings[specs->n_strings++] = copy;
     *out = copy;

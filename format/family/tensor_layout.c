@@ -280,11 +280,10 @@ enum sp_status sp_layout_interleaved_heads(struct sp_tensor_match *m, struct sp_
     /* A norm that weighs every head on its own is stored as a matrix with one row per head. */
     bool is_matrix = spec->role == SP_ROLE_NORM && m->config->qk_norm == SP_QK_OWN;
     uint64_t heads[2] = {spec->shape[0] / l->head_dim, l->head_dim};
-    enum sp_status st;
     bool found;
+    enum sp_status st = sp_tensor_match_claim(
+        &found, m, source->name, is_matrix ? heads : spec->shape, is_matrix ? 2 : spec->rank);
 
-    st = sp_tensor_match_claim(&found, m, source->name, is_matrix ? heads : spec->shape,
-                               is_matrix ? 2 : spec->rank);
     if (st || !found) return st;
     return add_interleaved(m, spec, source->name, l->head_dim, 0,
                            l->rope < 0 ? 0 : m->config->ropes[l->rope].n_rot);

@@ -89,9 +89,8 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
                                  struct sp_err *err)
 {
     const struct sp_gguf_value *types, *scores;
-    enum sp_status st;
+    enum sp_status st = sp_gguf_get_numbers(file, "tokenizer.ggml.token_type", true, &types, err);
 
-    st = sp_gguf_get_numbers(file, "tokenizer.ggml.token_type", true, &types, err);
     if (!st) st = sp_gguf_get_numbers(file, "tokenizer.ggml.scores", false, &scores, err);
     if (st) return st;
     if (types && types->n != t->n) {

@@ -317,9 +317,8 @@ static enum sp_status make_rest(struct compiler *c, uint32_t flags, struct sp_er
 {
     const struct sp_vocab *vocab = c->vocab;
     uint8_t *out;
-    enum sp_status st;
+    enum sp_status st = make_area(c, SP_AREA_TEMPLATE, vocab->n_prefix + vocab->n_suffix, 4, err);
 
-    st = make_area(c, SP_AREA_TEMPLATE, vocab->n_prefix + vocab->n_suffix, 4, err);
     if (st) return st;
     out = c->areas[SP_AREA_TEMPLATE].at;
     for (size_t i = 0; i < vocab->n_prefix; i++, out += 4)

@@ -437,9 +437,8 @@ enum sp_status sp_chat_normalize(unsigned *changed, struct sp_template_request *
                                  struct sp_err *err)
 {
     struct turns list = {.refused = refused, .calls = calls};
-    enum sp_status st;
+    enum sp_status st = normalize_messages(&request->messages, &list, err);
 
-    st = normalize_messages(&request->messages, &list, err);
     if (!st) st = normalize_tools(&request->tools, &list, err);
     request->input.messages = request->messages;
     request->input.tools = request->tools;

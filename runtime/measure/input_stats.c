@@ -250,10 +250,9 @@ enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, const struct s
                                     struct sp_err *err)
 {
     struct solve_job job = {stats, backend->kernels->tile->gptq, NULL};
-    enum sp_status st;
+    enum sp_status st = sp_new_aligned(&job.workspace, sp_pool_n_threads(backend->pool),
+                                       sizeof *job.workspace * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, err);
 
-    st = sp_new_aligned(&job.workspace, sp_pool_n_threads(backend->pool),
-                        sizeof *job.workspace * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, err);
     if (st) return st;
     sp_pool_run(backend->pool, stats->n_slots, solve_slot, &job);
     free(job.workspace);

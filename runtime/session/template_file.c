@@ -37,14 +37,13 @@ static void borrow(struct sp_template_texts *out, const struct texts *t)
 static enum sp_status read_pack(struct sp_template **out, const struct sp_pack *pack,
                                 struct sp_err *err)
 {
-    enum sp_status st;
     struct texts t = {0};
     struct sp_template_texts texts = {0};
     struct sp_modelfile file = {0};
     const struct sp_modelfile_record *record;
+    enum sp_status st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &t.records,
+                                             &t.records_size, err);
 
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &t.records, &t.records_size,
-                              err);
     if (!st) {
         st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TEMPLATE, &t.jinja,
                                   &t.jinja_size, err);
@@ -82,11 +81,11 @@ static enum sp_status open_pack(struct sp_template **out, const char *path, stru
 
 static enum sp_status open_folder(struct sp_template **out, const char *folder, struct sp_err *err)
 {
-    enum sp_status st;
     struct texts t = {0};
     struct sp_template_texts texts = {0};
+    enum sp_status st =
+        sp_file_read_in(&t.jinja, &t.jinja_size, folder, "chat_template.jinja", MAX_TEXT, err);
 
-    st = sp_file_read_in(&t.jinja, &t.jinja_size, folder, "chat_template.jinja", MAX_TEXT, err);
     if (st) goto done;
     st = sp_file_read_in(&t.json, &t.json_size, folder, "chat_template.json", MAX_TEXT, err);
     if (st) goto done;

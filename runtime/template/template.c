@@ -322,12 +322,11 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
 static enum sp_status render_jinja(struct sp_builder *out, const struct sp_template *t,
                                    const struct sp_template_input *in, struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_value vars;
     bool tools = t->with_tools != NULL && sp_json_len(in->tools) > 0;
+    enum sp_status st = in->vars ? sp_value_from_json(out->heap, &vars, in->vars)
+                                 : jinja_vars(out->heap, &vars, t, in);
 
-    st = in->vars ? sp_value_from_json(out->heap, &vars, in->vars)
-                  : jinja_vars(out->heap, &vars, t, in);
     if (st) return st;
     return sp_jinja_render(out, tools ? t->with_tools : t->jinja, vars, in->now, err);
 }

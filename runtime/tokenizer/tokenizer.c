@@ -217,10 +217,9 @@ static enum sp_status encode_plain(struct encoding *e, const char *text, size_t 
     struct sp_added_walk walk = {.added = &e->tok->normal, .parse_special = e->parse_special};
     size_t begin, end;
     uint32_t id;
-    enum sp_status st;
+    enum sp_status st = sp_rewrite_all(e->tok->normalizer.at, e->tok->normalizer.n, e->matcher,
+                                       &e->budget, &e->normalized, at_start, &text, &len, err);
 
-    st = sp_rewrite_all(e->tok->normalizer.at, e->tok->normalizer.n, e->matcher, &e->budget,
-                        &e->normalized, at_start, &text, &len, err);
     if (st) return st;
     walk.text = text;
     walk.len = len;

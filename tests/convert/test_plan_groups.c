@@ -44,11 +44,9 @@ TEST(test_groups_of_names)
 static enum sp_status read_record(struct sp_sensitivities *out, const char *text,
                                   struct sp_err *err)
 {
-    struct sp_json *record = NULL;
-    enum sp_status st;
+    struct sp_json *record = keep_parsed(text, strlen(text), SP_JSON_STRICT);
+    enum sp_status st = sp_sensitivities_read(out, record, err);
 
-    record = keep_parsed(text, strlen(text), SP_JSON_STRICT);
-    st = sp_sensitivities_read(out, record, err);
     return st;
 }
 

@@ -166,10 +166,9 @@ TEST(golden_gemma4)
 
 TEST(llama)
 {
-    struct sp_config *c;
     char *warnings = NULL;
+    struct sp_config *c = config_read_testdata("llama_bias", NULL);
 
-    c = config_read_testdata("llama_bias", NULL);
     assert_true(c->qkv_bias && c->o_bias && c->mlp_bias && !c->tied && c->tied_stated);
     assert_int_equal(c->activation, SP_SILU); /* "swish" */
     config_assert_numbers(c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[0].factor, 2);
@@ -494,10 +493,9 @@ TEST(gemma4)
 
 TEST(smollm_phi_oss)
 {
-    struct sp_config *c;
     char *warnings = NULL;
+    struct sp_config *c = config_read_testdata("smollm3", NULL);
 
-    c = config_read_testdata("smollm3", NULL);
     assert_ropes(c, "0,0,0,-1,0");
     config_assert_windows(c, "0,0,0,0,0");
     config_assert_near(c->ropes[0].theta, 2e6);

@@ -10,10 +10,9 @@
 TEST(qwen3_5_values_from_tensors)
 {
     struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
-    struct sp_config *c;
     struct sp_err err = {0};
+    struct sp_config *c = config_read_testdata("qwen3_5_text", NULL);
 
-    c = config_read_testdata("qwen3_5_text", NULL);
     assert_ok(sp_config_settle(c, &found, &err));
     assert_true(c->norm_shifted && !c->delta.converted);
     found.conv_taps = 1;
@@ -51,10 +50,9 @@ TEST(qwen3_5_values_from_tensors)
 
 TEST(dflash)
 {
-    struct sp_config *c;
     char *warnings = NULL;
+    struct sp_config *c = config_read_testdata("dflash_root", NULL);
 
-    c = config_read_testdata("dflash_root", NULL);
     config_assert_numbers(c->draft.kind, SP_DRAFT_DFLASH, c->draft.block_size, 8,
                           c->draft.mask_token, 96, c->draft.n_taps, 3, c->draft.taps[1], 3,
                           c->draft.n_target_layers, 6, c->draft.target_hidden, 32);
@@ -133,10 +131,9 @@ TEST(dflash2_of_speculators)
 /* A block whose anchor row drafts too, with both heads. */
 TEST(dspark)
 {
-    struct sp_config *c;
     char *warnings = NULL;
+    struct sp_config *c = config_read_testdata("dspark_gated", NULL);
 
-    c = config_read_testdata("dspark_gated", NULL);
     config_assert_numbers(c->draft.kind, SP_DRAFT_DSPARK, c->draft.block_size, 7,
                           c->draft.first_row, 0, c->draft.n_taps, 3);
     assert_true(c->draft.taps[0] == SP_TAP_EMBEDDING);

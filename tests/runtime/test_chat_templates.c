@@ -85,7 +85,6 @@ static void count_call(void *context, const struct sp_chat_part *part)
 
 static struct calls read_calls(const struct answer *a, size_t cut)
 {
-    struct sp_json *wanted = NULL;
     struct calls calls = {0, 0, NULL};
     const struct sp_chat_parser_options reading = {.format = a->format,
                                                    .tools = transcript_tools,
@@ -93,8 +92,8 @@ static struct calls read_calls(const struct answer *a, size_t cut)
                                                    .part = count_call,
                                                    .context = &calls};
     struct sp_chat_parser *parser = NULL;
+    struct sp_json *wanted = keep_parsed(arguments, strlen(arguments), SP_JSON_STRICT);
 
-    wanted = keep_parsed(arguments, strlen(arguments), SP_JSON_STRICT);
     calls.wanted = wanted;
     assert_ok(sp_chat_parser_open(&parser, &reading, NULL));
     transcript_feed(parser, a, 0, cut);

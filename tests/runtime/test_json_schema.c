@@ -53,9 +53,8 @@ static void group(const struct sp_json *line, struct suite_counts *suite_counts)
     const char *name = sp_json_to_string(sp_json_get(line, "name"), NULL);
     struct sp_grammar *g = NULL;
     struct sp_err err = {0};
-    char *text = NULL;
+    char *text = keep_printed(sp_json_get(line, "schema"));
 
-    text = keep_printed(sp_json_get(line, "schema"));
     if (sp_grammar_of_schema(&g, text, strlen(text), &err)) {
         if (getenv("SHOW")) printf("refused %s: %s\n", name, err.text);
         suite_counts->refused++;

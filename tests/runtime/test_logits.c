@@ -57,9 +57,8 @@ static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
 {
     struct logit_rows rows = keep_logits(session, ids, n);
     float best = -INFINITY, second = -INFINITY, largest = 0;
-    const float *row;
+    const float *row = rows.values + (n - 1) * rows.width;
 
-    row = rows.values + (n - 1) * rows.width;
     for (size_t i = 0; i < rows.width; i++) {
         if (fabsf(row[i]) > largest) largest = fabsf(row[i]);
         if (row[i] > best) {

@@ -95,9 +95,8 @@ TEST(test_memory)
     struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
     char *unknown = body_of("x", 40000), *kept = body_of("metadata", 40000),
          *large = body_of("x", 180000);
-    size_t n_served;
+    size_t n_served = post_all(&s, "/v1/chat/completions", unknown, 200);
 
-    n_served = post_all(&s, "/v1/chat/completions", unknown, 200);
     assert_true(n_served > 0);
     assert_int_equal(post_all(&s, "/v1/chat/completions", large, 400), N_CLIENTS);
     n_served = post_all(&s, "/v1/chat/completions", kept, 200);

@@ -143,11 +143,10 @@ TEST(test_apis_agree)
 TEST(test_prompt_only)
 {
     char body[4096], text[1500] = "";
-    struct sp_json *json;
     int64_t n;
+    struct sp_json *json = post(
+        "/infill", "{'input_prefix': 'The sea', 'input_suffix': ' is blue.', 'n_predict': 0}", 200);
 
-    json = post("/infill",
-                "{'input_prefix': 'The sea', 'input_suffix': ' is blue.', 'n_predict': 0}", 200);
     json_expect(json, "{'content': '', 'tokens_predicted': 0}");
     n = json_number(json, "tokens_evaluated");
     json = post("/infill",

@@ -93,12 +93,11 @@ static void assert_streamed(const struct http_reply *r, const char *path, const 
 
 static void openai_calls(const struct server *s)
 {
-    struct sp_json *json;
     struct http_reply r;
     char *text;
     size_t n;
+    struct sp_json *json = server_post(s, "/v1/chat/completions", STORY "false" TOOLS "}", 200);
 
-    json = server_post(s, "/v1/chat/completions", STORY "false" TOOLS "}", 200);
     json_expect(
         json,
         "{'choices.0.message.content': 'turtlenamed Maya.', 'choices.0.message.reasoning_content': "
@@ -132,12 +131,11 @@ static void openai_calls(const struct server *s)
 
 static void ollama_calls(const struct server *s)
 {
-    struct sp_json *json;
     struct http_reply r;
     char *text;
     size_t n;
+    struct sp_json *json = server_post(s, "/api/chat", STORY "false" TOOLS "}", 200);
 
-    json = server_post(s, "/api/chat", STORY "false" TOOLS "}", 200);
     json_expect(json, "{'message.content': 'turtlenamed Maya.', 'message.thinking': 'was once', "
                       "'message.tool_calls.0.function.name': 'Finn'}");
     assert_string_equal(json_text(json, "message.tool_calls.0.function.arguments.a cave"),
@@ -185,11 +183,10 @@ static void constrained_calls(const struct server *s)
 TEST(test_calls)
 {
     const char *packed = served_pack(served_tool_template);
-    struct server s;
-    char *text;
+    struct server s =
+        server_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
+    char *text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
 
-    s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
-    text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
     assert_string_equal(text, story); /* the text equals that of `run` */
     openai_calls(&s);
     constrained_calls(&s);

@@ -94,9 +94,8 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_re
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct chat_request r = {.n_texts = 0};
     const struct sp_chat *chat;
-    enum sp_status st;
+    enum sp_status st = find_chat(&chat, p, request, err);
 
-    st = find_chat(&chat, p, request, err);
     if (!st) st = fill(&r, request, request->model->loaded, err);
     if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
     release(&r);
@@ -112,9 +111,8 @@ static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
 {
     struct chat_request r = {.n_texts = 0};
     const struct sp_chat *chat;
-    enum sp_status st;
+    enum sp_status st = find_chat(&chat, p, request, err);
 
-    st = find_chat(&chat, p, request, err);
     if (!st) st = fill(&r, request, request->model->loaded, err);
     if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
     release(&r);

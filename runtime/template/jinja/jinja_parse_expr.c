@@ -558,10 +558,9 @@ static bool tuple_ends(const struct sp_jinja_parser *p, const char *stop)
 enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p, struct sp_jinja_node **out,
                                     bool with_if, const char *stop)
 {
-    enum sp_status st;
     struct sp_jinja_node *tuple, *item, **end;
+    enum sp_status st = with_if ? sp_jinja_parse_expression(p, out) : parse_plain(p, out);
 
-    st = with_if ? sp_jinja_parse_expression(p, out) : parse_plain(p, out);
     if (st || p->at->token != SP_T_COMMA) return st;
     if ((st = sp_jinja_new_node(p, &tuple, SP_J_TUPLE))) return st;
     tuple->list = *out;
