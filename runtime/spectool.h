@@ -432,6 +432,7 @@ struct sp_request {
     /* Separates the answer, after the callbacks `text` and `special`; NULL: none does. If its
      * callback stops it, the answer ends with SP_STOP_CANCELLED. */
     struct sp_chat_reader *reader;
+    size_t min_tokens; /* the first so many tokens are no end tokens; not with a grammar */
 };
 #define SP_REQUEST_INIT                                                                            \
     {                                                                                              \

@@ -84,10 +84,10 @@ static void sampling_to_json(struct sp_json_out *out, const struct sp_sampling *
 }
 
 /* True if the ids depend on more than prompt, settings and seed: on a grammar, a limit of
- * reasoning, or on drafts. */
+ * reasoning, a least number of tokens, or on drafts. */
 static bool is_constrained(const struct sp_request *r)
 {
-    return r->grammar || r->reasoning_limit ||
+    return r->grammar || r->reasoning_limit || r->min_tokens ||
            (r->sampling && r->sampling->accept == SP_ACCEPT_REJECTION);
 }
 

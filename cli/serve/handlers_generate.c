@@ -127,6 +127,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     if (!st) st = api->read(&c->job.request, &err);
     if (!st) st = allocate_answers(&c->job, &err);
     if (st) {
+        sp_serve_request_find_fault(&c->job.request, err.text);
         sp_exchange_refuse_for(x, sp_serve_status_of(st), &c->job.request.fault, err.text);
         goto refused;
     }

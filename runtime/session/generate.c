@@ -3,6 +3,7 @@
  *
  * Every token is handled in a fixed order: recorded, passed to `token`, then checked for end of
  * sequence, stop texts (stop_filter.h) and the budget. */
+#include "runtime/sampling/end_mask.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sampling_chooser.h"
@@ -33,6 +34,7 @@ struct run {
     struct sp_constraint *constraint;     /* NULL: none */
     struct sp_drafter *grammar_draft;     /* the drafter of the grammar; NULL: none */
     struct sp_reasoning_limiter *limiter; /* NULL: none */
+    struct sp_end_mask end_mask;          /* its row is owned */
     struct sp_hash *hash;                 /* NULL: no digest */
     struct sp_stop_filter filter;
     size_t cap_ids, cap_rounds;
@@ -266,6 +268,22 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
                                  run->err);
 }
 
+/* Keeps end tokens away from the first min_tokens tokens. */
+static enum sp_status mask_ends(struct run *run, struct sp_chooser *chooser)
+{
+    const struct sp_request *q = run->request;
+    const struct sp_package *package = run->session->package;
+    struct sp_end_mask *m = &run->end_mask;
+
+    *m = (struct sp_end_mask){.inner = *chooser,
+                              .vector = package->backend.vector,
+                              .ends = {package->eos, q->end_ids},
+                              .n_ends = {q->ignore_eos ? 0 : package->n_eos, q->n_end_ids},
+                              .first = q->n_prompt + q->min_tokens};
+    *chooser = sp_end_mask_chooser(m);
+    return sp_new_aligned(&m->row, package->target->config.n_vocab + 16, sizeof *m->row, run->err);
+}
+
 /* Limits the reasoning that `chooser` chooses. */
 static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *chooser)
 {
@@ -312,6 +330,7 @@ static enum sp_status run_rounds(struct run *run)
         simulated.simulation = *q->simulation;
         chooser = sp_simulated_chooser(&simulated);
     }
+    if (q->min_tokens && (st = mask_ends(run, &chooser))) return st;
     if (q->grammar && (st = constrain(run, &chooser))) return st;
     if (q->reasoning_limit && (st = limit_reasoning(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
@@ -416,8 +435,10 @@ static enum sp_status check_request(const struct run *run)
         if (sp_utf8_valid(q->stops[i], size) != size)
             return sp_fail(run->err, SP_E_USAGE, "a stop text is not valid UTF-8");
     }
-    if (q->grammar && q->ignore_eos)
-        return sp_fail(run->err, SP_E_USAGE, "ignore_eos cannot be combined with a grammar");
+    if (q->grammar && (q->ignore_eos || q->min_tokens)) {
+        return sp_fail(run->err, SP_E_USAGE, "%s cannot be combined with a grammar",
+                       q->ignore_eos ? "ignore_eos" : "min_tokens");
+    }
     if (q->simulation == NULL) return SP_OK;
     if (q->grammar)
         return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated in a grammar");
@@ -528,6 +549,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     sp_reasoning_limiter_close(run.limiter);
     sp_hash_free(run.hash);
     sp_stop_filter_release(&run.filter);
+    free(run.end_mask.row);
     free(run.top);
     if (st) sp_result_release(run.result);
     if (run.result == &whole) hand_over(result, &whole);

@@ -550,6 +550,11 @@ TEST(refusals)
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
     assert_string_equal(err.text, "ignore_eos cannot be combined with a grammar");
     request.ignore_eos = false;
+    request.min_tokens = 1;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
+    assert_string_equal(err.text, "min_tokens cannot be combined with a grammar");
+    request.min_tokens = 0;
     request.simulation = &simulation;
     err = (struct sp_err){0};
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);

@@ -564,6 +564,50 @@ static void check_cancelled(struct sp_session *session, struct sp_request *reque
     }
 }
 
+/* The end token comes where it would, or after min_tokens tokens, with any draft. What is chosen
+ * before the natural end is the same. */
+TEST(min_tokens)
+{
+    static const int lengths[] = {0, 5, SP_DRAFT_LENGTH_AUTO};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_sampling hot = SP_SAMPLING_INIT;
+    struct generate_fixture o =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
+    const struct sp_sampling *const samplings[] = {NULL, &hot};
+    const uint32_t stop = 258; /* one more end token */
+
+    hot.temperature = 1.5f;
+    hot.seed = 7;
+    for (size_t k = 0; k < 2; k++) {
+        struct sp_request request = {.size = sizeof request,
+                                     .prompt = question,
+                                     .n_prompt = sizeof question / sizeof *question,
+                                     .max_tokens = 200,
+                                     .end_ids = &stop,
+                                     .n_end_ids = 1,
+                                     .digest = true,
+                                     .sampling = samplings[k]};
+        struct sp_result natural = keep_answer(o.session, &request), first = SP_RESULT_INIT;
+        const uint32_t end = natural.ids[natural.n_ids - 1];
+
+        assert_int_equal(natural.stop, SP_STOP_EOS);
+        request.min_tokens = natural.n_ids - 1;
+        first = keep_answer(o.session, &request);
+        generate_assert_same(&natural, &first);
+        request.min_tokens = natural.n_ids + 20;
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            request.draft_len = lengths[i];
+            struct sp_result r = keep_answer(o.session, &request);
+            assert_true(r.n_ids > natural.n_ids + 20 || r.stop != SP_STOP_EOS);
+            assert_memory_equal(r.ids, natural.ids, (natural.n_ids - 1) * sizeof *r.ids);
+            for (size_t t = 0; t < request.min_tokens; t++)
+                assert_true(r.ids[t] != end && r.ids[t] != stop);
+            if (i == 0) first = r;
+            generate_assert_same(&first, &r);
+        }
+    }
+}
+
 /* A special token is reported at its position in the text, while a stop text may hold text back.
  * The position is the length of the decoded ids before it, and the text does not change. */
 TEST(special_tokens)

@@ -76,7 +76,7 @@ static void check_header(const struct server *s, const char *path, const char *b
                          const char *header)
 {
     struct http_reply r = server_request(s, "POST", path, body);
-    char line[256];
+    char line[400];
 
     if (r.status != 200) fail_msg("%s: %s", path, r.body);
     snprintf(line, sizeof line, "\r\n%s\r\n", header);
@@ -112,6 +112,11 @@ TEST(test_compressed_bodies)
     assert_int_equal(r.status, 415);
 }
 
+#define MANY                                                                                       \
+    "{\"type\": \"a123456789012345678901234567890\"}, "                                            \
+    "{\"type\": \"b123456789012345678901234567890\"}, "                                            \
+    "{\"type\": \"c123456789012345678901234567890\"}, "
+
 /* Tools that cannot be offered are left out, and named. */
 TEST(test_tools_of_other_types)
 {
@@ -130,6 +135,15 @@ TEST(test_tools_of_other_types)
                  "{" MESSAGES ", \"max_tokens\": 1, \"tools\": [{\"type\": "
                  "\"web_search_20250305\", \"name\": \"web_search\"}]}",
                  "X-Changes: tool web_search_20250305 left out");
+    /* What does not fit is left out, and said to be. */
+    check_header(&tiny_server, "/v1/chat/completions",
+                 "{" MESSAGES ", \"max_tokens\": 1, \"tools\": [" MANY MANY
+                 "{\"type\": \"last\"}]}",
+                 "X-Changes: tool a123456789012345678901234567890 left out, "
+                 "tool b123456789012345678901234567890 left out, "
+                 "tool c123456789012345678901234567890 left out, "
+                 "tool a123456789012345678901234567890 left out, "
+                 "tool b123456789012345678901234567890 left out, ...");
 }
 
 TEST(test_unknown)

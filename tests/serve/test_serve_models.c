@@ -237,8 +237,8 @@ TEST(test_keep_alive)
     nap(0.5);
     json = server_get(&s, "/api/ps", 200);
     assert_int_equal(sp_json_len(json_at(json, "models")), 2);
-    assert_string_equal(json_text(json, "models.1.expires_at"), "9999-12-31T23:59:59Z");
-    assert_string_not_equal(json_text(json, "models.0.expires_at"), "9999-12-31T23:59:59Z");
+    assert_string_equal(json_text(json, "models.1.expires_at"), "2262-01-01T00:00:00Z");
+    assert_string_not_equal(json_text(json, "models.0.expires_at"), "2262-01-01T00:00:00Z");
     check_name(generate(&s, "exact", ", 'keep_alive': 0"), "done_reason", "unload");
     assert_int_equal(count_open(&s), 1);
     generate(&s, "coarse", ", 'prompt': 'a', 'options': {'num_predict': 1}, 'keep_alive': '0s'");

@@ -238,6 +238,33 @@ TEST(test_codes)
     }
 }
 
+/* An error without a code names its member, too, with the path in it. */
+TEST(test_members_of_errors)
+{
+    static const struct {
+        const char *member, *param;
+    } rows[] = {
+        {"'stop': ''", "stop"},
+        {"'n': 0", "n"},
+        {"'logit_bias': {'x': 1}", "logit_bias"},
+        {"'logprobs': true, 'top_logprobs': 99", "top_logprobs"},
+        {"'response_format': {'type': 'x'}", "response_format.type"},
+        {"'min_tokens': -1", "min_tokens"},
+        {"'tools': [{'type': 'function', 'function': {}}]", "tools[0]"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char body[300];
+        struct sp_json *json;
+
+        snprintf(body, sizeof body, "{" MESSAGES ", %s}", rows[i].member);
+        json = server_post(&tiny_server, "/v1/chat/completions", body, 400);
+        assert_string_equal(json_text(json, "error.param"), rows[i].param);
+    }
+    struct sp_json *json = server_post(&tiny_server, "/v1/chat/completions", "[]", 400);
+    assert_int_equal(sp_json_kind(sp_json_get(sp_json_get(json, "error"), "param")), SP_JSON_NULL);
+}
+
 /* What turns reasoning off is accepted by models without it. */
 TEST(test_no_reasoning)
 {

@@ -415,6 +415,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     }
     if (request->prompt_only) a->request.max_tokens = 1;
     if (request->ignore_eos) a->request.ignore_eos = true;
+    a->request.min_tokens = (size_t)request->min_tokens;
     a->request.grammar = request->grammar;
     if (prompt->rendered) sp_chat_prompt_apply(prompt->rendered, &a->request);
     sampling.seed += a->response.answer % sp_serve_request_n_each(request);

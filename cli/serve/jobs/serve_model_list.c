@@ -148,7 +148,7 @@ static void write_expiry(struct sp_json_out *out, const struct sp_serve_model *m
     char text[SP_TIME_TEXT];
 
     if (isinf(left)) {
-        sp_json_out_text(out, "expires_at", "9999-12-31T23:59:59Z");
+        sp_json_out_text(out, "expires_at", "2262-01-01T00:00:00Z");
         return;
     }
     clock_gettime(CLOCK_REALTIME, &at);

@@ -112,6 +112,8 @@ static enum sp_status read_common(struct sp_serve_request *request,
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
         (st = sp_json_get_bool(request->body, "ignore_eos", &request->ignore_eos, err)) ||
+        (st = sp_json_get_i64(request->body, "min_tokens", 0, INT32_MAX, &request->min_tokens,
+                              err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
                                              err)) ||
         (st = sp_request_settings_read_biases(&request->settings,

@@ -17,18 +17,33 @@ void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const ch
     fault->code = code;
 }
 
+void sp_serve_request_find_fault(struct sp_serve_request *request, const char *sentence)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_[].0123456789";
+    struct sp_serve_fault *f = &request->fault;
+    char name[sizeof f->param];
+    size_t len = strspn(sentence, letters);
+
+    if (*f->param || len >= sizeof name) return;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(sentence, "[.: "), sentence);
+    if (sp_json_get(request->body, name))
+        snprintf(f->param, sizeof f->param, "%.*s", (int)len, sentence);
+}
+
 void sp_serve_request_change(struct sp_serve_request *request, const char *format, ...)
 {
-    size_t len = strlen(request->changes), left = sizeof request->changes - len;
+    static const char more[] = ", ...";
+    size_t len = strlen(request->changes), left = sizeof request->changes - sizeof more - len;
     int n = 0;
     va_list args;
 
+    if (len > strlen(more) && strcmp(request->changes + len - strlen(more), more) == 0) return;
     if (len > 0) n = snprintf(request->changes + len, left, ", ");
     va_start(args, format);
     if ((size_t)n < left)
         n += vsnprintf(request->changes + len + n, left - (size_t)n, format, args);
     va_end(args);
-    if ((size_t)n >= left) request->changes[len] = '\0';
+    if ((size_t)n >= left) memcpy(request->changes + len, more, sizeof more);
 }
 
 void sp_serve_request_leave_out(struct sp_serve_request *request, const char *type)

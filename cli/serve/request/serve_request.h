@@ -71,6 +71,7 @@ struct sp_serve_request {
     float lora_scale;            /* by which the products of `lora` are multiplied */
     struct sp_settings settings; /* owned */
     bool ignore_eos;             /* tokens that end an answer do not end this one */
+    int64_t min_tokens;          /* without an end token before */
     size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;
     bool include_usage;   /* OpenAI: a stream ends with a chunk that has the usage */
@@ -82,9 +83,11 @@ struct sp_serve_request {
     char changes[SP_SERVE_CHANGES_TEXT]; /* what is answered otherwise than it was asked, for the
                                           * header X-Changes; empty: nothing */
 };
+/* Completes the fault of a sentence that begins with the name of a member of the body. */
+void sp_serve_request_find_fault(struct sp_serve_request *request, const char *sentence);
 /* Says that a tool of a type that cannot be offered to the model is left out. */
 void sp_serve_request_leave_out(struct sp_serve_request *request, const char *type);
-/* Adds to the changes; what does not fit is left out. */
+/* Adds to the changes; what does not fit is left out, which "..." says. */
 void sp_serve_request_change(struct sp_serve_request *request, const char *format, ...)
     SP_PRINTF(2, 3);
 void sp_serve_request_release(struct sp_serve_request *request);
