@@ -274,6 +274,7 @@ struct sp_family {
     const char *unread;     /* tensors whose names begin so are ignored; or NULL */
     bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */
     bool prediction_layer;  /* it stores that draft as one more layer (GLM-4.5) */
+    bool prediction_normed; /* which reads its own normed output, of final_layernorm (HY 3) */
     bool unread_layers;     /* layers behind the last one are a prediction head that is ignored */
 
     /* ---- GGUF files ---- */

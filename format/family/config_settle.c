@@ -112,9 +112,10 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     config->draft.n_target_layers = config->n_layers;
     config->draft.target_hidden = config->n_hidden;
     config->delta = (struct sp_delta_config){0};
-    config->draft.normed_output = !family->prediction_layer;
+    config->draft.normed_output = !family->prediction_layer || family->prediction_normed;
     *l = config->layers[end - 1];
     l->kv_source = 0;
+    l->shares_index = false;
     config->n_layers = 1;
     if (!found->mtp_ffn) l->n_ffn = l->n_shared_ffn = l->n_experts = l->n_experts_used = 0;
     return SP_OK;

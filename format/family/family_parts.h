@@ -32,7 +32,7 @@ struct sp_tensor_match {
     struct sp_specs *specs;
     struct sp_config *config;
     const struct sp_family *family;                     /* of the config */
-    const struct sp_alias *aliases[SP_MAX_ALIASES + 1]; /* the family's, and one more */
+    const struct sp_alias *aliases[SP_MAX_ALIASES + 2]; /* the family's, and two more */
     size_t n_aliases;
     const struct sp_source_tensor **sorted; /* by name, [n]; owned */
     bool *used;                             /* [n]; the tensor has been claimed; owned */

@@ -38,7 +38,11 @@ enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
 
 void sp_tensor_match_set_next_layer(struct sp_tensor_match *m)
 {
+    static const struct sp_alias normed[] = {{"norm.weight", "final_layernorm.weight", NULL, 0},
+                                             {0}};
+
     m->only_layer = "";
+    if (m->family->prediction_normed) m->aliases[m->n_aliases++] = normed;
     assert(m->n_aliases < sizeof m->aliases / sizeof m->aliases[0]);
     m->aliases[m->n_aliases++] = sp_aliases_next_layer;
 }

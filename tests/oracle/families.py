@@ -26,8 +26,10 @@ import safetensors.torch
 import torch
 import transformers
 from transformers.models.deepseek_v3 import modeling_deepseek_v3
+from transformers.models.deepseek_v32 import modeling_deepseek_v32
 from transformers.models.glm4_moe import modeling_glm4_moe
 from transformers.models.glm4_moe_lite import modeling_glm4_moe_lite
+from transformers.models.hy_v3 import modeling_hy_v3
 from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.qwen3_5 import modeling_qwen3_5
 from transformers.models.qwen3_next import modeling_qwen3_next
@@ -450,6 +452,15 @@ FAMILIES.update({
     "glm4_moe_lite_plain": ("Glm4MoeLiteForCausalLM", glm4_moe(
         **latent(n_group=1, topk_group=1, n_shared_experts=1, num_hidden_layers=2,
                  norm_topk_prob=False, q_lora_rank=None, rope_interleave=False))),
+    "hy_v3": ("HYV3ForCausalLM", {
+        "head_dim": 16, "moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2,
+        "num_shared_experts": 1, "router_scaling_factor": 1.5, "num_nextn_predict_layers": 1,
+        "first_k_dense_replace": 1}),
+    "deepseek_v32_head": ("DeepseekV32ForCausalLM", {
+        "num_key_value_heads": 4, "kv_lora_rank": 20, "q_lora_rank": 28, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8,
+        "v_head_dim": 16, "n_routed_experts": 6, "num_experts_per_tok": 2, "n_shared_experts": 1,
+        "moe_intermediate_size": 12, "index_topk": 8, "index_head_dim": 12, "index_n_heads": 8, "n_group": 3,
+        "topk_group": 2, "first_k_dense_replace": 1, "num_nextn_predict_layers": 1}),
     "deepseek_v3": ("DeepseekV3ForCausalLM", glm4_moe(
         **latent(**yarn(mscale=0.7, mscale_all_dim=1.3)))),
     "deepseek_v2": ("DeepseekV2ForCausalLM", deepseek_v2(
@@ -602,7 +613,32 @@ class DeepseekV3Head(Glm4MoeHead):
     layer_class = modeling_deepseek_v3.DeepseekV3DecoderLayer
 
 
-HEADS = {"qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead, "glm4_moe_lite": Glm4MoeLiteHead,
+class DeepseekV32Head(Glm4MoeHead):
+    """The layer has an index of its own."""
+    norm_class = modeling_deepseek_v32.DeepseekV32RMSNorm
+    layer_class = modeling_deepseek_v32.DeepseekV32DecoderLayer
+
+
+class HYV3Head(Glm4MoeHead):
+    """It feeds back its normed output."""
+    norm_class = modeling_hy_v3.HYV3RMSNorm
+    layer_class = modeling_hy_v3.HYV3DecoderLayer
+
+    def tensors(self):
+        names = {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias",
+                 "mlp.gate.e_score_correction_bias": "mlp.expert_bias", "norm.weight": "final_layernorm.weight"}
+        for name, value in self.state_dict().items():
+            name = name.removeprefix("layer.")
+            name = names.get(name, name.replace("shared_experts", "shared_mlp"))
+            for part in expert_names(self.prefix + name, value):
+                yield part
+
+    def forward(self, body, ids, hidden):
+        out = super().forward(body, ids, hidden)[1]
+        return out, out
+
+
+HEADS = {"deepseek_v32_head": DeepseekV32Head, "hy_v3": HYV3Head, "qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead, "glm4_moe_lite": Glm4MoeLiteHead,
          "deepseek_v3": DeepseekV3Head}
 N_STEPS = 3
 

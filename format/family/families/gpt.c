@@ -149,7 +149,8 @@ static const struct sp_key_name gpt_keys[] = {
 };
 
 /* Refuses a switch that is not as it must be; those of the first list must be off. */
-static enum sp_status check_switches(const struct sp_config_text *t, struct sp_err *err)
+static enum sp_status read_switches(struct sp_config *c, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
 {
     static const char *const keys[][5] = {
         {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "_remove_final_layer_norm",
@@ -159,6 +160,8 @@ static enum sp_status check_switches(const struct sp_config_text *t, struct sp_e
     };
     enum sp_status st;
 
+    (void)c;
+    (void)sizes;
     for (size_t i = 0; i < 2 * 5; i++) {
         const char *key = keys[i / 5][i % 5];
         bool wanted = i / 5 != 0, on = wanted;
@@ -178,7 +181,7 @@ static enum sp_status read_gpt2(struct sp_config *c, const struct sp_config_text
     enum sp_status st = sp_text_bool(t, "multi_query", &shared, err);
 
     c->n_positions_table = c->max_positions;
-    if (st || shared == wanted) return st ? st : check_switches(t, err);
+    if (st || shared == wanted) return st ? st : read_switches(c, t, sizes, err);
     return sp_fail(err, SP_E_UNSUPPORTED, "multi_query is not supported for %s", t->family->name);
 }
 
@@ -195,15 +198,7 @@ static enum sp_status read_opt(struct sp_config *c, const struct sp_config_text 
         return sp_fail(err, SP_E_UNSUPPORTED, "word_embed_proj_dim %u is not hidden_size %u", width,
                        sizes->n_hidden);
     }
-    return st ? st : check_switches(t, err);
-}
-
-static enum sp_status read_switches(struct sp_config *c, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
-{
-    (void)c;
-    (void)sizes;
-    return check_switches(t, err);
+    return st ? st : read_switches(c, t, sizes, err);
 }
 
 /* The biases of Falcon's ALiBi are rounded to bfloat16 there, so that is refused. */
@@ -218,7 +213,7 @@ static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_te
     if ((st = sp_text_bool(t, "multi_query", &one, err))) return st;
     if ((st = sp_text_unsigned(t, "num_kv_heads", 1, sizes->n_heads, &n, err))) return st;
     if ((st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms, err))) return st;
-    if ((st = check_switches(t, err))) return st;
+    if ((st = read_switches(c, t, sizes, err))) return st;
     if (!grouped) n = one ? 1 : sizes->n_heads;
     if (sizes->n_heads % n != 0)
         return sp_fail(err, SP_E_INPUT, "num_kv_heads %u does not divide %u", n, sizes->n_heads);
@@ -233,10 +228,9 @@ static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_te
 static enum sp_status read_bloom(struct sp_config *c, const struct sp_config_text *t,
                                  const struct sp_sizes *sizes, struct sp_err *err)
 {
-    (void)sizes;
     c->alibi = 8;
     c->normed_input = true;
-    return check_switches(t, err);
+    return read_switches(c, t, sizes, err);
 }
 
 /* alibi_bias_max is read as in MosaicML's own code; transformers does not. */
@@ -248,7 +242,6 @@ static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text 
     const char *type = "multihead_attention";
     enum sp_status st;
 
-    (void)sizes;
     c->alibi = 8;
     if ((st = sp_json_get_bool(attention, "alibi", &alibi, err)) ||
         (st = sp_json_get_bool(attention, "qk_ln", &normed, err)) ||
@@ -259,7 +252,7 @@ static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text 
         (st = sp_json_get_double(attention, "softmax_scale", 1e-6, 1e6, &c->attention_scale, err)))
         return st;
     if (alibi && !normed && !prefix && strcmp(type, "multihead_attention") == 0)
-        return check_switches(t, err);
+        return read_switches(c, t, sizes, err);
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "attn_config is supported with alibi and without qk_ln, prefix_lm and "
                    "multi-query attention");

@@ -72,7 +72,9 @@ const struct sp_family sp_families_hunyuan[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true, .routed_scale = true},
         .aliases = {hy_v3_aliases, sp_aliases_experts},
-        .unread_layers = true,
+        .prediction_head = true,
+        .prediction_layer = true,
+        .prediction_normed = true,
     },
     {.name = NULL},
 };

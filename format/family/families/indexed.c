@@ -105,7 +105,8 @@ const struct sp_family sp_families_indexed[] = {
         .routing = {SP_V3_ROUTING, .n_groups = 8, .n_groups_used = 4, .scale = 2.5},
         .reads = {SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .unread_layers = true,
+        .prediction_head = true,
+        .prediction_layer = true,
     },
     {
         .name = "glm_moe_dsa",
@@ -119,7 +120,8 @@ const struct sp_family sp_families_indexed[] = {
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
         .reads = {SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .unread_layers = true,
+        .prediction_head = true,
+        .prediction_layer = true,
     },
     {
         .name = "axk2",
