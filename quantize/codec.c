@@ -80,7 +80,6 @@ enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *
     assert(sp_dtype_is_float(dtype));
     if (sp_tile_ref.max_bits(x, n) > limit) {
         size_t bad = find_above(x, limit);
-
         st = fail_number(x[bad], dtype, err);
         sp_context(err, "element %" PRIu64, first + bad);
         return st;
@@ -97,7 +96,6 @@ static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols
         memset(tile, 0, SP_PANEL_ROWS * SP_BLOCK * sizeof *tile);
     for (size_t lane = 0; lane < n_rows; lane++) {
         const float *from = rows + lane * cols + start;
-
         if (n == SP_BLOCK) /* nearly always true; memcpy of a constant size is not a call */
             memcpy(tile + lane * SP_BLOCK, from, SP_BLOCK * sizeof *tile);
         else
@@ -165,10 +163,8 @@ static enum sp_status check_rows(float *max, enum sp_dtype dtype,
     for (size_t row = 0; row < n_rows; row++) {
         const float *x = rows + row * cols;
         uint32_t bits = kernels->max_bits(x, cols);
-
         if (bits > limit) {
             size_t bad = find_above(x, limit);
-
             st = fail_number(x[bad], dtype, err);
             sp_context(err, "row %" PRIu64 ", column %zu", first_row + row, bad);
             return st;
@@ -257,7 +253,6 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
     }
     for (size_t start = 0; start < cols; start += SP_BLOCK) {
         size_t n = cols - start < SP_BLOCK ? cols - start : SP_BLOCK;
-
         load_tile(tile, rows, n_rows, cols, start, n);
         out += encode_block(out, dtype, encoder, tile, n, row_scale);
     }

@@ -78,7 +78,6 @@ static void decode_ternary(float *out, float d, const uint8_t *bytes, unsigned n
 {
     for (unsigned i = 0; i < n; i++) {
         uint8_t rest = bytes[i];
-
         for (unsigned p = 0; p < n_digits; p++, rest = (uint8_t)(3 * rest))
             out[n * p + i] = d * (float)((3 * rest >> 8) - 1);
     }
@@ -162,7 +161,6 @@ static void unpack_nvfp4(struct sp_group *g, const uint8_t *b)
 {
     for (unsigned i = 0; i < 4; i++) {
         uint8_t scale = b[i] & 0x7f;
-
         g[i / 2].numbers[i % 2] = scale == 0x7f ? 0 : scale;
         unpack_e2m1(g[i / 2].codes + 16 * (i % 2), b + 4 + 8 * i, 8);
     }

@@ -99,7 +99,6 @@ static void decode_e2m1(float *out, const uint8_t *codes, float scale)
 {
     for (size_t k = 0; k < SP_BLOCK / 2; k++) {
         int level = sp_e2m1_levels[codes[k] & 15] - LEVEL_OF_0;
-
         out[k] = (codes[k] == 8 ? -0.0F : (float)level) * scale;
     }
 }
@@ -174,7 +173,6 @@ void sp_group_decode(float *out, const struct sp_groupwise *groups, uint8_t flag
     for (size_t k = 0; k < groups->cols; k += SP_BLOCK / 2) {
         size_t b = k / SP_BLOCK, h = k / (SP_BLOCK / 2) % 2;
         const uint8_t *codes = group->codes + k;
-
         if (groups->kind == SP_GROUP_E8M0) {
             decode_e2m1(out + k, codes, half_of_e8m0(group->numbers[0]));
         } else if (groups->kind == SP_GROUP_E4M3) {
@@ -194,7 +192,6 @@ void sp_groupwise_decode_row(float *out, enum sp_dtype dtype, const uint8_t *pan
 
     for (size_t i = 0; i < cols / groups->cols; i++, out += groups->cols) {
         struct sp_group group;
-
         sp_group_get(&group, panel, groups, i, lane);
         sp_group_decode(out, groups, panel[0], factor, &group);
     }
@@ -209,7 +206,6 @@ void sp_group_factors(struct sp_group_factors *out, const uint8_t *panel,
     if (panel[0] & SP_GROUPS_DIVIDES) factor = 1 / factor;
     for (size_t h = 0; h < 2; h++) {
         struct numbers n = {.zero = LEVEL_OF_0};
-
         if (groups->kind == SP_GROUP_E8M0)
             n.scale = half_of_e8m0(group->numbers[0]);
         else if (groups->kind == SP_GROUP_E4M3)

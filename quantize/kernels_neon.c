@@ -308,7 +308,6 @@ static void matmul_q8(const struct sp_matmul *product)
         const uint8_t *block = m.panels + p * panel_size;
         struct sp_act_block at = sp_act_block_first(m.acts, m.first);
         struct sums acc = {0};
-
         for (size_t b = 0; b < n_blocks; b++, block += SP_Q8_BLOCK_SIZE) {
             prefetch(block, SP_Q8_BLOCK_SIZE);
             q8_half_block(&acc, 0, block, &at, m.n_rows);

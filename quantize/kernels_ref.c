@@ -164,7 +164,6 @@ static void microscale_decode(int8_t entries[LANES][SP_BLOCK], const struct sp_m
         for (size_t k = 0; k < SP_BLOCK; k++) {
             unsigned code = sp_microscale_code(block, type->code_bits, r, k);
             uint8_t byte = scale_bytes[k / HALF * LANES + r];
-
             entries[r][k] = (int8_t)sp_microscale_entry(type, byte, code);
         }
     }
@@ -214,7 +213,6 @@ static void group_decode(int8_t w[LANES][SP_BLOCK], struct sp_group_factors fact
 
     for (size_t r = 0; r < LANES; r++) {
         struct sp_group group;
-
         sp_group_get(&group, panel, groups, b / n_blocks, r);
         sp_group_factors(&factors[r], panel, groups, r, &group, b % n_blocks);
         for (size_t k = 0; k < SP_BLOCK; k++) {
@@ -309,11 +307,9 @@ static void whole_q4(int16_t *v, const float *tile, const float *inverse)
 {
     for (size_t row = 0; row < SP_PANEL_ROWS; row++) {
         const float *x = tile + row * SP_BLOCK;
-
         /* Adding 1.5 * 2^23 leaves the integer, rounded to even, in the low bits. */
         for (size_t k = 0; k < SP_BLOCK; k++) {
             uint32_t bits = sp_bits_of_float(x[k] * inverse[row] + 12582912.0f);
-
             v[sp_q4_place(row, k)] = (int16_t)(bits & 0xffff);
         }
     }

@@ -195,11 +195,9 @@ void sp_microscale_decode_row(float *out, const struct sp_microscale *type, cons
 
     for (size_t first = 0; first < cols; first += SP_BLOCK, block += size) {
         const uint8_t *scale_bytes = block + size - 2 * SP_PANEL_ROWS + lane;
-
         for (size_t k = 0; k < SP_BLOCK; k++) {
             uint8_t byte = scale_bytes[k / SP_MICROSCALE_HALF * SP_PANEL_ROWS];
             unsigned code = sp_microscale_code(block, type->code_bits, lane, k);
-
             out[first + k] = row_scale * (float)(byte * sp_microscale_entry(type, byte, code));
         }
     }

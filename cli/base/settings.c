@@ -495,7 +495,6 @@ enum sp_status sp_settings_of_json(struct sp_settings *s, const struct sp_json *
     for (struct sp_json_iter it = {0}; !st && sp_json_next(object, &it);) {
         const char *text = sp_json_to_string(it.value, NULL);
         char *number = NULL;
-
         if (strcmp(it.key, "stop") == 0 || strcmp(it.key, breakers_name) == 0) {
             st = take_texts(s, it.key, it.value, err);
             continue;

@@ -53,7 +53,6 @@ static bool read_letters(int8_t *exponents, const char *letters, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         int e = letters[i] - FIRST_LETTER - SP_MAX_EXPONENT;
-
         if (e < -SP_MAX_EXPONENT || e > SP_MAX_EXPONENT) return false;
         exponents[i] = (int8_t)e;
     }
@@ -137,7 +136,6 @@ void sp_smoothing_print(struct sp_json_out *out, const struct sp_smoothing *smoo
 {
     for (size_t i = 0; i < smoothing->n; i++) {
         const struct sp_smoothed_norm *norm = &smoothing->norms[i];
-
         sp_json_out_raw(out, i ? "," : "{");
         sp_json_out_quoted(out, norm->name, strlen(norm->name));
         sp_json_out_raw(out, ":\"");

@@ -50,7 +50,6 @@ static bool set_reference(struct reference *reference, size_t i, const struct sp
     vector->softmax(scratch, 0, reference->n, &max, &sum);
     for (size_t k = 0; k < reference->n; k++) {
         double p;
-
         probs[k] = to_bf16(scratch[k] / sum);
         if ((p = from_bf16(probs[k])) == 0) continue;
         all += p;
@@ -240,7 +239,6 @@ static size_t collect(struct member *members, const struct sp_model *model,
         const struct sp_bound_matrix *b = &model->matrices[i];
         const struct sp_tensor_spec *spec = sp_specs_find(specs, b->tensor->name);
         struct sp_tensor_group group = sp_tensor_group_of(spec->name, spec->role);
-
         if (group.kind == SP_GROUP_OTHER || b->w->cols % SP_BLOCK) continue;
         members[n++] = (struct member){group, depth_of(group, model->config.n_layers), i};
     }
@@ -299,7 +297,6 @@ static enum sp_status score(struct sp_group_divergence *d, const struct window *
     d->scoring = w->decoder;
     for (size_t t = w->first_scored; t < w->n; t += LOGIT_ROWS) {
         size_t n = w->n - t < LOGIT_ROWS ? w->n - t : LOGIT_ROWS;
-
         d->first_row = w->row + t - w->first_scored;
         sp_decoder_logits(w->decoder, d->package->target, t, n);
         if ((st = sp_decoder_check(w->decoder, err))) return st;
@@ -329,7 +326,6 @@ static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err
 
     for (size_t k = 0; k < d->n_windows && !st; k++) {
         struct window *w = &d->windows[k];
-
         sp_decoder_run_layers(w->decoder, w->ids, w->n, NULL, NULL, 0, n_layers);
         st = score(d, w, NULL, err);
         sp_decoder_run_layers(w->decoder, w->ids, w->n, NULL, w->x, 0, 0);
@@ -433,7 +429,6 @@ static void exchange(struct sp_model *model, const size_t *matrices,
 {
     for (size_t i = 0; i < n; i++) {
         struct sp_matrix w = *model->matrices[matrices[i]].w;
-
         sp_model_set_matrix(model, matrices[i], rounded[i].w);
         rounded[i].w = w;
     }
@@ -469,7 +464,6 @@ static enum sp_status run_changed(struct sp_group_divergence *d, double *sum, un
     *sum = 0;
     for (size_t k = 0; k < d->n_windows && !st; k++) {
         const struct window *w = &d->windows[k];
-
         sp_decoder_run_layers(w->decoder, w->ids, w->n, depth ? w->x : NULL, NULL, d->layer,
                               d->package->target->config.n_layers);
         st = score(d, w, sum, err);

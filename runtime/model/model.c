@@ -33,7 +33,6 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
         const struct sp_pack_tensor *have = sp_pack_find(pack, part, want->name);
         enum sp_layout layout = sp_role_is_matrix(want->role) ? SP_PANEL : SP_PLAIN;
         char a[SP_SHAPE_TEXT], b[SP_SHAPE_TEXT];
-
         if (have == NULL) {
             st = sp_fail(err, SP_E_INPUT, "%s: missing tensor \"%s\"", sp_part_name(part),
                          want->name);

@@ -110,7 +110,6 @@ TEST(test_logits_match_the_reference)
         struct sp_err err = {0};
         struct opened o;
         double d;
-
         if (open_adapter(&o, names[i], SP_F32, NULL, 2, &err) ||
             sp_session_open(&o.session, o.package, &options, &err))
             fail_msg("%s: %s", names[i], err.text);
@@ -141,7 +140,6 @@ TEST(test_other_changes_are_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_err err = {0};
         struct opened o;
-
         assert_int_equal(open_adapter(&o, cases[i].name, SP_F32, NULL, 1, &err), SP_E_UNSUPPORTED);
         if (strstr(err.text, cases[i].sentence) == NULL) fail_msg("%s", err.text);
         close_all(&o);
@@ -258,7 +256,6 @@ static void check_batches(uint64_t *digests, enum sp_dtype type,
     run_batch(digests, sessions, 0, N_SEQS);
     for (size_t i = 0; i < N_SEQS; i++) {
         uint64_t alone;
-
         run_batch(&alone, sessions, i, 1);
         assert_true(alone == digests[i]);
         assert_int_equal(sp_session_set_lora(sessions[i], loras[(i + 1) % N_SEQS], 1, &err), SP_OK);
@@ -318,7 +315,6 @@ TEST(test_a_batch_has_the_bits_of_its_sequences)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
         uint64_t first[N_SEQS], digests[N_SEQS];
-
         options.kernels = "scalar";
         options.n_threads = 1;
         check_batches(first, types[t], &options);
@@ -368,7 +364,6 @@ TEST(test_ranks_give_the_bits_of_one_process)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             uint64_t want = answer_digest(names[i], types[t], 1, true);
-
             assert_true(want != answer_digest(names[i], types[t], 1, false));
             for (unsigned n_ranks = 2; n_ranks <= 4; n_ranks++)
                 assert_true(answer_digest(names[i], types[t], n_ranks, true) == want);

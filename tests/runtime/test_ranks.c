@@ -6,6 +6,7 @@
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"
 #include "runtime/speculate/draft_length.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
@@ -80,11 +81,10 @@ static struct sp_session *open_session(struct sp_package *package)
 /* The last child of this process. */
 static pid_t find_rank(void)
 {
-    char path[64];
     int pid = 0, next;
     FILE *f;
 
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    const char *path = keep_format("/proc/self/task/%d/children", (int)getpid());
     f = fopen(path, "r");
     if (f == NULL) return 0; /* a kernel without this list */
     while (fscanf(f, "%d", &next) == 1)
@@ -380,8 +380,7 @@ TEST(no_draft_needs_rows)
     static const char target[] = TESTDATA "/speculators/target";
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char draft[256];
-        snprintf(draft, sizeof draft, TESTDATA "/speculators/%s", names[i]);
+        const char *draft = keep_format(TESTDATA "/speculators/%s", names[i]);
         struct proposed rated = propose(target, draft, 1, SP_LOGITS_BEST, true, false);
         struct proposed read = propose(target, draft, 1, SP_LOGITS_BEST, false, true);
         for (unsigned n_ranks = 2; n_ranks <= 3; n_ranks++) {
@@ -454,11 +453,11 @@ static void transfer(struct sp_kv *kv, const char *path, bool reads)
 /* Memory of a process that no file backs, in kB. */
 static size_t private_memory(pid_t pid)
 {
-    char path[64], line[128];
+    char line[128];
     size_t n = 0;
     FILE *f;
 
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    const char *path = keep_format("/proc/%d/status", (int)pid);
     f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %zu", &n) != 1)

@@ -60,7 +60,6 @@ static void write_lines(FILE *f)
     for (size_t i = 0; i < N_REQUESTS; i++) {
         const char *url = requests[i].url, *body = requests[i].body;
         char line[2048];
-
         if (is_anthropic(i)) {
             snprintf(line, sizeof line, "{'custom_id': '%zu', 'params': %s}", i, body);
         } else {
@@ -90,9 +89,8 @@ static void check_line(const struct sp_json *line, size_t i)
     int status = reply.status;
     struct sp_json *served = http_reply_json(reply, status);
     const struct sp_json *body = json_at(line, "response.body");
-    char id[24];
 
-    snprintf(id, sizeof id, "%zu", i);
+    const char *id = keep_format("%zu", i);
     assert_string_equal(json_text(line, "custom_id"), id);
     if (is_anthropic(i)) {
         assert_string_equal(json_text(line, "result.type"),
