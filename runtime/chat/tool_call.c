@@ -32,23 +32,31 @@ bool sp_tool_call_name_possible(const char *name, size_t size)
 
 /* ---- {"name": ..., "arguments": {...}} ---- */
 
+/* True if a capital stands outside of strings, as in NaN and Infinity, which a lenient reader would
+ * take and which are not JSON. */
+static bool has_capital(const char *text, size_t size)
+{
+    bool quoted = false;
+
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"') quoted = !quoted;
+        if (quoted && text[i] == '\\') i++;
+        if (!quoted && (text[i] == 'N' || text[i] == 'I')) return true;
+    }
+    return false;
+}
+
 /* NULL: the text is not JSON. A key that occurs twice has its last value, as for most readers of
  * JSON. */
 static enum sp_status parse_object(struct sp_json **out, const char *text, size_t size,
                                    struct sp_err *err)
 {
     struct sp_err ours = {0};
-    size_t n = 0;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
-    while (n < size && text[n] != 'N' && text[n] != 'I')
-        n++;
-    /* A lenient reader would take NaN and Infinity, which are not JSON. */
-    st = sp_json_parse(out, text, size, n < size ? SP_JSON_STRICT : SP_JSON_LENIENT, &ours);
-
-    if (st == SP_E_NOMEM) return sp_fail_as(err, &ours);
-    if (st) *out = NULL;
-    return SP_OK;
+    *out = NULL;
+    if (!has_capital(text, size)) st = sp_json_parse(out, text, size, SP_JSON_LENIENT, &ours);
+    return st == SP_E_NOMEM ? sp_fail_as(err, &ours) : SP_OK;
 }
 
 static const struct sp_json *member(const struct sp_json *object, const char *learned,

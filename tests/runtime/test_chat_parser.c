@@ -182,6 +182,13 @@ TEST(outputs_are_read)
         {HERMES,
          "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": 19.99, \"a\": 0.10}}</tool_call>",
          "F(now {\"a\":0.10})", false, false},
+        {HERMES,
+         "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": \"No\\\" I\", \"a\": "
+         "\"In\"}}</tool_call>",
+         "F(now {\"a\":\"In\"})", false, false},
+        {HERMES, "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": NaN}}</tool_call>",
+         "C(<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": NaN}}</tool_call>)", false,
+         false},
         /* Qwen2.5 writes a brace too many. */
         {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}}\n</tool_call>", "F(now {})",
          false, false},
