@@ -175,8 +175,18 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
         {"markov_rank", 0, SP_DRAFT_DSPARK},
         {"enable_confidence_head", 0, SP_DRAFT_DSPARK},
     };
+    const char *projector = "dflash";
     const struct sp_json *aux;
     bool use_aux = true;
+    enum sp_status st = sp_json_get_string(sp_dflash_holder(t, "projector_type"), "projector_type",
+                                           &projector, err);
+
+    /* Domino and its kin have layers over the guesses of a block. */
+    if (st) return st;
+    if (!sp_is_among(projector, "dflash dflash2 dspark")) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash: projector_type \"%s\" is not supported",
+                       projector);
+    }
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         const struct sp_json *holder = sp_dflash_holder(t, options[i].key);
