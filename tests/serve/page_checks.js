@@ -171,6 +171,33 @@ const checks = {
         expect("versions of the answer", open.messages[1].versions.length, 2);
     },
 
+    /* Until the first token comes, the page says how long the prompt still takes. */
+    async progress() {
+        let isSeen;
+        const event = (content, prompt_progress, finish_reason) => new TextEncoder().encode("data: " +
+            JSON.stringify({choices: [{delta: {content}, finish_reason}], prompt_progress}) + "\n\n");
+        const back = replaceFetch(async () => new Response(new ReadableStream({async start(body) {
+            for (const [processed, time_ms] of [[100, 0], [300, 2000]])
+                for (isSeen = false; !isSeen; await nap())
+                    body.enqueue(event("", {total: 900, cache: 100, processed, time_ms}));
+            body.enqueue(event("Hi", undefined, "stop"));
+            body.close();
+        }})));
+        const shows = async text => {
+            await until(() => last().querySelector(".figures").textContent.startsWith(text));
+            isSeen = true;
+        };
+        press(at("side"), "New conversation");
+        send("Read this.");
+        await shows("processing the prompt: 100 of 900 tokens");
+        await shows("processing the prompt: 300 of 900 tokens, 6 s left"); // 600 tokens at 100 a second
+        await answered();
+        back();
+        expect("the answer", open.messages[1].content, "Hi");
+        await shows("1 token");
+        expect("the request", requestOf(open.messages, {}).return_progress, true);
+    },
+
     /* A server that is not there, and one that goes away in the middle. */
     async failure() {
         press(at("side"), "New conversation");

@@ -79,11 +79,19 @@ function describe({n, rate, drafted, accepted, first}) {
     return words;
 }
 
+/* What is done of the prompt, and how long the rest takes at the rate so far. */
+function describePrompt({total, cache, processed, time_ms: time} = {}) {
+    const left = time / 1000 * (total - processed) / (processed - cache);
+    if (!(processed < total)) return "waiting for the first token ...";
+    return `processing the prompt: ${processed} of ${total} tokens` +
+        (Number.isFinite(left) ? `, ${Math.ceil(left)} s left` : "");
+}
+
 function showFigures(message) {
     const line = make("div", "figures"), add = words => line.append(make("span", "", words));
     if (models.size > 1 && message.settings) add(message.settings.model);
     if (message.figures?.n) describe(message.figures).forEach(add);
-    else if (isGrowing(message)) add("waiting for the first token ...");
+    else if (isGrowing(message)) add(describePrompt(promptOf.get(message)));
     if (isGrowing(message)) return line;
     if (message.compared) add(message.compared);
     line.append(showActions(message));

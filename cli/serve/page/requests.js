@@ -88,15 +88,20 @@ function take(message, choice) {
     return Boolean(content || reasoning || calls.length);
 }
 
+/* How much of the prompt is processed, of answers that have not begun. */
+const promptOf = new WeakMap();
+
 /* Sends a request and fills the message while the answer comes. Returns why it ended. */
 async function stream(request, message, signal, changed) {
     message.figures = {n: 0};
+    promptOf.delete(message);
     const path = "prompt" in request ? "v1/completions" : "v1/chat/completions";
     const response = await call(path, request, signal);
     let first = 0, reason = null;
     for await (const event of events(response)) {
         const f = message.figures, now = performance.now();
         if (event.error) throw new Error(event.error.message);
+        if (event.prompt_progress) promptOf.set(message, event.prompt_progress);
         for (const choice of event.choices ?? []) {
             reason = choice.finish_reason ?? reason;
             if (!take(message, choice)) continue;
@@ -132,7 +137,8 @@ function toldOf(messages) {
 /* The request for an answer to the messages, or for the rest of it if the last message is an answer. A
  * base model continues a text, of which each question begins a paragraph. */
 function requestOf(messages, {system, chat_template_kwargs, ...others}, isBase) {
-    const told = toldOf(messages), request = {...others, stream: true, stream_options: {include_drafted: true}};
+    const told = toldOf(messages), options = {include_drafted: true};
+    const request = {...others, stream: true, stream_options: options, return_progress: true};
     if (isBase) return {...request, prompt: told.reduce((text, {role, content}) =>
         text + (text && role === "user" ? "\n\n" : "") + content, "")};
     return {...request, chat_template_kwargs,
