@@ -11,6 +11,8 @@ try packed.bin --keep-alive 5x
 try packed.bin --max-queue 0
 try packed.bin --name ''
 try packed.bin --host 192.0.2.1 --port 11434
+ln -s nothing link
+try packed.bin --host ./link
 try missing.bin
 mkdir empty other
 try empty

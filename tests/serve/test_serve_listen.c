@@ -63,7 +63,7 @@ TEST(other_files_stay)
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("nowhere", path), 0);
-    assert_int_equal(sp_listen(&l, path, 0, &err), SP_E_IO);
+    assert_int_equal(sp_listen(&l, path, 0, &err), SP_E_USAGE);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(sp_listen(&l, path, 0, NULL), SP_OK);
     assert_int_equal(rename(path, moved), 0);

@@ -122,6 +122,7 @@ static void remove_stale(const struct sockaddr_un *address)
 static enum sp_status listen_unix(struct sp_listeners *out, const char *path, struct sp_err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat info;
     char *copy = NULL;
     enum sp_status st;
 
@@ -130,7 +131,7 @@ static enum sp_status listen_unix(struct sp_listeners *out, const char *path, st
                        path, sizeof address.sun_path - 1);
     }
     strcpy(address.sun_path, path);
-    if (access(path, F_OK) == 0 && socket_inode(path) == 0)
+    if (lstat(path, &info) == 0 && !S_ISSOCK(info.st_mode))
         return sp_fail(err, SP_E_USAGE, "--host %s: a file that is not a socket is there", path);
     if ((st = sp_copy_text(&copy, path, strlen(path), err))) return st;
     remove_stale(&address);
