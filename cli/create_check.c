@@ -253,7 +253,10 @@ static enum sp_status run(struct check *c, struct sp_create_report *report)
         (c->create == sp_create && !o->force && !o->dry_run && sp_file_exists(output)))
         return c->create(report, o, c->err);
     if ((st = c->create(&planned, &plan, c->err))) return st;
-    if (planned.uniform && !planned.embeds && (st = compare(c, &check, planned.uniform))) return st;
+    if (planned.uniform && !planned.embeds && (st = compare(c, &check, planned.uniform))) {
+        if (st == SP_E_IO) sp_context(c->err, "measuring the types, which --no-check leaves out");
+        return st;
+    }
     return check.uniform ? finish(c, report, &check) : c->create(report, o, c->err);
 }
 
