@@ -68,6 +68,9 @@ enum sp_dtype {
     SP_U6G64,
     SP_I2G64,
     SP_I2G256,
+    SP_U2G32,
+    SP_U3G32,
+    SP_U6G32,
     SP_N_PACKED_DTYPES,
     SP_N_BLOCK_DTYPES = 6, /* those that weights are rounded to */
 

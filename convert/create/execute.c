@@ -235,6 +235,25 @@ static enum sp_status find_factors(const float **factors, struct worker *w,
     return SP_OK;
 }
 
+/* Puts the codes of rows row..end-1 into panels of `panel_size` bytes. */
+static enum sp_status take_codes(uint8_t *out, const struct chunk *c, struct worker *w,
+                                 uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
+{
+    const struct sp_tensor_spec *spec = c->item->spec;
+    uint64_t rows = spec->shape[spec->rank - 2];
+    struct sp_stored stored;
+    enum sp_status st = sp_source_stored(&stored, c->item->source, spec, err);
+
+    for (; row < end && !st; out += panel_size) {
+        uint64_t left = rows - row % rows;
+        size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
+
+        st = sp_source_read_codes(out, c->item->source, spec, &stored, row, m, &w->scratch, err);
+        row += m;
+    }
+    return st;
+}
+
 /* Converts rows row..end-1 to panels of `panel_size` bytes. */
 static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct worker *w,
                                   uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
@@ -245,6 +264,7 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
     uint64_t rows = spec->shape[spec->rank - 2];
     size_t cols = (size_t)sp_spec_cols(spec);
 
+    if (c->item->keeps_codes) return take_codes(out, c, w, row, end, panel_size, err);
     st = sp_source_read_rows(w->floats, c->item->source, spec, row, end - row, &w->scratch, err);
     if (st) return st;
     smooth(w->floats, (size_t)(end - row) * cols, c->item);

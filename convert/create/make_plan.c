@@ -92,7 +92,8 @@ static enum sp_status note_double_rounding(struct maker *m, enum sp_part part, s
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
         bool few = item->code_bits > 0 && item->code_bits <= 6;
-        if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to))
+        if (item->part != part || !few || item->keeps_codes || item->to == SP_Q8 ||
+            sp_dtype_is_float(item->to))
             continue;
         if (n++ == 0) first = item;
     }

@@ -44,7 +44,12 @@ static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct
     if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return SP_OK;
     choice->rule = "dequantized, nothing lost";
     if (choice->layout != SP_PANEL) return SP_OK;
-    if (stored->small_codes) {
+    if (stored->kept) {
+        if ((st = sp_policy_choose(&rounded, &q8, tensor, err))) return st;
+        if (rounded.dtype != SP_Q8) return SP_OK;
+        choice->dtype = stored->kept;
+        choice->rule = "codes kept, nothing lost";
+    } else if (stored->small_codes) {
         choice->dtype = SP_Q8;
         choice->rule = "codes kept as q8, nothing lost";
     } else if (stored->dtype == SP_F32 &&
@@ -119,6 +124,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->coding = stored.coding;
     item->code_bits = stored.code_bits;
     item->small_codes = stored.small_codes;
+    item->keeps_codes = sp_dtype_is_groupwise(item->to) && source->pack == NULL;
     item->merged = stored.merged;
     item->exponents = smoothed ? smoothed->exponents : NULL;
     if (item->from == item->to) item->bytes = stored.data;

@@ -27,6 +27,34 @@ enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *w)
     }
 }
 
+enum sp_dtype sp_gguf_weight_kept(uint8_t *flags, const struct sp_gguf_weight *w)
+{
+    bool changed = w->less != 0 || w->log || w->scale || w->is_value || w->cols.run || w->rank < 2;
+
+    *flags = 0;
+    return changed ? SP_DTYPE_NONE : sp_ggml_kept(flags, w->tensor->type);
+}
+
+enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane, const struct sp_gguf_model *m,
+                                      const struct sp_gguf_weight *w, uint64_t row, uint8_t *bytes,
+                                      struct sp_err *err)
+{
+    const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
+    size_t n_blocks = (size_t)(w->shape[w->rank - 1] / info->block), size = n_blocks * info->size;
+    uint64_t stored = w->rows.run ? sp_gguf_stored_at(&w->rows, row) : row;
+    struct sp_group groups[SP_GGML_MAX_GROUPS];
+    uint8_t flags;
+    const struct sp_groupwise *type = &sp_dtype_info(sp_gguf_weight_kept(&flags, w))->groups;
+    enum sp_status st = sp_gguf_read(m->file, w->tensor, stored * size, size, bytes, err);
+
+    for (size_t i = 0; i < n_blocks && !st; i++) {
+        size_t n = sp_ggml_unpack(groups, w->tensor->type, bytes + i * info->size);
+        for (size_t g = 0; g < n; g++)
+            sp_group_put(panel, type, i * n + g, lane, &groups[g]);
+    }
+    return st;
+}
+
 bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *w, uint64_t n_cols)
 {
     const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);

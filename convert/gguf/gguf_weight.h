@@ -24,6 +24,18 @@ struct sp_gguf_weight {
 /* The float type that holds the numbers exactly. */
 enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *weight);
 
+/* The type that keeps the codes of the tensor's rows, and the flags of its panels. SP_DTYPE_NONE:
+ * none does, or what the converter did to the numbers cannot be undone with codes. */
+enum sp_dtype sp_gguf_weight_kept(uint8_t *flags, const struct sp_gguf_weight *weight);
+
+/* Reads the groups of row `row` into lane `lane` of a panel of that type, which is initialized.
+ * `bytes` is scratch that holds a row. */
+SP_MUST_CHECK enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane,
+                                                    const struct sp_gguf_model *model,
+                                                    const struct sp_gguf_weight *weight,
+                                                    uint64_t row, uint8_t *bytes,
+                                                    struct sp_err *err);
+
 /* Least scratch for rows of n_cols elements; false on overflow. */
 bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *weight, uint64_t n_cols);
 

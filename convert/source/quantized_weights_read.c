@@ -10,6 +10,7 @@
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/float_cast.h"
+#include "quantize/groupwise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,6 +50,48 @@ bool sp_weight_fits_q8(const struct sp_weight *w)
 
     return (whole || halves) && w->codes.bits <= 4 && w->index == NULL && w->zeros == NULL &&
            columns(w) % SP_BLOCK == 0 && (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0);
+}
+
+/* The smallest type with the bits of a code whose groups are parts of those of the weight. */
+static enum sp_dtype affine_type(const struct sp_weight *w, bool centered)
+{
+    uint64_t cols = columns(w), shared = w->grid_cols == 1 ? cols : w->tile.cols;
+    size_t size, least = SIZE_MAX;
+    enum sp_dtype found = SP_DTYPE_NONE;
+
+    for (uint32_t d = SP_I4G32; d < SP_N_PACKED_DTYPES; d++) {
+        const struct sp_groupwise *groups = &sp_dtype_info(d)->groups;
+        bool fits = groups->kind == SP_GROUP_AFFINE ||
+                    (groups->kind == SP_GROUP_SCALE && w->codes.bits == 4 && centered);
+
+        if (!fits || groups->code_bits != w->codes.bits || shared % groups->cols) continue;
+        if (!sp_panel_size(&size, d, (size_t)cols) || size >= least) continue;
+        found = d;
+        least = size;
+    }
+    return found;
+}
+
+enum sp_dtype sp_weight_kept(uint8_t *flags, const struct sp_weight *w)
+{
+    bool has_zeros = w->zeros || w->zero_codes.tensor;
+    bool centered = w->code == SP_CODE_CENTERED || w->code == SP_CODE_SIGNED;
+
+    *flags = 0;
+    if (w->index || w->flat || w->nested.scales || w->after != 0) return SP_DTYPE_NONE;
+    if (w->code == SP_CODE_E2M1 && !has_zeros && columns(w) % SP_BLOCK == 0) {
+        if (w->global) *flags = w->global_divides ? SP_GROUPS_DIVIDES : SP_GROUPS_FIRST;
+        if (w->to_bf16) *flags |= SP_GROUPS_ROUNDED;
+        if (w->scale_type == SP_F8_E8M0 && w->tile.cols == 32 && *flags == 0) return SP_MXFP4;
+        return w->scale_type == SP_F8_E4M3 && w->tile.cols == 16 ? SP_NVFP4 : SP_DTYPE_NONE;
+    }
+    if (!centered && w->code != SP_CODE_UNSIGNED) return SP_DTYPE_NONE;
+    if (w->global || w->to_bf16 || (w->scale_type != SP_F16 && w->scale_type != SP_BF16))
+        return SP_DTYPE_NONE;
+    if (w->zeros && w->zeros->dtype != (w->biases ? w->scale_type : SP_I8)) return SP_DTYPE_NONE;
+    *flags = (uint8_t)((w->scale_type == SP_BF16 ? SP_GROUPS_BF16 : 0) |
+                       (w->biases ? SP_GROUPS_BIAS : 0));
+    return affine_type(w, centered && !has_zeros);
 }
 
 void sp_weight_workspace_release(struct sp_weight_workspace *ws)
@@ -151,7 +194,7 @@ static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safet
     if ((st = sp_reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
     if ((st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
         return st;
-    for (size_t i = 0; w->global && i < all; i++)
+    for (size_t i = 0; w->global && !ws->plain_scales && i < all; i++)
         ws->scales[i] = w->global_divides ? ws->scales[i] / w->factor : ws->scales[i] * w->factor;
     if ((st = check_finite(ws->scales, w, all, ws, w->scales->name, "scale", err))) return st;
     if (w->zero_codes.tensor) return read_zero_codes(w, checkpoint, begin, n, ws, err);
@@ -307,6 +350,78 @@ static void decode_row(float *out, const struct sp_weight *w, uint64_t row,
         out[k] = sp_f32_of_bf16(sp_bf16_of_f32(out[k]));
 }
 
+/* Loads the strip of a row, unless it is loaded, and no more than `most` rows. */
+static enum sp_status hold_row(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
+                               uint64_t row, uint64_t most, bool plain_scales,
+                               struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    bool held = ws->weight == w && row >= ws->first && row - ws->first < ws->n;
+
+    if (held && ws->plain_scales == plain_scales) return SP_OK;
+    ws->plain_scales = plain_scales;
+    return load_strip(w, checkpoint, row, most, ws, err);
+}
+
+/* The bits of an e4m3 whose value is x. */
+static uint8_t e4m3_of(float x)
+{
+    uint32_t bits = sp_bits_of_float(x), size = bits & 0x7fffffff;
+    uint8_t sign = (uint8_t)(bits >> 24 & 0x80);
+
+    if (size < 121u << 23) return sign | (uint8_t)(sp_float_of_bits(size) * 512);
+    return sign | (uint8_t)((size - (120u << 23)) >> 20);
+}
+
+static void put_number16(uint8_t *out, float x, uint8_t flags)
+{
+    sp_put16(out, flags & SP_GROUPS_BF16 ? sp_bf16_of_f32(x) : sp_f16_of_f32(x));
+}
+
+/* The numbers of the group that begins at column k of a row with these scales and zeros. */
+static void put_numbers(struct sp_group *group, const struct sp_weight *w, enum sp_dtype dtype,
+                        uint8_t flags, const float *scales, const float *zeros, size_t k)
+{
+    size_t g = k / (size_t)w->tile.cols;
+    bool centered = w->code == SP_CODE_CENTERED || w->code == SP_CODE_SIGNED;
+    float zero = centered ? (float)(1 << (w->codes.bits - 1)) : 0;
+
+    if (dtype == SP_MXFP4) {
+        group->numbers[0] = (uint8_t)(sp_bits_of_float(scales[g]) >> 23);
+    } else if (dtype == SP_NVFP4) {
+        group->numbers[0] = e4m3_of(scales[g]);
+        group->numbers[1] = e4m3_of(scales[g + 1]);
+    } else {
+        put_number16(group->numbers, scales[g], flags);
+        put_number16(group->numbers + 2, zeros ? zero + zeros[g] : zero, flags);
+    }
+}
+
+enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_weight *w,
+                                 const struct sp_safetensors *checkpoint, uint64_t row,
+                                 struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    uint8_t flags;
+    enum sp_dtype dtype = sp_weight_kept(&flags, w);
+    const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
+    size_t cols = (size_t)columns(w), n = groups->cols, at;
+    uint8_t change = w->code == SP_CODE_SIGNED ? (uint8_t)(1 << (w->codes.bits - 1)) : 0;
+    enum sp_status st = hold_row(w, checkpoint, row, sp_weight_rows(w) - row, true, ws, err);
+
+    if (st) return st;
+    at = (size_t)((grid_row(w, row) - ws->first_grid_row) * w->grid_cols);
+    for (size_t k = 0; k < cols; k += n) {
+        const uint8_t *codes = ws->codes + (row - ws->first) * cols + k;
+        struct sp_group group;
+
+        for (size_t i = 0; i < n; i++)
+            group.codes[i] = codes[i] ^ change;
+        put_numbers(&group, w, dtype, flags, ws->scales + at,
+                    w->zeros || w->zero_codes.tensor ? ws->zeros + at : NULL, k);
+        sp_group_put(panel, groups, k / n, lane, &group);
+    }
+    return SP_OK;
+}
+
 enum sp_status sp_weight_read(float *out, const struct sp_weight *w,
                               const struct sp_safetensors *checkpoint, uint64_t first,
                               uint64_t step, uint64_t n, struct sp_weight_workspace *ws,
@@ -315,8 +430,7 @@ enum sp_status sp_weight_read(float *out, const struct sp_weight *w,
     uint64_t end = first + (n - 1) * step + 1;
 
     for (uint64_t row = first; n > 0 && row < end; row += step, out += columns(w)) {
-        bool held = ws->weight == w && row >= ws->first && row - ws->first < ws->n;
-        enum sp_status st = held ? SP_OK : load_strip(w, checkpoint, row, end - row, ws, err);
+        enum sp_status st = hold_row(w, checkpoint, row, end - row, false, ws, err);
         if (st) return st;
         decode_row(out, w, row, ws);
     }

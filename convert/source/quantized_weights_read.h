@@ -8,6 +8,9 @@
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
 /* Returns true if a q8 block can hold any 32 weights of the matrix exactly. */
 bool sp_weight_fits_q8(const struct sp_weight *weight);
+/* The type that keeps the codes of the matrix, and the flags of its panels; SP_DTYPE_NONE: none
+ * does. Scales of f32 and groups of scattered columns have no such type. */
+enum sp_dtype sp_weight_kept(uint8_t *flags, const struct sp_weight *weight);
 /* Returns the number of rows over all leading dimensions. */
 uint64_t sp_weight_rows(const struct sp_weight *weight);
 
@@ -26,6 +29,7 @@ struct sp_weight_workspace {
     float nested[256]; /* of the codes of nested scales */
     size_t caps[6];    /* elements of the arrays above */
     struct sp_code_buffer buffer;
+    bool plain_scales; /* the scales are as stored, without their common factor */
 };
 void sp_weight_workspace_release(struct sp_weight_workspace *workspace);
 
@@ -35,5 +39,12 @@ SP_MUST_CHECK enum sp_status sp_weight_read(float *out, const struct sp_weight *
                                             uint64_t step, uint64_t n,
                                             struct sp_weight_workspace *workspace,
                                             struct sp_err *err);
+
+/* Reads the groups of a row into lane `lane` of a panel of sp_weight_kept, which is initialized. */
+SP_MUST_CHECK enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane,
+                                               const struct sp_weight *weight,
+                                               const struct sp_safetensors *checkpoint,
+                                               uint64_t row, struct sp_weight_workspace *workspace,
+                                               struct sp_err *err);
 
 #endif

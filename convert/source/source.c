@@ -599,6 +599,17 @@ static void add_dtype(struct sp_stored *out, enum sp_dtype dtype)
         out->dtype = SP_F32;
 }
 
+/* Merges the type that keeps the codes of another part into that of the parts before it. */
+static void add_kept(struct sp_stored *out, bool first, enum sp_dtype kept, uint8_t flags)
+{
+    if (first) {
+        out->kept = kept;
+        out->kept_flags = flags;
+    } else if (out->kept != kept || out->kept_flags != flags) {
+        out->kept = SP_DTYPE_NONE;
+    }
+}
+
 static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
                                     const struct sp_source *source, const struct sp_row_span *p,
                                     struct sp_err *err)
@@ -606,10 +617,14 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
     const struct sp_gguf_weight *w = sp_gguf_weight_find(source->gguf, p->source);
     const struct sp_ggml_type_info *info;
     uint64_t n_rows = p->n_rows;
+    enum sp_dtype kept;
+    uint8_t flags = 0;
 
     if (w == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
     if (p->transposed) n_rows = n_rows * p->n_cols / w->shape[w->rank - 1];
     info = sp_ggml_type_info(w->tensor->type);
+    kept = p->transposed ? SP_DTYPE_NONE : sp_gguf_weight_kept(&flags, w);
+    add_kept(out, out->dtype == SP_DTYPE_NONE, kept, flags);
     add_dtype(out, sp_gguf_weight_float_type(w));
     if (info->code_bits) out->coding = info->name;
     if (info->code_bits > out->code_bits) out->code_bits = info->code_bits;
@@ -628,6 +643,8 @@ static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct 
     const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
     const struct sp_safetensor *t =
         w ? w->codes.tensor : sp_safetensors_find(source->checkpoint, p->source);
+    enum sp_dtype kept = SP_DTYPE_NONE;
+    uint8_t flags = 0;
 
     if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
     if (w) out->coding = w->coding;
@@ -635,6 +652,8 @@ static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct 
     *plain = *plain || w == NULL;
     if (w == NULL || !sp_weight_fits_q8(w) || p->transposed) out->small_codes = false;
     out->near_q8 = false;
+    if (w && !p->transposed) kept = sp_weight_kept(&flags, w);
+    add_kept(out, out->dtype == SP_DTYPE_NONE, kept, flags);
     add_dtype(out, w ? sp_weight_float_type(w) : t->dtype);
     out->size += stored_size(p, w, t);
     return SP_OK;
@@ -664,5 +683,6 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
                           : add_span(out, &plain, source, p, err);
         if (plain) out->code_bits = 0;
     }
+    if (merged) out->kept = SP_DTYPE_NONE;
     return st;
 }

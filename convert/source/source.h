@@ -83,6 +83,8 @@ struct sp_stored {
     unsigned code_bits;  /* the most bits of a code; 0: a part is not quantized */
     bool small_codes;    /* 4-bit codes, MXFP4 among them, which q8 holds exactly */
     bool near_q8;        /* blocks that are q8's except for the type of their scales */
+    enum sp_dtype kept;  /* the type that keeps the codes of all parts; SP_DTYPE_NONE: none does */
+    uint8_t kept_flags;  /* those of its panels */
     bool merged;         /* an adapter changes some of its numbers */
 };
 SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,

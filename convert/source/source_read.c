@@ -10,6 +10,7 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
+#include "quantize/groupwise.h"
 #include "quantize/kernels.h"
 
 #include <stdlib.h>
@@ -250,6 +251,51 @@ static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t fir
     if (p->transposed) return read_transposed(out, cut, first, n, scratch, err);
     if (p->step > 1) return read_strided(out, cut, first, n, scratch, err);
     return read_run(out, cut, (p->first_row + first) * p->n_cols, n * p->n_cols, scratch, err);
+}
+
+/* The span of a row of a tensor; *row becomes that of the span's stored tensor. */
+static struct cut cut_at(const struct sp_source *source, const struct sp_tensor_spec *spec,
+                         uint64_t *row)
+{
+    size_t i = 0;
+    struct cut cut;
+
+    while (*row >= source->specs.spans[spec->first_span + i].n_rows)
+        *row -= source->specs.spans[spec->first_span + i++].n_rows;
+    cut = cut_of(source, spec, i);
+    *row = cut.span->first_row + *row * cut.span->step;
+    return cut;
+}
+
+enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *source,
+                                    const struct sp_tensor_spec *spec,
+                                    const struct sp_stored *stored, uint64_t first_row,
+                                    size_t n_rows, const struct sp_scratch *scratch,
+                                    struct sp_err *err)
+{
+    float factors[SP_PANEL_ROWS];
+    enum sp_status st = SP_OK;
+
+    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++) {
+        uint64_t row = first_row + lane;
+        struct cut cut = {0};
+
+        if (lane < n_rows) cut = cut_at(source, spec, &row);
+        factors[lane] = cut.weight && cut.weight->global ? cut.weight->factor : 1;
+    }
+    sp_group_panel_init(panel, stored->kept, (size_t)sp_spec_cols(spec), stored->kept_flags,
+                        factors);
+    for (size_t lane = 0; lane < n_rows && !st; lane++) {
+        uint64_t row = first_row + lane;
+        struct cut cut = cut_at(source, spec, &row);
+
+        if (cut.block)
+            st = sp_gguf_weight_put_row(panel, lane, cut.gguf, cut.block, row, scratch->bytes, err);
+        else
+            st = sp_weight_put_row(panel, lane, cut.weight, cut.checkpoint, row, scratch->weights,
+                                   err);
+    }
+    return st;
 }
 
 /* Panels of matrices of `rows` rows each; both ends of the range are panel boundaries. */

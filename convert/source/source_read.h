@@ -30,6 +30,15 @@ SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_sou
                                                  const struct sp_scratch *scratch,
                                                  struct sp_err *err);
 
+/* Writes a panel of the type that keeps the codes of a tensor (sp_stored), from rows first_row..
+ * of one matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *source,
+                                                  const struct sp_tensor_spec *spec,
+                                                  const struct sp_stored *stored,
+                                                  uint64_t first_row, size_t n_rows,
+                                                  const struct sp_scratch *scratch,
+                                                  struct sp_err *err);
+
 /* Scales numbers of a packed file's tensor, which were decoded elsewhere, back to those of the
  * model if the tensor is smoothed: n from number `first` on, of a matrix whole rows. */
 void sp_source_undo_smoothing(float *x, const struct sp_source *source,

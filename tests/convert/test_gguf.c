@@ -4,6 +4,8 @@
 #include "convert/gguf/gguf_config.h"
 #include "format/tokenizer/gguf_tokenizer.h"
 #include "convert/source/source.h"
+#include "convert/source/source_read.h"
+#include "quantize/codec.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "format/gguf.h"
@@ -126,7 +128,30 @@ static void add_llama_tensors(struct made_gguf *m)
 
 enum { LLAMA_DATA = 1088 + 7 * 576 + 3 * 128 };
 
-/* Without --quantize, blocks of codes become q8, MXFP4 without a loss, and plain floats stay. */
+/* The panels that keep the codes of a matrix of 32 rows decode to its numbers, bit for bit. */
+static void check_kept(const struct sp_plan_item *item)
+{
+    struct sp_scratch scratch;
+    struct sp_stored stored;
+    float row[32], want[32 * 32];
+    uint8_t panel[2 * 448];
+
+    assert_ok(sp_scratch_open(&scratch, 1 << 16, NULL));
+    assert_ok(sp_source_stored(&stored, item->source, item->spec, NULL));
+    assert_true(stored.kept == item->to && item->keeps_codes);
+    assert_ok(sp_source_read_rows(want, item->source, item->spec, 0, 32, &scratch, NULL));
+    for (uint64_t first = 0; first < 32; first += 16) {
+        assert_ok(sp_source_read_codes(panel, item->source, item->spec, &stored, first, 16,
+                                       &scratch, NULL));
+        for (size_t lane = 0; lane < 16; lane++) {
+            sp_panel_row(row, item->to, panel, 32, lane);
+            assert_memory_equal(row, want + (first + lane) * 32, sizeof row);
+        }
+    }
+    sp_scratch_release(&scratch);
+}
+
+/* Without --quantize, codes stay as they are, those of Q8_0 become q8, and plain floats stay. */
 TEST(default_types)
 {
     struct made_gguf m;
@@ -146,11 +171,14 @@ TEST(default_types)
         const struct sp_plan_item *item = &plan.items[i];
         const char *name = item->spec->name;
         bool norm = strstr(name, "norm") != NULL;
-        assert_int_equal(item->to, norm ? SP_F32 : SP_Q8);
+        assert_int_equal(item->to, norm                     ? SP_F32
+                                   : strstr(name, "embed")  ? SP_Q8
+                                   : strstr(name, "v_proj") ? SP_MXFP4
+                                                            : SP_I4G32);
         if (norm) continue;
-        assert_string_equal(item->rule, strstr(name, "embed")    ? "blocks of 8 bits, rounded to q8"
-                                        : strstr(name, "v_proj") ? "codes kept as q8, nothing lost"
-                                                                 : "few bits, rounded to q8");
+        assert_string_equal(item->rule, strstr(name, "embed") ? "blocks of 8 bits, rounded to q8"
+                                                              : "codes kept, nothing lost");
+        if (item->to != SP_Q8) check_kept(item);
     }
     sp_plan_release(&plan);
     sp_source_release(&source);

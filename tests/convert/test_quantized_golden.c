@@ -3,6 +3,8 @@
  * tests/oracle/quantized_weights.py. Files in which one tensor is spoiled are refused by name. */
 #include "convert/source/quantized_weights.h"
 #include "convert/source/quantized_weights_read.h"
+#include "quantize/codec.h"
+#include "quantize/groupwise.h"
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
@@ -37,6 +39,8 @@ static void close_case(struct opened *o)
     sp_safetensors_close(o->checkpoint);
 }
 
+static size_t n_kept; /* weights whose codes a type keeps */
+
 /* FNV-1a of the numbers as little-endian f32. */
 static unsigned long long digest(const float *x, size_t n)
 {
@@ -49,6 +53,32 @@ static unsigned long long digest(const float *x, size_t n)
             h = (h ^ bytes[k]) * 0x100000001b3u;
     }
     return h;
+}
+
+/* Panels that keep the codes of a weight decode to the same numbers, bit for bit. */
+static void check_kept(struct opened *o, const struct sp_weight *w, const float *want)
+{
+    size_t rows = (size_t)sp_weight_rows(w), cols = (size_t)w->shape[w->rank - 1], size = 0;
+    struct sp_weight_workspace ws = {0};
+    uint8_t flags, *panel;
+    enum sp_dtype dtype = sp_weight_kept(&flags, w);
+    float factors[SP_PANEL_ROWS], *row = keep(malloc(cols * sizeof *row));
+
+    if (dtype == SP_DTYPE_NONE) return;
+    n_kept++;
+    assert_true(sp_panel_size(&size, dtype, cols));
+    panel = keep(malloc(size));
+    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
+        factors[lane] = w->global ? w->factor : 1;
+    for (size_t first = 0; first < rows; first += SP_PANEL_ROWS) {
+        sp_group_panel_init(panel, dtype, cols, flags, factors);
+        for (size_t lane = 0; lane < SP_PANEL_ROWS && first + lane < rows; lane++) {
+            assert_ok(sp_weight_put_row(panel, lane, w, o->checkpoint, first + lane, &ws, &o->err));
+            sp_panel_row(row, dtype, panel, cols, lane);
+            assert_memory_equal(row, want + (first + lane) * cols, cols * sizeof *row);
+        }
+    }
+    sp_weight_workspace_release(&ws);
 }
 
 static void check_case(const char *name, const char *weight, size_t rows, size_t cols,
@@ -73,6 +103,7 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
         }
         if (digest(out, rows * cols) != want) fail_msg("%s: other numbers, read by %zu", name, n);
         sp_weight_workspace_release(&ws);
+        if (n == 1) check_kept(&o, w, out);
     }
     close_case(&o);
 }
@@ -90,7 +121,7 @@ TEST(golden)
                          5);
         check_case(name, weight, rows, cols, want);
     }
-    assert_true(n >= 30);
+    assert_true(n >= 30 && n_kept >= 12);
 }
 
 /* ---- spoiled files ---- */

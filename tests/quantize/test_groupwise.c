@@ -23,7 +23,7 @@ static const struct {
     {15, SUPER, 4, 256},  {16, E8M0, 4, 32},   {17, E4M3, 4, 32},    {18, DUAL, 2, 256},
     {19, HALVES, 3, 256}, {20, SUPER, 5, 256}, {21, HALVES, 6, 256}, {22, AFFINE, 2, 64},
     {23, AFFINE, 3, 64},  {24, AFFINE, 5, 32}, {25, AFFINE, 6, 64},  {26, SCALE, 2, 64},
-    {27, SCALE, 2, 256},
+    {27, SCALE, 2, 256},  {28, AFFINE, 2, 32}, {29, AFFINE, 3, 32},  {30, AFFINE, 6, 32},
 };
 
 static const size_t numbers[] = {2, 4, 4, 2, 4, 1, 2}, scale_bytes[] = {0, 0, 2, 2, 2, 0, 0};
