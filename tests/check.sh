@@ -6,6 +6,7 @@
 # usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
 #        tests/check.sh quick        format, lint, and the tests of gcc but for the slow ones: for each commit
 #        tests/check.sh release      the static program of packaging/release: some five minutes, and the network
+#        tests/check.sh debian       the Debian packages, and lintian on them
 #        tests/check.sh long         faults soak fuzz reproducible release: hours; SOAK_SECONDS and FUZZ_SECONDS
 #                                    (default: 3600) are the time of each soak and each fuzz target
 #        tests/check.sh arm64        kernels for 64-bit ARM under QEMU, after ./setup arm64
@@ -144,6 +145,18 @@ for step in $steps; do
             [ $status -eq 0 ] && tests/release.sh build/release build/gcc/spectool
             report 'the static program' $?
         }
+        ;;
+    debian)
+        version=$(sed -n 's/^#define SPECTOOL_VERSION_[A-Z]* \([0-9]*\)$/\1/p' runtime/spectool.h | paste -sd.)
+        rm -rf build/debian
+        mkdir -p "build/debian/spectool-$version"
+        git ls-files -z | grep -zv '^testdata/' | xargs -0 cp --parents -t "build/debian/spectool-$version"
+        cp -r packaging/debian "build/debian/spectool-$version"
+        (
+            cd "build/debian/spectool-$version" && DEB_BUILD_OPTIONS=parallel=$jobs dpkg-buildpackage -us -uc -b >../log 2>&1 &&
+                lintian --fail-on error --suppress-tags bad-distribution-in-changes-file ../*.changes
+        )
+        report 'Debian packages' $?
         ;;
     reproducible)
         rm -rf build/here build/elsewhere

@@ -133,6 +133,11 @@ grep -nE '^\.(D1|Dl|Li) .* "' man/*.[1-9] && say 'a quote that mdoc(7) interpret
 # Numbers of equal width need no continuation.
 awk '/^\.Bl -column .*[a-zA-Z]"( -.*)?$/ { n = gsub(/"/, "") / 2; next } n && /^\.It/ { if (n >= gsub(/ Ta /, "") + 1) print FILENAME ":" FNR; n = 0 }' \
     man/*.[1-9] | grep . && say 'a width of the last column, by which groff indents the lines that continue it'
+# The version stands once in the sources; packages of distributions must repeat it.
+version=$(sed -n 's/^#define SPECTOOL_VERSION_[A-Z]* \([0-9]*\)$/\1/p' runtime/spectool.h | paste -sd.)
+for f in README.md packaging/PKGBUILD packaging/spectool.rb packaging/flake.nix packaging/debian/changelog packaging/Containerfile; do
+    grep -q "$version" "$f" || say "$f does not have the version $version"
+done
 git grep -nE 'TODO|FIXME|\bXXX\b' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
 
 # shellcheck disable=SC2016 # the inner shell's argument
