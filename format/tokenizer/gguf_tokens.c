@@ -39,7 +39,6 @@ enum sp_status sp_gguf_token_id(uint64_t *id, const struct sp_gguf *file, const 
     uint64_t n = count_tokens(file);
     enum sp_status st;
 
-    if (sp_gguf_find(file, key) == NULL) return SP_OK;
     if ((st = sp_gguf_get_float(file, key, &number, err))) return st;
     if ((st = sp_gguf_get_text(file, "tokenizer.ggml.model", &model, &len, err))) return st;
     for (unsigned i = 0; !(number >= 0 && number < (double)n) && i < 2; i++)

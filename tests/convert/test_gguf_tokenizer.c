@@ -1,5 +1,6 @@
 /* Tokenizers made from the metadata of GGUF files: the ids are those of the tokenizers library with
  * the tokenizer.json that the vocabulary was taken from, and of sentencepiece. */
+#define _GNU_SOURCE /* memmem */
 #include "format/tokenizer/bpe_files.h"
 #include "format/tokenizer/gguf_tokenizer.h"
 #include "tests/support/golden.h"
@@ -93,6 +94,20 @@ TEST(ids_equal)
         snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.jsonl", names[i]);
         assert_true(check_lines(&t, path) > 30);
     }
+}
+
+/* As in llama.cpp, the kind "llama" begins texts with token 1 where the file does not say it. */
+TEST(llama_without_bos_id)
+{
+    struct tokenizer_case t;
+    size_t size;
+    char *file = scratch_read(TESTDATA "/gguf/tokenizers/pieces.gguf", &size), *key;
+
+    key = memmem(file, size, "ggml.bos_token_id", strlen("ggml.bos_token_id"));
+    assert_non_null(key);
+    key[strlen("ggml.")] = 'x';
+    open_tokenizer(&t, scratch_write("pieces.gguf", file, size));
+    assert_true(check_lines(&t, TESTDATA "/gguf/tokenizers/pieces.jsonl") > 30);
 }
 
 /* ---- tokenizer.model (tests/oracle/sentencepiece_files.py) ---- */
