@@ -5,6 +5,8 @@
 #include "quantize/float_cast.h"
 #include "quantize/microscale.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 const int8_t sp_e2m1_levels[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
@@ -215,4 +217,24 @@ void sp_group_factors(struct sp_group_factors *out, const uint8_t *panel,
         out->scale[h] = n.scale;
         out->least[h] = n.zero != 0 ? -n.zero * n.scale : -n.less;
     }
+}
+
+enum sp_status sp_group_check(const uint8_t *panel, const struct sp_groupwise *groups, size_t i,
+                              size_t lane, const struct sp_group *group, uint64_t row,
+                              struct sp_err *err)
+{
+    const float most =
+        sp_group_is_e2m1(groups->kind) ? 2 * LEVEL_OF_0 : (float)(1 << groups->code_bits);
+
+    for (size_t b = 0; b < groups->cols / SP_BLOCK; b++) {
+        struct sp_group_factors f;
+        sp_group_factors(&f, panel, groups, lane, group, b);
+        if (isfinite(f.scale[0] * most + f.least[0]) && isfinite(f.scale[1] * most + f.least[1]))
+            continue;
+        return sp_fail(err, SP_E_INPUT,
+                       "row %" PRIu64
+                       ", column %zu: a scale that gives numbers that are not finite",
+                       row, i * groups->cols + b * SP_BLOCK);
+    }
+    return SP_OK;
 }

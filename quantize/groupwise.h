@@ -87,4 +87,10 @@ void sp_group_factors(struct sp_group_factors *out, const uint8_t *panel,
                       const struct sp_groupwise *groups, size_t lane, const struct sp_group *group,
                       size_t b);
 
+/* Fails if a code of row `lane` can give a weight that is not a finite number; `row` is that of the
+ * message. */
+SP_MUST_CHECK enum sp_status sp_group_check(const uint8_t *panel, const struct sp_groupwise *groups,
+                                            size_t i, size_t lane, const struct sp_group *group,
+                                            uint64_t row, struct sp_err *err);
+
 #endif

@@ -49,8 +49,10 @@ enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane, const struct 
 
     for (size_t i = 0; i < n_blocks && !st; i++) {
         size_t n = sp_ggml_unpack(groups, w->tensor->type, bytes + i * info->size);
-        for (size_t g = 0; g < n; g++)
+        for (size_t g = 0; g < n && !st; g++) {
             sp_group_put(panel, type, i * n + g, lane, &groups[g]);
+            st = sp_group_check(panel, type, i * n + g, lane, &groups[g], row, err);
+        }
     }
     return st;
 }

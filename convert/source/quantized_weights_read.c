@@ -418,6 +418,7 @@ enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_we
         put_numbers(&group, w, dtype, flags, ws->scales + at,
                     w->zeros || w->zero_codes.tensor ? ws->zeros + at : NULL, k);
         sp_group_put(panel, groups, k / n, lane, &group);
+        if ((st = sp_group_check(panel, groups, k / n, lane, &group, row, err))) return st;
     }
     return SP_OK;
 }

@@ -26,11 +26,6 @@ void sp_state_checkpoints_close(struct sp_decoder *d)
         free(d->checkpoints[i].floats);
 }
 
-size_t sp_state_checkpoints_size(const struct sp_decoder *d)
-{
-    return d->checkpoints[0].floats ? SP_STATE_CHECKPOINTS * sp_decoder_state_size(d) : 0;
-}
-
 void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
 {
     struct sp_state_span spans[SP_MAX_STATE_SPANS];

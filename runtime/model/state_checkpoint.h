@@ -25,9 +25,6 @@ struct sp_state_checkpoint {
 SP_MUST_CHECK enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *err);
 void sp_state_checkpoints_close(struct sp_decoder *d);
 
-/* Bytes of all checkpoints of a decoder. */
-size_t sp_state_checkpoints_size(const struct sp_decoder *d);
-
 /* True if no sliding window has overwritten keys that a pass at `to` reads, of len positions. */
 bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to);
 

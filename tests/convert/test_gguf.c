@@ -9,6 +9,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "format/gguf.h"
+#include "quantize/groupwise.h"
 #include "tests/support/keep.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
@@ -182,6 +183,44 @@ TEST(default_types)
     }
     sp_plan_release(&plan);
     sp_source_release(&source);
+}
+
+/* A scale that is no number, or with which a code is none, is refused as it is with --quantize. */
+TEST(kept_scales_are_finite)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+        uint8_t bytes[2];
+    } cases[] = {
+        {"model.layers.0.mlp.up_proj.weight", 1088 + 5 * 576 + 5 * 18, {0, 0x7e}},
+        {"model.layers.0.mlp.up_proj.weight", 1088 + 5 * 576 + 5 * 18, {0, 0xfc}},
+        {"model.layers.0.self_attn.v_proj.weight", 1088 + 2 * 576 + 5 * 17, {252, 0x11}},
+    };
+    uint8_t panel[448];
+    struct sp_err err = {0};
+    struct made_gguf m;
+
+    gguf_begin(&m);
+    add_llama(&m);
+    add_llama_tensors(&m);
+    (void)gguf_write(&m, "made.gguf", LLAMA_DATA);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t file[sizeof m.bytes + LLAMA_DATA] = {0}, bytes[64], flags;
+        const struct sp_gguf_weight *w;
+        struct sp_gguf_model model;
+        memcpy(file, m.bytes, m.size);
+        memcpy(file + m.size + cases[i].at, cases[i].bytes, 2);
+        scratch_write("made.gguf", file, m.size + LLAMA_DATA);
+        assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, &err));
+        w = sp_gguf_weight_find(&model, cases[i].name);
+        sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0, NULL);
+        assert_ok(sp_gguf_weight_put_row(panel, 0, &model, w, 4, bytes, &err));
+        assert_int_equal(sp_gguf_weight_put_row(panel, 0, &model, w, 5, bytes, &err), SP_E_INPUT);
+        assert_string_equal(err.text,
+                            "row 5, column 0: a scale that gives numbers that are not finite");
+        sp_gguf_model_release(&model);
+    }
 }
 
 TEST(refused_headers)

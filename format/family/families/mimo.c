@@ -23,6 +23,10 @@ static enum sp_status read_mimo(struct sp_config *c, const struct sp_config_text
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
+        if (value_dim > l->head_dim) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "v_head_dim %u is larger than head_dim %u",
+                           value_dim, l->head_dim);
+        }
         l->value_dim = value_dim == l->head_dim ? 0 : value_dim;
         if (l->window == 0) continue;
         l->n_kv_heads = 2 * sizes->n_kv_heads;
