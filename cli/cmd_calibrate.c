@@ -183,9 +183,7 @@ const struct sp_command sp_cmd_calibrate = {
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .details = "Runs the target of FILE, and its draft, over the texts (- is standard input) and "
                "writes statistics of the inputs of their matrices, for --calibration of create and "

@@ -237,16 +237,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return SP_OK;
 }
 
-static const struct options defaults = {0};
-
 const struct sp_command sp_cmd_create = {
     .name = "create",
     .summary = "Create a packed file from a Modelfile or a model",
     .operands = "[SOURCE]",
     .max_operands = 2, /* the second is refused with what to write instead */
     .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    .options_size = sizeof(struct options),
     .details =
         "SOURCE is a Modelfile, or a model that needs none: a checkpoint folder, a GGUF file, or "
         "the name of a model in the Hugging Face cache or ollama's store.",

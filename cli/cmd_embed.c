@@ -238,9 +238,7 @@ const struct sp_command sp_cmd_embed = {
     .operands = "FILE [TEXT...]",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .group_offset = offsetof(struct options, backend.group),
     .details = "Each TEXT gives one embedding, a JSON array in a line of its own. Without TEXT, or "

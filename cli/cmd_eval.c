@@ -492,9 +492,7 @@ const struct sp_command sp_cmd_eval = {
     .operands = "FILE [FILE2]",
     .min_operands = 1,
     .max_operands = SP_EVAL_FILES,
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .details = "Every token is scored once, given at least (window - stride) tokens of context "
                "where the text has that many before it. Logarithms are natural; +- is half of the "

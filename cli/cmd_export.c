@@ -56,8 +56,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return st;
 }
 
-static const struct options defaults = {0};
-
 const struct sp_command sp_cmd_export = {
     .name = "export",
     .summary = "Export a packed file as Hugging Face checkpoints",
@@ -65,8 +63,7 @@ const struct sp_command sp_cmd_export = {
     .min_operands = 2,
     .max_operands = 2,
     .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    .options_size = sizeof(struct options),
     .takes_model = true,
     .in_place = true,
     .details = "Writes the checkpoints DIR/target and DIR/draft, and a DIR/Modelfile from which "

@@ -82,8 +82,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return st;
 }
 
-static const struct options defaults = {0};
-
 const struct sp_command sp_cmd_quantize = {
     .name = "quantize",
     .summary = "Quantize the target or the draft model of a packed file",
@@ -91,8 +89,7 @@ const struct sp_command sp_cmd_quantize = {
     .min_operands = 0,
     .max_operands = 2,
     .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    .options_size = sizeof(struct options),
     .details =
         "Parts without a new type are copied unchanged. Without OUT, IN is replaced atomically; "
         "without IN, ./packed.bin, the default output of create.",

@@ -319,8 +319,6 @@ done:
     return st;
 }
 
-static const struct options defaults = {0};
-
 const struct sp_command sp_cmd_render = {
     .name = "render",
     .summary = "Apply the chat template to a conversation and print the prompt",
@@ -329,8 +327,7 @@ const struct sp_command sp_cmd_render = {
     .max_operands = 2,
     .text_operand = "TEXT",
     .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    .options_size = sizeof(struct options),
     .details =
         "SOURCE is a packed file, a checkpoint folder, a GGUF file, the name of a stored model, or "
         "a template file. TEXT is the message of "

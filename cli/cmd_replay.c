@@ -284,9 +284,7 @@ const struct sp_command sp_cmd_replay = {
     .operands = "LOG FILE",
     .min_operands = 2,
     .max_operands = 2,
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .details = "LOG is what run --record and serve --record have written. Exit code 0: every token "
                "and every bit of the logits is the same; 1: an answer differs.",

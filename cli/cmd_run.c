@@ -418,9 +418,7 @@ const struct sp_command sp_cmd_run = {
     .min_operands = 1,
     .max_operands = 2,
     .text_operand = "PROMPT",
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .details =
         "Without PROMPT and --ids the prompt is read from standard input; on a terminal an "

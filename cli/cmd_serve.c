@@ -546,10 +546,8 @@ const struct sp_command sp_cmd_serve = {
     .operands = "FILE|DIR...",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
-    .opts = opts,
     .reads_environment = true,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .details =
         "DIR without config.json means all packed files in it. "

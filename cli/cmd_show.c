@@ -358,8 +358,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return st;
 }
 
-static const struct options defaults = {0};
-
 const struct sp_command sp_cmd_show = {
     .name = "show",
     .summary = "Show what packed files contain",
@@ -367,8 +365,7 @@ const struct sp_command sp_cmd_show = {
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    .options_size = sizeof(struct options),
     .takes_model = true,
     .in_place = true,
     .run = run,

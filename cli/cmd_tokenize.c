@@ -185,8 +185,6 @@ static enum sp_status run_tokenize(const struct sp_args *args, struct sp_err *er
     return run_job(args, o->batch, job, err);
 }
 
-static const struct tokenize_options tokenize_defaults = {0};
-
 const struct sp_command sp_cmd_tokenize = {
     .name = "tokenize",
     .summary = "Convert text to token IDs",
@@ -195,8 +193,7 @@ const struct sp_command sp_cmd_tokenize = {
     .max_operands = 2,
     .text_operand = "TEXT",
     .opts = tokenize_opts,
-    .defaults = &tokenize_defaults,
-    .options_size = sizeof tokenize_defaults,
+    .options_size = sizeof(struct tokenize_options),
     .details =
         "SOURCE is a packed file, a checkpoint folder, a GGUF file, the name of a stored model, or "
         "a tokenizer.json. Without TEXT, or with "
@@ -301,8 +298,6 @@ static enum sp_status run_detokenize(const struct sp_args *args, struct sp_err *
     return run_job(args, o->batch, job, err);
 }
 
-static const struct detokenize_options detokenize_defaults = {0};
-
 const struct sp_command sp_cmd_detokenize = {
     .name = "detokenize",
     .summary = "Convert token IDs to text",
@@ -310,8 +305,7 @@ const struct sp_command sp_cmd_detokenize = {
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .opts = detokenize_opts,
-    .defaults = &detokenize_defaults,
-    .options_size = sizeof detokenize_defaults,
+    .options_size = sizeof(struct detokenize_options),
     .details = "SOURCE is a packed file, a checkpoint folder, a GGUF file, the name of a stored "
                "model, or a tokenizer.json. Token IDs are "
                "separated by commas or blanks. Without IDs, or with -, they are read from standard "

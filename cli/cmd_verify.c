@@ -181,9 +181,7 @@ const struct sp_command sp_cmd_verify = {
     .operands = "FILE [PROMPT...]",
     .min_operands = 1,
     .max_operands = 1000,
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
     .details = "Always checks every digest first; of a model that is not packed, and without "
                "prompts, it reads\nevery number instead, in place. Exit code 0: no difference; 1: "

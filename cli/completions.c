@@ -190,8 +190,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return sp_fail(err, SP_E_USAGE, "shell %s, expected bash, zsh or fish", args->operands[0]);
 }
 
-static const struct options defaults = {0};
-
 const struct sp_command sp_cmd_completions = {
     .name = "completions",
     .summary = "Print a completion script for a shell",
@@ -199,8 +197,7 @@ const struct sp_command sp_cmd_completions = {
     .min_operands = 1,
     .max_operands = 1,
     .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    .options_size = sizeof(struct options),
     .hidden = true,
     .run = run,
 };

@@ -8,7 +8,6 @@
 #include "convert/source/model_folder.h"
 #include "format/base/affix.h"
 #include "format/base/bounded_folder.h"
-#include "format/base/bounded_folder.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"

@@ -73,7 +73,7 @@ struct sp_command {
     size_t min_operands, max_operands;
     const char *text_operand;  /* name of the last operand if it is a text: "PROMPT"; or NULL */
     const struct sp_opt *opts; /* [.., SP_OPT_END] */
-    const void *defaults;
+    const void *defaults;      /* NULL: all zero */
     size_t options_size;
     bool hidden; /* not listed by `spectool help` */
     /* Options that the command line lacks are taken from variables such as
@@ -87,6 +87,10 @@ struct sp_command {
     const char *details; /* paragraphs below the options in --help, or NULL */
     enum sp_status (*run)(const struct sp_args *args, struct sp_err *err);
 };
+
+/* The options of a command by its table and its defaults. */
+#define SP_COMMAND_OPTIONS(table, values)                                                          \
+    .opts = (table), .defaults = &(values), .options_size = sizeof(values)
 
 /* Parses argv[0..argc-1], the arguments after the command's name. SP_E_USAGE with one sentence
  * that ends with a pointer to --help. On failure *out is zeroed. */

@@ -44,9 +44,7 @@ static const struct sp_command command = {
     .operands = "A [B]",
     .min_operands = 1,
     .max_operands = 2,
-    .opts = opts,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
 };
 
 static const struct sp_command with_environment = {
@@ -55,10 +53,8 @@ static const struct sp_command with_environment = {
     .operands = "A [B]",
     .min_operands = 1,
     .max_operands = 2,
-    .opts = opts,
     .reads_environment = true,
-    .defaults = &defaults,
-    .options_size = sizeof defaults,
+    SP_COMMAND_OPTIONS(opts, defaults),
 };
 
 enum { MAX_WORDS = 16 };
