@@ -53,7 +53,7 @@ struct sp_opt_list {
     char *text; /* values that came from the environment; owned by sp_args; NULL: none did */
 };
 
-enum { SP_OPT_MAX = 64 }; /* most rows of a table */
+enum { SP_OPT_MAX = 96 }; /* most rows of a table */
 
 /* A parsed command line. */
 struct sp_args {
