@@ -182,26 +182,10 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
 
 /* ---- streams ---- */
 
-static void begin_event(struct sp_serve_response *r, const char *type)
-{
-    sp_json_out_raw(&r->out, "event: ");
-    sp_json_out_raw(&r->out, type);
-    sp_json_out_raw(&r->out, "\ndata: ");
-    sp_json_out_begin(&r->out, NULL, '{');
-    sp_json_out_text(&r->out, "type", type);
-}
-
-static void end_event(struct sp_serve_response *r)
-{
-    sp_json_out_end(&r->out, '}');
-    sp_json_out_raw(&r->out, "\n\n");
-    r->out.comma = false;
-}
-
 /* Begins an event of the block that is `back` blocks before the last one. */
 static void begin_block_event(struct sp_serve_response *r, const char *type, size_t back)
 {
-    begin_event(r, type);
+    sp_serve_begin_event(r, type);
     sp_json_out_u64(&r->out, "index", r->message->n_segments - 1 - back);
 }
 
@@ -215,7 +199,7 @@ static void begin_delta(struct sp_serve_response *r, const char *type, size_t ba
 static void end_delta(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 static void write_delta(struct sp_serve_response *r, const char *type, const char *key,
@@ -236,7 +220,7 @@ static void end_block(struct sp_serve_response *r, size_t back)
         end_delta(r);
     }
     begin_block_event(r, "content_block_stop", back);
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 static void begin_block(struct sp_serve_response *r)
@@ -244,25 +228,25 @@ static void begin_block(struct sp_serve_response *r)
     end_block(r, 1);
     begin_block_event(r, "content_block_start", 0);
     write_block(r, "content_block", &r->message->segments[r->message->n_segments - 1], false);
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 static void keep_alive(struct sp_serve_response *r)
 {
-    begin_event(r, "ping");
-    end_event(r);
+    sp_serve_begin_event(r, "ping");
+    sp_serve_end_event(r);
 }
 
 static void begin(struct sp_serve_response *r)
 {
-    begin_event(r, "message_start");
+    sp_serve_begin_event(r, "message_start");
     sp_json_out_begin(&r->out, "message", '{');
     begin_message(r);
     sp_json_out_end(&r->out, ']');
     write_stop(r, NULL);
     write_usage(r, r->n_prompt, r->n_reused, 0);
     sp_json_out_end(&r->out, '}');
-    end_event(r);
+    sp_serve_end_event(r);
     keep_alive(r);
 }
 
@@ -295,22 +279,22 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
 static void end(struct sp_serve_response *r, const struct sp_result *result)
 {
     end_block(r, 0);
-    begin_event(r, "message_delta");
+    sp_serve_begin_event(r, "message_delta");
     sp_json_out_begin(&r->out, "delta", '{');
     write_stop(r, result);
     sp_json_out_end(&r->out, '}');
     write_usage(r, result->n_prompt, result->n_reused, result->n_ids);
-    end_event(r);
-    begin_event(r, "message_stop");
-    end_event(r);
+    sp_serve_end_event(r);
+    sp_serve_begin_event(r, "message_stop");
+    sp_serve_end_event(r);
 }
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
-    begin_event(r, "error");
+    sp_serve_begin_event(r, "error");
     begin_error(&r->out, failure->status, failure->sentence);
     sp_json_out_end(&r->out, '}');
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 const struct sp_serve_api sp_serve_anthropic = {

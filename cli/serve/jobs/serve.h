@@ -44,6 +44,7 @@ struct sp_serve {
 struct sp_serve_response {
     const struct sp_serve *serve;
     const struct sp_serve_request *request;
+    const struct sp_serve_api *api;
     struct sp_json_out out;
     struct timespec began;     /* start of the request's first answer, wall clock */
     uint64_t number;           /* number of the request in the order of starting, from 1 */
@@ -84,10 +85,11 @@ struct sp_serve_failure {
 /* The functions that read the requests of an API and write its answers. */
 struct sp_serve_api {
     const char *stream_type; /* Content-Type */
+    bool is_chat;            /* answers are messages, for APIs that answer with texts, too */
     /* Fills the request, which has its model, its body and a copy of the settings. */
     enum sp_status (*read)(struct sp_serve_request *request, struct sp_err *err);
     /* In a stream, begin() is called once before the first part, part() for each part and end()
-     * after the last part. */
+     * after the last part. begin is NULL where nothing comes before the parts. */
     void (*begin)(struct sp_serve_response *response);
     /* Writes something without effect during prompt processing, so that no proxy closes a stream
      * that is silent for long; or, if the request asks for it, what is processed so far. */

@@ -57,6 +57,20 @@ const char *sp_serve_model_name(const struct sp_serve_response *r)
     return name ? name : r->request->model->names[0];
 }
 
+void sp_serve_begin_event(struct sp_serve_response *r, const char *type)
+{
+    sp_json_out_print(&r->out, "event: %s\ndata: ", type);
+    sp_json_out_begin(&r->out, NULL, '{');
+    sp_json_out_text(&r->out, "type", type);
+}
+
+void sp_serve_end_event(struct sp_serve_response *r)
+{
+    sp_json_out_end(&r->out, '}');
+    sp_json_out_raw(&r->out, "\n\n");
+    r->out.comma = false;
+}
+
 bool sp_serve_is_truncated(const struct sp_result *result)
 {
     return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT ||
@@ -136,7 +150,7 @@ static void begin_stream(struct answer_run *a)
     open_out(a);
     for (size_t i = 0; i < a->job->n_answers; i++) {
         a->response.answer = i;
-        a->job->api->begin(&a->response);
+        if (a->job->api->begin) a->job->api->begin(&a->response);
     }
     a->response.answer = answer;
     if (is_complete(a)) sp_serve_queue_begin(a->serve->queue, a->job, text->at, text->len);
@@ -502,6 +516,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
                            .message = SP_CHAT_ANSWER_INIT,
                            .response = {.serve = serve,
                                         .request = &job->request,
+                                        .api = job->api,
                                         .number = job->number,
                                         .answer = answer,
                                         .began = job->began}};

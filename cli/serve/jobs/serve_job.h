@@ -21,6 +21,11 @@ const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
 /* The name of the model in a response: that of the request, if it has one. */
 const char *sp_serve_model_name(const struct sp_serve_response *response);
 
+/* Begins a server-sent event of this type, whose data is an object that has the type, too; ends the
+ * object of one. */
+void sp_serve_begin_event(struct sp_serve_response *response, const char *type);
+void sp_serve_end_event(struct sp_serve_response *response);
+
 /* The HTTP status of a failed request. */
 int sp_serve_status_of(enum sp_status st);
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum endpoint { CHAT, TEXT };
-
 static const char no_images[] = "images are not supported";
 
 static const struct sp_serve_refusal refusals[] = {
@@ -233,17 +231,17 @@ struct sent {
     size_t n_calls, first_call;       /* first_call: number of calls in earlier lines */
 };
 
-static void write_text(struct sp_json_out *out, enum endpoint endpoint, const struct sent *sent)
+static void write_text(struct sp_json_out *out, bool chat, const struct sent *sent)
 {
-    if (endpoint == CHAT) {
+    if (chat) {
         sp_json_out_begin(out, "message", '{');
         sp_json_out_text(out, "role", "assistant");
     }
-    sp_json_out_string(out, endpoint == CHAT ? "content" : "response",
-                       sent->n_content ? sent->content : "", sent->n_content);
+    sp_json_out_string(out, chat ? "content" : "response", sent->n_content ? sent->content : "",
+                       sent->n_content);
     if (sent->n_reasoning > 0)
         sp_json_out_string(out, "thinking", sent->reasoning, sent->n_reasoning);
-    if (endpoint == TEXT) return;
+    if (!chat) return;
     if (sent->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < sent->n_calls; i++)
@@ -274,14 +272,14 @@ static uint64_t ns(double seconds)
 
 /* Writes the last line. load_duration is the time until the answer began: that of opening the
  * model, and of waiting. */
-static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const struct sent *sent,
+static void last_line(struct sp_serve_response *r, const struct sent *sent,
                       const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
     bool cut = sp_serve_is_truncated(result);
 
     begin_line(out, sp_serve_model_name(r));
-    write_text(out, endpoint, sent);
+    write_text(out, r->api->is_chat, sent);
     write_logprobs(r);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
@@ -298,13 +296,7 @@ static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const
     end_line(out);
 }
 
-static void begin(struct sp_serve_response *r)
-{
-    (void)r;
-}
-
-static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
-                       const struct sp_chat_part *p)
+static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     struct sent sent = {.content = NULL};
 
@@ -320,7 +312,7 @@ static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
         sent.n_content = p->size;
     }
     begin_line(&r->out, sp_serve_model_name(r));
-    write_text(&r->out, endpoint, &sent);
+    write_text(&r->out, r->api->is_chat, &sent);
     write_logprobs(r);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
@@ -332,39 +324,18 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
     sp_json_out_raw(&r->out, "\n");
 }
 
-static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *p)
-{
-    write_part(r, CHAT, p);
-}
-
-static void text_part(struct sp_serve_response *r, const struct sp_chat_part *p)
-{
-    write_part(r, TEXT, p);
-}
-
 /* Writes a line without text: its format has no comments. */
-static void keep_alive(struct sp_serve_response *r, enum endpoint endpoint)
+static void keep_alive(struct sp_serve_response *r)
 {
     const struct sent nothing = {.content = NULL};
 
     begin_line(&r->out, sp_serve_model_name(r));
-    write_text(&r->out, endpoint, &nothing);
+    write_text(&r->out, r->api->is_chat, &nothing);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
 }
 
-static void keep_chat_alive(struct sp_serve_response *r)
-{
-    keep_alive(r, CHAT);
-}
-
-static void keep_text_alive(struct sp_serve_response *r)
-{
-    keep_alive(r, TEXT);
-}
-
-static void whole(struct sp_serve_response *r, enum endpoint endpoint,
-                  const struct sp_result *result)
+static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     const struct sp_chat_answer *message = r->message;
     const struct sent sent = {
@@ -376,29 +347,14 @@ static void whole(struct sp_serve_response *r, enum endpoint endpoint,
         .n_calls = message->n_calls,
     };
 
-    last_line(r, endpoint, &sent, result);
+    last_line(r, &sent, result);
 }
 
 static const struct sent none = {.content = NULL};
 
-static void end_chat(struct sp_serve_response *r, const struct sp_result *result)
+static void end(struct sp_serve_response *r, const struct sp_result *result)
 {
-    last_line(r, CHAT, &none, result);
-}
-
-static void end_text(struct sp_serve_response *r, const struct sp_result *result)
-{
-    last_line(r, TEXT, &none, result);
-}
-
-static void whole_chat(struct sp_serve_response *r, const struct sp_result *result)
-{
-    whole(r, CHAT, result);
-}
-
-static void whole_text(struct sp_serve_response *r, const struct sp_result *result)
-{
-    whole(r, TEXT, result);
+    last_line(r, &none, result);
 }
 
 bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat)
@@ -414,7 +370,7 @@ bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat)
 void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded)
 {
     begin_line(out, model);
-    write_text(out, chat ? CHAT : TEXT, &none);
+    write_text(out, chat, &none);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", loaded ? "load" : "unload");
     end_line(out);
@@ -422,12 +378,12 @@ void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool
 
 const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
+    .is_chat = true,
     .read = read_chat,
-    .begin = begin,
-    .keep_alive = keep_chat_alive,
-    .part = chat_part,
-    .end = end_chat,
-    .whole = whole_chat,
+    .keep_alive = keep_alive,
+    .part = write_part,
+    .end = end,
+    .whole = whole,
     .fail_stream = fail_stream,
     .fail = sp_serve_ollama_fail,
 };
@@ -435,11 +391,10 @@ const struct sp_serve_api sp_serve_ollama_chat = {
 const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
     .read = read_generate,
-    .begin = begin,
-    .keep_alive = keep_text_alive,
-    .part = text_part,
-    .end = end_text,
-    .whole = whole_text,
+    .keep_alive = keep_alive,
+    .part = write_part,
+    .end = end,
+    .whole = whole,
     .fail_stream = fail_stream,
     .fail = sp_serve_ollama_fail,
 };

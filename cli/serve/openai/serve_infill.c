@@ -106,18 +106,6 @@ static void write_end(struct sp_serve_response *r, const struct sp_result *resul
     sp_json_out_u64(out, "tokens_cached", result->n_reused);
     sp_json_out_bool(out, "truncated", false);
     sp_serve_openai_write_timings(out, result);
-    sp_json_out_end(out, '}');
-}
-
-static void end_event(struct sp_serve_response *r)
-{
-    sp_json_out_raw(&r->out, "\n\n");
-    r->out.comma = false;
-}
-
-static void begin(struct sp_serve_response *r)
-{
-    (void)r;
 }
 
 static void keep_alive(struct sp_serve_response *r)
@@ -130,8 +118,7 @@ static void part(struct sp_serve_response *r, const struct sp_chat_part *p)
     sp_json_out_raw(&r->out, "data: ");
     begin_object(r, p->text, p->size);
     sp_json_out_bool(&r->out, "stop", false);
-    sp_json_out_end(&r->out, '}');
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 static void end(struct sp_serve_response *r, const struct sp_result *result)
@@ -139,31 +126,24 @@ static void end(struct sp_serve_response *r, const struct sp_result *result)
     sp_json_out_raw(&r->out, "data: ");
     begin_object(r, "", 0);
     write_end(r, result);
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     begin_object(r, r->message->content.at, r->message->content.len);
     write_end(r, result);
+    sp_json_out_end(&r->out, '}');
     sp_json_out_raw(&r->out, "\n");
-}
-
-static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
-{
-    sp_json_out_raw(&r->out, "data: ");
-    sp_serve_openai_fail(&r->out, failure);
-    end_event(r);
 }
 
 const struct sp_serve_api sp_serve_infill = {
     .stream_type = "text/event-stream",
     .read = read_infill,
-    .begin = begin,
     .keep_alive = keep_alive,
     .part = part,
     .end = end,
     .whole = whole,
-    .fail_stream = fail_stream,
+    .fail_stream = sp_serve_openai_fail_stream,
     .fail = sp_serve_openai_fail,
 };

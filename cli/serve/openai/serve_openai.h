@@ -31,6 +31,10 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serv
 /* Writes {"error": {"message": ...}}. */
 void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
 
+/* Writes it into a stream. */
+void sp_serve_openai_fail_stream(struct sp_serve_response *response,
+                                 const struct sp_serve_failure *failure);
+
 /* Writes "timings" as llama-server does: prompt_n counts the tokens that were not cached. */
 void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_result *result);
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum endpoint { CHAT, TEXT };
-
 void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
     sp_json_out_begin(out, NULL, '{');
@@ -94,11 +92,11 @@ static void write_text_logprobs(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-static void write_logprobs(struct sp_serve_response *r, enum endpoint endpoint)
+static void write_logprobs(struct sp_serve_response *r)
 {
     if (!r->request->logprobs || r->n_tokens == 0)
         sp_json_out_text(&r->out, "logprobs", NULL);
-    else if (endpoint == CHAT)
+    else if (r->api->is_chat)
         write_chat_logprobs(r);
     else
         write_text_logprobs(r);
@@ -156,12 +154,12 @@ static const char *reason(const struct sp_serve_response *r, const struct sp_res
     return r->message->n_calls > 0 ? "tool_calls" : "stop";
 }
 
-static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, const char *kind)
+static void begin_object(struct sp_serve_response *r, const char *kind)
 {
     struct sp_json_out *out = &r->out;
     char id[SP_SERVE_ID_SIZE];
 
-    sp_serve_id(id, endpoint == CHAT ? "chatcmpl-" : "cmpl-", r);
+    sp_serve_id(id, r->api->is_chat ? "chatcmpl-" : "cmpl-", r);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", id);
     sp_json_out_text(out, "object", kind);
@@ -171,10 +169,10 @@ static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, co
     sp_json_out_text(out, "system_fingerprint", id);
 }
 
-static void begin_chunk(struct sp_serve_response *r, enum endpoint endpoint)
+static void begin_chunk(struct sp_serve_response *r)
 {
     sp_json_out_raw(&r->out, "data: ");
-    begin_object(r, endpoint, endpoint == CHAT ? "chat.completion.chunk" : "text_completion");
+    begin_object(r, r->api->is_chat ? "chat.completion.chunk" : "text_completion");
 }
 
 /* Writes a tool call, or the members of it that a chunk of a stream contains: an index of SIZE_MAX
@@ -227,62 +225,54 @@ static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
     sp_json_out_end(out, '}');
 }
 
-static void write_delta(struct sp_serve_response *r, enum endpoint endpoint, const struct delta *d)
+static void write_delta(struct sp_serve_response *r, const struct delta *d)
 {
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "choices", '[');
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", r->answer);
-    if (endpoint == CHAT)
+    if (r->api->is_chat)
         write_chat_delta(r, d);
     else
         sp_json_out_string(out, "text", d->part ? d->part->text : "", d->part ? d->part->size : 0);
     if (d->arguments) /* the tokens were sent in the chunk with the call's name */
         sp_json_out_text(out, "logprobs", NULL);
     else
-        write_logprobs(r, endpoint);
+        write_logprobs(r);
     if (r->request->include_drafted && d->part) sp_json_out_bool(out, "drafted", r->is_drafted);
     sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, ']');
 }
 
-static void end_chunk(struct sp_serve_response *r)
+static void chunk(struct sp_serve_response *r, const struct delta *d)
 {
-    sp_json_out_end(&r->out, '}');
-    sp_json_out_raw(&r->out, "\n\n");
-    r->out.comma = false;
-}
-
-static void chunk(struct sp_serve_response *r, enum endpoint endpoint, const struct delta *d)
-{
-    begin_chunk(r, endpoint);
-    write_delta(r, endpoint, d);
+    begin_chunk(r);
+    write_delta(r, d);
     if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
-    end_chunk(r);
+    sp_serve_end_event(r);
 }
 
-static void end_stream(struct sp_serve_response *r, enum endpoint endpoint,
-                       const struct sp_result *result)
+static void end_stream(struct sp_serve_response *r, const struct sp_result *result)
 {
     const struct delta last = {.result = result};
 
-    begin_chunk(r, endpoint);
-    write_delta(r, endpoint, &last);
+    begin_chunk(r);
+    write_delta(r, &last);
     if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
     sp_serve_openai_write_timings(&r->out, result);
-    end_chunk(r);
+    sp_serve_end_event(r);
 }
 
-static void close_stream(struct sp_serve_response *r, enum endpoint endpoint)
+static void close_stream(struct sp_serve_response *r)
 {
     if (r->request->include_usage) {
-        begin_chunk(r, endpoint);
+        begin_chunk(r);
         sp_json_out_begin(&r->out, "choices", '[');
         sp_json_out_end(&r->out, ']');
         write_usage(&r->out, r->usage);
-        end_chunk(r);
+        sp_serve_end_event(r);
     }
     sp_json_out_raw(&r->out, "data: [DONE]\n\n");
 }
@@ -323,29 +313,27 @@ static void write_completion(struct sp_serve_response *r, const struct sp_result
 }
 
 /* Writes the response to a request for one answer, or one choice of several. */
-static void whole(struct sp_serve_response *r, enum endpoint endpoint,
-                  const struct sp_result *result)
+static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", r->answer);
-    if (endpoint == CHAT)
+    if (r->api->is_chat)
         write_message(r);
     else
         write_completion(r, result);
-    write_logprobs(r, endpoint);
+    write_logprobs(r);
     sp_json_out_text(out, "finish_reason", reason(r, result));
     sp_json_out_end(out, '}');
 }
 
 /* Writes the response with several choices, without timings, which only single answers have. */
-static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
-                        const struct sp_result *last)
+static void close_whole(struct sp_serve_response *r, const struct sp_result *last)
 {
     struct sp_json_out *out = &r->out;
 
-    begin_object(r, endpoint, endpoint == CHAT ? "chat.completion" : "text_completion");
+    begin_object(r, r->api->is_chat ? "chat.completion" : "text_completion");
     sp_json_out_begin(out, "choices", '[');
     for (size_t i = 0; i < r->n_answers; i++)
         sp_json_out_written(out, NULL, r->outputs[i].at, r->outputs[i].len);
@@ -356,16 +344,16 @@ static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
     sp_json_out_raw(out, "\n");
 }
 
-static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
-                      const struct sp_result *last)
+static void close_all(struct sp_serve_response *r, const struct sp_result *last)
 {
     if (r->request->stream)
-        close_stream(r, endpoint);
+        close_stream(r);
     else
-        close_whole(r, endpoint, last);
+        close_whole(r, last);
 }
 
-static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
+void sp_serve_openai_fail_stream(struct sp_serve_response *r,
+                                 const struct sp_serve_failure *failure)
 {
     sp_json_out_raw(&r->out, "data: ");
     sp_serve_openai_fail(&r->out, failure);
@@ -373,7 +361,7 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
 }
 
 /* Writes a comment, which readers of server-sent events skip, or llama-server's progress. */
-static void keep_alive(struct sp_serve_response *r, enum endpoint endpoint)
+static void keep_alive(struct sp_serve_response *r)
 {
     const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
     const struct delta nothing = {.part = &empty};
@@ -383,25 +371,15 @@ static void keep_alive(struct sp_serve_response *r, enum endpoint endpoint)
         sp_json_out_raw(out, ": reading the prompt\n\n");
         return;
     }
-    begin_chunk(r, endpoint);
-    write_delta(r, endpoint, &nothing);
+    begin_chunk(r);
+    write_delta(r, &nothing);
     sp_json_out_begin(out, "prompt_progress", '{');
     sp_json_out_u64(out, "total", r->n_prompt);
     sp_json_out_u64(out, "cache", r->n_reused);
     sp_json_out_u64(out, "processed", r->n_processed);
     sp_json_out_u64(out, "time_ms", (uint64_t)(r->prompt_seconds * 1e3));
     sp_json_out_end(out, '}');
-    end_chunk(r);
-}
-
-static void keep_chat_alive(struct sp_serve_response *r)
-{
-    keep_alive(r, CHAT);
-}
-
-static void keep_text_alive(struct sp_serve_response *r)
-{
-    keep_alive(r, TEXT);
+    sp_serve_end_event(r);
 }
 
 static void begin_chat(struct sp_serve_response *r)
@@ -409,81 +387,39 @@ static void begin_chat(struct sp_serve_response *r)
     const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
     const struct delta first = {.first = true, .part = &empty};
 
-    chunk(r, CHAT, &first);
+    chunk(r, &first);
 }
 
-static void begin_text(struct sp_serve_response *r)
-{
-    (void)r;
-}
-
-static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *part)
+static void write_part(struct sp_serve_response *r, const struct sp_chat_part *part)
 {
     const struct delta head = {.part = part}, arguments = {.part = part, .arguments = true};
 
-    chunk(r, CHAT, &head);
-    if (part->kind == SP_CHAT_TOOL_CALL) chunk(r, CHAT, &arguments);
-}
-
-static void text_part(struct sp_serve_response *r, const struct sp_chat_part *part)
-{
-    const struct delta text = {.part = part};
-
-    chunk(r, TEXT, &text);
-}
-
-static void end_chat(struct sp_serve_response *r, const struct sp_result *result)
-{
-    end_stream(r, CHAT, result);
-}
-
-static void end_text(struct sp_serve_response *r, const struct sp_result *result)
-{
-    end_stream(r, TEXT, result);
-}
-
-static void whole_chat(struct sp_serve_response *r, const struct sp_result *result)
-{
-    whole(r, CHAT, result);
-}
-
-static void whole_text(struct sp_serve_response *r, const struct sp_result *result)
-{
-    whole(r, TEXT, result);
-}
-
-static void close_chat(struct sp_serve_response *r, const struct sp_result *last)
-{
-    close_all(r, CHAT, last);
-}
-
-static void close_text(struct sp_serve_response *r, const struct sp_result *last)
-{
-    close_all(r, TEXT, last);
+    chunk(r, &head);
+    if (part->kind == SP_CHAT_TOOL_CALL) chunk(r, &arguments);
 }
 
 const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
+    .is_chat = true,
     .read = sp_serve_openai_read_chat,
     .begin = begin_chat,
-    .keep_alive = keep_chat_alive,
-    .part = chat_part,
-    .end = end_chat,
-    .whole = whole_chat,
-    .close = close_chat,
-    .fail_stream = fail_stream,
+    .keep_alive = keep_alive,
+    .part = write_part,
+    .end = end_stream,
+    .whole = whole,
+    .close = close_all,
+    .fail_stream = sp_serve_openai_fail_stream,
     .fail = sp_serve_openai_fail,
 };
 
 const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_text,
-    .begin = begin_text,
-    .keep_alive = keep_text_alive,
-    .part = text_part,
-    .end = end_text,
-    .whole = whole_text,
-    .close = close_text,
-    .fail_stream = fail_stream,
+    .keep_alive = keep_alive,
+    .part = write_part,
+    .end = end_stream,
+    .whole = whole,
+    .close = close_all,
+    .fail_stream = sp_serve_openai_fail_stream,
     .fail = sp_serve_openai_fail,
 };

@@ -13,23 +13,12 @@
 
 /* ---- the events of a stream ---- */
 
-/* Begins an event, whose members the caller writes; end_event ends it. */
+/* Begins an event, whose members the caller writes; sp_serve_end_event ends it. */
 static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)
 {
-    sp_json_out_raw(&r->out, "event: ");
-    sp_json_out_raw(&r->out, type);
-    sp_json_out_raw(&r->out, "\ndata: ");
-    r->out.comma = false;
-    sp_json_out_begin(&r->out, NULL, '{');
-    sp_json_out_text(&r->out, "type", type);
+    sp_serve_begin_event(r, type);
     sp_json_out_u64(&r->out, "sequence_number", r->n_events++);
     return &r->out;
-}
-
-static void end_event(struct sp_serve_response *r)
-{
-    sp_json_out_end(&r->out, '}');
-    sp_json_out_raw(&r->out, "\n\n");
 }
 
 /* Writes an event that contains the whole response. */
@@ -38,7 +27,7 @@ static void write_response_event(struct sp_serve_response *r, const char *type,
 {
     begin_event(r, type);
     sp_serve_responses_write(r, "response", result, sentence);
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 /* Writes an event that contains an item. */
@@ -47,7 +36,7 @@ static void write_item_event(struct sp_serve_response *r, const char *type, size
 {
     sp_json_out_u64(begin_event(r, type), "output_index", part);
     sp_serve_responses_write_item(r, "item", part, status, partial);
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 /* The names of the events of a part, and of the index of its only content; NULL for calls, which
@@ -110,7 +99,7 @@ static void write_content_event(struct sp_serve_response *r, const char *type, s
 {
     begin_part_event(r, type, part);
     sp_serve_responses_write_content(r, "part", part, partial);
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 static void begin_part(struct sp_serve_response *r, size_t part)
@@ -134,7 +123,7 @@ static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_
         sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
         sp_json_out_end(&r->out, ']');
     }
-    end_event(r);
+    sp_serve_end_event(r);
 }
 
 /* Ends the last part that was started. */
@@ -152,7 +141,7 @@ static void end_part(struct sp_serve_response *r, const char *status)
         sp_serve_responses_write_logprobs(r, part);
     if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL)
         sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
-    end_event(r);
+    sp_serve_end_event(r);
     if (names->part_done != NULL) write_content_event(r, names->part_done, part, false);
     write_item_event(r, "response.output_item.done", part, status, false);
     r->is_open = false;
