@@ -15,16 +15,19 @@ enum { LEVEL_OF_0 = 12 };
 
 /* ---- bytes ---- */
 
-void sp_group_panel_init(uint8_t *panel, enum sp_dtype dtype, size_t cols, uint8_t flags,
-                         const float *factors)
+void sp_group_panel_init(uint8_t *panel, enum sp_dtype dtype, size_t cols, uint8_t flags)
 {
-    const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
     size_t size = 0;
 
     if (sp_panel_size(&size, dtype, cols)) memset(panel, 0, size);
     panel[0] = flags;
-    for (size_t lane = 0; groups->kind == SP_GROUP_E4M3 && lane < SP_PANEL_ROWS; lane++)
-        sp_put32(panel + 64 + 4 * lane, sp_bits_of_float(factors ? factors[lane] : 1));
+    for (size_t lane = 0; dtype == SP_NVFP4 && lane < SP_PANEL_ROWS; lane++)
+        sp_group_put_factor(panel, lane, 1);
+}
+
+void sp_group_put_factor(uint8_t *panel, size_t lane, float factor)
+{
+    sp_put32(panel + 64 + 4 * lane, sp_bits_of_float(factor));
 }
 
 /* Where byte i of the numbers of a row's group is. */

@@ -42,9 +42,10 @@ struct sp_group {
     uint8_t scale_bytes[SP_GROUP_MAX_BLOCKS * 2]; /* [block][those of a block] */
 };
 
-/* Zeroes a panel and sets its flags; `factors` [16] are those of nvfp4, NULL: 1. */
-void sp_group_panel_init(uint8_t *panel, enum sp_dtype dtype, size_t cols, uint8_t flags,
-                         const float *factors);
+/* Zeroes a panel and sets its flags. */
+void sp_group_panel_init(uint8_t *panel, enum sp_dtype dtype, size_t cols, uint8_t flags);
+/* Sets the factor of a row of nvfp4. */
+void sp_group_put_factor(uint8_t *panel, size_t lane, float factor);
 /* Writes group i of row `lane` of a panel, and reads it. */
 void sp_group_put(uint8_t *panel, const struct sp_groupwise *groups, size_t i, size_t lane,
                   const struct sp_group *group);

@@ -105,42 +105,20 @@ float sp_microscale_row_scale(const struct sp_microscale *type, float max)
 
 /* ---- planes of bits ---- */
 
-/* Where bits of a code are: so many bits of a byte, from bit `shift` on. */
+/* Where bits of four codes are: so many bits of each of four bytes, from bit `shift` on. */
 struct place {
     size_t byte;
     unsigned shift;
 };
 
-/* The place of (row, k) in a plane of `bits` that begins at byte `first`. */
-static struct place place_in(unsigned bits, size_t first, size_t row, size_t k)
+/* The place of columns 4g..4g+3 of a row in a plane of `bits` that begins at byte `first`. */
+static struct place place_in(unsigned bits, size_t first, size_t row, size_t g)
 {
-    size_t g = k / 4, at = first + 4 * row + k % 4;
+    size_t at = first + 4 * row;
 
     if (bits == 4) return (struct place){at + 128 * (g / 4) + 64 * (g % 2), g % 4 < 2 ? 0 : 4};
     if (bits == 2) return (struct place){at + 64 * (g / 4), 2 * (unsigned)(g % 4)};
     return (struct place){at, (unsigned)g};
-}
-
-unsigned sp_microscale_code(const uint8_t *block, unsigned code_bits, size_t row, size_t k)
-{
-    unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
-    struct place p = place_in(low, 0, row, k), q;
-    unsigned code = (unsigned)block[p.byte] >> p.shift & ((1u << low) - 1);
-
-    if (high == 0) return code;
-    q = place_in(high, 64 * low, row, k);
-    return code | ((unsigned)block[q.byte] >> q.shift & ((1u << high) - 1)) << low;
-}
-
-void sp_microscale_put(uint8_t *block, unsigned code_bits, size_t row, size_t k, unsigned code)
-{
-    unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
-    struct place p = place_in(low, 0, row, k), q;
-
-    block[p.byte] |= (uint8_t)((code & ((1u << low) - 1)) << p.shift);
-    if (high == 0) return;
-    q = place_in(high, 64 * low, row, k);
-    block[q.byte] |= (uint8_t)(code >> low << q.shift);
 }
 
 /* The lowest bits of four bytes. */
@@ -152,11 +130,11 @@ static uint32_t low_bits(unsigned bits)
 uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row, size_t g)
 {
     unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
-    struct place p = place_in(low, 0, row, 4 * g), q;
+    struct place p = place_in(low, 0, row, g), q;
     uint32_t codes = sp_get32(block + p.byte) >> p.shift & low_bits(low);
 
     if (high == 0) return codes;
-    q = place_in(high, 64 * low, row, 4 * g);
+    q = place_in(high, 64 * low, row, g);
     return codes | (sp_get32(block + q.byte) >> q.shift & low_bits(high)) << low;
 }
 
@@ -164,12 +142,22 @@ void sp_microscale_put_four(uint8_t *block, unsigned code_bits, size_t row, size
                             uint32_t codes)
 {
     unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
-    struct place p = place_in(low, 0, row, 4 * g), q;
+    struct place p = place_in(low, 0, row, g), q;
 
     sp_put32(block + p.byte, sp_get32(block + p.byte) | (codes & low_bits(low)) << p.shift);
     if (high == 0) return;
-    q = place_in(high, 64 * low, row, 4 * g);
+    q = place_in(high, 64 * low, row, g);
     sp_put32(block + q.byte, sp_get32(block + q.byte) | (codes >> low & low_bits(high)) << q.shift);
+}
+
+unsigned sp_microscale_code(const uint8_t *block, unsigned code_bits, size_t row, size_t k)
+{
+    return sp_microscale_four(block, code_bits, row, k / 4) >> 8 * (k % 4) & 255;
+}
+
+void sp_microscale_put(uint8_t *block, unsigned code_bits, size_t row, size_t k, unsigned code)
+{
+    sp_microscale_put_four(block, code_bits, row, k / 4, code << 8 * (k % 4));
 }
 
 /* ---- blocks ---- */

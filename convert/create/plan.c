@@ -3,6 +3,7 @@
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
+#include "quantize/groupwise.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,9 +50,6 @@ static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct
         if (rounded.dtype != SP_Q8) return SP_OK;
         choice->dtype = stored->kept;
         choice->rule = "codes kept, nothing lost";
-    } else if (stored->small_codes) {
-        choice->dtype = SP_Q8;
-        choice->rule = "codes kept as q8, nothing lost";
     } else if (stored->dtype == SP_F32 &&
                (stored->near_q8 || (stored->code_bits && stored->code_bits <= 6))) {
         if ((st = sp_policy_choose(&rounded, &q8, tensor, err))) return st;
@@ -83,6 +81,14 @@ static enum sp_status choose(struct sp_policy_choice *out, const struct sp_store
     }
     out->rule = chosen->rule;
     return SP_OK;
+}
+
+/* True for codes of at most 4 bits with scales of bf16, or powers of two: q8 holds their numbers.
+ */
+static bool has_small_codes(const struct sp_stored *stored)
+{
+    return stored->kept == SP_MXFP4 || (stored->kept && stored->kept_flags == SP_GROUPS_BF16 &&
+                                        sp_dtype_info(stored->kept)->groups.code_bits <= 4);
 }
 
 static enum sp_status plan_tensor(struct sp_plan_item *item,
@@ -123,7 +129,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->size = size;
     item->coding = stored.coding;
     item->code_bits = stored.code_bits;
-    item->small_codes = stored.small_codes;
+    item->small_codes = has_small_codes(&stored);
     item->keeps_codes = sp_dtype_is_groupwise(item->to) && source->pack == NULL;
     item->merged = stored.merged;
     item->exponents = smoothed ? smoothed->exponents : NULL;

@@ -41,17 +41,6 @@ enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
     return w->to_bf16 || (w->code == SP_CODE_E2M1 && short_scales) ? SP_BF16 : SP_F32;
 }
 
-/* Codes of 8 bits may be -128, which q8 does not have. Those of E2M1 are halves. */
-bool sp_weight_fits_q8(const struct sp_weight *w)
-{
-    bool whole =
-        (w->code == SP_CODE_CENTERED || w->code == SP_CODE_UNSIGNED) && w->scale_type == SP_BF16;
-    bool halves = w->code == SP_CODE_E2M1 && w->scale_type == SP_F8_E8M0 && !w->global;
-
-    return (whole || halves) && w->codes.bits <= 4 && w->index == NULL && w->zeros == NULL &&
-           columns(w) % SP_BLOCK == 0 && (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0);
-}
-
 /* The smallest type with the bits of a code whose groups are parts of those of the weight. */
 static enum sp_dtype affine_type(const struct sp_weight *w, bool centered)
 {
@@ -408,6 +397,7 @@ enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_we
     enum sp_status st = hold_row(w, checkpoint, row, sp_weight_rows(w) - row, true, ws, err);
 
     if (st) return st;
+    if (w->global) sp_group_put_factor(panel, lane, w->factor);
     at = (size_t)((grid_row(w, row) - ws->first_grid_row) * w->grid_cols);
     for (size_t k = 0; k < cols; k += n) {
         const uint8_t *codes = ws->codes + (row - ws->first) * cols + k;

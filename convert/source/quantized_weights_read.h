@@ -6,8 +6,6 @@
 
 /* Returns the smallest float type that always holds the values of a weight. */
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
-/* Returns true if a q8 block can hold any 32 weights of the matrix exactly. */
-bool sp_weight_fits_q8(const struct sp_weight *weight);
 /* The type that keeps the codes of the matrix, and the flags of its panels; SP_DTYPE_NONE: none
  * does. Scales of f32 and groups of scattered columns have no such type. */
 enum sp_dtype sp_weight_kept(uint8_t *flags, const struct sp_weight *weight);

@@ -630,8 +630,6 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
     if (info->code_bits > out->code_bits) out->code_bits = info->code_bits;
     if (w->tensor->type != SP_GGML_Q8_0) out->near_q8 = false;
     *plain = *plain || info->code_bits == 0;
-    if (w->tensor->type != SP_GGML_MXFP4 || w->scale || w->cols.run || p->transposed)
-        out->small_codes = false;
     out->size += w->rank > 1 ? w->tensor->size / sp_n_elements(w->shape, w->rank - 1) * n_rows
                              : w->tensor->size;
     return SP_OK;
@@ -650,7 +648,6 @@ static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct 
     if (w) out->coding = w->coding;
     if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
     *plain = *plain || w == NULL;
-    if (w == NULL || !sp_weight_fits_q8(w) || p->transposed) out->small_codes = false;
     out->near_q8 = false;
     if (w && !p->transposed) kept = sp_weight_kept(&flags, w);
     add_kept(out, out->dtype == SP_DTYPE_NONE, kept, flags);
@@ -675,8 +672,7 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
                                   .merged = merged};
         return SP_OK;
     }
-    *out = (struct sp_stored){
-        .layout = SP_PLAIN, .small_codes = whole, .near_q8 = whole, .merged = merged};
+    *out = (struct sp_stored){.layout = SP_PLAIN, .near_q8 = whole, .merged = merged};
     for (size_t i = 0; i < spec->n_spans && !st; i++) {
         const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
         st = source->gguf ? add_gguf_span(out, &plain, source, p, err)

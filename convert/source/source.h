@@ -81,7 +81,6 @@ struct sp_stored {
     const uint8_t *data; /* the bytes where they are mapped (packed files), else NULL */
     const char *coding;  /* how a quantized source codes its numbers; NULL: not quantized; static */
     unsigned code_bits;  /* the most bits of a code; 0: a part is not quantized */
-    bool small_codes;    /* 4-bit codes, MXFP4 among them, which q8 holds exactly */
     bool near_q8;        /* blocks that are q8's except for the type of their scales */
     enum sp_dtype kept;  /* the type that keeps the codes of all parts; SP_DTYPE_NONE: none does */
     uint8_t kept_flags;  /* those of its panels */

@@ -273,18 +273,9 @@ enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *sour
                                     size_t n_rows, const struct sp_scratch *scratch,
                                     struct sp_err *err)
 {
-    float factors[SP_PANEL_ROWS];
     enum sp_status st = SP_OK;
 
-    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++) {
-        uint64_t row = first_row + lane;
-        struct cut cut = {0};
-
-        if (lane < n_rows) cut = cut_at(source, spec, &row);
-        factors[lane] = cut.weight && cut.weight->global ? cut.weight->factor : 1;
-    }
-    sp_group_panel_init(panel, stored->kept, (size_t)sp_spec_cols(spec), stored->kept_flags,
-                        factors);
+    sp_group_panel_init(panel, stored->kept, (size_t)sp_spec_cols(spec), stored->kept_flags);
     for (size_t lane = 0; lane < n_rows && !st; lane++) {
         uint64_t row = first_row + lane;
         struct cut cut = cut_at(source, spec, &row);

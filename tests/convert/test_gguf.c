@@ -214,7 +214,7 @@ TEST(kept_scales_are_finite)
         scratch_write("made.gguf", file, m.size + LLAMA_DATA);
         assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, &err));
         w = sp_gguf_weight_find(&model, cases[i].name);
-        sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0, NULL);
+        sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0);
         assert_ok(sp_gguf_weight_put_row(panel, 0, &model, w, 4, bytes, &err));
         assert_int_equal(sp_gguf_weight_put_row(panel, 0, &model, w, 5, bytes, &err), SP_E_INPUT);
         assert_string_equal(err.text,

@@ -62,16 +62,14 @@ static void check_kept(struct opened *o, const struct sp_weight *w, const float 
     struct sp_weight_workspace ws = {0};
     uint8_t flags, *panel;
     enum sp_dtype dtype = sp_weight_kept(&flags, w);
-    float factors[SP_PANEL_ROWS], *row = keep(malloc(cols * sizeof *row));
+    float *row = keep(malloc(cols * sizeof *row));
 
     if (dtype == SP_DTYPE_NONE) return;
     n_kept++;
     assert_true(sp_panel_size(&size, dtype, cols));
     panel = keep(malloc(size));
-    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
-        factors[lane] = w->global ? w->factor : 1;
     for (size_t first = 0; first < rows; first += SP_PANEL_ROWS) {
-        sp_group_panel_init(panel, dtype, cols, flags, factors);
+        sp_group_panel_init(panel, dtype, cols, flags);
         for (size_t lane = 0; lane < SP_PANEL_ROWS && first + lane < rows; lane++) {
             assert_ok(sp_weight_put_row(panel, lane, w, o->checkpoint, first + lane, &ws, &o->err));
             sp_panel_row(row, dtype, panel, cols, lane);
