@@ -103,41 +103,25 @@ static void unpack_nibbles(uint8_t *codes, const uint8_t *bytes, size_t n)
     }
 }
 
-/* d f16, 16 bytes of codes */
-static void unpack_q4_0(struct sp_group *g, const uint8_t *b)
+/* 16 bytes */
+static void unpack_q4(struct sp_group *g, const uint8_t *b)
 {
-    memcpy(g->numbers, b, 2);
-    unpack_nibbles(g->codes, b + 2, SMALL / 2);
-}
-
-/* d f16, m f16, 16 bytes of codes */
-static void unpack_q4_1(struct sp_group *g, const uint8_t *b)
-{
-    memcpy(g->numbers, b, 4);
-    unpack_nibbles(g->codes, b + 4, SMALL / 2);
+    unpack_nibbles(g->codes, b, SMALL / 2);
 }
 
 /* u32 of fifth bits, 16 bytes of the others */
-static void unpack_code5(uint8_t *codes, const uint8_t *b)
+static void unpack_q5(struct sp_group *g, const uint8_t *b)
 {
-    unpack_nibbles(codes, b + 4, SMALL / 2);
+    unpack_nibbles(g->codes, b + 4, SMALL / 2);
     for (unsigned i = 0; i < SMALL; i++)
-        codes[i] |= (uint8_t)((sp_get32(b) >> i & 1) << 4);
+        g->codes[i] |= (uint8_t)((sp_get32(b) >> i & 1) << 4);
 }
 
-/* d f16, codes */
+/* The zero point is not stored. */
 static void unpack_q5_0(struct sp_group *g, const uint8_t *b)
 {
-    memcpy(g->numbers, b, 2);
     sp_put16(g->numbers + 2, 0x4c00); /* 16 */
-    unpack_code5(g->codes, b + 2);
-}
-
-/* d f16, m f16, codes */
-static void unpack_q5_1(struct sp_group *g, const uint8_t *b)
-{
-    memcpy(g->numbers, b, 4);
-    unpack_code5(g->codes, b + 4);
+    unpack_q5(g, b);
 }
 
 /* The code of -0 gives 0. */
@@ -148,11 +132,10 @@ static void unpack_e2m1(uint8_t *codes, const uint8_t *bytes, size_t n)
         if (codes[i] == 8) codes[i] = 0;
 }
 
-/* An exponent byte, 16 bytes of e2m1 codes */
+/* 16 bytes of e2m1 codes */
 static void unpack_mxfp4(struct sp_group *g, const uint8_t *b)
 {
-    g->numbers[0] = b[0];
-    unpack_e2m1(g->codes, b + 1, SMALL / 2);
+    unpack_e2m1(g->codes, b, SMALL / 2);
 }
 
 /* An E4M3 scale for each 16 weights, whose sign is ignored and of which 0x7f is 0, then 8 bytes of
@@ -166,45 +149,28 @@ static void unpack_nvfp4(struct sp_group *g, const uint8_t *b)
     }
 }
 
-/* d f16, 16 bytes of four 2-bit codes, the first weight in the lowest bits */
+/* 16 bytes of four 2-bit codes, the first weight in the lowest bits */
 static void unpack_q2_0(struct sp_group *g, const uint8_t *b)
 {
-    memcpy(g->numbers, b, 2);
     for (unsigned i = 0; i < 64; i++)
-        g->codes[i] = b[2 + i / 4] >> (i % 4 * 2) & 3;
+        g->codes[i] = b[i / 4] >> (i % 4 * 2) & 3;
 }
 
-/* 2-bit codes: 32 bytes hold 128 of them, the first 32 in the lowest bits. */
-static void unpack_code2(uint8_t *codes, const uint8_t *bytes)
+/* 32 bytes hold 128 codes, the first 32 in the lowest bits. */
+static void unpack_q2(struct sp_group *g, const uint8_t *b)
 {
     for (unsigned i = 0; i < SUPER; i++)
-        codes[i] = bytes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+        g->codes[i] = b[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 }
 
-/* 64 bytes of codes, d f16 */
-static void unpack_tq2_0(struct sp_group *g, const uint8_t *b)
-{
-    memcpy(g->numbers, b + 64, 2);
-    unpack_code2(g->codes, b);
-}
-
-/* 16 scale bytes (scale in the low half, m in the high), 64 bytes of codes, d f16, m f16; a scale
- * and an m for 16 weights */
-static void unpack_q2_k(struct sp_group *g, const uint8_t *b)
-{
-    memcpy(g->scale_bytes, b, 16);
-    unpack_code2(g->codes, b + 16);
-    memcpy(g->numbers, b + 80, 4);
-}
-
-/* 32 bytes of third bits, 64 bytes of codes, 12 bytes of 16 6-bit scales, d f16. Byte i of the
- * scales has the low bits of scales i and i + 8 (i < 8); byte 8 + i the high bits of scales i,
- * i + 4, i + 8 and i + 12 (i < 4). */
+/* 32 bytes of third bits, 64 bytes of the others, 12 bytes of 16 6-bit scales. Byte i of the scales
+ * has the low bits of scales i and i + 8 (i < 8); byte 8 + i the high bits of scales i, i + 4,
+ * i + 8 and i + 12 (i < 4). */
 static void unpack_q3_k(struct sp_group *g, const uint8_t *b)
 {
     const uint8_t *scales = b + 96;
 
-    unpack_code2(g->codes, b + 32);
+    unpack_q2(g, b + 32);
     for (unsigned i = 0; i < SUPER; i++)
         g->codes[i] |= (uint8_t)((b[i % 32] >> (i / 32) & 1) << 2);
     for (unsigned i = 0; i < SUPER / 16; i++) {
@@ -212,7 +178,6 @@ static void unpack_q3_k(struct sp_group *g, const uint8_t *b)
         int high = scales[8 + i % 4] >> (i / 4 * 2) & 3;
         g->scale_bytes[i] = (uint8_t)((low | high << 4) - 32);
     }
-    memcpy(g->numbers, b + 108, 2);
 }
 
 /* Scales and m of Q4_K and Q5_K: 12 bytes hold eight 6-bit numbers of each. */
@@ -226,57 +191,57 @@ static void unpack_scales_and_mins(uint8_t *pairs, const uint8_t *bytes)
     }
 }
 
-/* d f16, m f16, 12 bytes of scales, 128 bytes of codes: 32 bytes hold those of two groups of 32 */
+/* 12 bytes of scales, 128 bytes of codes: 32 bytes hold those of two groups of 32 */
 static void unpack_q4_k(struct sp_group *g, const uint8_t *b)
 {
-    memcpy(g->numbers, b, 4);
-    unpack_scales_and_mins(g->scale_bytes, b + 4);
+    unpack_scales_and_mins(g->scale_bytes, b);
     for (unsigned i = 0; i < SUPER / 64; i++)
-        unpack_nibbles(g->codes + 64 * i, b + 16 + 32 * i, 32);
+        unpack_nibbles(g->codes + 64 * i, b + 12 + 32 * i, 32);
 }
 
 /* As Q4_K, with 32 bytes of fifth bits before the codes: bit i of the bytes is that of the 32
  * weights of group i */
 static void unpack_q5_k(struct sp_group *g, const uint8_t *b)
 {
-    memcpy(g->numbers, b, 4);
-    unpack_scales_and_mins(g->scale_bytes, b + 4);
+    unpack_scales_and_mins(g->scale_bytes, b);
     for (unsigned i = 0; i < SUPER / 64; i++)
-        unpack_nibbles(g->codes + 64 * i, b + 48 + 32 * i, 32);
+        unpack_nibbles(g->codes + 64 * i, b + 44 + 32 * i, 32);
     for (unsigned i = 0; i < SUPER; i++)
-        g->codes[i] |= (uint8_t)((b[16 + i % 32] >> (i / 32) & 1) << 4);
+        g->codes[i] |= (uint8_t)((b[12 + i % 32] >> (i / 32) & 1) << 4);
 }
 
-/* 128 bytes of low four bits, 64 bytes of high two bits, 16 i8 scales, d f16. Each half of the
- * block has 64 bytes of the first, for 2 x 64 weights, and 32 of the second, for 4 x 32. */
+/* 128 bytes of low four bits, 64 bytes of high two bits. Each half of the block has 64 bytes of the
+ * first, for 2 x 64 weights, and 32 of the second, for 4 x 32. */
 static void unpack_q6_k(struct sp_group *g, const uint8_t *b)
 {
     for (unsigned i = 0; i < SUPER / 128; i++)
         unpack_nibbles(g->codes + 128 * i, b + 64 * i, 64);
     for (unsigned i = 0; i < SUPER; i++)
         g->codes[i] |= (uint8_t)((b[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << 4);
-    memcpy(g->scale_bytes, b + 192, 16);
-    memcpy(g->numbers, b + 208, 2);
 }
 
+enum { NO_SCALES = UINT8_MAX };
+
+/* Where a block has the numbers of its group, its scale bytes if they are stored as they are, and
+ * what is left to unpack. */
 static const struct {
     enum sp_dtype dtype;
-    uint8_t flags;
+    uint8_t flags, numbers, scales, rest;
     void (*unpack)(struct sp_group *, const uint8_t *);
 } kept[SP_GGML_N_TYPES] = {
-    [SP_GGML_Q4_0] = {SP_I4G32, 0, unpack_q4_0},
-    [SP_GGML_Q4_1] = {SP_U4G32, SP_GROUPS_BIAS, unpack_q4_1},
-    [SP_GGML_Q5_0] = {SP_U5G32, 0, unpack_q5_0},
-    [SP_GGML_Q5_1] = {SP_U5G32, SP_GROUPS_BIAS, unpack_q5_1},
-    [SP_GGML_Q2_K] = {SP_Q2_K, 0, unpack_q2_k},
-    [SP_GGML_Q3_K] = {SP_Q3_K, 0, unpack_q3_k},
-    [SP_GGML_Q4_K] = {SP_Q4_K, 0, unpack_q4_k},
-    [SP_GGML_Q5_K] = {SP_Q5_K, 0, unpack_q5_k},
-    [SP_GGML_Q6_K] = {SP_Q6_K, 0, unpack_q6_k},
-    [SP_GGML_MXFP4] = {SP_MXFP4, 0, unpack_mxfp4},
-    [SP_GGML_NVFP4] = {SP_NVFP4, 0, unpack_nvfp4},
-    [SP_GGML_TQ2_0] = {SP_I2G256, 0, unpack_tq2_0},
-    [SP_GGML_Q2_0] = {SP_I2G64, 0, unpack_q2_0},
+    [SP_GGML_Q4_0] = {SP_I4G32, 0, 0, NO_SCALES, 2, unpack_q4},
+    [SP_GGML_Q4_1] = {SP_U4G32, SP_GROUPS_BIAS, 0, NO_SCALES, 4, unpack_q4},
+    [SP_GGML_Q5_0] = {SP_U5G32, 0, 0, NO_SCALES, 2, unpack_q5_0},
+    [SP_GGML_Q5_1] = {SP_U5G32, SP_GROUPS_BIAS, 0, NO_SCALES, 4, unpack_q5},
+    [SP_GGML_Q2_K] = {SP_Q2_K, 0, 80, 0, 16, unpack_q2},
+    [SP_GGML_Q3_K] = {SP_Q3_K, 0, 108, NO_SCALES, 0, unpack_q3_k},
+    [SP_GGML_Q4_K] = {SP_Q4_K, 0, 0, NO_SCALES, 4, unpack_q4_k},
+    [SP_GGML_Q5_K] = {SP_Q5_K, 0, 0, NO_SCALES, 4, unpack_q5_k},
+    [SP_GGML_Q6_K] = {SP_Q6_K, 0, 208, 192, 0, unpack_q6_k},
+    [SP_GGML_MXFP4] = {SP_MXFP4, 0, 0, NO_SCALES, 1, unpack_mxfp4},
+    [SP_GGML_NVFP4] = {SP_NVFP4, 0, 0, NO_SCALES, 0, unpack_nvfp4},
+    [SP_GGML_TQ2_0] = {SP_I2G256, 0, 64, NO_SCALES, 0, unpack_q2},
+    [SP_GGML_Q2_0] = {SP_I2G64, 0, 0, NO_SCALES, 2, unpack_q2_0},
 };
 
 enum sp_dtype sp_ggml_kept(uint8_t *flags, uint32_t type)
@@ -288,8 +253,13 @@ enum sp_dtype sp_ggml_kept(uint8_t *flags, uint32_t type)
 size_t sp_ggml_unpack(struct sp_group groups[SP_GGML_MAX_GROUPS], uint32_t type,
                       const uint8_t *block)
 {
-    kept[type].unpack(groups, block);
-    return sp_ggml_type_info(type)->block / sp_dtype_info(kept[type].dtype)->groups.cols;
+    const struct sp_groupwise *kind = &sp_dtype_info(kept[type].dtype)->groups;
+
+    memcpy(groups->numbers, block + kept[type].numbers, sp_group_numbers(kind->kind));
+    if (kept[type].scales != NO_SCALES)
+        memcpy(groups->scale_bytes, block + kept[type].scales, sizeof groups->scale_bytes);
+    kept[type].unpack(groups, block + kept[type].rest);
+    return sp_ggml_type_info(type)->block / kind->cols;
 }
 
 static void decode_kept(float *out, uint32_t type, const uint8_t *block)

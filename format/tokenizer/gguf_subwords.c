@@ -1,6 +1,7 @@
 /* The tokenizers of encoders: Unigram, as XLM-RoBERTa has it, and BERT's WordPiece. */
 #include "format/tokenizer/gguf_token_writer.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { BASE64_BYTES = 3, BASE64_CHARS = 4 };
@@ -90,8 +91,11 @@ enum sp_status sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w)
         return sp_fail(w->err, SP_E_INPUT,
                        "tokenizer.ggml.token_type has no unknown token (2), which Unigram needs");
     }
-    for (uint32_t i = 0; i < w->tokens.n; i++)
+    for (uint32_t i = 0; i < w->tokens.n; i++) {
         if (w->tokens.all[i].type == SP_GGUF_TOKEN_BYTE) bytes = "true";
+        if (isfinite(w->tokens.all[i].score)) continue;
+        return sp_fail(w->err, SP_E_INPUT, "tokenizer.ggml.scores[%u] is not a finite number", i);
+    }
     if ((st = w->sentencepiece ? sp_gguf_token_put_piece_steps(w) : put_steps(w))) return st;
     sp_json_out_print(&w->out,
                       "  \"model\": {\"type\": \"Unigram\", \"byte_fallback\": %s, "

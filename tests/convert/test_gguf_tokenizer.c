@@ -144,6 +144,20 @@ static void read_pieces(char **json, const char *config, const void *bytes, size
     (void)!sp_bpe_files_read(json, &n, scratch_folder(), config, strlen(config), err);
 }
 
+/* JSON has no infinite numbers. */
+TEST(infinite_score)
+{
+    static const uint8_t infinity[] = {0, 0, 0x80, 0x7f};
+    struct sp_err err = {0};
+    size_t size;
+    char *model = scratch_read(PIECES "unigram/tokenizer.model", &size), *json;
+
+    memcpy((char *)memchr(model, 2 << 3 | 5, size) + 1, infinity, sizeof infinity);
+    read_pieces(&json, "{}", model, size, &err);
+    assert_null(json);
+    assert_non_null(strstr(err.text, "tokenizer.ggml.scores[0] is not a finite number"));
+}
+
 TEST(damaged_pieces)
 {
     size_t size;

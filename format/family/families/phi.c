@@ -40,7 +40,6 @@ const struct sp_family sp_families_phi[] = {
         .sizes = {51200, 2048, 8192, 24, 32, 0, 0, 2048, 0},
         SP_LAYER_NORM,
         .norms = SP_NORM_PARALLEL,
-
         .partial_rotary = 0.5,
         .biases = SP_BIAS_ALWAYS,
         .activation = "gelu_new",
