@@ -165,7 +165,8 @@ TEST(keep_alive)
     const struct sp_serve_request request = {.model = &model, .stream = true};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct sp_serve_response response = {.serve = &serve, .request = &request};
+        struct sp_serve_response response = {
+            .serve = &serve, .request = &request, .api = all[i].api};
         char *text = NULL;
         all[i].api->keep_alive(&response);
         assert_ok(sp_json_out_take(&text, &response.out, NULL));

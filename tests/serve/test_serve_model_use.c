@@ -68,7 +68,9 @@ static void set_up(struct fixture *f, size_t max_open)
 
 static void acquire(struct fixture *f, size_t i, double keep_alive)
 {
-    assert_int_equal(sp_serve_models_acquire(f->models, &f->all[i], keep_alive, NULL, NULL), 0);
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_serve_models_acquire(f->models, &f->all[i], keep_alive, NULL, &err), 0);
 }
 
 static void use(struct fixture *f, size_t i, double keep_alive)
@@ -255,10 +257,11 @@ struct request {
 static void *run_request(void *context)
 {
     struct request *r = context;
+    struct sp_err err = {0};
 
     (void)!readlink("/proc/thread-self", r->task, sizeof r->task - 1);
     r->begun = true;
-    r->status = sp_serve_models_acquire(r->f->models, &r->f->all[r->model], -1, NULL, NULL);
+    r->status = sp_serve_models_acquire(r->f->models, &r->f->all[r->model], -1, NULL, &err);
     if (r->status) return NULL;
     r->place = ++*r->order;
     sp_serve_models_release(r->f->models, &r->f->all[r->model]);
