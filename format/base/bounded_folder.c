@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* A hidden file that was changed in this time is one that a process writes now. */
+enum { WRITTEN_SECONDS = 24 * 60 * 60 };
 
 struct entry {
     char *path; /* owned */
@@ -37,7 +41,8 @@ static bool look_at(struct entry *e, const char *folder, const char *name, const
     }
     e->size = (uint64_t)info.st_size;
     e->used = info.st_mtim;
-    e->stays = keep && strcmp(name, keep) == 0;
+    e->stays = (keep && strcmp(name, keep) == 0) ||
+               (*name == '.' && info.st_mtim.tv_sec > time(NULL) - WRITTEN_SECONDS);
     return true;
 }
 

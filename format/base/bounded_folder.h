@@ -15,7 +15,8 @@ struct sp_folder_bound {
 };
 
 /* Removes files, those of the oldest modification time first, until the others take no more than
- * the bound. Returns the bytes that these take. Programs that have a removed file open keep it. */
+ * the bound. Temporaries that are being written count, but stay. Returns the bytes that these take.
+ * Programs that have a removed file open keep it. */
 uint64_t sp_folder_trim(const char *folder, const struct sp_folder_bound *bound);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "format/base/atomic_file.h"
+#include "format/base/bounded_folder.h"
 #include "format/base/file.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
@@ -302,6 +303,21 @@ TEST(replaced_files_keep_their_permissions)
         assert_int_equal(info.st_mode & 0777, modes[i]);
         assert_int_equal(unlink(path), 0);
     }
+}
+
+TEST(bounded_folders_keep_what_is_written)
+{
+    static const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    const struct sp_folder_bound bound = {.part = ".page", .most = 2};
+
+    scratch_write(".b.page.1-0.tmp", "abc", 3);
+    scratch_write("other", "abcd", 4);
+    utimensat(AT_FDCWD, scratch_write("a.page", "ab", 2), earlier, 0);
+    assert_int_equal(sp_folder_trim(scratch_folder(), &bound), 3);
+    assert_int_equal(n_entries(), 2);
+    utimensat(AT_FDCWD, scratch_path(".b.page.1-0.tmp"), earlier, 0);
+    assert_int_equal(sp_folder_trim(scratch_folder(), &bound), 0);
+    assert_int_equal(n_entries(), 1);
 }
 
 TEST_FIXTURE(NULL, scratch_teardown);
