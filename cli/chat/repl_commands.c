@@ -10,12 +10,9 @@
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* A slash command; its function returns false to end the session. `words`: what follows it. */
 struct command {
@@ -260,23 +257,15 @@ static bool edit(struct sp_repl *repl, char *words)
 {
     struct sp_temp_file file = {0};
     struct sp_err err = {0};
-    int status = -1;
-    pid_t child;
 
     if (sp_temp_file_open(&file, "message.txt", &err) ||
-        sp_atomic_file_write_file(file.path, false, words, strlen(words), &err)) {
+        sp_atomic_file_write_file(file.path, false, words, strlen(words), &err))
         sp_repl_reply("%s.", err.text);
-    } else if ((child = fork()) == 0) {
-        execlp("sh", "sh", "-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$0\"", file.path, (char *)NULL);
-        _exit(127);
-    } else {
-        while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-            continue;
-        if (status == 0)
-            answer_file(repl, file.path, "");
-        else
-            sp_repl_reply("The editor failed, so there is no message.");
-    }
+    else if (setenv("SPECTOOL_MESSAGE", file.path, 1) == 0 &&
+             system("exec ${VISUAL:-${EDITOR:-vi}} \"$SPECTOOL_MESSAGE\"") == 0)
+        answer_file(repl, file.path, "");
+    else
+        sp_repl_reply("The editor failed, so there is no message.");
     sp_temp_file_remove(&file);
     return repl->status == SP_OK;
 }

@@ -333,7 +333,7 @@ TERM=dumb terminal spectool embed packed.bin </dev/null >log
 sed -n 's/\r$//; /^reading/p; /^spectool/p' log
 echo '# messages of files and of an editor; formats; stop texts; what is typed meanwhile'
 echo 'What is 7 plus' >seven
-printf '#!/bin/sh\nprintf "What is 7 plus 8?\\n" >"$1"\n' >editor
+printf '#!/bin/sh\nkill -INT $PPID\nprintf "What is 7 plus 8?\\n" >"$1"\n' >editor
 chmod +x editor
 unset VISUAL
 EDITOR=$PWD/editor session packed.bin --num-predict 12 <<'END'
