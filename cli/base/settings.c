@@ -76,13 +76,22 @@ static const struct row *row_of(size_t i)
     return i < n ? NULL : &rows[i - n];
 }
 
+/* Finds a setting by its name, in which capitals do not matter; false: there is none. */
+static bool find(size_t *i, const char *name)
+{
+    const char *known;
+
+    for (*i = 0; (known = sp_settings_name(*i)); ++*i)
+        if (strcasecmp(known, name) == 0) return true;
+    return false;
+}
+
 enum sp_setting_kind sp_settings_kind(const char *name)
 {
-    const char *other;
+    size_t i;
 
-    for (size_t i = 0; (other = sp_settings_name(i)); i++)
-        if (strcmp(other, name) == 0) return row_of(i) ? row_of(i)->kind : SP_SETTING_SAMPLING;
-    return SP_SETTING_NONE;
+    if (!find(&i, name)) return SP_SETTING_NONE;
+    return row_of(i) ? row_of(i)->kind : SP_SETTING_SAMPLING;
 }
 
 /* The long option of a setting. */
@@ -152,10 +161,9 @@ static enum sp_status add_breaker(struct sp_settings *s, const char *from, const
 
 static const char **source_of(struct sp_settings *s, const char *name)
 {
-    size_t i = 0;
+    size_t i;
 
-    while (strcmp(sp_settings_name(i), name) != 0)
-        i++;
+    (void)find(&i, name);
     return &s->from[i];
 }
 
@@ -176,10 +184,10 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
                                struct sp_err *err)
 {
     const char *near = NULL, *known;
+    size_t i;
     enum sp_status st;
 
-    for (size_t i = 0; (known = sp_settings_name(i)); i++) {
-        if (strcasecmp(known, name) != 0) continue;
+    if (find(&i, name)) {
         if (row_of(i) && row_of(i)->offset == AT(n_threads))
             return sp_fail(err, SP_E_USAGE, "%s cannot be changed during a session", name);
         if ((st = set_value(s, i, value, err))) return st;
@@ -192,7 +200,7 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         return *value ? add_stop(s, value, err) : SP_OK;
     }
     if (strcasecmp(name, breakers_name) == 0) return add_breaker(s, from_user, value, err);
-    for (size_t i = 0; (known = sp_settings_name(i)); i++)
+    for (i = 0; (known = sp_settings_name(i)); i++)
         near = sp_nearer(near, known, name);
     if (near) return sp_fail(err, SP_E_USAGE, "unknown setting %s, did you mean %s?", name, near);
     return sp_fail(err, SP_E_USAGE, "unknown setting %s, /show parameters lists them", name);
@@ -203,7 +211,8 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
 static enum sp_status take_setting(struct sp_settings *s, const struct sp_file_setting *setting,
                                    struct sp_err *err)
 {
-    const char *from = setting->of_checkpoint ? from_checkpoint : from_file, *name;
+    const char *from = setting->of_checkpoint ? from_checkpoint : from_file;
+    size_t i;
     enum sp_status st;
 
     if (strcmp(setting->name, "stop") == 0) return add_stop(s, setting->value, err);
@@ -214,11 +223,9 @@ static enum sp_status take_setting(struct sp_settings *s, const struct sp_file_s
     if (setting->of_checkpoint && strcmp(setting->name, "repeat_last_n") == 0 &&
         *source_of(s, "repeat_penalty") != from_checkpoint)
         return SP_OK;
-    for (size_t i = 0; (name = sp_settings_name(i)); i++) {
-        if (strcmp(name, setting->name) != 0 || s->from[i] != NULL) continue;
-        if ((st = set_value(s, i, setting->value, err))) return st;
-        s->from[i] = from;
-    }
+    if (!find(&i, setting->name) || s->from[i] != NULL) return SP_OK;
+    if ((st = set_value(s, i, setting->value, err))) return st;
+    s->from[i] = from;
     return SP_OK;
 }
 
@@ -387,20 +394,17 @@ static void print_stops(FILE *out, const struct sp_settings *s)
 bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
 {
     char value[SP_SAMPLING_VALUE_SIZE];
-    const char *known;
+    size_t i;
 
     if (strcasecmp(name, "stop") == 0) {
         print_stops(out, s);
         if (s->stops.n == 0) fputs("There are no stop texts.\n", out);
         return true;
     }
-    for (size_t i = 0; (known = sp_settings_name(i)); i++) {
-        if (strcasecmp(known, name) != 0) continue;
-        show_value(value, s, i);
-        fprintf(out, "%s is %s.\n", known, value);
-        return true;
-    }
-    return false;
+    if (!find(&i, name)) return false;
+    show_value(value, s, i);
+    fprintf(out, "%s is %s.\n", sp_settings_name(i), value);
+    return true;
 }
 
 void sp_settings_print(FILE *out, const struct sp_settings *s)

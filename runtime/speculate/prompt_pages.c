@@ -7,7 +7,7 @@
 #include "runtime/spectool_measure.h"
 
 #include <inttypes.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,16 +102,11 @@ static struct name state_name(const struct sp_prompt_pages *p, size_t page)
  * removed last. */
 static void touch(const struct sp_prompt_pages *p, const struct name *name, size_t page)
 {
-    enum { IN_SECOND = 1000 };
-    struct timespec used = p->begun;
+    const int64_t ms = 1000000, s = 1000 * ms;
+    int64_t ns = p->begun.tv_sec * s + p->begun.tv_nsec - (int64_t)page * ms;
 
-    used.tv_sec -= (time_t)(page / IN_SECOND) + 1;
-    used.tv_nsec += (long)(IN_SECOND - page % IN_SECOND) * (1000000000 / IN_SECOND);
-    if (used.tv_nsec >= 1000000000) {
-        used.tv_sec++;
-        used.tv_nsec -= 1000000000;
-    }
-    sp_prompt_cache_touch(p->setup.cache, name->text, used);
+    sp_prompt_cache_touch(p->setup.cache, name->text,
+                          (struct timespec){(time_t)(ns / s), (long)(ns % s)});
 }
 
 /* ---- contents ---- */
@@ -152,8 +147,7 @@ struct reading {
     const struct sp_prompt_pages *pages;
     const uint32_t *ids;
     size_t first, end;
-    pthread_mutex_t lock;
-    size_t n_good; /* pages up to the first that failed */
+    atomic_size_t n_good; /* pages up to the first that failed */
 };
 
 /* Reads a page or a state; if it cannot be used, removes it. */
@@ -182,17 +176,12 @@ static bool read_file(const struct sp_prompt_pages *p, const uint32_t *ids, size
 static void read_item(void *context, size_t item, unsigned worker)
 {
     struct reading *r = context;
-    size_t page = r->first + item;
-    bool good;
+    size_t page = r->first + item, n_good = r->n_good;
 
     (void)worker;
-    pthread_mutex_lock(&r->lock);
-    good = page < r->n_good;
-    pthread_mutex_unlock(&r->lock);
-    if (!good || read_file(r->pages, r->ids, page, false, page + 1 == r->end)) return;
-    pthread_mutex_lock(&r->lock);
-    if (page < r->n_good) r->n_good = page;
-    pthread_mutex_unlock(&r->lock);
+    if (page >= n_good || read_file(r->pages, r->ids, page, false, page + 1 == r->end)) return;
+    while (page < n_good && !atomic_compare_exchange_weak(&r->n_good, &n_good, page))
+        continue;
 }
 
 /* True if pages may be read in any order. A window's slots have those of several pages in turn. */
@@ -214,7 +203,6 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
     const struct sp_backend *backend = p->setup.backend;
     bool is_alone = sp_scheduler_n_active(p->setup.scheduler) == 1;
 
-    pthread_mutex_init(&r.lock, NULL);
     for (size_t i = first; i < end; i++)
         sp_prompt_cache_prefetch(p->setup.cache, p->names[i].text);
     if (is_alone && backend->remote == NULL && keeps_all(p)) {
@@ -225,7 +213,6 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
             read_item(&r, i, 0);
         if (backend->remote == NULL) sp_scheduler_acquire(p->setup.scheduler);
     }
-    pthread_mutex_destroy(&r.lock);
     if (r.n_good == end && sp_decoder_is_recurrent(p->setup.decoder) &&
         !read_file(p, ids, end - 1, true, true))
         return end - 1;

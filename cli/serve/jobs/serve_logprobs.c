@@ -117,12 +117,13 @@ static void write_alternative(struct sp_json_out *out, const struct sp_package *
     free(bytes);
 }
 
-void sp_serve_logprobs_write(struct sp_serve_response *r, const struct sp_serve_logprob *tokens,
-                             size_t n)
+void sp_serve_logprobs_write(struct sp_serve_response *r, const char *key,
+                             const struct sp_serve_logprob *tokens, size_t n)
 {
     const struct sp_package *package = r->request->model->loaded->package;
     struct sp_json_out *out = &r->out;
 
+    sp_json_out_begin(out, key, '[');
     for (size_t i = 0; i < n; i++) {
         const struct sp_serve_logprob *t = &tokens[i];
         sp_json_out_begin(out, NULL, '{');
@@ -133,4 +134,5 @@ void sp_serve_logprobs_write(struct sp_serve_response *r, const struct sp_serve_
         sp_json_out_end(out, ']');
         sp_json_out_end(out, '}');
     }
+    sp_json_out_end(out, ']');
 }

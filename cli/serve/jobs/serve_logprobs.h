@@ -30,9 +30,9 @@ SP_MUST_CHECK enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out,
                                                    const struct sp_package *package,
                                                    const struct sp_token *token);
 
-/* Writes n tokens of an answer with their alternatives as the elements of an array, as OpenAI's
- * chats and ollama have them. */
-void sp_serve_logprobs_write(struct sp_serve_response *response,
+/* Writes n tokens of an answer with their alternatives as an array, as OpenAI's chats and ollama
+ * have them. */
+void sp_serve_logprobs_write(struct sp_serve_response *response, const char *key,
                              const struct sp_serve_logprob *tokens, size_t n);
 
 #endif

@@ -25,6 +25,24 @@ size_t sp_serve_model_context(const struct sp_serve_model *m)
     return sp_serve_models_is_open(m) ? m->n_context : m->file.max_context;
 }
 
+typedef void write_entry_fn(struct sp_json_out *out, const struct sp_serve_model *m,
+                            const char *name);
+
+/* Writes an array with an object for each name of each model. */
+static void write_list(struct sp_json_out *out, const char *key,
+                       const struct sp_serve_model *models, size_t n, write_entry_fn *write)
+{
+    sp_json_out_begin(out, key, '[');
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < models[i].n_names; k++) {
+            sp_json_out_begin(out, NULL, '{');
+            write(out, &models[i], models[i].names[k]);
+            sp_json_out_end(out, '}');
+        }
+    }
+    sp_json_out_end(out, ']');
+}
+
 /* ---- OpenAI ---- */
 
 void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
@@ -38,15 +56,7 @@ void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *
 void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *models, size_t n)
 {
     sp_json_out_text(out, "object", "list");
-    sp_json_out_begin(out, "data", '[');
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < models[i].n_names; k++) {
-            sp_json_out_begin(out, NULL, '{');
-            sp_serve_model_entry(out, &models[i], models[i].names[k]);
-            sp_json_out_end(out, '}');
-        }
-    }
-    sp_json_out_end(out, ']');
+    write_list(out, "data", models, n, sp_serve_model_entry);
 }
 
 /* ---- Anthropic ---- */
@@ -71,15 +81,7 @@ void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serv
 {
     const struct sp_serve_model *last = &models[n - 1];
 
-    sp_json_out_begin(out, "data", '[');
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < models[i].n_names; k++) {
-            sp_json_out_begin(out, NULL, '{');
-            sp_serve_model_anthropic_entry(out, &models[i], models[i].names[k]);
-            sp_json_out_end(out, '}');
-        }
-    }
-    sp_json_out_end(out, ']');
+    write_list(out, "data", models, n, sp_serve_model_anthropic_entry);
     sp_json_out_bool(out, "has_more", false);
     sp_json_out_text(out, "first_id", models[0].names[0]);
     sp_json_out_text(out, "last_id", last->names[last->n_names - 1]);
@@ -123,21 +125,19 @@ static void write_tag(struct sp_json_out *out, const struct sp_serve_model *m, c
     write_details(out, m);
 }
 
-void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *models, size_t n)
+static void write_dated_tag(struct sp_json_out *out, const struct sp_serve_model *m,
+                            const char *name)
 {
+    const struct timespec at = {.tv_sec = m->file.modified};
     char text[SP_TIME_TEXT];
 
-    sp_json_out_begin(out, "models", '[');
-    for (size_t i = 0; i < n; i++) {
-        const struct timespec at = {.tv_sec = models[i].file.modified};
-        for (size_t k = 0; k < models[i].n_names; k++) {
-            sp_json_out_begin(out, NULL, '{');
-            write_tag(out, &models[i], models[i].names[k]);
-            sp_json_out_text(out, "modified_at", sp_serve_time(text, &at));
-            sp_json_out_end(out, '}');
-        }
-    }
-    sp_json_out_end(out, ']');
+    write_tag(out, m, name);
+    sp_json_out_text(out, "modified_at", sp_serve_time(text, &at));
+}
+
+void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *models, size_t n)
+{
+    write_list(out, "models", models, n, write_dated_tag);
 }
 
 /* Writes when the model is closed unless it is used before. */

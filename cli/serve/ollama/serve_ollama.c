@@ -254,9 +254,7 @@ static void write_text(struct sp_json_out *out, bool chat, const struct sent *se
 static void write_logprobs(struct sp_serve_response *r)
 {
     if (!r->request->logprobs || r->n_tokens == 0) return;
-    sp_json_out_begin(&r->out, "logprobs", '[');
-    sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
-    sp_json_out_end(&r->out, ']');
+    sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
 }
 
 static void end_line(struct sp_json_out *out)

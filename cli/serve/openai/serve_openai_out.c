@@ -25,9 +25,7 @@ static void write_chat_logprobs(struct sp_serve_response *r)
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "logprobs", '{');
-    sp_json_out_begin(out, "content", '[');
-    sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
-    sp_json_out_end(out, ']');
+    sp_serve_logprobs_write(r, "content", r->tokens, r->n_tokens);
     sp_json_out_text(out, "refusal", NULL);
     sp_json_out_end(out, '}');
 }

@@ -118,11 +118,7 @@ static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_
 
     sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", p->text,
                        p->size);
-    if (p->kind == SP_CHAT_CONTENT) {
-        sp_json_out_begin(&r->out, "logprobs", '[');
-        sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
-        sp_json_out_end(&r->out, ']');
-    }
+    if (p->kind == SP_CHAT_CONTENT) sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
     sp_serve_end_event(r);
 }
 

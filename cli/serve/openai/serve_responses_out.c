@@ -55,9 +55,7 @@ void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
     if (first > r->n_all_tokens)
         first = r->n_all_tokens; /* without log-probabilities there are no tokens */
     if (n > r->n_all_tokens - first) n = r->n_all_tokens - first;
-    sp_json_out_begin(&r->out, "logprobs", '[');
-    if (n > 0) sp_serve_logprobs_write(r, r->all_tokens + first, n);
-    sp_json_out_end(&r->out, ']');
+    sp_serve_logprobs_write(r, "logprobs", n ? r->all_tokens + first : NULL, n);
 }
 
 void sp_serve_responses_write_content(struct sp_serve_response *r, const char *key, size_t part,

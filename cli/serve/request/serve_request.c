@@ -1,4 +1,5 @@
 #include "cli/serve/request/serve_request.h"
+#include "format/base/affix.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 
@@ -124,13 +125,7 @@ bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
 enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
                                         const char *level, struct sp_err *err)
 {
-    static const char *const levels[] = {"none", "minimal", "low", "medium",
-                                         "high", "xhigh",   "max"};
-    size_t i = 0;
-
-    while (i < sizeof levels / sizeof *levels && strcmp(levels[i], level) != 0)
-        i++;
-    if (i == sizeof levels / sizeof *levels) {
+    if (!sp_is_among(level, "none minimal low medium high xhigh max")) {
         sp_serve_fault_set(&request->fault, "invalid_value", "%s", key);
         return sp_fail(err, SP_E_INPUT,
                        "%s is %.40s, expected none, minimal, low, medium, high, xhigh or max", key,
