@@ -159,21 +159,12 @@ static enum sp_status check_operand(const struct options *o, const struct sp_arg
     return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
 }
 
-/* Prints what the types of the file suggest: weights of few bits of another format grew, or only
- * the target was quantized. */
+/* Says that only the target was quantized, where the draft is large. */
 static void note_types(const struct options *o, const struct sp_create_report *report,
                        const char *command)
 {
-    static const double GREW = 1.2, AS_Q8 = 9; /* a ratio; bits per weight */
     bool has_type = o->target || o->rules.n || o->budget.size || o->budget.bits > 0;
-    bool is_q8 = 8 * (double)report->size[SP_PART_TARGET] <=
-                 AS_Q8 * (double)report->n_weights[SP_PART_TARGET];
 
-    if (!has_type && is_q8 &&
-        (double)report->size[SP_PART_TARGET] > GREW * (double)report->source_size[SP_PART_TARGET]) {
-        sp_note(command, "weights in a format of 2 to 6 bits are stored in q8; -q q4 makes a "
-                         "smaller file, but rounds them once more");
-    }
     if (has_type && o->draft == NULL && sp_create_is_large(report, SP_PART_DRAFT)) {
         sp_note(command, "only the target was quantized; --quantize-draft q4 makes the draft "
                          "smaller and faster, too");

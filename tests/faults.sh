@@ -148,7 +148,7 @@ request() {
     )
     local code=${reply#HTTP/1.1 }
     [ -n "$reply" ] || code=0
-    headers=$(sed -nE '/^\r?$/q; s/^([A-Za-z-]+): .*/\1/p' <<<"$reply" | sort | tr '\n' ' ')
+    headers=$(sed -nE '/^\r?$/q; s/^([A-Za-z-]+): .*/\1/p' <<<"$reply" | grep -v X-Prompt-Seconds | sort | tr '\n' ' ')
     echo "$1 ${code%% *} $headers$(grep -oE '"(content|text|delta|error)": ?"[^"]*"' <<<"$reply" | tr -d '\n')" >>replies
 }
 

@@ -29,15 +29,26 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
                    sp_dtype_info(item->to)->name);
 }
 
-/* The type of a tensor that is quantized already if no type is requested: one that holds the same
- * numbers exactly. Codes of few bits whose numbers would take f32 are rounded to q8 instead: its
- * steps are at most a quarter of theirs. So are blocks that are q8's except for the scale's type.
- */
+/* The smallest type that weights are rounded to with codes of at least n bits, of 1 to 8; NONE for
+ * 0. */
+static enum sp_dtype type_of_bits(unsigned n)
+{
+    enum sp_dtype found = n ? SP_Q8 : SP_DTYPE_NONE;
+
+    for (size_t i = 0; i < SP_N_BLOCK_DTYPES && n; i++)
+        if (sp_dtype_info(sp_block_dtypes[i].dtype)->code_bits >= n)
+            found = sp_block_dtypes[i].dtype;
+    return found;
+}
+
+/* The type of a tensor that is quantized already if no type is requested, so that no file is more
+ * than 15 % larger than its source: one that keeps the codes, else the one of as many bits, to
+ * which the numbers are rounded. */
 static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
                                    const struct sp_policy_request *request,
                                    const struct sp_policy_tensor *tensor, struct sp_err *err)
 {
-    struct sp_policy_request q8 = {.type = SP_Q8, .draft = request->draft};
+    struct sp_policy_request like = {.type = SP_Q8, .draft = request->draft};
     struct sp_policy_choice rounded;
     enum sp_status st;
 
@@ -45,19 +56,12 @@ static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct
     if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return SP_OK;
     choice->rule = "dequantized, nothing lost";
     if (choice->layout != SP_PANEL) return SP_OK;
-    if (stored->kept) {
-        if ((st = sp_policy_choose(&rounded, &q8, tensor, err))) return st;
-        if (rounded.dtype != SP_Q8) return SP_OK;
-        choice->dtype = stored->kept;
-        choice->rule = "codes kept, nothing lost";
-    } else if (stored->dtype == SP_F32 &&
-               (stored->near_q8 || (stored->code_bits && stored->code_bits <= 6))) {
-        if ((st = sp_policy_choose(&rounded, &q8, tensor, err))) return st;
-        if (rounded.dtype != SP_Q8) return SP_OK;
-        *choice = rounded;
-        choice->rule =
-            stored->near_q8 ? "blocks of 8 bits, rounded to q8" : "few bits, rounded to q8";
-    }
+    if (!stored->kept) like.type = type_of_bits(stored->near_q8 ? 8 : stored->code_bits);
+    if (like.type == SP_DTYPE_NONE) return SP_OK;
+    if ((st = sp_policy_choose(&rounded, &like, tensor, err))) return st;
+    if (!sp_dtype_is_block(rounded.dtype)) return SP_OK;
+    choice->dtype = stored->kept ? stored->kept : rounded.dtype;
+    choice->rule = stored->kept ? "codes kept, nothing lost" : "rounded to about as many bits";
     return SP_OK;
 }
 

@@ -423,7 +423,7 @@ TEST(dequantized)
 
     if (!golden_exists(SHARED "/oracle/prequantized/fp8_blocks")) skip();
     const char *lines = keep_format("FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
-    create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile(lines), packed, SP_F32, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);
     assert_false(sp_json_has(json, "quantization_config"));

@@ -177,7 +177,7 @@ TEST(default_types)
                                    : strstr(name, "v_proj") ? SP_MXFP4
                                                             : SP_I4G32);
         if (norm) continue;
-        assert_string_equal(item->rule, strstr(name, "embed") ? "blocks of 8 bits, rounded to q8"
+        assert_string_equal(item->rule, strstr(name, "embed") ? "rounded to about as many bits"
                                                               : "codes kept, nothing lost");
         if (item->to != SP_Q8) check_kept(item);
     }

@@ -14,37 +14,36 @@
 static const struct kept {
     const char *name, *tensor, *type, *rule;
 } kept[] = {
-    {"fp8_blocks", "layers.0.mlp.experts.down_proj.weight", "f32", "dequantized, nothing lost"},
-    {"fp8_channel", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
-    {"fp8_scalar", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
-    {"fp8_tensor", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
     {"int4_group", "layers.0.mlp.down_proj.weight", "i4g32", "codes kept, nothing lost"},
     {"int4_group_zero", "layers.0.self_attn.q_proj.weight", "u4g32", "codes kept, nothing lost"},
-    {"int8_channel", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
     {"mxfp4", "layers.0.mlp.experts.up_proj.weight", "mxfp4", "codes kept, nothing lost"},
     {"nvfp4", "layers.0.mlp.down_proj.weight", "nvfp4", "codes kept, nothing lost"},
     {"../sources/mlx_mxfp4", "lm_head.weight", "mxfp4", "codes kept, nothing lost"},
     {"../sources/ct_mxfp4", "layers.0.mlp.down_proj.weight", "mxfp4", "codes kept, nothing lost"},
     {"../sources/mlx_nvfp4", "layers.0.mlp.down_proj.weight", "nvfp4", "codes kept, nothing lost"},
-    {"../sources/mlx_mxfp8", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
     {"../sources/ct_int4_channel", "layers.0.mlp.down_proj.weight", "u4g128",
      "codes kept, nothing lost"},
-    {"../sources/bnb_int8", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"../sources/awq_gemm", "layers.0.mlp.down_proj.weight", "u4g128", "codes kept, nothing lost"},
+    {"../sources/gptq_3", "layers.0.mlp.down_proj.weight", "u3g32", "codes kept, nothing lost"},
     {"../sources/mlx_affine6", "layers.0.mlp.down_proj.weight", "u6g32",
      "codes kept, nothing lost"},
-    {"../sources/gptq_3", "layers.0.mlp.down_proj.weight", "u3g32", "codes kept, nothing lost"},
-    {"../sources/awq_gemm", "layers.0.mlp.down_proj.weight", "u4g128", "codes kept, nothing lost"},
 };
 
-/* Codes of few bits that no type keeps and only f32 holds exactly: rounded to q8, except where a
- * tensor stays float.
- */
+/* Numbers that no type of about as many bits holds exactly. */
 static const struct kept rounded[] = {
-    {"../sources/gptq_4_desc_act", "layers.0.mlp.down_proj.weight", "q8",
-     "few bits, rounded to q8"},
-    {"../sources/bnb_nf4", "layers.0.mlp.down_proj.weight", "q8", "few bits, rounded to q8"},
+    {"fp8_channel", "layers.0.mlp.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"fp8_scalar", "layers.0.mlp.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"fp8_tensor", "layers.0.mlp.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"int8_channel", "layers.0.mlp.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"../sources/mlx_mxfp8", "layers.0.mlp.down_proj.weight", "q8",
+     "rounded to about as many bits"},
+    {"../sources/bnb_int8", "layers.0.mlp.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"../sources/gptq_8", "layers.0.mlp.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"fp8_blocks", "layers.0.mlp.experts.down_proj.weight", "q8", "rounded to about as many bits"},
+    {"../sources/gptq_4_desc_act", "layers.0.mlp.down_proj.weight", "q4",
+     "rounded to about as many bits"},
+    {"../sources/bnb_nf4", "layers.0.mlp.down_proj.weight", "q4", "rounded to about as many bits"},
     {"../sources/mlx_qwen3_moe", "layers.0.mlp.router.weight", "f32", "dequantized, nothing lost"},
-    {"../sources/gptq_8", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
 };
 
 static void open_packed(struct sp_source *source, const char *folder, enum sp_dtype type)
@@ -109,7 +108,7 @@ static void keep_note(void *context, const char *sentence)
     snprintf(context, 400, "%s", sentence);
 }
 
-/* Codes of few bits that no type keeps become q8, and a request for q4 is followed by a warning. */
+/* By default other codes become about as many bits. A request for q4 is followed by a warning. */
 TEST(few_bits)
 {
     struct sp_create_options options = {.dry_run = true, .target_type = SP_Q4, .n_threads = 1};

@@ -296,6 +296,7 @@ TEST(requests_are_served_in_order)
 {
     struct request other, same;
     atomic_int order = 0;
+    struct sp_err err = {0};
     struct fixture f;
 
     set_up(&f, 1);
@@ -304,7 +305,7 @@ TEST(requests_are_served_in_order)
     begin(&same, &f, 0, &order);
     assert_int_equal(order, 0);
     assert_int_equal(f.n_opened[1], 0);
-    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, NULL), 503);
+    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 503);
     sp_serve_models_release(f.models, &f.all[0]);
     pthread_join(other.thread, NULL);
     pthread_join(same.thread, NULL);
