@@ -38,7 +38,7 @@ attempt() {
     ) 2>/dev/null # the shell's word about a killed process
     status=$?
     n_runs=$((n_runs + 1))
-    [ "$name" != batch ] || sed -i 's/, "rounds": .*//' out/x # without times
+    [ "$name" != batch ] || sed -i 's/, "prompt_seconds": .*//' out/x # without times
 }
 
 # The folder has what it had before the command, or what the clean run made.
