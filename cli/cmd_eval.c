@@ -408,8 +408,7 @@ static void print_types_json(const struct sp_eval *eval, const struct sp_draft_t
     sp_json_out_text(&out, "file", eval->files[0].name);
     sp_json_out_text(&out, "kv_type", eval->kv_type);
     sp_draft_types_to_json(&out, types, n);
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }
 
 static enum sp_status try_types(struct job *job)

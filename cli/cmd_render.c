@@ -53,8 +53,7 @@ static void print_line(const char *key, const char *text, size_t size)
 
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_string(&out, key, text, size);
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }
 
 /* *out = the line's own template, owned by the caller; NULL: none. */

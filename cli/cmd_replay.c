@@ -226,8 +226,7 @@ static void print(const struct replay *r)
     sp_json_out_u64(&out, "tokens", r->n_tokens);
     sp_json_out_u64(&out, "logits_only", r->n_logits_only);
     sp_json_out_u64(&out, "of_other_files", r->n_other);
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }
 
 static enum sp_status open_adapters(struct replay *r, const char *path, const char *command,

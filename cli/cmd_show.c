@@ -306,8 +306,7 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
         sp_pack_facts_to_json(&out, &facts);
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata && !st) st = metadata_to_json(&out, pack, err);
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
     sp_pack_facts_release(&facts);
     return st;
 }

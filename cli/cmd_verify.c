@@ -87,8 +87,7 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
         sp_json_out_u64(&out, "n_sections", n_sections);
         sp_json_out_u64(&out, "size", sp_pack_size(pack));
         sp_json_out_u64(&out, "n_damaged", n_bad);
-        sp_json_out_end(&out, '}');
-        putchar('\n');
+        sp_json_out_end_line(&out);
     }
     if (n_bad) {
         return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", name, n_bad,
@@ -126,8 +125,7 @@ static enum sp_status check_source(const char *name, const struct sp_args *args,
     sp_json_out_u64(&out, "n_tensors", n_tensors);
     sp_json_out_u64(&out, "size", size);
     sp_json_out_bool(&out, "digests", false);
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
     return SP_OK;
 }
 

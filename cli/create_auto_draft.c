@@ -140,22 +140,12 @@ static enum sp_status measure(struct job *job, const struct sp_backend_opts *bac
     return sp_draft_types_measure(job->types, types, job->n_types, &request, job->err);
 }
 
-/* Writes a valid name as a JSON string. */
-static void print_name(FILE *out, const char *name)
-{
-    fputc('"', out);
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\') fputc('\\', out);
-        fputc(*name, out);
-    }
-    fputc('"', out);
-}
-
 /* The members of the receipt after its digests. */
 static enum sp_status receipt_members(char **members, const struct job *job, size_t chosen)
 {
     size_t size = 0;
     FILE *out = open_memstream(members, &size);
+    struct sp_json_out json = {.file = out};
     char number[40];
 
     if (out == NULL) return sp_fail(job->err, SP_E_NOMEM, "no memory for a receipt");
@@ -164,7 +154,7 @@ static enum sp_status receipt_members(char **members, const struct job *job, siz
     for (size_t i = 0; i < job->n_texts; i++) {
         const struct sp_eval_text *t = &job->texts[i];
         fprintf(out, "%s{\"name\":", i ? "," : "");
-        print_name(out, t->name);
+        sp_json_out_quoted(&json, t->name, strlen(t->name));
         fprintf(out, ",\"digest\":\"%s\",\"positions\":%zu}", t->digest, t->n_ids);
     }
     fputs("],\"results\":[", out);

@@ -41,8 +41,7 @@ static void print_json(const struct sp_reference_check *r, size_t prompt)
         sp_json_out_u64(&out, "token", r->token);
         sp_json_out_u64(&out, "reference_token", r->reference_token);
     }
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }
 
 static void print(const struct sp_reference_check *r, const char *kv_type, size_t prompt)

@@ -361,6 +361,5 @@ void sp_bench_print_json(const struct sp_bench *b)
         print_json_draft_depths(&out, b, &all);
         sp_json_out_end(&out, '}');
     }
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }

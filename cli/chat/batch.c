@@ -94,8 +94,7 @@ static void write_error(FILE *file, const char *custom_id, const char *sentence)
     sp_json_out_begin(&out, NULL, '{');
     if (custom_id) sp_json_out_text(&out, "custom_id", custom_id);
     sp_json_out_text(&out, "error", sentence);
-    sp_json_out_end(&out, '}');
-    putc('\n', file);
+    sp_json_out_end_line(&out);
 }
 
 /* True for an error that concerns this line only, so that the other lines are still answered. */

@@ -121,8 +121,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
         sp_json_out_begin(&out, NULL, '{');
         sp_json_out_string(&out, "text", text, size);
         sp_json_out_bool(&out, "drafted", drafted);
-        sp_json_out_end(&out, '}');
-        putchar('\n');
+        sp_json_out_end_line(&out);
     } else {
         if (s->style->show_draft) color(s, drafted);
         write_text(s, text, size);
@@ -193,8 +192,7 @@ static int show_token(void *context, const struct sp_token *token)
         }
         sp_json_out_end(&out, ']');
     }
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
     return sp_signals_caught();
 }
 
@@ -364,8 +362,7 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
     sp_json_out_text(&out, "kernels", info->kernels);
     sp_json_out_u64(&out, "threads", info->n_threads);
     sp_json_out_text(&out, "draft", info->draft);
-    sp_json_out_end(&out, '}');
-    putc('\n', out.file);
+    sp_json_out_end_line(&out);
 }
 
 static bool uses_ngrams(const struct sp_package_info *info)

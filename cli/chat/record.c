@@ -147,8 +147,7 @@ enum sp_status sp_record_answer(struct sp_record *record, const struct sp_record
     sp_json_out_bool(&out, "logits_only", is_constrained(r));
     sp_ids_to_json(&out, "ids", a->result->ids, a->result->n_ids);
     hash_to_json(&out, "logits_xxh3", a->result->logits_digest);
-    sp_json_out_end(&out, '}');
-    sp_json_out_raw(&out, "\n");
+    sp_json_out_end_line(&out);
     if ((st = sp_json_out_take(&line, &out, err))) return st;
     st = append(record, line, strlen(line), err);
     free(line);

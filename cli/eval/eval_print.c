@@ -388,8 +388,7 @@ static void file_to_json(const struct sp_eval *eval, const struct sp_eval_file *
         sp_json_out_end(&out, '}');
     }
     sp_json_out_end(&out, ']');
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }
 
 static void differences_to_json(struct sp_json_out *out, const struct sp_eval *eval, size_t first,
@@ -420,8 +419,7 @@ static void difference_to_json(const struct sp_eval *eval)
         sp_json_out_end(&out, '}');
     }
     sp_json_out_end(&out, ']');
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    sp_json_out_end_line(&out);
 }
 
 void sp_eval_print_json(const struct sp_eval *eval)

@@ -252,8 +252,7 @@ enum sp_status sp_serve_batch_answer(void *context, FILE *file, size_t number,
         write_anthropic(&out, status, &body);
     else
         write_openai(&out, status, request_id, &body);
-    sp_json_out_end(&out, '}');
-    putc('\n', file);
+    sp_json_out_end_line(&out);
     if (!st && status != 200) {
         st = status_error(status, &body, err);
         sp_context(err, "line %zu", number);

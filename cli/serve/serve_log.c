@@ -30,8 +30,7 @@ static void log_json(FILE *out, const char *time, const char *method, const char
     sp_json_out_u64(&json, "status", (uint64_t)status);
     if (*members) sp_json_out_written(&json, NULL, members, strlen(members));
     if (*ignored) sp_json_out_text(&json, "ignored", ignored);
-    sp_json_out_end(&json, '}');
-    fputc('\n', out);
+    sp_json_out_end_line(&json);
 }
 
 static void log_text(FILE *out, const char *time, const char *method, const char *path, int status,
@@ -79,8 +78,7 @@ void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m
         sp_json_out_text(&json, "event", what);
         sp_json_out_text(&json, "model", m->names[0]);
         sp_json_out_double(&json, "seconds", seconds);
-        sp_json_out_end(&json, '}');
-        fputc('\n', stderr);
+        sp_json_out_end_line(&json);
     } else {
         char line[512];
         snprintf(line, sizeof line, "%s %s %.300s in %.3f s", time, what, m->names[0], seconds);
@@ -109,8 +107,7 @@ void sp_serve_log_shutdown(const struct sp_serve *s, double seconds)
         sp_json_out_text(&json, "event", "shutting down");
         sp_json_out_u64(&json, "pending", n);
         sp_json_out_double(&json, "seconds", seconds);
-        sp_json_out_end(&json, '}');
-        fputc('\n', stderr);
+        sp_json_out_end_line(&json);
     } else {
         if (sp_out_is_screen(stderr)) fputc('\r', stderr); /* over the ^C that a terminal shows */
         sp_word_wrap_print(stderr, LOG_INDENT,

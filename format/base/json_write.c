@@ -218,6 +218,12 @@ void sp_json_out_end(struct sp_json_out *out, char bracket)
     out->comma = true;
 }
 
+void sp_json_out_end_line(struct sp_json_out *out)
+{
+    sp_json_out_raw(out, "}\n");
+    out->comma = false;
+}
+
 void sp_json_out_string(struct sp_json_out *out, const char *key, const char *text, size_t size)
 {
     put_key(out, key);

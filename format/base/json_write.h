@@ -24,6 +24,7 @@ struct sp_json_out {
  * '{' or '['; end takes the closing one. */
 void sp_json_out_begin(struct sp_json_out *out, const char *key, char bracket);
 void sp_json_out_end(struct sp_json_out *out, char bracket);
+void sp_json_out_end_line(struct sp_json_out *out); /* ends the object of a line, and the line */
 
 /* Writes a string; bytes that are not valid UTF-8 become U+FFFD. */
 void sp_json_out_string(struct sp_json_out *out, const char *key, const char *text, size_t size);

@@ -168,10 +168,11 @@ static uint32_t name(struct writing *w, const char *key, const char *before_valu
     size_t len = strlen(n->before_key);
 
     next = sp_chat_grammar_tag(b, before_value, next);
-    if (sp_is_word(*before_value)) next = sp_chat_grammar_whitespace(b, next);
+    if (sp_tag_is_any(*before_value)) next = sp_chat_grammar_whitespace(b, next);
     next = sp_chat_grammar_tag(b, n->after_key, next);
     next = sp_grammar_text(b->g, key, strlen(key), next);
-    if (len > 0 && sp_is_word(n->before_key[len - 1])) next = sp_chat_grammar_whitespace(b, next);
+    if (len > 0 && sp_tag_is_any(n->before_key[len - 1]))
+        next = sp_chat_grammar_whitespace(b, next);
     return sp_chat_grammar_tag(b, n->before_key, next);
 }
 

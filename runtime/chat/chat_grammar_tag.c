@@ -204,7 +204,7 @@ static bool takes(const struct item *item, char byte)
     case ITEM_WHITESPACE:
         return sp_is_whitespace(byte);
     case ITEM_WORD:
-        return sp_is_word(byte);
+        return sp_tag_is_any(byte);
     case ITEM_BYTE:
     default:
         return item->byte == byte;

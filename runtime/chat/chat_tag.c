@@ -16,7 +16,7 @@ size_t sp_trim_whitespace(const char *text, size_t size)
     return size;
 }
 
-bool sp_is_word(char c)
+bool sp_tag_is_any(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
@@ -30,7 +30,7 @@ enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, s
         if (sp_is_whitespace(*tag))
             at += sp_whitespace_run(text + at, size - at);
         else if (*tag == SP_TAG_ANY)
-            while (at < size && sp_is_word(text[at]))
+            while (at < size && sp_tag_is_any(text[at]))
                 at++;
         else if (at == size)
             return SP_TAG_MAYBE;

@@ -26,7 +26,7 @@ enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, s
 enum sp_tag_match sp_tag_find(const char *tag, const char *text, size_t size, size_t *at,
                               size_t *len);
 
-bool sp_is_word(char c); /* true for the characters of SP_TAG_ANY */
+bool sp_tag_is_any(char c); /* true for the characters of SP_TAG_ANY */
 /* The bytes of whitespace at the beginning of the text. */
 size_t sp_whitespace_run(const char *text, size_t size);
 size_t sp_trim_whitespace(const char *text, size_t size);

@@ -176,8 +176,7 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
     sp_json_out_end(&r->out, ']');
     write_stop(r, result);
     write_usage(r, result->n_prompt, result->n_reused, result->n_ids);
-    sp_json_out_end(&r->out, '}');
-    sp_json_out_raw(&r->out, "\n");
+    sp_json_out_end_line(&r->out);
 }
 
 /* ---- streams ---- */

@@ -257,12 +257,6 @@ static void write_logprobs(struct sp_serve_response *r)
     sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
 }
 
-static void end_line(struct sp_json_out *out)
-{
-    sp_json_out_end(out, '}');
-    sp_json_out_raw(out, "\n");
-}
-
 static uint64_t ns(double seconds)
 {
     return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
@@ -291,7 +285,7 @@ static void last_line(struct sp_serve_response *r, const struct sent *sent,
     sp_json_out_u64(out, "prompt_cached_count", result->n_reused);
     sp_json_out_u64(out, "draft_count", result->drafted);
     sp_json_out_u64(out, "draft_accepted_count", result->accepted);
-    end_line(out);
+    sp_json_out_end_line(out);
 }
 
 static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p)
@@ -313,7 +307,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
     write_text(&r->out, r->api->is_chat, &sent);
     write_logprobs(r);
     sp_json_out_bool(&r->out, "done", false);
-    end_line(&r->out);
+    sp_json_out_end_line(&r->out);
 }
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
@@ -330,7 +324,7 @@ static void keep_alive(struct sp_serve_response *r)
     begin_line(&r->out, sp_serve_model_name(r));
     write_text(&r->out, r->api->is_chat, &nothing);
     sp_json_out_bool(&r->out, "done", false);
-    end_line(&r->out);
+    sp_json_out_end_line(&r->out);
 }
 
 static void whole(struct sp_serve_response *r, const struct sp_result *result)
@@ -371,7 +365,7 @@ void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool
     write_text(out, chat, &none);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", loaded ? "load" : "unload");
-    end_line(out);
+    sp_json_out_end_line(out);
 }
 
 const struct sp_serve_api sp_serve_ollama_chat = {

@@ -338,8 +338,7 @@ static void close_whole(struct sp_serve_response *r, const struct sp_result *las
     sp_json_out_end(out, ']');
     write_usage(out, r->usage);
     if (r->n_answers == 1) sp_serve_openai_write_timings(out, last);
-    sp_json_out_end(out, '}');
-    sp_json_out_raw(out, "\n");
+    sp_json_out_end_line(out);
 }
 
 static void close_all(struct sp_serve_response *r, const struct sp_result *last)
