@@ -69,14 +69,6 @@ static enum sp_status read_name(struct sp_pack_tensor *t, struct layout_cursor *
     return SP_OK;
 }
 
-static int compare_tensors(const void *left, const void *right)
-{
-    const struct sp_pack_tensor *a = left, *b = right;
-
-    if (a->part != b->part) return a->part < b->part ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
-
 static enum sp_status read_tensor(struct sp_pack *pack, struct layout_cursor *at, size_t i,
                                   const uint8_t *entry, struct sp_err *err)
 {
@@ -95,7 +87,7 @@ static enum sp_status read_tensor(struct sp_pack *pack, struct layout_cursor *at
         return sp_fail(err, SP_E_INPUT, "tensor %s: type %s in a file of format version %d.%u",
                        t->name, sp_dtype_info(t->dtype)->name, SP_PACK_MAJOR, pack->header.minor);
     }
-    if (i > 0 && compare_tensors(t - 1, t) >= 0) {
+    if (i > 0 && sp_pack_tensor_compare(t - 1, t) >= 0) {
         return sp_fail(err, SP_E_INPUT, "tensor %s: not after %s in the directory's order", t->name,
                        (t - 1)->name);
     }
@@ -309,7 +301,7 @@ const struct sp_pack_tensor *sp_pack_find(const struct sp_pack *pack, enum sp_pa
 {
     const struct sp_pack_tensor key = {.part = part, .name = name};
 
-    return bsearch(&key, pack->tensors, pack->header.n_tensors, sizeof key, compare_tensors);
+    return bsearch(&key, pack->tensors, pack->header.n_tensors, sizeof key, sp_pack_tensor_compare);
 }
 
 size_t sp_pack_n_sections(const struct sp_pack *pack)

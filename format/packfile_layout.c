@@ -108,6 +108,14 @@ enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *byt
     return check_directory_range(out, err);
 }
 
+int sp_pack_tensor_compare(const void *left, const void *right)
+{
+    const struct sp_pack_tensor *a = left, *b = right;
+
+    if (a->part != b->part) return a->part < b->part ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
 void sp_pack_put_tensor(uint8_t *p, const struct sp_pack_tensor *t, uint64_t offset)
 {
     memset(p, 0, SP_PACK_TENSOR_ENTRY);

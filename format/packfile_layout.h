@@ -59,6 +59,9 @@ void sp_pack_put_header(uint8_t *p, const struct sp_pack_header *header);
 SP_MUST_CHECK enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *bytes,
                                                 uint64_t size, struct sp_err *err);
 
+/* Orders tensors, or structs that begin with one: by part, then by name. */
+int sp_pack_tensor_compare(const void *a, const void *b);
+
 /* Writes an entry. offset and name_size are passed beside the entry's own fields; data is not
  * read. */
 void sp_pack_put_tensor(uint8_t *p, const struct sp_pack_tensor *t, uint64_t offset);

@@ -45,15 +45,6 @@ struct sp_pack_writer {
     size_t n_sections;
 };
 
-static int compare_slots(const void *a, const void *b)
-{
-    const struct sp_pack_tensor *s = &((const struct slot *)a)->tensor;
-    const struct sp_pack_tensor *t = &((const struct slot *)b)->tensor;
-
-    if (s->part != t->part) return s->part < t->part ? -1 : 1;
-    return strcmp(s->name, t->name);
-}
-
 static enum sp_status check_tensor(const struct sp_pack_tensor *t, size_t *size, struct sp_err *err)
 {
     bool shape_ok = t->rank <= SP_PACK_MAX_RANK;
@@ -80,7 +71,7 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
     enum sp_status st;
     char *name;
 
-    qsort(w->slots, w->n_slots, sizeof *w->slots, compare_slots);
+    qsort(w->slots, w->n_slots, sizeof *w->slots, sp_pack_tensor_compare);
     for (size_t i = 0; i < w->n_slots; i++)
         if (!sp_add(&w->names_size, w->names_size, strlen(w->slots[i].tensor.name) + 1))
             return sp_fail(err, SP_E_UNSUPPORTED, "the tensors' names are too long together");
@@ -95,7 +86,7 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
         struct slot *s = &w->slots[i];
         bool first = i == 0 || s[-1].tensor.part != s->tensor.part;
         size_t size = strlen(s->tensor.name) + 1;
-        if (i > 0 && compare_slots(s - 1, s) == 0) {
+        if (i > 0 && sp_pack_tensor_compare(s - 1, s) == 0) {
             return sp_fail(err, SP_E_INPUT, "tensor %s occurs twice in the %s", s->tensor.name,
                            sp_part_name(s->tensor.part));
         }

@@ -261,16 +261,6 @@ void sp_quantized_weights_release(struct sp_quantized_weights *weights)
 const struct sp_weight *sp_quantized_weights_find(const struct sp_quantized_weights *weights,
                                                   const char *name)
 {
-    size_t low = 0, high = weights->n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(weights->all[middle].name, name);
-        if (order == 0) return &weights->all[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    if (weights->n == 0) return NULL;
+    return bsearch(&name, weights->all, weights->n, sizeof *weights->all, sp_compare_names);
 }
