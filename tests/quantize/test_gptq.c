@@ -39,8 +39,7 @@ static float *collect_all(const struct sp_gptq_kernels *kernels, const float *x,
     float *sums;
 
     assert_true(sp_gptq_size(&n, COLS));
-    sums = calloc(n, sizeof *sums);
-    assert_non_null(sums);
+    sums = keep(calloc(n, sizeof *sums));
     for (size_t g = 0; g < sp_gptq_n_groups(COLS); g++) {
         kernels->accumulate(sums + sp_gptq_offset(COLS, g), x, COLS, n_rows, 16 * g,
                             sp_gptq_block_end(COLS, 16 * g));
