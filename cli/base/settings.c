@@ -90,7 +90,7 @@ enum sp_setting_kind sp_settings_kind(const char *name)
 {
     size_t i;
 
-    if (!find(&i, name)) return SP_SETTING_NONE;
+    if (!find(&i, name) || strcmp(sp_settings_name(i), name) != 0) return SP_SETTING_NONE;
     return row_of(i) ? row_of(i)->kind : SP_SETTING_SAMPLING;
 }
 

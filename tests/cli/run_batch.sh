@@ -8,7 +8,7 @@ cat >prompts <<'END'
 "Once upon a time"
 {"messages": [{"role": "tool", "content": "no"}]}
 {"messages": [{"role": "user"}]}
-{"messages": [], "more": 1}
+{"messages": [], "Seed": 1}
 {"prompt": "hi", "id": "row7"}
 {"custom_id": "7", "prompt": null}
 12
