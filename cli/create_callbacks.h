@@ -43,7 +43,8 @@
     {                                                                                              \
         SP_OPT_STRING, 0, "calibration", NULL, "FILE",                                             \
             .offset = offsetof(type, calibration), .path = true,                                   \
-            .help = "Statistics from spectool calibrate; improves q2 to q8 weights"                \
+            .help = "Statistics from spectool calibrate, or an importance matrix of "              \
+                    "llama.cpp; improve q2 to q8 weights"                                          \
     }
 #define SP_OPT_DRY_RUN(type)                                                                       \
     {                                                                                              \

@@ -1,5 +1,6 @@
 #include "convert/create/calibration.h"
 
+#include "convert/create/importance.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
@@ -18,7 +19,9 @@ struct entry {
 };
 
 struct sp_calibration_file {
-    struct sp_pack *pack;
+    struct sp_pack *pack; /* NULL: another file, which sp_calibration_name reads */
+    char *path;           /* of that; owned */
+    struct sp_importances importances;
     struct entry *entries; /* by part and name */
     size_t n_entries, cap_entries;
     struct sp_sensitivities sensitivities;
@@ -147,11 +150,17 @@ static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_p
     return SP_OK;
 }
 
-static enum sp_status check_names(const struct sp_calibration_file *f, struct sp_err *err)
+static const char *path_of(const struct sp_calibration_file *f)
 {
+    return f->pack ? sp_pack_path(f->pack) : f->path;
+}
+
+static enum sp_status sort_names(struct sp_calibration_file *f, struct sp_err *err)
+{
+    if (f->n_entries) qsort(f->entries, f->n_entries, sizeof *f->entries, compare_entries);
     for (size_t i = 1; i < f->n_entries; i++) {
         if (compare_entries(&f->entries[i - 1], &f->entries[i]) != 0) continue;
-        return sp_fail(err, SP_E_INPUT, "%s: matrix %s occurs twice", sp_pack_path(f->pack),
+        return sp_fail(err, SP_E_INPUT, "%s: matrix %s occurs twice", path_of(f),
                        f->entries[i].name);
     }
     return SP_OK;
@@ -165,7 +174,10 @@ enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char 
     bool is_pack;
 
     if ((st = sp_pack_recognize(&is_pack, path, err))) return st;
-    if (!is_pack) return fail_other(path, err);
+    if (!is_pack) {
+        if ((st = sp_new(out, 1, sizeof **out, err))) return st;
+        return sp_copy_text(&(*out)->path, path, strlen(path), err);
+    }
     st = sp_pack_open(&pack, path, err);
     return st ? st : sp_calibration_take(out, pack, err);
 }
@@ -186,13 +198,26 @@ enum sp_status sp_calibration_take(struct sp_calibration_file **out, struct sp_p
         if ((st = check_numbers(pack, i, err))) goto done;
         if ((st = add_names(f, sp_pack_tensor(pack, i), err))) goto done;
     }
-    if (f->n_entries) qsort(f->entries, f->n_entries, sizeof *f->entries, compare_entries);
-    if ((st = check_names(f, err))) goto done;
+    if ((st = sort_names(f, err))) goto done;
     *out = f;
     f = NULL;
 done:
     sp_calibration_close(f);
     return st;
+}
+
+enum sp_status sp_calibration_name(struct sp_calibration_file *file, const struct sp_source *target,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    bool is_one;
+
+    if (file->pack) return SP_OK;
+    if ((st = sp_importances_read(&file->importances, &is_one, file->path, target, err))) return st;
+    if (!is_one) return fail_other(file->path, err);
+    for (size_t i = 0; i < file->importances.n; i++)
+        if ((st = add_names(file, &file->importances.tensors[i], err))) return st;
+    return sort_names(file, err);
 }
 
 void sp_calibration_close(struct sp_calibration_file *file)
@@ -204,6 +229,8 @@ void sp_calibration_close(struct sp_calibration_file *file)
     sp_sensitivities_release(&file->sensitivities);
     sp_smoothing_release(&file->smoothing);
     free(file->check);
+    free(file->path);
+    sp_importances_release(&file->importances);
     sp_pack_close(file->pack);
     free(file);
 }
@@ -227,10 +254,10 @@ const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_
 /* Whether a tensor of the file has the numbers for a matrix, or for each matrix of a stack. */
 static bool suits(const struct sp_pack_tensor *t, const struct sp_tensor_spec *spec)
 {
-    size_t cols = (size_t)sp_spec_cols(spec);
+    uint64_t cols = sp_spec_cols(spec), n = spec->rank == 3 ? spec->shape[0] : 1;
 
     if (t->rank == 1) return sp_gptq_cols((size_t)t->shape[0]) == cols;
-    return spec->rank == 3 && t->shape[0] == spec->shape[0] && t->shape[1] == cols;
+    return t->shape[0] == n && t->shape[1] == cols;
 }
 
 static enum sp_status check_source(const struct sp_calibration_file *f,
@@ -245,12 +272,12 @@ static enum sp_status check_source(const struct sp_calibration_file *f,
         if (e->part != part) continue;
         if (spec == NULL || !sp_role_is_matrix(spec->role)) {
             return sp_fail(err, SP_E_INPUT, "%s: made for another %s: %s has no matrix %s",
-                           sp_pack_path(f->pack), model, source->path, e->name);
+                           path_of(f), model, source->path, e->name);
         }
         if (suits(e->tensor, spec)) continue;
         return sp_fail(err, SP_E_INPUT,
                        "%s: made for another %s: its numbers for %s do not suit the shape in %s",
-                       sp_pack_path(f->pack), model, e->name, source->path);
+                       path_of(f), model, e->name, source->path);
     }
     return SP_OK;
 }
@@ -313,7 +340,7 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
         if (e->tensor->rank == 2 && item->exponents) {
             return sp_fail(err, SP_E_INPUT,
                            "%s: it smooths the input of %s, so that squares do not suffice",
-                           sp_pack_path(file->pack), e->name);
+                           path_of(file), e->name);
         }
         if (e->tensor->rank == 2)
             item->weights.squares = squares_of(e->tensor);

@@ -1,6 +1,6 @@
 /* A calibration file: statistics of the inputs of the matrices of a target and its draft, measured
  * by `spectool calibrate` and used to quantize the matrices (quantize/gptq.h). The file is a packed
- * file (spectool-pack(5)).
+ * file (spectool-pack(5)), or an importance matrix of llama.cpp for the target (importance.h).
  *
  * Opening the file checks everything: digests, names, sizes and every number. */
 #ifndef SP_CONVERT_CREATE_CALIBRATION_H
@@ -18,6 +18,10 @@ SP_MUST_CHECK enum sp_status sp_calibration_open(struct sp_calibration_file **ou
  * calibration, or on failure. */
 SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file **out,
                                                  struct sp_pack *pack, struct sp_err *err);
+/* Reads a file that is not packed: an importance matrix. To be called once, before all below. */
+SP_MUST_CHECK enum sp_status sp_calibration_name(struct sp_calibration_file *file,
+                                                 const struct sp_source *target,
+                                                 struct sp_err *err);
 void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
 
 /* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured. */

@@ -317,6 +317,8 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
     if (inputs->calibration_path &&
         (st = sp_calibration_open(&out->calibration, inputs->calibration_path, err)))
         goto done;
+    if (out->calibration && (st = sp_calibration_name(out->calibration, inputs->target, err)))
+        goto done;
     if ((st = open_choices(&m, SP_PART_TARGET, err))) goto done;
     if ((st = open_choices(&m, SP_PART_DRAFT, err))) goto done;
     if (chooses && (st = choose_types(&m, err))) goto done;

@@ -450,7 +450,7 @@ static enum sp_status check_text(const struct sp_gguf *file, const char *key, co
                    (int)(len < SHOWN_NAME ? len : SHOWN_NAME), text, want);
 }
 
-static struct sp_gguf_heads heads_of(const struct sp_config *model)
+struct sp_gguf_heads sp_gguf_heads_of(const struct sp_config *model)
 {
     struct sp_gguf_heads heads = {.keys = model->delta.n_key_heads,
                                   .values = model->delta.n_value_heads,
@@ -466,7 +466,7 @@ enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
                                     const struct sp_config *adapted, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_gguf_model m = {.is_adapter = true, .heads = heads_of(adapted)};
+    struct sp_gguf_model m = {.is_adapter = true, .heads = sp_gguf_heads_of(adapted)};
 
     *out = (struct sp_gguf_model){0};
     if ((st = sp_gguf_open(&m.file, path, err))) return st;

@@ -35,6 +35,8 @@ SP_MUST_CHECK enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const
 SP_MUST_CHECK enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
                                                   const struct sp_config *adapted,
                                                   struct sp_err *err);
+/* The heads of a model, of which files beside it do not state the sizes. */
+struct sp_gguf_heads sp_gguf_heads_of(const struct sp_config *model);
 void sp_gguf_model_release(struct sp_gguf_model *model);
 
 /* By binary search; NULL: there is none. */
