@@ -39,10 +39,9 @@ static struct generate_fixture open_ranks(const char *path, unsigned n_ranks)
     struct sp_package_options how = {
         .size = sizeof how, .n_threads = n_ranks > 1 ? 1 : 2, .n_ranks = n_ranks};
     struct sp_session_options options = {.size = sizeof options, .n_context = 200};
-    struct generate_fixture g = {0};
+    struct generate_fixture g = {.package = keep_package(path, &how)};
 
-    assert_int_equal(sp_package_open(&g.package, path, &how, NULL), SP_OK);
-    assert_int_equal(sp_session_open(&g.session, g.package, &options, NULL), SP_OK);
+    g.session = keep_session(g.package, &options);
     return g;
 }
 
