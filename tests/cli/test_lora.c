@@ -435,6 +435,7 @@ TEST(test_caches_belong_to_an_adapter)
     assert_true(sp_session_has_lora(o.session, o.lora, 1));
     sp_lora_close(late);
     close_all(&o);
+    sp_prompt_cache_close(options.prompt_cache);
 }
 
 GROUP_FIXTURE(create_setup, create_teardown);
