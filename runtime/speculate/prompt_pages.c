@@ -150,7 +150,7 @@ struct reading {
     atomic_size_t n_good; /* pages up to the first that failed */
 };
 
-/* Reads a page or a state; if it cannot be used, removes it. */
+/* Reads a page or a state; if it cannot be used, other than for lack of memory, removes it. */
 static bool read_file(const struct sp_prompt_pages *p, const uint32_t *ids, size_t page,
                       bool is_state, bool resumes)
 {
@@ -165,10 +165,10 @@ static bool read_file(const struct sp_prompt_pages *p, const uint32_t *ids, size
     else if (!st)
         st = walk_page(p, file, ids, page, resumes, &err);
     if (!st) st = sp_cache_file_finish(file, &err);
-    if (st)
-        sp_prompt_cache_drop(p->setup.cache, name.text, &err);
-    else
+    if (st == SP_OK)
         touch(p, &name, page);
+    else if (st != SP_E_NOMEM)
+        sp_prompt_cache_drop(p->setup.cache, name.text, &err);
     sp_cache_file_close(file);
     return st == SP_OK;
 }

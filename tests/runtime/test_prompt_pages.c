@@ -521,6 +521,24 @@ TEST(oldest_pages_are_removed)
     assert_string_equal(notes, "");
 }
 
+/* Pages that another process removed are not written again from windows that have moved on. */
+TEST(windows_that_moved_on_are_not_kept)
+{
+    const char *path =
+        packed_file(packed_modelfile(TESTDATA "/families/olmo3", NULL), SP_Q8, SP_DTYPE_NONE);
+    struct generate_fixture g = open_long(path, NULL, 1, open_cache(new_folder(), 0));
+    struct prompts p;
+    struct sp_result r, want;
+
+    make_prompts(&p, &g);
+    want = plain_answer(path, p.next, N_FIRST);
+    generate_run(g.session, p.next, N_FIRST, 1, PLAIN, true);
+    new_folder();
+    r = generate_run(g.session, p.next, N_NEXT, 1, PLAIN, true);
+    assert_in_range(r.n_reused, 512, N_FIRST);
+    assert_int_equal(answer_anew(path, NULL, packed_path("pages"), p.next, N_FIRST, &want), 0);
+}
+
 /* A page that cannot be written costs a note. */
 TEST(full_disk)
 {
