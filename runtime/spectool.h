@@ -226,7 +226,7 @@ struct sp_prompt_cache_options {
 /* Opens a folder of processed prompts. A session that has it stores each 256 tokens with what they
  * left in its caches, and later prompts with the same beginning, of any session, are read from
  * there: the answer has the same bits. The files that were not used for longest are removed first.
- * They tell what was in the prompts. [any thread] */
+ * Whoever can read them can tell the prompts. [any thread] */
 SP_API_STATUS sp_prompt_cache_open(struct sp_prompt_cache **out,
                                    const struct sp_prompt_cache_options *options,
                                    struct sp_err *err);
