@@ -1,14 +1,24 @@
-/* Products of the types that keep the codes of a source with AVX2. Pairs of products are added in
- * 16 bits: 2 * 127 * 127 < 2^15. */
+/* Products of the types that keep the codes of a source with AVX2. */
 #include "quantize/simd_avx2.h"
 
-INLINE ints dot4(ints sum, bytes w, query_codes q, size_t i)
+/* Sums of products of pairs of columns are kept in 16 bits as long as they fit. */
+INLINE ints dot16(const bytes w[4], query_codes q, int most)
 {
-    __m256i pairs = _mm256_maddubs_epi16((__m256i)w, (__m256i)splat_four(q + 4 * i));
+    const int at_once = INT16_MAX / (2 * 127 * most);
+    __m256i sum = _mm256_setzero_si256(), pairs = sum;
 
-    return sum + (ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++) {
+        __m256i x = (__m256i)splat_four(q + 4 * g);
+
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16((__m256i)w[g], x));
+        if (g == 3 || g % at_once == at_once - 1) {
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+            pairs = _mm256_setzero_si256();
+        }
+    }
+    return (ints)sum;
 }
 
-#define DOT4 dot4
 #define GROUPWISE sp_groupwise_avx2
 #include "quantize/kernels_groupwise_loops.h"

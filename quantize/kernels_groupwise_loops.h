@@ -4,7 +4,8 @@
  * primitives, defines
  *
  *   DOT4(sum, w, q, i)   sum + w . q for four columns of each lane's row, w unsigned and below 128,
- *                        q the codes of 16 columns (load_query), of which 4i..4i+3
+ *                        q the codes of 16 columns (load_query), of which 4i..4i+3;
+ *                        or instead the function dot16 below
  *   GROUPWISE            the name of the sp_matmul_fn
  *
  * and includes this file. The lanes of a register are rows of a panel; a panel is as many parts as
@@ -137,24 +138,33 @@ INLINE struct factors block_factors(enum sp_groupwise_kind kind, unsigned code_b
     return f;
 }
 
-/* acc[t][0] += a block of weights times row t. */
+#ifdef DOT4
+/* w . q for the 16 columns of each lane's row; no weight is above `most`. */
+INLINE ints dot16(const bytes w[4], query_codes q, int most)
+{
+    ints sum = {0};
+
+    (void)most;
+#pragma GCC unroll 4
+    for (unsigned g = 0; g < 4; g++)
+        sum = DOT4(sum, w[g], q, g);
+    return sum;
+}
+#endif
+
+/* acc[t][0] += a block of weights, none above `most`, times row t. */
 INLINE void multiply_block(floats (*acc)[N_PARTS], bool has_halves, const bytes w[N_FOURS],
-                           const struct factors *f, const struct sp_matmul *m, size_t b)
+                           int most, const struct factors *f, const struct sp_matmul *m, size_t b)
 {
     const struct sp_acts *a = m->acts;
 
     for (size_t t = 0; t < m->n_rows; t++) {
         const int8_t *q = a->q + (m->first + t) * a->ld + b * SP_BLOCK;
         const float *sums = a->sums + ((m->first + t) * a->ld_block + b) * 3;
-        const query_codes q0 = load_query(q), q1 = load_query(q + SP_BLOCK / 2);
-        ints i0 = {0}, i1 = {0};
+        ints i0 = dot16(w, load_query(q), most);
+        ints i1 = dot16(w + N_FOURS / 2, load_query(q + SP_BLOCK / 2), most);
         floats v;
 
-#pragma GCC unroll 4
-        for (unsigned g = 0; g < N_FOURS / 2; g++) {
-            i0 = DOT4(i0, w[g], q0, g);
-            i1 = DOT4(i1, w[g + N_FOURS / 2], q1, g);
-        }
         if (has_halves) {
             v = fmadd(to_floats(i1), f->scale[1], to_floats(i0) * f->scale[0]);
             v = fmadd(f->least[1], splat(sums[2]), fmadd(f->least[0], splat(sums[1]), v));
@@ -183,6 +193,7 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], enum sp_groupwise
     const size_t size = sp_group_block_size(&groups), n_blocks = m->acts->cols / SP_BLOCK;
     const size_t numbers_size = SP_PANEL_ROWS * sp_group_numbers(kind);
     const size_t width = is_e2m1 ? 1 : 2; /* bytes of a number */
+    const int most = is_e2m1 ? 24 : (1 << code_bits) - 1;
     const uint8_t *at = panel + sp_group_head(&groups);
     struct factors f[N_PARTS] = {0};
     floats common[N_PARTS] = {0};
@@ -207,7 +218,8 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], enum sp_groupwise
             bytes w[N_FOURS];
 
             decode_codes(w, code_bits, is_e2m1, at + 4 * part * LANES);
-            multiply_block((floats(*)[N_PARTS]) & acc[0][part], has_halves, w, &of_block, m, b);
+            multiply_block((floats(*)[N_PARTS]) & acc[0][part], has_halves, w, most, &of_block, m,
+                           b);
         }
     }
 }
