@@ -10,7 +10,7 @@
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/atomic_file.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "cli/base/out.h"
 #include "cli/base/input_text.h"
 #include "cli/base/lines.h"
-#include "format/base/json.h"
-#include "format/base/json_write.h"
+#include "format/json/json.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "runtime/spectool.h"
 

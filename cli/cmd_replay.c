@@ -7,7 +7,7 @@
 #include "cli/base/signals.h"
 #include "cli/chat/record.h"
 #include "format/base/hash.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "runtime/spectool_measure.h"
 

@@ -7,7 +7,7 @@
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "convert/create/pairing_record.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/packfile.h"
 
 #include <inttypes.h>

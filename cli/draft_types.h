@@ -12,8 +12,8 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/out.h"
 #include "cli/eval/eval.h"
-#include "format/base/json_write.h"
 #include "format/dtype.h"
+#include "format/json/json_write.h"
 #include "runtime/spectool_measure.h"
 
 enum { SP_DRAFT_TYPES_MAX = SP_N_PACKED_DTYPES, SP_DRAFT_LENGTHS = 12 };

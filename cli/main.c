@@ -12,7 +12,7 @@
 #include "format/base/compress.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/base/spelling.h"
 #include "format/base/unicode.h"
 #include "format/tokenizer/regex.h"

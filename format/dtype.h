@@ -16,7 +16,7 @@
  *   q4         64 bytes: f32 scale of each row, then [cols/32] blocks of 288 bytes:
  *                 256 u8   two halves h of 16 k: byte 128*h + 64*v + 4*row + j, v = 0..1, j = 0..3:
  *                          low nibble k = 16h + 4v + j, high nibble k = 16h + 8 + 4v + j
- *                  32 u8   scale byte of (h, row) at 16*h + row; see quantize/microscale.h
+ *                  32 u8   scale byte of (h, row) at 16*h + row; see quantize/types/microscale.h
  *   q2, q3,    as q4, with blocks of 64 * bits + 32 bytes. The bits of a code lie in planes, the
  *   q5, q6     lowest bits first: q2: 2, q3: 2 + 1, q5: 4 + 1, q6: 4 + 2; then the scale bytes.
  *              A plane of 4 bits is that of q4; with g = k/4, in units of bytes and bits
@@ -25,7 +25,7 @@
  *   the codes  a line that only its first byte, of flags, uses; of nvfp4 then a line of the f32
  *   of a       factor of each row. Then groups: first [16] of each of their numbers, then blocks of
  *   source     32 columns: the codes in planes as above, then [16] of each of their scale bytes.
- *              What these are: quantize/groupwise.h
+ *              What these are: quantize/types/groupwise.h
  *
  * Block types need cols % 32 == 0, those with codes of a source whole groups of columns. The tables
  * of codebooks and scales: spectool-pack(5). */
@@ -133,7 +133,7 @@ struct sp_dtype_info {
     const char *safetensors; /* name in a safetensors header or NULL; static */
     unsigned bits;           /* of one element in PLAIN layout; 0 for block types */
     unsigned block;     /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
-    unsigned code_bits; /* of a code of q2 to q6 (quantize/microscale.h); 0 for other types */
+    unsigned code_bits; /* of a code of q2 to q6 (quantize/types/microscale.h); 0 for other types */
     struct sp_groupwise groups; /* of kind SP_GROUP_NONE: the type has no codes of a source */
 };
 

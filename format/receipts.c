@@ -1,6 +1,6 @@
 #include "format/receipts.h"
 #include "format/base/affix.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>

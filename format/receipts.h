@@ -4,7 +4,7 @@
 #ifndef SP_FORMAT_RECEIPTS_H
 #define SP_FORMAT_RECEIPTS_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/packfile.h"
 
 /* The kinds, as the member "kind" names them. */

@@ -3,7 +3,7 @@
 #include "format/safetensors.h"
 #include "format/base/affix.h"
 #include "format/base/file.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/safetensors_header.h"

@@ -5,7 +5,7 @@
  * Everything is linear or n log n in the number of entries: a header may have half a million. */
 #include "format/safetensors_header.h"
 #include "format/base/bytes.h"
-#include "format/base/json_scan.h"
+#include "format/json/json_scan.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "format/base/atomic_file.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
-#include "quantize/float_cast.h"
+#include "quantize/types/float_cast.h"
 
 #include <string.h>
 

@@ -4,12 +4,12 @@
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
-#include "quantize/affine.h"
-#include "quantize/gptq.h"
-#include "quantize/groupwise.h"
-#include "quantize/float_cast.h"
+#include "quantize/types/affine.h"
+#include "quantize/types/gptq.h"
+#include "quantize/types/groupwise.h"
+#include "quantize/types/float_cast.h"
 #include "quantize/kernels.h"
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 
 #include <assert.h>
 #include <inttypes.h>

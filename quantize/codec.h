@@ -11,8 +11,8 @@
 #define SP_QUANTIZE_CODEC_H
 
 #include "format/dtype.h"
-#include "quantize/microscale.h"
-#include "quantize/tile.h"
+#include "quantize/types/microscale.h"
+#include "quantize/types/tile.h"
 
 /* The constant inputs of the panel encoder: made once, read by any number of threads. */
 struct sp_encoder {
@@ -45,8 +45,8 @@ SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);
 
-/* Writes one panel of q2 to q6 by GPTQ, with the factors of the matrix's inputs (quantize/gptq.h),
- * or as sp_panel_encode does if factors is NULL; workspace: [cols][16]. */
+/* Writes one panel of q2 to q6 by GPTQ, with the factors of the matrix's inputs
+ * (quantize/types/gptq.h), or as sp_panel_encode does if factors is NULL; workspace: [cols][16]. */
 SP_MUST_CHECK enum sp_status
 sp_panel_encode_calibrated(uint8_t *panel, enum sp_dtype dtype, const struct sp_encoder *encoder,
                            const float *rows, size_t n_rows, size_t cols, uint64_t first_row,

@@ -5,8 +5,8 @@
 
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
-#include "quantize/float_cast.h"
 #include "quantize/ggml_grid_blocks.h"
+#include "quantize/types/float_cast.h"
 
 #include <assert.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static void decode_tq1_0(float *out, const uint8_t *b)
     decode_ternary(out + 240, d, b + 48, 4, 4);
 }
 
-/* ---- blocks whose codes are kept: quantize/groupwise.h ---- */
+/* ---- blocks whose codes are kept: quantize/types/groupwise.h ---- */
 
 static void unpack_nibbles(uint8_t *codes, const uint8_t *bytes, size_t n)
 {

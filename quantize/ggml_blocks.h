@@ -7,7 +7,7 @@
 #ifndef SP_QUANTIZE_GGML_BLOCKS_H
 #define SP_QUANTIZE_GGML_BLOCKS_H
 
-#include "quantize/groupwise.h"
+#include "quantize/types/groupwise.h"
 
 /* out[0..n_blocks * block - 1] = the weights of whole blocks of a type that sp_ggml_size accepts.
  * A scale that is not finite gives weights that are not. */

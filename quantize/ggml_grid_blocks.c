@@ -3,8 +3,8 @@
 #include "quantize/ggml_grid_blocks.h"
 
 #include "format/base/bytes.h"
-#include "quantize/float_cast.h"
 #include "quantize/ggml_grids.h"
+#include "quantize/types/float_cast.h"
 
 #include <stdbool.h>
 

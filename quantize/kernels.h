@@ -15,7 +15,7 @@
  *                   acc = fmaf((float)u, x_scale[t][b], acc)
  *                   y = acc * (4 * panel scale[r])
  *   groupwise,      i = exact integer sum of u[r][k] * q[t][k], s = that of q[t][k]
- *     block b       v = (float)i * scale, v = fmaf(least, s, v)    quantize/groupwise.h
+ *     block b       v = (float)i * scale, v = fmaf(least, s, v)    quantize/types/groupwise.h
  *                   or if its halves differ:
  *                   v = (float)i0 * scale0, fmaf((float)i1, scale1, v), fmaf(least0, s0, v),
  *                       fmaf(least1, s1, v)
@@ -28,7 +28,7 @@
 #define SP_QUANTIZE_KERNELS_H
 
 #include "format/dtype.h"
-#include "quantize/tile.h"
+#include "quantize/types/tile.h"
 
 enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
 

@@ -15,7 +15,7 @@
 #define MAX_ROWS 16
 #include "quantize/kernels_product.h"
 #include "format/base/mem.h"
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 
 #include <immintrin.h>
 #include <math.h>

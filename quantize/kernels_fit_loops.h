@@ -21,7 +21,7 @@
 #define SP_QUANTIZE_KERNELS_FIT_LOOPS_H
 
 #include "quantize/kernels_tile_loops.h"
-#include "quantize/microscale_fit.h"
+#include "quantize/types/microscale_fit.h"
 
 #ifdef REGISTER
 

@@ -1,20 +1,20 @@
-/* The inner loops of quantize/gptq.h, written once as vectors of one register and compiled for each
- * instruction set: accumulation, where a lane is one of a group's 16 columns, decomposition, where
- * a lane is one of the elements of a row, and encoding, where a lane is one of a panel's 16 rows.
- * Lanes are independent, operations have one order, and nothing is fused, so all sets compute the
- * same bits.
+/* The inner loops of quantize/types/gptq.h, written once as vectors of one register and compiled
+ * for each instruction set: accumulation, where a lane is one of a group's 16 columns,
+ * decomposition, where a lane is one of the elements of a row, and encoding, where a lane is one of
+ * a panel's 16 rows. Lanes are independent, operations have one order, and nothing is fused, so all
+ * sets compute the same bits.
  *
  * Vectors of 16 floats for all sets would be simpler, but gcc keeps those that are longer than a
  * register in memory: the encoder was up to 30 times slower, and took a minute to compile.
  *
- * The encoder is written once for all types of quantize/microscale.h, and inlined with a constant
- * type and with or without factors. */
+ * The encoder is written once for all types of quantize/types/microscale.h, and inlined with a
+ * constant type and with or without factors. */
 #ifndef SP_QUANTIZE_KERNELS_GPTQ_H
 #define SP_QUANTIZE_KERNELS_GPTQ_H
 
 #include "format/dtype.h"
-#include "quantize/gptq.h"
-#include "quantize/microscale.h"
+#include "quantize/types/gptq.h"
+#include "quantize/types/microscale.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>

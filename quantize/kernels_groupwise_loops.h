@@ -1,5 +1,5 @@
-/* Matrix products of the types that keep the codes of a source (quantize/groupwise.h), written once
- * over the primitives of quantize/simd.h, and load_lane_bytes (a byte for each lane),
+/* Matrix products of the types that keep the codes of a source (quantize/types/groupwise.h),
+ * written once over the primitives of quantize/simd.h, and load_lane_bytes (a byte for each lane),
  * load_table_16 and look_up_16 (a byte of a table for every byte below 16). A set includes its
  * primitives, defines
  *
@@ -17,8 +17,8 @@
 
 #ifdef GROUPWISE
 
-#include "quantize/groupwise.h"
 #include "quantize/kernels.h"
+#include "quantize/types/groupwise.h"
 
 enum { N_PARTS = SP_PANEL_ROWS / LANES, N_FOURS = SP_BLOCK / 4 };
 

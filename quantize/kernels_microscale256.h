@@ -23,7 +23,7 @@
 #define SP_QUANTIZE_KERNELS_MICROSCALE256_H
 
 #include "quantize/kernels_avx2.h"
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 
 #include <assert.h>
 #include <string.h>

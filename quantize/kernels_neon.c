@@ -17,7 +17,7 @@
 #include "quantize/kernels_product.h"
 
 #include "format/base/bytes.h"
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 
 #include <arm_neon.h>
 #include <assert.h>

@@ -7,10 +7,10 @@
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
-#include "quantize/affine.h"
-#include "quantize/float_cast.h"
-#include "quantize/groupwise.h"
-#include "quantize/microscale.h"
+#include "quantize/types/affine.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/types/groupwise.h"
+#include "quantize/types/microscale.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The encoders' inner loops (quantize/tile.h) with the primitives of quantize/simd.h.
+/* The encoders' inner loops (quantize/types/tile.h) with the primitives of quantize/simd.h.
  *
  * Four columns of LANES of a tile's rows fill four registers, register j with rows j, 4 + j, ...,
  * one in each quad of 4 lanes. Packed pairwise from 32 to 16 and to 8 bits, they are in the order
@@ -20,7 +20,7 @@
 
 #include "format/dtype.h"
 #include "quantize/simd.h"
-#include "quantize/tile.h"
+#include "quantize/types/tile.h"
 
 #include <float.h>
 
@@ -73,7 +73,7 @@ INLINE floats max_of_rows(const float *tile)
     return larger(larger(max[0], max[1]), larger(max[2], max[3]));
 }
 
-/* scale_of of quantize/affine.c: bf16 in 32-bit lanes. */
+/* scale_of of quantize/types/affine.c: bf16 in 32-bit lanes. */
 INLINE uints scales_of(floats max)
 {
     uints bits = (uints)(max / 127.0f);

@@ -24,7 +24,7 @@ struct sp_policy_tensor {
     unsigned rank;
     const uint64_t *shape;
     enum sp_dtype stored; /* f32, f16, bf16, f64, or a packed file's q2 to q8 */
-    bool calibrated;      /* its errors are weighed by what it reads (quantize/gptq.h) */
+    bool calibrated;      /* its errors are weighed by what it reads (quantize/types/gptq.h) */
 };
 
 struct sp_policy_choice {

@@ -6,8 +6,8 @@
 #ifdef __ARM_FEATURE_DOTPROD
 
 #define REGISTER 16
-#include "quantize/microscale_fit.h"
 #include "quantize/simd.h"
+#include "quantize/types/microscale_fit.h"
 
 #include <arm_neon.h>
 

@@ -6,8 +6,8 @@
 
 #ifdef X86
 
-#include "quantize/microscale_fit.h"
 #include "quantize/simd.h"
+#include "quantize/types/microscale_fit.h"
 
 #include <immintrin.h>
 

@@ -32,52 +32,56 @@ done
 
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
-#   format:  base <- modelfile, files <- tokenizer, config <- family <- families, weights
+#   format:  base <- json <- modelfile, files <- tokenizer, config <- family <- families, weights
+#   quantize: types <- quantize
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
 #            backend, ranks <- remote <- session     tokenizer <- grammar     template, grammar <- chat
 #            template: value <- jinja, go <- template
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
-formats='format/base format format/tokenizer format/config format/family format/weights format/modelfile'
+formats='format/base format/json format format/tokenizer format/config format/family format/weights format/modelfile'
+codecs="$formats quantize/types quantize"
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector runtime/backend'
 decoding='runtime runtime/vector runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 processes='runtime/ranks runtime/remote'
 templates='runtime/template/value runtime/template/jinja runtime/template/go'
 texts="$templates runtime/template runtime/chat"
-library="$formats quantize $imports $decoding $processes runtime/speculate runtime/session runtime/measure $texts"
+library="$codecs $imports $decoding $processes runtime/speculate runtime/session runtime/measure $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
 apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
 front_ends="cli/base cli/chat cli/bench cli/eval $answering $apis cli/serve"
 below() {
     case $1 in
     format/base) below= ;;
-    format | format/modelfile) below=format/base ;;
-    format/tokenizer | format/config) below='format/base format' ;;
-    format/family) below='format/base format format/config' ;;
-    format/family/families | format/weights) below='format/base format format/config format/family' ;;
-    quantize) below=$formats ;;
-    convert/gguf) below="$formats quantize" ;;
-    convert/adapter) below="$formats quantize convert/gguf" ;;
-    convert/source) below="$formats quantize convert/gguf convert/adapter" ;;
-    convert/create) below="$formats quantize convert/gguf convert/adapter convert/source" ;;
-    convert/export) below="$formats quantize $imports" ;;
+    format/json) below=format/base ;;
+    format | format/modelfile) below='format/base format/json' ;;
+    format/tokenizer | format/config) below='format/base format/json format' ;;
+    format/family) below='format/base format/json format format/config' ;;
+    format/family/families | format/weights) below='format/base format/json format format/config format/family' ;;
+    quantize/types) below=$formats ;;
+    quantize) below="$formats quantize/types" ;;
+    convert/gguf) below="$codecs" ;;
+    convert/adapter) below="$codecs convert/gguf" ;;
+    convert/source) below="$codecs convert/gguf convert/adapter" ;;
+    convert/create) below="$codecs convert/gguf convert/adapter convert/source" ;;
+    convert/export) below="$codecs $imports" ;;
     runtime) below=format/base ;;
-    runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;
-    runtime/template/value) below='format/base runtime' ;;
-    runtime/template/*) below='format/base runtime runtime/template/value' ;;
-    runtime/template) below="format/base runtime $templates" ;;
+    runtime/vector | runtime/tokenizer) below="$codecs runtime" ;;
+    runtime/template/value) below='format/base format/json runtime' ;;
+    runtime/template/*) below='format/base format/json runtime runtime/template/value' ;;
+    runtime/template) below="format/base format/json runtime $templates" ;;
     runtime/ranks) below='format/base runtime' ;;
-    runtime/backend) below="$formats quantize runtime runtime/vector" ;;
-    runtime/remote) below="$formats quantize $numbers runtime/ranks" ;;
-    runtime/model) below="$formats quantize $numbers" ;;
-    runtime/sampling) below="$formats quantize $numbers runtime/model" ;;
-    runtime/grammar) below="$formats quantize $numbers runtime/model runtime/sampling runtime/tokenizer" ;;
-    runtime/speculate) below="$formats quantize $decoding" ;;
+    runtime/backend) below="$codecs runtime runtime/vector" ;;
+    runtime/remote) below="$codecs $numbers runtime/ranks" ;;
+    runtime/model) below="$codecs $numbers" ;;
+    runtime/sampling) below="$codecs $numbers runtime/model" ;;
+    runtime/grammar) below="$codecs $numbers runtime/model runtime/sampling runtime/tokenizer" ;;
+    runtime/speculate) below="$codecs $decoding" ;;
     runtime/chat) below="$formats runtime runtime/tokenizer runtime/grammar runtime/template" ;;
-    runtime/session) below="$formats quantize $decoding $processes runtime/speculate $texts" ;;
-    runtime/measure) below="$formats quantize $decoding $processes runtime/speculate runtime/session $texts" ;;
+    runtime/session) below="$codecs $decoding $processes runtime/speculate $texts" ;;
+    runtime/measure) below="$codecs $decoding $processes runtime/speculate runtime/session $texts" ;;
     cli/base) below=$library ;;
     cli/chat | cli/bench | cli/eval) below="$library cli/base" ;;
     cli/serve/http) below="$library cli/base" ;;
@@ -108,7 +112,7 @@ for f in $(grep -lE '^ *# *include "runtime/' $(echo "$sources" | grep '^cli/') 
 done
 
 # header:home
-for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:runtime/backend/blas_module microhttpd.h:cli/serve/http/serve_http seccomp.h:cli/serve/serve_syscalls numa.h:runtime/ranks/numa_nodes mpi.h:runtime/ranks/mpi_module; do
+for pair in json.h:format/json/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:runtime/backend/blas_module microhttpd.h:cli/serve/http/serve_http seccomp.h:cli/serve/serve_syscalls numa.h:runtime/ranks/numa_nodes mpi.h:runtime/ranks/mpi_module; do
     header=${pair%%:*} home=${pair##*:}
     for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
         case $f in "$home"* | tests/quantize/test_blas.c) ;; *) say "$f includes <$header>, whose home is $home" ;; esac

@@ -3,7 +3,7 @@
 #define SP_CLI_BASE_EMBED_INPUTS_H
 
 #include "cli/base/opt.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/spectool.h"
 
 struct sp_embed_inputs {

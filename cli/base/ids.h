@@ -3,8 +3,8 @@
 #define SP_CLI_BASE_IDS_H
 
 #include "format/base/err.h"
-#include "format/base/json.h"
-#include "format/base/json_write.h"
+#include "format/json/json.h"
+#include "format/json/json_write.h"
 
 struct sp_ids {
     uint32_t *at; /* ids; owned */

@@ -3,8 +3,8 @@
 #define SP_CLI_BASE_PACK_FACTS_H
 
 #include "convert/adapter/merge_record.h"
-#include "format/base/json_write.h"
 #include "format/config/config.h"
+#include "format/json/json_write.h"
 #include "format/modelfile/modelfile.h"
 #include "format/packfile.h"
 #include "format/receipts.h"

@@ -4,7 +4,7 @@
 #define SP_CLI_BASE_SETTINGS_H
 
 #include "cli/base/opt.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "runtime/spectool.h"
 
 enum { SP_MAX_SETTINGS = 64, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64, SP_REASONING_UNLIMITED = -1 };

@@ -3,7 +3,7 @@
 #define SP_CLI_CHAT_BATCH_LINE_H
 
 #include "cli/chat/loaded_model.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 struct sp_batch_line {
     struct sp_json *json;            /* the line as JSON, from which strings are borrowed; owned */

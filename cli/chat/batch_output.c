@@ -1,6 +1,6 @@
 #include "cli/chat/batch_output.h"
-#include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/json/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

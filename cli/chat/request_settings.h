@@ -5,7 +5,7 @@
 #define SP_CLI_CHAT_REQUEST_SETTINGS_H
 
 #include "cli/base/settings.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 /* A member that sets a parameter of the Modelfile, with the parameter's range. */
 struct sp_request_setting {

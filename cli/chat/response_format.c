@@ -1,7 +1,7 @@
 #include "cli/chat/response_format.h"
 #include "cli/base/input_text.h"
 #include "format/base/file.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define SP_CLI_CHAT_RESPONSE_FORMAT_H
 
 #include "cli/base/opt.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/spectool.h"
 
 #define SP_OPT_FORMAT(type, member)                                                                \

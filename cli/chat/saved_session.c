@@ -2,7 +2,7 @@
 #include "cli/base/user_folder.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 
 #include <dirent.h>

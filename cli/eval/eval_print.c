@@ -3,7 +3,7 @@
 #include "cli/eval/eval.h"
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "runtime/spectool_measure.h"
 
 #include <math.h>

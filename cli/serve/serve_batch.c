@@ -3,7 +3,7 @@
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_routes.h"
 #include "cli/base/signals.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

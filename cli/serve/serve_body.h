@@ -5,7 +5,7 @@
 #define SP_CLI_SERVE_SERVE_BODY_H
 
 #include "cli/serve/http/serve_budget.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 enum { SP_SERVE_IGNORED_TEXT = 256 };
 

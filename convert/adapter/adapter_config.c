@@ -1,8 +1,8 @@
 #include "convert/adapter/adapter_config.h"
 
 #include "format/base/affix.h"
-#include "format/base/json_write.h"
 #include "format/base/mem.h"
+#include "format/json/json_write.h"
 #include "format/tokenizer/regex.h"
 
 #include <math.h>

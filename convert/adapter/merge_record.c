@@ -1,7 +1,7 @@
 #include "convert/adapter/merge_record.h"
 
 #include "format/base/number_text.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>

@@ -2,10 +2,10 @@
 
 #include "convert/create/importance.h"
 #include "format/base/file.h"
-#include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/json/json.h"
 #include "format/packfile.h"
-#include "quantize/gptq.h"
+#include "quantize/types/gptq.h"
 
 #include <stdlib.h>
 #include <string.h>

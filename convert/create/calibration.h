@@ -1,6 +1,7 @@
 /* A calibration file: statistics of the inputs of the matrices of a target and its draft, measured
- * by `spectool calibrate` and used to quantize the matrices (quantize/gptq.h). The file is a packed
- * file (spectool-pack(5)), or an importance matrix of llama.cpp for the target (importance.h).
+ * by `spectool calibrate` and used to quantize the matrices (quantize/types/gptq.h). The file is a
+ * packed file (spectool-pack(5)), or an importance matrix of llama.cpp for the target
+ * (importance.h).
  *
  * Opening the file checks everything: digests, names, sizes and every number. */
 #ifndef SP_CONVERT_CREATE_CALIBRATION_H

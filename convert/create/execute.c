@@ -17,7 +17,7 @@
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "quantize/codec.h"
-#include "quantize/gptq.h"
+#include "quantize/types/gptq.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* llama.cpp's importance matrices: for each matrix that it multiplies, the sum of squares of every
  * column of the inputs. Two forms are read: GGUF with general.type "imatrix", which has
  * NAME.in_sum2 and NAME.counts, and the older one, a list of names and floats. Only ratios within a
- * matrix weigh its errors (quantize/gptq.h), so that sums stay undivided by counts; a count of 0
- * makes them 0. */
+ * matrix weigh its errors (quantize/types/gptq.h), so that sums stay undivided by counts; a count
+ * of 0 makes them 0. */
 #ifndef SP_CONVERT_CREATE_IMPORTANCE_H
 #define SP_CONVERT_CREATE_IMPORTANCE_H
 

@@ -2,7 +2,7 @@
  * pairs give equal bytes. */
 #include "convert/create/pairing_record.h"
 
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/pack_contents.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
-#include "quantize/groupwise.h"
+#include "quantize/types/groupwise.h"
 
 #include <inttypes.h>
 #include <stdio.h>

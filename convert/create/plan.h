@@ -8,8 +8,8 @@
 
 #include "convert/source/source.h"
 #include "format/pack_contents.h"
-#include "quantize/gptq.h"
 #include "quantize/policy.h"
+#include "quantize/types/gptq.h"
 
 struct sp_plan_item {
     const struct sp_source *source;    /* borrowed */

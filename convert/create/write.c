@@ -4,8 +4,8 @@
 
 #include "convert/create/execute.h"
 #include "convert/create/pairing_record.h"
-#include "format/base/json_write.h"
 #include "format/base/warnings.h"
+#include "format/json/json_write.h"
 #include "format/pack_contents.h"
 #include "format/packfile_layout.h"
 #include "format/receipts.h"

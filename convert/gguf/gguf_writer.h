@@ -4,7 +4,7 @@
 #define SP_CONVERT_GGUF_GGUF_WRITER_H
 
 #include "convert/gguf/gguf_model.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 enum { SP_GGUF_KEY_SIZE = 96 };
 

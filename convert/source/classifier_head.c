@@ -6,9 +6,9 @@
 #include "convert/source/classifier_head.h"
 
 #include "convert/source/pooling_files.h"
-#include "format/base/json.h"
 #include "format/config/config_text.h"
 #include "format/config/pooling.h"
+#include "format/json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "convert/source/generation_config.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/modelfile/modelfile.h"
 #include "format/config/config.h"
 #include "format/base/mem.h"

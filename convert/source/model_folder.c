@@ -4,9 +4,9 @@
 
 #include "format/base/affix.h"
 #include "format/base/file.h"
-#include "format/base/json.h"
 #include "format/base/mem.h"
 #include "format/base/unicode_case.h"
+#include "format/json/json.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #include "convert/source/quantized_match.h"
 
 #include "format/base/bytes.h"
-#include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/json/json.h"
 
 #include <math.h>
 #include <stdlib.h>

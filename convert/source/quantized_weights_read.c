@@ -9,8 +9,8 @@
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
-#include "quantize/float_cast.h"
-#include "quantize/groupwise.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/types/groupwise.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "format/base/affix.h"
 #include "format/family/config_packed.h"
 #include "format/base/file.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/family/config_parse.h"

@@ -16,7 +16,7 @@
 #include "format/family/family.h"
 #include "format/weights/smoothing.h"
 #include "format/packfile.h"
-#include "quantize/tile.h"
+#include "quantize/types/tile.h"
 
 /* An open source. Other modules may read the fields; only convert/source/ changes them. */
 struct sp_source {

@@ -10,8 +10,8 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
-#include "quantize/groupwise.h"
 #include "quantize/kernels.h"
+#include "quantize/types/groupwise.h"
 
 #include <stdlib.h>
 #include <string.h>

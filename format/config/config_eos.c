@@ -2,7 +2,7 @@
  * and does not add to them. Id 0 is valid. */
 #include "format/config/config.h"
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 static enum sp_status add_id(uint32_t ids[SP_MAX_EOS], size_t *n, const struct sp_json *v,
                              struct sp_err *err)

@@ -4,7 +4,7 @@
 #define SP_FORMAT_CONFIG_CONFIG_TEXT_H
 
 #include "format/config/config.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 struct sp_family; /* family_row.h */
 struct sp_wrapper;

@@ -1,7 +1,7 @@
 #include "format/config/pooling.h"
 
-#include "format/base/json_write.h"
 #include "format/config/config_text.h"
+#include "format/json/json_write.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #define SP_FORMAT_CONFIG_POOLING_H
 
 #include "format/config/config.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 /* "last", "mean", "cls" or "rank"; "none". Static. */
 const char *sp_pooling_name(enum sp_pooling_mode mode);

@@ -4,7 +4,7 @@
 #define SP_FORMAT_CONFIG_PREQUANTIZED_H
 
 #include "format/base/err.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "format/family/config_publish.h"
 
 #include "format/config/config_text.h"
-#include "format/base/json_edit.h"
+#include "format/json/json_edit.h"
 #include "format/family/config_parse.h"
 #include "format/family/family_table.h"
 

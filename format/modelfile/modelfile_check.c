@@ -1,7 +1,7 @@
 /* What spectool accepts in a Modelfile: the table of parameters, and the rules that concern single
  * records. A parameter is one row of the table. */
 #include "format/modelfile/modelfile_check.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 #include "format/modelfile/modelfile.h"

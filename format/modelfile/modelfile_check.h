@@ -2,7 +2,7 @@
 #ifndef SP_FORMAT_MODELFILE_MODELFILE_CHECK_H
 #define SP_FORMAT_MODELFILE_MODELFILE_CHECK_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/modelfile/modelfile.h"
 
 /* Checks the rules of `create`: exactly one FROM, at most one DRAFT and one ADAPTER, known

@@ -4,7 +4,7 @@
 
 #include "format/base/affix.h"
 #include "format/base/file.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/tokenizer/sentencepiece.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 
 #include "format/tokenizer/gguf_pre.h"
 #include "format/tokenizer/gguf_tokens.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 /* tokenizer.ggml.model */
 enum sp_gguf_token_kind {

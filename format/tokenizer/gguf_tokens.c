@@ -2,10 +2,10 @@
 #include "format/tokenizer/gguf_tokens.h"
 
 #include "format/base/affix.h"
-#include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "format/base/warnings.h"
+#include "format/json/json_write.h"
 #include "format/tokenizer/word_hash.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 #ifndef SP_FORMAT_TOKENIZER_GGUF_TOKENS_H
 #define SP_FORMAT_TOKENIZER_GGUF_TOKENS_H
 
-#include "format/base/json_write.h"
 #include "format/gguf.h"
+#include "format/json/json_write.h"
 
 /* tokenizer.ggml.token_type */
 enum sp_gguf_token_type {

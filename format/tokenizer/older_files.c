@@ -3,8 +3,8 @@
  * nobody else has to know the files, and an export has what transformers reads. */
 #include "format/tokenizer/older_files.h"
 
-#include "format/base/json_edit.h"
-#include "format/base/json_write.h"
+#include "format/json/json_edit.h"
+#include "format/json/json_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "format/base/affix.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
-#include "format/base/json.h"
 #include "format/base/strbuf.h"
+#include "format/json/json.h"
 #include "format/tokenizer/gguf_tokenizer.h"
 
 #include <stdlib.h>

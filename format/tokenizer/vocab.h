@@ -9,7 +9,7 @@
 #define SP_FORMAT_TOKENIZER_VOCAB_H
 
 #include "format/base/err.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
 #ifndef SP_FORMAT_WEIGHTS_SENSITIVITY_H
 #define SP_FORMAT_WEIGHTS_SENSITIVITY_H
 
-#include "format/base/json.h"
-#include "format/base/json_write.h"
+#include "format/json/json.h"
+#include "format/json/json_write.h"
 #include "format/weights/tensor_group.h"
 
 /* KL divergence of the output (nats per token) if the matrices of a group are rounded to a type of

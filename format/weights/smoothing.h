@@ -11,9 +11,9 @@
 #ifndef SP_FORMAT_WEIGHTS_SMOOTHING_H
 #define SP_FORMAT_WEIGHTS_SMOOTHING_H
 
-#include "format/base/json.h"
-#include "format/base/json_write.h"
 #include "format/family/family.h"
+#include "format/json/json.h"
+#include "format/json/json_write.h"
 #include "format/packfile.h"
 
 enum { SP_MAX_EXPONENT = 7, SP_NORM_NAME = 96 };

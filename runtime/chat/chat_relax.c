@@ -1,5 +1,5 @@
 #include "runtime/chat/chat_relax.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "runtime/grammar/grammar.h"
 
 #include <string.h>

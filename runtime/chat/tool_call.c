@@ -1,5 +1,5 @@
 #include "runtime/chat/tool_call.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 enum { MAX_NAME = 256 };
 

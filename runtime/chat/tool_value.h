@@ -2,8 +2,8 @@
 #ifndef SP_RUNTIME_CHAT_TOOL_VALUE_H
 #define SP_RUNTIME_CHAT_TOOL_VALUE_H
 
-#include "format/base/json.h"
 #include "format/base/strbuf.h"
+#include "format/json/json.h"
 
 enum sp_value_read {
     SP_VALUE_MORE,

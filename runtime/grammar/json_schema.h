@@ -15,7 +15,7 @@
 #ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_H
 #define SP_RUNTIME_GRAMMAR_JSON_SCHEMA_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/grammar/json_grammar.h"
 
 /* Types as bits. An integer is a number, but a number need not be an integer. */

@@ -5,8 +5,8 @@
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "format/packfile_write.h"
-#include "quantize/float_cast.h"
-#include "quantize/gptq.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/types/gptq.h"
 
 #include <assert.h>
 #include <stdlib.h>

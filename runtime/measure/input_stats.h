@@ -1,5 +1,5 @@
 /* Statistics of the inputs of a model's matrices, collected while texts run through it: for each
- * input the sums from which quantize/gptq.h computes its factors.
+ * input the sums from which quantize/types/gptq.h computes its factors.
  *
  * Matrices that are multiplied together read the same input and share its sums, and so do the gate
  * and up projections of the experts of a layer. Where each matrix of a stack has an input of its

@@ -3,7 +3,7 @@
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "quantize/policy.h"
 #include "runtime/measure/group_divergence.h"
 #include "runtime/spectool_measure.h"

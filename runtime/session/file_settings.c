@@ -2,8 +2,8 @@
  * Modelfile, and the checkpoint's generation_config.json, which count where there is no record. */
 #include "runtime/session/file_settings.h"
 
-#include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/json/json.h"
 #include "format/modelfile/modelfile_check.h"
 #include "format/pack_contents.h"
 #include "runtime/session/session.h"

@@ -2,7 +2,7 @@
 #ifndef SP_RUNTIME_SESSION_SESSION_H
 #define SP_RUNTIME_SESSION_SESSION_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/packfile.h"
 #include "runtime/backend/cache_budget.h"
 #include "runtime/grammar/constraint.h"

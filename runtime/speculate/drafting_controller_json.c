@@ -1,6 +1,6 @@
 #include "runtime/speculate/drafting_controller_json.h"
 
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <math.h>
 

@@ -13,8 +13,8 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_JSON_H
 #define SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_JSON_H
 
-#include "format/base/json.h"
 #include "format/base/strbuf.h"
+#include "format/json/json.h"
 #include "runtime/speculate/drafting_controller.h"
 
 /* Whether enough was drafted since *c was initialized or read to be worth writing. */

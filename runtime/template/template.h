@@ -7,7 +7,7 @@
 #ifndef SP_RUNTIME_TEMPLATE_TEMPLATE_H
 #define SP_RUNTIME_TEMPLATE_TEMPLATE_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/spectool.h"
 #include "runtime/template/value/template_limits.h"
 

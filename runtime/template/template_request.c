@@ -1,5 +1,5 @@
 #include "runtime/template/template_request.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "runtime/template/value/template_limits.h"
 

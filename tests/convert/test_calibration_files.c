@@ -2,8 +2,8 @@
  * that names what is wrong. */
 #include "format/pack_contents.h"
 #include "format/packfile_write.h"
-#include "quantize/float_cast.h"
-#include "quantize/gptq.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/types/gptq.h"
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"
 #include "tests/support/keep.h"

@@ -4,7 +4,7 @@
 #include "convert/create/create.h"
 #include "convert/export/export.h"
 #include "format/base/file.h"
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"

@@ -9,7 +9,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "format/gguf.h"
-#include "quantize/groupwise.h"
+#include "quantize/types/groupwise.h"
 #include "tests/support/keep.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"

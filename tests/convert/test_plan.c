@@ -5,7 +5,7 @@
 #include "format/base/bytes.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
-#include "quantize/float_cast.h"
+#include "quantize/types/float_cast.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 

@@ -4,7 +4,7 @@
 #include "convert/source/quantized_weights.h"
 #include "convert/source/quantized_weights_read.h"
 #include "quantize/codec.h"
-#include "quantize/groupwise.h"
+#include "quantize/types/groupwise.h"
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"

@@ -1,9 +1,9 @@
-/* format/base/json.h: documents that RFC 8259 allows and forbids, the additions of lenient parsing,
+/* format/json/json.h: documents that RFC 8259 allows and forbids, the additions of lenient parsing,
  * and the typed getters. */
 #include <math.h>
 
-#include "format/base/json_equal.h"
-#include "format/base/json_write.h"
+#include "format/json/json_equal.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

@@ -1,6 +1,6 @@
 /* Tests edits of JSON text: the edited member changes, and every other byte stays. */
-#include "format/base/json_edit.h"
-#include "format/base/json.h"
+#include "format/json/json_edit.h"
+#include "format/json/json.h"
 #include "tests/support/unit_test.h"
 
 static struct sp_strbuf text_of(const char *s)

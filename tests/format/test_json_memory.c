@@ -1,8 +1,8 @@
-/* format/base/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed or printed
+/* format/json/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed or printed
  * completely, or refused with SP_E_NOMEM, and nothing leaks. */
 #include <errno.h>
 
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/unit_test.h"
 
 #if defined(__GLIBC__) && !defined(SP_SANITIZED)

@@ -1,6 +1,6 @@
-/* format/base/json.h against JSONTestSuite: what RFC 8259 allows is taken, what it forbids is
+/* format/json/json.h against JSONTestSuite: what RFC 8259 allows is taken, what it forbids is
  * refused, and what it leaves open is decided as recorded here. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

@@ -2,8 +2,8 @@
  * them. Each input is tried unchanged and with corrected digests. */
 #include "convert/create/calibration.h"
 #include "format/pack_contents.h"
-#include "quantize/gptq.h"
-#include "quantize/microscale.h"
+#include "quantize/types/gptq.h"
+#include "quantize/types/microscale.h"
 #include "tests/support/repair_digests.h"
 #include "tests/fuzz/fuzz.h"
 

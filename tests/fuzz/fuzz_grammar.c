@@ -1,6 +1,6 @@
 /* Fuzzes grammars and JSON schemas, and texts that a random walk through them writes. A text of a
  * schema must be JSON. The first byte of the input selects grammar or schema. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* Fuzzes the JSON parser: a text is refused, or is printed as JSON that parses to the same value.
  */
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/fuzz/fuzz.h"
 
 static void round_trip(const char *text, size_t size, enum sp_json_strictness strictness)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the expected values of test_gptq: python3 gptq_vectors.py FOLDER
 
-Computed independently from quantize/gptq.h and kernels_gptq.h: the decomposition by numpy's Cholesky
+Computed independently from quantize/types/gptq.h and kernels_gptq.h: the decomposition by numpy's Cholesky
 factor of the reversed matrix in float64, the encoder weight by weight in numpy's float32. Columns:
 32, so one block of two groups, 770 sums or numbers (the order: 2, group 0: 32 x 16, group 1: 16 x 16). One case a
 line, numbers in hex, floats as their f32 bits:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train codebooks for q2 to q6 as those of quantize/microscale.c were: python3 train_codebooks.py BITS [SEED]
+"""Train codebooks for q2 to q6 as those of quantize/types/microscale.c were: python3 train_codebooks.py BITS [SEED]
 
 Rows of 1024 weights, half of them Gaussian, half with the heavier tails of real matrices (Student's t, 5 degrees of
 freedom), are scaled as the encoder scales them. Two steps alternate: each half block of 16 weights takes the scale byte

@@ -1,7 +1,7 @@
 /* Tests the codes of quantized checkpoints: every code of the small float types against its
  * definition, and rows and zero points against sums computed by hand. */
 #include "quantize/checkpoint_codes.h"
-#include "quantize/affine.h"
+#include "quantize/types/affine.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>

@@ -2,11 +2,11 @@
  * that format/dtype.h states, for all row counts, refusals, and error sums against sums computed by
  * hand. */
 #include "format/base/bytes.h"
-#include "quantize/affine.h"
 #include "quantize/codec.h"
-#include "quantize/float_cast.h"
 #include "quantize/kernels.h"
-#include "quantize/microscale.h"
+#include "quantize/types/affine.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/types/microscale.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"

@@ -1,9 +1,9 @@
-/* quantize/groupwise.h: weights of panels of random bytes, read bit by bit as spectool-pack(5)
- * defines them and computed by its formulas, and writing what was read. */
-#include "quantize/groupwise.h"
+/* quantize/types/groupwise.h: weights of panels of random bytes, read bit by bit as
+ * spectool-pack(5) defines them and computed by its formulas, and writing what was read. */
+#include "quantize/types/groupwise.h"
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
-#include "quantize/float_cast.h"
+#include "quantize/types/float_cast.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"

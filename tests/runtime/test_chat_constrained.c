@@ -1,6 +1,6 @@
 /* Tests responses constrained to reasoning and tool calls whose tags are special tokens: the
  * allowed ids, and that drafting does not change the response. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"

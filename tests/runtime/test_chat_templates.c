@@ -1,7 +1,7 @@
 /* Tests published templates: the format of tool calls is learned from each, and its renderings are
  * parsed back. */
 #include "format/base/file.h"
-#include "format/base/json_equal.h"
+#include "format/json/json_equal.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/tool_value.h"

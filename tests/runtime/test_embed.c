@@ -1,6 +1,6 @@
 /* Tests embeddings: equal to those of sentence-transformers, and the same bits whatever shares the
  * passes, whichever kernels and however many threads compute them. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"

@@ -3,7 +3,7 @@
  * accepts every allowed text except for the deviations that the header lists, which are counted. A
  * schema that cannot be enforced is refused. Bounds are compared with every number near them, names
  * with every other name. */
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"

@@ -1,6 +1,6 @@
 /* The library reads and writes numbers with a decimal point, also in a program whose locale uses a
  * comma. localedef creates such a locale here; without localedef the tests are skipped. */
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/modelfile/modelfile_check.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/create_files.h"

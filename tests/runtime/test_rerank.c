@@ -1,6 +1,6 @@
 /* Tests the scores of rerankers: equal to those of sentence-transformers, and, in Qwen3-Reranker's
  * own prompt, to those by the code of its model card. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"

@@ -1,6 +1,6 @@
 /* Tests DRY, top-n-sigma and XTC against numpy's distributions (tests/oracle/sampler_vectors.py),
  * and their exactness: a drafted sequence and a batch give what a plain sequence gives. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/sampling/logit_transforms.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "tests/support/keep.h"

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "runtime/spectool.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"

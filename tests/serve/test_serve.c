@@ -1,6 +1,6 @@
 /* Tests what all APIs of `spectool serve` have in common: the lists of models, texts equal to
  * those of `spectool run`, and the settings of the packed file. */
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"

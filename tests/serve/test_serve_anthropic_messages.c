@@ -2,7 +2,7 @@
  * Blocks, roles and turns follow its reference (https://platform.claude.com/docs/en/api/messages),
  * the source of the quotations. */
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

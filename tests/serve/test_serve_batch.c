@@ -1,6 +1,6 @@
 /* Tests that `spectool run --batch` answers requests of OpenAI's and Anthropic's APIs as `spectool
  * serve` does. */
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"

@@ -4,7 +4,7 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_request.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

@@ -1,7 +1,7 @@
 /* Tests what an operator of `spectool serve` uses: keys, metrics, readiness, the log, and the
  * endpoints that show the tokenizer, the template and the sessions. */
 #include "cli/serve/http/serve_keys.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"

@@ -2,7 +2,7 @@
  * reference (https://platform.openai.com/docs/api-reference/responses/create) become those of chat
  * completions. */
 #include "cli/serve/openai/serve_responses.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

@@ -1,5 +1,5 @@
 #include "tests/support/browser.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 

@@ -4,7 +4,7 @@
 #ifndef SP_TESTS_SUPPORT_BROWSER_H
 #define SP_TESTS_SUPPORT_BROWSER_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #ifndef SP_TESTS_SUPPORT_CHAT_TRANSCRIPT_H
 #define SP_TESTS_SUPPORT_CHAT_TRANSCRIPT_H
 
-#include "format/base/json.h"
 #include "format/base/strbuf.h"
+#include "format/json/json.h"
 #include "runtime/chat/chat_parser.h"
 
 #include <stdbool.h>

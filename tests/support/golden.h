@@ -2,7 +2,7 @@
 #ifndef SP_TESTS_SUPPORT_GOLDEN_H
 #define SP_TESTS_SUPPORT_GOLDEN_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 #include "tests/support/keep.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "tests/support/unit_test.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef SP_TESTS_SUPPORT_KEEP_H
 #define SP_TESTS_SUPPORT_KEEP_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 #include <stddef.h>
 

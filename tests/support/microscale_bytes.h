@@ -1,9 +1,9 @@
 /* The bytes of q2 to q6 read bit by bit, as spectool-pack(5) defines them: an implementation apart
- * from quantize/microscale.c. */
+ * from quantize/types/microscale.c. */
 #ifndef SP_TESTS_SUPPORT_MICROSCALE_BYTES_H
 #define SP_TESTS_SUPPORT_MICROSCALE_BYTES_H
 
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 
 /* Bit b of the code of (row, k) of a block, k = 0..31. */
 static inline unsigned code_bit(const uint8_t *block, unsigned bits, unsigned b, size_t row,

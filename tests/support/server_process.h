@@ -3,7 +3,7 @@
 #ifndef SP_TESTS_SUPPORT_SERVER_PROCESS_H
 #define SP_TESTS_SUPPORT_SERVER_PROCESS_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

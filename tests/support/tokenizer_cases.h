@@ -3,7 +3,7 @@
 #ifndef SP_TESTS_SUPPORT_TOKENIZER_CASES_H
 #define SP_TESTS_SUPPORT_TOKENIZER_CASES_H
 
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 struct tokenizer_case {

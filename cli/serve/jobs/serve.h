@@ -12,7 +12,7 @@
 #include "cli/serve/jobs/serve_model_list.h"
 #include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <pthread.h>
 #include <time.h>

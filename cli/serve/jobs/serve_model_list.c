@@ -1,7 +1,7 @@
 #include "cli/serve/jobs/serve_model_list.h"
 #include "cli/base/out.h"
 #include "cli/serve/jobs/serve_models.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "format/config/pooling.h"
 

@@ -3,7 +3,7 @@
 #define SP_CLI_SERVE_JOBS_SERVE_MODEL_LIST_H
 
 #include "cli/serve/jobs/serve_model.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 /* A list of n models: of GET /v1/models, of Anthropic's API, of ollama's GET /api/tags and, of the
  * open ones, of GET /api/ps. */

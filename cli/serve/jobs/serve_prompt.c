@@ -1,5 +1,5 @@
 #include "cli/serve/jobs/serve_prompt.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/request/serve_request.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err);
 enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err);

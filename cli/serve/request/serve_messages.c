@@ -2,8 +2,8 @@
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_request.h"
 #include "cli/serve/request/serve_tools.h"
-#include "format/base/json_write.h"
 #include "format/base/strbuf.h"
+#include "format/json/json_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "cli/serve/request/serve_request.h"
 #include "format/base/affix.h"
-#include "format/base/json_write.h"
 #include "format/base/mem.h"
+#include "format/json/json_write.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * and strict: https://platform.openai.com/docs/api-reference/chat/create */
 #include "cli/serve/request/serve_tool_choice.h"
 #include "cli/serve/request/serve_request.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 #include <string.h>
 

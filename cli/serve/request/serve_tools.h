@@ -4,7 +4,7 @@
 #define SP_CLI_SERVE_REQUEST_SERVE_TOOLS_H
 
 #include "cli/serve/request/serve_request.h"
-#include "format/base/json_write.h"
+#include "format/json/json_write.h"
 
 /* Returns the text of a member; NULL if it is absent or empty. */
 const char *sp_serve_filled(const struct sp_json *object, const char *key);

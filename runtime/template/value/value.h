@@ -11,8 +11,8 @@
 #ifndef SP_RUNTIME_TEMPLATE_VALUE_VALUE_H
 #define SP_RUNTIME_TEMPLATE_VALUE_VALUE_H
 
-#include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/json/json.h"
 
 enum sp_value_kind {
     SP_V_ABSENT, /* no value: an argument that is absent */

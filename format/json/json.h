@@ -7,8 +7,8 @@
  *
  * A document takes memory by its values, about 0.8 KB for an object: one that would take more than
  * 1 GB is refused. The largest published tokenizer takes 0.3 GB. */
-#ifndef SP_FORMAT_BASE_JSON_H
-#define SP_FORMAT_BASE_JSON_H
+#ifndef SP_FORMAT_JSON_JSON_H
+#define SP_FORMAT_JSON_JSON_H
 
 #include "format/base/err.h"
 

@@ -29,11 +29,11 @@
  *
  * The tables and the formula are part of the packed file's format; format/dtype.h has the layout of
  * the bytes. */
-#ifndef SP_QUANTIZE_MICROSCALE_H
-#define SP_QUANTIZE_MICROSCALE_H
+#ifndef SP_QUANTIZE_TYPES_MICROSCALE_H
+#define SP_QUANTIZE_TYPES_MICROSCALE_H
 
 #include "format/dtype.h"
-#include "quantize/tile.h"
+#include "quantize/types/tile.h"
 
 #include <stddef.h>
 #include <stdint.h>

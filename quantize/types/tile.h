@@ -1,10 +1,10 @@
 /* The encoders' inner loops, which each instruction set implements. They work on a tile: 32 columns
  * of a panel's 16 rows as [16][32] finite floats. Every table computes the same bits; kernels_ref.c
  * is the specification. */
-#ifndef SP_QUANTIZE_TILE_H
-#define SP_QUANTIZE_TILE_H
+#ifndef SP_QUANTIZE_TYPES_TILE_H
+#define SP_QUANTIZE_TYPES_TILE_H
 
-#include "quantize/gptq.h"
+#include "quantize/types/gptq.h"
 
 struct sp_tile_kernels {
     /* The largest magnitude of n numbers, as f32 bits: those of finite floats order like the
@@ -12,7 +12,7 @@ struct sp_tile_kernels {
     uint32_t (*max_bits)(const float *x, size_t n);
     /* out[c][r] = x[r][c], both 16 x 16, rows ld_out and ld elements apart. */
     void (*transpose)(float *out, size_t ld_out, const float *x, size_t ld);
-    /* Encodes a q8 block (quantize/affine.h). */
+    /* Encodes a q8 block (quantize/types/affine.h). */
     void (*encode_q8)(uint8_t *block, const float *tile);
     /* v[512], 64-byte aligned: the tile times each row's inverse[16], rounded to nearest even, in
      * the order of sp_q4_place. All results are below 2^15 in magnitude. */

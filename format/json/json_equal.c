@@ -1,7 +1,7 @@
 /* Equality of JSON values as JSON Schema has it (core, 4.2.2). Numbers are compared by their
  * digits, so that none is too long or too large. */
-#include "format/base/json_equal.h"
-#include "format/base/json_write.h"
+#include "format/json/json_equal.h"
+#include "format/json/json_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The search for q4's scale bytes and codes in plain C: the specification; and the lookup tables of
  * all versions. */
-#include "quantize/microscale_fit.h"
+#include "quantize/types/microscale_fit.h"
 #include "format/base/bytes.h"
 #include "format/dtype.h"
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 
 #include <assert.h>
 

@@ -1,9 +1,9 @@
 /* Groups of codes in panels, and their weights: groupwise.h has the formulas. */
-#include "quantize/groupwise.h"
+#include "quantize/types/groupwise.h"
 
 #include "format/base/bytes.h"
-#include "quantize/float_cast.h"
-#include "quantize/microscale.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/types/microscale.h"
 
 #include <inttypes.h>
 #include <math.h>

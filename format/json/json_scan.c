@@ -1,5 +1,5 @@
-#include "format/base/json_scan.h"
 #include "format/base/unicode.h"
+#include "format/json/json_scan.h"
 
 #include <string.h>
 

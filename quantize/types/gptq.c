@@ -1,10 +1,10 @@
 /* The layout of sums and factors, what surrounds the decomposition of kernels_gptq.h - the order of
  * the groups and the damping -, and the checks of foreign factors: see gptq.h. */
-#include "quantize/gptq.h"
+#include "quantize/types/gptq.h"
 
 #include "format/base/mem.h"
 #include "format/weights/smoothing.h"
-#include "quantize/float_cast.h"
+#include "quantize/types/float_cast.h"
 
 #include <string.h>
 

@@ -19,8 +19,8 @@
  *   w = scale * u + least          sp_group_factors has both, for the halves of a block
  *
  * Any bytes are valid: a panel's flags other than those below are ignored. */
-#ifndef SP_QUANTIZE_GROUPWISE_H
-#define SP_QUANTIZE_GROUPWISE_H
+#ifndef SP_QUANTIZE_TYPES_GROUPWISE_H
+#define SP_QUANTIZE_TYPES_GROUPWISE_H
 
 #include "format/dtype.h"
 

@@ -1,7 +1,7 @@
 /* Encoding and decoding of q8 blocks: affine.h explains the bytes. */
-#include "quantize/affine.h"
+#include "quantize/types/affine.h"
 #include "format/dtype.h"
-#include "quantize/float_cast.h"
+#include "quantize/types/float_cast.h"
 
 #include <float.h>
 

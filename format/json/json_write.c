@@ -1,7 +1,7 @@
 /* JSON text: strings with what must be escaped, and numbers whatever the locale is. */
-#include "format/base/json_write.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode.h"
+#include "format/json/json_write.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The conversions of float_cast.h. Selections instead of branches let compilers vectorize the
  * loops. In two places an addition does the rounding; both rely on the default rounding mode and on
  * magnitudes far from the subnormals of f32, and are therefore exact. */
-#include "quantize/float_cast.h"
+#include "quantize/types/float_cast.h"
 
 enum { SIGN16 = 0x8000, INF16 = 0x7c00, QUIET16 = 0x0200 };
 static const uint32_t SIGN32 = 0x80000000u, INF32 = 0x7f800000u, QUIET32 = 0x00400000u;

@@ -2,8 +2,8 @@
  * even, subnormals, infinities and NaNs included, the same bits on every machine.
  *
  * A NaN stays a NaN (quiet, sign and upper payload kept). */
-#ifndef SP_QUANTIZE_FLOAT_CAST_H
-#define SP_QUANTIZE_FLOAT_CAST_H
+#ifndef SP_QUANTIZE_TYPES_FLOAT_CAST_H
+#define SP_QUANTIZE_TYPES_FLOAT_CAST_H
 
 #include "format/base/bytes.h"
 

@@ -1,7 +1,7 @@
-#include "format/base/json_edit.h"
+#include "format/json/json_edit.h"
 
-#include "format/base/json_scan.h"
-#include "format/base/json_write.h"
+#include "format/json/json_scan.h"
+#include "format/json/json_write.h"
 
 static struct sp_json_scan scan_of(const struct sp_strbuf *text)
 {

@@ -4,10 +4,10 @@
  * memory lacks for a key. So the tree is built by json-c's constructors from the tokens of our
  * scanner, and each of them is checked. Nothing here changes a value that has been parsed, so that
  * threads may read it together: json-c's own printer writes into the value. */
-#include "format/base/json.h"
+#include "format/json/json.h"
 #include "format/base/file.h"
-#include "format/base/json_scan.h"
-#include "format/base/json_write.h"
+#include "format/json/json_scan.h"
+#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
 

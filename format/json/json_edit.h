@@ -1,11 +1,11 @@
 /* Changes to single members of a JSON object that leave every other byte of its text as it is.
  *
- * The text is a document that format/base/json.h has parsed. Keys are compared as they are spelled:
+ * The text is a document that format/json/json.h has parsed. Keys are compared as they are spelled:
  * a key written with escapes equals no other. An object of more than SP_JSON_MAX_MEMBERS is
  * refused.
  */
-#ifndef SP_FORMAT_BASE_JSON_EDIT_H
-#define SP_FORMAT_BASE_JSON_EDIT_H
+#ifndef SP_FORMAT_JSON_JSON_EDIT_H
+#define SP_FORMAT_JSON_JSON_EDIT_H
 
 #include "format/base/strbuf.h"
 

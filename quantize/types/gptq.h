@@ -27,10 +27,10 @@
  * has the factors as bf16.
  *
  * All results are functions of the input floats and their order alone. */
-#ifndef SP_QUANTIZE_GPTQ_H
-#define SP_QUANTIZE_GPTQ_H
+#ifndef SP_QUANTIZE_TYPES_GPTQ_H
+#define SP_QUANTIZE_TYPES_GPTQ_H
 
-#include "quantize/microscale_fit.h"
+#include "quantize/types/microscale_fit.h"
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* Writing JSON. */
-#ifndef SP_FORMAT_BASE_JSON_WRITE_H
-#define SP_FORMAT_BASE_JSON_WRITE_H
+#ifndef SP_FORMAT_JSON_JSON_WRITE_H
+#define SP_FORMAT_JSON_JSON_WRITE_H
 
-#include "format/base/json.h"
 #include "format/base/strbuf.h"
+#include "format/json/json.h"
 
 #include <stdio.h>
 

@@ -26,8 +26,8 @@
  * The gain is that of the entries found by x, which need not be the best ones for b; that is exact
  * enough to choose a byte. The codes are then found exactly: the number of midpoints below v, where
  * the midpoint of entries c and c' is (b * (c + c')) >> 1. */
-#ifndef SP_QUANTIZE_MICROSCALE_FIT_H
-#define SP_QUANTIZE_MICROSCALE_FIT_H
+#ifndef SP_QUANTIZE_TYPES_MICROSCALE_FIT_H
+#define SP_QUANTIZE_TYPES_MICROSCALE_FIT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * q4's encoder turns a block into whole numbers, weights in units of their row's scale; the rest is
  * mostly integer arithmetic (microscale_fit.h). The other types are encoded by panels
  * (kernels_gptq.h). */
-#include "quantize/microscale.h"
+#include "quantize/types/microscale.h"
 #include "format/base/bytes.h"
 
 #include <assert.h>

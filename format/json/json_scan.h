@@ -2,11 +2,11 @@
  * the caller refuses where they are not allowed. The only reader of JSON text: json.c builds trees
  * from the tokens, format/safetensors_header.c reads one member after another, and json_edit.c
  * wants to know where things stand. */
-#ifndef SP_FORMAT_BASE_JSON_SCAN_H
-#define SP_FORMAT_BASE_JSON_SCAN_H
+#ifndef SP_FORMAT_JSON_JSON_SCAN_H
+#define SP_FORMAT_JSON_JSON_SCAN_H
 
-#include "format/base/json.h"
 #include "format/base/strbuf.h"
+#include "format/json/json.h"
 
 enum sp_json_token {
     SP_JSON_TOKEN_END,
