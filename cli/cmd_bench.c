@@ -159,7 +159,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->shape) {
         st = make_synthetic(&path, &temporary, args, err);
     } else {
-        st = sp_packed_checkpoint_find(&packed, args->operands[0], args->command->name, err);
+        st = sp_packed_checkpoint_find(&packed, args->operands[0], NULL, args->command->name, err);
         path = packed;
     }
     if (st) goto done;

@@ -138,7 +138,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     enum sp_status st;
 
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], NULL, args->command->name, err)))
         goto done;
     if ((st = sp_backend_open_package(&job.package, path, &o->backend, err))) goto done;
     if ((st = note_quantized(path, args->command->name, err))) goto done;

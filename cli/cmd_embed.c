@@ -215,7 +215,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     if ((st = check_options(args, err))) return st;
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], NULL, args->command->name, err)))
         goto done;
     if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
     inputs.package = package;

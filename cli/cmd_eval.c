@@ -249,7 +249,7 @@ static enum sp_status open_reference(struct job *job)
 
     if (name == NULL) return SP_OK;
     if (is_checkpoint(name)) return open_checkpoint(job, name);
-    if ((st = sp_packed_checkpoint_find(&path, name, job->command, job->err))) return st;
+    if ((st = sp_packed_checkpoint_find(&path, name, NULL, job->command, job->err))) return st;
     st = sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
     free(path);
     return st;
@@ -365,7 +365,8 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
         struct sp_eval_file *file = &job->eval.files[i];
         file->name = args->operands[i];
         job->eval.n_files++;
-        if ((st = sp_packed_checkpoint_find(&file->path, file->name, job->command, job->err)) ||
+        if ((st = sp_packed_checkpoint_find(&file->path, file->name, NULL, job->command,
+                                            job->err)) ||
             (st = sp_backend_open_package(&job->packages[i], file->path, &job->options->backend,
                                           job->err)))
             return st;

@@ -148,7 +148,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = sp_atomic_file_check_replaced(o->output, sp_npy_magic, SP_NPY_MAGIC, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
-    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)))
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], NULL, args->command->name, err)))
         goto done;
     if ((st = sp_backend_open_package(&package, path, &backend, err))) goto done;
     sp_package_describe(package, &info);

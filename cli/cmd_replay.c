@@ -258,7 +258,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         st = sp_fail(err, SP_E_IO, "%s: %s", r.log, strerror(errno));
         goto done;
     }
-    if ((st = sp_packed_checkpoint_find(&path, r.name, args->command->name, err))) goto done;
+    if ((st = sp_packed_checkpoint_find(&path, r.name, NULL, args->command->name, err))) goto done;
     if ((st = sp_backend_open_package(&r.package, path, &o->backend, err))) goto done;
     sp_package_describe(r.package, &r.info);
     if ((st = open_adapters(&r, path, args->command->name, err))) goto done;

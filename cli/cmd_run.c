@@ -22,7 +22,8 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *adapter, *format, *record, *think, *context_full, *output, *part;
+    const char *ids, *system, *adapter, *format, *record, *think, *context_full, *output, *part,
+        *type;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch, quiet, no_cache, no_word_wrap;
     int64_t n_top, sessions;
@@ -103,6 +104,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Machine"},
     {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
      .help = "Use no cache folder: do not pack a checkpoint, keep nothing of this run"},
+    SP_OPT_PACK_TYPE(struct options, type),
     SP_OPT_THREADS(struct options, settings),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -245,6 +247,8 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "--hide-thinking cannot be combined with --%s",
                        o->json ? "json" : "show-draft");
     }
+    if (o->type && o->no_cache)
+        return sp_fail(err, SP_E_USAGE, "--quantize cannot be combined with --no-cache");
     if (o->quiet && o->verbose)
         return sp_fail(err, SP_E_USAGE, "--quiet cannot be combined with --verbose");
     if (o->batch && args->n_operands > 1) {
@@ -329,7 +333,8 @@ static enum sp_status open_file(struct sp_loaded_model *m, char **path, const st
 
     backend.prompt_cache = prompts;
     if (!o->no_cache) {
-        if ((st = sp_packed_checkpoint_find(path, m->name, args->command->name, err))) return st;
+        if ((st = sp_packed_checkpoint_find(path, m->name, o->type, args->command->name, err)))
+            return st;
         m->path = *path;
         m->style.started = sp_seconds();
     }

@@ -37,7 +37,7 @@ struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *host, *cors, *system, *api_key_file, *log_format;
-    const char *pooling, *sandbox, *record;
+    const char *pooling, *sandbox, *record, *type;
     struct sp_opt_list names, adapters;
     int64_t port, max_queue, sessions, max_models;
     double keep_alive, shutdown_timeout;
@@ -116,6 +116,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Sampling (defaults for requests)"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Machine"},
+    SP_OPT_PACK_TYPE(struct options, type),
     SP_OPT_THREADS(struct options, settings),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -339,7 +340,7 @@ static enum sp_status check_several(const struct sp_args *args, struct sp_err *e
 
 /* Adds the model or the models that an operand names. A folder with config.json is a checkpoint,
  * any other one holds packed files. */
-static enum sp_status add_operand(struct sp_serve_paths *paths, const char *name,
+static enum sp_status add_operand(struct sp_serve_paths *paths, const char *name, const char *type,
                                   const char *command, struct sp_err *err)
 {
     char *config = NULL, *path = NULL;
@@ -347,9 +348,13 @@ static enum sp_status add_operand(struct sp_serve_paths *paths, const char *name
 
     if ((st = sp_file_join(&config, name, "config.json", err))) return st;
     if (sp_file_is_folder(name) && !sp_file_exists(config)) {
-        st = sp_serve_paths_add_folder(paths, name, err);
+        st = type ? sp_fail(err, SP_E_USAGE,
+                            "%s: --quantize packs checkpoints and GGUF files, and this folder is "
+                            "read for packed files",
+                            name)
+                  : sp_serve_paths_add_folder(paths, name, err);
     } else {
-        st = sp_packed_checkpoint_find(&path, name, command, err);
+        st = sp_packed_checkpoint_find(&path, name, type, command, err);
         if (!st) st = sp_serve_paths_add(paths, name, path, err);
     }
     free(path);
@@ -360,10 +365,11 @@ static enum sp_status add_operand(struct sp_serve_paths *paths, const char *name
 static enum sp_status find_models(struct sp_serve_paths *paths, const struct sp_args *args,
                                   struct sp_err *err)
 {
+    const struct options *o = args->options;
     enum sp_status st = args->n_operands > 1 ? check_several(args, err) : SP_OK;
 
     for (size_t i = 0; i < args->n_operands && !st; i++)
-        st = add_operand(paths, args->operands[i], args->command->name, err);
+        st = add_operand(paths, args->operands[i], o->type, args->command->name, err);
     return !st && paths->n > 1 ? check_several(args, err) : st;
 }
 

@@ -159,7 +159,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_signals_catch();
     if (!reads_prompts(o) && sp_packed_checkpoint_is_needed(name))
         return check_source(name, args, err);
-    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err))) goto done;
+    if ((st = sp_packed_checkpoint_find(&path, name, NULL, args->command->name, err))) goto done;
     if ((st = sp_pack_open(&pack, path, err))) goto done;
     if ((st = check_digests(name, pack, o, err))) goto done;
     sp_pack_close(pack);

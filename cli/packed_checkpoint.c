@@ -71,6 +71,7 @@ struct checkpoint {
     const char *given;
     struct sp_named_source named; /* zeroed: `given` is a path */
     char place[PATH_MAX];         /* real path of the folder or the GGUF file */
+    const char *type;             /* of the target's weights; NULL: as stored */
 };
 
 /* *identity = hash of the folder's files or of the one file, and of ollama's manifest. */
@@ -139,9 +140,9 @@ static void note_size(const char *command, const char *checkpoint,
     if (strcmp(command, "run") != 0 && strcmp(command, "serve") != 0) return;
     if (!sp_create_is_large(report, SP_PART_TARGET)) return;
     snprintf(sentence, sizeof sentence,
-             "nothing was quantized; spectool create -q q4 %s makes a file of about a third of "
-             "the size, which runs faster",
-             checkpoint);
+             "nothing was quantized; spectool %s -q q4 %s packs it in about a third of the size, "
+             "which runs faster",
+             command, checkpoint);
     sp_note(command, sentence);
 }
 
@@ -164,18 +165,19 @@ static enum sp_status create(struct sp_create_report *report, struct sp_create_o
     return st;
 }
 
-static enum sp_status pack(const char *checkpoint, const char *path, const char *command,
+static enum sp_status pack(const struct checkpoint *c, const char *path, const char *command,
                            struct sp_err *err)
 {
+    struct sp_create_options request = {.output = path, .target_type = sp_create_type(c->type)};
     struct sp_create_report report;
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 
-    fprintf(stderr, "spectool %s: packing %s, once, into %s\n", command, checkpoint, path);
-    st = create(&report, (struct sp_create_options){.output = path}, checkpoint, command, err);
+    fprintf(stderr, "spectool %s: packing %s, once, into %s\n", command, c->given, path);
+    st = create(&report, request, c->given, command, err);
     if (st == SP_OK) {
         fprintf(stderr, "spectool %s: packed, %s\n", command, sp_out_size(size, report.file_size));
-        note_size(command, checkpoint, &report);
+        note_size(command, c->given, &report);
     }
     return st;
 }
@@ -292,13 +294,14 @@ static const char *name_in_address(const char *text)
 }
 
 /* Finds the folder or file that a path or a name means. */
-static enum sp_status find(struct checkpoint *out, const char *given, struct sp_err *err)
+static enum sp_status find(struct checkpoint *out, const char *given, const char *type,
+                           struct sp_err *err)
 {
     struct sp_user_stores user;
     const char *path = given, *name = name_in_address(given);
     enum sp_status st;
 
-    *out = (struct checkpoint){.given = given};
+    *out = (struct checkpoint){.given = given, .type = type};
     if (!sp_file_exists(given)) {
         sp_user_stores_find(&user);
         if ((st = sp_source_name_find(&out->named, given, &user.stores, err))) return st;
@@ -321,22 +324,24 @@ static enum sp_status find(struct checkpoint *out, const char *given, struct sp_
     return sp_file_is_folder(out->place) ? check_folder(path, err) : SP_OK;
 }
 
-/* Writes how the names of all packed files of the checkpoint begin: the name of its folder or file,
- * or the model's, and a hash that tells checkpoints of the same name apart. */
+/* Writes how the names of all packed files of the checkpoint in this type begin: the name of its
+ * folder or file, or the model's, the type, and a hash that tells checkpoints of the same name
+ * apart. */
 static void print_prefix(char prefix[NAME_MAX], const struct checkpoint *c)
 {
     const char *text = c->named.path ? c->given : c->place;
     char *end;
 
-    snprintf(prefix, NAME_MAX, "%.100s", c->named.path ? text : strrchr(text, '/') + 1);
+    snprintf(prefix, NAME_MAX, "%.100s%s%s", c->named.path ? text : strrchr(text, '/') + 1,
+             c->type ? "-" : "", c->type ? c->type : "");
     for (end = prefix; *end; end++)
         if (c->named.path && strchr("/:@", *end)) *end = '-';
     snprintf(end, 32, "-%016" PRIx64 "-", sp_hash64(text, strlen(text)));
 }
 
 /* *path = the packed file of a checkpoint, owned by the caller. */
-static enum sp_status packed_file(char **path, const char *given, const char *command,
-                                  struct sp_err *err)
+static enum sp_status packed_file(char **path, const char *given, const char *type,
+                                  const char *command, struct sp_err *err)
 {
     struct checkpoint c = {0};
     char prefix[NAME_MAX], name[NAME_MAX + 32];
@@ -344,7 +349,7 @@ static enum sp_status packed_file(char **path, const char *given, const char *co
     uint64_t identity = 0;
     enum sp_status st;
 
-    if ((st = find(&c, given, err)) || (st = identify(&identity, &c, err))) goto done;
+    if ((st = find(&c, given, type, err)) || (st = identify(&identity, &c, err))) goto done;
     if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) {
         sp_context(err, "%s is packed into the cache folder", given);
         goto done;
@@ -353,7 +358,7 @@ static enum sp_status packed_file(char **path, const char *given, const char *co
     snprintf(name, sizeof name, "%s%016" PRIx64 ".bin", prefix, identity);
     if ((st = sp_file_join(&whole, cache, name, err))) goto done;
     if (!sp_file_exists(whole)) {
-        st = pack(given, whole, command, err);
+        st = pack(&c, whole, command, err);
         if (st == SP_E_USAGE && sp_file_exists(whole)) { /* another process was faster */
             *err = (struct sp_err){0};
             st = SP_OK;
@@ -372,13 +377,19 @@ done:
     return st;
 }
 
-enum sp_status sp_packed_checkpoint_find(char **path, const char *given, const char *command,
-                                         struct sp_err *err)
+enum sp_status sp_packed_checkpoint_find(char **path, const char *given, const char *type,
+                                         const char *command, struct sp_err *err)
 {
     enum sp_status st;
 
-    if (sp_packed_checkpoint_is_needed(given)) return packed_file(path, given, command, err);
+    if (sp_packed_checkpoint_is_needed(given)) return packed_file(path, given, type, command, err);
     if ((st = check_packed(given, err))) return st;
+    if (type) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: a packed file has its types already; spectool quantize -q %s %s "
+                       "changes that of its target",
+                       given, type, given);
+    }
     return sp_copy_text(path, given, strlen(given), err);
 }
 
@@ -389,7 +400,7 @@ enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given, co
     enum sp_status st;
 
     if (sp_packed_checkpoint_is_needed(given) && !folder)
-        return packed_file(path, given, command, err);
+        return packed_file(path, given, NULL, command, err);
     if (!folder && (st = check_made_from(given, err))) return st;
     return sp_copy_text(path, given, strlen(given), err);
 }
@@ -400,7 +411,7 @@ enum sp_status sp_packed_checkpoint_check_name(const char *given, struct sp_err 
     enum sp_status st;
 
     if (!sp_packed_checkpoint_is_needed(given)) return check_packed(given, err);
-    st = find(&c, given, err);
+    st = find(&c, given, NULL, err);
     sp_named_source_release(&c.named);
     return st;
 }

@@ -3,10 +3,20 @@
 #define SP_CLI_PACKED_CHECKPOINT_H
 
 #include "cli/base/temp_file.h"
+#include "cli/commands.h"
 #include "convert/create/create_report.h"
 #include "format/base/err.h"
 
 #include <stdbool.h>
+
+/* Row of the option tables of commands that generate; `type` is their struct of options. */
+#define SP_OPT_PACK_TYPE(type, member)                                                             \
+    {                                                                                              \
+        SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE",                                              \
+            .offset = offsetof(type, member), .choices = sp_cmd_types, .shown = "as stored",       \
+            .help = "Type of the weights in which a folder, a GGUF file or a name is packed into " \
+                    "the cache folder"                                                             \
+    }
 
 /* True if the path is a folder or a GGUF file, or no file at all, so that it may name a model. */
 bool sp_packed_checkpoint_is_needed(const char *path);
@@ -25,10 +35,13 @@ SP_MUST_CHECK enum sp_status sp_packed_checkpoint_check(const char *path, struct
  * the same; otherwise the target and its built-in head are packed, as sp_create does it without
  * further options, after a note to stderr, and replace earlier files of the checkpoint. A command
  * calls it where it opens the file, after its options are checked, since packing may take minutes.
- * `command`: for the note. SP_E_INPUT: the folder has no config.json, or the file is no model, such
- * as a Modelfile; SP_E_IO or SP_E_INPUT: neither a file nor a model has this name. */
+ * `type`: that of the target's weights, one of sp_cmd_types, each with a file of its own; NULL: as
+ * stored. `command`: for the note. SP_E_USAGE: a type of what is packed already. SP_E_INPUT: the
+ * folder has no config.json, or the file is no model, such as a Modelfile; SP_E_IO or SP_E_INPUT:
+ * neither a file nor a model has this name. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_find(char **path, const char *given,
-                                                       const char *command, struct sp_err *err);
+                                                       const char *type, const char *command,
+                                                       struct sp_err *err);
 /* Writes the outline (convert/create/create.h) of the packed file that sp_packed_checkpoint_find
  * would make to a temporary file. No weight is read, and nothing is kept. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_outline(struct sp_temp_file *out,

@@ -58,7 +58,7 @@ static const char *probable_name(const struct sp_command *c, const char *name)
     return n == 1 ? best : NULL;
 }
 
-/* True for the names of create's option, which only create and quantize have. */
+/* True for the names of the option that sets the type of weights. */
 static bool is_for_create(const char *name)
 {
     return strcmp(name, "q") == 0 || strcmp(name, "quantize") == 0;

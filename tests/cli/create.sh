@@ -100,7 +100,7 @@ done
 for wrong in "$t/Modelfile" "$t/target/config.json" "$t/target/model.safetensors" "$t/README.md"; do
     spectool run "$wrong" hi; echo "exit $?"
 done
-spectool run -q q4 packed.bin hi; echo "exit $?"
+spectool verify -q q4 packed.bin; echo "exit $?"
 
 echo '# matrices whose widths no block type can have are counted'
 spectool create --bits 2 -o odd.bin "$TESTDATA/gguf/bert.gguf"; echo "exit $?"

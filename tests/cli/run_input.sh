@@ -30,6 +30,17 @@ ls cache/spectool/*.bin | cmp - first
 touch -d '2001-01-01' model/config.json
 spectool run model 'What is 7 plus 8?' --quiet 2>&1 | hide
 ls cache/spectool/*.bin | cmp -s - first || ls cache/spectool/*.bin | wc -l
+echo '# in another type, which has a file of its own beside that as stored'
+spectool run model -q q4 'What is 7 plus 8?' 2>&1 | hide
+spectool run -q q4 ./model 'What is 7 plus 8?' 2>&1 | hide
+spectool run model 'What is 7 plus 8?' --quiet 2>&1 | hide
+spectool create -q q4 model -o want.bin 2>/dev/null && cmp want.bin cache/spectool/model-q4-*.bin
+for file in 'packed.bin -q q4' 'model -q q4 --no-cache' 'model -q q9'; do
+    spectool run $file hi
+    echo "exit $?"
+done
+mkdir files && spectool serve -q q4 files
+echo "exit $?"
 cp "$TESTDATA/gguf/olmo2.gguf" model.gguf
 spectool run model.gguf --ids 1,2,3 -n 4 2>&1 | hide
 spectool run model.gguf --ids 1,2,3 -n 4 --quiet
