@@ -83,12 +83,17 @@ struct sp_matmul {
 /* Computes a product of 1 <= n_rows <= SP_TILE_ROWS rows. */
 typedef void sp_matmul_fn(const struct sp_matmul *m);
 
+/* Multiplies numbers of 8 bits that lie in registers, in n rounds, to measure how fast a CPU can.
+ * Returns the number of multiply-adds. */
+typedef uint64_t sp_peak_fn(uint64_t n);
+
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "neon" */
     /* Sets q, scale, both starts and the sums of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype; not groupwise types */
     sp_matmul_fn *groupwise;                  /* of all types that keep the codes of a source */
+    sp_peak_fn *peak;                         /* NULL: of the scalar set */
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
 };
 
@@ -129,6 +134,7 @@ SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, cons
 /* Products of the types that keep the codes of a source (kernels_groupwise_loops.h). */
 sp_matmul_fn sp_groupwise_avx2, sp_groupwise_avxvnni, sp_groupwise_avx512vnni, sp_groupwise_avx512,
     sp_groupwise_neon;
+sp_peak_fn sp_peak_avx2, sp_peak_avxvnni, sp_peak_avx512vnni, sp_peak_avx512, sp_peak_neon;
 
 /* The kernel sets. Those of other architectures are declared but not defined. */
 extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512vnni,

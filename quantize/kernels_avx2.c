@@ -234,5 +234,6 @@ const struct sp_kernels sp_kernels_avx2 = {
     .quantize_row = sp_avx2_quantize_row,
     .matmul = SP_MATMULS(sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16),
     .groupwise = sp_groupwise_avx2,
+    .peak = sp_peak_avx2,
     .tile = &sp_tile_avx2,
 };

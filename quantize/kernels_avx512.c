@@ -418,5 +418,6 @@ const struct sp_kernels sp_kernels_avx512 = {
     .quantize_row = quantize_row,
     .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
     .groupwise = sp_groupwise_avx512,
+    .peak = sp_peak_avx512,
     .tile = &sp_tile_avx512,
 };

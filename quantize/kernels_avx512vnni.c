@@ -3,5 +3,6 @@
 #define DPBUSD _mm256_dpbusd_epi32
 #define KERNELS sp_kernels_avx512vnni
 #define KERNELS_GROUPWISE sp_groupwise_avx512vnni
+#define KERNELS_PEAK sp_peak_avx512vnni
 #define KERNELS_NAME "avx512vnni"
 #include "quantize/kernels_vnni256.h"

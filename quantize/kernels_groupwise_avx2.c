@@ -21,4 +21,5 @@ INLINE ints dot16(const bytes w[4], query_codes q, int most)
 }
 
 #define GROUPWISE sp_groupwise_avx2
+#define PEAK sp_peak_avx2
 #include "quantize/kernels_groupwise_loops.h"

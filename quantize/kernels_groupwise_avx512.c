@@ -2,4 +2,5 @@
 #include "quantize/simd_avx512.h"
 #define DOT4 dot_keys
 #define GROUPWISE sp_groupwise_avx512
+#define PEAK sp_peak_avx512
 #include "quantize/kernels_groupwise_loops.h"

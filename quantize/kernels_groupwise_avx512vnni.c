@@ -9,4 +9,5 @@ INLINE ints dot4(ints sum, bytes w, query_codes q, size_t i)
 
 #define DOT4 dot4
 #define GROUPWISE sp_groupwise_avx512vnni
+#define PEAK sp_peak_avx512vnni
 #include "quantize/kernels_groupwise_loops.h"

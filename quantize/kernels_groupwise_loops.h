@@ -6,7 +6,7 @@
  *   DOT4(sum, w, q, i)   sum + w . q for four columns of each lane's row, w unsigned and below 128,
  *                        q the codes of 16 columns (load_query), of which 4i..4i+3;
  *                        or instead the function dot16 below
- *   GROUPWISE            the name of the sp_matmul_fn
+ *   GROUPWISE, PEAK      the names of the sp_matmul_fn and the sp_peak_fn
  *
  * and includes this file. The lanes of a register are rows of a panel; a panel is as many parts as
  * a register needs for its 16 rows. The eight vectors of a block are decoded once for all rows of
@@ -24,6 +24,15 @@ enum { N_PARTS = SP_PANEL_ROWS / LANES, N_FOURS = SP_BLOCK / 4 };
 
 typedef uint16_t halves __attribute__((vector_size(REGISTER)));
 typedef uint16_t lane_halves __attribute__((vector_size(2 * LANES)));
+
+INLINE void unknown(bytes w[4])
+{
+#ifdef __aarch64__
+    __asm__ volatile("" : "+w"(w[0]), "+w"(w[1]), "+w"(w[2]), "+w"(w[3]));
+#else
+    __asm__ volatile("" : "+v"(w[0]), "+v"(w[1]), "+v"(w[2]), "+v"(w[3]));
+#endif
+}
 
 /* Bits of the codes of group g of four columns in a plane of n bits, from bit 0 on. */
 INLINE bytes plane_bits(const uint8_t *plane, unsigned n, unsigned g)
@@ -270,6 +279,29 @@ void GROUPWISE(const struct sp_matmul *m)
         CASE(SP_GROUP_E8M0, 4);
         CASE(SP_GROUP_E4M3, 4);
     }
+}
+
+/* Sums that do not wait for each other. The compiler does not know the weights, so it computes
+ * every product. */
+uint64_t PEAK(uint64_t n)
+{
+    enum { N_SUMS_AT_ONCE = 12 };
+    static const int8_t codes[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    const query_codes q = load_query(codes);
+    ints sums[N_SUMS_AT_ONCE] = {{0}};
+    bytes w[4] = {{0}};
+
+    for (uint64_t i = 0; i < n; i++) {
+#pragma GCC unroll 12
+        for (unsigned k = 0; k < N_SUMS_AT_ONCE; k++) {
+            unknown(w);
+            sums[k] += dot16(w, q, INT8_MAX);
+        }
+    }
+    for (unsigned k = 0; k < N_SUMS_AT_ONCE; k++)
+        w[0] += (bytes)sums[k];
+    unknown(w);
+    return n * N_SUMS_AT_ONCE * 16 * LANES;
 }
 
 #endif

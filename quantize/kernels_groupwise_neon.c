@@ -2,4 +2,5 @@
 #include "quantize/simd_neon.h"
 #define DOT4 dot_keys
 #define GROUPWISE sp_groupwise_neon
+#define PEAK sp_peak_neon
 #include "quantize/kernels_groupwise_loops.h"

@@ -421,5 +421,6 @@ const struct sp_kernels sp_kernels_neon = {
     .quantize_row = quantize_row,
     .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
     .groupwise = sp_groupwise_neon,
+    .peak = sp_peak_neon,
     .tile = &sp_tile_neon,
 };

@@ -109,6 +109,7 @@ const struct sp_kernels KERNELS = {
     .quantize_row = sp_avx2_quantize_row,
     .matmul = SP_MATMULS(sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16),
     .groupwise = KERNELS_GROUPWISE,
+    .peak = KERNELS_PEAK,
     .tile = &sp_tile_avx2,
 };
 

@@ -120,6 +120,27 @@ SP_API_STATUS sp_session_benchmark(struct sp_session *session, size_t n_before,
  * propose draft_len tokens: once for a draft of blocks, else for each token. [session] */
 SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before,
                                      size_t draft_len);
+/* The multiply-adds of weights with a row of a target pass; `logits`: those of the output matrix,
+ * too. [session] */
+SP_API double sp_session_products(const struct sp_session *session, bool logits);
+
+/* ---- the speed of a machine ----------------------------------------------------------------- */
+
+/* Threads, and a buffer that they read. */
+struct sp_machine_speed;
+
+/* kernels: the name of a kernel set. read_size: the bytes that a pass reads. The buffer is larger
+ * than the CPU caches or, if that is less, four times read_size: a small model is read from the
+ * caches itself. [any thread] */
+SP_API_STATUS sp_machine_speed_open(struct sp_machine_speed **out, const char *kernels,
+                                    unsigned n_threads, uint64_t read_size, struct sp_err *err);
+SP_API void sp_machine_speed_close(struct sp_machine_speed *speed); /* NULL is fine */
+/* Bytes per second: the best of three reads of the buffer, of fewer if they take long. Three
+ * milliseconds of multiply-adds of 8-bit numbers in registers, per second; 0: the kernels are
+ * scalar. [one thread at a time] */
+SP_API double sp_machine_speed_memory(struct sp_machine_speed *speed);
+SP_API double sp_machine_speed_products(struct sp_machine_speed *speed);
+
 /* ---- evaluation ---------------------------------------------------------------------------- */
 
 /* A mean over positions and its standard error, as if positions were independent of each other. */

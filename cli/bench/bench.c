@@ -117,6 +117,18 @@ double sp_bench_bus_share(const struct sp_bench_depth *depth)
     return quotient((double)depth->read_size, depth->verify_seconds[0] * depth->bandwidth[0]);
 }
 
+double sp_bench_product_share(const struct sp_bench_depth *depth, size_t k)
+{
+    return quotient(depth->row_products * (double)sp_bench_row_counts[k],
+                    depth->verify_seconds[k] * depth->products[k]);
+}
+
+double sp_bench_prefill_share(const struct sp_bench *bench)
+{
+    return quotient(bench->prefill_row_products * (double)bench->n_prefill,
+                    bench->prefill_seconds * bench->prefill_products);
+}
+
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt)
 {
     return quotient((double)prompt->read_size * prompt->plain.rate, prompt->bandwidth);

@@ -39,6 +39,8 @@ struct sp_bench_depth {
     double verify_seconds[SP_BENCH_ROW_COUNTS]; /* time of a pass with the logits of all rows */
     double draft_seconds[SP_BENCH_ROW_COUNTS];  /* of a proposal of one token less; 0: none */
     double bandwidth[SP_BENCH_ROW_COUNTS]; /* memory bandwidth at that time, bytes per second */
+    double row_products;                   /* multiply-adds of a row with its logits */
+    double products[SP_BENCH_ROW_COUNTS];  /* that the CPU could do at that time, per second */
 };
 
 /* The runs of a prompt with one draft length or without drafting. Numbers of tokens exclude the
@@ -96,6 +98,7 @@ struct sp_bench {
     struct sp_package_info info;
     size_t n_prefill;
     double prefill_seconds, prefill_bandwidth;
+    double prefill_row_products, prefill_products;     /* as of a depth, without logits */
     struct sp_bench_exchange exchange;                 /* only of several ranks */
     struct sp_bench_depth depths[SP_BENCH_MAX_DEPTHS]; /* ascending */
     size_t n_depths;
@@ -116,6 +119,10 @@ bool sp_bench_simulated(const struct sp_bench *bench);
 double sp_bench_prefill_rate(const struct sp_bench *bench);
 /* The fraction of the memory bandwidth that a pass of one row used: 0..1, or slightly more. */
 double sp_bench_bus_share(const struct sp_bench_depth *depth);
+/* The fraction of the multiply-adds in 8 bits that the CPU could do in the time of a pass of
+ * sp_bench_row_counts[k] rows, or of the prompt; 0: scalar kernels. */
+double sp_bench_product_share(const struct sp_bench_depth *depth, size_t k);
+double sp_bench_prefill_share(const struct sp_bench *bench);
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt);
 double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain);
 double
@@ -133,19 +140,6 @@ const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *promp
 /* Writes "4", "auto" or "plain" and returns `text`. */
 const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT],
                                     const struct sp_bench *bench, size_t which);
-
-/* ---- the read bandwidth of the memory, with as many threads as generation uses ---- */
-
-struct sp_bandwidth; /* a buffer and the threads that read it */
-
-/* Opens a buffer that is larger than the CPU caches or, if that is less, four times read_size, the
- * bytes that a pass reads: a small model is read from the caches itself. */
-SP_MUST_CHECK enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads,
-                                               uint64_t read_size, struct sp_err *err);
-void sp_bandwidth_close(struct sp_bandwidth *bandwidth); /* accepts NULL */
-
-/* Returns bytes per second: the best of three reads of the buffer, of fewer if they take long. */
-double sp_bandwidth_sample(struct sp_bandwidth *bandwidth);
 
 /* ---- measuring prompt processing, passes, and generation with and without a draft ---- */
 

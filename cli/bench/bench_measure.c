@@ -34,7 +34,7 @@ struct run {
     struct sp_session *session; /* main session; owned */
     /* session of the automatic length in comparisons; owned; NULL: none */
     struct sp_session *auto_session;
-    struct sp_bandwidth *bandwidth;
+    struct sp_machine_speed *speed;
     double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_LENS][n_repeat], [n_repeat]; owned */
     const struct sp_bench_listener *listener;
     struct sp_progress progress; /* of the current step */
@@ -258,7 +258,7 @@ static enum sp_status measure_prefill(struct run *r)
             .size = sizeof request, .prompt = ids, .n_prompt = b->n_prefill, .max_tokens = 1};
         for (size_t i = 0; i < b->n_prefill; i++)
             ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
-        r->samples[run] = sp_bandwidth_sample(r->bandwidth);
+        r->samples[run] = sp_machine_speed_memory(r->speed);
         if ((st = sp_session_generate(r->session, &request, &result, r->err))) return st;
         r->rates[run] = result.prompt_seconds;
         sp_result_release(&result);
@@ -266,6 +266,8 @@ static enum sp_status measure_prefill(struct run *r)
     }
     b->prefill_seconds = sp_median(r->rates, r->options->n_repeat);
     b->prefill_bandwidth = sp_median(r->samples, r->options->n_repeat);
+    b->prefill_row_products = sp_session_products(r->session, false);
+    b->prefill_products = sp_machine_speed_products(r->speed);
     return SP_OK;
 }
 
@@ -316,8 +318,8 @@ static enum sp_status measure_exchange(struct run *r)
 
 /* The samples of the passes at one depth. */
 struct passes {
-    struct run *run;              /* borrowed */
-    double *verify, *draft, *bus; /* [SP_BENCH_ROW_COUNTS][n_repeat] samples; owned */
+    struct run *run;                         /* borrowed */
+    double *verify, *draft, *bus, *products; /* [SP_BENCH_ROW_COUNTS][n_repeat] samples; owned */
     size_t n_repeat, n[SP_BENCH_ROW_COUNTS];
 };
 
@@ -328,7 +330,8 @@ static int keep_timing(void *context, size_t which, double verify_seconds, doubl
 
     p->verify[at] = verify_seconds;
     p->draft[at] = draft_seconds;
-    p->bus[at] = sp_bandwidth_sample(p->run->bandwidth);
+    p->bus[at] = sp_machine_speed_memory(p->run->speed);
+    p->products[at] = sp_machine_speed_products(p->run->speed);
     advance(p->run);
     return 0;
 }
@@ -340,20 +343,24 @@ static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth
     enum sp_status st;
 
     depth->read_size = sp_session_read_size(r->session, depth->n_before, 0);
+    depth->row_products = sp_session_products(r->session, true);
     if ((st = sp_new(&p.verify, n, sizeof *p.verify, r->err))) goto done;
     if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
     if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
+    if ((st = sp_new(&p.products, n, sizeof *p.products, r->err))) goto done;
     st = sp_session_benchmark(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
                               n_repeat, keep_timing, &p, r->err);
     for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
         depth->verify_seconds[i] = sp_median(p.verify + i * n_repeat, n_repeat);
         depth->draft_seconds[i] = sp_median(p.draft + i * n_repeat, n_repeat);
         depth->bandwidth[i] = sp_median(p.bus + i * n_repeat, n_repeat);
+        depth->products[i] = sp_median(p.products + i * n_repeat, n_repeat);
     }
 done:
     free(p.verify);
     free(p.draft);
     free(p.bus);
+    free(p.products);
     return st;
 }
 
@@ -457,7 +464,7 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
     enum sp_status st = SP_OK;
 
     for (size_t run = 0; run < n_repeat && !st; run++) {
-        r->samples[run] = sp_bandwidth_sample(r->bandwidth);
+        r->samples[run] = sp_machine_speed_memory(r->speed);
         for (size_t i = 0; i <= n && !st; i++) {
             size_t which = (n + run + i) % (n + 1);
             st = measure_run(r, prompt, which == n ? SP_BENCH_PLAIN : which, run, &first);
@@ -531,12 +538,13 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     if ((st = open_session(&r))) goto done;
     if ((st = choose_depths(&r))) goto done;
     if ((st = read_prompts(&r))) goto done;
-    if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads * bench->info.n_ranks,
-                                sp_session_read_size(r.session, 0, 0), err)))
+    if ((st = sp_machine_speed_open(&r.speed, bench->info.kernels,
+                                    bench->info.n_threads * bench->info.n_ranks,
+                                    sp_session_read_size(r.session, 0, 0), err)))
         goto done;
     st = measure(&r);
 done:
-    sp_bandwidth_close(r.bandwidth);
+    sp_machine_speed_close(r.speed);
     sp_session_close(r.session);
     sp_session_close(r.auto_session);
     free(r.rates);

@@ -18,11 +18,13 @@ static void begin_passes(struct sp_table *table, const struct sp_bench *b, struc
     static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
                                            "bus GB/s", "used", "draft ms"};
 
-    sp_word_wrap_print(stdout, 0,
-                       "Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward "
-                       "passes of 1 to 16 rows (tokens) after `depth` tokens of context, logits of "
-                       "all rows:",
-                       b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
+    sp_word_wrap_print(
+        stdout, 0,
+        "Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s, used %.0f%%)\n\n"
+        "Forward passes of 1 to 16 rows (tokens) after `depth` tokens of context, "
+        "logits of all rows:",
+        b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA,
+        100 * sp_bench_prefill_share(b));
     /* Without a draft the last column would be empty, and the table too wide for 60 columns. */
     *table = (struct sp_table){
         .align = b->info.draft ? "rrrrrrr" : "rrrrrr", .widths = {6, 4, 8}, .err = err};
@@ -39,10 +41,8 @@ static void add_passes(struct sp_table *table, const struct sp_bench_depth *d)
         sp_table_add(table, "%.2f", d->verify_seconds[k] * 1e3);
         sp_table_add(table, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
         sp_table_add(table, "%.1f", d->bandwidth[k] / GIGA);
-        if (k == 0)
-            sp_table_add(table, "%.0f%%", 100 * sp_bench_bus_share(d));
-        else
-            sp_table_add(table, "-");
+        sp_table_add(table, "%.0f%%",
+                     100 * (k == 0 ? sp_bench_bus_share(d) : sp_bench_product_share(d, k)));
         if (table->align[6] == '\0') continue;
         if (d->draft_seconds[k] > 0)
             sp_table_add(table, "%.2f", d->draft_seconds[k] * 1e3);
@@ -169,7 +169,8 @@ static void print_title(const struct sp_bench *b)
     sp_word_wrap_print(
         stdout, 0,
         "%s, %s%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured "
-        "at that moment; used: fraction of it that a decoding step reads\n",
+        "at that moment; used: fraction of it that a decoding step reads, and of the 8-bit "
+        "multiplications that the CPU can do, in a prompt and in passes of several rows\n",
         b->name, ranks, b->info.n_threads, b->info.kernels, b->options->n_repeat);
 }
 
@@ -230,6 +231,7 @@ static void print_json_depth(struct sp_json_out *out, const struct sp_bench_dept
         sp_json_out_double(out, "seconds", d->verify_seconds[k]);
         sp_json_out_double(out, "draft_seconds", d->draft_seconds[k]);
         sp_json_out_double(out, "bandwidth", d->bandwidth[k]);
+        sp_json_out_double(out, "products_used", sp_bench_product_share(d, k));
         sp_json_out_end(out, '}');
     }
     sp_json_out_end(out, ']');
@@ -337,6 +339,7 @@ void sp_bench_print_json(const struct sp_bench *b)
     sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
     sp_json_out_double(&out, "prefill_rate", sp_bench_prefill_rate(b));
     sp_json_out_double(&out, "prefill_bandwidth", b->prefill_bandwidth);
+    sp_json_out_double(&out, "prefill_products_used", sp_bench_prefill_share(b));
     if (b->info.n_ranks > 1) {
         sp_json_out_begin(&out, "exchange", '{');
         sp_json_out_double(&out, "messages", b->exchange.messages);

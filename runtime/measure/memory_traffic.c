@@ -1,5 +1,5 @@
-/* The bytes that a pass must read from memory, counted from the file and the caches: the measure
- * for the time of a decode step. */
+/* The bytes that a pass must read from memory, counted from the file and the caches, and its
+ * products: the measures for the time of a decode step and of a prompt. */
 #include "format/pack_contents.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/session/session.h"
@@ -73,6 +73,13 @@ double sp_package_draft_size(const struct sp_package *p)
 {
     if (p->draft == NULL) return 0;
     return products_of_row(p->pack, p->draft) / products_of_row(p->pack, p->target);
+}
+
+double sp_session_products(const struct sp_session *session, bool logits)
+{
+    const struct sp_model *target = session->package->target;
+
+    return products_of_row(session->package->pack, target) + (logits ? elements(&target->head) : 0);
 }
 
 /* A draft without an output matrix reads its target's. */

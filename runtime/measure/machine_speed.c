@@ -1,8 +1,9 @@
-#include "cli/bench/bench.h"
-
+/* How fast a machine reads memory and multiplies: the limits of every pass. */
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "format/base/pool.h"
-#include "format/base/clock.h"
+#include "quantize/kernels.h"
+#include "runtime/spectool_measure.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,13 +17,15 @@ enum {
     MAX_SLICES = 1 << 10, /* upper limit, however large the caches are */
     TIMES = 4,            /* ratio of the buffer to the caches, or to the bytes of a pass */
     N_READS = 3,
-    LINE = 64, /* bytes per cache line */
+    PEAK_ROUNDS = 20000, /* a millisecond */
+    LINE = 64,           /* bytes per cache line */
     WORDS = LINE / sizeof(uint64_t),
     PREFETCH_DISTANCE = 4096, /* prefetch distance in bytes, that of the kernels */
 };
 
-struct sp_bandwidth {
+struct sp_machine_speed {
     struct sp_pool *pool;
+    const struct sp_kernels *kernels;
     uint64_t *buffer; /* [n_slices][SLICE] bytes */
     uint64_t *sums;   /* [n_slices] sums, which keep the compiler from dropping reads */
     size_t n_slices;
@@ -43,13 +46,14 @@ static size_t count_slices(uint64_t read_size)
     return n < sufficient ? n : (size_t)sufficient;
 }
 
-enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, uint64_t read_size,
-                                 struct sp_err *err)
+enum sp_status sp_machine_speed_open(struct sp_machine_speed **out, const char *kernels,
+                                     unsigned n_threads, uint64_t read_size, struct sp_err *err)
 {
-    struct sp_bandwidth *b = NULL;
+    struct sp_machine_speed *b = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&b, 1, sizeof *b, err))) goto done;
+    if ((st = sp_kernels_find(&b->kernels, kernels, err))) goto done;
     b->n_slices = count_slices(read_size);
     if ((st = sp_pool_open(&b->pool, n_threads, err))) goto done;
     if ((st = sp_new(&b->sums, b->n_slices, sizeof *b->sums, err))) goto done;
@@ -59,24 +63,24 @@ enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, 
     *out = b;
     b = NULL;
 done:
-    sp_bandwidth_close(b);
+    sp_machine_speed_close(b);
     return st;
 }
 
-void sp_bandwidth_close(struct sp_bandwidth *bandwidth)
+void sp_machine_speed_close(struct sp_machine_speed *speed)
 {
-    if (bandwidth == NULL) return;
-    sp_pool_close(bandwidth->pool);
-    free(bandwidth->buffer);
-    free(bandwidth->sums);
-    free(bandwidth);
+    if (speed == NULL) return;
+    sp_pool_close(speed->pool);
+    free(speed->buffer);
+    free(speed->sums);
+    free(speed);
 }
 
 /* Reads one slice. Without the prefetch a model could be read faster than this measures. A
  * prefetch past the end of the buffer is harmless. */
 static void read_slice(void *context, size_t item, unsigned worker)
 {
-    struct sp_bandwidth *b = context;
+    struct sp_machine_speed *b = context;
     const uint64_t *at = b->buffer + item * (SLICE / sizeof *at);
     uint64_t sum = 0;
 
@@ -89,18 +93,41 @@ static void read_slice(void *context, size_t item, unsigned worker)
     b->sums[item] = sum;
 }
 
-double sp_bandwidth_sample(struct sp_bandwidth *bandwidth)
+double sp_machine_speed_memory(struct sp_machine_speed *speed)
 {
     static const double max_seconds = 0.05;
     double best = 0, spent = 0;
 
     for (int i = 0; i < N_READS && spent < max_seconds; i++) {
         double start = sp_seconds(), seconds;
-        sp_pool_run(bandwidth->pool, bandwidth->n_slices, read_slice, bandwidth);
+        sp_pool_run(speed->pool, speed->n_slices, read_slice, speed);
         seconds = sp_seconds() - start;
         spent += seconds;
-        if (seconds > 0 && (double)bandwidth->n_slices * (double)SLICE / seconds > best)
-            best = (double)bandwidth->n_slices * (double)SLICE / seconds;
+        if (seconds > 0 && (double)speed->n_slices * (double)SLICE / seconds > best)
+            best = (double)speed->n_slices * (double)SLICE / seconds;
+    }
+    return best;
+}
+
+static void multiply(void *context, size_t item, unsigned worker)
+{
+    struct sp_machine_speed *b = context;
+
+    (void)worker;
+    b->sums[item] = b->kernels->peak(PEAK_ROUNDS);
+}
+
+double sp_machine_speed_products(struct sp_machine_speed *speed)
+{
+    unsigned n_threads = sp_pool_n_threads(speed->pool);
+    double best = 0;
+
+    for (int i = 0; i < N_READS && speed->kernels->peak; i++) {
+        double start = sp_seconds(), seconds;
+        sp_pool_run(speed->pool, n_threads, multiply, speed);
+        seconds = sp_seconds() - start;
+        if (seconds > 0 && n_threads * (double)speed->sums[0] / seconds > best)
+            best = n_threads * (double)speed->sums[0] / seconds;
     }
     return best;
 }
