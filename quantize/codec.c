@@ -176,7 +176,6 @@ static enum sp_status check_rows(float *max, enum sp_dtype dtype,
 
 void sp_encoder_init(struct sp_encoder *encoder)
 {
-    encoder->small_codes = false;
     encoder->kernels = sp_kernels_best()->tile;
     sp_q4_tables_init(&encoder->tables);
     for (uint32_t dtype = 1; dtype < SP_N_PACKED_DTYPES; dtype++)
@@ -190,10 +189,7 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
 {
     switch (dtype) {
     case SP_Q8:
-        if (encoder->small_codes)
-            sp_q8_encode_small_codes(out, tile);
-        else
-            encoder->kernels->encode_q8(out, tile);
+        encoder->kernels->encode_q8(out, tile);
         return SP_Q8_BLOCK_SIZE;
     case SP_Q4:
         sp_q4_encode_block(out, tile, row_scale, encoder->kernels, &encoder->tables);

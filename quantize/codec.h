@@ -19,7 +19,6 @@ struct sp_encoder {
     const struct sp_tile_kernels *kernels; /* the fastest this CPU has; all give the same */
     struct sp_q4_tables tables;
     struct sp_microscale_books books[SP_N_PACKED_DTYPES]; /* by dtype, of those with codes */
-    bool small_codes; /* q8 keeps 4-bit codes times a bf16 scale exactly; false at first */
 };
 
 void sp_encoder_init(struct sp_encoder *encoder);

@@ -62,7 +62,7 @@ struct worker {
     size_t factors_cap;                    /* floats */
     const struct sp_plan_item *factors_of; /* what they were made for; NULL: nothing yet */
     uint64_t factors_matrix;
-    const struct sp_encoder *encoders; /* borrowed from the executor */
+    const struct sp_encoder *encoder; /* borrowed from the executor */
 };
 
 /* The place in the plan where the next chunk begins. */
@@ -76,7 +76,7 @@ struct executor {
     struct sp_pack_writer *writer;
     struct worker *workers;
     unsigned n_workers;
-    struct sp_encoder encoders[2]; /* [1]: for items with small_codes */
+    struct sp_encoder encoder;
     size_t chunk_elements;
     int (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
@@ -260,7 +260,6 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
 {
     enum sp_status st;
     const struct sp_tensor_spec *spec = c->item->spec;
-    const struct sp_encoder *encoder = &w->encoders[c->item->small_codes];
     uint64_t rows = spec->shape[spec->rank - 2];
     size_t cols = (size_t)sp_spec_cols(spec);
 
@@ -274,10 +273,10 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
         const float *factors;
         if ((st = find_factors(&factors, w, c->item, row / rows, err))) return st;
         if (factors) {
-            st = sp_panel_encode_calibrated(out, c->item->to, encoder, x, m, cols, row, factors,
+            st = sp_panel_encode_calibrated(out, c->item->to, w->encoder, x, m, cols, row, factors,
                                             w->workspace, err);
         } else {
-            st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err);
+            st = sp_panel_encode(out, c->item->to, w->encoder, x, m, cols, row, err);
         }
         if (st) return st;
         x += m * cols;
@@ -480,11 +479,9 @@ static enum sp_status open_executor(struct executor *x, unsigned n_threads, stru
     if ((st = sp_new(&x->workers, n_threads, sizeof *x->workers, err))) return st;
     x->n_slots = (size_t)CHUNKS_PER_THREAD * n_threads;
     if ((st = sp_new(&x->ring, x->n_slots, sizeof *x->ring, err))) return st;
-    sp_encoder_init(&x->encoders[0]);
-    x->encoders[1] = x->encoders[0];
-    x->encoders[1].small_codes = true;
+    sp_encoder_init(&x->encoder);
     for (unsigned i = 0; i < n_threads; i++) {
-        x->workers[i].encoders = x->encoders;
+        x->workers[i].encoder = &x->encoder;
         st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS * 4, err);
         if (st) return st;
     }

@@ -87,14 +87,6 @@ static enum sp_status choose(struct sp_policy_choice *out, const struct sp_store
     return SP_OK;
 }
 
-/* True for codes of at most 4 bits with scales of bf16, or powers of two: q8 holds their numbers.
- */
-static bool has_small_codes(const struct sp_stored *stored)
-{
-    return stored->kept == SP_MXFP4 || (stored->kept && stored->kept_flags == SP_GROUPS_BF16 &&
-                                        sp_dtype_info(stored->kept)->groups.code_bits <= 4);
-}
-
 static enum sp_status plan_tensor(struct sp_plan_item *item,
                                   const struct sp_policy_request *request,
                                   const struct sp_plan_choice *chosen, bool allow_lossy,
@@ -133,7 +125,6 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->size = size;
     item->coding = stored.coding;
     item->code_bits = stored.code_bits;
-    item->small_codes = has_small_codes(&stored);
     item->keeps_codes = sp_dtype_is_groupwise(item->to) && source->pack == NULL;
     item->merged = stored.merged;
     item->exponents = smoothed ? smoothed->exponents : NULL;

@@ -20,7 +20,6 @@ struct sp_plan_item {
     const char *rule;   /* static, or that of the sp_plan_choice */
     const char *coding; /* how a quantized source codes its numbers; NULL: not quantized; static */
     unsigned code_bits; /* bits of its codes; 0: not quantized */
-    bool small_codes;   /* at most 4 bits, whose numbers q8 holds exactly */
     bool keeps_codes;   /* they are taken over as they are, not converted */
     bool merged;        /* an adapter changes some of the rows */
     const uint8_t *bytes;    /* stored bytes to copy unchanged; NULL: the tensor is converted */

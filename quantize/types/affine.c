@@ -38,63 +38,20 @@ static float max_of(const float *x)
     return max;
 }
 
-static void put_lane(uint8_t *block, const uint8_t codes[SP_BLOCK], uint16_t scale, size_t lane)
-{
-    for (size_t k = 0; k < SP_BLOCK; k += 4)
-        memcpy(block + 16 * k + 4 * lane, codes + k, 4);
-    sp_put16(block + 512 + 2 * lane, scale);
-}
-
 static void encode_lane(uint8_t *block, const float *x, size_t lane)
 {
-    uint8_t codes[SP_BLOCK];
     uint16_t scale = scale_of(max_of(x));
     float inverse = scale ? 1.0f / sp_f32_of_bf16(scale) : 0.0f;
 
     for (size_t k = 0; k < SP_BLOCK; k++)
-        codes[k] = code_of(x[k] * inverse);
-    put_lane(block, codes, scale, lane);
-}
-
-/* codes[k] = 128 + x[k] / scale; false unless every quotient is whole. */
-static bool divide_lane(uint8_t codes[SP_BLOCK], const float *x, float scale)
-{
-    for (size_t k = 0; k < SP_BLOCK; k++) {
-        int code = (int)(x[k] / scale);
-        if ((float)code * scale != x[k] || code < -127 || code > 127) return false;
-        codes[k] = (uint8_t)(code + 128);
-    }
-    return true;
-}
-
-/* Encodes a row whose weights are multiples of one scale: the largest weight is one of the
- * multiples, and dividing it by the true one is exact. */
-static bool encode_multiples(uint8_t *block, const float *x, size_t lane)
-{
-    uint8_t codes[SP_BLOCK];
-    float max = max_of(x);
-
-    for (int code = 15; code > 0; code--) {
-        uint16_t scale = sp_bf16_of_f32(max / (float)code);
-        if (scale == 0 || !divide_lane(codes, x, sp_f32_of_bf16(scale))) continue;
-        put_lane(block, codes, scale, lane);
-        return true;
-    }
-    return false;
+        block[64 * (k / 4) + 4 * lane + k % 4] = code_of(x[k] * inverse);
+    sp_put16(block + 512 + 2 * lane, scale);
 }
 
 void sp_q8_encode_block(uint8_t *block, const float *tile)
 {
     for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
         encode_lane(block, tile + lane * SP_BLOCK, lane);
-}
-
-void sp_q8_encode_small_codes(uint8_t *block, const float *tile)
-{
-    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++) {
-        const float *x = tile + lane * SP_BLOCK;
-        if (!encode_multiples(block, x, lane)) encode_lane(block, x, lane);
-    }
 }
 
 void sp_q8_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane)

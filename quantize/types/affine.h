@@ -14,11 +14,6 @@
  * 16 rows, all finite. */
 void sp_q8_encode_block(uint8_t *block, const float *tile);
 
-/* Writes a block like sp_q8_encode_block, but keeps exactly a row of weights that are whole
- * multiples, up to 15, of one bf16 number: a group of 4-bit codes times its scale, with or without
- * a zero point. */
-void sp_q8_encode_small_codes(uint8_t *block, const float *tile);
-
 /* out[0..cols-1] = row `lane` of the panel. */
 void sp_q8_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane);
 

@@ -1,7 +1,6 @@
 /* Tests the codes of quantized checkpoints: every code of the small float types against its
  * definition, and rows and zero points against sums computed by hand. */
 #include "quantize/checkpoint_codes.h"
-#include "quantize/types/affine.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
@@ -192,33 +191,4 @@ TEST(numbers)
     }
     assert_false(sp_checkpoint_codes_can_read(SP_F64, false));
     assert_false(sp_checkpoint_codes_can_read(SP_I32, true));
-}
-
-/* 4-bit codes with a bf16 scale, with and without zero points, are stored exactly in q8, also where
- * the largest weight divided by 127 is not the right scale, such as 3/256. Rows of other numbers
- * are rounded as usual. */
-TEST(small_codes_fit_q8)
-{
-    float tile[16 * 32], out[32];
-    uint8_t block[544], plain[544];
-
-    for (size_t row = 0; row < 16; row++) {
-        for (size_t k = 0; k < 32; k++) {
-            int code = (int)((7 * k + row) % 16) - (int)(row % 8); /* within -7..15 */
-            float scale = row < 8 ? 0.01171875f : -1.5f;
-            tile[32 * row + k] = row == 15 ? (float)(k * k) : (float)code * scale;
-        }
-    }
-    sp_q8_encode_small_codes(block, tile);
-    for (size_t row = 0; row < 15; row++) {
-        sp_q8_decode_row(out, block, 32, row);
-        for (size_t k = 0; k < 32; k++)
-            assert_true(out[k] == tile[32 * row + k]);
-    }
-    sp_q8_encode_block(plain, tile);
-    sp_q8_decode_row(out, plain, 32, 0);
-    assert_false(out[0] == tile[0] && out[1] == tile[1] && out[2] == tile[2]);
-    for (size_t k = 0; k < 32; k++)
-        assert_int_equal(block[64 * (k / 4) + 4 * 15 + k % 4],
-                         plain[64 * (k / 4) + 4 * 15 + k % 4]);
 }
