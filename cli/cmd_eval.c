@@ -2,14 +2,12 @@
  * a reference, and how many of their draft tokens are accepted. */
 #include "cli/commands.h"
 #include "cli/create_callbacks.h"
-#include "cli/draft_types.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/base/word_wrap.h"
 #include "cli/chat/prompt.h"
 #include "cli/base/temp_file.h"
 #include "cli/eval/eval.h"
@@ -24,7 +22,7 @@
 
 struct options {
     struct sp_opt_list texts;
-    const char *ids, *against, *draft_types;
+    const char *ids, *against;
     int64_t stride, n_windows, n_places, n_predict;
     bool json;
     struct sp_backend_opts backend;
@@ -54,8 +52,6 @@ static const struct sp_opt opts[] = {
     SP_OPT_DRAFT_DEPTH(
         struct options, backend, 0,
         "Draft tokens per round, up to what the draft can propose; auto: at most 16; 0: skip"),
-    {SP_OPT_STRING, 0, "draft-types", NULL, "TYPE,...", AT(draft_types),
-     .help = "Measure the draft in these types instead: acceptance, cost of a round, speed-up"},
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_REFERENCE(struct options, backend),
     SP_OPT_THREADS(struct options, backend),
@@ -73,9 +69,7 @@ struct job {
     const char *command;
     struct sp_package *packages[SP_EVAL_FILES], *reference; /* owned */
     struct sp_package_info infos[SP_EVAL_FILES];
-    struct sp_eval eval;                           /* owned */
-    enum sp_dtype draft_types[SP_DRAFT_TYPES_MAX]; /* [n_draft_types] of --draft-types */
-    size_t n_draft_types;
+    struct sp_eval eval; /* owned */
     struct sp_progress progress;
     struct sp_eval_result *result; /* of the text that is being read */
     struct sp_err *err;
@@ -100,7 +94,6 @@ static void release_eval(struct sp_eval *eval)
 {
     for (size_t i = 0; i < eval->n_files; i++) {
         struct sp_eval_file *file = &eval->files[i];
-        free(file->path);
         for (size_t k = 0; file->results && k < eval->n_texts; k++) {
             sp_draft_eval_release(&file->results[k].trial);
             free(file->results[k].blocks);
@@ -241,18 +234,23 @@ done:
     return st;
 }
 
+static enum sp_status open_model(struct sp_package **out, const struct job *job, const char *name)
+{
+    char *path = NULL;
+    enum sp_status st = sp_packed_checkpoint_find(&path, name, NULL, job->command, job->err);
+
+    if (!st) st = sp_backend_open_package(out, path, &job->options->backend, job->err);
+    free(path);
+    return st;
+}
+
 static enum sp_status open_reference(struct job *job)
 {
     const char *name = job->options->against;
-    char *path = NULL;
-    enum sp_status st;
 
     if (name == NULL) return SP_OK;
     if (is_checkpoint(name)) return open_checkpoint(job, name);
-    if ((st = sp_packed_checkpoint_find(&path, name, NULL, job->command, job->err))) return st;
-    st = sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
-    free(path);
-    return st;
+    return open_model(&job->reference, job, name);
 }
 
 /* ---- measurements ---- */
@@ -365,11 +363,7 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
         struct sp_eval_file *file = &job->eval.files[i];
         file->name = args->operands[i];
         job->eval.n_files++;
-        if ((st = sp_packed_checkpoint_find(&file->path, file->name, NULL, job->command,
-                                            job->err)) ||
-            (st = sp_backend_open_package(&job->packages[i], file->path, &job->options->backend,
-                                          job->err)))
-            return st;
+        if ((st = open_model(&job->packages[i], job, file->name))) return st;
         job->infos[i] = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
         sp_package_describe(job->packages[i], &job->infos[i]);
         if (wants_trial(job->options))
@@ -379,68 +373,6 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
     return sp_fail(job->err, SP_E_INPUT, "%s: the vocabulary has %zu tokens, that of %s %zu",
                    args->operands[0], job->infos[0].n_vocab, args->operands[1],
                    job->infos[1].n_vocab);
-}
-
-/* ---- the draft in other types ---- */
-
-static enum sp_status check_draft_types(struct job *job, const struct sp_args *args)
-{
-    static const char *const others[] = {"against",     "stride",    "windows", "num-ctx",
-                                         "draft-depth", "reference", NULL};
-    const struct options *o = args->options;
-
-    for (const char *const *name = others; *name; name++) {
-        if (sp_args_given(args, *name))
-            return sp_fail(job->err, SP_E_USAGE, "--draft-types cannot be combined with --%s",
-                           *name);
-    }
-    if (args->n_operands > 1) return sp_fail(job->err, SP_E_USAGE, "--draft-types takes one FILE");
-    if (o->n_places == 0)
-        return sp_fail(job->err, SP_E_USAGE, "--draft-types needs --places of at least 1");
-    return sp_draft_types_parse(job->draft_types, &job->n_draft_types, o->draft_types, job->err);
-}
-
-static void print_types_json(const struct sp_eval *eval, const struct sp_draft_type *types,
-                             size_t n)
-{
-    struct sp_json_out out = {.file = stdout};
-
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", eval->files[0].name);
-    sp_json_out_text(&out, "kv_type", eval->kv_type);
-    sp_draft_types_to_json(&out, types, n);
-    sp_json_out_end_line(&out);
-}
-
-static enum sp_status try_types(struct job *job)
-{
-    const struct options *o = job->options;
-    const struct sp_eval_file *file = &job->eval.files[0];
-    struct sp_draft_type types[SP_DRAFT_TYPES_MAX];
-    struct sp_draft_types_request request = {.path = file->path,
-                                             .texts = job->eval.texts,
-                                             .n_texts = job->eval.n_texts,
-                                             .n_places = (size_t)o->n_places,
-                                             .n_predict = (size_t)o->n_predict,
-                                             .backend = &o->backend,
-                                             .is_timed = true};
-    const size_t n = job->n_draft_types;
-    enum sp_status st = sp_draft_types_check(job->draft_types, n, file->path, job->err);
-
-    if (!st) st = sp_draft_types_measure(types, job->draft_types, n, &request, job->err);
-    if (st) return st;
-    sp_draft_types_settle(types, n);
-    if (o->json) {
-        print_types_json(&job->eval, types, n);
-        return SP_OK;
-    }
-    sp_word_wrap_print(
-        stdout, 0,
-        "The %s draft of %s, generating from %zu position%s of each text:", job->infos[0].draft,
-        file->name, request.n_places, request.n_places == 1 ? "" : "s");
-    if ((st = sp_draft_types_print(stdout, types, n, true, job->err))) return st;
-    sp_draft_type_print_choice(stdout, "The fastest is", &types[sp_draft_types_fastest(types, n)]);
-    return SP_OK;
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -458,16 +390,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((o->texts.n > 0) == (o->ids != NULL))
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
     if ((st = sp_backend_check_reference(args, &o->backend, err))) return st;
-    if (o->draft_types && (st = check_draft_types(&job, args))) return st;
     sp_signals_catch();
     job.eval.reference = o->against;
     job.eval.kv_type = o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0];
     if ((st = open_files(&job, args))) goto done;
     if ((st = read_texts(&job))) goto done;
-    if (o->draft_types) {
-        st = try_types(&job);
-        goto done;
-    }
     if ((st = open_reference(&job))) goto done;
     for (size_t i = 0; i < job.eval.n_files; i++)
         if ((st = measure_file(&job, i))) goto done;

@@ -1,18 +1,27 @@
 /* The file is created with the draft as it is stored, in a temporary file, and from that once more
- * for each type that is measured, and for the one that is chosen. */
+ * for each type that is measured, and for the one that is chosen.
+ *
+ * Acceptance is that of sp_session_eval_draft, with as many draft tokens per round as the draft
+ * proposes: a round of n emits 1 + a1 + a1 a2 + ... + a1..an tokens on average, where ai is how
+ * often draft token i was accepted if those before it were. The cost of a round is the bytes that
+ * it reads from memory, which bound generation on a CPU. */
 #include "cli/create_auto_draft.h"
 
+#include "cli/base/backend_opts.h"
 #include "cli/base/input_text.h"
+#include "cli/base/signals.h"
 #include "cli/base/word_wrap.h"
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
 #include "cli/create_check.h"
-#include "cli/draft_types.h"
+#include "cli/eval/eval.h"
 #include "convert/create/calibration.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
+#include "format/packfile.h"
 #include "format/packfile_layout.h"
 #include "format/packfile_write.h"
+#include "runtime/spectool_measure.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,19 +42,39 @@ const char *const sp_create_texts[SP_N_CREATE_TEXTS] = {
     "leaves one hour later and travels at 120 kilometers per hour. To find out when",
 };
 
-enum { PLACES = 4, PREDICT = 48 };
+enum {
+    PLACES = 4,
+    PREDICT = 48,
+    CONTEXT = 2048,
+    /* Passes of more rows are no longer bound by the memory. */
+    MOST_DRAFTED = 8,
+    N_BLOCK = SP_N_BLOCK_DTYPES,
+    N_TYPES = N_BLOCK + 1,
+};
 
-enum { N_TRIED = SP_N_BLOCK_DTYPES };
+/* The draft in a type, at the draft length with the highest speed-up. */
+struct trial {
+    enum sp_dtype type;
+    uint64_t size; /* bytes of the draft */
+    double first;  /* how often the first draft token of a round was accepted */
+    size_t draft_len;
+    double tokens, cost; /* of a round; the cost in bytes */
+    double plain;        /* bytes of a pass without drafting */
+    double speed_up;     /* below 1: slower */
+};
 
 struct job {
     struct sp_create_options options;
     const char *command;
     const char *calibration; /* of the draft; NULL: none */
     struct sp_temp_file temporary;
+    struct sp_backend_opts backend;
     struct sp_eval_text *texts; /* [n_texts] owned */
     size_t n_texts;
-    struct sp_draft_type types[N_TRIED + 1];
-    size_t n_types;
+    struct trial trials[N_TYPES]; /* the first: as it is stored */
+    struct sp_progress progress;  /* over all types */
+    char label[64];               /* of the progress */
+    size_t n_done;                /* texts, of all types */
     struct sp_err *err;
 };
 
@@ -86,8 +115,7 @@ static enum sp_status add_file(struct job *job, const struct sp_package *package
     return st;
 }
 
-static enum sp_status read_texts(struct job *job, const struct sp_opt_list *files,
-                                 const struct sp_backend_opts *backend)
+static enum sp_status read_texts(struct job *job, const struct sp_opt_list *files)
 {
     static const char *const names[SP_N_CREATE_TEXTS] = {"built-in 1", "built-in 2", "built-in 3",
                                                          "built-in 4", "built-in 5", "built-in 6"};
@@ -97,7 +125,8 @@ static enum sp_status read_texts(struct job *job, const struct sp_opt_list *file
     enum sp_status st;
 
     if ((st = sp_new(&job->texts, n, sizeof *job->texts, job->err))) return st;
-    if ((st = sp_backend_open_package(&package, job->temporary.path, backend, job->err))) return st;
+    if ((st = sp_backend_open_package(&package, job->temporary.path, &job->backend, job->err)))
+        return st;
     sp_package_describe(package, &info);
     if (!info.has_tokenizer) {
         st = sp_fail(job->err, SP_E_USAGE,
@@ -113,35 +142,235 @@ static enum sp_status read_texts(struct job *job, const struct sp_opt_list *file
     return st;
 }
 
-/* ---- the choice ---- */
+/* ---- the trials ---- */
 
-static enum sp_status measure(struct job *job, const struct sp_backend_opts *backend)
+/* Embedding and output matrix may have more bits than the type that was requested. */
+static bool is_table(const struct sp_pack_tensor *t)
 {
-    struct sp_draft_types_request request = {.path = job->temporary.path,
-                                             .texts = job->texts,
-                                             .n_texts = job->n_texts,
-                                             .n_places = PLACES,
-                                             .n_predict = PREDICT,
-                                             .backend = backend,
-                                             .calibration = job->calibration};
-    enum sp_dtype types[N_TRIED + 1], stored;
+    return strcmp(t->name, "embed_tokens.weight") == 0 || strcmp(t->name, "lm_head.weight") == 0;
+}
+
+/* *size = the bytes of the draft in the file, and *stored = the type of most of the weights in its
+ * layers. */
+static enum sp_status read_draft(uint64_t *size, enum sp_dtype *stored, const char *path,
+                                 struct sp_err *err)
+{
+    uint64_t n_weights[SP_N_PACKED_DTYPES] = {0}, most = 0;
+    struct sp_pack *pack = NULL;
     enum sp_status st;
 
-    if ((st = sp_draft_types_stored(&stored, request.path, job->err))) return st;
+    if ((st = sp_pack_open(&pack, path, err))) return st;
+    *stored = SP_DTYPE_NONE;
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        if (t->part != SP_PART_DRAFT) continue;
+        *size += t->size;
+        if (t->rank < 2 || is_table(t)) continue;
+        n_weights[t->dtype] += sp_n_elements(t->shape, t->rank);
+        if (n_weights[t->dtype] <= most) continue;
+        most = n_weights[t->dtype];
+        *stored = t->dtype;
+    }
+    sp_pack_close(pack);
+    return SP_OK;
+}
+
+static int show_progress(void *context, size_t done, size_t total)
+{
+    const size_t each = (size_t)PLACES * PREDICT;
+    struct job *job = context;
+
+    sp_progress_show(&job->progress, job->n_done * each + (total ? each * done / total : 0),
+                     N_TYPES * job->n_texts * each);
+    return sp_signals_caught();
+}
+
+/* The draft is quantized in no time beside its measurement. */
+static int cancel(void *context, uint64_t done, uint64_t total)
+{
+    (void)context;
+    (void)done;
+    (void)total;
+    return sp_signals_caught();
+}
+
+/* Opens the file with its draft in the type, which stays mapped after it is removed. */
+static enum sp_status open_package(struct sp_package **package, struct job *job, struct trial *t)
+{
+    struct sp_create_options options = {.from = job->temporary.path,
+                                        .draft_type = t->type,
+                                        .n_threads = (unsigned)job->backend.n_threads,
+                                        .callbacks = {.progress = cancel},
+                                        .allow_lossy = true};
+    struct sp_temp_file temporary = {0};
+    enum sp_dtype type;
+    enum sp_status st;
+
+    if (t == job->trials)
+        return sp_backend_open_package(package, options.from, &job->backend, job->err);
+    if (sp_dtype_info(t->type)->code_bits) options.calibration = job->calibration;
+    if ((st = sp_temp_file_open(&temporary, "draft.bin", job->err))) goto done;
+    options.output = temporary.path;
+    st = sp_requantize(NULL, &options, job->err);
+    if (!st) st = read_draft(&t->size, &type, temporary.path, job->err);
+    if (!st) st = sp_backend_open_package(package, temporary.path, &job->backend, job->err);
+done:
+    sp_temp_file_remove(&temporary);
+    return st;
+}
+
+/* Adds how often each draft token was tried and accepted. */
+static enum sp_status try_texts(struct job *job, struct sp_session *session, size_t *tried,
+                                size_t *accepted)
+{
+    size_t n_rounds = 0;
+
+    for (size_t k = 0; k < job->n_texts; k++) {
+        struct sp_draft_eval eval = SP_DRAFT_EVAL_INIT;
+        struct sp_draft_eval_request request = {
+            .size = sizeof request,
+            .ids = job->texts[k].ids,
+            .n = job->texts[k].n_ids,
+            .n_places = PLACES,
+            .n_predict = PREDICT,
+            .draft_len = SP_DRAFT_LENGTH_AUTO,
+            .context = job,
+            .progress = show_progress,
+        };
+        enum sp_status st = sp_session_eval_draft(session, &request, &eval, job->err);
+        if (st) return st;
+        job->n_done++;
+        n_rounds += eval.n_rounds;
+        for (size_t i = 0; i < eval.n_draft_positions; i++) {
+            tried[i] += eval.draft_positions[i].tried;
+            accepted[i] += eval.draft_positions[i].accepted;
+        }
+        sp_draft_eval_release(&eval);
+    }
+    if (n_rounds) return SP_OK;
+    return sp_fail(job->err, SP_E_USAGE,
+                   "nothing was drafted: the texts are empty, or the model ends them at once");
+}
+
+/* Chooses the draft length. A pass that verifies several rows reads the weights once, like a pass
+ * of one row. */
+static void choose_length(struct trial *t, const struct sp_session *session, size_t max_draft_len,
+                          const size_t *tried, const size_t *accepted)
+{
+    double all = 1, sum = 1;
+
+    t->plain = (double)sp_session_read_size(session, 0, 0);
+    for (size_t i = 0; i < max_draft_len && i < MOST_DRAFTED; i++) {
+        double cost = (double)sp_session_read_size(session, 0, i + 1), speed_up;
+        all *= tried[i] ? (double)accepted[i] / (double)tried[i] : 0;
+        sum += all;
+        speed_up = sum * t->plain / cost;
+        if (i == 0) t->first = all;
+        if (i > 0 && !(speed_up > t->speed_up)) continue;
+        t->draft_len = i + 1;
+        t->tokens = sum;
+        t->cost = cost;
+        t->speed_up = speed_up;
+    }
+}
+
+static enum sp_status try_type(struct job *job, struct trial *t)
+{
+    size_t tried[SP_DRAFT_EVAL_LENGTH] = {0}, accepted[SP_DRAFT_EVAL_LENGTH] = {0};
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_backend_opts backend = job->backend;
+    struct sp_package *package = NULL;
+    struct sp_session *session = NULL;
+    enum sp_status st;
+
+    snprintf(job->label, sizeof job->label, "drafting in %s, type %td of %d",
+             sp_dtype_info(t->type)->name, t - job->trials + 1, N_TYPES);
+    job->progress.label = job->label;
+    if ((st = open_package(&package, job, t))) goto done;
+    sp_package_describe(package, &info);
+    backend.n_context = info.max_positions < CONTEXT ? (int64_t)info.max_positions : CONTEXT;
+    if ((st = sp_backend_open_session(&session, package, &backend, false, 0, job->err))) goto done;
+    if ((st = try_texts(job, session, tried, accepted))) goto done;
+    choose_length(t, session, info.max_draft_len, tried, accepted);
+done:
+    sp_session_close(session);
+    sp_package_close(package);
+    return st;
+}
+
+static enum sp_status measure(struct job *job)
+{
+    enum sp_dtype stored;
+    enum sp_status st;
+
+    if ((st = read_draft(&job->trials->size, &stored, job->temporary.path, job->err))) return st;
     if (sp_dtype_is_block(stored)) {
         return sp_fail(job->err, SP_E_USAGE,
                        "--quantize-draft auto: the draft is stored in %s already, and in a smaller "
                        "type it would be rounded twice",
                        sp_dtype_info(stored)->name);
     }
-    for (size_t i = 0; i <= N_TRIED; i++)
-        types[i] = i ? sp_block_dtypes[i - 1].dtype : stored;
-    job->n_types = N_TRIED + 1;
-    return sp_draft_types_measure(job->types, types, job->n_types, &request, job->err);
+    sp_progress_begin(&job->progress, "drafting");
+    job->progress.unit = "tokens";
+    for (size_t i = 0; i < N_TYPES && !st; i++) {
+        job->trials[i].type = i ? sp_block_dtypes[i - 1].dtype : stored;
+        st = try_type(job, &job->trials[i]);
+    }
+    sp_progress_end(&job->progress);
+    return st;
+}
+
+/* ---- the choice ---- */
+
+/* Returns the fastest type; of equally fast ones the smallest. */
+static const struct trial *fastest(const struct trial *trials)
+{
+    const struct trial *best = trials;
+
+    for (const struct trial *t = trials + 1; t < trials + N_TYPES; t++) {
+        bool same = !(t->speed_up < best->speed_up) && !(t->speed_up > best->speed_up);
+        if (t->speed_up > best->speed_up || (same && t->size < best->size)) best = t;
+    }
+    return best;
+}
+
+static void add_row(struct sp_table *table, const struct trial *t, bool stored)
+{
+    char size[SP_AMOUNT_TEXT];
+
+    sp_table_add(table, "%s%s", sp_dtype_info(t->type)->name, stored ? ", stored" : "");
+    sp_table_add(table, "%s", sp_out_size(size, t->size));
+    sp_table_add(table, "%.1f%%", 100 * t->first);
+    sp_table_add(table, "%zu", t->draft_len);
+    sp_table_add(table, "%.3f", t->tokens);
+    sp_table_add(table, "%.2f", (t->cost - t->plain) / 1e6);
+    sp_table_add(table, "%.2f", t->cost / 1e6);
+    sp_table_add(table, "%.2fx", t->speed_up);
+}
+
+static enum sp_status print_trials(const struct job *job)
+{
+    static const char *const heading[] = {
+        "",      "",     "first",    "",      "tokens",    "drafting", "round", "expected",
+        "draft", "size", "accepted", "depth", "per round", "MB",       "MB",    "speed-up"};
+    struct sp_table table = {.align = "lrrrrrrl", .err = job->err};
+    enum sp_status st;
+
+    fprintf(stderr, "types of the draft, by acceptance on %zu text%s and by bytes read:\n",
+            job->n_texts, job->n_texts == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof heading / sizeof *heading; i++)
+        sp_table_add(&table, "%s", heading[i]);
+    for (size_t i = 0; i < N_TYPES; i++)
+        add_row(&table, &job->trials[i], i == 0);
+    if (!(st = sp_table_print(stderr, &table, 2)))
+        fprintf(stderr, "  a pass without drafting reads %.2f MB\n", job->trials->plain / 1e6);
+    sp_table_release(&table);
+    return st;
 }
 
 /* The members of the receipt after its digests. */
-static enum sp_status receipt_members(char **members, const struct job *job, size_t chosen)
+static enum sp_status receipt_members(char **members, const struct job *job,
+                                      const struct trial *chosen)
 {
     size_t size = 0;
     FILE *out = open_memstream(members, &size);
@@ -150,7 +379,7 @@ static enum sp_status receipt_members(char **members, const struct job *job, siz
 
     if (out == NULL) return sp_fail(job->err, SP_E_NOMEM, "no memory for a receipt");
     fprintf(out, "\"type\":\"%s\",\"plain_bytes\":%.0f,\"texts\":[",
-            sp_dtype_info(job->types[chosen].type)->name, job->types[chosen].plain);
+            sp_dtype_info(chosen->type)->name, chosen->plain);
     for (size_t i = 0; i < job->n_texts; i++) {
         const struct sp_eval_text *t = &job->texts[i];
         fprintf(out, "%s{\"name\":", i ? "," : "");
@@ -158,13 +387,12 @@ static enum sp_status receipt_members(char **members, const struct job *job, siz
         fprintf(out, ",\"digest\":\"%s\",\"positions\":%zu}", t->digest, t->n_ids);
     }
     fputs("],\"results\":[", out);
-    for (size_t i = 0; i < job->n_types; i++) {
-        const struct sp_draft_type *t = &job->types[i];
+    for (size_t i = 0; i < N_TYPES; i++) {
+        const struct trial *t = &job->trials[i];
         fprintf(out,
                 "%s{\"type\":\"%s\",\"size\":%" PRIu64 ",\"draft_length\":%zu,\"round_bytes\":%.0f",
-                i ? "," : "", sp_dtype_info(t->type)->name, t->size, sp_draft_lengths[t->best],
-                t->cost[t->best]);
-        sp_number_print(number, sizeof number, "%.17g", t->tokens[t->best]);
+                i ? "," : "", sp_dtype_info(t->type)->name, t->size, t->draft_len, t->cost);
+        sp_number_print(number, sizeof number, "%.17g", t->tokens);
         fprintf(out, ",\"tokens_per_round\":%s", number);
         sp_number_print(number, sizeof number, "%.17g", t->speed_up);
         fprintf(out, ",\"speed_up\":%s}", number);
@@ -174,7 +402,8 @@ static enum sp_status receipt_members(char **members, const struct job *job, siz
 }
 
 /* Writes the output from the temporary file, and completes the report. */
-static enum sp_status write_chosen(struct job *job, struct sp_create_report *report, size_t chosen)
+static enum sp_status write_chosen(struct job *job, struct sp_create_report *report,
+                                   const struct trial *chosen)
 {
     const struct sp_create_options *o = &job->options;
     struct sp_create_listener listener = {.command = job->command};
@@ -184,12 +413,12 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
     struct sp_create_options options = {
         .from = job->temporary.path,
         .output = o->output ? o->output : SP_CREATE_OUTPUT,
-        .draft_type = chosen ? job->types[chosen].type : SP_DTYPE_NONE,
+        .draft_type = chosen == job->trials ? SP_DTYPE_NONE : chosen->type,
         .n_threads = o->n_threads,
         .force = o->force,
     };
 
-    if (chosen && sp_dtype_info(options.draft_type)->code_bits)
+    if (chosen != job->trials && sp_dtype_info(chosen->type)->code_bits)
         options.calibration = job->calibration;
     if ((st = receipt_members(&members, job, chosen))) return st;
     options.draft_choice = members;
@@ -205,15 +434,14 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
 
 static enum sp_status choose(struct job *job, struct sp_create_report *report)
 {
-    size_t chosen = sp_draft_types_fastest(job->types, job->n_types);
-    const struct sp_draft_type *t = &job->types[chosen];
+    const struct trial *t = fastest(job->trials);
     enum sp_status st;
 
-    fprintf(stderr, "types of the draft, by acceptance on %zu text%s and by bytes read:\n",
-            job->n_texts, job->n_texts == 1 ? "" : "s");
-    if ((st = sp_draft_types_print(stderr, job->types, job->n_types, false, job->err))) return st;
-    sp_draft_type_print_choice(stderr, "the draft becomes", t);
-    return write_chosen(job, report, chosen);
+    if ((st = print_trials(job))) return st;
+    sp_word_wrap_print(
+        stderr, 0, "the draft becomes %s: %.3f tokens per round at draft depth %zu, speed-up %.2f",
+        sp_dtype_info(t->type)->name, t->tokens, t->draft_len, t->speed_up);
+    return write_chosen(job, report, t);
 }
 
 /* ---- the whole ---- */
@@ -240,8 +468,8 @@ static void note_intention(const struct job *job, size_t n_texts)
 {
     char sentence[256], types[64] = "";
 
-    for (size_t i = 0; i < N_TRIED; i++) {
-        strcat(types, i == 0 ? "" : i + 1 < N_TRIED ? ", " : " and ");
+    for (size_t i = 0; i < N_BLOCK; i++) {
+        strcat(types, i == 0 ? "" : i + 1 < N_BLOCK ? ", " : " and ");
         strcat(types, sp_dtype_info(sp_block_dtypes[i].dtype)->name);
     }
     fflush(stdout);
@@ -288,11 +516,11 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
                                     const struct sp_opt_list *texts, const char *command,
                                     struct sp_err *err)
 {
-    struct sp_backend_opts backend = SP_BACKEND_DEFAULTS;
-    struct job job = {.options = *options, .command = command, .err = err};
+    struct job job = {
+        .options = *options, .command = command, .backend = SP_BACKEND_DEFAULTS, .err = err};
     enum sp_status st;
 
-    backend.n_threads = options->n_threads;
+    job.backend.n_threads = options->n_threads;
     if ((st = divide_calibration(&job))) return st;
     if ((st = check(&job, report))) return st;
     if (options->dry_run) {
@@ -300,8 +528,8 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
         return SP_OK;
     }
     st = create_first(&job, report);
-    if (!st) st = read_texts(&job, texts, &backend);
-    if (!st) st = measure(&job, &backend);
+    if (!st) st = read_texts(&job, texts);
+    if (!st) st = measure(&job);
     if (!st) st = choose(&job, report);
     sp_temp_file_remove(&job.temporary);
     for (size_t i = 0; i < job.n_texts; i++)

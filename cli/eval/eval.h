@@ -40,7 +40,6 @@ struct sp_eval_result {
 
 struct sp_eval_file {
     const char *name;               /* what the user calls the file; borrowed */
-    char *path;                     /* of the packed file; owned */
     struct sp_eval_result *results; /* [n_texts] owned */
     const char *draft;              /* kind of the draft; NULL: it was not tried */
 };

@@ -42,26 +42,6 @@ spectool eval ar.bin packed.bin --text text --text story --against packed.bin --
 head -n 1 both | figures '"name\|digest\|"tokens\|divergence_50'
 tail -n 1 both | grep -o '"[a-z_0-9]*": ' | tr -d '\n'; echo
 xxhsum -q -H2 text 2>/dev/null | grep -q "$(grep -o '"digest": "[^"]*' both | head -n 1 | cut -d '"' -f 4)" || ! command -v xxhsum >/dev/null || echo 'another digest'
-echo '# the draft in other types: acceptance as measured for a file, the times of this machine'
-spectool eval packed.bin --text text --text story --draft-types bf16,q4,q2 --places 2 --num-predict 16 |
-    sed 's/  *[0-9][0-9.]* [kM]B  .*//; 2,3s/  */ /g; s/[0-9.]* ms$/N ms/; s/is [a-z0-9]*: .*/is .../'
-spectool eval packed.bin --text text --draft-types q4 --places 2 --num-predict 16 --json >types
-spectool quantize --draft q4 packed.bin drafted.bin 2>/dev/null
-spectool eval drafted.bin --text text --places 2 --num-predict 16 --json >one
-for name in passes tokens drafted accepted; do
-    a=$(grep -o "\"draft\": {.*" one | grep -o "\"$name\": [0-9]*" | head -n 1)
-    b=$(grep -o "\"$name\": [0-9]*" types)
-    [ "$a" = "$b" ] || echo "$a is not $b"
-done
-grep -o '"[a-z_0-9]*": ' types | tr -d '\n'; echo
-spectool eval packed.bin --text text --draft-types q4,f32; echo "exit $?"
-spectool eval packed.bin --text text --draft-types q4_k_m; echo "exit $?"
-spectool eval packed.bin --text text --draft-types q4,int4; echo "exit $?"
-spectool eval packed.bin --text text --draft-types q4 --against ar.bin; echo "exit $?"
-spectool eval packed.bin ar.bin --text text --draft-types q4; echo "exit $?"
-spectool eval packed.bin --text text --draft-types q4 --places 0; echo "exit $?"
-spectool eval ar.bin --text text --draft-types q4; echo "exit $?"
-spectool eval packed.bin --text - --draft-types q4 </dev/null; echo "exit $?"
 echo '# refusals'
 sed 's/<|im_start|>/<|im_begin|>/' "$TESTDATA/tiny/target/tokenizer.json" >tokenizer.json
 mkdir other && mv tokenizer.json other

@@ -169,7 +169,7 @@ kept
 echo '# a wrong option packs nothing'
 rm cache/spectool/*.bin
 for wrong in "run $name --ids 1 hi" "verify $name hi" "logits $name" "embed $name --ids 1 hi" "eval $name" \
-    "eval $name --ids 1,2 --draft-types q9" "bench $name --layers 2" "show $name --json --template"; do
+    "eval $name --ids 1,2 --reference --kernels scalar" "bench $name --layers 2" "show $name --json --template"; do
     spectool $wrong; echo "exit $?"
 done
 kept

@@ -18,7 +18,6 @@ spectool verify --reference --sessions 2 packed.bin
 spectool logits --reference --ids 582,580 -o reference.npy packed.bin
 spectool logits --reference --ids 582,580 -o reference.npy --kernels scalar packed.bin
 spectool eval --reference --ids 582,580,258,421 --kv-type f32 --places 0 packed.bin | head -n 1
-spectool eval --reference --ids 582,580,258,421 --draft-types q4 packed.bin
 cp packed.bin damaged.bin
 printf '\377' | dd of=damaged.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 spectool verify damaged.bin
