@@ -13,7 +13,7 @@
 
 struct options {
     struct sp_opt_list ids, texts, files;
-    const char *depths, *draft_lens, *svg;
+    const char *depths, *svg;
     int64_t n_predict, n_repeat;
     double acceptance;
     bool json;
@@ -43,10 +43,8 @@ static const struct sp_opt opts[] = {
      .help = "Accept each draft token with probability P instead of comparing it, to estimate the "
              "speed-up of a draft of this cost with that acceptance; the text is meaningless"},
     SP_OPT_NUM_CTX(struct options, backend),
-    {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_lens), .shown = "auto",
-     .help =
-         "Maximum number of draft tokens per round, or auto; 0: measure without drafting. Several "
-         "values: compare each with generation without drafting and report the fastest"},
+    SP_OPT_DRAFT_DEPTH(struct options, backend, 0,
+                       "Maximum number of draft tokens per round; 0: measure without drafting"),
     SP_OPT_DRAFT_BY(struct options, backend, "model"),
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_RANKS(struct options, backend),
@@ -126,8 +124,7 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
 
     sp_package_describe(package, &info);
     sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->backend));
-    if (o->draft_lens && strcmp(o->draft_lens, "0") != 0)
-        sp_backend_note_no_draft(args, &info, drafting);
+    if (o->backend.draft_len) sp_backend_note_no_draft(args, &info, drafting);
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -138,7 +135,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .texts = o->texts,
         .files = o->files,
         .depths = o->depths,
-        .draft_lens = o->draft_lens,
         .n_predict = (size_t)o->n_predict,
         .n_repeat = (size_t)o->n_repeat,
         .acceptance = o->acceptance,

@@ -1,101 +1,6 @@
 #include "cli/bench/bench.h"
-#include "cli/base/word_wrap.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS] = {1, 2, 4, 8, 12, SP_BENCH_MAX_ROWS};
-
-static enum sp_status read_draft_len(int *draft_len, const char *word, size_t len,
-                                     struct sp_err *err)
-{
-    char text[SP_BENCH_DRAFT_LEN_TEXT] = "", *end;
-    long n;
-
-    if (len < sizeof text) memcpy(text, word, len);
-    if (strcasecmp(text, "auto") == 0) {
-        *draft_len = SP_DRAFT_LENGTH_AUTO;
-        return SP_OK;
-    }
-    n = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > SP_BENCH_MOST_DRAFT) {
-        return sp_fail(err, SP_E_USAGE, "--draft-depth: '%.*s', expected 0..%d or auto", (int)len,
-                       word, SP_BENCH_MOST_DRAFT);
-    }
-    *draft_len = (int)n;
-    return SP_OK;
-}
-
-/* Orders draft lengths ascending, with auto as the last. */
-static int compare_draft_lens(const void *left, const void *right)
-{
-    unsigned a = (unsigned)*(const int *)left, b = (unsigned)*(const int *)right;
-
-    return (a > b) - (a < b);
-}
-
-/* Limits the draft lengths to the draft's maximum and removes duplicates. */
-static void limit_draft_lens(struct sp_bench *b)
-{
-    int max = (int)b->info.max_draft_len;
-    size_t n = 0;
-    bool limited = false;
-
-    for (size_t i = 0; i < b->n_draft_lens; i++) {
-        int draft_len = b->draft_lens[i];
-        if (draft_len > max) {
-            limited = true;
-            draft_len = max;
-        }
-        if (n == 0 || b->draft_lens[n - 1] != draft_len) b->draft_lens[n++] = draft_len;
-    }
-    b->n_draft_lens = n;
-    if (limited) {
-        char text[80];
-        snprintf(text, sizeof text,
-                 "the draft proposes at most %d tokens; larger values have the same effect", max);
-        sp_note("bench", text);
-    }
-}
-
-enum sp_status sp_bench_read_draft_lens(struct sp_bench *b, struct sp_err *err)
-{
-    const char *at = b->options->draft_lens ? b->options->draft_lens : "auto";
-    size_t n = 0;
-    enum sp_status st;
-
-    for (;; at++) {
-        size_t len = strcspn(at, ",");
-        if (n == SP_BENCH_MAX_DRAFT_LENS) {
-            return sp_fail(err, SP_E_USAGE, "--draft-depth: expected at most %d values",
-                           SP_BENCH_MAX_DRAFT_LENS);
-        }
-        if ((st = read_draft_len(&b->draft_lens[n++], at, len, err))) return st;
-        at += len;
-        if (*at == '\0') break;
-    }
-    if (b->info.draft == NULL) return SP_OK;
-    qsort(b->draft_lens, n, sizeof *b->draft_lens, compare_draft_lens);
-    b->n_draft_lens = n;
-    if (n > 1) limit_draft_lens(b);
-    if (b->n_draft_lens == 1 && b->draft_lens[0] == 0) b->n_draft_lens = 0;
-    return SP_OK;
-}
-
-const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *p, size_t which)
-{
-    return which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
-}
-
-const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT], const struct sp_bench *b,
-                                    size_t which)
-{
-    if (which == SP_BENCH_PLAIN) return strcpy(text, "plain");
-    if (b->draft_lens[which] == SP_DRAFT_LENGTH_AUTO) return strcpy(text, "auto");
-    snprintf(text, SP_BENCH_DRAFT_LEN_TEXT, "%d", b->draft_lens[which]);
-    return text;
-}
 
 static double quotient(double a, double b)
 {
@@ -147,11 +52,6 @@ double sp_bench_acceptance(const struct sp_bench_runs *runs)
 double sp_bench_per_pass(const struct sp_bench_runs *runs)
 {
     return quotient((double)runs->n_tokens, (double)runs->n_passes);
-}
-
-double sp_bench_draft_share(const struct sp_bench_runs *runs)
-{
-    return quotient(runs->draft_seconds, runs->seconds);
 }
 
 void sp_bench_release(struct sp_bench *bench)

@@ -15,8 +15,6 @@ enum {
     SP_BENCH_MAX_DEPTHS = 16,
     SP_BENCH_MAX_PROMPTS = 32,
     SP_BENCH_MAX_ROWS = 16,
-    SP_BENCH_MAX_DRAFT_LENS = 16,
-    SP_BENCH_MOST_DRAFT = 1 << 16, /* draft tokens of a round */
 };
 extern const size_t
     sp_bench_row_counts[SP_BENCH_ROW_COUNTS]; /* numbers of rows per pass, ascending from 1 */
@@ -25,8 +23,7 @@ struct sp_bench_options {
     /* Prompts: lists of ids, texts of a user message, and files with such texts. If all three are
      * empty the built-in prompts are used. */
     struct sp_opt_list ids, texts, files;
-    const char *depths;     /* numbers separated by commas; NULL: the built-in depths that fit */
-    const char *draft_lens; /* "1,2,auto"; NULL: "auto" */
+    const char *depths; /* numbers separated by commas; NULL: the built-in depths that fit */
     size_t n_predict, n_repeat;
     double acceptance; /* simulated acceptance; negative: use the draft's own proposals */
     struct sp_backend_opts backend;
@@ -43,22 +40,18 @@ struct sp_bench_depth {
     double products[SP_BENCH_ROW_COUNTS];  /* that the CPU could do at that time, per second */
 };
 
-/* The runs of a prompt with one draft length or without drafting. Numbers of tokens exclude the
- * first token, which the prompt's pass generates. */
+/* The runs of a prompt with or without drafting. Numbers of tokens exclude the first token, which
+ * the prompt's pass generates. */
 struct sp_bench_runs {
-    double rate; /* tokens per second of the median run */
-    double slowest, fastest;
-    size_t n_tokens, n_passes, drafted, accepted; /* sums over all runs, as are the times */
-    double seconds, draft_seconds;
+    double rate;                                  /* tokens per second of the median run */
+    size_t n_tokens, n_passes, drafted, accepted; /* sums over all runs */
 };
 
-/* The runs of a prompt without drafting and with each draft length. */
+/* The runs of a prompt without drafting, and with it unless there is no draft. */
 struct sp_bench_prompt {
     struct sp_ids ids; /* prompt; owned */
     size_t n_generated;
-    struct sp_bench_runs plain,
-        /* drafted: indexed like draft_lens of struct sp_bench */
-        drafted[SP_BENCH_MAX_DRAFT_LENS];
+    struct sp_bench_runs plain, drafted;
     uint64_t read_size; /* average bytes read per step without drafting */
     double bandwidth;
 };
@@ -94,23 +87,17 @@ struct sp_bench {
     const struct sp_bench_options *options;
     /* name of the model; shape of random weights, NULL: a real file */
     const char *name, *synthetic;
-    size_t n_layers; /* of random weights, if chosen; 0: all of the shape */
-    struct sp_package_info info;
+    size_t n_layers;             /* of random weights, if chosen; 0: all of the shape */
+    struct sp_package_info info; /* draft: NULL also if drafting is turned off */
     size_t n_prefill;
     double prefill_seconds, prefill_bandwidth;
     double prefill_row_products, prefill_products;     /* as of a depth, without logits */
     struct sp_bench_exchange exchange;                 /* only of several ranks */
     struct sp_bench_depth depths[SP_BENCH_MAX_DEPTHS]; /* ascending */
     size_t n_depths;
-    int draft_lens[SP_BENCH_MAX_DRAFT_LENS]; /* ascending, then SP_DRAFT_LENGTH_AUTO */
-    size_t n_draft_lens; /* 0: no draft; more than 1: the lengths are compared */
     struct sp_bench_prompt prompts[SP_BENCH_MAX_PROMPTS];
     size_t n_prompts;
 };
-
-/* The index that stands for generation without drafting. */
-enum { SP_BENCH_PLAIN = SP_BENCH_MAX_DRAFT_LENS };
-enum { SP_BENCH_DRAFT_LEN_TEXT = 16 };
 
 void sp_bench_release(struct sp_bench *bench);
 
@@ -128,19 +115,6 @@ double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_be
 double
 sp_bench_acceptance(const struct sp_bench_runs *runs); /* fraction of accepted draft tokens, 0..1 */
 double sp_bench_per_pass(const struct sp_bench_runs *runs); /* tokens per pass of the target */
-double sp_bench_draft_share(
-    const struct sp_bench_runs *runs); /* fraction of the time spent drafting, 0..1 */
-
-/* Reads options->draft_lens into the bench. Lengths above the draft's maximum become that
- * maximum, which a note says. Without a draft, or if 0 is the only length, n_draft_lens is 0. */
-SP_MUST_CHECK enum sp_status sp_bench_read_draft_lens(struct sp_bench *bench, struct sp_err *err);
-
-/* The runs of the draft length with index `which`, or those without drafting for SP_BENCH_PLAIN. */
-const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *prompt, size_t which);
-/* Writes "4", "auto" or "plain" and returns `text`. */
-const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT],
-                                    const struct sp_bench *bench, size_t which);
-
 /* ---- measuring prompt processing, passes, and generation with and without a draft ---- */
 
 /* The steps of a measurement, in order. */
@@ -167,21 +141,6 @@ SP_MUST_CHECK enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_
                                               const struct sp_bench_options *options,
                                               const struct sp_bench_listener *listener,
                                               struct sp_err *err);
-
-/* ---- comparing draft lengths ---- */
-
-/* Returns the totals of all prompts: the rate is of all tokens in the time of the median runs. */
-struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
-/* Returns the index of the fastest fixed draft length, or SP_BENCH_PLAIN if none is faster than no
- * drafting. The automatic length is not considered; it is compared with the best fixed one. */
-size_t sp_bench_best_draft_len(const struct sp_bench *bench, const struct sp_bench_prompt *prompt);
-
-/* The table of a comparison: one with headings alone, and the rows of the prompt with an index, or
- * of all prompts for bench->n_prompts. */
-struct sp_table sp_bench_draft_lens_table(const struct sp_bench *bench, struct sp_err *err);
-void sp_bench_add_draft_lens(struct sp_table *table, const struct sp_bench *bench, size_t prompt);
-/* Prints which draft length to use. */
-void sp_bench_print_advice(const struct sp_bench *bench);
 
 /* ---- printing, as tables while they are measured or as JSON, and as a chart ---- */
 

@@ -31,11 +31,9 @@ struct run {
     struct sp_bench *bench;
     const struct sp_bench_options *options;
     struct sp_package *package;
-    struct sp_session *session; /* main session; owned */
-    /* session of the automatic length in comparisons; owned; NULL: none */
-    struct sp_session *auto_session;
+    struct sp_session *session; /* owned */
     struct sp_machine_speed *speed;
-    double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_LENS][n_repeat], [n_repeat]; owned */
+    double *rates, *samples; /* [2][n_repeat]: plain, drafted; [n_repeat]; owned */
     const struct sp_bench_listener *listener;
     struct sp_progress progress; /* of the current step */
     uint64_t n_done, n_total;    /* its units */
@@ -119,11 +117,8 @@ static enum sp_status open_session(struct run *r)
         need = b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS;
     if (backend.n_context == 0)
         backend.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
-    if ((st = sp_backend_open_session(&r->session, r->package, &backend, b->info.draft == NULL, 0,
-                                      r->err)))
-        return st;
-    if (b->n_draft_lens < 2) return SP_OK;
-    return sp_backend_open_session(&r->auto_session, r->package, &backend, false, 0, r->err);
+    return sp_backend_open_session(&r->session, r->package, &backend, b->info.draft == NULL, 0,
+                                   r->err);
 }
 
 static enum sp_status choose_depths(struct run *r)
@@ -366,50 +361,40 @@ done:
 
 /* ---- generation with and without drafting ---- */
 
-/* Generates once with draft length `which`. The automatic length learns from the rounds of its
- * session; in comparisons it has a session of its own, so it learns from its own rounds only. */
-static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t which, uint64_t run,
+/* Generates once. The automatic length learns from the rounds of its session. */
+static enum sp_status generate(struct run *r, const struct sp_ids *ids, bool drafts, uint64_t run,
                                struct sp_result *result)
 {
-    const struct sp_bench *b = r->bench;
     struct sp_simulation simulation = {r->options->acceptance, run};
-    bool plain = which == SP_BENCH_PLAIN;
-    int draft_len = plain ? 0 : b->draft_lens[which];
     struct sp_request request = {
         .size = sizeof request,
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = r->options->n_predict,
         .ignore_eos = true,
-        .draft_len = draft_len,
-        .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
+        .draft_len = drafts ? (int)r->options->backend.draft_len : 0,
+        .simulation = drafts && sp_bench_simulated(r->bench) ? &simulation : NULL,
         .token = count_token,
         .context = r,
     };
-    struct sp_session *session =
-        draft_len == SP_DRAFT_LENGTH_AUTO && r->auto_session ? r->auto_session : r->session;
 
-    return sp_session_generate(session, &request, result, r->err);
+    return sp_session_generate(r->session, &request, result, r->err);
 }
 
 /* Fails if a run generated other tokens than the first run, which was without drafting. */
-static enum sp_status compare_tokens(const struct run *r, size_t prompt, size_t which,
+static enum sp_status compare_tokens(const struct run *r, size_t prompt,
                                      const struct sp_result *first, const struct sp_result *other)
 {
     size_t n = first->n_ids < other->n_ids ? first->n_ids : other->n_ids;
-    char name[SP_BENCH_DRAFT_LEN_TEXT];
 
-    sp_bench_draft_len_name(name, r->bench, which);
     for (size_t i = 0; i < n; i++) {
         if (first->ids[i] == other->ids[i]) continue;
-        return sp_fail(r->err, SP_E_CHECK,
-                       "prompt %zu, token %zu: %u with drafting (draft depth %s), %u without",
-                       prompt + 1, i + 1, (unsigned)other->ids[i], name, (unsigned)first->ids[i]);
+        return sp_fail(r->err, SP_E_CHECK, "prompt %zu, token %zu: %u with drafting, %u without",
+                       prompt + 1, i + 1, (unsigned)other->ids[i], (unsigned)first->ids[i]);
     }
     if (first->n_ids == other->n_ids) return SP_OK;
-    return sp_fail(r->err, SP_E_CHECK,
-                   "prompt %zu: %zu tokens with drafting (draft depth %s), %zu without", prompt + 1,
-                   other->n_ids, name, first->n_ids);
+    return sp_fail(r->err, SP_E_CHECK, "prompt %zu: %zu tokens with drafting, %zu without",
+                   prompt + 1, other->n_ids, first->n_ids);
 }
 
 /* Adds a run to the totals and returns its rate. */
@@ -421,61 +406,48 @@ static double add_run(struct sp_bench_runs *runs, const struct sp_result *result
     runs->n_passes += result->n_rounds;
     runs->drafted += result->drafted;
     runs->accepted += result->accepted;
-    runs->seconds += seconds;
-    runs->draft_seconds += result->draft_seconds;
     return seconds > 0 ? (double)(result->n_ids - 1) / seconds : 0;
 }
 
-static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, size_t run,
+static enum sp_status measure_run(struct run *r, size_t prompt, bool drafts, size_t run,
                                   struct sp_result *first)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
-    struct sp_bench_runs *runs = which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
+    struct sp_bench_runs *runs = drafts ? &p->drafted : &p->plain;
     struct sp_result result = SP_RESULT_INIT;
     enum sp_status st;
 
-    if ((st = generate(r, &p->ids, which, run, &result))) return st;
-    r->rates[which * r->options->n_repeat + run] = add_run(runs, &result);
+    if ((st = generate(r, &p->ids, drafts, run, &result))) return st;
+    r->rates[drafts * r->options->n_repeat + run] = add_run(runs, &result);
     if (first->ids == NULL) {
         *first = result;
         return SP_OK;
     }
-    if (which == SP_BENCH_PLAIN || !sp_bench_simulated(r->bench))
-        st = compare_tokens(r, prompt, which, first, &result);
+    if (!drafts || !sp_bench_simulated(r->bench)) st = compare_tokens(r, prompt, first, &result);
     sp_result_release(&result);
     return st;
 }
 
-static void set_rate(struct sp_bench_runs *runs, double *rates, size_t n_repeat)
-{
-    runs->rate = sp_median(rates, n_repeat); /* sp_median() sorts the rates */
-    runs->slowest = rates[0];
-    runs->fastest = rates[n_repeat - 1];
-}
-
-/* Measures a prompt in rounds that run every draft length once. Each round starts with another
- * length, the first one without drafting, because the first run after a bandwidth sample finds the
+/* Measures a prompt in rounds of a run without and one with drafting. Each round starts with the
+ * other one, the first without drafting, because the first run after a bandwidth sample finds the
  * sample's buffer in the CPU caches. */
 static enum sp_status measure_prompt(struct run *r, size_t prompt)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
-    size_t n_repeat = r->options->n_repeat, n = r->bench->n_draft_lens;
+    size_t n_repeat = r->options->n_repeat, n = r->bench->info.draft ? 2 : 1;
     struct sp_result first = SP_RESULT_INIT;
     enum sp_status st = SP_OK;
 
     for (size_t run = 0; run < n_repeat && !st; run++) {
         r->samples[run] = sp_machine_speed_memory(r->speed);
-        for (size_t i = 0; i <= n && !st; i++) {
-            size_t which = (n + run + i) % (n + 1);
-            st = measure_run(r, prompt, which == n ? SP_BENCH_PLAIN : which, run, &first);
-        }
+        for (size_t i = 0; i < n && !st; i++)
+            st = measure_run(r, prompt, (run + i) % n == 1, run, &first);
     }
     p->n_generated = first.n_ids;
     sp_result_release(&first);
     if (st) return st;
-    set_rate(&p->plain, r->rates + SP_BENCH_PLAIN * n_repeat, n_repeat);
-    for (size_t i = 0; i < n; i++)
-        set_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
+    p->plain.rate = sp_median(r->rates, n_repeat);
+    if (n == 2) p->drafted.rate = sp_median(r->rates + n_repeat, n_repeat);
     p->bandwidth = sp_median(r->samples, n_repeat);
     p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2, 0);
     return SP_OK;
@@ -501,7 +473,7 @@ static enum sp_status measure(struct run *r)
         return st;
     for (size_t i = 0; i < b->n_prompts; i++) {
         snprintf(label, sizeof label, "prompt %zu of %zu", i + 1, b->n_prompts);
-        begin_step(r, label, "tokens", (b->n_draft_lens + 1) * n_repeat * r->options->n_predict);
+        begin_step(r, label, "tokens", (b->info.draft ? 2 : 1) * n_repeat * r->options->n_predict);
         if ((st = end_step(r, measure_prompt(r, i), SP_BENCH_PROMPT, i))) return st;
     }
     return end_step(r, SP_OK, SP_BENCH_COMPLETE, 0);
@@ -527,13 +499,12 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
             "--simulate-acceptance requires --draft-by model: n-gram drafting cannot be simulated");
     }
     sp_backend_resolve_draft(&bench->info, package, by);
-    if ((st = sp_bench_read_draft_lens(bench, err))) return st;
-    if (bench->n_draft_lens == 0) bench->info.draft = NULL;
+    if (options->backend.draft_len == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
         return sp_fail(err, SP_E_USAGE, "--simulate-acceptance: %s has no draft model to measure",
                        bench->name);
     }
-    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_LENS + 1) * n, sizeof *r.rates, err))) goto done;
+    if ((st = sp_new(&r.rates, 2 * n, sizeof *r.rates, err))) goto done;
     if ((st = sp_new(&r.samples, n, sizeof *r.samples, err))) goto done;
     if ((st = open_session(&r))) goto done;
     if ((st = choose_depths(&r))) goto done;
@@ -546,7 +517,6 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 done:
     sp_machine_speed_close(r.speed);
     sp_session_close(r.session);
-    sp_session_close(r.auto_session);
     free(r.rates);
     free(r.samples);
     return st;

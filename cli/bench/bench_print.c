@@ -102,22 +102,16 @@ static void begin_prompts(struct sp_table *table, const struct sp_bench *b, stru
         "#",        "prompt",   "plain",
         "bus GB/s", "used",     sp_bench_simulated(b) ? "SIMULATED" : "drafted",
         "speed-up", "accepted", "per pass"};
-    bool several = b->n_draft_lens > 1;
 
     sp_word_wrap_print(stdout, 0, "\n%s, %zu tokens after each prompt, in tokens/s:",
-                       several ? "Generation without drafting and at each draft depth, interleaved"
-                       : b->info.draft ? "Generation without (plain) and with drafting, interleaved"
-                                       : "Generation without drafting",
+                       b->info.draft ? "Generation without (plain) and with drafting, interleaved"
+                                     : "Generation without drafting",
                        b->options->n_predict);
     if (sp_bench_simulated(b)) {
         sp_word_wrap_print(stdout, 0,
                            "SIMULATION: each draft token is accepted with probability %g; the cost "
                            "is real, the text is not.",
                            b->options->acceptance);
-    }
-    if (several) {
-        *table = sp_bench_draft_lens_table(b, err);
-        return;
     }
     *table = (struct sp_table){
         .align = b->info.draft ? "rrrrrrrrr" : "rrrrr", .widths = {2, 6, 6, 8, 4, 7}, .err = err};
@@ -127,12 +121,8 @@ static void begin_prompts(struct sp_table *table, const struct sp_bench *b, stru
 static void add_prompt(struct sp_table *table, const struct sp_bench *b, size_t index)
 {
     const struct sp_bench_prompt *p = &b->prompts[index];
-    const struct sp_bench_runs *d = &p->drafted[0];
+    const struct sp_bench_runs *d = &p->drafted;
 
-    if (b->n_draft_lens > 1) {
-        sp_bench_add_draft_lens(table, b, index);
-        return;
-    }
     sp_table_add(table, "%zu", index + 1);
     sp_table_add(table, "%zu", p->ids.n);
     sp_table_add(table, "%.1f", p->plain.rate);
@@ -148,15 +138,10 @@ static void add_prompt(struct sp_table *table, const struct sp_bench *b, size_t 
 /* Prints what follows the last prompt. */
 static enum sp_status complete(struct sp_table *table, const struct sp_bench *b)
 {
-    bool several = b->n_draft_lens > 1;
-    enum sp_status st;
+    enum sp_status st = sp_table_print(stdout, table, INDENT);
 
-    if (several && b->n_prompts > 1) sp_bench_add_draft_lens(table, b, b->n_prompts);
-    if ((st = sp_table_print(stdout, table, INDENT))) return st;
-    if (b->info.draft && !sp_bench_simulated(b))
-        puts(several ? "All runs generated the same tokens." : "Both generated the same tokens.");
-    if (several) sp_bench_print_advice(b);
-    return SP_OK;
+    if (!st && b->info.draft && !sp_bench_simulated(b)) puts("Both generated the same tokens.");
+    return st;
 }
 
 /* ---- all tables ---- */
@@ -239,43 +224,10 @@ static void print_json_depth(struct sp_json_out *out, const struct sp_bench_dept
 }
 
 /* Writes an element of "draft_depths", of a prompt or of all prompts. */
-static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
-                            const struct sp_bench_prompt *p, size_t which)
-{
-    const struct sp_bench_runs *d = &p->drafted[which];
-
-    sp_json_out_begin(out, NULL, '{');
-    if (b->draft_lens[which] == SP_DRAFT_LENGTH_AUTO)
-        sp_json_out_text(out, "draft_depth", "auto");
-    else
-        sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_lens[which]);
-    sp_json_out_double(out, "drafted_rate", d->rate);
-    sp_json_out_double(out, "slowest_rate", d->slowest);
-    sp_json_out_double(out, "fastest_rate", d->fastest);
-    sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
-    sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
-    sp_json_out_double(out, "tokens_per_pass", sp_bench_per_pass(d));
-    sp_json_out_double(out, "draft_share", sp_bench_draft_share(d));
-    sp_json_out_end(out, '}');
-}
-
-static void print_json_draft_depths(struct sp_json_out *out, const struct sp_bench *b,
-                                    const struct sp_bench_prompt *p)
-{
-    char best[SP_BENCH_DRAFT_LEN_TEXT];
-
-    sp_json_out_begin(out, "draft_depths", '[');
-    for (size_t i = 0; i < b->n_draft_lens; i++)
-        print_json_runs(out, b, p, i);
-    sp_json_out_end(out, ']');
-    sp_json_out_text(out, "best_depth",
-                     sp_bench_draft_len_name(best, b, sp_bench_best_draft_len(b, p)));
-}
-
 static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
                               const struct sp_bench_prompt *p)
 {
-    const struct sp_bench_runs *d = &p->drafted[0];
+    const struct sp_bench_runs *d = &p->drafted;
 
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "prompt_tokens", p->ids.n);
@@ -285,9 +237,7 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
     sp_json_out_double(out, "bandwidth", p->bandwidth);
     sp_json_out_double(out, "bandwidth_used", sp_bench_plain_share(p));
     if (b->info.draft) sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
-    if (b->n_draft_lens > 1) {
-        print_json_draft_depths(out, b, p);
-    } else if (b->info.draft) {
+    if (b->info.draft) {
         sp_json_out_double(out, "drafted_rate", d->rate);
         sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
         sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
@@ -357,12 +307,5 @@ void sp_bench_print_json(const struct sp_bench *b)
     for (size_t i = 0; i < b->n_prompts; i++)
         print_json_prompt(&out, b, &b->prompts[i]);
     sp_json_out_end(&out, ']');
-    if (b->n_draft_lens > 1) {
-        struct sp_bench_prompt all = sp_bench_all_prompts(b);
-        sp_json_out_begin(&out, "all_prompts", '{');
-        sp_json_out_double(&out, "plain_rate", all.plain.rate);
-        print_json_draft_depths(&out, b, &all);
-        sp_json_out_end(&out, '}');
-    }
     sp_json_out_end_line(&out);
 }

@@ -1,6 +1,6 @@
 /* Writes the figures of bench as a chart. The left plot shows the time of a pass by its number of
  * rows, one line per depth. The right plot shows tokens per second: with and without drafting for
- * each prompt or, for several draft lengths, by draft length with one line per prompt.
+ * each prompt.
  *
  * The chart is plain SVG 1.1 without external resources. */
 #include "cli/bench/bench.h"
@@ -169,8 +169,7 @@ static double highest_rate(const struct sp_bench *b)
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
         if (p->plain.rate > most) most = p->plain.rate;
-        for (size_t k = 0; k < b->n_draft_lens; k++)
-            if (p->drafted[k].rate > most) most = p->drafted[k].rate;
+        if (p->drafted.rate > most) most = p->drafted.rate;
     }
     return most;
 }
@@ -187,7 +186,7 @@ static void write_bars(FILE *out, const struct sp_bench *b)
         double middle = (double)RIGHT_PLOT + step * ((double)i + 0.5);
         write_bar(out, b->info.draft ? middle - width : middle - width / 2, width, p->plain.rate,
                   top, plain_color);
-        if (b->info.draft) write_bar(out, middle, width, p->drafted[0].rate, top, drafted_color);
+        if (b->info.draft) write_bar(out, middle, width, p->drafted.rate, top, drafted_color);
         snprintf(label, sizeof label, "%zu", i + 1);
         write_text(out, middle, bottom + 18, "middle", label);
     }
@@ -200,49 +199,6 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     write_text(out, RIGHT_PLOT + 60, bottom + 46, "start",
                sp_bench_simulated(b) ? label : "drafted");
     fputs("</g>\n", out);
-}
-
-/* A line from no drafting through the fixed draft lengths, and a point for the automatic one. */
-static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
-                             double top)
-{
-    const struct sp_bench_prompt *p = &b->prompts[prompt];
-    bool has_auto = b->draft_lens[b->n_draft_lens - 1] == SP_DRAFT_LENGTH_AUTO;
-    size_t n_fixed = b->n_draft_lens - has_auto;
-    char label[48];
-
-    begin_line(out, prompt);
-    write_point(out, 0, (double)RIGHT_PLOT + step / 2, p->plain.rate, top);
-    for (size_t k = 0; k < n_fixed; k++)
-        write_point(out, 1, (double)RIGHT_PLOT + step * ((double)k + 1.5), p->drafted[k].rate, top);
-    fputs("\"/>\n", out);
-    if (has_auto) {
-        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
-                (double)RIGHT_PLOT + step * ((double)n_fixed + 1.5),
-                PLOT_TOP + PLOT_HEIGHT - height_of(p->drafted[n_fixed].rate, top),
-                color_of(prompt));
-    }
-    snprintf(label, sizeof label, "prompt %zu", prompt + 1);
-    if (prompt < N_COLORS) write_legend(out, RIGHT_PLOT, prompt, label);
-}
-
-static void write_draft_depths(FILE *out, const struct sp_bench *b)
-{
-    double top = round_up(highest_rate(b)), bottom = PLOT_TOP + PLOT_HEIGHT;
-    double step = (double)PLOT_WIDTH / (double)(b->n_draft_lens + 1);
-    char label[64];
-
-    write_frame(out, RIGHT_PLOT, top, "Tokens per second, by draft depth");
-    write_text(out, (double)RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
-    for (size_t k = 0; k < b->n_draft_lens; k++) {
-        write_text(out, (double)RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",
-                   sp_bench_draft_len_name(label, b, k));
-    }
-    for (size_t i = 0; i < b->n_prompts; i++)
-        write_draft_line(out, b, i, step, top);
-    if (!sp_bench_simulated(b)) return;
-    snprintf(label, sizeof label, "SIMULATED, acceptance %g", b->options->acceptance);
-    write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
 }
 
 /* The first line of a chart, by which an existing one is recognized; other files are kept. */
@@ -263,10 +219,7 @@ static void write_chart(FILE *out, const struct sp_bench *b)
     write_rows(out, b);
     fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
             LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
-    if (b->n_draft_lens > 1)
-        write_draft_depths(out, b);
-    else
-        write_bars(out, b);
+    write_bars(out, b);
     fputs("</svg>\n", out);
 }
 

@@ -21,46 +21,23 @@ spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --simulate-accept
 grep -c '^<polyline' out.svg
 grep -o 'SIMULATED, acceptance 0' out.svg
 tail -1 out.svg
-echo '# several draft depths: 7 tokens behind the first in rounds of one more than the depth'
-spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --draft-depth auto,2,1 | sed '1,/^Generation/d' >table
-sed 's/^Generation without drafting is the fastest:[^.]*\./The fastest draft depth is N: Nx./; /prompt/!s/ \(best\|-\) / N% /g; s/ -$/ N%/' table | mask
-# The draft length in the last sentence is the best one of all prompts.
-awk '/^ *all/ { all = 1 } all && / best / { best = $1 == "all" ? $2 : $1 }
-    /^Generation without/ { said = "plain" } /^The fastest/ { said = $6; sub(/:$/, "", said) } END { print said == best ? "best is best" : said " is not " best }' table
-spectool bench packed.bin --num-predict 8 --repeat 2 --ids 1,2 --depths 7 --simulate-acceptance 1 --json --svg out.svg \
-    --draft-depth 7,auto,99,0,2,1,2,16 | grep -o '"draft_depth": [^,]*\|"acceptance": [^,]*\|"tokens_per_pass": [^,]*' |
-    awk '/depth/ { depth = $2 } /acceptance/ { share = $2 } /pass/ { print depth ": " (depth ~ /auto/ ? "as it likes" : share " " $2) }'
-grep -c '^<polyline' out.svg
-grep -c '^<circle' out.svg
-grep -o '>SIMULATED[^<]*\|>Tokens[^<]*' out.svg
-# The statistics of run: draft tokens, accepted tokens, tokens per pass.
+echo '# several draft tokens: one behind the first in rounds of one more than the depth; the rounds of run'
+for depth in 1 2 7 99; do
+    spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --depths 7 --simulate-acceptance 1 --json \
+        --draft-depth $depth | grep -o '"acceptance": [^,]*\|"tokens_per_pass": [^,}]*' | tr '\n' ' '
+    echo "depth $depth"
+done
 of_run() {
     spectool run packed.bin --ids 582,580,258,421 --num-predict 64 --ignore-eos --draft-depth "$1" --json | tail -1 |
         sed 's/.*"rounds": \[//; s/\].*//' | grep -o '"drafted": [0-9]*\|"accepted": [0-9]*' |
         awk '/drafted/{d += $2; n++} /accepted/{a += $2} END{printf "%.6f %.6f\n", d ? a / d : 0, 63 / n}'
 }
-spectool bench packed.bin --num-predict 64 --repeat 2 --ids 582,580,258,421 --ids 9,9,9 --depths 7 --draft-depth 0,1,3,15 --json >figures
 for depth in 1 3 15; do
-    sed 's/}/&\n/g' figures | grep -m1 "\"draft_depth\": $depth," |
-        sed 's/.*"acceptance": \([^,]*\), "tokens_per_pass": \([^,]*\),.*/\1 \2/' | awk '{printf "%.6f %.6f\n", $1, $2}' >of_bench
+    spectool bench packed.bin --num-predict 64 --repeat 2 --ids 582,580,258,421 --depths 7 --draft-depth $depth --json |
+        sed 's/.*"acceptance": \([^,]*\), "tokens_per_pass": \([^,}]*\).*/\1 \2/' | awk '{printf "%.6f %.6f\n", $1, $2}' >of_bench
     of_run $depth | cmp - of_bench && echo "depth $depth: the rounds of run"
 done
-# The figures of each prompt are consistent, those of all prompts are between their extremes, and the
-# best draft length has the highest rate.
-grep -o '"plain_rate": [^,]*\|"draft_depth": [^,]*\|"drafted_rate": [^,]*\|"speed_up": [^,]*\|"best_depth": "[^"]*"' figures |
-    sed 's/"//g; s/://' | awk '
-    $1 == "plain_rate" { plain = best = $2; name = "plain"; where++; low = high = 0 }
-    $1 == "draft_depth" { depth = $2 }
-    $1 == "drafted_rate" {
-        rate[where, depth] = $2
-        if ($2 > best) { best = $2; name = depth }
-        a = rate[1, depth]; b = rate[2, depth]
-        if (where == 3 && !(a < b ? a <= $2 && $2 <= b : b <= $2 && $2 <= a)) print "all: " $2 ", not within " a ", " b
-    }
-    $1 == "speed_up" && ($2 - rate[where, depth] / plain) ^ 2 > 1e-12 { print "speed_up " $2 " at depth " depth }
-    $1 == "best_depth" && $2 != name { print "best " $2 ", expected " name }
-    END { print where " parts" }'
-rm figures of_bench table
+rm of_bench
 echo '# rows are printed as soon as they are measured: the passes, while prompts are still running'
 ids=$(yes -- --ids=1,2 | head -32)
 : >rows
@@ -94,9 +71,7 @@ spectool bench --synthetic qwen3-0.6b --layers 14 --synthetic-draft dflash; echo
 spectool bench packed.bin --layers 3; echo "exit $?"
 spectool bench packed.bin --depths 2040; echo "exit $?"
 spectool bench packed.bin --depths 0; echo "exit $?"
-for depths in x 1,,2 '' -1 1,2x 65537 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17; do
-    spectool bench packed.bin --draft-depth="$depths"; echo "exit $?"
-done
+spectool bench packed.bin --draft-depth=1,2; echo "exit $?"
 echo "FROM $TESTDATA/tiny/target" >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
 spectool bench plain.bin --num-predict 2 --repeat 1 --ids 1,2 --depths 7 --draft-depth 3 --draft-by model 2>&1 >/dev/null
