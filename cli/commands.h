@@ -24,6 +24,7 @@ extern const struct sp_command sp_cmd_render;
 extern const struct sp_command sp_cmd_replay;
 extern const struct sp_command sp_cmd_run;
 extern const struct sp_command sp_cmd_serve;
+extern const struct sp_command sp_cmd_doctor;
 extern const struct sp_command sp_cmd_show;
 extern const struct sp_command sp_cmd_tokenize;
 extern const struct sp_command sp_cmd_verify;

@@ -137,6 +137,22 @@ void sp_file_prefetch(const uint8_t *bytes, size_t size)
         (void)madvise((void *)begin, end - begin < piece ? end - begin : piece, MADV_WILLNEED);
 }
 
+uint64_t sp_file_resident(const struct sp_mapping *mapping)
+{
+    enum { PAGES = 4096 };
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident[PAGES];
+    uint64_t n = 0;
+
+    for (size_t at = 0; at < mapping->size; at += PAGES * page) {
+        size_t left = mapping->size - at, size = left < PAGES * page ? left : PAGES * page;
+        if (mincore((void *)(uintptr_t)(mapping->data + at), size, (void *)resident)) return 0;
+        for (size_t i = 0; i * page < size; i++)
+            if (resident[i] & 1) n += size - i * page < page ? size - i * page : page;
+    }
+    return n;
+}
+
 /* If a mapping may have huge pages, the system also makes some later, and reads what they lack. */
 void sp_file_set_paging(const uint8_t *bytes, size_t size, enum sp_paging paging)
 {

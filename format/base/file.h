@@ -36,6 +36,8 @@ void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
 void sp_file_unload(const uint8_t *bytes, size_t size);
 /* Has the system read the pages of these bytes of a mapping, and no others; does not wait. */
 void sp_file_prefetch(const uint8_t *bytes, size_t size);
+/* The bytes of a whole mapping that are in memory already; 0: the system does not say. */
+uint64_t sp_file_resident(const struct sp_mapping *mapping);
 /* How the system reads a page of a mapping that was not prefetched. */
 enum sp_paging {
     SP_PAGING_SINGLE, /* alone */
