@@ -5,6 +5,7 @@
 #include "cli/chat/response_format.h"
 #include "cli/chat/loaded_model.h"
 #include "cli/chat/repl.h"
+#include "cli/chat/saved_session.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
@@ -329,11 +330,14 @@ static enum sp_status open_file(struct sp_loaded_model *m, char **path, const st
 {
     const struct options *o = args->options;
     struct sp_backend_opts backend = o->backend;
+    const char *type = o->type;
     enum sp_status st;
 
     backend.prompt_cache = prompts;
     if (!o->no_cache) {
-        if ((st = sp_packed_checkpoint_find(path, m->name, o->type, args->command->name, err)))
+        if (m->name != args->operands[0] && !sp_packed_checkpoint_is_needed(m->name))
+            type = NULL; /* of a packed file that a session loads */
+        if ((st = sp_packed_checkpoint_find(path, m->name, type, args->command->name, err)))
             return st;
         m->path = *path;
         m->style.started = sp_seconds();
@@ -353,6 +357,67 @@ static enum sp_status open_file(struct sp_loaded_model *m, char **path, const st
     if (o->ids || o->batch || m->info.has_tokenizer) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give the prompt as --ids ID,ID,...",
                    m->name);
+}
+
+/* What another model of a session needs to be opened. */
+struct opener {
+    const struct sp_args *args;
+    struct sp_prompt_cache *prompts;
+    char **path, *name; /* of the present model; owned by `run` */
+};
+
+/* As sp_repl_opener has it. The conversation goes through a saved session. */
+static enum sp_status open_other(void *context, struct sp_loaded_model *m, const char *name,
+                                 struct sp_err *err)
+{
+    struct opener *opener = context;
+    const struct options *o = opener->args->options;
+    struct sp_settings settings = o->settings, kept;
+    struct sp_loaded_model next = {.settings = &settings,
+                                   .style = m->style,
+                                   .adapters = m->adapters,
+                                   .n_adapters = m->n_adapters,
+                                   .record = m->record,
+                                   .grammar = m->grammar,
+                                   .no_draft = m->no_draft,
+                                   .ignore_eos = m->ignore_eos,
+                                   .shift = m->shift};
+    struct sp_loaded_model before = *m;
+    struct sp_temp_file saved = {0};
+    struct sp_err why = {0};
+    char *path = NULL, *own_name = NULL, *other = NULL;
+    enum sp_status st;
+
+    if (o->backend.group || sp_args_given(opener->args, "ranks"))
+        return sp_fail(err, SP_E_UNSUPPORTED, "several processes keep the model that they have");
+    if ((st = sp_copy_text(&own_name, name, strlen(name), err))) return st;
+    next.name = next.path = own_name;
+    if ((st = sp_temp_file_open(&saved, "session", err))) goto done;
+    if (m->conversation.template && (st = sp_saved_session_write(saved.path, m, err))) goto done;
+    if ((st = open_file(&next, &path, opener->args, true, opener->prompts, err))) goto done;
+    if (caches_drafting(m, o)) sp_drafting_cache_save(m->package);
+    *m = next;
+    m->settings = before.settings;
+    m->conversation.settings = m->settings;
+    kept = *m->settings;
+    *m->settings = settings;
+    settings = kept;
+    next = before; /* is closed below */
+    next.settings = &settings;
+    free(*opener->path);
+    free(opener->name);
+    *opener->path = path;
+    opener->name = own_name;
+    path = own_name = NULL;
+    if (sp_file_exists(saved.path) && sp_saved_session_read(saved.path, m, &other, &why))
+        sp_repl_reply("The conversation begins anew: %s.", why.text);
+done:
+    sp_loaded_model_close(&next);
+    sp_temp_file_remove(&saved);
+    free(other);
+    free(path);
+    free(own_name);
+    return st;
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -386,6 +451,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_grammar *grammar = NULL;
     struct sp_prompt_cache *prompts = NULL;
     char *path = NULL, *folder = NULL;
+    struct opener opener = {.args = args, .path = &path};
+    const struct sp_repl_opener repl_opener = {open_other, &opener};
     enum sp_status st;
 
     if ((st = check_options(o, args, err))) goto done;
@@ -395,12 +462,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (!o->no_cache &&
         (st = sp_prompt_folder_open(&prompts, &folder, &o->backend, args->command->name, err)))
         goto done;
+    opener.prompts = prompts;
     if ((st = open_file(&m, &path, args, session, prompts, err))) goto done;
     if (!session && m.conversation.template == NULL) m.style.wrap = false;
     if (o->verbose && !m.style.json) sp_settings_print(stderr, &settings);
     note_draft_len(&m);
     sp_signals_catch();
-    st = session    ? sp_repl_run(&m, err)
+    st = session    ? sp_repl_run(&m, &repl_opener, err)
          : o->batch ? run_batch(&m, o, err)
                     : run_once(&m, o, args, err);
 done:
@@ -410,6 +478,7 @@ done:
     sp_record_close(m.record);
     sp_grammar_close(grammar);
     free(folder);
+    free(opener.name);
     free(path);
     return st;
 }

@@ -5,15 +5,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <termios.h>
 #include <unistd.h>
 
-/* The only mutable global: a signal handler has no other place to write. Other threads read it. */
+/* The only mutable globals: a signal handler has no other place to read and write. Other threads
+ * read the first. */
 static atomic_int caught_signal;
-
-static void remember(int number)
-{
-    caught_signal = number;
-}
+static struct termios terminal_modes; /* from before its echo was switched off */
+static volatile sig_atomic_t echo_is_off;
 
 static void set_handler(int number, void (*handler)(int))
 {
@@ -21,6 +20,19 @@ static void set_handler(int number, void (*handler)(int))
 
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
+}
+
+/* Ends the program by a second signal, after the terminal has its echo again. */
+static void end_with_echo(int number)
+{
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal_modes);
+    raise(number);
+}
+
+static void remember(int number)
+{
+    caught_signal = number;
+    if (echo_is_off) set_handler(number, end_with_echo);
 }
 
 /* Sets the handler of signals that the caller does not ignore, as nohup and shells can. */
@@ -43,6 +55,23 @@ void sp_signals_release(void)
 {
     set_unless_ignored(SIG_DFL);
     sp_signals_resume();
+}
+
+void sp_signals_hide_typing(void)
+{
+    struct termios silent;
+
+    if (tcgetattr(STDIN_FILENO, &terminal_modes) != 0) return;
+    silent = terminal_modes;
+    silent.c_lflag &= ~(tcflag_t)ECHO;
+    echo_is_off = 1;
+    tcsetattr(STDIN_FILENO, TCSANOW, &silent);
+}
+
+void sp_signals_show_typing(void)
+{
+    if (echo_is_off) tcsetattr(STDIN_FILENO, TCSANOW, &terminal_modes);
+    echo_is_off = 0;
 }
 
 bool sp_signals_caught(void)

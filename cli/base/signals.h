@@ -14,6 +14,10 @@ bool sp_signals_caught(void);
 /* Clears a caught interrupt so that the next one is caught again; a signal that ends the program
  * (SIGTERM, SIGHUP) stays caught. */
 void sp_signals_clear(void);
+/* Switches the echo of the terminal on standard input off and on again. A second signal that ends
+ * the program meanwhile switches it on, too. */
+void sp_signals_hide_typing(void);
+void sp_signals_show_typing(void);
 /* Makes a write beyond the file size limit fail instead of ending the program, and makes a failed
  * read of a mapped file, which was truncated or whose disk fails, end the program with an error
  * message and the exit code of SP_E_IO. */

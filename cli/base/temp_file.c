@@ -2,6 +2,7 @@
 
 #include "format/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +25,21 @@ enum sp_status sp_temp_file_open(struct sp_temp_file *out, const char *name, str
     return sp_file_join(&out->path, folder, name, err);
 }
 
+/* Removes the folder and its files: an editor may leave a backup beside the file. */
+static void remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder)) != NULL)
+        unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder) closedir(folder);
+    rmdir(path);
+}
+
 void sp_temp_file_remove(struct sp_temp_file *t)
 {
-    if (t->path) unlink(t->path);
-    if (t->folder) rmdir(t->folder);
+    if (t->folder) remove_folder(t->folder);
     free(t->path);
     free(t->folder);
     *t = (struct sp_temp_file){0};

@@ -13,7 +13,7 @@ struct sp_temp_file {
  * called in any case. */
 SP_MUST_CHECK enum sp_status sp_temp_file_open(struct sp_temp_file *out, const char *name,
                                                struct sp_err *err);
-/* Removes the file and the folder, if they exist. */
+/* Removes the folder with all of its files, if it exists. */
 void sp_temp_file_remove(struct sp_temp_file *temporary);
 
 #endif

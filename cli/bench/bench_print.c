@@ -153,10 +153,11 @@ static void print_title(const struct sp_bench *b)
     if (b->info.n_ranks > 1) snprintf(ranks, sizeof ranks, "%u ranks of ", b->info.n_ranks);
     sp_word_wrap_print(
         stdout, 0,
-        "%s, %s%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured "
+        "%s, %s%u thread%s, %s kernels, medians of %zu\nbus: memory bandwidth measured "
         "at that moment; used: fraction of it that a decoding step reads, and of the 8-bit "
         "multiplications that the CPU can do, in a prompt and in passes of several rows\n",
-        b->name, ranks, b->info.n_threads, b->info.kernels, b->options->n_repeat);
+        b->name, ranks, b->info.n_threads, b->info.n_threads == 1 ? "" : "s", b->info.kernels,
+        b->options->n_repeat);
 }
 
 enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_t index,

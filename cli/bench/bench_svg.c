@@ -217,8 +217,9 @@ static void write_chart(FILE *out, const struct sp_bench *b)
     write_text(out, LEFT_PLOT, 34, "start", b->name);
     fputs("</g>\n", out);
     write_rows(out, b);
-    fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
-            LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
+    fprintf(out, "<text x=\"%d\" y=\"54\">%u thread%s, %s kernels, medians of %zu</text>\n",
+            LEFT_PLOT, b->info.n_threads, b->info.n_threads == 1 ? "" : "s", b->info.kernels,
+            b->options->n_repeat);
     write_bars(out, b);
     fputs("</svg>\n", out);
 }

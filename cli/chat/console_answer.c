@@ -458,7 +458,8 @@ static void write_long(FILE *out, const struct sp_result *r, const struct sp_pac
     size_t n_new = r->n_prompt - r->n_reused;
 
     fprintf(out, "stopped by    %s\n", sp_stop_name(r->stop));
-    fprintf(out, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
+    fprintf(out, "machine       %u thread%s, %s kernels\n", info->n_threads,
+            info->n_threads == 1 ? "" : "s", info->kernels);
     fprintf(out, "prompt        %zu tokens (%zu cached) in %.3f s", r->n_prompt, r->n_reused,
             r->prompt_seconds);
     if (n_new >= ENOUGH_FOR_RATE && r->prompt_seconds >= seconds_for_rate)

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
-#include <unistd.h>
 
 void sp_repl_reply(const char *format, ...)
 {
@@ -137,15 +135,12 @@ done:
 enum sp_status sp_repl_answer(struct sp_repl *repl, const char *text, size_t size)
 {
     struct sp_err err = {0};
-    struct termios before, silent;
-    bool terminal = tcgetattr(STDIN_FILENO, &before) == 0, interrupted;
+    bool interrupted;
     enum sp_status st;
 
-    silent = before;
-    silent.c_lflag &= ~(tcflag_t)ECHO; /* what is typed now is shown when it is read */
-    if (terminal) tcsetattr(STDIN_FILENO, TCSANOW, &silent);
+    sp_signals_hide_typing(); /* what is typed now is shown when it is read */
     st = request(repl->model, text, size, &err);
-    if (terminal) tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    sp_signals_show_typing();
     interrupted = sp_signals_caught();
     sp_signals_clear();
     sp_advise(&err);
@@ -202,10 +197,11 @@ static char *history_path(void)
     return path;
 }
 
-enum sp_status sp_repl_run(struct sp_loaded_model *model, struct sp_err *err)
+enum sp_status sp_repl_run(struct sp_loaded_model *model, const struct sp_repl_opener *opener,
+                           struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_repl repl = {.model = model, .err = err};
+    struct sp_repl repl = {.model = model, .opener = opener, .err = err};
     char *history = history_path();
 
     if ((st = sp_line_edit_open(&repl.edit, history, err)) == SP_OK) {

@@ -12,8 +12,17 @@ struct sp_repl_completions {
     size_t n, cap;
 };
 
+/* Opens the model of a name in the place of *model, whose conversation and settings go on as far
+ * as the new model takes them. On failure *model stays as it was. */
+struct sp_repl_opener {
+    enum sp_status (*open)(void *context, struct sp_loaded_model *model, const char *name,
+                           struct sp_err *err);
+    void *context;
+};
+
 struct sp_repl {
     struct sp_loaded_model *model;
+    const struct sp_repl_opener *opener;
     struct sp_line_edit *edit;
     struct sp_repl_completions completions;
     struct sp_grammar *grammar; /* of /set format; owned; NULL: none */
@@ -33,6 +42,7 @@ bool sp_repl_read_message(struct sp_repl *repl, const char *line, struct sp_strb
 SP_MUST_CHECK enum sp_status sp_repl_answer(struct sp_repl *repl, const char *text, size_t size);
 
 /* Reads messages and commands from the terminal until /bye or the end of input. */
-SP_MUST_CHECK enum sp_status sp_repl_run(struct sp_loaded_model *model, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_repl_run(struct sp_loaded_model *model,
+                                         const struct sp_repl_opener *opener, struct sp_err *err);
 
 #endif

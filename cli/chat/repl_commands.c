@@ -272,8 +272,8 @@ static bool edit(struct sp_repl *repl, char *words)
 
 static void show_info(const struct sp_loaded_model *m)
 {
-    sp_repl_reply("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s",
-                  m->name, m->info.n_threads, m->info.kernels,
+    sp_repl_reply("%s: %u thread%s, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s",
+                  m->name, m->info.n_threads, m->info.n_threads == 1 ? "" : "s", m->info.kernels,
                   m->info.draft ? m->info.draft : "none", sp_session_n_context(m->session),
                   m->n_used,
                   m->conversation.template ? "with the chat template" : "raw, no chat template");
@@ -322,11 +322,14 @@ static bool show(struct sp_repl *repl, char *words)
         show_messages(m);
     } else if (strcmp(what, "parameters") == 0) {
         sp_settings_print(stdout, m->settings);
+    } else if (strcmp(what, "info") == 0) {
+        show_info(m);
     } else if (*what == '\0') {
         show_info(m);
         sp_settings_print(stdout, m->settings);
     } else {
-        sp_repl_reply("/show, /show parameters, /show system, /show template, /show messages.");
+        sp_repl_reply("/show, /show info, /show parameters, /show system, /show template, /show "
+                      "messages.");
     }
     return true;
 }
@@ -425,14 +428,42 @@ static bool save(struct sp_repl *repl, char *words)
     return true;
 }
 
-static bool load(struct sp_repl *repl, char *words)
+/* True for JSON, as saved sessions are; models are not. */
+static bool begins_object(const char *path)
 {
-    char *path = path_of(words, "/load"), *model = NULL;
+    FILE *file = fopen(path, "r");
+    bool begins = file && fgetc(file) == '{';
+
+    if (file) fclose(file);
+    return begins;
+}
+
+/* Goes on with another model, where no session has the name. */
+static void load_model(struct sp_repl *repl, const char *name)
+{
+    const struct sp_repl_opener *opener = repl->opener;
     struct sp_err err = {0};
 
-    if (path == NULL || !sp_file_exists(path)) {
-        if (path) sp_repl_reply("There is no such session.");
+    if (opener->open(opener->context, repl->model, name, &err)) {
+        sp_advise(&err);
+        sp_repl_reply("There is no such session, and no model: %s.", err.text);
         print_saved();
+    } else {
+        sp_repl_reply("The model is %s; the conversation has %zu message%s.", name,
+                      repl->model->conversation.n_turns,
+                      repl->model->conversation.n_turns == 1 ? "" : "s");
+    }
+}
+
+static bool load(struct sp_repl *repl, char *words)
+{
+    char *name = value_of(words), *path = path_of(name, "/load"), *model = NULL;
+    struct sp_err err = {0};
+
+    if (path == NULL) {
+        print_saved();
+    } else if (!begins_object(path)) {
+        load_model(repl, name);
     } else if (sp_saved_session_read(path, repl->model, &model, &err)) {
         sp_advise(&err);
         sp_repl_reply("%s.", err.text);
@@ -450,14 +481,15 @@ static bool help(struct sp_repl *repl, char *words);
 static const struct command commands[] = {
     {"/set", "change a setting, such as temperature, num_ctx, think, system: /set temperature 0.7",
      set, true},
-    {"/show", "file and settings, or one of: parameters, system, template, messages", show, true},
+    {"/show", "info and parameters, or one of: info, parameters, system, template, messages", show,
+     true},
     {"/read", "send the text of a file: /read FILE, or /read FILE MESSAGE", read_file, true},
     {"/edit", "write the message in $VISUAL, $EDITOR or vi", edit, true},
     {"/retry", "answer the last message again", retry, false},
     {"/undo", "remove the last message and its answer", undo, false},
     {"/clear", "forget the conversation", clear, false},
     {"/save", "save conversation and settings: /save NAME, or a path", save, true},
-    {"/load", "go on with a saved session: /load NAME, or a path", load, true},
+    {"/load", "go on with a saved session or another model: /load NAME, or a path", load, true},
     {"/bye", "end the session (also /exit, Ctrl-D)", bye, false},
     {"/exit", NULL, bye, false},
     {"/quit", NULL, bye, false},
@@ -490,7 +522,7 @@ static const char *const set_words[] = {"stop ",    "dry_sequence_breakers ",
                                         "verbose",  "quiet",
                                         "think",    "nothink",
                                         "wordwrap", "nowordwrap"};
-static const char *const show_words[] = {"parameters", "system", "template", "messages"};
+static const char *const show_words[] = {"info", "parameters", "system", "template", "messages"};
 
 enum {
     N_SET_WORDS = sizeof set_words / sizeof *set_words,

@@ -7,7 +7,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
 session() {
     TERM=dumb terminal spectool run "$@" 2>&1 | tr -d '\r' |
         sed '/^context/!s/tokens, .*/tokens, .../; s/^1 token; .*/1 token/; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
-             /^first token\|^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.*threads.*/: .../'
+             /^first token\|^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.* threads*,.*/: .../'
 }
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
 session packed.bin <<'END'
@@ -296,6 +296,19 @@ session packed.bin <<'END' | grep -c 'It was'
 /load ./copy.json
 /bye
 END
+echo '# another model goes on with the conversation and what was set; one that fails changes nothing'
+session packed.bin --num-predict 12 <<'END'
+What is 7 plus 8?
+/set top_k 7
+/load other/model
+/load ./packed.bin.none
+/load ./bad.json
+/load long.bin
+/show info
+/set top_k
+/show messages
+What is the capital of Italy?
+END
 words=$(yes 'The quiet duck walked to the old bridge and saw a turtle.' | head -n 120 | tr '\n' ' ')
 {
     printf '{"spectool_session": 1, "messages": ['
@@ -333,10 +346,11 @@ TERM=dumb terminal spectool embed packed.bin </dev/null >log
 sed -n 's/\r$//; /^reading/p; /^spectool/p' log
 echo '# messages of files and of an editor; formats; stop texts; what is typed meanwhile'
 echo 'What is 7 plus' >seven
-printf '#!/bin/sh\nkill -INT $PPID\nprintf "What is 7 plus 8?\\n" >"$1"\n' >editor
+printf '#!/bin/sh\nkill -INT $PPID\ncp "$1" "$1~"\nprintf "What is 7 plus 8?\\n" >"$1"\n' >editor
 chmod +x editor
 unset VISUAL
-EDITOR=$PWD/editor session packed.bin --num-predict 12 <<'END'
+mkdir tmp
+TMPDIR=$PWD/tmp EDITOR=$PWD/editor session packed.bin --num-predict 12 <<'END'
 /read
 /read nothing
 /read seven 8?
@@ -357,6 +371,7 @@ What is 7 plus 8?
 /set stop ""
 /set stop
 END
+ls tmp
 EDITOR=false session packed.bin <<'END'
 /edit
 /show messages
