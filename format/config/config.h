@@ -117,8 +117,10 @@ struct sp_layer_config {
     unsigned n_shared_ffn;   /* width of the dense MLP in parallel to the experts; 0: none */
     unsigned n_experts;      /* 0: the MLP is dense */
     unsigned n_experts_used; /* experts per token */
-    double sparsity;         /* part of a normal distribution of gates that becomes 0 (Gemma 3n) */
-    bool defers_experts;     /* the sum of the experts is added after the next layer (LongCat) */
+    double limits[2];    /* of the factors of a SwiGLU: of the experts, and of the dense MLP or the
+                            shared expert; 0: none */
+    double sparsity;     /* part of a normal distribution of gates that becomes 0 (Gemma 3n) */
+    bool defers_experts; /* the sum of the experts is added after the next layer (LongCat) */
 };
 
 /* Multi-head latent attention. For each token, a layer caches one vector from which the keys and
@@ -372,6 +374,7 @@ struct sp_config {
     bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
     bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
     unsigned n_positions_table; /* rows of a table of learned positions; 0: none (BERT) */
+    bool sinusoidal;            /* that table is made of sines and cosines (XGLM) */
     unsigned first_position;    /* row of the first token in it */
     unsigned n_token_types;  /* rows of a table of token types, of which every token has the first
                               * (BERT); 0: none */
@@ -380,6 +383,7 @@ struct sp_config {
     unsigned norm_gate_rank; /* rank of the gates of input norms, and of the norms before experts
                                 (A.X K2); 0: there are none */
     bool head_bias;          /* logits have a bias (Phi) */
+    bool head_dense;         /* a square matrix, GELU and a norm are before the head (ModernBERT) */
     double qkv_limit;        /* q, k and v are clamped to this after their projection; 0: none */
     enum sp_norms norms;     /* of most layers; each layer states its own */
     enum sp_qk_norm qk_norm;
@@ -405,12 +409,14 @@ struct sp_config {
     /* ALiBi (arXiv 2108.12409): scores decrease with the distance of a key, in head h of n by
      * 2^(-alibi (h + 1) / n) for each position; 0: none. */
     double alibi;
+    bool alibi_rounded; /* 2^(..) times the position of a key instead, both rounded to bfloat16, is
+                           added before `attention_scale` (Falcon) */
     bool attention_sinks; /* the softmax has one more learned logit per head (gpt-oss) */
     bool window_sinks;    /* only in layers with a window */
     double value_scale;   /* factor of values */
     struct sp_query_growth query_growth;
     struct sp_routing routing;
-    double swiglu_limit; /* of SP_SWIGLU_CLAMPED */
+    bool silu_capped; /* the limit of a gate counts after its silu (Step 3.5) */
     struct sp_latent_config latent;
     struct sp_index_config index;
     struct sp_delta_config delta; /* zero: no such layers */

@@ -3,6 +3,7 @@
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The rules that determine the properties of a layer. Lists are borrowed; without a list (NULL) the
@@ -12,6 +13,7 @@ struct layer_rules {
     const struct sp_sizes *sizes;
     const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
     const struct sp_json *sparse; /* numbers of layers with experts; NULL: the next rules */
+    const char *sparse_text;      /* the same as text, "3,4,5"; or NULL */
     const struct sp_json *delta;  /* numbers, from 1, of delta layers; NULL: the next rule */
     /* From first_full on, every full_interval-th layer is attention, the others are delta. */
     unsigned full_interval, first_full;
@@ -245,7 +247,10 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
         if (last >= 0) r->last_sparse = (unsigned)last;
     }
     if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
-    if (keys->list && (st = read_integers(&r->sparse, t, keys->list, 0, err))) return st;
+    r->sparse_text = keys->list ? sp_json_to_string(sp_text_get(t, keys->list), NULL) : NULL;
+    if (keys->list && r->sparse_text == NULL &&
+        (st = read_integers(&r->sparse, t, keys->list, 0, err)))
+        return st;
     if (keys->only && sp_text_get(t, keys->only)) r->n_dense = 0;
     return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0, err) : SP_OK;
 }
@@ -317,13 +322,15 @@ static enum sp_status read_period(struct sp_period *out, const struct sp_config_
 static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
 {
     const struct sp_config_text *t = r->t;
-    unsigned n = r->sizes->n_layers;
+    unsigned n = r->sizes->n_layers, n_next = 0;
     enum sp_status st;
 
     r->max_window_layers = t->family->window_layers;
     r->pattern = t->family->window_pattern;
     r->no_rope_interval = 4;
-    if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
+    if ((st = sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS, &n_next, err)))
+        return st;
+    if ((st = read_list(&r->layer_types, t, "layer_types", n, n + n_next, err)) ||
         (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
         (st = read_rotation(r, err)) || (st = read_experts(r, err)))
         return st;
@@ -416,6 +423,16 @@ static bool contains(const struct sp_json *integers, unsigned i)
     return false;
 }
 
+/* True if a number is in a text of numbers between commas. */
+static bool text_contains(const char *text, unsigned i)
+{
+    char *end;
+
+    for (; *text; text = *end ? end + 1 : end)
+        if (strtoul(text, &end, 10) == i && end != text) return true;
+    return false;
+}
+
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
@@ -423,6 +440,7 @@ static bool has_experts(const struct layer_rules *r, unsigned i)
         return false;
     if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
     if (r->n_experts && r->sparse) return contains(r->sparse, i);
+    if (r->n_experts && r->sparse_text) return text_contains(r->sparse_text, i);
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
     return (i + 1) % r->sparse_step == 0 && !contains(r->mlp_only, i);
 }

@@ -176,7 +176,7 @@ static const char without_effect[] =
     "original_max_position_embeddings q_head_dim qk_head_dim qk_norm_type rms_norm_eps "
     "scoring_func tie_word_embeddings top_k_experts topk_group use_routing_bias mlp_bias "
     "num_shared_expert block_auto_adjust_ff_dim num_hidden_layers num_target_layers "
-    "expansion_ratio learned_pos_emb norm_type summary_* "
+    "attention_layers expansion_ratio learned_pos_emb norm_type summary_* "
     /* other modalities */
     "audio_* embd_layer image_* img_processor mm_tokens_per_image multimodal_projector_bias "
     "out_hidden_size projection_* projector_* spatial_merge_size video_* vision_* "
@@ -184,7 +184,7 @@ static const char without_effect[] =
     "*attn_implementation *_fusion *_name_or_path *softmax_in_fp32 reorder_and_upcast_attn "
     "skip_bias_add* slow_but_exact add_cross_attention architectures auto_map "
     "cache_implementation chunk_size* dtype enable_moe_fp32_combine ep_size *flash_attn* "
-    "for_llm_compressor is_decoder is_encoder_decoder linear_silu model_max_length "
+    "for_llm_compressor is_decoder is_encoder_decoder linear_silu model_max_length n_ctx "
     "moe_shared_expert_overlap num_logits_to_keep quantization_config residual_in_fp32 "
     "seq_length speculators_* tie_encoder_decoder torch_dtype torchscript transformers* "
     "unsloth_* use_associative_scan use_bfloat16 use_cache use_mamba* ";

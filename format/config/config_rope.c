@@ -378,7 +378,8 @@ static enum sp_status read_outer_theta(double *out, const struct sp_config_text 
                                        const struct sp_json *other, struct sp_err *err)
 {
     *out = t->family->theta;
-    if (sp_text_get(t, "rope_theta")) return sp_text_double(t, "rope_theta", 2, 1e15, out, err);
+    if (sp_text_get(t, "rope_theta") && sp_json_kind(sp_text_get(t, "rope_theta")) != SP_JSON_ARRAY)
+        return sp_text_double(t, "rope_theta", 2, 1e15, out, err);
     return is_nested(other) ? SP_OK : sp_json_get_double(other, "rope_theta", 2, 1e15, out, err);
 }
 

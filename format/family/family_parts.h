@@ -84,6 +84,15 @@ SP_MUST_CHECK enum sp_status sp_tensor_match_add(struct sp_tensor_match *m,
                                                  struct sp_tensor_spec *spec, const char *name,
                                                  struct sp_row_span span);
 
+/* Adds the interleaved rows of a head that begins at `row` in the canonical order. A head is
+ * n_before rows that do not rotate, n_rot rows that do, and the rest. In the source, rows 2 i and 2
+ * i + 1 of the rotated ones rotate together; in the canonical order rows i and i + n_rot / 2 do. So
+ * the even rows come first, then the odd ones. The source has been claimed. */
+SP_MUST_CHECK enum sp_status sp_layout_add_head(struct sp_tensor_match *m,
+                                                struct sp_tensor_spec *spec, const char *name,
+                                                uint64_t row, uint64_t head_dim, uint64_t n_before,
+                                                uint64_t n_rot);
+
 /* Finds the source of one canonical tensor and adds its rows. A missing or misshapen source is
  * reported. */
 SP_MUST_CHECK enum sp_status sp_tensor_match_place(struct sp_tensor_match *m,

@@ -209,7 +209,10 @@ enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor
     if (strcmp(spec->name, "lm_head.weight") == 0 ||
         (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head))
         return place_unchanged(m, spec, m->head_name);
-    if (strcmp(spec->name, "lm_head.bias") == 0) return place_unchanged(m, spec, spec->name);
+    if (strncmp(spec->name, "lm_head.", strlen("lm_head.")) == 0) {
+        (void)find_alias(name, m, "", spec->name);
+        return place_unchanged(m, spec, name);
+    }
     if (find_alias(name, m, m->prefix, spec->name)) return place_unchanged(m, spec, name);
     if (is_unprefixed(m, spec->name, name)) return place_unchanged(m, spec, spec->name);
     if (strstr(spec->name, "_codebook") && !exists(m, name))

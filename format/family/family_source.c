@@ -161,11 +161,22 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
 bool sp_source_is_skipped(const char *name)
 {
     static const char *const parts[] = {
-        "vision_tower.",     "vision_model.",      "multi_modal_projector.",
-        "visual.",           "audio_tower.",       "embed_vision.",
-        "embed_audio.",      "image_newline",      "vision_embedder.",
-        "vision_adapter.",   "vision_projection.", "mm_projector.",
-        "vision_tokenizer.", "audio_tokenizer.",   "connector.",
+        "vision_tower.",
+        "vision_model.",
+        "multi_modal_projector.",
+        "visual.",
+        "audio_tower.",
+        "embed_vision.",
+        "embed_audio.",
+        "image_newline",
+        "vision_embedder.",
+        "vision_adapter.",
+        "vision_projection.",
+        "mm_projector.",
+        "vision_tokenizer.",
+        "audio_tokenizer.",
+        "connector.",
+        "vit_large_projector.",
     };
     /* Last parts of names. */
     static const char buffers[] =

@@ -277,7 +277,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool embedding = !d->borrows_tables, per_layer = width != 0;
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL;
     bool head = d->owns_head || (embedding && !c->tied);
-    const uint64_t positions = c->n_positions_table, types = c->n_token_types;
+    const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
     const struct row rows[] = {
         {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_inputs, hidden}},
         {"embed_positions.weight", SP_ROLE_SMALL, positions != 0, {positions, hidden}},
@@ -294,6 +294,9 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"per_layer_projection_norm.weight", SP_ROLE_NORM, per_layer, {width}},
         {"lm_head.weight", SP_ROLE_HEAD, head, {head_rows, hidden}},
         {"lm_head.bias", SP_ROLE_BIAS, c->head_bias, {head_rows}},
+        {"lm_head.dense.weight", SP_ROLE_MLP, c->head_dense, {hidden, hidden}},
+        {"lm_head.norm.weight", SP_ROLE_NORM, c->head_dense, {hidden}},
+        {"lm_head.norm.bias", SP_ROLE_BIAS, c->head_dense && c->norm_bias, {hidden}},
         {"d2t", SP_ROLE_INDEX, d->maps_tokens, {head_rows}},
     };
 

@@ -249,27 +249,33 @@ enum sp_status sp_layout_swapped_halves(struct sp_tensor_match *m, struct sp_ten
     return st;
 }
 
-/* Puts interleaved rows in the canonical order. A head is n_before rows that do not rotate, n_rot
- * rows that do, and the rest. In the source, rows 2 i and 2 i + 1 of the rotated ones rotate
- * together; in the canonical order rows i and i + n_rot / 2 do. So the even rows come first, then
- * the odd ones. The source has been claimed. */
+enum sp_status sp_layout_add_head(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                  const char *name, uint64_t row, uint64_t head_dim,
+                                  uint64_t n_before, uint64_t n_rot)
+{
+    uint64_t n_cols = columns(spec), n_first = n_before + n_rot;
+    enum sp_status st = SP_OK;
+    const struct sp_row_span spans[] = {
+        {.first_row = row, .step = 1, .n_rows = n_before, .n_cols = n_cols},
+        {.first_row = row + n_before, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
+        {.first_row = row + n_before + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
+        {.first_row = row + n_first, .step = 1, .n_rows = head_dim - n_first, .n_cols = n_cols},
+    };
+
+    for (size_t i = 0; st == SP_OK && i < 4; i++)
+        if (spans[i].n_rows) st = sp_tensor_match_add(m, spec, name, spans[i]);
+    return st;
+}
+
+/* The same for all heads of the tensor. */
 static enum sp_status add_interleaved(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                       const char *name, uint64_t head_dim, uint64_t n_before,
                                       uint64_t n_rot)
 {
-    uint64_t n_cols = columns(spec), n_first = n_before + n_rot;
     enum sp_status st = SP_OK;
 
-    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += head_dim) {
-        const struct sp_row_span spans[] = {
-            {.first_row = row, .step = 1, .n_rows = n_before, .n_cols = n_cols},
-            {.first_row = row + n_before, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
-            {.first_row = row + n_before + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
-            {.first_row = row + n_first, .step = 1, .n_rows = head_dim - n_first, .n_cols = n_cols},
-        };
-        for (size_t i = 0; st == SP_OK && i < 4; i++)
-            if (spans[i].n_rows) st = sp_tensor_match_add(m, spec, name, spans[i]);
-    }
+    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += head_dim)
+        st = sp_layout_add_head(m, spec, name, row, head_dim, n_before, n_rot);
     return st;
 }
 

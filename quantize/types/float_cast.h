@@ -21,6 +21,11 @@ static inline float sp_f32_of_bf16(uint16_t h)
     return sp_float_of_bits((uint32_t)h << 16);
 }
 
+static inline float sp_round_bf16(float f)
+{
+    return sp_f32_of_bf16(sp_bf16_of_f32(f));
+}
+
 /* Converts n elements. Bytes are little-endian, at any alignment. */
 void sp_read_f32(float *out, const uint8_t *bytes, size_t n);
 void sp_read_f16(float *out, const uint8_t *bytes, size_t n);

@@ -7,6 +7,7 @@
 #include "runtime/backend/attention.h"
 
 #include "format/base/mem.h"
+#include "quantize/types/float_cast.h"
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
@@ -225,7 +226,8 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
             float slope = job->slopes[query_head(run, tile, tile->first + j)];
             size_t row = range_of(run, tile->first + j)->last - 1;
             for (size_t k = first; k < last; k++)
-                s[k] -= slope * (float)(row - start - k);
+                s[k] += job->slopes_rounded ? sp_round_bf16(slope * (float)(start + k)) * job->scale
+                                            : -(slope * (float)(row - start - k));
         }
         vector->softmax(s, first, last, &part->max, &part->sum);
     }

@@ -23,6 +23,9 @@ struct sp_attention {
     const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
     /* [n_heads] or NULL: subtracted from a score for each position between its key and the row */
     const float *slopes;
+    /* The product of slope and position of the key, rounded to bfloat16, is added to q.k instead.
+     */
+    bool slopes_rounded;
     const float *q;     /* [n_rows][ldq] */
     size_t ldq, q_step; /* q_step: from one head of a row to the next; 0: heads are contiguous */
     float *out;         /* [n_rows][ld_out] */

@@ -155,6 +155,7 @@ static void attend_seq(const struct sp_attention_job *job, const struct sp_atten
         .cap = job->cap,
         .sinks = job->sinks,
         .slopes = job->slopes,
+        .slopes_rounded = job->slopes_rounded,
         .q = job->heads.q + first * job->heads.ld_q,
         .ldq = job->heads.ld_q,
         .out = job->out->x + first * job->out->ld,

@@ -56,6 +56,7 @@ struct sp_attention_job {
     const struct sp_key_range *ranges; /* [heads.n]; NULL: the job only stores */
     float scale, cap;                  /* as in struct sp_attention */
     const float *sinks, *slopes;
+    bool slopes_rounded;
     /* Receives the attended rows; if it is coded, their codes, and perhaps no floats. */
     const struct sp_acts *out;
     struct sp_attention_scratch *scratch;

@@ -112,8 +112,10 @@ struct sp_product {
     enum sp_activation activation; /* of a gated product */
     const float *factors;          /* [n_rows][ld_factors], or NULL: the next product makes them */
     size_t ld_factors;             /* 0: all rows have the same factors */
-    float limit;                   /* of SP_SWIGLU_CLAMPED, for both factors */
-    const struct sp_xielu *xielu;  /* of SP_XIELU, which ignores the factors */
+    /* Of SP_SILU and SP_SWIGLU_CLAMPED: factors are clamped to -limit..limit, gates to at most
+     * gate_limit; 0: SP_SILU has no limits. */
+    float limit, gate_limit;
+    const struct sp_xielu *xielu;       /* of SP_XIELU, which ignores the factors */
     const struct sp_epilogue *epilogue; /* NULL: none; not for a gated product */
     /* The activations whose rows are y's. If they are coded, the codes of all rows are computed
      * too, and y is then undefined: processes exchange codes instead of floats. NULL: none. */

@@ -140,6 +140,13 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
     if (p->epilogue) run_epilogue(job, g, p, first, len);
 }
 
+static void limit_factors(const struct sp_product *p, float *gate, float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (gate[i] > p->gate_limit) gate[i] = p->gate_limit;
+    sp_clamp(up, p->limit, n);
+}
+
 static void apply_gate(const struct sp_product_job *job, const struct sp_row_group *g,
                        const struct sp_product *p, size_t first, size_t n_panels)
 {
@@ -152,6 +159,7 @@ static void apply_gate(const struct sp_product_job *job, const struct sp_row_gro
             p->factors ? p->factors + t * p->ld_factors + begin : result_row(job, p + 1, t, first);
         switch (p->activation) {
         case SP_SILU:
+            if (p->limit != 0) limit_factors(p, y, result_row(job, p + 1, t, first), len);
             v->silu_mul(y, up, len);
             break;
         case SP_GELU_TANH:

@@ -179,6 +179,8 @@ static void run_ffn(struct layer_job *job)
          .ldy = ws->ffn.ld,
          .gated = true,
          .activation = ws->model->config.activation,
+         .limit = l->limits[1].up,
+         .gate_limit = l->limits[1].gate,
          .into = &ws->ffn},
         {.w = &l->up, .bias = l->up_bias, .y = ws->up, .ldy = ws->ld_ffn},
     };

@@ -3,6 +3,7 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "runtime/backend/remote.h"
+#include "runtime/vector/fmath.h"
 
 #include <assert.h>
 #include <string.h>
@@ -34,6 +35,41 @@ static void spread_row(void *context, size_t t, unsigned worker)
     sp_argmax_of_part(&ws->argmax[t], ws->backend->vector, row, 0, ws->n_logits);
 }
 
+struct head_job {
+    struct sp_workspace *ws;
+    const struct sp_model *source;
+};
+
+/* hidden = norm(gelu(y)), before the head. */
+static void head_norm_row(void *context, size_t t, unsigned worker)
+{
+    const struct head_job *job = context;
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_model *m = job->source;
+    float *x = ws->hidden.x + t * ws->hidden.ld;
+    const float *y = ws->y + t * ws->ld_x;
+    size_t n = m->config.n_hidden;
+
+    (void)worker;
+    for (size_t i = 0; i < n; i++)
+        x[i] = sp_gelu_erff(y[i]);
+    sp_center(x, x, n);
+    ws->backend->vector->rms_norm(x, x, m->head_norm, n, (float)m->config.norm_eps);
+    if (m->head_norm_bias) ws->backend->vector->add(x, m->head_norm_bias, n);
+}
+
+/* Passes the first n rows of ws->hidden through the dense layer before the head, if there is one.
+ */
+static void run_head_dense(struct sp_workspace *ws, const struct sp_model *source, size_t n)
+{
+    struct sp_product dense = {.w = &source->head_dense, .y = ws->y, .ldy = ws->ld_x};
+
+    assert(n <= ws->max_rows);
+    if (dense.w->rows == 0) return;
+    sp_backend_multiply(ws->backend, &dense, 1, &ws->hidden, n);
+    sp_backend_rows(ws->backend, n, head_norm_row, &(struct head_job){ws, source});
+}
+
 /* Computes the logits of the first n rows of ws->hidden. */
 static void multiply_head(struct sp_workspace *ws, const struct sp_model *source, size_t n,
                           enum sp_logits_need needs)
@@ -56,6 +92,7 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
                           : 0;
 
     assert(n <= ws->max_logit_rows);
+    run_head_dense(ws, source, n);
     ws->rows = (struct sp_remote_rows){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
                                        .ld_sums = sp_logits_blocks(source->head.rows)};
     ws->n_logits = source->head.rows;
@@ -79,6 +116,7 @@ void sp_decoder_observe_head(struct sp_decoder *d, const struct sp_model *source
     const struct sp_product head = {.w = &source->head};
 
     sp_backend_rows(d->backend, n, final_norm_row, &(struct final_job){.ws = ws});
+    run_head_dense(ws, source, n);
     sp_backend_observe(d->backend, &head, 1, &ws->hidden, n, NULL, 0);
 }
 

@@ -320,6 +320,8 @@ static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t
          .gated = true,
          .activation = ws->model->config.activation,
          .factors = ws->ones,
+         .limit = l->limits[1].up,
+         .gate_limit = l->limits[1].gate,
          .into = &ws->ffn},
         {.w = &l->shared_up, .y = ws->up, .ldy = ws->ld_ffn},
         {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate},
@@ -474,7 +476,8 @@ static void run_groups(const struct route_job *job, size_t n_slots, size_t n_gro
          .gated = true,
          .activation = ws->model->config.activation,
          .factors = ws->ones,
-         .limit = (float)ws->model->config.swiglu_limit,
+         .limit = l->limits[0].up,
+         .gate_limit = l->limits[0].gate,
          .into = &e->ffn},
         {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = ws->ld_ffn},
     };

@@ -5,6 +5,8 @@
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
+#include "runtime/model/rope.h"
 #include "runtime/vector/fmath.h"
 
 #include <stdio.h>
@@ -393,6 +395,30 @@ static void bind_xielu(struct binder *b, struct sp_xielu *w, unsigned i)
                            .eps = *eps};
 }
 
+/* The largest number whose silu is at most `limit`, by bisection. */
+static float silu_inverse(float limit)
+{
+    float low = 0, high = limit + 1;
+
+    for (int i = 0; i < 60; i++) {
+        float x = (low + high) / 2;
+        if (sp_siluf(x) <= limit)
+            low = x;
+        else
+            high = x;
+    }
+    return low;
+}
+
+static void set_limits(const struct sp_config *c, struct sp_layer *l)
+{
+    for (int i = 0; i < 2; i++) {
+        float limit = (float)l->config->limits[i];
+        l->limits[i].up = limit;
+        l->limits[i].gate = c->silu_capped && limit != 0 ? silu_inverse(limit) : limit;
+    }
+}
+
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
@@ -449,6 +475,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->ffn_gate.down, "@ffn_gate.down_proj.weight", i);
     bind_matrix(b, &l->ffn_gate.up, "@ffn_gate.up_proj.weight", i);
     bind_ffn(b, l, i);
+    set_limits(&b->model->config, l);
     bind_per_layer(b, l, i);
     if (b->model->config.n_streams) bind_altup(b, l, i);
     bind_convolutions(b, l, i);
@@ -490,6 +517,23 @@ static const float *bind_positions(struct binder *b, size_t type)
     return sum;
 }
 
+/* The table of sinusoidal positions: sines of all frequencies, then their cosines. Source:
+ * XGLMSinusoidalPositionalEmbedding in transformers 5.24. */
+static const float *make_positions(struct binder *b)
+{
+    const struct sp_config *c = &b->model->config;
+    size_t n = c->n_hidden, half = n / 2;
+    float *table = NULL, *steps = NULL;
+
+    if (b->status || (b->status = keep_vector(b, &table, n * c->n_positions_table))) return NULL;
+    if ((b->status = keep_vector(b, &steps, half))) return NULL;
+    for (size_t i = 0; i < half; i++)
+        steps[i] = sp_expf(-(float)i * (float)(sp_log(10000) / (double)(half - 1)));
+    for (size_t pos = 0; pos < c->n_positions_table; pos++)
+        sp_rope_row(table + pos * n + half, table + pos * n, steps, half, 1, pos);
+    return table;
+}
+
 /* The slopes of ALiBi. Without a power of two of heads, the heads behind those of the next smaller
  * one have the slopes between. */
 static const float *make_slopes(struct binder *b)
@@ -504,6 +548,7 @@ static const float *make_slopes(struct binder *b)
     for (unsigned h = 0; h < n; h++) {
         double step = h < power ? h + 1 : h - power + 0.5;
         slopes[h] = (float)sp_pow(2, -c->alibi * step / power);
+        if (c->alibi_rounded) slopes[h] = sp_round_bf16(slopes[h]);
     }
     return slopes;
 }
@@ -532,7 +577,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
     m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);
-    m->positions = bind_positions(&b, 0);
+    m->positions = m->config.sinusoidal ? make_positions(&b) : bind_positions(&b, 0);
     if (m->config.pooling.pair.second_type && m->config.n_token_types > 1)
         m->second_positions = bind_positions(&b, 1);
     m->slopes = make_slopes(&b);
@@ -540,6 +585,9 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     bind_matrix(&b, &m->head, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;
     m->head_bias = bind_bias(&b, "lm_head.bias", 0);
+    bind_matrix(&b, &m->head_dense, "lm_head.dense.weight", 0);
+    m->head_norm = bind_norm(&b, "lm_head.norm.weight", 0);
+    m->head_norm_bias = bind_bias(&b, "lm_head.norm.bias", 0);
     bind_matrix(&b, &m->per_layer_embedding, "embed_tokens_per_layer.weight", 0);
     bind_matrix(&b, &m->per_layer_projection, "per_layer_model_projection.weight", 0);
     m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);

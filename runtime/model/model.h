@@ -106,6 +106,11 @@ struct sp_altup_weights {
     float cutoff; /* deviations from the mean below which a gate is 0; 0: there is none */
 };
 
+/* Limits of the factors of a SwiGLU (struct sp_product); 0: none. */
+struct sp_factor_limits {
+    float up, gate;
+};
+
 /* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) if the layer has
  * none. Vectors are owned by the model. */
 struct sp_layer {
@@ -122,9 +127,10 @@ struct sp_layer {
     const float *q_norm, *k_norm; /* [head_dim], or of all heads one after another */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
     const float *gate_bias, *up_bias,
-        *down_bias;        /* [rows of the matrix], of all experts one after another */
-    const float *sinks;    /* [n_heads] */
-    struct sp_xielu xielu; /* of the MLP (SP_XIELU) */
+        *down_bias;                    /* [rows of the matrix], of all experts one after another */
+    const float *sinks;                /* [n_heads] */
+    struct sp_xielu xielu;             /* of the MLP (SP_XIELU) */
+    struct sp_factor_limits limits[2]; /* of the experts; of the dense MLP or the shared expert */
     struct sp_matrix q, k, v, o;
     struct sp_matrix output_gate;  /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
     const float *output_gate_bias; /* [rows of output_gate], or NULL */
@@ -159,12 +165,14 @@ struct sp_bound_matrix {
 struct sp_model {
     struct sp_config config; /* owned */
     enum sp_part part;
-    struct sp_layer *layers;       /* [config.n_layers] */
-    struct sp_matrix embedding;    /* [V, H]; empty: borrowed from the target (drafts) */
-    struct sp_matrix head;         /* [V, H]; the embedding if tied; empty as above;
-                                      of a draft's own vocabulary: [head rows, H] */
-    const float *head_bias;        /* [V] */
-    const float *norm, *norm_bias; /* [H] final */
+    struct sp_layer *layers;     /* [config.n_layers] */
+    struct sp_matrix embedding;  /* [V, H]; empty: borrowed from the target (drafts) */
+    struct sp_matrix head;       /* [V, H]; the embedding if tied; empty as above;
+                                    of a draft's own vocabulary: [head rows, H] */
+    const float *head_bias;      /* [V] */
+    struct sp_matrix head_dense; /* [H, H], with head_norm and its bias [H] (config.head_dense) */
+    const float *head_norm, *head_norm_bias;
+    const float *norm, *norm_bias;                     /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     const float *slopes;                               /* [n_heads] of ALiBi, or NULL */
     const float

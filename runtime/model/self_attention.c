@@ -66,6 +66,7 @@ static struct sp_attention_job job_of(struct sp_workspace *ws, unsigned layer, s
         .cap = (float)ws->model->config.attention_cap,
         .sinks = l->sinks,
         .slopes = ws->model->slopes,
+        .slopes_rounded = ws->model->config.alibi_rounded,
         .out = &ws->heads,
         .scratch = ws->attention,
     };

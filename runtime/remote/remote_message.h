@@ -57,7 +57,7 @@ struct sp_remote_product {
     uint32_t dtype;
     uint32_t is_gated, is_coded;
     uint32_t activation;
-    float limit;
+    float limit, gate_limit;
 };
 
 struct sp_remote_parts {

@@ -85,7 +85,8 @@ void sp_remote_job_write(void *message, const struct sp_ranks *ranks, const stru
                                        .is_gated = r->is_gated[i],
                                        .is_coded = r->is_coded[i],
                                        .activation = (uint32_t)p->activation,
-                                       .limit = p->limit};
+                                       .limit = p->limit,
+                                       .gate_limit = p->gate_limit};
     }
     memcpy(to.groups, r->job.groups, r->job.n_groups * sizeof *to.groups);
     sp_remote_rows_copy(&to.rows, r->job.acts, r->job.n_rows, h.has_codes, h.has_floats);

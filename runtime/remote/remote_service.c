@@ -82,7 +82,8 @@ static enum sp_status get_products(struct sp_received_job *r,
         r->products[i] = (struct sp_product){.w = &r->matrices[i],
                                              .gated = p->is_gated,
                                              .activation = (enum sp_activation)p->activation,
-                                             .limit = p->limit};
+                                             .limit = p->limit,
+                                             .gate_limit = p->gate_limit};
         r->shared.is_gated[i] = p->is_gated;
         r->shared.is_coded[i] = p->is_coded;
     }

@@ -2,7 +2,7 @@
 """Make the golden models of testdata/families: python3 families.py FOLDER [NAME...]
 
 A tiny random checkpoint of each family (or of the named ones), as transformers writes it, with the results
-of transformers in float32 and eager attention: NAME/config.json and model.safetensors;
+of transformers in float32 and eager attention (SDPA: in its other one): NAME/config.json and model.safetensors;
 golden.json (prompts; greedy, the ids that follow each, end of sequence ignored); logits_K.npy,
 float32 [tokens, vocabulary] of prompt K in one pass.
 
@@ -472,10 +472,18 @@ FAMILIES.update({
     "youtu": ("YoutuForCausalLM", latent(
         num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True, num_hidden_layers=2,
         rope_parameters={"rope_type": "default", "rope_theta": 1.6e6})),
+    "falcon_rw": ("FalconForCausalLM", {
+        "num_attention_heads": 16, "num_kv_heads": 16, "num_hidden_layers": 2, "alibi": True, "bias": True,
+        "parallel_attn": False, "multi_query": False, "new_decoder_architecture": False,
+        "num_key_value_heads": None, "intermediate_size": None}),
     "lfm2": ("Lfm2ForCausalLM", lfm2(tie_word_embeddings=True)),
     "lfm2_bias": ("Lfm2ForCausalLM", lfm2(
         conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=48)),
 })
+
+
+# Falcon's eager attention adds ALiBi twice, once with the mask.
+SDPA = {"falcon_rw"}
 
 
 def draw(name, p, generator):
@@ -502,7 +510,7 @@ def make_model(name, seed):
     config_class = getattr(transformers, CONFIGS.get(name, model_class.config_class.__name__))
     config = config_class(**{k: v for k, v in values.items() if v is not None or
                                          k not in COMMON})
-    config._attn_implementation = "eager"
+    config._attn_implementation = "sdpa" if name in SDPA else "eager"
     torch.manual_seed(seed)
     model = model_class(config).float().eval()
     generator = torch.Generator().manual_seed(seed)

@@ -51,6 +51,21 @@ static enum sp_status read_modernbert(struct sp_config *c, const struct sp_confi
     return SP_OK;
 }
 
+/* A causal ModernBERT, which has a dense layer before its head. */
+static enum sp_status read_modernbert_decoder(struct sp_config *c, const struct sp_config_text *t,
+                                              const struct sp_sizes *sizes, struct sp_err *err)
+{
+    enum sp_status st = read_modernbert(c, t, sizes, err);
+
+    c->head_dense = c->head_bias = true;
+    c->bidirectional = c->headless = false;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].causal = true;
+        if (c->layers[i].window) c->layers[i].window--;
+    }
+    return st ? st : sp_text_bool(t, "decoder_bias", &c->head_bias, err);
+}
+
 /* Learned positions, of which RoBERTa's begin after the id of the padding. All tokens are of the
  * first type. */
 static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_config_text *t,
@@ -216,6 +231,13 @@ static const struct sp_alias modernbert_aliases[] = {
     {0},
 };
 
+static const struct sp_alias modernbert_decoder_aliases[] = {
+    {"self_attn.o_proj.*", "attn.Wo.*", NULL, 0},
+    {"self_attn.*", "attn.*", NULL, 0},
+    {"lm_head.bias", "decoder.bias", NULL, 0},
+    {0},
+};
+
 static const struct sp_gguf_member bert_members[] = {
     {SP_PUT_BERT, NULL, NULL, NULL},
     {0},
@@ -247,6 +269,12 @@ static const struct sp_gguf_name classifier_names[] = {
         .gguf = {.archs = {{.name = (arch)}}, .members = bert_members, .names = classifier_names}, \
     }
 
+#define MODERN_BERT                                                                                \
+    .sizes = {50368, 768, 1152, 22, 12, 0, 0, 8192, 0}, .norm_eps = 1e-5,                          \
+    .norm_eps_key = "norm_eps", .norm_centered = true, .theta = 160000, .local_theta = 1e4,        \
+    .windows = SP_WINDOWS_LISTED, .window = 128, .activation_key = "hidden_activation",            \
+    .activation = "gelu", .tied = true, .reads = {.layer_types = true}
+
 const struct sp_family sp_families_encoders[] = {
     BERT("bert", "BertModel", 30522, read_bert, "bert"),
     BERT("roberta", "RobertaModel", 50265, read_roberta, NULL),
@@ -273,24 +301,21 @@ const struct sp_family sp_families_encoders[] = {
     {
         .name = "modernbert",
         .architecture = "ModernBertModel",
-        .sizes = {50368, 768, 1152, 22, 12, 0, 0, 8192, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "norm_eps",
-        .norm_centered = true,
-        .theta = 160000,
-        .local_theta = 1e4,
-        .windows = SP_WINDOWS_LISTED,
-        .window = 128,
-        .activation_key = "hidden_activation",
-        .activation = "gelu",
-        .tied = true,
-        .reads = {.layer_types = true},
+        MODERN_BERT,
         .read_own = read_modernbert,
         .aliases = {modernbert_aliases},
         .prefix = "",
         .gguf = {.archs = {{.name = "modern-bert"}},
                  .members = modernbert_members,
                  .names = classifier_names},
+    },
+    {
+        .name = "modernbert-decoder",
+        .architecture = "ModernBertDecoderForCausalLM",
+        MODERN_BERT,
+        .rope_by_type = true,
+        .read_own = read_modernbert_decoder,
+        .aliases = {modernbert_decoder_aliases, modernbert_aliases},
     },
     {
         .name = "eurobert",

@@ -5,6 +5,7 @@
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- layouts ---- */
@@ -43,6 +44,26 @@ static enum sp_status layout_qkv_columns(struct sp_tensor_match *m, struct sp_te
     return take_columns(m, spec, source->name, source->part * n, 3 * n);
 }
 
+/* q, v and k of four groups of heads, one group after another. In q and k, neighboring rows rotate
+ * together. */
+static enum sp_status layout_codegen(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                     const struct sp_alias_source *source)
+{
+    const struct sp_layer_config *l = source->layer;
+    const uint64_t d = l->head_dim, n_cols = spec->shape[1], group = spec->shape[0] / 4;
+    const uint64_t shape[] = {3 * spec->shape[0], n_cols};
+    const uint64_t n_rot = source->part == 1 ? 0 : m->config->ropes[l->rope].n_rot;
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 2)) || !found) return st;
+    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += d) {
+        uint64_t first = (row / group * 3 + source->part) * group + row % group;
+        st = sp_layout_add_head(m, spec, source->name, first, d, 0, n_rot);
+    }
+    return st;
+}
+
 /* ---- names ---- */
 
 static const struct sp_alias gpt2_aliases[] = {
@@ -68,6 +89,21 @@ static const struct sp_alias gptj_aliases[] = {
     {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
     {"mlp.up_proj.*", "mlp.fc_in.*", NULL, 0},
     {"mlp.down_proj.*", "mlp.fc_out.*", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias codegen_aliases[] = {
+    {"self_attn.q_proj.weight", "attn.qkv_proj.weight", layout_codegen, 0},
+    {"self_attn.v_proj.weight", "attn.qkv_proj.weight", layout_codegen, 1},
+    {"self_attn.k_proj.weight", "attn.qkv_proj.weight", layout_codegen, 2},
+    {0},
+};
+
+static const struct sp_alias neo_aliases[] = {
+    {"self_attn.o_proj.*", "attn.attention.out_proj.*", NULL, 0},
+    {"self_attn.*", "attn.attention.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.c_fc.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.c_proj.*", NULL, 0},
     {0},
 };
 
@@ -120,6 +156,7 @@ static const struct sp_alias mpt_aliases[] = {
 
 static const struct sp_alias opt_aliases[] = {
     {"norm.*", "final_layer_norm.*", NULL, 0},
+    {"norm.*", "layer_norm.*", NULL, 0},
     {"input_layernorm.*", "self_attn_layer_norm.*", NULL, 0},
     {"post_attention_layernorm.*", "final_layer_norm.*", NULL, 0},
     {"self_attn.o_proj.*", "self_attn.out_proj.*", NULL, 0},
@@ -136,8 +173,11 @@ static const struct sp_key_name gpt_keys[] = {
     {"d_model", "hidden_size"},
     {"n_head", "num_attention_heads"},
     {"n_heads", "num_attention_heads"},
+    {"num_heads", "num_attention_heads"},
+    {"attention_heads", "num_attention_heads"},
     {"n_layer", "num_hidden_layers"},
     {"n_layers", "num_hidden_layers"},
+    {"num_layers", "num_hidden_layers"},
     {"n_inner", "intermediate_size"},
     {"n_positions", "max_position_embeddings"},
     {"max_seq_len", "max_position_embeddings"},
@@ -154,7 +194,7 @@ static enum sp_status read_switches(struct sp_config *c, const struct sp_config_
 {
     static const char *const keys[][5] = {
         {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "_remove_final_layer_norm",
-         "apply_residual_connection_post_layernorm", "alibi"},
+         "apply_residual_connection_post_layernorm"},
         {"scale_attn_weights", "do_layer_norm_before", "enable_bias",
          "layer_norm_elementwise_affine", "no_bias"},
     };
@@ -165,6 +205,7 @@ static enum sp_status read_switches(struct sp_config *c, const struct sp_config_
     for (size_t i = 0; i < 2 * 5; i++) {
         const char *key = keys[i / 5][i % 5];
         bool wanted = i / 5 != 0, on = wanted;
+        if (key == NULL) continue;
         if ((st = sp_text_bool(t, key, &on, err))) return st;
         if (on == wanted) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "%s %s is not supported for %s", key,
@@ -201,11 +242,54 @@ static enum sp_status read_opt(struct sp_config *c, const struct sp_config_text 
     return st ? st : read_switches(c, t, sizes, err);
 }
 
-/* The biases of Falcon's ALiBi are rounded to bfloat16 there, so that is refused. */
+/* attention_types: [[["global", "local"], 12]], each list as often as the number says. Queries are
+ * not scaled. */
+static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *types = sp_text_get(t, "attention_types");
+    unsigned window = 256, layer = 0;
+    enum sp_status st;
+
+    (void)sizes;
+    c->n_positions_table = c->max_positions;
+    c->attention_scale = 1;
+    c->qkv_bias = false;
+    if ((st = sp_text_unsigned(t, "window_size", 1, SP_CAP_POSITIONS, &window, err))) return st;
+    for (size_t i = 0; i < sp_json_len(types); i++) {
+        const struct sp_json *names = sp_json_at(sp_json_at(types, i), 0);
+        uint64_t n = 0, len = sp_json_len(names);
+        (void)sp_json_to_u64(sp_json_at(sp_json_at(types, i), 1), &n);
+        for (uint64_t k = 0; layer < c->n_layers && n <= SP_CAP_LAYERS && k < n * len; k++) {
+            const char *name = sp_json_to_string(sp_json_at(names, k % len), NULL);
+            if (name && strcmp(name, "local") == 0) c->layers[layer].window = window;
+            layer++;
+        }
+    }
+    for (; types == NULL && layer < c->n_layers; layer++)
+        if (layer % 2) c->layers[layer].window = window;
+    if (layer == c->n_layers) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "attention_types has %u layers, expected %u", layer,
+                   c->n_layers);
+}
+
+/* The positions are sines and cosines, whose first two rows belong to padding. */
+static enum sp_status read_xglm(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    bool scaled = true;
+    enum sp_status st = sp_text_bool(t, "scale_embedding", &scaled, err);
+
+    c->sinusoidal = true;
+    if (scaled) c->embedding_scale = sqrt(sizes->n_hidden);
+    return st ? st : read_opt(c, t, sizes, err);
+}
+
+/* The biases of ALiBi are products of numbers in bfloat16, and are scaled as scores are. */
 static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_text *t,
                                   const struct sp_sizes *sizes, struct sp_err *err)
 {
-    bool grouped = false, one = true;
+    bool grouped = false, one = true, alibi = false;
     unsigned n = sizes->n_heads, n_norms = 2;
     enum sp_status st;
 
@@ -213,7 +297,10 @@ static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_te
     if ((st = sp_text_bool(t, "multi_query", &one, err))) return st;
     if ((st = sp_text_unsigned(t, "num_kv_heads", 1, sizes->n_heads, &n, err))) return st;
     if ((st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms, err))) return st;
+    if ((st = sp_text_bool(t, "alibi", &alibi, err))) return st;
     if ((st = read_switches(c, t, sizes, err))) return st;
+    c->alibi_rounded = alibi;
+    if (alibi) c->alibi = 8;
     if (!grouped) n = one ? 1 : sizes->n_heads;
     if (sizes->n_heads % n != 0)
         return sp_fail(err, SP_E_INPUT, "num_kv_heads %u does not divide %u", n, sizes->n_heads);
@@ -221,6 +308,7 @@ static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_te
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].n_kv_heads = n;
         c->layers[i].norms = c->norms;
+        if (alibi) c->layers[i].rope = -1;
     }
     return SP_OK;
 }
@@ -271,6 +359,11 @@ static const char *const falcon_own_keys[] = {"alibi", NULL};
 #define BLOCKS .layers = "h.", .prefix = "transformer."
 #define LEARNED .unrotated = true, .biases = SP_BIAS_ALWAYS, .norm_bias = true, .tied = true
 #define NAMED .activation_key = "activation_function"
+#define GPTJ                                                                                       \
+    .sizes = {50400, 4096, 16384, 28, 16, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,               \
+    .norm_bias = true, .partial_rotary = 0.25, .rotary_dim = true, .qkv_bias = SP_BIAS_NEVER,      \
+    .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_ALWAYS, NAMED, .activation = "gelu_new",          \
+    .head_bias = true, BLOCKS
 
 const struct sp_family sp_families_gpt[] = {
     GPT("gpt2", "GPT2LMHeadModel", read_gpt2, .sizes = {50257, 768, 3072, 12, 12, 0, 0, 1024, 0},
@@ -281,6 +374,11 @@ const struct sp_family sp_families_gpt[] = {
     GPT("opt", "OPTForCausalLM", read_opt, .sizes = {50272, 768, 3072, 12, 12, 0, 0, 2048, 0},
         LEARNED, NAMED, .activation = "relu", .ffn_key = "ffn_dim", .aliases = {opt_aliases},
         .prefix = "model.decoder."),
+    GPT("gpt_neo", "GPTNeoForCausalLM", read_neo,
+        .sizes = {50257, 2048, 8192, 24, 16, 0, 0, 2048, 0}, LEARNED, BLOCKS, NAMED,
+        .activation = "gelu_new", .aliases = {neo_aliases, outer_aliases}),
+    GPT("xglm", "XGLMForCausalLM", read_xglm, .sizes = {256008, 1024, 4096, 24, 16, 0, 0, 2048, 0},
+        LEARNED, NAMED, .activation = "gelu", .ffn_key = "ffn_dim", .aliases = {opt_aliases}),
     GPT("bloom", "BloomForCausalLM", read_bloom, .sizes = {250880, 64, 256, 2, 8, 0, 0, 2048, 0},
         LEARNED, BLOCKS, .activation_key = "", .activation = "gelu_pytorch_tanh",
         .aliases = {falcon_aliases}),
@@ -288,11 +386,9 @@ const struct sp_family sp_families_gpt[] = {
         .unrotated = true, .biases = SP_BIAS_NEVER, .tied = true, .activation_key = "",
         .activation = "gelu", .aliases = {mpt_aliases}, .layers = "blocks.",
         .prefix = "transformer."),
-    GPT("gptj", "GPTJForCausalLM", read_switches,
-        .sizes = {50400, 4096, 16384, 28, 16, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,
-        .norm_bias = true, .partial_rotary = 0.25, .rotary_dim = true, .qkv_bias = SP_BIAS_NEVER,
-        .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_ALWAYS, NAMED, .activation = "gelu_new",
-        .head_bias = true, .aliases = {gptj_aliases, outer_aliases}, BLOCKS),
+    GPT("gptj", "GPTJForCausalLM", read_switches, GPTJ, .aliases = {gptj_aliases, outer_aliases}),
+    GPT("codegen", "CodeGenForCausalLM", read_switches, GPTJ,
+        .aliases = {codegen_aliases, gptj_aliases, outer_aliases}),
     GPT("gpt_neox", "GPTNeoXForCausalLM", read_switches,
         .sizes = {50432, 6144, 24576, 44, 64, 0, 0, 2048, 0}, .norms = SP_NORM_TWIN,
         .norm_bias = true, .parallel_key = "use_parallel_residual", .partial_rotary = 0.25,

@@ -8,17 +8,18 @@ static const char *const own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
 static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_text *t,
                                   const struct sp_sizes *sizes, struct sp_err *err)
 {
-    double alpha = 1.702;
+    double alpha = 1.702, limit = 7;
     enum sp_status st;
 
     (void)sizes;
-    c->swiglu_limit = 7.0;
-    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &c->swiglu_limit, err))) return st;
+    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err))) return st;
     if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha, err))) return st;
     if (alpha != 1.702) {
         return sp_fail(err, SP_E_UNSUPPORTED, "swiglu_alpha %g is not supported, only 1.702",
                        alpha);
     }
+    for (unsigned i = 0; i < c->n_layers; i++)
+        c->layers[i].limits[0] = limit;
     return SP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Lineages of one family with experts each, of 2026: Flint, Kolibri, Laguna, Lara. */
+/* Lineages of one family with experts each, of 2026: Flint, Kolibri, Laguna, Lara, Step. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
@@ -23,6 +23,15 @@ static const struct sp_alias laguna_aliases[] = {
     {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
     {"self_attn.gate_proj.weight", "self_attn.g_proj.weight", NULL, 0},
     {"mlp.router.correction", "mlp.experts.e_score_correction_bias", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias step_aliases[] = {
+    {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
+    {"mlp.router.weight", "moe.gate.weight", NULL, 0},
+    {"mlp.router.correction", "moe.router_bias", NULL, 0},
+    {"mlp.experts.*", "moe.*", NULL, 0},
+    {"mlp.shared_expert.*", "share_expert.*", NULL, 0},
     {0},
 };
 
@@ -115,6 +124,59 @@ static enum sp_status read_laguna(struct sp_config *c, const struct sp_config_te
     return sp_fail(err, SP_E_UNSUPPORTED, "moe_apply_router_weight_on_input is not supported");
 }
 
+/* The positive number for layer i in a list; 0 if there is none. */
+static double number_at(const struct sp_config_text *t, const char *key, unsigned i)
+{
+    double v = 0;
+
+    (void)sp_json_to_double(sp_json_at(sp_text_get(t, key), i), &v);
+    return v > 0 ? v : 0;
+}
+
+/* Layers with a window have heads, a theta and a rotated part of their own, and no scaling. Clamps
+ * differ from layer to layer. */
+static enum sp_status read_step(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *other = sp_text_get(t, "attention_other_setting");
+    unsigned n_heads = sizes->n_heads;
+    enum sp_status st;
+
+    c->silu_capped = true;
+    if ((st = sp_object_unsigned(other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads, err)))
+        return st;
+    st = sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads, err);
+    if (st) return st;
+    if (n_heads % sizes->n_kv_heads != 0) {
+        return sp_fail(err, SP_E_INPUT, "%u heads of layers with a window are no multiple of %u",
+                       n_heads, sizes->n_kv_heads);
+    }
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        double part = number_at(t, "partial_rotary_factors", i);
+        l->limits[0] = number_at(t, "swiglu_limits", i);
+        l->limits[1] = number_at(t, "swiglu_limits_shared", i);
+        if (l->n_experts == 0) l->limits[0] = 0;
+        if (part > 0 && part <= 1)
+            c->ropes[l->rope].n_rot = (unsigned)(sizes->head_dim * part) / 2 * 2;
+        if (l->window == 0) continue;
+        l->n_heads = n_heads;
+        if (l->rope == 1) c->ropes[1].kind = SP_ROPE_DEFAULT;
+    }
+    return SP_OK;
+}
+
+/* The names of Step's own configuration. */
+static const struct sp_key_name step_keys[] = {
+    {"num_attention_groups", "num_key_value_heads"},
+    {"moe_num_experts", "n_routed_experts"},
+    {"moe_top_k", "num_experts_per_tok"},
+    {"share_expert_dims", "share_expert_dim"},
+    {"max_seq_len", "max_position_embeddings"},
+    {"rope_theta", "layer_rope_theta"},
+    {0},
+};
+
 static const char *const laguna_own_keys[] = {"gating", NULL};
 
 const struct sp_family sp_families_sparse[] = {
@@ -204,6 +266,37 @@ const struct sp_family sp_families_sparse[] = {
         .routing = {.norm = true},
         .reads = {.layer_types = true, .experts = true},
         .aliases = {lara_aliases, sp_aliases_experts},
+    },
+    {
+        .name = "step3p5",
+        .architecture = "Step3p5ForCausalLM",
+        .sizes = {128815, 4096, 11264, 45, 64, 8, 128, 128000, 0},
+        .norm_eps = 1e-5,
+        .norm_shifted = true,
+        .qk_norm = SP_QK_HEADS,
+        .partial_rotary = 1,
+        .rope_by_type = true,
+        .windows = SP_WINDOWS_LISTED,
+        .mlp_bias = SP_BIAS_NEVER,
+        .head_gate = true,
+        .expert_keys = {.count = "n_routed_experts",
+                        .types = "mlp_layer_types",
+                        .list = "moe_layers_enum",
+                        .parallel_width = "share_expert_dim",
+                        .scale = "moe_router_scaling_factor"},
+        SP_EXPERT_SIZES(288, 8, 1280, 3, 0),
+        .n_shared_ffn = 1280,
+        .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true},
+        .router_norm_fixed = true,
+        .reads = {.layer_types = true,
+                  .query_scalar = true,
+                  .layer_thetas = true,
+                  .experts = true,
+                  .routed_scale = true},
+        .key_names = step_keys,
+        .read_own = read_step,
+        .aliases = {step_aliases},
+        .unread_layers = true,
     },
     {.name = NULL},
 };

@@ -34,5 +34,6 @@ const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("qwen3_vl", "Qwen3VL", "qwen3_vl_text", .any_text = false),
     WRAPPER("qwen3_vl_moe", "Qwen3VLMoe", "qwen3_vl_moe_text", .any_text = false),
     WRAPPER("smolvlm", "SmolVLM", "llama", .any_text = true),
+    WRAPPER("step3p7", "Step3p7", "step3p5", .any_text = false),
     {0},
 };
