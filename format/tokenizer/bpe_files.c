@@ -6,6 +6,7 @@
 #include "format/base/file.h"
 #include "format/json/json_write.h"
 #include "format/tokenizer/sentencepiece.h"
+#include "format/tokenizer/tekken.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -120,13 +121,14 @@ done:
     free(vocab);
     free(merges);
     if (st || *text) return st;
-    return sp_sentencepiece_read(text, size, folder, config, config_size, err);
+    st = sp_sentencepiece_read(text, size, folder, config, config_size, err);
+    return st || *text ? st : sp_tekken_read(text, size, folder, err);
 }
 
 enum sp_status sp_tokenizer_files_fail(const char *folder, struct sp_err *err)
 {
-    static const char *const others[] = {"tokenizer.model", "merges.txt",   "tekken.json",
-                                         "vocab.txt",       "spiece.model", "tiktoken.model"};
+    static const char *const others[] = {"tokenizer.model", "merges.txt", "vocab.txt",
+                                         "spiece.model", "tiktoken.model"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (!sp_file_exists_in(folder, others[i])) continue;

@@ -25,9 +25,7 @@ static int digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes whole groups of four digits, of which the last may end in one or two '='. `out` has room
- * for len / 4 * 3 bytes. */
-static bool decode(uint8_t *out, size_t *out_len, const char *text, size_t len)
+bool sp_base64_decode(uint8_t *out, size_t *out_len, const char *text, size_t len)
 {
     size_t padding = 0, n = 0;
 
@@ -109,7 +107,7 @@ enum sp_status sp_charsmap_open(struct sp_charsmap **out, const char *base64, si
 
     if ((st = sp_new(&map, 1, sizeof *map, err))) return st;
     if ((st = sp_new(&map->bytes, len / 4 * 3 + 1, 1, err))) goto done;
-    if (!decode(map->bytes, &size, base64, len) || size < 4) {
+    if (!sp_base64_decode(map->bytes, &size, base64, len) || size < 4) {
         st = sp_fail(err, SP_E_INPUT, "precompiled_charsmap is not base64 of a character map");
         goto done;
     }

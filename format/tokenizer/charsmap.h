@@ -11,6 +11,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* Decodes whole groups of four digits, of which the last may end in one or two '='. `out` has room
+ * for len / 4 * 3 bytes. False: other characters. */
+bool sp_base64_decode(uint8_t *out, size_t *out_len, const char *text, size_t len);
 
 struct sp_charsmap; /* immutable: any number of threads may use it */
 

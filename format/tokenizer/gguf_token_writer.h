@@ -21,6 +21,7 @@ struct sp_gguf_token_writer {
     struct sp_gguf_tokens tokens;
     enum sp_gguf_token_kind kind;
     const struct sp_gguf_pre *pre; /* of "gpt2"; else NULL */
+    bool ranked;                   /* sp_gguf_ranked_text */
     bool sentencepiece;            /* sp_gguf_sentencepiece_text, with its prefix */
     const char *prefix;
     struct sp_json_out out; /* its text is owned */

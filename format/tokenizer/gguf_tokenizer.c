@@ -277,7 +277,7 @@ static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
     sp_json_out_raw(&w->out, "\"vocab\": {");
     sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens));
     sp_json_out_raw(&w->out, "}, \"merges\": [");
-    st = put_listed_merges(w);
+    st = w->ranked ? sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err) : put_listed_merges(w);
     sp_json_out_raw(&w->out, "]}\n}\n");
     return st;
 }
@@ -459,10 +459,10 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
     if (model == NULL || sp_is_word(model, len, "none") || sp_is_word(model, len, "no_vocab"))
         return SP_OK;
     if ((st = find_kind(w, model, len))) return st;
-    if (w->kind == SP_GGUF_BYTE_LEVEL && (st = find_pre(w))) return st;
+    if (w->kind == SP_GGUF_BYTE_LEVEL && !w->ranked && (st = find_pre(w))) return st;
     scored = w->kind == SP_GGUF_PIECES || w->kind == SP_GGUF_UNIGRAM;
     pieces = scored || w->kind == SP_GGUF_MERGES;
-    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, scored, w->err);
+    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, scored || w->ranked, w->err);
     return st || w->kind != SP_GGUF_WORDPIECE ? st
                                               : sp_gguf_tokens_restore_words(&w->tokens, w->err);
 }
@@ -544,6 +544,15 @@ enum sp_status sp_gguf_sentencepiece_text(char **text, size_t *size, const struc
         .file = file, .err = err, .sentencepiece = true, .prefix = prefix};
 
     return make_text(text, size, w, write_tokenizer);
+}
+
+enum sp_status sp_gguf_ranked_text(char **text, size_t *size, const struct sp_gguf *file,
+                                   const struct sp_gguf_pre *pre, struct sp_err *err)
+{
+    return make_text(
+        text, size,
+        (struct sp_gguf_token_writer){.file = file, .err = err, .pre = pre, .ranked = true},
+        write_tokenizer);
 }
 
 enum sp_status sp_gguf_tokenizer_config_text(char **text, size_t *size, const struct sp_gguf *file,

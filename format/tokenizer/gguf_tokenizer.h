@@ -5,6 +5,7 @@
 #define SP_FORMAT_TOKENIZER_GGUF_TOKENIZER_H
 
 #include "format/gguf.h"
+#include "format/tokenizer/gguf_pre.h"
 
 /* The texts are owned by the caller; NULL if the file has no tokenizer. A kind or a split rule that
  * is not known is SP_E_UNSUPPORTED and named. */
@@ -19,6 +20,12 @@ SP_MUST_CHECK enum sp_status sp_gguf_tokenizer_config_text(char **text, size_t *
 SP_MUST_CHECK enum sp_status sp_gguf_sentencepiece_text(char **text, size_t *size,
                                                         const struct sp_gguf *file,
                                                         const char *prefix, struct sp_err *err);
+
+/* As sp_gguf_tokenizer_text, of kind "gpt2": texts are split by `pre`, and the merges are those
+ * that the tokens' scores amount to. */
+SP_MUST_CHECK enum sp_status sp_gguf_ranked_text(char **text, size_t *size,
+                                                 const struct sp_gguf *file,
+                                                 const struct sp_gguf_pre *pre, struct sp_err *err);
 
 /* The chat template, owned by the caller; NULL if the file has none. Further templates, which are
  * not read, are named in *warnings. */

@@ -2,6 +2,7 @@
 #include "format/tokenizer/gguf_tokens.h"
 
 #include "format/base/affix.h"
+#include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "format/base/warnings.h"
@@ -80,6 +81,32 @@ enum sp_status sp_gguf_note_tokens(const struct sp_gguf *file, char **warnings, 
                      sp_gguf_path(file), key, number, (unsigned long long)count_tokens(file));
     }
     return st;
+}
+
+/* ---- writing ---- */
+
+enum sp_status sp_gguf_token_list_add(struct sp_gguf_token_list *list, const char *text, size_t len,
+                                      float score, uint32_t type, struct sp_err *err)
+{
+    uint8_t size[8], score_bytes[4], type_bytes[4];
+    enum sp_status st;
+
+    sp_put64(size, len);
+    sp_put32(score_bytes, sp_bits_of_float(score));
+    sp_put32(type_bytes, type);
+    if ((st = sp_strbuf_append(&list->texts, (const char *)size, sizeof size, err))) return st;
+    if ((st = sp_strbuf_append(&list->texts, text, len, err))) return st;
+    st = sp_strbuf_append(&list->scores, (const char *)score_bytes, sizeof score_bytes, err);
+    if (!st) st = sp_strbuf_append(&list->types, (const char *)type_bytes, sizeof type_bytes, err);
+    list->n++;
+    return st;
+}
+
+void sp_gguf_token_list_release(struct sp_gguf_token_list *list)
+{
+    sp_strbuf_release(&list->texts);
+    sp_strbuf_release(&list->scores);
+    sp_strbuf_release(&list->types);
 }
 
 /* ---- reading ---- */

@@ -2,6 +2,7 @@
 #ifndef SP_FORMAT_TOKENIZER_GGUF_TOKENS_H
 #define SP_FORMAT_TOKENIZER_GGUF_TOKENS_H
 
+#include "format/base/strbuf.h"
 #include "format/gguf.h"
 #include "format/json/json_write.h"
 
@@ -31,6 +32,16 @@ struct sp_gguf_token {
     enum sp_gguf_token_type type;
     float score;
 };
+
+/* A vocabulary being made of another file, as arrays of a GGUF file. Valid when zeroed. */
+struct sp_gguf_token_list {
+    struct sp_strbuf texts, scores, types; /* [n] strings, f32, i32 */
+    uint64_t n;
+};
+SP_MUST_CHECK enum sp_status sp_gguf_token_list_add(struct sp_gguf_token_list *list,
+                                                    const char *text, size_t len, float score,
+                                                    uint32_t type, struct sp_err *err);
+void sp_gguf_token_list_release(struct sp_gguf_token_list *list);
 
 /* Valid when zeroed. */
 struct sp_gguf_tokens {

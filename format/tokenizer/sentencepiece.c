@@ -6,9 +6,9 @@
 #include "format/base/affix.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
-#include "format/base/strbuf.h"
 #include "format/json/json.h"
 #include "format/tokenizer/gguf_tokenizer.h"
+#include "format/tokenizer/gguf_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +62,7 @@ static bool next_field(struct field *out, struct bytes *b)
 /* ---- the metadata ---- */
 
 struct model {
-    struct sp_strbuf tokens, scores, types; /* as in a GGUF file: [n] strings, f32, i32 */
-    uint64_t n;
+    struct sp_gguf_token_list tokens;
     uint64_t kind;
     uint64_t ids[N_IDS];                /* unknown, beginning, end; n or more: none */
     bool suffix, prefix, strip, escape; /* where spaces are written, added and removed */
@@ -76,24 +75,18 @@ static enum sp_status add_piece(struct model *m, struct bytes message, struct sp
 {
     struct field f;
     struct bytes text = {0};
-    uint8_t size[8], score[4] = {0}, type[4] = {1};
-    enum sp_status st;
+    uint32_t type = SP_GGUF_TOKEN_NORMAL;
+    float score = 0;
 
     while (next_field(&f, &message)) {
         if (f.number == PIECE_TEXT) text = f.bytes;
-        if (f.number == PIECE_SCORE) sp_put32(score, (uint32_t)f.value);
-        if (f.number == PIECE_TYPE) sp_put32(type, f.value < 7 ? (uint32_t)f.value : 0);
+        if (f.number == PIECE_SCORE) score = sp_float_of_bits((uint32_t)f.value);
+        if (f.number == PIECE_TYPE) type = f.value < 7 ? (uint32_t)f.value : 0;
     }
     if (message.at != message.end)
-        return sp_fail(err, SP_E_INPUT, "piece %llu is damaged", (unsigned long long)m->n);
-    m->n++;
-    sp_put64(size, (uint64_t)(text.end - text.at));
-    if ((st = sp_strbuf_append(&m->tokens, (const char *)size, sizeof size, err))) return st;
-    if ((st = sp_strbuf_append(&m->tokens, (const char *)text.at, (size_t)(text.end - text.at),
-                               err)))
-        return st;
-    if ((st = sp_strbuf_append(&m->scores, (const char *)score, sizeof score, err))) return st;
-    return sp_strbuf_append(&m->types, (const char *)type, sizeof type, err);
+        return sp_fail(err, SP_E_INPUT, "piece %llu is damaged", (unsigned long long)m->tokens.n);
+    return sp_gguf_token_list_add(&m->tokens, (const char *)text.at, (size_t)(text.end - text.at),
+                                  score, type, err);
 }
 
 /* Reads trainer_spec or normalizer_spec. */
@@ -127,7 +120,7 @@ static enum sp_status read_model(struct model *m, struct bytes message, struct s
             st = read_spec(m, f.number, f.bytes, err);
     }
     if (st) return st;
-    if (message.at != message.end || m->n == 0)
+    if (message.at != message.end || m->tokens.n == 0)
         return sp_fail(err, SP_E_INPUT, "not a model of SentencePiece, or a damaged one");
     if (m->kind != UNIGRAM && m->kind != BPE)
         return sp_fail(err, SP_E_UNSUPPORTED, "a model of %s is not supported",
@@ -171,8 +164,8 @@ static enum sp_status read_config(struct model *m, unsigned class, const struct 
     if ((st = sp_json_get_bool(config, "add_prefix_space", &m->prefix, err))) return st;
     if ((st = sp_json_get_bool(config, "legacy", &legacy, err))) return st;
     if (class < N_LLAMA) m->scheme = legacy ? "always" : "first";
-    m->bos = m->bos && m->ids[1] < m->n;
-    m->eos = m->eos && m->ids[2] < m->n;
+    m->bos = m->bos && m->ids[1] < m->tokens.n;
+    m->eos = m->eos && m->ids[2] < m->tokens.n;
     return SP_OK;
 }
 
@@ -190,7 +183,7 @@ static enum sp_status write_text(char **text, size_t *size, const struct model *
 
     memcpy(name + 8, kind, strlen(kind));
     for (unsigned i = 0; i < N_IDS; i++)
-        sp_put32(ids[i], m->ids[i] < m->n ? (uint32_t)m->ids[i] : UINT32_MAX);
+        sp_put32(ids[i], m->ids[i] < m->tokens.n ? (uint32_t)m->ids[i] : UINT32_MAX);
     const struct sp_gguf_value values[] = {
         {KEY("add_bos_token"), SP_GGUF_BOOL, false, 1, &flags[0]},
         {KEY("add_eos_token"), SP_GGUF_BOOL, false, 1, &flags[1]},
@@ -201,9 +194,9 @@ static enum sp_status write_text(char **text, size_t *size, const struct model *
         {KEY("precompiled_charsmap"), SP_GGUF_U8, true,
          (uint64_t)(m->charsmap.end - m->charsmap.at), m->charsmap.at},
         {KEY("remove_extra_whitespaces"), SP_GGUF_BOOL, false, 1, &flags[3]},
-        {KEY("scores"), SP_GGUF_F32, true, m->n, (const uint8_t *)m->scores.at},
-        {KEY("token_type"), SP_GGUF_I32, true, m->n, (const uint8_t *)m->types.at},
-        {KEY("tokens"), SP_GGUF_STRING, true, m->n, (const uint8_t *)m->tokens.at},
+        {KEY("scores"), SP_GGUF_F32, true, m->tokens.n, (const uint8_t *)m->tokens.scores.at},
+        {KEY("token_type"), SP_GGUF_I32, true, m->tokens.n, (const uint8_t *)m->tokens.types.at},
+        {KEY("tokens"), SP_GGUF_STRING, true, m->tokens.n, (const uint8_t *)m->tokens.texts.at},
         {KEY("unknown_token_id"), SP_GGUF_I32, false, 1, ids[0]},
     };
     st = sp_gguf_of_values(&file, values, sizeof values / sizeof *values, err);
@@ -235,9 +228,7 @@ enum sp_status sp_sentencepiece_read(char **text, size_t *size, const char *fold
     if (st) sp_context(err, "%s/tokenizer.model", folder);
 done:
     sp_json_free(root);
-    sp_strbuf_release(&m.tokens);
-    sp_strbuf_release(&m.scores);
-    sp_strbuf_release(&m.types);
+    sp_gguf_token_list_release(&m.tokens);
     free(file);
     return st;
 }

@@ -39,6 +39,6 @@ sed 's/.*"vocab": //; s/, "merges": .*//' files/tokenizer.json >files/vocab.json
 text=' Once upon a "time" \ 12 }<|im_end|>'
 spectool tokenize --ids files "$text" >one && rm files/tokenizer.json && spectool tokenize --ids files "$text" | cmp one - && echo 'the same ids'
 spectool create -o files.bin files 2>/dev/null && spectool tokenize --ids files.bin "$text" | cmp one - && echo 'the same ids'
-mv files/merges.txt files/tekken.json
+mv files/merges.txt files/tiktoken.model
 spectool tokenize files a; echo "exit $?"
 spectool create --force -o files.bin files 2>&1 | head -n 1

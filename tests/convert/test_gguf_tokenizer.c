@@ -110,7 +110,8 @@ TEST(llama_without_bos_id)
     assert_true(check_lines(&t, TESTDATA "/gguf/tokenizers/pieces.jsonl") > 30);
 }
 
-/* ---- tokenizer.model (tests/oracle/sentencepiece_files.py) ---- */
+/* ---- tokenizer.model and tekken.json (tests/oracle/sentencepiece_files.py, tekken_files.py) ----
+ */
 
 #define PIECES TESTDATA "/tokenizer/sentencepiece/"
 
@@ -122,9 +123,9 @@ static void pieces_equal(void **state)
     char path[400], *config, *json = NULL;
     size_t size;
 
-    snprintf(path, sizeof path, PIECES "%s/tokenizer_config.json", name);
+    snprintf(path, sizeof path, TESTDATA "/tokenizer/%s/tokenizer_config.json", name);
     config = golden_file(path, &size);
-    snprintf(path, sizeof path, PIECES "%s", name);
+    *strrchr(path, '/') = '\0';
     if (sp_bpe_files_read(&json, &size, path, config, strlen(config), &err))
         fail_msg("%s", err.text);
     assert_non_null(json);
@@ -206,5 +207,40 @@ TEST(refused_pieces)
     assert_non_null(strstr(err.text, "tokenizer.model: not a model of SentencePiece"));
 }
 
-CASES(pieces_equal, "llama", "legacy", "bare", "mapped", "unigram", "bytes");
+CASES(pieces_equal, "sentencepiece/llama", "sentencepiece/legacy", "sentencepiece/bare",
+      "sentencepiece/mapped", "sentencepiece/unigram", "sentencepiece/bytes", "tekken/listed",
+      "tekken/old");
+
+/* Each text is one time in the file, and is replaced. */
+TEST(refused_tekken)
+{
+    static const char *const cases[][3] = {
+        {"\"pattern\"", "\"patern\"", "tekken.json: config.pattern is missing"},
+        {"{\"rank\": 499,", "{\"rank\": 7,", "tekken.json: vocab[499] does not have rank 499"},
+        {"{\"rank\": 6,", "{\"rank\": 7,", "special_tokens[6] does not have rank 6"},
+        {"[/THINK]", "", "special_tokens[6] has no token_str"},
+        {"AQ==", "A===", "vocab[1]: token_bytes is not base64 of a token"},
+        {"AQ==", "", "vocab[1]: token_bytes is not base64 of a token"},
+        {": 530,", ": 560,", "vocab has 509 tokens, config 530 and 30 special ones"},
+        {": 30,", ": 531,", "default_num_special_tokens is 531"},
+    };
+    size_t size, n;
+    char *good = scratch_read(TESTDATA "/tokenizer/tekken/listed/tekken.json", &size);
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *at = memmem(good, size, cases[i][0], strlen(cases[i][0]));
+        struct sp_err err = {0};
+        char *json = NULL;
+        if (i == 2) at = memmem(at + 1, size, cases[i][0], strlen(cases[i][0]));
+        assert_non_null(at);
+        const char *bad = keep_format("%.*s%s%.*s", (int)(at - good), good, cases[i][1],
+                                      (int)(size - (size_t)(at - good) - strlen(cases[i][0])),
+                                      at + strlen(cases[i][0]));
+        scratch_write("tekken.json", bad, strlen(bad));
+        assert_int_equal(sp_bpe_files_read(&json, &n, scratch_folder(), "{}", 2, &err), SP_E_INPUT);
+        assert_null(json);
+        if (strstr(err.text, cases[i][2]) == NULL)
+            fail_msg("\"%s\", expected \"%s\"", err.text, cases[i][2]);
+    }
+}
 TEST_FIXTURE(NULL, scratch_teardown);
