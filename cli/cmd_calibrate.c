@@ -14,7 +14,6 @@
 #include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { FEW_TOKENS = 4096 };
 

@@ -14,7 +14,6 @@
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
-#include "format/packfile.h"
 #include "runtime/spectool_measure.h"
 
 #include <stdlib.h>

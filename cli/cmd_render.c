@@ -7,7 +7,6 @@
 #include "cli/base/lines.h"
 #include "format/json/json.h"
 #include "format/json/json_write.h"
-#include "format/base/mem.h"
 #include "runtime/spectool.h"
 
 #include <stdlib.h>

@@ -16,7 +16,6 @@
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_sandbox.h"
-#include "format/pack_contents.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/file_guard.h"

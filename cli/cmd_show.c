@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct options {
     bool modelfile, template, tensors, metadata, json;

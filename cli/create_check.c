@@ -12,7 +12,6 @@
 #include "format/base/mem.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Tokens of a window, and parts of a text that a mean is over (struct sp_evaluation_block). */

@@ -15,7 +15,6 @@
 #include "format/gguf.h"
 #include "format/modelfile/modelfile.h"
 #include "format/packfile.h"
-#include "runtime/spectool.h"
 
 #include <dirent.h>
 #include <errno.h>

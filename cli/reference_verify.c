@@ -6,7 +6,6 @@
 #include "format/base/mem.h"
 #include "runtime/spectool_measure.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum sp_status sp_reference_verify_open(struct sp_reference_verify *v, const char *path,

@@ -1,7 +1,6 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
-#include "runtime/spectool_measure.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #include "format/base/mem.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

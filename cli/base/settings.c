@@ -1,6 +1,5 @@
 #include "cli/base/settings.h"
 #include "cli/base/out.h"
-#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 #include "format/modelfile/modelfile_check.h"

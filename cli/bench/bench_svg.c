@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The layout, in SVG user units; one unit is one pixel at full size. */
 enum {

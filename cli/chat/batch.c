@@ -11,7 +11,6 @@
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

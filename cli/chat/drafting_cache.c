@@ -2,7 +2,6 @@
 #include "cli/base/user_folder.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
-#include "format/base/mem.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum sp_status sp_loaded_model_read(struct sp_loaded_model *m, const struct sp_args *args, bool raw,
                                     const char *system, struct sp_err *err)

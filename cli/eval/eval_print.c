@@ -7,7 +7,6 @@
 #include "runtime/spectool_measure.h"
 
 #include <math.h>
-#include <string.h>
 
 #define LN2 0x1.62e42fefa39efp-1
 

@@ -4,11 +4,8 @@
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_prompt.h"
 #include "cli/serve/openai/serve_openai.h"
-#include "cli/serve/serve_embed.h"
-#include "cli/serve/serve_inspect.h"
 #include "cli/serve/serve_page.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void write_plain_text(struct sp_exchange *x, const char *text)

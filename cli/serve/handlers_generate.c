@@ -3,11 +3,9 @@
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/jobs/serve.h"
-#include "cli/serve/openai/serve_openai.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct client {
     const struct sp_serve *serve;

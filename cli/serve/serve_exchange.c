@@ -6,7 +6,6 @@
 #include "cli/serve/openai/serve_openai.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char sp_exchange_json_type[] = "application/json";

@@ -1,7 +1,6 @@
 /* Decides which requests are accepted: a page in a browser may send requests to this machine on
  * behalf of its user. */
 #include "cli/serve/serve_origin.h"
-#include "cli/serve/jobs/serve.h"
 
 #include <string.h>
 #include <strings.h>

@@ -3,7 +3,6 @@
 #include "format/base/mem.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- refusals ---- */
 

@@ -2,10 +2,8 @@
  * kernels multiply, once for each thread that comes to its matrix; of the left one the rows that
  * are wanted are read. */
 #include "convert/adapter/merge_rows.h"
-#include "convert/adapter/merge.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #include "convert/create/calibration.h"
 
 #include "convert/create/importance.h"
-#include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/json/json.h"
 #include "format/packfile.h"

@@ -21,7 +21,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     CHUNKS_PER_THREAD = 3,    /* slots of the ring: one converts, one waits, one is free */

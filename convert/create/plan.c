@@ -2,8 +2,6 @@
 #include "convert/create/plan.h"
 
 #include "format/base/mem.h"
-#include "format/pack_contents.h"
-#include "quantize/types/groupwise.h"
 
 #include <inttypes.h>
 #include <stdio.h>

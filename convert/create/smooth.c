@@ -1,7 +1,5 @@
 #include "convert/create/smooth.h"
 
-#include <string.h>
-
 static bool is_vector(const struct sp_plan_item *item)
 {
     return item->spec->role == SP_ROLE_NORM || item->spec->role == SP_ROLE_BIAS;

@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The compiled tokenizer: a packed source's own, or that of a checkpoint's tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,

@@ -6,7 +6,6 @@
 #include "format/modelfile/modelfile.h"
 #include "format/family/config_publish.h"
 #include "format/base/file.h"
-#include "format/base/mem.h"
 #include "format/base/atomic_folder.h"
 #include "format/pack_contents.h"
 #include "format/safetensors_write.h"

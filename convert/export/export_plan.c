@@ -2,7 +2,6 @@
 
 #include "format/base/affix.h"
 #include "format/base/mem.h"
-#include "format/pack_contents.h"
 #include "quantize/policy.h"
 
 #include <inttypes.h>

@@ -10,8 +10,6 @@
 #include "format/ggml_type.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN_KEY = 100 };

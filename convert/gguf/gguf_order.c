@@ -6,7 +6,6 @@
 #include "convert/gguf/gguf_writer.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i)

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 /* EmbeddingGemma is published with two layers, which its converter leaves out unless told. */
 static enum sp_status find_dense(struct sp_pooling_config *p, const struct sp_gguf_model *m,

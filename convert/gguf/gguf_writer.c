@@ -4,8 +4,6 @@
 #include "format/tokenizer/gguf_tokens.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MAX_SIZE = 1 << 30 };
 

@@ -10,7 +10,6 @@
 #include "format/config/pooling.h"
 #include "format/json/json.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The layers of the head, by family; the last row is that of all decoders. */

@@ -1,14 +1,10 @@
 #include "convert/source/generation_config.h"
-#include "format/json/json_write.h"
-#include "format/modelfile/modelfile.h"
 #include "format/config/config.h"
-#include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/modelfile/modelfile_check.h"
 #include "format/pack_contents.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* What else transformers lets change the text, with the value that changes nothing; null, false,
  * and empty lists and objects never do. */

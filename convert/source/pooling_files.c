@@ -8,9 +8,7 @@
 #include "convert/source/pooling_files.h"
 
 #include "format/base/file.h"
-#include "format/base/mem.h"
 #include "format/config/config_text.h"
-#include "format/config/pooling.h"
 #include "format/json/json.h"
 
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include "format/base/mem.h"
 #include "format/json/json.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

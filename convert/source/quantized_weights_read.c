@@ -14,7 +14,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     STRIP_CODES = 1 << 19, /* unpacked at a time, if rows are not longer */

@@ -1,7 +1,6 @@
 /* Merging an adapter into a source: its changes are placed once, and from then on every read of a
  * row gives the merged one. */
 #include "convert/source/source_adapter.h"
-#include "convert/source/source.h"
 
 #include "convert/adapter/merge_record.h"
 #include "format/base/mem.h"

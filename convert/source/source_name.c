@@ -11,9 +11,7 @@
 #include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/unicode.h"
-#include "format/base/unicode_case.h"
 #include "format/base/warnings.h"
-#include "format/json/json_write.h"
 #include "format/modelfile/modelfile_check.h"
 
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "convert/source/source_read.h"
 #include "convert/adapter/merge_rows.h"
 #include "convert/source/quantized_weights_read.h"
-#include "convert/source/source.h"
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
@@ -14,7 +13,6 @@
 #include "quantize/types/groupwise.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MIN_SCRATCH = 1 << 16 };
 

@@ -1,7 +1,6 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Begins the object "error"; the caller closes it. */

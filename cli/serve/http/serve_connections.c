@@ -2,7 +2,6 @@
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 

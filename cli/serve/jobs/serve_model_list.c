@@ -1,7 +1,6 @@
 #include "cli/serve/jobs/serve_model_list.h"
 #include "cli/base/out.h"
 #include "cli/serve/jobs/serve_models.h"
-#include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "format/config/pooling.h"
 

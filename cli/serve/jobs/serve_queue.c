@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* The interval at which a waiting thread polls its client's connection. */
 #define POLL_SECONDS 0.05

@@ -4,7 +4,6 @@
 #include "cli/serve/request/serve_response_format.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char no_images[] = "images are not supported";
 

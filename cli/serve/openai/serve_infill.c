@@ -2,8 +2,6 @@
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/openai/serve_openai.h"
 
-#include <stdio.h>
-
 static const struct sp_request_setting limits[] = {{"n_predict", "num_predict"}, {NULL, NULL}};
 static const struct sp_request_setting no_limits[] = {{NULL, NULL}};
 

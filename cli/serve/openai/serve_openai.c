@@ -3,9 +3,6 @@
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/serve/request/serve_tool_choice.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct sp_request_setting limits[] = {
     {"max_tokens", "num_predict"},
     {"max_completion_tokens", "num_predict"},

@@ -6,7 +6,6 @@
 #include "cli/serve/openai/serve_responses.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_response_format.h"
-#include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve.h"
 
 #include <string.h>

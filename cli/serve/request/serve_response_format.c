@@ -1,9 +1,7 @@
 /* Reads the response format of a request from the members of each API. */
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/chat/response_format.h"
-#include "cli/serve/request/serve_request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Sets the grammar of the request, which may have only one. */

@@ -1,6 +1,5 @@
 #include "cli/serve/request/serve_tools.h"
 #include "format/base/mem.h"
-#include "format/json/json_write.h"
 
 #include <stdlib.h>
 #include <string.h>
