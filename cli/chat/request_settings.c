@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
-                            struct sp_err *err)
+enum sp_status sp_request_wrong(const char *key, const struct sp_json *value, const char *expected,
+                                struct sp_err *err)
 {
     return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
                    sp_json_kind_name(sp_json_kind(value)), expected);
@@ -22,7 +22,8 @@ static enum sp_status read_setting(struct sp_settings *settings,
     enum sp_status st;
     char *text = NULL;
 
-    if (kind != SP_JSON_INT && kind != SP_JSON_DOUBLE) return wrong(row->key, value, "number", err);
+    if (kind != SP_JSON_INT && kind != SP_JSON_DOUBLE)
+        return sp_request_wrong(row->key, value, "number", err);
     st = sp_parameter_of_json(&text, sp_parameter_find(row->parameter), value, err);
     if (!st) st = sp_settings_set(settings, row->parameter, text, err);
     if (st && strcmp(row->key, row->parameter) != 0) sp_context(err, "%s", row->key);
@@ -65,7 +66,7 @@ static enum sp_status read_stop(struct sp_settings *settings, const struct sp_js
     size_t len;
     const char *text = sp_json_to_string(stop, &len);
 
-    if (text == NULL) return wrong("stop", stop, "a string or an array of strings", err);
+    if (text == NULL) return sp_request_wrong("stop", stop, "a string or an array of strings", err);
     if (len == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
     if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "stop contains a NUL");
     return sp_settings_set(settings, "stop", text, err);
@@ -91,12 +92,14 @@ enum sp_status sp_request_settings_read_breakers(struct sp_settings *settings,
     enum sp_status st = SP_OK;
 
     if (texts == NULL) return SP_OK;
-    if (sp_json_kind(texts) != SP_JSON_ARRAY) return wrong(key, texts, "an array of strings", err);
+    if (sp_json_kind(texts) != SP_JSON_ARRAY)
+        return sp_request_wrong(key, texts, "an array of strings", err);
     if (sp_json_len(texts) == 0) return sp_settings_set(settings, key, "none", err);
     for (size_t i = 0; i < sp_json_len(texts) && !st; i++) {
         size_t len;
         const char *text = sp_json_to_string(sp_json_at(texts, i), &len);
-        if (text == NULL) return wrong(key, sp_json_at(texts, i), "an array of strings", err);
+        if (text == NULL)
+            return sp_request_wrong(key, sp_json_at(texts, i), "an array of strings", err);
         if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "%s contains a NUL", key);
         st = sp_settings_set(settings, key, text, err);
     }
@@ -111,8 +114,8 @@ enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
 
     if (object == NULL) return SP_OK;
     if (sp_json_kind(object) != SP_JSON_OBJECT) {
-        return wrong("logit_bias", object, "an object with token IDs as keys and numbers as values",
-                     err);
+        return sp_request_wrong("logit_bias", object,
+                                "an object with token IDs as keys and numbers as values", err);
     }
     while (sp_json_next(object, &it)) {
         char *end;

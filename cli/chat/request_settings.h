@@ -7,6 +7,10 @@
 #include "cli/base/settings.h"
 #include "format/json/json.h"
 
+/* SP_E_INPUT: KEY is KIND OF VALUE, expected EXPECTED. */
+enum sp_status sp_request_wrong(const char *key, const struct sp_json *value, const char *expected,
+                                struct sp_err *err);
+
 /* A member that sets a parameter of the Modelfile, with the parameter's range. */
 struct sp_request_setting {
     const char *key, *parameter; /* "max_tokens", "num_predict"; static */

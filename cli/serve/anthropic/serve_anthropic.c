@@ -130,7 +130,8 @@ static enum sp_status read_effort(struct sp_serve_request *request, const struct
 static enum sp_status read_output(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *config = NULL;
-    enum sp_status st = sp_serve_read_object(&config, request->body, "output_config", err);
+    enum sp_status st =
+        sp_serve_read_kind(&config, request->body, "output_config", SP_JSON_OBJECT, err);
 
     if (!st) st = read_effort(request, config, err);
     return st ? st : sp_serve_anthropic_read_response_format(request, err);
@@ -141,7 +142,8 @@ static enum sp_status read_output(struct sp_serve_request *request, struct sp_er
 static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 {
     const struct sp_json *management = NULL, *edits;
-    enum sp_status st = sp_serve_read_object(&management, body, "context_management", err);
+    enum sp_status st =
+        sp_serve_read_kind(&management, body, "context_management", SP_JSON_OBJECT, err);
 
     if (st) return st;
     edits = sp_json_get(management, "edits");
@@ -194,13 +196,11 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
 
 static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *tools = sp_json_get(request->body, "tools");
+    const struct sp_json *tools = NULL;
     struct sp_json_out out = {0};
-    enum sp_status st = SP_OK;
+    enum sp_status st = sp_serve_read_kind(&tools, request->body, "tools", SP_JSON_ARRAY, err);
 
-    if (tools != NULL && sp_json_kind(tools) != SP_JSON_ARRAY)
-        return expected("tools", tools, "an array", err);
-    if (sp_json_len(tools) == 0) return SP_OK;
+    if (st || sp_json_len(tools) == 0) return st;
     sp_json_out_begin(&out, NULL, '[');
     for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
         st = write_tool(&out, request, sp_json_at(tools, i), err);

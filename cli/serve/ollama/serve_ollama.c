@@ -22,11 +22,8 @@ static enum sp_status read_think(struct sp_serve_request *request, struct sp_err
     if (think == NULL) return SP_OK;
     request->is_think_set = true;
     if (level != NULL) return sp_serve_set_think_level(request, "think", level, err);
-    if (!sp_json_to_bool(think, &request->think)) {
-        return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false or a level",
-                       sp_json_kind_name(sp_json_kind(think)));
-    }
-    return SP_OK;
+    if (sp_json_to_bool(think, &request->think)) return SP_OK;
+    return sp_request_wrong("think", think, "true, false or a level", err);
 }
 
 static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_err *err)
@@ -51,15 +48,13 @@ static enum sp_status check_reasons(const struct sp_serve_request *request, stru
 
 static enum sp_status read_common(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *options = sp_json_get(request->body, "options");
+    const struct sp_json *options = NULL;
     const char *key;
     enum sp_status st;
 
     request->stream = true;
-    if (options != NULL && sp_json_kind(options) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "options is %s, expected an object",
-                       sp_json_kind_name(sp_json_kind(options)));
-    }
+    if ((st = sp_serve_read_kind(&options, request->body, "options", SP_JSON_OBJECT, err)))
+        return st;
     if ((st = sp_serve_refuse(request->body, refusals, err))) return st;
     if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
     if ((st = read_think(request, err))) return st;
@@ -103,15 +98,12 @@ static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err 
 static enum sp_status read_text(const struct sp_json **out, const struct sp_json *body,
                                 const char *key, struct sp_err *err)
 {
-    const struct sp_json *value = sp_json_get(body, key);
-    size_t len;
+    size_t len = 0;
+    enum sp_status st = sp_serve_read_kind(out, body, key, SP_JSON_STRING, err);
 
-    if (value == NULL) return SP_OK;
-    if (sp_json_to_string(value, &len) == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a string", key,
-                       sp_json_kind_name(sp_json_kind(value)));
-    }
-    if (len > 0) *out = value;
+    if (st) return st;
+    (void)sp_json_to_string(*out, &len);
+    if (len == 0) *out = NULL;
     return SP_OK;
 }
 

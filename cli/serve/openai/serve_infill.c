@@ -5,36 +5,19 @@
 static const struct sp_request_setting limits[] = {{"n_predict", "num_predict"}, {NULL, NULL}};
 static const struct sp_request_setting no_limits[] = {{NULL, NULL}};
 
-/* *out = a member that is a string; NULL: absent. */
-static enum sp_status read_string(const struct sp_json **out, const struct sp_json *object,
-                                  const char *key, struct sp_err *err)
-{
-    const struct sp_json *value = sp_json_get(object, key);
-
-    if (value != NULL && sp_json_to_string(value, NULL) == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a string", key,
-                       sp_json_kind_name(sp_json_kind(value)));
-    }
-    *out = value;
-    return SP_OK;
-}
-
 static enum sp_status read_extra(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *extra = sp_json_get(request->body, "input_extra"), *unused;
-    enum sp_status st;
+    const struct sp_json *extra = NULL, *unused;
+    enum sp_status st =
+        sp_serve_read_kind(&extra, request->body, "input_extra", SP_JSON_ARRAY, err);
 
-    if (extra == NULL) return SP_OK;
-    if (sp_json_kind(extra) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "input_extra is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(extra)));
-    }
+    if (st) return st;
     for (size_t i = 0; i < sp_json_len(extra); i++) {
         const struct sp_json *at = sp_json_at(extra, i);
         if (sp_json_kind(at) != SP_JSON_OBJECT || sp_json_get(at, "text") == NULL)
             return sp_fail(err, SP_E_INPUT, "input_extra[%zu]: expected an object with text", i);
-        if ((st = read_string(&unused, at, "text", err)) ||
-            (st = read_string(&unused, at, "filename", err))) {
+        if ((st = sp_serve_read_kind(&unused, at, "text", SP_JSON_STRING, err)) ||
+            (st = sp_serve_read_kind(&unused, at, "filename", SP_JSON_STRING, err))) {
             sp_context(err, "input_extra[%zu]", i);
             return st;
         }
@@ -66,9 +49,13 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
         return st;
     if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
     if ((st = sp_serve_openai_read_lora(request, err))) return st;
-    if ((st = read_string(&prefix, request->body, "input_prefix", err))) return st;
-    if ((st = read_string(&request->suffix, request->body, "input_suffix", err))) return st;
-    if ((st = read_string(&request->begun, request->body, "prompt", err))) return st;
+    if ((st = sp_serve_read_kind(&prefix, request->body, "input_prefix", SP_JSON_STRING, err)))
+        return st;
+    if ((st = sp_serve_read_kind(&request->suffix, request->body, "input_suffix", SP_JSON_STRING,
+                                 err)))
+        return st;
+    if ((st = sp_serve_read_kind(&request->begun, request->body, "prompt", SP_JSON_STRING, err)))
+        return st;
     if ((st = read_extra(request, err))) return st;
     if (prefix == NULL || request->suffix == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s is missing",

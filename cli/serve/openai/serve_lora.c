@@ -33,15 +33,11 @@ static enum sp_status read_entry(struct sp_serve_request *request, const struct 
 
 enum sp_status sp_serve_openai_read_lora(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *list = sp_json_get(request->body, "lora");
+    const struct sp_json *list = NULL;
     const char *name = sp_json_get_text(request->body, "model");
-    enum sp_status st;
+    enum sp_status st = sp_serve_read_kind(&list, request->body, "lora", SP_JSON_ARRAY, err);
 
-    if (list == NULL) return SP_OK;
-    if (sp_json_kind(list) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "lora is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(list)));
-    }
+    if (st) return st;
     for (size_t i = 0; i < sp_json_len(list); i++) {
         if ((st = read_entry(request, sp_json_at(list, i), err))) {
             sp_context(err, "lora[%zu]", i);

@@ -33,7 +33,8 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
     if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
     st = sp_json_get_bool(request->body, "return_progress", &request->return_progress, err);
     if (st) return st;
-    if ((st = sp_serve_read_object(&options, request->body, "stream_options", err))) return st;
+    if ((st = sp_serve_read_kind(&options, request->body, "stream_options", SP_JSON_OBJECT, err)))
+        return st;
     if ((st = sp_json_get_bool(options, "include_usage", &request->include_usage, err))) return st;
     return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);
 }
@@ -123,7 +124,8 @@ static enum sp_status read_common(struct sp_serve_request *request,
 
 enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request, struct sp_err *err)
 {
-    return sp_serve_read_object(&request->kwargs, request->body, "chat_template_kwargs", err);
+    return sp_serve_read_kind(&request->kwargs, request->body, "chat_template_kwargs",
+                              SP_JSON_OBJECT, err);
 }
 
 /* A request for reasoning of a model without it is refused, as OpenAI does. */
@@ -252,15 +254,12 @@ static enum sp_status read_prompts(struct sp_serve_request *request, const struc
 /* Reads the text after the gap that the answer fills; must be called after the prompts are read. */
 static enum sp_status read_suffix(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *suffix = sp_json_get(request->body, "suffix");
+    const struct sp_json *suffix = NULL;
     size_t len = 0;
-    enum sp_status st;
+    enum sp_status st = sp_serve_read_kind(&suffix, request->body, "suffix", SP_JSON_STRING, err);
 
-    if (suffix == NULL) return SP_OK;
-    if (sp_json_to_string(suffix, &len) == NULL) {
-        return sp_fail(err, SP_E_INPUT, "suffix is %s, expected a string",
-                       sp_json_kind_name(sp_json_kind(suffix)));
-    }
+    if (st) return st;
+    (void)sp_json_to_string(suffix, &len);
     if (len == 0) return SP_OK;
     if (request->echo) return sp_fail(err, SP_E_INPUT, "echo and suffix cannot be combined");
     if ((st = sp_serve_model_check_infill(request->model, "suffix", err))) return st;

@@ -216,7 +216,7 @@ static enum sp_status read_object(const struct sp_json **object, const struct sp
                                   struct sp_err *err)
 {
     const struct sp_json *value = NULL;
-    enum sp_status st = sp_serve_read_object(&value, body, key, err);
+    enum sp_status st = sp_serve_read_kind(&value, body, key, SP_JSON_OBJECT, err);
 
     if (st) return st;
     if ((st = sp_serve_refuse(value, rows, err))) {
@@ -260,14 +260,11 @@ static enum sp_status read_include(struct sp_serve_request *request, struct sp_e
 {
     static const char logprobs[] = "message.output_text.logprobs",
                       reasoning[] = "reasoning.encrypted_content";
-    const struct sp_json *include = sp_json_get(request->body, "include");
+    const struct sp_json *include = NULL;
     int64_t n_top = 0;
-    enum sp_status st;
+    enum sp_status st = sp_serve_read_kind(&include, request->body, "include", SP_JSON_ARRAY, err);
 
-    if (include != NULL && sp_json_kind(include) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "include is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(include)));
-    }
+    if (st) return st;
     for (size_t i = 0; i < sp_json_len(include); i++) {
         const char *name = sp_json_to_string(sp_json_at(include, i), NULL);
         if (name && (strcmp(name, logprobs) == 0 || strcmp(name, reasoning) == 0)) continue;
@@ -291,7 +288,7 @@ static enum sp_status check_repeated(const struct sp_json *body, struct sp_err *
     const struct sp_json *metadata = NULL;
     const char *text;
     int64_t n;
-    enum sp_status st = sp_serve_read_object(&metadata, body, "metadata", err);
+    enum sp_status st = sp_serve_read_kind(&metadata, body, "metadata", SP_JSON_OBJECT, err);
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++)
         st = sp_json_get_string(body, texts[i], &text, err);

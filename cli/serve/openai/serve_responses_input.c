@@ -66,17 +66,14 @@ static void write_message(struct sp_json_out *out, const char *role,
 /* ---- messages to the model ---- */
 
 /* Writes the system message: the instructions and the leading messages of system and developer. */
-static enum sp_status write_system(struct input *in, const struct sp_json *instructions,
-                                   struct sp_err *err)
+static enum sp_status write_system(struct input *in, struct sp_err *err)
 {
+    const struct sp_json *instructions = NULL;
     struct sp_strbuf text = {0};
-    enum sp_status st = SP_OK;
+    enum sp_status st =
+        sp_serve_read_kind(&instructions, in->request->body, "instructions", SP_JSON_STRING, err);
 
-    if (instructions != NULL && sp_json_kind(instructions) != SP_JSON_STRING) {
-        return sp_fail(err, SP_E_INPUT, "instructions is %s, expected a string",
-                       sp_json_kind_name(sp_json_kind(instructions)));
-    }
-    if (instructions != NULL) st = append(&text, instructions, err);
+    if (!st && instructions != NULL) st = append(&text, instructions, err);
     while (!st && (has_role(next(in), "system") || has_role(next(in), "developer"))) {
         if ((st = append(&text, sp_json_get(next(in), "content"), err)))
             sp_context(err, "input[%zu]", in->at);
@@ -234,7 +231,7 @@ static enum sp_status write_input(struct sp_json_out *out, struct sp_serve_reque
     const struct sp_json *body = request->body, *input = sp_json_get(body, "input");
     struct input in = {.items = input, .out = out, .request = request};
     struct sp_strbuf text = {0};
-    enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
+    enum sp_status st = write_system(&in, err);
 
     if (st) return st;
     if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0)

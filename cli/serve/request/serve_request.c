@@ -137,20 +137,18 @@ enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const 
     return SP_OK;
 }
 
-static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
-                            struct sp_err *err)
+enum sp_status sp_serve_read_kind(const struct sp_json **out, const struct sp_json *object,
+                                  const char *key, enum sp_json_kind kind, struct sp_err *err)
 {
-    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
-                   sp_json_kind_name(sp_json_kind(value)), expected);
-}
+    const struct sp_json *value = sp_json_get(object, key);
 
-enum sp_status sp_serve_read_object(const struct sp_json **out, const struct sp_json *body,
-                                    const char *key, struct sp_err *err)
-{
-    const struct sp_json *value = sp_json_get(body, key);
-
-    if (value != NULL && sp_json_kind(value) != SP_JSON_OBJECT)
-        return wrong(key, value, "an object", err);
+    if (value != NULL && sp_json_kind(value) != kind) {
+        return sp_request_wrong(key, value,
+                                kind == SP_JSON_STRING  ? "a string"
+                                : kind == SP_JSON_ARRAY ? "an array"
+                                                        : "an object",
+                                err);
+    }
     *out = value;
     return SP_OK;
 }
@@ -188,11 +186,11 @@ enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_ser
 
 enum sp_status sp_serve_read_tools(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *tools = sp_json_get(request->body, "tools");
+    const struct sp_json *tools = NULL;
+    enum sp_status st = sp_serve_read_kind(&tools, request->body, "tools", SP_JSON_ARRAY, err);
 
     request->tools = NULL;
-    if (tools == NULL) return SP_OK;
-    if (sp_json_kind(tools) != SP_JSON_ARRAY) return wrong("tools", tools, "an array", err);
+    if (st) return st;
     for (size_t i = 0; i < sp_json_len(tools); i++) {
         enum sp_json_kind kind = sp_json_kind(sp_json_at(tools, i));
         if (kind == SP_JSON_OBJECT) continue;

@@ -100,11 +100,11 @@ size_t sp_serve_request_n_answers(const struct sp_serve_request *request);
 SP_MUST_CHECK enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request,
                                                            size_t n, struct sp_err *err);
 
-/* *out = the member `key` of `body`, borrowed from it; NULL: absent. SP_E_INPUT if it is not an
- * object, since its contents would be ignored. */
-SP_MUST_CHECK enum sp_status sp_serve_read_object(const struct sp_json **out,
-                                                  const struct sp_json *body, const char *key,
-                                                  struct sp_err *err);
+/* *out = the member `key`, an object, an array or a string, borrowed; NULL: absent. SP_E_INPUT if
+ * it is of another kind, since its contents would be ignored. */
+SP_MUST_CHECK enum sp_status sp_serve_read_kind(const struct sp_json **out,
+                                                const struct sp_json *object, const char *key,
+                                                enum sp_json_kind kind, struct sp_err *err);
 
 /* Reads members that concern no answer of this server, so that they are not reported as ignored.
  * `keys` has blanks between them. */
