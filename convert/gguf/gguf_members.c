@@ -5,6 +5,7 @@
 #include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,34 @@ static void put_float(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 {
     if (!sp_gguf_has(w, m->key)) put_default(w, m);
     sp_gguf_copy_float(w, m->key, m->published);
+}
+
+static void put_flag(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+{
+    sp_gguf_put_bool(w, m->published, sp_gguf_flag(w, m->key, m->otherwise[0] == 't'));
+}
+
+static void put_unless(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+{
+    sp_gguf_put_bool(w, m->published,
+                     sp_gguf_size(w, m->key, 0) != strtoul(m->otherwise, NULL, 10));
+}
+
+/* Rounded to four digits, as configs state them; minus infinity stands for none. */
+static void put_sparsity(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+{
+    char name[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *v = NULL;
+
+    sp_gguf_key(name, w, m->key);
+    sp_gguf_check(w, sp_gguf_get_array(w->model->file, name, SP_GGUF_F32, &v, w->err));
+    if (w->st || v == NULL) return;
+    sp_gguf_put_word(w, m->published, "[");
+    for (uint64_t i = 0; i < v->n; i++) {
+        double part = erfc(-sp_gguf_number_at(v, i) / sqrt(2)) / 2;
+        sp_json_out_print(&w->out, "%s%.4f", i ? ", " : "", part);
+    }
+    sp_json_out_raw(&w->out, "]");
 }
 
 static void put_has(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
@@ -212,6 +241,9 @@ static const struct {
     [SP_PUT_SIZE] = {put_size, {NULL}},
     [SP_PUT_FLOAT] = {put_float, {NULL}},
     [SP_PUT_WORD] = {put_default, {NULL}},
+    [SP_PUT_FLAG] = {put_flag, {NULL}},
+    [SP_PUT_UNLESS] = {put_unless, {NULL}},
+    [SP_PUT_SPARSITY] = {put_sparsity, {NULL}},
     [SP_PUT_HAS] = {put_has, {NULL}},
     [SP_PUT_LACKS] = {put_has, {NULL}},
     [SP_PUT_ROWS] = {put_rows, {NULL}},

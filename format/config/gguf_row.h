@@ -58,6 +58,9 @@ enum sp_gguf_rule {
     SP_PUT_SIZE,       /* the integer of the key, if it is there */
     SP_PUT_FLOAT,      /* the float of the key, if it is there */
     SP_PUT_WORD,       /* the default */
+    SP_PUT_FLAG,       /* the boolean of the key, or the default */
+    SP_PUT_UNLESS,     /* whether the integer of the key is not the default */
+    SP_PUT_SPARSITY,   /* the parts of a normal distribution below the numbers of the key */
     SP_PUT_HAS,        /* whether a layer has the tensor that `key` names */
     SP_PUT_LACKS,      /* whether no layer has it */
     SP_PUT_ROWS,       /* rows of the tensor that `key` names, if there is one */

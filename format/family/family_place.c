@@ -201,6 +201,7 @@ static enum sp_status place_dense(struct sp_tensor_match *m, struct sp_tensor_sp
 enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     char name[SP_SOURCE_NAME];
+    const struct sp_alias *alias;
 
     if (strncmp(spec->name, SP_DENSE_PREFIX, strlen(SP_DENSE_PREFIX)) == 0)
         return place_dense(m, spec);
@@ -213,7 +214,10 @@ enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor
         (void)find_alias(name, m, "", spec->name);
         return place_unchanged(m, spec, name);
     }
-    if (find_alias(name, m, m->prefix, spec->name)) return place_unchanged(m, spec, name);
+    if ((alias = find_alias(name, m, m->prefix, spec->name)) != NULL) {
+        const struct sp_alias_source source = {.name = name};
+        return (alias->layout ? alias->layout : sp_layout_whole)(m, spec, &source);
+    }
     if (is_unprefixed(m, spec->name, name)) return place_unchanged(m, spec, spec->name);
     if (strstr(spec->name, "_codebook") && !exists(m, name))
         snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);

@@ -16,11 +16,13 @@ static void assert_same_tensors(const struct sp_source *a, const struct sp_sourc
         enum sp_dtype type;
         float *x, *y;
         assert_string_equal(s->name, t->name);
-        assert_int_equal(sp_spec_elements(s), sp_spec_elements(t));
+        assert_true(sp_spec_elements(s) >= sp_spec_elements(t));
         x = stored_tensor_floats(a, s, &type);
         y = stored_tensor_floats(b, t, &type);
         for (size_t k = 0; k < sp_spec_elements(s); k++) {
-            if (sp_bits_of_float(x[k]) == sp_bits_of_float(y[k])) continue;
+            bool padded = k >= sp_spec_elements(t); /* the per-layer table of Gemma 3n, by zeros */
+            if (padded) assert_int_equal(sp_bits_of_float(x[k]), 0);
+            if (padded || sp_bits_of_float(x[k]) == sp_bits_of_float(y[k])) continue;
             fail_msg("%s: element %zu is %.9g, expected %.9g", s->name, k, (double)x[k],
                      (double)y[k]);
         }
@@ -92,6 +94,8 @@ TEST(absent_norm)
 static void oracle_target(void **state)
 {
     const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder))
+        folder = keep_format(SHARED "/oracle/newer/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     same_as_checkpoint(*state, folder);
 }
@@ -142,6 +146,6 @@ CASES(family, "mixtral", "olmo2", "granite", "gemma", "olmoe", "ernie4_5", "exao
       "cohere2_moe", "cohere_qk_norm", "ernie4_5_moe", "exaone_moe", "dots1", "afmoe_plain",
       "apertus", "jais2", "nemotron_bias", "olmo", "olmo_unclipped", "stablelm",
       "stablelm_parallel", "starcoder2", "hunyuan_moe_unscaled", "mellum_sparse",
-      "granite_swa_nope", "granitemoe_swa");
-CASES(oracle_target, "gemma2", "gpt_oss", "phi3_partial", "smollm3");
+      "granite_swa_nope", "granitemoe_swa", "gemma3n", "llama4", "gpt_neox");
+CASES(oracle_target, "gpt2", "gemma2", "gpt_oss", "phi3_partial", "smollm3");
 GROUP_FIXTURE(NULL, scratch_teardown);

@@ -6,7 +6,8 @@
         qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu,lfm2,\\
         lfm2_moe_plain,mamba2,granitemoeshared,granite4_h,granite4_h_moe,nemotron_h_even,ministral3_small,falcon_h1_head,\\
         hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain,\\
-        apertus,jais2,nemotron_bias,olmo,olmo_unclipped,stablelm,stablelm_parallel,starcoder2,hunyuan_moe_unscaled} \\
+        apertus,jais2,nemotron_bias,olmo,olmo_unclipped,stablelm,stablelm_parallel,starcoder2,hunyuan_moe_unscaled,gemma3n,llama4,gpt_neox} \
+        ../shared/oracle/newer/gpt2 \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{cohere2_moe,mellum_sparse,granite_swa_nope,granitemoe_swa}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf \\
@@ -79,6 +80,12 @@ def with_tokenizer(folder, parent):
         n = own["num_hidden_layers"]
         own |= {"moe_intermediate_size": [own["intermediate_size"]] * n, "num_shared_expert": [1] * n}
         (copy / "config.json").write_text(json.dumps(own))
+    own = json.loads((copy / "config.json").read_text())
+    if own["model_type"] == "gpt2": # likewise
+        own["n_ctx"] = own["n_positions"]
+    if own["model_type"] == "falcon" and own["multi_query"]: # transformers states what it would be otherwise
+        own["num_kv_heads"] = 1
+    (copy / "config.json").write_text(json.dumps(own))
     if "SWAForCausalLM" in config: # likewise; transformers states the base of each layer instead
         own = json.loads(config)
         own["no_rope_layers"] = [int(theta > 0) for theta in own["layer_rope_theta"]]
@@ -121,6 +128,8 @@ def set_vocabulary(converter, folder):
 
 def mend(converter, folder):
     """What the converters of single architectures leave out."""
+    if folder.name.startswith("gpt_neox"): # a key of published checkpoints, which transformers changes
+        converter.hparams["rotary_pct"] = converter.hparams["rope_parameters"]["partial_rotary_factor"]
     if folder.name.startswith("stablelm"): # it returns the stacked norms of the heads from a generator
         plain = converter.modify_tensors
 

@@ -2,6 +2,10 @@
  * configuration and modeling files in transformers 5.24. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* A number of layer i, of a list or of all layers. */
 static enum sp_status read_item(double *out, const struct sp_config_text *t, const char *key,
@@ -65,6 +69,58 @@ static enum sp_status read_gemma3n(struct sp_config *c, const struct sp_config_t
 
 static const char *const own_keys[] = {"num_kv_shared_layers", "hidden_size_per_layer_input", NULL};
 
+/* GGUF files have the matrices of all streams in one tensor. */
+static enum sp_status layout_stream(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                    const struct sp_alias_source *source)
+{
+    const uint64_t n = spec->shape[0], shape[] = {m->config->n_streams - 1, n, n};
+    const uint64_t stream = strtoul(strchr(spec->name, '.') + 1, NULL, 10);
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 3)) || !found) return st;
+    return sp_tensor_match_add(
+        m, spec, source->name,
+        (struct sp_row_span){.first_row = stream * n, .step = 1, .n_rows = n, .n_cols = n});
+}
+
+static const struct sp_alias gemma3n_aliases[] = {
+    {"altup_projections.*", NULL, NULL, 0},
+    {"altup_projections.*", "altup_projections.weight", layout_stream, 0},
+    {"altup_unembed_projections.*", NULL, NULL, 0},
+    {"altup_unembed_projections.*", "altup_unembed_projections.weight", layout_stream, 0},
+    {0},
+};
+
+static const struct sp_gguf_member gguf_members[] = {
+    {SP_PUT_SIZE, "hidden_size_per_layer_input", "embedding_length_per_layer_input", NULL},
+    {SP_PUT_WINDOW, NULL, NULL, NULL},
+    {SP_PUT_PATTERN, NULL, NULL, NULL},
+    {SP_PUT_FLOAT, "rope_local_base_freq", "rope.freq_base_swa", "10000.0"},
+    {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
+    {SP_PUT_ROWS, "vocab_size_per_layer_input", "per_layer_token_embd.weight", NULL},
+    {SP_PUT_ROWS, "laurel_rank", "blk.0.laurel_l.weight", NULL},
+    {SP_PUT_SIZE, "num_kv_shared_layers", "attention.shared_kv_layers", NULL},
+    {SP_PUT_SIZE, "altup_num_inputs", "altup.num_inputs", NULL},
+    {SP_PUT_SIZE, "altup_active_idx", "altup.active_idx", NULL},
+    {SP_PUT_SPARSITY, "activation_sparsity_pattern", "activation_sparsity_scale", NULL},
+    {0},
+};
+
+static const struct sp_gguf_name gguf_names[] = {
+    {"altup_proj", "altup_projections", SP_GGUF_AS_IS},
+    {"altup_unembd_proj", "altup_unembed_projections", SP_GGUF_AS_IS},
+    {"altup_correct_coef", "altup.correction_coefs", SP_GGUF_AS_IS},
+    {"altup_correct_scale", "altup.correct_output_scale", SP_GGUF_BARE},
+    {"altup_predict_coef", "altup.prediction_coefs", SP_GGUF_AS_IS},
+    {"altup_router", "altup.modality_router", SP_GGUF_AS_IS},
+    {"altup_router_norm", "altup.router_norm", SP_GGUF_AS_IS},
+    {"laurel_l", "laurel.linear_left", SP_GGUF_AS_IS},
+    {"laurel_r", "laurel.linear_right", SP_GGUF_AS_IS},
+    {"laurel_post_norm", "laurel.post_laurel_norm", SP_GGUF_AS_IS},
+    {0},
+};
+
 const struct sp_family sp_families_gemma3n[] = {
     {
         .name = "gemma3n_text",
@@ -88,6 +144,11 @@ const struct sp_family sp_families_gemma3n[] = {
         .reads = {.layer_types = true, .logit_cap = true},
         .read_own = read_gemma3n,
         .own_keys = own_keys,
+        .aliases = {gemma3n_aliases},
+        .gguf = {.archs = {{.name = "gemma3n"}},
+                 .members = gguf_members,
+                 .names = gguf_names,
+                 .sizes_per_layer = true},
     },
     {.name = NULL},
 };

@@ -74,6 +74,14 @@ static const struct sp_alias gpt2_aliases[] = {
     {0},
 };
 
+/* Of GGUF files, whose converter puts all queries before all keys, and outputs before inputs. */
+static const struct sp_alias gguf_aliases[] = {
+    SP_ALIAS_QKV(".*", "self_attn.qkv_proj.*", sp_layout_qkv),
+    {"self_attn.o_proj.*", NULL, NULL, 0},
+    {"mlp.*", NULL, NULL, 0},
+    {0},
+};
+
 static const struct sp_alias bigcode_aliases[] = {
     SP_ALIAS_QKV(".*", "attn.c_attn.*", sp_layout_qkv),
     {"self_attn.o_proj.*", "attn.c_proj.*", NULL, 0},
@@ -183,6 +191,7 @@ static const struct sp_key_name gpt_keys[] = {
     {"max_seq_len", "max_position_embeddings"},
     {"seq_length", "max_position_embeddings"},
     {"layer_norm_epsilon", "layer_norm_eps"},
+    {"intermediate_size", "ffn_hidden_size"},
     {"rotary_pct", "partial_rotary_factor"},
     {"rotary_emb_base", "rope_theta"},
     {0},
@@ -346,6 +355,19 @@ static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text 
                    "multi-query attention");
 }
 
+static const struct sp_gguf_member neox_members[] = {
+    {SP_PUT_ROTARY, NULL, NULL, "1"},
+    {SP_PUT_FLAG, "use_parallel_residual", "use_parallel_residual", "true"},
+    {0},
+};
+
+static const struct sp_gguf_member falcon_members[] = {
+    {SP_PUT_NOTHING, NULL, "tensor_data_layout", NULL},
+    {0},
+};
+
+#define GGUF(arch) .gguf = {.archs = {{.name = (arch)}}, .members = falcon_members}
+
 static const char *const falcon_own_keys[] = {"alibi", NULL};
 
 /* LayerNorm, and an MLP of four times the width without a gate. */
@@ -367,10 +389,12 @@ static const char *const falcon_own_keys[] = {"alibi", NULL};
 
 const struct sp_family sp_families_gpt[] = {
     GPT("gpt2", "GPT2LMHeadModel", read_gpt2, .sizes = {50257, 768, 3072, 12, 12, 0, 0, 1024, 0},
-        LEARNED, BLOCKS, NAMED, .activation = "gelu_new", .aliases = {gpt2_aliases, outer_aliases}),
+        LEARNED, BLOCKS, NAMED, .activation = "gelu_new",
+        .aliases = {gpt2_aliases, outer_aliases, gguf_aliases}, GGUF("gpt2")),
     GPT("gpt_bigcode", "GPTBigCodeForCausalLM", read_gpt2,
         .sizes = {50257, 768, 3072, 12, 12, 1, 0, 1024, 0}, LEARNED, BLOCKS, NAMED,
-        .activation = "gelu_pytorch_tanh", .aliases = {bigcode_aliases, outer_aliases}),
+        .activation = "gelu_pytorch_tanh", .aliases = {bigcode_aliases, outer_aliases},
+        GGUF("starcoder")),
     GPT("opt", "OPTForCausalLM", read_opt, .sizes = {50272, 768, 3072, 12, 12, 0, 0, 2048, 0},
         LEARNED, NAMED, .activation = "relu", .ffn_key = "ffn_dim", .aliases = {opt_aliases},
         .prefix = "model.decoder."),
@@ -381,7 +405,7 @@ const struct sp_family sp_families_gpt[] = {
         LEARNED, NAMED, .activation = "gelu", .ffn_key = "ffn_dim", .aliases = {opt_aliases}),
     GPT("bloom", "BloomForCausalLM", read_bloom, .sizes = {250880, 64, 256, 2, 8, 0, 0, 2048, 0},
         LEARNED, BLOCKS, .activation_key = "", .activation = "gelu_pytorch_tanh",
-        .aliases = {falcon_aliases}),
+        .aliases = {falcon_aliases, gguf_aliases}, GGUF("bloom")),
     GPT("mpt", "MptForCausalLM", read_mpt, .sizes = {50368, 2048, 8192, 24, 16, 0, 0, 2048, 0},
         .unrotated = true, .biases = SP_BIAS_NEVER, .tied = true, .activation_key = "",
         .activation = "gelu", .aliases = {mpt_aliases}, .layers = "blocks.",
@@ -393,11 +417,13 @@ const struct sp_family sp_families_gpt[] = {
         .sizes = {50432, 6144, 24576, 44, 64, 0, 0, 2048, 0}, .norms = SP_NORM_TWIN,
         .norm_bias = true, .parallel_key = "use_parallel_residual", .partial_rotary = 0.25,
         .attention_bias = true, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",
-        .aliases = {neox_aliases}, .prefix = "gpt_neox.", .head = "embed_out.weight"),
+        .aliases = {neox_aliases, gguf_aliases}, .prefix = "gpt_neox.", .head = "embed_out.weight",
+        .gguf = {.archs = {{.name = "gptneox"}}, .members = neox_members}),
     GPT("falcon", "FalconForCausalLM", read_falcon,
         .sizes = {65024, 4544, 18176, 32, 71, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,
         .norm_bias = true, .parallel_key = "parallel_attn", .ffn_key = "ffn_hidden_size",
         .bias_key = "bias", .activation_key = "activation", .activation = "gelu", .tied = true,
-        .own_keys = falcon_own_keys, .aliases = {falcon_aliases}, BLOCKS),
+        .own_keys = falcon_own_keys, .aliases = {falcon_aliases, gguf_aliases}, BLOCKS,
+        GGUF("falcon")),
     {.name = NULL},
 };
