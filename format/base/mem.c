@@ -139,6 +139,46 @@ enum sp_status sp_reserve(void *array, size_t *cap, size_t n, size_t size, struc
     return SP_OK;
 }
 
+enum sp_status sp_arena_keep(struct sp_arena *arena, void *block, struct sp_err *err)
+{
+    enum sp_status st =
+        sp_grow(&arena->blocks, &arena->cap, arena->n + 1, sizeof *arena->blocks, err);
+
+    if (st)
+        free(block);
+    else
+        arena->blocks[arena->n++] = block;
+    return st;
+}
+
+enum sp_status sp_arena_new(struct sp_arena *arena, void *out, size_t n, size_t size,
+                            struct sp_err *err)
+{
+    void *block = NULL;
+    enum sp_status st = sp_new(&block, n, size, err);
+
+    if (st) return st;
+    if ((st = sp_arena_keep(arena, block, err))) return st;
+    memcpy(out, &block, sizeof block);
+    return SP_OK;
+}
+
+enum sp_status sp_arena_rows(struct sp_arena *arena, float **out, size_t n_rows, size_t ld,
+                             struct sp_err *err)
+{
+    enum sp_status st = sp_new_rows(out, n_rows, ld, err);
+
+    return st ? st : sp_arena_keep(arena, *out, err);
+}
+
+void sp_arena_release(struct sp_arena *arena)
+{
+    while (arena->n > 0)
+        free(arena->blocks[--arena->n]);
+    free(arena->blocks);
+    *arena = (struct sp_arena){0};
+}
+
 enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_err *err)
 {
     enum sp_status st;

@@ -45,6 +45,21 @@ SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size
 SP_MUST_CHECK enum sp_status sp_reserve(void *array, size_t *cap, size_t n, size_t size,
                                         struct sp_err *err);
 
+/* Memory that is released together. Zeroed, it is empty. */
+struct sp_arena {
+    void **blocks; /* [n] */
+    size_t n, cap;
+};
+
+/* As sp_new and sp_new_rows, but the arena owns the memory. */
+SP_MUST_CHECK enum sp_status sp_arena_new(struct sp_arena *arena, void *out, size_t n, size_t size,
+                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_arena_rows(struct sp_arena *arena, float **out, size_t n_rows,
+                                           size_t ld, struct sp_err *err);
+/* Hands over a block to free(), which happens at once on failure. */
+SP_MUST_CHECK enum sp_status sp_arena_keep(struct sp_arena *arena, void *block, struct sp_err *err);
+void sp_arena_release(struct sp_arena *arena);
+
 /* *out = a copy of `len` bytes and a terminating NUL, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
                                           struct sp_err *err);

@@ -17,7 +17,6 @@
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct sp_altup_scratch {
@@ -37,27 +36,14 @@ enum sp_status sp_altup_open(struct sp_workspace *ws, struct sp_err *err)
     enum sp_status st;
 
     if (config->n_streams == 0) return SP_OK;
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->altup = s;
     s->ld_routes = sp_matrix_ld(config->n_streams);
-    if ((st = sp_acts_init(&s->input, rows, config->n_hidden, err))) return st;
-    if ((st = sp_acts_init(&s->low, rows, config->laurel_rank, err))) return st;
-    if ((st = sp_new_rows(&s->laurel, rows, ws->ld_x, err))) return st;
-    if ((st = sp_new_rows(&s->routes, rows, s->ld_routes, err))) return st;
-    return sp_new_rows(&s->streams, config->n_streams * rows, ws->ld_x, err);
-}
-
-void sp_altup_close(struct sp_workspace *ws)
-{
-    struct sp_altup_scratch *s = ws->altup;
-
-    if (s == NULL) return;
-    sp_acts_release(&s->input);
-    sp_acts_release(&s->low);
-    free(s->laurel);
-    free(s->routes);
-    free(s->streams);
-    free(s);
+    if ((st = sp_workspace_acts(ws, &s->input, rows, config->n_hidden, err))) return st;
+    if ((st = sp_workspace_acts(ws, &s->low, rows, config->laurel_rank, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->laurel, rows, ws->ld_x, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->routes, rows, s->ld_routes, err))) return st;
+    return sp_arena_rows(&ws->memory, &s->streams, config->n_streams * rows, ws->ld_x, err);
 }
 
 struct altup_job {

@@ -6,7 +6,6 @@
 
 /* Allocates ws->altup; leaves it NULL if the model has one stream. */
 SP_MUST_CHECK enum sp_status sp_altup_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_altup_close(struct sp_workspace *ws);
 
 /* Makes the streams of n rows from the embeddings in ws->x, and ws->x from the streams. */
 void sp_altup_begin(struct sp_workspace *ws, size_t n);

@@ -10,7 +10,6 @@
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
@@ -21,7 +20,7 @@ enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
     enum sp_status st;
 
     if (c->n_conv_taps == 0) return SP_OK;
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->block_conv = s;
     s->n_groups = c->n_hidden / c->conv_group;
     s->ld = sp_matrix_ld(2 * c->n_conv_taps * s->n_groups);
@@ -29,14 +28,6 @@ enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
     if ((st = sp_new_aligned(&s->dynamic, n, sizeof *s->dynamic, err))) return st;
     return sp_new_aligned(&s->row, c->n_hidden, sizeof *s->row, err);
-}
-
-void sp_block_conv_close(struct sp_workspace *ws)
-{
-    if (ws->block_conv == NULL) return;
-    free(ws->block_conv->dynamic);
-    free(ws->block_conv->row);
-    free(ws->block_conv);
 }
 
 /* Convolves in place the n rows of u that begin with the pass's row `first_row`, from the last to

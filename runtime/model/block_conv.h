@@ -17,7 +17,6 @@ struct sp_block_conv_scratch {
 
 /* Allocates ws->block_conv; leaves it NULL if the model has no such convolutions. */
 SP_MUST_CHECK enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_block_conv_close(struct sp_workspace *ws);
 
 /* Convolves the n rows of ws->hidden, the input of the sublayer that has the weights w. The rows of
  * each sequence are one block. Does nothing if w is empty. */

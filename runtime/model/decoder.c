@@ -21,7 +21,7 @@ static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
 
     for (unsigned i = 0; i < config->n_ropes; i++) {
         size_t half = config->ropes[i].n_rot / 2;
-        if ((st = sp_new_rows(&d->frequencies[i], 1, half, err))) return st;
+        if ((st = sp_arena_rows(&d->memory, &d->frequencies[i], 1, half, err))) return st;
         sp_rope_frequencies(d->frequencies[i], &config->ropes[i], planned);
     }
     return SP_OK;
@@ -46,9 +46,10 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
 
     unsigned n = config->n_layers, n_caches = config->index.top_k ? 2 * n : n;
 
-    if ((st = sp_new(&d->caches, n_caches, sizeof *d->caches, err))) return st;
+    if ((st = sp_arena_new(&d->memory, &d->caches, n_caches, sizeof *d->caches, err))) return st;
     d->n_caches = n_caches;
-    if ((st = sp_new(&d->keys, config->n_layers, sizeof *d->keys, err))) return st;
+    if ((st = sp_arena_new(&d->memory, &d->keys, config->n_layers, sizeof *d->keys, err)))
+        return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
         if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
@@ -200,7 +201,8 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     if (options->budget == NULL && (st = sp_decoder_grow(d, options->n_positions, err))) goto done;
     if ((st = sp_recurrent_open(d, err))) goto done;
     if ((st = sp_state_checkpoints_open(d, err))) goto done;
-    if ((st = sp_new_rows(&d->features, options->max_rows, n_features, err))) goto done;
+    if ((st = sp_arena_rows(&d->memory, &d->features, options->max_rows, n_features, err)))
+        goto done;
     *out = d;
     d = NULL;
 done:
@@ -215,13 +217,7 @@ void sp_decoder_close(struct sp_decoder *d)
         sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
     for (unsigned i = 0; i < d->n_caches; i++)
         sp_kv_release(&d->caches[i]);
-    free(d->caches);
-    free(d->keys);
-    for (size_t i = 0; i < 2; i++)
-        free(d->frequencies[i]);
-    sp_recurrent_close(d);
-    sp_state_checkpoints_close(d);
-    free(d->features);
+    sp_arena_release(&d->memory);
     sp_workspace_unref(d->workspace);
     free(d);
 }
@@ -294,7 +290,7 @@ enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_f
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         size_t n = sp_recurrent_spans(d, i, spans);
-        if (d->model->config.layers[i].mixers & SP_RECURRENT_MIXERS)
+        if (d->recurrent && d->recurrent[i].heads.state)
             sp_head_state_flush(&d->recurrent[i].heads, d->backend->vector, d->backend->pool);
         for (size_t k = 0; k < n && !st; k++)
             st = sp_cache_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);

@@ -11,6 +11,7 @@ struct sp_decoder {
     const struct sp_model *model;
     const struct sp_backend *backend;
     struct sp_decoder_options options;
+    struct sp_arena memory;         /* of all below but the memory of caches */
     struct sp_workspace *workspace; /* its own, or shared; reference-counted */
     const struct sp_lora *lora;     /* the sequence's adapter; NULL: none */
     float lora_scale;               /* by which its products are multiplied */
@@ -18,12 +19,10 @@ struct sp_decoder {
      * index, the index keys of the layers. */
     struct sp_kv *caches;
     unsigned n_caches;
-    size_t n_ready;                          /* positions that the caches have memory for */
-    struct sp_kv **keys;                     /* [n_layers] the cache that the layer reads */
-    float *frequencies[2];                   /* [n_rot / 2] of each rotation */
-    struct sp_recurrent *recurrent;          /* [n_layers]; NULL: no recurrent layers */
-    struct sp_conv_history *short_histories; /* [n_layers] inputs of gated short convolutions; NULL:
-                                                no such layers */
+    size_t n_ready;                 /* positions that the caches have memory for */
+    struct sp_kv **keys;            /* [n_layers] the cache that the layer reads */
+    float *frequencies[2];          /* [n_rot / 2] of each rotation */
+    struct sp_recurrent *recurrent; /* [n_layers]; NULL: no recurrent layers */
     struct sp_state_checkpoint checkpoints[SP_STATE_CHECKPOINTS];
     float *features;     /* [max_rows][n_taps * H] */
     size_t n_run;        /* rows of the last run */

@@ -12,7 +12,6 @@
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Least number of slots, i.e. (row, expert) pairs that run at once. It holds all pairs of a
@@ -27,11 +26,11 @@ static enum sp_status open_slots(struct sp_workspace *ws, size_t n_ffn, struct s
 
     if (n < MIN_SLOTS) n = MIN_SLOTS;
     e->n_slots = n;
-    if ((st = sp_acts_init(&e->input, n, ws->model->config.n_hidden, err))) return st;
-    if ((st = sp_acts_init(&e->ffn, n, n_ffn, err))) return st;
-    if ((st = sp_new_aligned(&e->up, n * ws->ld_ffn, sizeof *e->up, err))) return st;
-    if ((st = sp_new_aligned(&e->y, n * ws->ld_x, sizeof *e->y, err))) return st;
-    return sp_new(&e->groups, n, sizeof *e->groups, err);
+    if ((st = sp_workspace_acts(ws, &e->input, n, ws->model->config.n_hidden, err))) return st;
+    if ((st = sp_workspace_acts(ws, &e->ffn, n, n_ffn, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &e->up, n, ws->ld_ffn, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &e->y, n, ws->ld_x, err))) return st;
+    return sp_arena_new(&ws->memory, &e->groups, n, sizeof *e->groups, err);
 }
 
 enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
@@ -51,50 +50,27 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
         if (l->n_ffn > n_ffn) n_ffn = l->n_ffn;
     }
     if (n_experts == 0) return SP_OK;
-    if ((st = sp_new(&e, 1, sizeof *e, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &e, 1, sizeof *e, err))) return st;
     ws->experts = e;
     e->max_used = max_used;
     e->ld_scores = sp_matrix_ld(n_experts);
-    if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
-    if ((st = sp_new_aligned(&e->selection, rows * e->ld_scores, sizeof *e->selection, err)))
+    if ((st = sp_arena_rows(&ws->memory, &e->scores, rows, e->ld_scores, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &e->selection, rows, e->ld_scores, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &e->group_selection, rows * config->routing.n_groups,
+                           sizeof *e->group_selection, err)))
         return st;
-    if ((st = sp_new(&e->group_selection, rows * config->routing.n_groups,
-                     sizeof *e->group_selection, err)))
+    if ((st = sp_arena_new(&ws->memory, &e->chosen, rows * max_used, sizeof *e->chosen, err)))
         return st;
-    if ((st = sp_new(&e->chosen, rows * max_used, sizeof *e->chosen, err))) return st;
-    if ((st = sp_new(&e->weights, rows * max_used, sizeof *e->weights, err))) return st;
-    if ((st = sp_new(&e->slots, rows * max_used, sizeof *e->slots, err))) return st;
-    if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &e->weights, rows * max_used, sizeof *e->weights, err)))
+        return st;
+    if ((st = sp_arena_new(&ws->memory, &e->slots, rows * max_used, sizeof *e->slots, err)))
+        return st;
+    if ((st = sp_arena_new(&ws->memory, &e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
     if ((st = open_slots(ws, n_ffn, err))) return st;
-    if ((st = sp_new_aligned(&e->shared, rows * ws->ld_x, sizeof *e->shared, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &e->shared, rows, ws->ld_x, err))) return st;
     e->ld_shared_gate = sp_matrix_ld(1);
-    if ((st = sp_new_aligned(&e->shared_gate, rows * e->ld_shared_gate, sizeof *e->shared_gate,
-                             err)))
-        return st;
-    return sp_acts_init(&e->router_input, rows, config->n_hidden, err);
-}
-
-void sp_experts_close(struct sp_workspace *ws)
-{
-    struct sp_experts_scratch *e = ws->experts;
-
-    if (e == NULL) return;
-    free(e->scores);
-    free(e->selection);
-    free(e->group_selection);
-    free(e->chosen);
-    free(e->weights);
-    free(e->slots);
-    free(e->n_rows);
-    free(e->groups);
-    free(e->up);
-    free(e->y);
-    free(e->shared);
-    free(e->shared_gate);
-    sp_acts_release(&e->router_input);
-    sp_acts_release(&e->input);
-    sp_acts_release(&e->ffn);
-    free(e);
+    if ((st = sp_arena_rows(&ws->memory, &e->shared_gate, rows, e->ld_shared_gate, err))) return st;
+    return sp_workspace_acts(ws, &e->router_input, rows, config->n_hidden, err);
 }
 
 /* The rows of a pass in one layer. */

@@ -33,7 +33,6 @@ struct sp_experts_scratch {
 
 /* Allocates ws->experts; leaves it NULL if no layer has experts. */
 SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_experts_close(struct sp_workspace *ws);
 
 /* Sets ws->y to the output of the layer's experts and of its shared expert for the n rows of
  * ws->hidden. With config.expert_norms it also reads ws->x. */

@@ -6,8 +6,6 @@
 #include "format/base/mem.h"
 #include "runtime/model/workspace.h"
 
-#include <stdlib.h>
-
 enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
 {
     unsigned rank = ws->model->config.norm_gate_rank;
@@ -15,18 +13,10 @@ enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
     enum sp_status st;
 
     if (rank == 0) return SP_OK;
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->gated_norm = s;
-    if ((st = sp_acts_init(&s->low, ws->max_rows, rank, err))) return st;
-    return sp_new_rows(&s->gate, ws->max_rows, ws->ld_x, err);
-}
-
-void sp_gated_norm_close(struct sp_workspace *ws)
-{
-    if (ws->gated_norm == NULL) return;
-    sp_acts_release(&ws->gated_norm->low);
-    free(ws->gated_norm->gate);
-    free(ws->gated_norm);
+    if ((st = sp_workspace_acts(ws, &s->low, ws->max_rows, rank, err))) return st;
+    return sp_arena_rows(&ws->memory, &s->gate, ws->max_rows, ws->ld_x, err);
 }
 
 static void activate_row(void *context, size_t t, unsigned worker)

@@ -13,7 +13,6 @@ struct sp_gated_norm_scratch {
 
 /* Allocates ws->gated_norm; leaves it NULL if the model has no such norms. */
 SP_MUST_CHECK enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_gated_norm_close(struct sp_workspace *ws);
 
 /* Gates the n rows of ws->hidden, which are normed. Does nothing if w is empty. */
 void sp_gated_norm_run(struct sp_workspace *ws, const struct sp_norm_gate_weights *w, size_t n);

@@ -3,26 +3,18 @@
 #include "format/base/mem.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
 
-enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace, size_t key_dim,
-                                      size_t n_threads, struct sp_err *err)
+enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace, struct sp_arena *arena,
+                                      size_t key_dim, size_t n_threads, struct sp_err *err)
 {
     enum sp_status st;
 
-    *workspace = (struct sp_head_workspace){0};
-    if ((st = sp_new_rows(&workspace->states, n_threads, STATE_ROWS * key_dim, err))) return st;
-    return sp_new_rows(&workspace->unused, n_threads, STATE_ROWS, err);
-}
-
-void sp_head_workspace_release(struct sp_head_workspace *workspace)
-{
-    free(workspace->states);
-    free(workspace->unused);
-    *workspace = (struct sp_head_workspace){0};
+    if ((st = sp_arena_rows(arena, &workspace->states, n_threads, STATE_ROWS * key_dim, err)))
+        return st;
+    return sp_arena_rows(arena, &workspace->unused, n_threads, STATE_ROWS, err);
 }
 
 static size_t n_values(const struct sp_head_sizes *sizes)
@@ -41,25 +33,16 @@ size_t sp_head_n_decays(const struct sp_head_sizes *sizes)
     return sizes->n_heads * (sizes->by_channel ? sizes->key_dim : 1);
 }
 
-enum sp_status sp_head_state_init(struct sp_head_state *s, const struct sp_head_sizes *sizes,
-                                  struct sp_err *err)
+enum sp_status sp_head_state_init(struct sp_head_state *s, struct sp_arena *arena,
+                                  const struct sp_head_sizes *sizes, struct sp_err *err)
 {
     enum sp_status st;
 
     *s = (struct sp_head_state){.sizes = *sizes};
-    if ((st = sp_new_rows(&s->state, n_values(sizes), sizes->key_dim, err))) return st;
-    if ((st = sp_new_rows(&s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
-    if ((st = sp_new_rows(&s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
-    return sp_new_rows(&s->decays, sizes->max_logged, sp_head_n_decays(sizes), err);
-}
-
-void sp_head_state_release(struct sp_head_state *s)
-{
-    free(s->state);
-    free(s->keys);
-    free(s->deltas);
-    free(s->decays);
-    *s = (struct sp_head_state){0};
+    if ((st = sp_arena_rows(arena, &s->state, n_values(sizes), sizes->key_dim, err))) return st;
+    if ((st = sp_arena_rows(arena, &s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
+    if ((st = sp_arena_rows(arena, &s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
+    return sp_arena_rows(arena, &s->decays, sizes->max_logged, sp_head_n_decays(sizes), err);
 }
 
 void sp_head_state_reset(struct sp_head_state *s)

@@ -19,7 +19,7 @@
 #ifndef SP_RUNTIME_MODEL_HEAD_STATE_H
 #define SP_RUNTIME_MODEL_HEAD_STATE_H
 
-#include "format/base/err.h"
+#include "format/base/mem.h"
 #include "format/base/pool.h"
 #include "runtime/vector/vector.h"
 
@@ -36,18 +36,18 @@ struct sp_head_sizes {
 /* The state of one layer after its last committed row. */
 struct sp_head_state {
     struct sp_head_sizes sizes;
-    float *state;       /* [n_heads][value_dim][key_dim], owned */
-    float *keys;        /* [max_logged][n_keys * key_dim], owned */
-    float *deltas;      /* [max_logged][n_heads * value_dim], owned */
-    float *decays;      /* [max_logged][n_heads * decays of a head], owned */
+    float *state;       /* [n_heads][value_dim][key_dim] */
+    float *keys;        /* [max_logged][n_keys * key_dim] */
+    float *deltas;      /* [max_logged][n_heads * value_dim] */
+    float *decays;      /* [max_logged][n_heads * decays of a head] */
     const float *rates; /* [n_heads][value_dim][key_dim] by element; borrowed from the weights */
     size_t n_pending;   /* logged rows that were committed but not yet applied to the state */
 };
 
 /* A few rows of a state for every thread; shared by layers of the same sizes. */
 struct sp_head_workspace {
-    float *states; /* [threads][rows][key_dim], owned */
-    float *unused; /* [threads][rows] d of committed rows, owned */
+    float *states; /* [threads][rows][key_dim] */
+    float *unused; /* [threads][rows] d of committed rows */
 };
 
 /* The rows of a pass over one layer's state. All pointers are borrowed. */
@@ -69,15 +69,15 @@ struct sp_head_pass {
 /* Decays of all heads. */
 size_t sp_head_n_decays(const struct sp_head_sizes *sizes);
 
+/* The memory of both is that of an arena. */
 SP_MUST_CHECK enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace,
-                                                    size_t key_dim, size_t n_threads,
-                                                    struct sp_err *err);
-void sp_head_workspace_release(struct sp_head_workspace *workspace);
+                                                    struct sp_arena *arena, size_t key_dim,
+                                                    size_t n_threads, struct sp_err *err);
 
 /* The state is zero, as at the beginning of a sequence. */
-SP_MUST_CHECK enum sp_status
-sp_head_state_init(struct sp_head_state *s, const struct sp_head_sizes *sizes, struct sp_err *err);
-void sp_head_state_release(struct sp_head_state *s);
+SP_MUST_CHECK enum sp_status sp_head_state_init(struct sp_head_state *s, struct sp_arena *arena,
+                                                const struct sp_head_sizes *sizes,
+                                                struct sp_err *err);
 void sp_head_state_reset(struct sp_head_state *s);
 
 /* Sets pass->out. The first n_committed rows change the state, the others are logged. */

@@ -18,7 +18,6 @@
 #include "runtime/model/latent_attention.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const float KEY_NORM_EPS = 1e-6f;
@@ -51,37 +50,26 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     enum sp_status st;
 
     if (c->top_k == 0) return SP_OK;
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->key_index = s;
     s->n_chosen = c->top_k < ws->n_positions ? c->top_k : ws->n_positions;
     s->ld_q = sp_matrix_ld(n_heads * c->head_dim);
     s->ld_k = sp_matrix_ld(c->head_dim);
     s->ld_weights = sp_matrix_ld(n_heads);
-    if ((st = sp_new_rows(&s->q, rows, s->ld_q, err))) return st;
-    if ((st = sp_new_rows(&s->k, rows, s->ld_k, err))) return st;
-    if ((st = sp_new_rows(&s->weights, rows, s->ld_weights, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->q, rows, s->ld_q, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->k, rows, s->ld_k, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->weights, rows, s->ld_weights, err))) return st;
     if ((st = sp_new_aligned(&s->queries, n_heads, sp_query_size(c->head_dim), err))) return st;
-    if ((st = sp_new_rows(&s->head_scores, n_threads * n_heads, SP_SPAN, err))) return st;
-    if ((st = sp_new_rows(&s->scores, 1, sp_round_up(ws->n_positions, SP_SPAN), err))) return st;
-    if ((st = sp_new(&s->chosen, rows * s->n_chosen, sizeof *s->chosen, err))) return st;
+    if ((st = sp_arena_keep(&ws->memory, s->queries, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->head_scores, n_threads * n_heads, SP_SPAN, err)))
+        return st;
+    if ((st =
+             sp_arena_rows(&ws->memory, &s->scores, 1, sp_round_up(ws->n_positions, SP_SPAN), err)))
+        return st;
+    if ((st = sp_arena_new(&ws->memory, &s->chosen, rows * s->n_chosen, sizeof *s->chosen, err)))
+        return st;
     if ((st = sp_kv_init(&s->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
     return sp_kv_grow(&s->gathered, s->n_chosen, err);
-}
-
-void sp_key_index_close(struct sp_workspace *ws)
-{
-    struct sp_key_index_scratch *s = ws->key_index;
-
-    if (s == NULL) return;
-    free(s->q);
-    free(s->k);
-    free(s->weights);
-    free(s->queries);
-    free(s->head_scores);
-    free(s->scores);
-    free(s->chosen);
-    sp_kv_release(&s->gathered);
-    free(s);
 }
 
 /* ---- queries and keys ---- */

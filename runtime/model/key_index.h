@@ -22,7 +22,6 @@ struct sp_key_index_scratch {
  * index. */
 SP_MUST_CHECK enum sp_status sp_key_index_open(struct sp_workspace *ws,
                                                enum sp_cache_type cache_type, struct sp_err *err);
-void sp_key_index_close(struct sp_workspace *ws);
 
 /* Opens a cache of index keys. */
 SP_MUST_CHECK enum sp_status

@@ -19,7 +19,6 @@
 #include "runtime/model/self_attention.h"
 #include "runtime/vector/fmath.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static unsigned most_heads(const struct sp_config *config)
@@ -42,32 +41,18 @@ enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *
     if (c->kv_rank == 0) return SP_OK;
     if (!sp_mul(&rows, ws->max_rows, n_heads))
         return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->latent_attention = s;
     s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);
     s->ld_values = sp_matrix_ld(c->value_dim);
-    if (c->q_rank && (st = sp_acts_init(&s->q_latent, ws->max_rows,
-                                        (c->gated ? 2 : 1) * (size_t)c->q_rank, err)))
+    if (c->q_rank && (st = sp_workspace_acts(ws, &s->q_latent, ws->max_rows,
+                                             (c->gated ? 2 : 1) * (size_t)c->q_rank, err)))
         return st;
-    if ((st = sp_acts_init(&s->nope, rows, c->nope_dim, err))) return st;
-    if ((st = sp_new_rows(&s->queries, rows, s->ld_queries, err))) return st;
-    if ((st = sp_acts_init(&s->attended, rows, c->kv_rank, err))) return st;
-    if ((st = sp_new_rows(&s->values, rows, s->ld_values, err))) return st;
-    return sp_new(&s->groups, n_heads, sizeof *s->groups, err);
-}
-
-void sp_latent_attention_close(struct sp_workspace *ws)
-{
-    struct sp_latent_attention_scratch *s = ws->latent_attention;
-
-    if (s == NULL) return;
-    sp_acts_release(&s->q_latent);
-    sp_acts_release(&s->nope);
-    free(s->queries);
-    sp_acts_release(&s->attended);
-    free(s->values);
-    free(s->groups);
-    free(s);
+    if ((st = sp_workspace_acts(ws, &s->nope, rows, c->nope_dim, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->queries, rows, s->ld_queries, err))) return st;
+    if ((st = sp_workspace_acts(ws, &s->attended, rows, c->kv_rank, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->values, rows, s->ld_values, err))) return st;
+    return sp_arena_new(&ws->memory, &s->groups, n_heads, sizeof *s->groups, err);
 }
 
 /* One pass of a layer. */

@@ -21,7 +21,6 @@ struct sp_latent_attention_scratch {
 
 /* Allocates ws->latent; leaves it NULL if the model has no latent attention. */
 SP_MUST_CHECK enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_latent_attention_close(struct sp_workspace *ws);
 
 /* Stores the latents of the n rows of ws->hidden; sets ws->y to the output of the sublayer. */
 void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);

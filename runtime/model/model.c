@@ -76,18 +76,7 @@ static const struct sp_pack_tensor *find(struct binder *b, const char *format, u
 /* Allocates a zeroed vector of n floats, padded to whole SIMD vectors, owned by the model. */
 static enum sp_status keep_vector(struct binder *b, float **out, size_t n)
 {
-    struct sp_model *m = b->model;
-    size_t padded = sp_round_up(n, 16);
-    float *v = NULL;
-    enum sp_status st;
-
-    if ((st = sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors, b->err)))
-        return st;
-    if ((st = sp_new_aligned(&v, padded, sizeof *v, b->err))) return st;
-    memset(v, 0, padded * sizeof *v);
-    m->vectors[m->n_vectors++] = v;
-    *out = v;
-    return SP_OK;
+    return sp_arena_rows(&b->model->memory, out, 1, sp_round_up(n, 16), b->err);
 }
 
 /* Binds a vector; a name that begins with '@' belongs to `layer`. Returns NULL if the tensor is
@@ -622,7 +611,8 @@ enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, 
     m->part = part;
     if ((st = sp_config_of_pack(&m->config, pack, part, err))) goto done;
     if ((st = check_tensors(pack, part, &m->config, err))) goto done;
-    if ((st = sp_new(&m->layers, m->config.n_layers, sizeof *m->layers, err))) goto done;
+    if ((st = sp_arena_new(&m->memory, &m->layers, m->config.n_layers, sizeof *m->layers, err)))
+        goto done;
     if ((st = bind_all(m, pack, err))) goto done;
     *out = m;
     m = NULL;
@@ -642,11 +632,8 @@ void sp_model_set_matrix(struct sp_model *model, size_t i, struct sp_matrix w)
 void sp_model_close(struct sp_model *model)
 {
     if (model == NULL) return;
-    for (size_t i = 0; i < model->n_vectors; i++)
-        free(model->vectors[i]);
-    free(model->vectors);
+    sp_arena_release(&model->memory);
     free(model->matrices);
-    free(model->layers);
     sp_config_release(&model->config);
     free(model);
 }

@@ -12,7 +12,6 @@
 #include "runtime/model/decoder_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum sp_status sp_per_layer_open(struct sp_workspace *ws, struct sp_err *err)
@@ -23,26 +22,14 @@ enum sp_status sp_per_layer_open(struct sp_workspace *ws, struct sp_err *err)
     enum sp_status st;
 
     if (config->n_per_layer == 0) return SP_OK;
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->per_layer = s;
     s->width = (size_t)config->n_layers * config->n_per_layer;
     s->ld = sp_matrix_ld(s->width);
-    if ((st = sp_new_aligned(&s->mixed, rows * s->ld, sizeof *s->mixed, err))) return st;
-    if ((st = sp_new_aligned(&s->table, rows * s->ld, sizeof *s->table, err))) return st;
-    if ((st = sp_acts_init(&s->x, rows, config->n_hidden, err))) return st;
-    return sp_acts_init(&s->gated, rows, config->n_per_layer, err);
-}
-
-void sp_per_layer_close(struct sp_workspace *ws)
-{
-    struct sp_per_layer_scratch *s = ws->per_layer;
-
-    if (s == NULL) return;
-    free(s->mixed);
-    free(s->table);
-    sp_acts_release(&s->x);
-    sp_acts_release(&s->gated);
-    free(s);
+    if ((st = sp_arena_rows(&ws->memory, &s->mixed, rows, s->ld, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->table, rows, s->ld, err))) return st;
+    if ((st = sp_workspace_acts(ws, &s->x, rows, config->n_hidden, err))) return st;
+    return sp_workspace_acts(ws, &s->gated, rows, config->n_per_layer, err);
 }
 
 struct embed_job {

@@ -17,7 +17,6 @@ struct sp_per_layer_scratch {
 
 /* Allocates ws->per_layer; leaves it NULL if the model has no per-layer embeddings. */
 SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_per_layer_close(struct sp_workspace *ws);
 
 /* Computes the embeddings of all layers for ids[n]. ws->x holds the scaled token embeddings. */
 void sp_per_layer_embed(struct sp_workspace *ws, const uint32_t *ids, size_t n);

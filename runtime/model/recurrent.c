@@ -1,28 +1,21 @@
 /* The states of recurrent layers, and the histories of gated short convolutions. */
 #include "runtime/model/recurrent.h"
 
-#include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/mamba.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the history of a convolution ---- */
 
-enum sp_status sp_conv_history_init(struct sp_conv_history *h, size_t n_before, size_t max_logged,
-                                    size_t width, struct sp_err *err)
+enum sp_status sp_conv_history_init(struct sp_conv_history *h, struct sp_arena *arena,
+                                    size_t n_before, size_t max_logged, size_t width,
+                                    struct sp_err *err)
 {
     *h = (struct sp_conv_history){.n_before = n_before, .max_logged = max_logged, .width = width};
-    return sp_new_rows(&h->rows, n_before + max_logged, width, err);
-}
-
-void sp_conv_history_release(struct sp_conv_history *h)
-{
-    free(h->rows);
-    *h = (struct sp_conv_history){0};
+    return sp_arena_rows(arena, &h->rows, n_before + max_logged, width, err);
 }
 
 void sp_conv_history_reset(struct sp_conv_history *h)
@@ -60,41 +53,33 @@ void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more)
 
 /* ---- the states of a decoder ---- */
 
-/* Opens the states of the layers with this mixer. `scratch_sizes` and `channels` are those of the
- * workspace's buffers. */
+/* Opens the states of the layers with this mixer, without heads if `sizes` is NULL. Both sizes and
+ * `channels` are those of the workspace's buffers. */
 static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
-                                  const struct sp_head_sizes *scratch_sizes, size_t n_before,
+                                  const struct sp_head_sizes *sizes, size_t n_before,
                                   size_t channels, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
-    struct sp_head_sizes sizes = *scratch_sizes;
-    enum sp_status st = SP_OK;
-
-    sizes.max_logged = d->options.max_logit_rows;
-    if (d->recurrent == NULL)
-        st = sp_new(&d->recurrent, config->n_layers, sizeof *d->recurrent, err);
-    for (unsigned i = 0; st == SP_OK && i < config->n_layers; i++) {
-        struct sp_recurrent *r = &d->recurrent[i];
-        if (!(config->layers[i].mixers & mixer)) continue;
-        if ((st = sp_head_state_init(&r->heads, &sizes, err))) break;
-        r->heads.rates = d->model->layers[i].mamba.rates;
-        st = sp_conv_history_init(&r->history, n_before, sizes.max_logged, channels, err);
-    }
-    return st;
-}
-
-static enum sp_status open_short_histories(struct sp_decoder *d, struct sp_err *err)
-{
-    const struct sp_config *config = &d->model->config;
+    size_t max_logged = d->options.max_logit_rows;
     enum sp_status st;
 
-    st = sp_new(&d->short_histories, config->n_layers, sizeof *d->short_histories, err);
-    for (unsigned i = 0; st == SP_OK && i < config->n_layers; i++) {
-        if (!(config->layers[i].mixers & SP_MIXER_SHORT_CONV)) continue;
-        st = sp_conv_history_init(&d->short_histories[i], config->short_conv.kernel - 1,
-                                  d->options.max_logit_rows, config->n_hidden, err);
+    if (d->recurrent == NULL) {
+        st = sp_arena_new(&d->memory, &d->recurrent, config->n_layers, sizeof *d->recurrent, err);
+        if (st) return st;
     }
-    return st;
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        struct sp_recurrent *r = &d->recurrent[i];
+        if (!(config->layers[i].mixers & mixer)) continue;
+        if (sizes) {
+            struct sp_head_sizes own = *sizes;
+            own.max_logged = max_logged;
+            if ((st = sp_head_state_init(&r->heads, &d->memory, &own, err))) return st;
+            r->heads.rates = d->model->layers[i].mamba.rates;
+        }
+        st = sp_conv_history_init(&r->history, &d->memory, n_before, max_logged, channels, err);
+        if (st) return st;
+    }
+    return SP_OK;
 }
 
 enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
@@ -112,64 +97,45 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
         st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
                          mamba->n_convolved, err);
     }
-    if (st == SP_OK && d->workspace->short_conv) st = open_short_histories(d, err);
-    return st;
-}
-
-void sp_recurrent_close(struct sp_decoder *d)
-{
-    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
-        sp_head_state_release(&d->recurrent[i].heads);
-        sp_conv_history_release(&d->recurrent[i].history);
+    if (st == SP_OK && d->workspace->short_conv) {
+        st = open_layers(d, SP_MIXER_SHORT_CONV, NULL, config->short_conv.kernel - 1,
+                         config->n_hidden, err);
     }
-    for (unsigned i = 0; d->short_histories && i < d->model->config.n_layers; i++)
-        sp_conv_history_release(&d->short_histories[i]);
-    free(d->recurrent);
-    free(d->short_histories);
+    return st;
 }
 
 void sp_recurrent_reset(struct sp_decoder *d)
 {
     for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
-        if (r->heads.state == NULL) continue;
-        sp_head_state_reset(&r->heads);
-        sp_conv_history_reset(&r->history);
+        if (r->heads.state) sp_head_state_reset(&r->heads);
+        if (r->history.rows) sp_conv_history_reset(&r->history);
     }
-    for (unsigned i = 0; d->short_histories && i < d->model->config.n_layers; i++)
-        if (d->short_histories[i].rows) sp_conv_history_reset(&d->short_histories[i]);
 }
 
 void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 {
-    unsigned mixers = d->model->config.layers[layer].mixers;
+    struct sp_recurrent *r = d->recurrent ? &d->recurrent[layer] : NULL;
     size_t n_more = n_kept - d->n_committed;
 
-    if (mixers & SP_RECURRENT_MIXERS) {
-        sp_head_state_commit(&d->recurrent[layer].heads, n_more);
-        sp_conv_history_commit(&d->recurrent[layer].history, n_more);
-    }
-    if (mixers & SP_MIXER_SHORT_CONV) sp_conv_history_commit(&d->short_histories[layer], n_more);
-}
-
-static struct sp_state_span history_span(const struct sp_conv_history *h)
-{
-    return (struct sp_state_span){h->rows, h->n_before * h->width};
+    if (r && r->heads.state) sp_head_state_commit(&r->heads, n_more);
+    if (r && r->history.rows) sp_conv_history_commit(&r->history, n_more);
 }
 
 size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
                           struct sp_state_span spans[SP_MAX_STATE_SPANS])
 {
-    unsigned mixers = d->model->config.layers[layer].mixers;
+    const struct sp_recurrent *r = d->recurrent ? &d->recurrent[layer] : NULL;
     size_t n = 0;
 
-    if (mixers & SP_RECURRENT_MIXERS) {
-        const struct sp_recurrent *r = &d->recurrent[layer];
+    if (r && r->heads.state) {
         const struct sp_head_sizes *sizes = &r->heads.sizes;
         spans[n++] = (struct sp_state_span){r->heads.state,
                                             sizes->n_heads * sizes->value_dim * sizes->key_dim};
-        spans[n++] = history_span(&r->history);
     }
-    if (mixers & SP_MIXER_SHORT_CONV) spans[n++] = history_span(&d->short_histories[layer]);
+    if (r && r->history.rows) {
+        const struct sp_conv_history *h = &r->history;
+        spans[n++] = (struct sp_state_span){h->rows, h->n_before * h->width};
+    }
     return n;
 }

@@ -14,16 +14,15 @@
  * commit drops as many rows from the front as it adds. A history therefore equals, bit for bit,
  * that of a sequence without the rejected rows. */
 struct sp_conv_history {
-    float *rows;     /* [n_before + max_logged][width], oldest first, owned */
+    float *rows;     /* [n_before + max_logged][width], oldest first */
     size_t n_before; /* rows before its own that a convolution reads */
     size_t max_logged, width;
 };
 
-/* All rows are zero, as at the beginning of a sequence. */
-SP_MUST_CHECK enum sp_status sp_conv_history_init(struct sp_conv_history *h, size_t n_before,
-                                                  size_t max_logged, size_t width,
+/* All rows, which the arena owns, are zero, as at the beginning of a sequence. */
+SP_MUST_CHECK enum sp_status sp_conv_history_init(struct sp_conv_history *h, struct sp_arena *arena,
+                                                  size_t n_before, size_t max_logged, size_t width,
                                                   struct sp_err *err);
-void sp_conv_history_release(struct sp_conv_history *h);
 void sp_conv_history_reset(struct sp_conv_history *h);
 
 /* Copies the history to rows 0..n_before-1 of input, [n_before + rows of the pass][ld]. */
@@ -40,18 +39,14 @@ void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 
 struct sp_decoder; /* runtime/model/decoder_internal.h */
 
-/* The mixers whose state is a struct sp_recurrent. */
-enum { SP_RECURRENT_MIXERS = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA };
-
-/* State of one gated delta-rule or Mamba-2 layer. */
+/* State of one layer with a recurrent mixer. */
 struct sp_recurrent {
-    struct sp_head_state heads;
+    struct sp_head_state heads;     /* of gated delta-rule and Mamba layers; else zero */
     struct sp_conv_history history; /* inputs of the convolution */
 };
 
-/* Allocates the states of all layers; needs the decoder's workspace. */
+/* Allocates the states of all layers in the decoder's memory; needs its workspace. */
 SP_MUST_CHECK enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err);
-void sp_recurrent_close(struct sp_decoder *d);
 
 /* Begins a new sequence: all states become zero. */
 void sp_recurrent_reset(struct sp_decoder *d);
@@ -60,7 +55,7 @@ void sp_recurrent_reset(struct sp_decoder *d);
 void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_committed);
 
 /* The committed state of a layer as spans of floats. */
-enum { SP_MAX_STATE_SPANS = 3 };
+enum { SP_MAX_STATE_SPANS = 2 };
 struct sp_state_span {
     float *floats;
     size_t n;

@@ -1,12 +1,8 @@
 #include "runtime/model/recurrent_scratch.h"
 
-#include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 
-#include <stdlib.h>
-
-enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
-                                         const struct sp_workspace *ws,
+enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out, struct sp_workspace *ws,
                                          const struct sp_head_sizes *sizes, size_t kernel,
                                          bool has_strengths, struct sp_err *err)
 {
@@ -14,7 +10,8 @@ enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
     size_t n = ws->max_rows;
     enum sp_status st;
 
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
+    *out = s;
     s->sizes = *sizes;
     s->n_values = sizes->n_heads * sizes->value_dim;
     s->n_keys = sizes->n_keys * sizes->key_dim;
@@ -23,39 +20,16 @@ enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
     s->ld_z = sp_matrix_ld(s->n_values);
     s->ld_heads = sp_matrix_ld(sizes->n_heads);
     s->ld_decays = sp_matrix_ld(sp_head_n_decays(sizes));
-    if ((st = sp_new_rows(&s->input, kernel - 1 + n, s->ld, err))) goto done;
-    if ((st = sp_new_rows(&s->mixed, n, s->ld, err))) goto done;
-    if ((st = sp_new_rows(&s->z, n, s->ld_z, err))) goto done;
-    if ((st = sp_new_rows(&s->out, n, s->ld_z, err))) goto done;
-    if ((st = sp_new_rows(&s->decays, n, s->ld_decays, err))) goto done;
-    if ((st = has_strengths ? sp_new_rows(&s->strengths, n, s->ld_heads, err)
-                            : sp_new_rows(&s->values, n, s->ld_z, err)))
-        goto done;
-    if ((st = sp_head_workspace_init(&s->workspace, sizes->key_dim,
-                                     sp_pool_n_threads(ws->backend->pool), err)))
-        goto done;
-    *out = s;
-    s = NULL;
-done:
-    sp_recurrent_scratch_close(s);
-    return st;
-}
-
-void sp_recurrent_scratch_close(struct sp_recurrent_scratch *s)
-{
-    if (s == NULL) return;
-    free(s->input);
-    free(s->mixed);
-    free(s->z);
-    free(s->out);
-    free(s->decays);
-    free(s->strengths);
-    free(s->values);
-    free(s->projected);
-    sp_acts_release(&s->low_z);
-    sp_acts_release(&s->low_decays);
-    sp_head_workspace_release(&s->workspace);
-    free(s);
+    if ((st = sp_arena_rows(&ws->memory, &s->input, kernel - 1 + n, s->ld, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->mixed, n, s->ld, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->z, n, s->ld_z, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->out, n, s->ld_z, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->decays, n, s->ld_decays, err))) return st;
+    if ((st = has_strengths ? sp_arena_rows(&ws->memory, &s->strengths, n, s->ld_heads, err)
+                            : sp_arena_rows(&ws->memory, &s->values, n, s->ld_z, err)))
+        return st;
+    return sp_head_workspace_init(&s->workspace, &ws->memory, sizes->key_dim,
+                                  sp_pool_n_threads(ws->backend->pool), err);
 }
 
 float *sp_recurrent_convolve(const struct sp_recurrent_job *job, const float *taps, size_t i)

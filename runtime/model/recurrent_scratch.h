@@ -32,11 +32,10 @@ struct sp_recurrent_scratch {
 
 /* Allocates the buffers for the rows of a workspace and a convolution over `kernel` rows. */
 SP_MUST_CHECK enum sp_status sp_recurrent_scratch_open(struct sp_recurrent_scratch **out,
-                                                       const struct sp_workspace *ws,
+                                                       struct sp_workspace *ws,
                                                        const struct sp_head_sizes *sizes,
                                                        size_t kernel, bool has_strengths,
                                                        struct sp_err *err);
-void sp_recurrent_scratch_close(struct sp_recurrent_scratch *s); /* NULL is fine */
 
 /* One pass of a layer. */
 struct sp_recurrent_job {

@@ -9,7 +9,6 @@
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err)
@@ -20,21 +19,11 @@ enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err)
     enum sp_status st;
 
     if (config->short_conv.kernel == 0) return SP_OK;
-    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->short_conv = s;
     s->ld = sp_matrix_ld(3 * (size_t)config->n_hidden);
-    if ((st = sp_new_rows(&s->projected, rows, s->ld, err))) return st;
-    return sp_new_rows(&s->input, n_before + rows, ws->ld_x, err);
-}
-
-void sp_short_conv_close(struct sp_workspace *ws)
-{
-    struct sp_short_conv_scratch *s = ws->short_conv;
-
-    if (s == NULL) return;
-    free(s->projected);
-    free(s->input);
-    free(s);
+    if ((st = sp_arena_rows(&ws->memory, &s->projected, rows, s->ld, err))) return st;
+    return sp_arena_rows(&ws->memory, &s->input, n_before + rows, ws->ld_x, err);
 }
 
 /* One pass of a layer. */
@@ -83,7 +72,7 @@ static void convolve_row(void *context, size_t i, unsigned worker)
 static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *ws = job->ws;
-    struct sp_conv_history *history = &seq->decoder->short_histories[layer];
+    struct sp_conv_history *history = &seq->decoder->recurrent[layer].history;
     float *input = ws->short_conv->input + job->first * ws->ld_x;
 
     job->history = history;

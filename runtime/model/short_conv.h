@@ -16,7 +16,6 @@ struct sp_short_conv_scratch {
 
 /* Allocates ws->short_conv; leaves it NULL if the model has no such layers. */
 SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err);
-void sp_short_conv_close(struct sp_workspace *ws);
 
 /* Sets ws->y to the output of the mixer for the n rows of ws->hidden. */
 void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n);

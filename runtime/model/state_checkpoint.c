@@ -1,11 +1,9 @@
 /* Checkpoints of recurrent states, and the positions to which a decoder can go back. */
 #include "runtime/model/state_checkpoint.h"
 
-#include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *err)
@@ -14,16 +12,10 @@ enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *er
 
     if (!d->options.checkpoints || !sp_config_is_recurrent(&d->model->config)) return SP_OK;
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS && st == SP_OK; i++) {
-        st = sp_new(&d->checkpoints[i].floats, sp_decoder_state_size(d) / sizeof(float),
-                    sizeof(float), err);
+        st = sp_arena_new(&d->memory, &d->checkpoints[i].floats,
+                          sp_decoder_state_size(d) / sizeof(float), sizeof(float), err);
     }
     return st;
-}
-
-void sp_state_checkpoints_close(struct sp_decoder *d)
-{
-    for (size_t i = 0; i < SP_STATE_CHECKPOINTS; i++)
-        free(d->checkpoints[i].floats);
 }
 
 void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)

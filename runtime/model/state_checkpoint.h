@@ -23,7 +23,6 @@ struct sp_state_checkpoint {
 
 /* Allocates the decoder's checkpoints, if its options ask for them and it has recurrent layers. */
 SP_MUST_CHECK enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *err);
-void sp_state_checkpoints_close(struct sp_decoder *d);
 
 /* True if no sliding window has overwritten keys that a pass at `to` reads, of len positions. */
 bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to);

@@ -1,7 +1,6 @@
 /* Opens and closes workspaces. */
 #include "runtime/model/workspace.h"
 
-#include "format/base/mem.h"
 #include "runtime/model/altup.h"
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
@@ -58,8 +57,10 @@ static enum sp_status open_rotations(struct sp_workspace *ws, struct sp_err *err
 
     for (unsigned i = 0; i < config->n_ropes; i++) {
         size_t half = config->ropes[i].n_rot / 2;
-        if ((st = sp_new_rows(&ws->rotations[i].cos, ws->max_rows, half, err))) return st;
-        if ((st = sp_new_rows(&ws->rotations[i].sin, ws->max_rows, half, err))) return st;
+        if ((st = sp_arena_rows(&ws->memory, &ws->rotations[i].cos, ws->max_rows, half, err)))
+            return st;
+        if ((st = sp_arena_rows(&ws->memory, &ws->rotations[i].sin, ws->max_rows, half, err)))
+            return st;
     }
     return SP_OK;
 }
@@ -89,11 +90,14 @@ static bool has_output_gate(const struct sp_config *config)
 /* The memory is sparse: most passes use few rows of logits. */
 static enum sp_status open_logits(struct sp_workspace *ws, struct sp_err *err)
 {
+    enum sp_status st;
+    void *memory;
     size_t n;
 
     if (!sp_mul(&n, ws->max_logit_rows, ws->ld_logits))
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
-    return sp_new_sparse(&ws->logits, &ws->logits_memory, n, sizeof *ws->logits, err);
+    if ((st = sp_new_sparse(&ws->logits, &memory, n, sizeof *ws->logits, err))) return st;
+    return sp_arena_keep(&ws->memory, memory, err);
 }
 
 static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cache_type,
@@ -105,41 +109,49 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     enum sp_status st;
 
     if ((st = open_rotations(ws, err))) return st;
-    if ((st = sp_new(&ws->positions, rows, sizeof *ws->positions, err))) return st;
-    if ((st = sp_new(&ws->is_second, rows, sizeof *ws->is_second, err))) return st;
-    if ((st = sp_new(&ws->ids, rows, sizeof *ws->ids, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &ws->positions, rows, sizeof *ws->positions, err)))
+        return st;
+    if ((st = sp_arena_new(&ws->memory, &ws->is_second, rows, sizeof *ws->is_second, err)))
+        return st;
+    if ((st = sp_arena_new(&ws->memory, &ws->ids, rows, sizeof *ws->ids, err))) return st;
     ws->ld_x = sp_matrix_ld(config->n_hidden);
     ws->ld_q = sp_matrix_ld(w.q);
     ws->ld_kv = sp_matrix_ld(w.kv);
     ws->ld_ffn = sp_matrix_ld(w.ffn);
     ws->ld_logits = sp_matrix_ld(config->n_vocab);
-    if ((st = sp_new_rows(&ws->x, rows, ws->ld_x, err))) return st;
-    if ((st = sp_new_rows(&ws->y, rows, ws->ld_x, err))) return st;
-    if (defers_experts(config) && (st = sp_new_rows(&ws->deferred, rows, ws->ld_x, err))) return st;
-    if (has_parallel_mixers(config) && (st = sp_new_rows(&ws->mamba_y, rows, ws->ld_x, err)))
+    if ((st = sp_arena_rows(&ws->memory, &ws->x, rows, ws->ld_x, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &ws->y, rows, ws->ld_x, err))) return st;
+    if (defers_experts(config) &&
+        (st = sp_arena_rows(&ws->memory, &ws->deferred, rows, ws->ld_x, err)))
         return st;
-    if ((st = sp_new_rows(&ws->q, rows, ws->ld_q, err))) return st;
-    if ((st = sp_new_rows(&ws->k, rows, ws->ld_kv, err))) return st;
-    if ((st = sp_new_rows(&ws->v, rows, ws->ld_kv, err))) return st;
-    if ((st = sp_new_rows(&ws->up, rows, ws->ld_ffn, err))) return st;
+    if (has_parallel_mixers(config) &&
+        (st = sp_arena_rows(&ws->memory, &ws->mamba_y, rows, ws->ld_x, err)))
+        return st;
+    if ((st = sp_arena_rows(&ws->memory, &ws->q, rows, ws->ld_q, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &ws->k, rows, ws->ld_kv, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &ws->v, rows, ws->ld_kv, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &ws->up, rows, ws->ld_ffn, err))) return st;
     if (config->plain_mlp) {
-        if ((st = sp_new_rows(&ws->ones, 1, ws->ld_ffn, err))) return st;
+        if ((st = sp_arena_rows(&ws->memory, &ws->ones, 1, ws->ld_ffn, err))) return st;
         for (size_t i = 0; i < ws->ld_ffn; i++)
             ws->ones[i] = 1;
     }
     if ((st = open_logits(ws, err))) return st;
     if (ws->backend->remote &&
-        (st = sp_new(&ws->sums, (ws->max_logit_rows + 1) * sp_logits_blocks(ws->ld_logits),
-                     sizeof *ws->sums, err)))
+        (st = sp_arena_new(&ws->memory, &ws->sums,
+                           (ws->max_logit_rows + 1) * sp_logits_blocks(ws->ld_logits),
+                           sizeof *ws->sums, err)))
         return st;
-    if ((st = sp_new(&ws->argmax, ws->max_logit_rows, sizeof *ws->argmax, err))) return st;
-    if ((st = sp_acts_init(&ws->hidden, rows, config->n_hidden, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &ws->argmax, ws->max_logit_rows, sizeof *ws->argmax, err)))
+        return st;
+    if ((st = sp_workspace_acts(ws, &ws->hidden, rows, config->n_hidden, err))) return st;
     if (config->layers[0].reads_pair &&
-        (st = sp_acts_init(&ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
+        (st = sp_workspace_acts(ws, &ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
         return st;
-    if ((st = sp_acts_init(&ws->heads, rows, w.q, err))) return st;
-    if ((st = sp_acts_init(&ws->ffn, rows, w.ffn, err))) return st;
-    if (ws->model->fc.rows && (st = sp_acts_init(&ws->tapped, rows, ws->model->fc.cols, err)))
+    if ((st = sp_workspace_acts(ws, &ws->heads, rows, w.q, err))) return st;
+    if ((st = sp_workspace_acts(ws, &ws->ffn, rows, w.ffn, err))) return st;
+    if (ws->model->fc.rows &&
+        (st = sp_workspace_acts(ws, &ws->tapped, rows, ws->model->fc.cols, err)))
         return st;
     if ((st = sp_experts_open(ws, err))) return st;
     if ((st = sp_latent_attention_open(ws, err))) return st;
@@ -151,56 +163,33 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_per_layer_open(ws, err))) return st;
     if ((st = sp_altup_open(ws, err))) return st;
     if ((st = sp_block_conv_open(ws, err))) return st;
-    if ((st = sp_new_rows(&ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q, err))) return st;
-    if ((st = sp_new(&ws->ranges, rows, sizeof *ws->ranges, err))) return st;
-    if ((st = sp_new(&ws->attention_seqs, rows, sizeof *ws->attention_seqs, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q,
+                            err)))
+        return st;
+    if ((st = sp_arena_new(&ws->memory, &ws->ranges, rows, sizeof *ws->ranges, err))) return st;
+    if ((st =
+             sp_arena_new(&ws->memory, &ws->attention_seqs, rows, sizeof *ws->attention_seqs, err)))
+        return st;
     if (w.heads == 0) return SP_OK; /* no layer attends */
     return sp_attention_scratch_new(&ws->attention, sp_pool_n_threads(ws->backend->pool), w.heads,
                                     w.head_dim, rows, ws->n_positions, err);
 }
 
+enum sp_status sp_workspace_acts(struct sp_workspace *ws, struct sp_acts *acts, size_t n_rows,
+                                 size_t cols, struct sp_err *err)
+{
+    enum sp_status st = sp_acts_init(acts, n_rows, cols, err);
+
+    return st ? st : sp_arena_keep(&ws->memory, acts->x, err);
+}
+
 static void close_workspace(struct sp_workspace *ws)
 {
-    for (size_t i = 0; i < 2; i++) {
-        free(ws->rotations[i].cos);
-        free(ws->rotations[i].sin);
-    }
-    free(ws->positions);
-    free(ws->is_second);
-    free(ws->ids);
     sp_attention_scratch_free(ws->attention);
-    free(ws->ranges);
-    free(ws->attention_seqs);
-    free(ws->logits_memory);
-    free(ws->argmax);
-    free(ws->sums);
     sp_vocab_shortlist_close(ws->shortlist);
-    free(ws->x);
-    free(ws->y);
-    free(ws->mamba_y);
-    free(ws->deferred);
-    free(ws->q);
-    free(ws->k);
-    free(ws->v);
-    free(ws->up);
-    free(ws->ones);
-    sp_acts_release(&ws->hidden);
-    sp_acts_release(&ws->pairs);
-    sp_acts_release(&ws->heads);
-    sp_acts_release(&ws->ffn);
-    sp_acts_release(&ws->tapped);
-    sp_experts_close(ws);
-    sp_latent_attention_close(ws);
-    sp_key_index_close(ws);
-    sp_gated_norm_close(ws);
-    sp_recurrent_scratch_close(ws->delta_net);
-    sp_recurrent_scratch_close(ws->mamba);
-    sp_short_conv_close(ws);
-    sp_per_layer_close(ws);
-    sp_altup_close(ws);
-    sp_block_conv_close(ws);
+    if (ws->key_index) sp_kv_release(&ws->key_index->gathered);
     sp_lora_rows_free(ws->lora);
-    free(ws->gate);
+    sp_arena_release(&ws->memory);
     free(ws);
 }
 

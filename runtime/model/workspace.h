@@ -6,6 +6,7 @@
 #ifndef SP_RUNTIME_MODEL_WORKSPACE_H
 #define SP_RUNTIME_MODEL_WORKSPACE_H
 
+#include "format/base/mem.h"
 #include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder.h"
 #include "runtime/model/vocab_shortlist.h"
@@ -21,7 +22,8 @@ enum { SP_PARALLEL_MIXERS = SP_MIXER_ATTENTION | SP_MIXER_MAMBA };
 struct sp_workspace {
     const struct sp_model *model;
     const struct sp_backend *backend;
-    size_t n_users; /* decoders that share it */
+    size_t n_users;         /* decoders that share it */
+    struct sp_arena memory; /* all buffers, also those of the layer kinds */
     size_t max_rows, max_logit_rows, n_positions;
     const struct sp_batch_seq *seqs; /* [n_seqs] of the pass in row order, borrowed */
     size_t n_seqs;
@@ -34,7 +36,6 @@ struct sp_workspace {
     struct sp_key_range *ranges;             /* [max_rows] */
     struct sp_attention_seq *attention_seqs; /* [max_rows] the caches of a layer */
     float *logits;                           /* [max_logit_rows][ld_logits] */
-    void *logits_memory;                     /* the allocation that holds the logits */
     size_t ld_logits, n_logits;              /* n_logits: logits of a row of the last product */
     atomic_uint_least64_t *argmax;           /* [max_logit_rows] of the rows of logits */
     struct sp_remote_rows rows;              /* of the last product with the head */
@@ -84,6 +85,10 @@ SP_MUST_CHECK enum sp_status sp_workspace_open(struct sp_workspace **out,
                                                const struct sp_backend *backend,
                                                const struct sp_workspace_options *options,
                                                struct sp_err *err);
+/* Allocates activations in the workspace's memory, as sp_acts_init does. */
+SP_MUST_CHECK enum sp_status sp_workspace_acts(struct sp_workspace *ws, struct sp_acts *acts,
+                                               size_t n_rows, size_t cols, struct sp_err *err);
+
 /* Drops one reference; the last one frees the workspace. NULL is fine. */
 void sp_workspace_unref(struct sp_workspace *workspace);
 

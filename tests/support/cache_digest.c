@@ -65,6 +65,7 @@ static uint64_t recurrent_digest(struct sp_decoder *d, unsigned layer)
     const struct sp_head_sizes *s = &r->heads.sizes;
     uint64_t digests[2];
 
+    if (s->n_heads == 0) return history_digest(&r->history);
     sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
     digests[0] =
         sp_hash64(r->heads.state, s->n_heads * s->value_dim * s->key_dim * sizeof *r->heads.state);
@@ -82,8 +83,7 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     if (l->mixers & SP_MIXER_ATTENTION) digests[0] = kv_digest(&d->caches[layer], first, len);
     if (d->n_caches > n_layers && d->caches[n_layers + layer].keys)
         digests[1] = kv_digest(&d->caches[n_layers + layer], 0, len);
-    if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = recurrent_digest(d, layer);
-    if (l->mixers & SP_MIXER_SHORT_CONV) digests[1] = history_digest(&d->short_histories[layer]);
+    if (d->recurrent && d->recurrent[layer].history.rows) digests[1] = recurrent_digest(d, layer);
     return sp_hash64(digests, sizeof digests);
 }
 
