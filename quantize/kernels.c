@@ -157,6 +157,14 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     return SP_OK;
 }
 
+enum sp_status sp_arena_acts(struct sp_arena *arena, struct sp_acts *acts, size_t n_rows,
+                             size_t cols, struct sp_err *err)
+{
+    enum sp_status st = sp_acts_init(acts, n_rows, cols, err);
+
+    return st ? st : sp_arena_keep(arena, acts->x, err);
+}
+
 void sp_acts_release(struct sp_acts *acts)
 {
     free(acts->x);

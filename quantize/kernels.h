@@ -27,6 +27,7 @@
 #ifndef SP_QUANTIZE_KERNELS_H
 #define SP_QUANTIZE_KERNELS_H
 
+#include "format/base/mem.h"
 #include "format/dtype.h"
 #include "quantize/types/tile.h"
 
@@ -61,6 +62,9 @@ struct sp_acts {
  * `acts` is untouched on failure. */
 SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols,
                                           struct sp_err *err);
+/* As sp_acts_init, but the arena owns the rows. */
+SP_MUST_CHECK enum sp_status sp_arena_acts(struct sp_arena *arena, struct sp_acts *acts,
+                                           size_t n_rows, size_t cols, struct sp_err *err);
 void sp_acts_release(struct sp_acts *acts); /* zeroes the struct; a zeroed struct is fine */
 
 /* Sets both starts and the sums of row t from its codes, for codes that were computed elsewhere. */

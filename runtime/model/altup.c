@@ -39,8 +39,8 @@ enum sp_status sp_altup_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->altup = s;
     s->ld_routes = sp_matrix_ld(config->n_streams);
-    if ((st = sp_workspace_acts(ws, &s->input, rows, config->n_hidden, err))) return st;
-    if ((st = sp_workspace_acts(ws, &s->low, rows, config->laurel_rank, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->input, rows, config->n_hidden, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->low, rows, config->laurel_rank, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->laurel, rows, ws->ld_x, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->routes, rows, s->ld_routes, err))) return st;
     return sp_arena_rows(&ws->memory, &s->streams, config->n_streams * rows, ws->ld_x, err);

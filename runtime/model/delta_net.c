@@ -36,9 +36,9 @@ enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
     if (c->n_value_heads == 0) return SP_OK;
     st = sp_recurrent_scratch_open(&ws->delta_net, ws, &sizes, c->kernel, !c->lightning, err);
     if (st || c->low_rank == 0) return st;
-    if ((st = sp_workspace_acts(ws, &ws->delta_net->low_z, ws->max_rows, c->low_rank, err)))
+    if ((st = sp_arena_acts(&ws->memory, &ws->delta_net->low_z, ws->max_rows, c->low_rank, err)))
         return st;
-    return sp_workspace_acts(ws, &ws->delta_net->low_decays, ws->max_rows, c->low_rank, err);
+    return sp_arena_acts(&ws->memory, &ws->delta_net->low_decays, ws->max_rows, c->low_rank, err);
 }
 
 /* Turns the n projected numbers of head h into decays. `bias` is that of the head. */

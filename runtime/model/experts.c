@@ -26,8 +26,8 @@ static enum sp_status open_slots(struct sp_workspace *ws, size_t n_ffn, struct s
 
     if (n < MIN_SLOTS) n = MIN_SLOTS;
     e->n_slots = n;
-    if ((st = sp_workspace_acts(ws, &e->input, n, ws->model->config.n_hidden, err))) return st;
-    if ((st = sp_workspace_acts(ws, &e->ffn, n, n_ffn, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &e->input, n, ws->model->config.n_hidden, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &e->ffn, n, n_ffn, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &e->up, n, ws->ld_ffn, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &e->y, n, ws->ld_x, err))) return st;
     return sp_arena_new(&ws->memory, &e->groups, n, sizeof *e->groups, err);
@@ -70,7 +70,7 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_arena_rows(&ws->memory, &e->shared, rows, ws->ld_x, err))) return st;
     e->ld_shared_gate = sp_matrix_ld(1);
     if ((st = sp_arena_rows(&ws->memory, &e->shared_gate, rows, e->ld_shared_gate, err))) return st;
-    return sp_workspace_acts(ws, &e->router_input, rows, config->n_hidden, err);
+    return sp_arena_acts(&ws->memory, &e->router_input, rows, config->n_hidden, err);
 }
 
 /* The rows of a pass in one layer. */

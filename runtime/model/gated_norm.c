@@ -15,7 +15,7 @@ enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
     if (rank == 0) return SP_OK;
     if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->gated_norm = s;
-    if ((st = sp_workspace_acts(ws, &s->low, ws->max_rows, rank, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->low, ws->max_rows, rank, err))) return st;
     return sp_arena_rows(&ws->memory, &s->gate, ws->max_rows, ws->ld_x, err);
 }
 

@@ -45,12 +45,12 @@ enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *
     ws->latent_attention = s;
     s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);
     s->ld_values = sp_matrix_ld(c->value_dim);
-    if (c->q_rank && (st = sp_workspace_acts(ws, &s->q_latent, ws->max_rows,
-                                             (c->gated ? 2 : 1) * (size_t)c->q_rank, err)))
+    if (c->q_rank && (st = sp_arena_acts(&ws->memory, &s->q_latent, ws->max_rows,
+                                         (c->gated ? 2 : 1) * (size_t)c->q_rank, err)))
         return st;
-    if ((st = sp_workspace_acts(ws, &s->nope, rows, c->nope_dim, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->nope, rows, c->nope_dim, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->queries, rows, s->ld_queries, err))) return st;
-    if ((st = sp_workspace_acts(ws, &s->attended, rows, c->kv_rank, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->attended, rows, c->kv_rank, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->values, rows, s->ld_values, err))) return st;
     return sp_arena_new(&ws->memory, &s->groups, n_heads, sizeof *s->groups, err);
 }

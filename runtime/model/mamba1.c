@@ -35,7 +35,7 @@ enum sp_status sp_mamba1_open(struct sp_workspace *ws, struct sp_err *err)
     s->ld_projected = sp_matrix_ld(c->step_rank + 2 * (size_t)c->state_dim);
     if ((st = sp_arena_rows(&ws->memory, &s->projected, ws->max_rows, s->ld_projected, err)))
         return st;
-    return sp_workspace_acts(ws, &s->low_decays, ws->max_rows, c->step_rank, err);
+    return sp_arena_acts(&ws->memory, &s->low_decays, ws->max_rows, c->step_rank, err);
 }
 
 /* Makes x of row i of a sequence: convolution over the row and the kernel - 1 rows before it,

@@ -28,8 +28,8 @@ enum sp_status sp_per_layer_open(struct sp_workspace *ws, struct sp_err *err)
     s->ld = sp_matrix_ld(s->width);
     if ((st = sp_arena_rows(&ws->memory, &s->mixed, rows, s->ld, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->table, rows, s->ld, err))) return st;
-    if ((st = sp_workspace_acts(ws, &s->x, rows, config->n_hidden, err))) return st;
-    return sp_workspace_acts(ws, &s->gated, rows, config->n_per_layer, err);
+    if ((st = sp_arena_acts(&ws->memory, &s->x, rows, config->n_hidden, err))) return st;
+    return sp_arena_acts(&ws->memory, &s->gated, rows, config->n_per_layer, err);
 }
 
 struct embed_job {

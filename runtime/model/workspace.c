@@ -144,14 +144,14 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
         return st;
     if ((st = sp_arena_new(&ws->memory, &ws->argmax, ws->max_logit_rows, sizeof *ws->argmax, err)))
         return st;
-    if ((st = sp_workspace_acts(ws, &ws->hidden, rows, config->n_hidden, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &ws->hidden, rows, config->n_hidden, err))) return st;
     if (config->layers[0].reads_pair &&
-        (st = sp_workspace_acts(ws, &ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
+        (st = sp_arena_acts(&ws->memory, &ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
         return st;
-    if ((st = sp_workspace_acts(ws, &ws->heads, rows, w.q, err))) return st;
-    if ((st = sp_workspace_acts(ws, &ws->ffn, rows, w.ffn, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &ws->heads, rows, w.q, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &ws->ffn, rows, w.ffn, err))) return st;
     if (ws->model->fc.rows &&
-        (st = sp_workspace_acts(ws, &ws->tapped, rows, ws->model->fc.cols, err)))
+        (st = sp_arena_acts(&ws->memory, &ws->tapped, rows, ws->model->fc.cols, err)))
         return st;
     if ((st = sp_experts_open(ws, err))) return st;
     if ((st = sp_latent_attention_open(ws, err))) return st;
@@ -173,14 +173,6 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if (w.heads == 0) return SP_OK; /* no layer attends */
     return sp_attention_scratch_new(&ws->attention, sp_pool_n_threads(ws->backend->pool), w.heads,
                                     w.head_dim, rows, ws->n_positions, err);
-}
-
-enum sp_status sp_workspace_acts(struct sp_workspace *ws, struct sp_acts *acts, size_t n_rows,
-                                 size_t cols, struct sp_err *err)
-{
-    enum sp_status st = sp_acts_init(acts, n_rows, cols, err);
-
-    return st ? st : sp_arena_keep(&ws->memory, acts->x, err);
 }
 
 static void close_workspace(struct sp_workspace *ws)

@@ -85,10 +85,6 @@ SP_MUST_CHECK enum sp_status sp_workspace_open(struct sp_workspace **out,
                                                const struct sp_backend *backend,
                                                const struct sp_workspace_options *options,
                                                struct sp_err *err);
-/* Allocates activations in the workspace's memory, as sp_acts_init does. */
-SP_MUST_CHECK enum sp_status sp_workspace_acts(struct sp_workspace *ws, struct sp_acts *acts,
-                                               size_t n_rows, size_t cols, struct sp_err *err);
-
 /* Drops one reference; the last one frees the workspace. NULL is fine. */
 void sp_workspace_unref(struct sp_workspace *workspace);
 

@@ -544,7 +544,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     sp_scheduler_release(session->package->scheduler);
     sp_detokenizer_close(run.detokenizer);
     session->speculator->grammar_draft = NULL;
-    if (run.grammar_draft) run.grammar_draft->ops->close(run.grammar_draft);
+    sp_drafter_close(run.grammar_draft);
     sp_constraint_close(run.constraint);
     sp_reasoning_limiter_close(run.limiter);
     sp_hash_free(run.hash);

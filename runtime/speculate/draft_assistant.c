@@ -12,7 +12,6 @@
 #include "format/base/mem.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DRAFT_LEN = 16, N_SUMS = 16 };
@@ -23,7 +22,6 @@ struct draft_assistant {
     struct sp_drafter base;
     const struct sp_model *model, *target;
     const struct sp_backend *backend;
-    struct sp_decoder *decoder;
     size_t n_hidden, n_target, n_vocab; /* n_target: width of the target's hidden states */
     size_t n_have;                      /* committed rows */
     bool known;            /* true if `hidden` is the state of the last committed row */
@@ -57,28 +55,13 @@ static enum sp_status assistant_check(const struct sp_model *target, const struc
     return sp_config_check_assistant(&draft->config, &target->config, err);
 }
 
-static void assistant_close(struct sp_drafter *base)
-{
-    struct draft_assistant *d = (struct draft_assistant *)base;
-
-    sp_decoder_close(d->decoder);
-    sp_acts_release(&d->normed);
-    free(d->hidden);
-    free(d->next);
-    free(d->logits);
-    free(d->order);
-    free(d->nearness);
-    free(d->chosen);
-    free(d->rows);
-    free(d);
-}
-
 static enum sp_status read_order(struct draft_assistant *d, struct sp_err *err)
 {
     enum sp_status st;
 
     if ((st = sp_config_check_token_order(d->model->token_order, d->n_vocab, err))) return st;
-    if ((st = sp_new(&d->order, d->n_vocab, sizeof *d->order, err))) return st;
+    if ((st = sp_arena_new(&d->base.memory, &d->order, d->n_vocab, sizeof *d->order, err)))
+        return st;
     for (size_t i = 0; i < d->n_vocab; i++)
         d->order[i] = (uint32_t)d->model->token_order[i];
     return SP_OK;
@@ -87,37 +70,34 @@ static enum sp_status read_order(struct draft_assistant *d, struct sp_err *err)
 static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *err)
 {
     const struct sp_draft_config *config = &d->model->config.draft;
-    size_t n;
+    unsigned n_threads = sp_pool_n_threads(d->backend->pool), n_used = config->n_clusters_used;
+    struct sp_arena *memory = &d->base.memory;
+    size_t ld = sp_matrix_ld(config->n_clusters);
     enum sp_status st;
 
     if (config->n_clusters == 0) return SP_OK;
-    if (!sp_mul(&n, sp_pool_n_threads(d->backend->pool), d->n_hidden))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
     if ((st = read_order(d, err))) return st;
-    if ((st = sp_new_aligned(&d->nearness, sp_matrix_ld(config->n_clusters), sizeof *d->nearness,
-                             err)))
-        return st;
-    if ((st = sp_new(&d->chosen, config->n_clusters_used, sizeof *d->chosen, err))) return st;
-    return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
+    if ((st = sp_arena_rows(memory, &d->nearness, 1, ld, err))) return st;
+    if ((st = sp_arena_new(memory, &d->chosen, n_used, sizeof *d->chosen, err))) return st;
+    return sp_arena_rows(memory, &d->rows, n_threads, d->n_hidden, err);
 }
 
 static enum sp_status open_rows(struct draft_assistant *d, struct sp_err *err)
 {
-    size_t n;
+    struct sp_arena *memory = &d->base.memory;
     enum sp_status st;
 
-    if (!sp_mul(&n, MAX_DRAFT_LEN, d->n_vocab))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
-    if ((st = sp_new_aligned(&d->hidden, d->n_target, sizeof *d->hidden, err))) return st;
-    if ((st = sp_new_aligned(&d->next, sp_matrix_ld(d->n_target), sizeof *d->next, err))) return st;
-    if ((st = sp_new_aligned(&d->logits, n, sizeof *d->logits, err))) return st;
-    return sp_acts_init(&d->normed, 1, d->n_hidden, err);
+    if ((st = sp_arena_rows(memory, &d->hidden, 1, d->n_target, err))) return st;
+    if ((st = sp_arena_rows(memory, &d->next, 1, sp_matrix_ld(d->n_target), err))) return st;
+    st = sp_arena_new(memory, &d->logits, MAX_DRAFT_LEN * d->n_vocab, sizeof *d->logits, err);
+    if (st) return st;
+    return sp_arena_acts(memory, &d->normed, 1, d->n_hidden, err);
 }
 
-static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                      struct sp_err *err)
 {
-    struct draft_assistant *d = NULL;
+    struct draft_assistant *d = (struct draft_assistant *)base;
     struct sp_decoder_options options = {
         .n_positions = setup->n_positions + 1,
         .max_rows = setup->max_batch, /* one row per sequence */
@@ -128,29 +108,20 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
         .n_taps = 1,
         .keys_of = setup->decoder,
         .max_batch = setup->max_batch,
-        .workspace_of = setup->shared_with
-                            ? ((const struct draft_assistant *)setup->shared_with)->decoder
-                            : NULL,
+        .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
     };
     enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->base.ops = &sp_draft_assistant_ops;
-    d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->target = setup->target;
     d->backend = setup->backend;
     d->n_hidden = setup->draft->config.n_hidden;
     d->n_vocab = setup->draft->config.n_vocab;
     d->n_target = setup->target->config.n_hidden;
-    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err)) ||
-        (st = open_rows(d, err)) || (st = open_clusters(d, err))) {
-        assistant_close(&d->base);
+    if ((st = sp_decoder_open(&base->decoder, setup->draft, setup->backend, &options, err)))
         return st;
-    }
-    d->base.decoder = d->decoder;
-    *out = &d->base;
-    return SP_OK;
+    if ((st = open_rows(d, err))) return st;
+    return open_clusters(d, err);
 }
 
 static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
@@ -219,7 +190,7 @@ static void score_cluster(void *context, size_t i, unsigned worker)
 static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
 {
     struct sp_batch_seq seq = {
-        .decoder = d->decoder,
+        .decoder = d->base.decoder,
         .embedder = d->target,
         .head = d->model,
         .ids = id,
@@ -243,9 +214,9 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
         {.w = &d->model->centroids, .y = d->nearness, .ldy = sp_matrix_ld(n_clusters)},
     };
 
-    memcpy(d->normed.x, sp_decoder_features(d->decoder), d->n_hidden * sizeof *d->normed.x);
+    memcpy(d->normed.x, sp_decoder_features(d->base.decoder), d->n_hidden * sizeof *d->normed.x);
     sp_backend_multiply(d->backend, products, n_used ? 2 : 1, &d->normed, 1);
-    if (n_used == 0) return sp_decoder_keep_row(d->decoder, 0, logits, d->n_vocab);
+    if (n_used == 0) return sp_decoder_keep_row(d->base.decoder, 0, logits, d->n_vocab);
     choose_clusters(d);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = SP_NEVER;
@@ -307,11 +278,11 @@ const struct sp_drafter_ops sp_draft_assistant_ops = {
     .max_draft_len = assistant_max_draft_len,
     .taps = assistant_taps,
     .check = assistant_check,
+    .size = sizeof(struct draft_assistant),
     .open = assistant_open,
     .limit = assistant_limit,
     .propose = assistant_propose,
     .logits = assistant_logits,
     .commit = assistant_commit,
     .truncate = assistant_truncate,
-    .close = assistant_close,
 };

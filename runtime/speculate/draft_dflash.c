@@ -9,11 +9,8 @@
  * that are used. */
 #include "runtime/speculate/draft_dflash.h"
 
-#include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
 #include "runtime/speculate/draft_vocab.h"
-
-#include <stdlib.h>
 
 struct draft_dflash {
     struct sp_dflash block;
@@ -62,14 +59,11 @@ enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_mo
     return sp_draft_vocab_check(draft, t->n_vocab, err);
 }
 
-enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
-                              const struct sp_drafter_setup *setup, const unsigned *taps,
-                              unsigned n_taps, struct sp_err *err)
+enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_setup *setup,
+                              const unsigned *taps, unsigned n_taps, struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
 
-    d->base.ops = ops;
-    d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
     d->head = setup->draft->head.rows ? setup->draft : setup->target;
@@ -87,40 +81,21 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .taps = taps,
         .n_taps = n_taps,
         .max_batch = setup->max_batch,
-        .workspace_of =
-            setup->shared_with ? ((const struct sp_dflash *)setup->shared_with)->decoder : NULL,
+        .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
         .shortlist_of = sp_draft_vocab_shortlist(setup->draft, d->head),
     };
-    enum sp_status st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err);
-
-    d->base.decoder = d->decoder;
-    return st;
+    return sp_decoder_open(&d->base.decoder, setup->draft, setup->backend, &options, err);
 }
 
-static void dflash_close(struct sp_drafter *base)
-{
-    struct draft_dflash *d = (struct draft_dflash *)base;
-
-    sp_decoder_close(d->block.decoder);
-    sp_draft_vocab_release(&d->vocabulary);
-    free(d);
-}
-
-static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status dflash_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
-    size_t n_vocab = setup->target->config.n_vocab;
-    struct draft_dflash *d = NULL;
+    struct draft_dflash *d = (struct draft_dflash *)base;
     enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    if ((st = sp_dflash_init(&d->block, &sp_draft_dflash_ops, setup, NULL, 0, err)) ||
-        (st = sp_draft_vocab_init(&d->vocabulary, setup->draft, n_vocab, err))) {
-        dflash_close(&d->block.base);
-        return st;
-    }
-    *out = &d->block.base;
-    return SP_OK;
+    if ((st = sp_dflash_init(&d->block, setup, NULL, 0, err))) return st;
+    return sp_draft_vocab_init(&d->vocabulary, &base->memory, setup->draft,
+                               setup->target->config.n_vocab, err);
 }
 
 size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
@@ -135,7 +110,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
 {
     uint32_t block[SP_MAX_BLOCK];
     struct sp_batch_seq seq = {
-        .decoder = d->decoder,
+        .decoder = d->base.decoder,
         .embedder = d->embedder,
         .head = d->head,
         .ids = block,
@@ -175,15 +150,15 @@ struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i)
 {
     const struct sp_dflash *d = (const struct sp_dflash *)base;
 
-    return sp_decoder_row(d->decoder, i);
+    return sp_decoder_row(d->base.decoder, i);
 }
 
 void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_dflash *d = (struct sp_dflash *)base;
 
-    sp_decoder_add_tokens(d->decoder, commit->ids + commit->first, commit->n);
-    sp_decoder_add_context(d->decoder, commit->features, commit->n, commit->first);
+    sp_decoder_add_tokens(d->base.decoder, commit->ids + commit->first, commit->n);
+    sp_decoder_add_context(d->base.decoder, commit->features, commit->n, commit->first);
     d->n_context = commit->first + commit->n;
 }
 
@@ -193,7 +168,7 @@ bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 
     (void)n_same;
     if (len >= d->n_context) return true;
-    if (len > 0 && !sp_decoder_can_rewind(d->decoder, d->n_context, len)) return false;
+    if (len > 0 && !sp_decoder_can_rewind(d->base.decoder, d->n_context, len)) return false;
     d->n_context = len;
     return true;
 }
@@ -204,7 +179,7 @@ enum sp_status sp_dflash_page(struct sp_drafter *base, struct sp_cache_file *fil
     struct sp_dflash *d = (struct sp_dflash *)base;
 
     if (resumes) d->n_context = (span + 1) * SP_SPAN;
-    return sp_decoder_transfer(d->decoder, file, span, err);
+    return sp_decoder_transfer(d->base.decoder, file, span, err);
 }
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {
@@ -212,6 +187,7 @@ const struct sp_drafter_ops sp_draft_dflash_ops = {
     .max_draft_len = sp_dflash_max_draft_len,
     .taps = sp_dflash_taps,
     .check = sp_dflash_check,
+    .size = sizeof(struct draft_dflash),
     .open = dflash_open,
     .limit = sp_dflash_limit,
     .propose = dflash_propose,
@@ -219,5 +195,4 @@ const struct sp_drafter_ops sp_draft_dflash_ops = {
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
     .page = sp_dflash_page,
-    .close = dflash_close,
 };

@@ -7,13 +7,12 @@
 struct sp_dflash {
     struct sp_drafter base;
     const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
-    struct sp_decoder *decoder;
     size_t n_positions, block_size, n_vocab, max_rows;
     size_t n_context; /* positions whose keys and values are there */
 };
 
-/* `taps` are of the draft's own decoder, borrowed. On failure nothing is to be released. */
-SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
+/* Opens the decoder; `taps` are its own, borrowed. */
+SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d,
                                             const struct sp_drafter_setup *setup,
                                             const unsigned *taps, unsigned n_taps,
                                             struct sp_err *err);

@@ -9,7 +9,6 @@
 
 #include "format/base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const unsigned own_taps[] = {SP_TAP_FINAL};
@@ -27,57 +26,37 @@ struct draft_dflash2 {
     float *wanted, *found; /* [rank] */
 };
 
-static void dflash2_close(struct sp_drafter *base)
-{
-    struct draft_dflash2 *d = (struct draft_dflash2 *)base;
-
-    sp_decoder_close(d->block.decoder);
-    sp_acts_release(&d->hidden);
-    free(d->projected);
-    free(d->candidates);
-    free(d->scores);
-    free(d->wanted);
-    free(d->found);
-    free(d);
-}
-
 static enum sp_status open_selector(struct draft_dflash2 *d, struct sp_err *err)
 {
-    size_t n_hidden = d->weights->hidden.cols, n;
+    struct sp_arena *memory = &d->block.base.memory;
+    size_t n_hidden = d->weights->hidden.cols, n = d->block.block_size;
     enum sp_status st;
 
     d->top_k = d->block.model->config.draft.selector_top_k;
     d->rank = d->weights->hidden.rows;
     d->ld = sp_matrix_ld(d->rank);
-    if (!sp_mul(&n, d->block.block_size, d->ld))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_acts_init(&d->hidden, d->block.block_size, n_hidden, err))) return st;
-    if ((st = sp_new_aligned(&d->projected, n, sizeof *d->projected, err))) return st;
-    if ((st = sp_new(&d->candidates, d->top_k, sizeof *d->candidates, err))) return st;
-    if ((st = sp_new_aligned(&d->scores, d->block.n_vocab, sizeof *d->scores, err))) return st;
-    if ((st = sp_new_aligned(&d->wanted, d->rank, sizeof *d->wanted, err))) return st;
-    if ((st = sp_new_aligned(&d->found, d->rank, sizeof *d->found, err))) return st;
+    if ((st = sp_arena_acts(memory, &d->hidden, n, n_hidden, err))) return st;
+    if ((st = sp_arena_rows(memory, &d->projected, n, d->ld, err))) return st;
+    if ((st = sp_arena_new(memory, &d->candidates, d->top_k, sizeof *d->candidates, err)))
+        return st;
+    if ((st = sp_arena_rows(memory, &d->scores, 1, d->block.n_vocab, err))) return st;
+    if ((st = sp_arena_rows(memory, &d->wanted, 1, d->rank, err))) return st;
+    if ((st = sp_arena_rows(memory, &d->found, 1, d->rank, err))) return st;
     for (size_t i = 0; i < d->block.n_vocab; i++)
         d->scores[i] = SP_NEVER;
     return SP_OK;
 }
 
-static enum sp_status dflash2_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status dflash2_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                    struct sp_err *err)
 {
-    struct draft_dflash2 *d = NULL;
+    struct draft_dflash2 *d = (struct draft_dflash2 *)base;
     enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->backend = setup->backend;
     d->weights = &setup->draft->selector;
-    if ((st = sp_dflash_init(&d->block, &sp_draft_dflash2_ops, setup, own_taps, 1, err)) ||
-        (st = open_selector(d, err))) {
-        dflash2_close(&d->block.base);
-        return st;
-    }
-    *out = &d->block.base;
-    return SP_OK;
+    if ((st = sp_dflash_init(&d->block, setup, own_taps, 1, err))) return st;
+    return open_selector(d, err);
 }
 
 /* Computes W h of the first n rows that draft. */
@@ -85,7 +64,7 @@ static void project_rows(struct draft_dflash2 *d, size_t n)
 {
     struct sp_product product = {.w = &d->weights->hidden, .y = d->projected, .ldy = d->ld};
     size_t h = d->weights->hidden.cols;
-    const float *rows = sp_decoder_features(d->block.decoder);
+    const float *rows = sp_decoder_features(d->block.base.decoder);
 
     rows += d->block.model->config.draft.first_row * h;
     for (size_t i = 0; i < n; i++)
@@ -125,7 +104,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         size_t pos = n_cached + 1 + i, n_found;
         struct sp_logits scores;
-        n_found = sp_decoder_top(d->block.decoder, i, d->candidates, d->top_k);
+        n_found = sp_decoder_top(d->block.base.decoder, i, d->candidates, d->top_k);
         score_candidates(d, n_found, d->projected + i * d->ld, ids[pos - 1]);
         scores = sp_logits_of(d->backend->vector, d->scores, d->block.n_vocab);
         if (sp_dflash_logits(base, i).best == SIZE_MAX) scores.best = SIZE_MAX;
@@ -142,6 +121,7 @@ const struct sp_drafter_ops sp_draft_dflash2_ops = {
     .max_draft_len = sp_dflash_max_draft_len,
     .taps = sp_dflash_taps,
     .check = sp_dflash_check,
+    .size = sizeof(struct draft_dflash2),
     .open = dflash2_open,
     .limit = sp_dflash_limit,
     .propose = dflash2_propose,
@@ -149,5 +129,4 @@ const struct sp_drafter_ops sp_draft_dflash2_ops = {
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
     .page = sp_dflash_page,
-    .close = dflash2_close,
 };

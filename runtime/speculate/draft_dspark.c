@@ -14,7 +14,6 @@
 #include "runtime/vector/fmath.h"
 #include "runtime/speculate/draft_vocab.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const unsigned own_taps[] = {SP_TAP_FINAL};
@@ -36,74 +35,51 @@ struct draft_dspark {
     size_t ld;
 };
 
-static void dspark_close(struct sp_drafter *base)
-{
-    struct draft_dspark *d = (struct draft_dspark *)base;
-
-    sp_decoder_close(d->block.decoder);
-    sp_draft_vocab_release(&d->vocabulary);
-    sp_acts_release(&d->gate_in);
-    sp_acts_release(&d->correction_in);
-    sp_acts_release(&d->confidence_in);
-    free(d->embedding);
-    free(d->state);
-    free(d->gates);
-    free(d->confidence);
-    free(d->rows);
-    free(d);
-}
-
 /* Allocates one input row and one output row of a matrix; nothing for an empty one. */
-static enum sp_status open_product(struct sp_acts *in, float **out, const struct sp_matrix *w,
-                                   struct sp_err *err)
+static enum sp_status open_product(struct sp_arena *memory, struct sp_acts *in, float **out,
+                                   const struct sp_matrix *w, struct sp_err *err)
 {
     enum sp_status st;
 
     if (w->rows == 0) return SP_OK;
-    if ((st = sp_acts_init(in, 1, w->cols, err))) return st;
-    return sp_new_aligned(out, sp_matrix_ld(w->rows), sizeof **out, err);
+    if ((st = sp_arena_acts(memory, in, 1, w->cols, err))) return st;
+    return sp_arena_rows(memory, out, 1, sp_matrix_ld(w->rows), err);
 }
 
 static enum sp_status open_heads(struct draft_dspark *d, struct sp_err *err)
 {
     const struct sp_dspark_weights *w = d->weights;
+    struct sp_arena *memory = &d->block.base.memory;
     enum sp_status st;
-    size_t n;
 
-    if ((st = open_product(&d->confidence_in, &d->confidence, &w->confidence, err))) return st;
-    if ((st = open_product(&d->gate_in, &d->gates, &w->gate, err))) return st;
+    if ((st = open_product(memory, &d->confidence_in, &d->confidence, &w->confidence, err)))
+        return st;
+    if ((st = open_product(memory, &d->gate_in, &d->gates, &w->gate, err))) return st;
     if (d->rank == 0) return SP_OK;
     d->ld = sp_matrix_ld(w->correction.rows);
-    if (!sp_mul(&n, d->block.block_size, d->ld))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_acts_init(&d->correction_in, 1, d->rank, err))) return st;
-    if ((st = sp_new_aligned(&d->embedding, d->rank, sizeof *d->embedding, err))) return st;
-    if ((st = sp_new_aligned(&d->state, d->rank, sizeof *d->state, err))) return st;
-    return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
+    if ((st = sp_arena_acts(memory, &d->correction_in, 1, d->rank, err))) return st;
+    if ((st = sp_arena_rows(memory, &d->embedding, 1, d->rank, err))) return st;
+    if ((st = sp_arena_rows(memory, &d->state, 1, d->rank, err))) return st;
+    return sp_arena_rows(memory, &d->rows, d->block.block_size, d->ld, err);
 }
 
-static enum sp_status dspark_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status dspark_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
+    struct draft_dspark *d = (struct draft_dspark *)base;
     size_t n_vocab = setup->target->config.n_vocab;
-    struct draft_dspark *d = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->backend = setup->backend;
     d->weights = &setup->draft->dspark;
     d->rank = config->draft.dspark.rank;
     d->n_hidden = config->n_hidden;
     d->markov = config->draft.dspark.markov;
-    if ((st = sp_dflash_init(&d->block, &sp_draft_dspark_ops, setup, own_taps, 1, err)) ||
-        (st = sp_draft_vocab_init(&d->vocabulary, setup->draft, n_vocab, err)) ||
-        (st = open_heads(d, err))) {
-        dspark_close(&d->block.base);
+    if ((st = sp_dflash_init(&d->block, setup, own_taps, 1, err))) return st;
+    if ((st = sp_draft_vocab_init(&d->vocabulary, &base->memory, setup->draft, n_vocab, err)))
         return st;
-    }
-    *out = &d->block.base;
-    return SP_OK;
+    return open_heads(d, err);
 }
 
 static void multiply(const struct draft_dspark *d, const struct sp_matrix *w, const float *bias,
@@ -157,8 +133,8 @@ static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const floa
         step_state(d, hidden);
         break;
     }
-    return sp_decoder_correct_row(d->block.decoder, i, &d->weights->correction, &d->correction_in,
-                                  d->rows + i * d->ld);
+    return sp_decoder_correct_row(d->block.base.decoder, i, &d->weights->correction,
+                                  &d->correction_in, d->rows + i * d->ld);
 }
 
 static double rate_row(struct draft_dspark *d, const float *hidden)
@@ -204,7 +180,7 @@ static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, siz
     sp_dflash_run_block(&d->block, ids, n_cached, *n,
                         d->confidence ? sp_proposal_needs_choice(proposal)
                                       : sp_proposal_needs(proposal));
-    hidden = sp_decoder_features(d->block.decoder);
+    hidden = sp_decoder_features(d->block.base.decoder);
     begin_chain(d, ids[n_cached], hidden);
     hidden += first * d->n_hidden;
     for (i = 0; st == SP_OK && more && i < *n; i++, hidden += d->n_hidden) {
@@ -214,7 +190,7 @@ static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, siz
             embed(d, ids[pos - 1]);
             logits = correct_row(d, i, hidden);
         } else {
-            logits = sp_decoder_row(d->block.decoder, i);
+            logits = sp_decoder_row(d->block.base.decoder, i);
         }
         logits = sp_draft_vocab_spread(&d->vocabulary, logits);
         if (d->confidence) {
@@ -242,6 +218,7 @@ const struct sp_drafter_ops sp_draft_dspark_ops = {
     .max_draft_len = sp_dflash_max_draft_len,
     .taps = sp_dflash_taps,
     .check = sp_dflash_check,
+    .size = sizeof(struct draft_dspark),
     .open = dspark_open,
     .limit = sp_dflash_limit,
     .propose = dspark_propose,
@@ -249,5 +226,4 @@ const struct sp_drafter_ops sp_draft_dspark_ops = {
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
     .page = sp_dflash_page,
-    .close = dspark_close,
 };

@@ -8,7 +8,6 @@
 
 #include "format/base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct eagle3 {
@@ -37,11 +36,9 @@ static struct sp_logits translate(struct sp_feature_head *pairs, struct sp_logit
     return sp_draft_vocab_spread(&((struct eagle3 *)pairs)->vocabulary, logits);
 }
 
-/* Depth and parallel of the pairs are the caller's; `tap` as in sp_feature_head_init. On failure
- * eagle3_release cleans up. */
-static enum sp_status eagle3_init(struct eagle3 *d, const struct sp_drafter_ops *ops,
-                                  const struct sp_drafter_setup *setup, const unsigned *tap,
-                                  struct sp_err *err)
+/* Depth and parallel of the pairs are the caller's; `tap` as in sp_feature_head_init. */
+static enum sp_status eagle3_init(struct eagle3 *d, const struct sp_drafter_setup *setup,
+                                  const unsigned *tap, struct sp_err *err)
 {
     const struct sp_model *draft = setup->draft;
     enum sp_status st;
@@ -49,44 +46,26 @@ static enum sp_status eagle3_init(struct eagle3 *d, const struct sp_drafter_ops 
     d->pairs.embedder = draft->embedding.rows ? draft : setup->target;
     d->pairs.head = draft;
     if (draft->token_map) d->pairs.translate = translate;
-    if ((st = sp_feature_head_init(&d->pairs, ops, setup, tap, err))) return st;
-    return sp_draft_vocab_init(&d->vocabulary, draft, setup->target->config.n_vocab, err);
+    if ((st = sp_feature_head_init(&d->pairs, setup, tap, err))) return st;
+    return sp_draft_vocab_init(&d->vocabulary, &d->pairs.base.memory, draft,
+                               setup->target->config.n_vocab, err);
 }
 
-static void eagle3_release(struct eagle3 *d)
-{
-    sp_feature_head_release(&d->pairs);
-    sp_draft_vocab_release(&d->vocabulary);
-}
-
-static void eagle3_close(struct sp_drafter *base)
-{
-    eagle3_release((struct eagle3 *)base);
-    free(base);
-}
-
-static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status eagle3_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
     const unsigned *tap = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
-    struct eagle3 *d = NULL;
-    enum sp_status st;
+    struct eagle3 *d = (struct eagle3 *)base;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->pairs.draft_len = SP_FEATURE_HEAD_MAX;
-    if ((st = eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
-        eagle3_close(&d->pairs.base);
-        return st;
-    }
-    *out = &d->pairs.base;
-    return SP_OK;
+    return eagle3_init(d, setup, tap, err);
 }
 
 static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
 
-    sp_decoder_fuse_features(p->decoder, sp_feature_head_commit(p, commit), commit->features,
+    sp_decoder_fuse_features(p->base.decoder, sp_feature_head_commit(p, commit), commit->features,
                              commit->n);
 }
 
@@ -96,6 +75,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .max_draft_len = sp_feature_head_max_draft_len,
     .taps = eagle3_taps,
     .check = eagle3_check,
+    .size = sizeof(struct eagle3),
     .open = eagle3_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
@@ -105,7 +85,6 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,
     .page = sp_feature_head_page,
-    .close = eagle3_close,
 };
 
 /* ---- P-EAGLE ---- */
@@ -131,40 +110,25 @@ static size_t peagle_max_draft_len(const struct sp_model *draft)
     return draft->config.draft.block_size;
 }
 
-static void peagle_close(struct sp_drafter *base)
-{
-    struct draft_peagle *d = (struct draft_peagle *)base;
-
-    eagle3_release(&d->eagle3);
-    free(d->mask_state);
-    free(d);
-}
-
-static enum sp_status peagle_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
     const struct sp_model *draft = setup->draft;
-    struct draft_peagle *d = NULL;
+    struct draft_peagle *d = (struct draft_peagle *)base;
     enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->eagle3.pairs.draft_len = peagle_max_draft_len(draft);
     d->eagle3.pairs.parallel = true;
     d->mask_token = draft->config.draft.mask_token;
-    if ((st = eagle3_init(&d->eagle3, &sp_draft_peagle_ops, setup, NULL, err)) ||
-        (st = sp_new_aligned(&d->mask_state, draft->config.n_hidden, sizeof *d->mask_state, err))) {
-        peagle_close(&d->eagle3.pairs.base);
-        return st;
-    }
     d->mask_hidden = draft->mask_hidden;
-    *out = &d->eagle3.pairs.base;
-    return SP_OK;
+    if ((st = eagle3_init(&d->eagle3, setup, NULL, err))) return st;
+    return sp_arena_rows(&base->memory, &d->mask_state, 1, draft->config.n_hidden, err);
 }
 
 static void make_mask_state(struct draft_peagle *d)
 {
     if (d->has_mask_state) return;
-    sp_decoder_fuse_features(d->eagle3.pairs.decoder, d->mask_state, d->mask_hidden, 1);
+    sp_decoder_fuse_features(d->eagle3.pairs.base.decoder, d->mask_state, d->mask_hidden, 1);
     d->has_mask_state = true;
 }
 
@@ -186,7 +150,7 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
     }
     sp_feature_head_begin(p, ids, n_cached, i, proposal);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = sp_decoder_row(p->decoder, i);
+        struct sp_logits logits = sp_decoder_row(p->base.decoder, i);
         if (p->translate) logits = p->translate(p, logits);
         st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
@@ -196,7 +160,7 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
 
 static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
 {
-    return sp_decoder_row(((const struct draft_peagle *)base)->eagle3.pairs.decoder, i);
+    return sp_decoder_row(((const struct draft_peagle *)base)->eagle3.pairs.base.decoder, i);
 }
 
 const struct sp_drafter_ops sp_draft_peagle_ops = {
@@ -204,6 +168,7 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .max_draft_len = peagle_max_draft_len,
     .taps = eagle3_taps,
     .check = eagle3_check,
+    .size = sizeof(struct draft_peagle),
     .open = peagle_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
@@ -213,5 +178,4 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,
     .page = sp_feature_head_page,
-    .close = peagle_close,
 };

@@ -5,7 +5,6 @@
 #include "runtime/speculate/draft_vocab.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 size_t sp_feature_head_max_draft_len(const struct sp_model *draft)
@@ -14,9 +13,8 @@ size_t sp_feature_head_max_draft_len(const struct sp_model *draft)
     return SP_FEATURE_HEAD_MAX;
 }
 
-enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_drafter_ops *ops,
-                                    const struct sp_drafter_setup *setup, const unsigned *tap,
-                                    struct sp_err *err)
+enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_drafter_setup *setup,
+                                    const unsigned *tap, struct sp_err *err)
 {
     size_t n_ahead = p->parallel ? p->draft_len : 0; /* rows of a pass that are draft tokens */
     struct sp_decoder_options options = {
@@ -29,32 +27,20 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
         .taps = tap,
         .n_taps = tap != NULL,
         .max_batch = setup->max_batch,
-        .workspace_of = setup->shared_with
-                            ? ((const struct sp_feature_head *)setup->shared_with)->decoder
-                            : NULL,
+        .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
         .shortlist_of = sp_draft_vocab_shortlist(setup->draft, p->head),
     };
     enum sp_status st;
 
-    p->base.ops = ops;
-    p->base.scheduler = setup->scheduler;
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
     p->max_rows = setup->max_rows;
-    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->backend, &options, err))) return st;
-    p->base.decoder = p->decoder;
-    if ((st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
-                             err)) ||
-        p->parallel)
-        return st;
-    return sp_new_aligned(&p->logits, p->draft_len * p->n_rows, sizeof *p->logits, err);
-}
-
-void sp_feature_head_release(struct sp_feature_head *p)
-{
-    sp_decoder_close(p->decoder);
-    free(p->hidden);
-    free(p->logits);
+    st = sp_decoder_open(&p->base.decoder, setup->draft, setup->backend, &options, err);
+    if (st) return st;
+    st = sp_arena_rows(&p->base.memory, &p->hidden, p->max_rows + n_ahead, p->n_hidden, err);
+    if (st || p->parallel) return st;
+    return sp_arena_new(&p->base.memory, &p->logits, p->draft_len * p->n_rows, sizeof *p->logits,
+                        err);
 }
 
 size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
@@ -68,7 +54,7 @@ static struct sp_batch_seq slots(struct sp_feature_head *p, const float *hidden,
                                  const uint32_t *ids, size_t first, size_t n, size_t n_logits)
 {
     return (struct sp_batch_seq){
-        .decoder = p->decoder,
+        .decoder = p->base.decoder,
         .embedder = p->embedder,
         .head = p->head,
         .ids = ids + first + 1,
@@ -147,12 +133,12 @@ static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *i
                                     size_t i, size_t row)
 {
     if (i > 0) {
-        const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
+        const float *o = sp_decoder_features(p->base.decoder) + (i == 1 ? row : 0) * p->n_hidden;
         struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
         sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     }
-    if (p->needs > SP_LOGITS_ROWS) return sp_decoder_row(p->decoder, 0);
-    return sp_decoder_keep_row(p->decoder, 0, p->logits + i * p->n_rows, p->n_rows);
+    if (p->needs > SP_LOGITS_ROWS) return sp_decoder_row(p->base.decoder, 0);
+    return sp_decoder_keep_row(p->base.decoder, 0, p->logits + i * p->n_rows, p->n_rows);
 }
 
 enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
@@ -187,7 +173,7 @@ float *sp_feature_head_commit(struct sp_feature_head *p, const struct sp_commit 
 
     assert(commit->first == p->n_have && commit->n <= p->max_rows);
     if (p->n_have - p->n_true + commit->n > p->max_rows) store_pairs(p, commit->ids, p->n_have);
-    sp_decoder_add_tokens(p->decoder, commit->ids + commit->first, commit->n);
+    sp_decoder_add_tokens(p->base.decoder, commit->ids + commit->first, commit->n);
     n_waiting = p->n_have - p->n_true;
     memmove(p->hidden, state_of(p, p->n_true), n_waiting * p->n_hidden * sizeof *p->hidden);
     p->n_kept = p->n_true;
@@ -208,7 +194,7 @@ bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same
     size_t n_true = len && n_same == len ? len - 1 : len;
 
     if (len > p->n_have || (n_true < len && n_true < p->n_kept)) return false;
-    if (len > 0 && len < p->n_have && !sp_decoder_can_rewind(p->decoder, p->n_have, len))
+    if (len > 0 && len < p->n_have && !sp_decoder_can_rewind(p->base.decoder, p->n_have, len))
         return false;
     p->n_have = len;
     p->n_true = smaller(p->n_true, n_true);
@@ -228,9 +214,9 @@ enum sp_status sp_feature_head_page(struct sp_drafter *base, struct sp_cache_fil
     enum sp_status st = SP_OK;
 
     if (!is_read && (first < p->n_kept || p->n_have < end)) return SP_E_CHECK;
-    if (span > 0) st = sp_decoder_transfer(p->decoder, file, span - 1, err);
+    if (span > 0) st = sp_decoder_transfer(p->base.decoder, file, span - 1, err);
     if (st || (is_read && !resumes)) return st;
-    if ((st = sp_decoder_transfer(p->decoder, file, span, err)) ||
+    if ((st = sp_decoder_transfer(p->base.decoder, file, span, err)) ||
         (st = sp_cache_file_number(file, &n_states, smaller(p->max_rows, end), err)))
         return st;
     if (is_read) {

@@ -18,8 +18,7 @@ enum { SP_FEATURE_HEAD_MAX = 16 };
 struct sp_feature_head {
     struct sp_drafter base;
     const struct sp_model *embedder,
-        *head; /* the model whose embedding and head are used: the draft's or the target's */
-    struct sp_decoder *decoder;
+        *head;        /* the model whose embedding and head are used: the draft's or the target's */
     size_t draft_len; /* most draft tokens of a proposal */
     bool parallel;    /* all draft tokens come from one pass */
     size_t n_hidden, n_rows /* of the head */, max_rows;
@@ -35,13 +34,10 @@ struct sp_feature_head {
 };
 
 /* Opens everything but embedder, head, draft_len, parallel and translate, which the caller has
- * set. `tap`: the row of the draft that is fed back; static; NULL: none. On failure
- * sp_feature_head_release cleans up. */
+ * set. `tap`: the row of the draft that is fed back; static; NULL: none. */
 SP_MUST_CHECK enum sp_status sp_feature_head_init(struct sp_feature_head *pairs,
-                                                  const struct sp_drafter_ops *ops,
                                                   const struct sp_drafter_setup *setup,
                                                   const unsigned *tap, struct sp_err *err);
-void sp_feature_head_release(struct sp_feature_head *pairs);
 
 /* Returns the place for n committed states, [n][n_hidden], which the caller fills. */
 float *sp_feature_head_commit(struct sp_feature_head *pairs, const struct sp_commit *commit);

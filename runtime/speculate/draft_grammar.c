@@ -26,11 +26,6 @@ static struct grammar_draft *grammar_of(struct sp_drafter *base)
     return (struct grammar_draft *)base;
 }
 
-static void grammar_close(struct sp_drafter *base)
-{
-    free(base);
-}
-
 /* Reads the bytes of the answer's last tokens, as many as fit; returns their number. *context: how
  * many of them belong to the last few tokens after one that spells nothing; 0 if those are too
  * long or begin or end inside a character. */
@@ -182,7 +177,6 @@ static const struct sp_drafter_ops ops = {
     .propose = grammar_propose,
     .commit = grammar_commit,
     .truncate = grammar_truncate,
-    .close = grammar_close,
 };
 
 enum sp_status sp_draft_grammar_open(struct sp_drafter **out, struct sp_constraint *constraint,

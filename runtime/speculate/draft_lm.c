@@ -13,7 +13,6 @@
 #include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DRAFT_LEN = 32 };
@@ -21,7 +20,6 @@ enum { MAX_DRAFT_LEN = 32 };
 struct draft_lm {
     struct sp_drafter base;
     const struct sp_model *model;
-    struct sp_decoder *decoder;
     struct sp_prompt_pages *pages; /* owned; NULL: no prompt cache */
     size_t max_rows, n_positions;
     size_t n_vocab;              /* size of the vocabulary that both models share */
@@ -62,20 +60,17 @@ static enum sp_status open_pages(struct draft_lm *d, const struct sp_drafter_set
     struct sp_prompt_pages_setup pages = *setup->pages;
 
     pages.identity++;
-    pages.decoder = d->decoder;
+    pages.decoder = d->base.decoder;
     return sp_prompt_pages_open(&d->pages, &pages, err);
 }
 
-static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                               struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
-    struct draft_lm *d = NULL;
+    struct draft_lm *d = (struct draft_lm *)base;
     enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->base.ops = &sp_draft_lm_ops;
-    d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->max_rows = setup->max_rows;
     d->n_positions =
@@ -89,24 +84,18 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .cache_type = setup->cache_type,
         .budget = setup->budget,
         .max_batch = setup->max_batch,
-        .workspace_of =
-            setup->shared_with ? ((const struct draft_lm *)setup->shared_with)->decoder : NULL,
+        .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
         .shortlist_of = setup->draft,
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
-    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err))) goto done;
-    d->base.decoder = d->decoder;
-    if (setup->pages && (st = open_pages(d, setup, err))) goto done;
-    if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
+    if ((st = sp_decoder_open(&base->decoder, setup->draft, setup->backend, &options, err)))
+        return st;
+    if (setup->pages && (st = open_pages(d, setup, err))) return st;
     if (d->n_vocab < d->model->head.rows &&
-        (st = sp_new_aligned(&d->logits, d->n_vocab, sizeof *d->logits, err)))
-        goto done;
-    *out = &d->base;
-    d = NULL;
-done:
-    if (d) sp_draft_lm_ops.close(&d->base);
-    return st;
+        (st = sp_arena_rows(&base->memory, &d->logits, 1, d->n_vocab, err)))
+        return st;
+    return sp_arena_new(&base->memory, &d->known, setup->max_rows, sizeof *d->known, err);
 }
 
 /* The draft's own context may be shorter than the session's; nothing is drafted beyond it. */
@@ -125,7 +114,7 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
                 size_t n_logits, enum sp_priority priority)
 {
     struct sp_batch_seq seq = {
-        .decoder = d->decoder,
+        .decoder = d->base.decoder,
         .embedder = d->model,
         .head = d->model,
         .ids = d->known,
@@ -142,7 +131,7 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
         d->known[i] = id < d->model->config.n_vocab ? id : 0;
     }
     sp_drafter_pass(&d->base, &seq, priority);
-    sp_decoder_commit(d->decoder, n_committed);
+    sp_decoder_commit(d->base.decoder, n_committed);
     d->n_fed += n_committed;
     d->n_committed = n_committed;
     d->n_draft = n - n_committed;
@@ -197,8 +186,8 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits;
         feed(d, ids, n_cached, n_cached + i);
-        logits = d->logits ? sp_decoder_keep_row(d->decoder, 0, d->logits, d->n_vocab)
-                           : sp_decoder_row(d->decoder, 0);
+        logits = d->logits ? sp_decoder_keep_row(d->base.decoder, 0, d->logits, d->n_vocab)
+                           : sp_decoder_row(d->base.decoder, 0);
         st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
@@ -211,11 +200,11 @@ static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
     struct draft_lm *d = (struct draft_lm *)base;
     size_t end = commit->first + commit->n, n_kept;
 
-    sp_decoder_add_tokens(d->decoder, commit->ids + commit->first, commit->n);
+    sp_decoder_add_tokens(d->base.decoder, commit->ids + commit->first, commit->n);
     if (d->n_fed > end) d->n_fed = end;
     if (!d->recurrent || d->n_draft == 0) return;
     n_kept = end - d->n_fed < d->n_draft ? end - d->n_fed : d->n_draft;
-    sp_decoder_commit(d->decoder, d->n_committed + n_kept);
+    sp_decoder_commit(d->base.decoder, d->n_committed + n_kept);
     d->n_fed += n_kept;
     d->n_draft = 0;
 }
@@ -227,20 +216,14 @@ static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     (void)n_same;
     d->n_draft = 0;
     if (d->n_fed <= len) return true;
-    if (!sp_decoder_can_rewind(d->decoder, d->n_fed, len)) len = 0;
+    if (!sp_decoder_can_rewind(d->base.decoder, d->n_fed, len)) len = 0;
     d->n_fed = len;
     return true;
 }
 
 static void lm_close(struct sp_drafter *base)
 {
-    struct draft_lm *d = (struct draft_lm *)base;
-
-    sp_prompt_pages_close(d->pages);
-    sp_decoder_close(d->decoder);
-    free(d->known);
-    free(d->logits);
-    free(d);
+    sp_prompt_pages_close(((struct draft_lm *)base)->pages);
 }
 
 const struct sp_drafter_ops sp_draft_lm_ops = {
@@ -249,6 +232,7 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .max_draft_len = lm_max_draft_len,
     .taps = lm_taps,
     .check = lm_check,
+    .size = sizeof(struct draft_lm),
     .open = lm_open,
     .limit = lm_limit,
     .catch_up = lm_catch_up,

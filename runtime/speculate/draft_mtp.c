@@ -6,9 +6,6 @@
  */
 #include "runtime/speculate/draft_feature_head.h"
 
-#include "format/base/mem.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 static const unsigned taps[] = {SP_TAP_FINAL};
@@ -37,30 +34,15 @@ static enum sp_status mtp_check(const struct sp_model *target, const struct sp_m
     return SP_OK;
 }
 
-static void mtp_close(struct sp_drafter *base)
+static enum sp_status mtp_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+                               struct sp_err *err)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
 
-    sp_feature_head_release(p);
-    free(p);
-}
-
-static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
-                               struct sp_err *err)
-{
-    struct sp_feature_head *p = NULL;
-    bool normed = setup->draft->config.draft.normed_output;
-    enum sp_status st;
-
-    if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
     p->draft_len = SP_FEATURE_HEAD_MAX;
     p->embedder = p->head = setup->target;
-    if ((st = sp_feature_head_init(p, &sp_draft_mtp_ops, setup, normed ? taps : raw_taps, err))) {
-        mtp_close(&p->base);
-        return st;
-    }
-    *out = &p->base;
-    return SP_OK;
+    return sp_feature_head_init(p, setup,
+                                setup->draft->config.draft.normed_output ? taps : raw_taps, err);
 }
 
 static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
@@ -77,6 +59,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .max_draft_len = sp_feature_head_max_draft_len,
     .taps = mtp_taps,
     .check = mtp_check,
+    .size = sizeof(struct sp_feature_head),
     .open = mtp_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
@@ -86,5 +69,4 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .commit = mtp_commit,
     .truncate = sp_feature_head_truncate,
     .page = sp_feature_head_page,
-    .close = mtp_close,
 };

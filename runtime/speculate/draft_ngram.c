@@ -2,8 +2,6 @@
 
 #include "format/base/mem.h"
 
-#include <stdlib.h>
-
 enum {
     NONE = 0,          /* the first indexed place is 1 */
     MOST_PLACES = 64,  /* places that a search visits */
@@ -32,8 +30,8 @@ static struct ngram *ngram_of(struct sp_drafter *base)
     return (struct ngram *)base;
 }
 
-static enum sp_status index_open(struct index *x, size_t n_tokens, size_t n_positions,
-                                 struct sp_err *err)
+static enum sp_status index_open(struct index *x, struct sp_arena *memory, size_t n_tokens,
+                                 size_t n_positions, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -41,16 +39,10 @@ static enum sp_status index_open(struct index *x, size_t n_tokens, size_t n_posi
     x->bits = 1;
     while (x->bits < 31 && (size_t)1 << x->bits < n_positions)
         x->bits++;
-    if ((st = sp_new(&x->newest, (size_t)1 << x->bits, sizeof *x->newest, err))) return st;
-    if ((st = sp_new(&x->older, n_positions, sizeof *x->older, err))) return st;
-    return sp_new(&x->hash, n_positions, sizeof *x->hash, err);
-}
-
-static void index_close(struct index *x)
-{
-    free(x->newest);
-    free(x->older);
-    free(x->hash);
+    if ((st = sp_arena_new(memory, &x->newest, (size_t)1 << x->bits, sizeof *x->newest, err)))
+        return st;
+    if ((st = sp_arena_new(memory, &x->older, n_positions, sizeof *x->older, err))) return st;
+    return sp_arena_new(memory, &x->hash, n_positions, sizeof *x->hash, err);
 }
 
 /* Fibonacci hashing (Knuth, volume 3, section 6.4) of the tokens that end at a place. */
@@ -71,16 +63,6 @@ static void file(struct index *x, const uint32_t *ids, size_t at)
 static void unfile(struct index *x, size_t at)
 {
     x->newest[x->hash[at]] = x->older[at];
-}
-
-static void ngram_close(struct sp_drafter *base)
-{
-    struct ngram *l = ngram_of(base);
-
-    if (l == NULL) return;
-    index_close(&l->singles);
-    index_close(&l->pairs);
-    free(l);
 }
 
 static size_t matching(const uint32_t *ids, size_t a, size_t b)
@@ -202,7 +184,6 @@ static const struct sp_drafter_ops ops = {
     .propose = ngram_propose,
     .commit = ngram_commit,
     .truncate = ngram_truncate,
-    .close = ngram_close,
 };
 
 enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions, struct sp_err *err)
@@ -210,13 +191,13 @@ enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions, 
     struct ngram *l = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&l, 1, sizeof *l, err))) goto done;
+    if ((st = sp_new(&l, 1, sizeof *l, err))) return st;
     l->base.ops = &ops;
-    if ((st = index_open(&l->singles, 1, n_positions, err))) goto done;
-    if ((st = index_open(&l->pairs, 2, n_positions, err))) goto done;
+    if ((st = index_open(&l->singles, &l->base.memory, 1, n_positions, err))) goto done;
+    if ((st = index_open(&l->pairs, &l->base.memory, 2, n_positions, err))) goto done;
     *out = &l->base;
     l = NULL;
 done:
-    ngram_close(l ? &l->base : NULL);
+    if (l) sp_drafter_close(&l->base);
     return st;
 }

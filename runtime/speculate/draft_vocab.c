@@ -2,8 +2,6 @@
 
 #include "format/base/mem.h"
 
-#include <stdlib.h>
-
 enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
                                     struct sp_err *err)
 {
@@ -12,27 +10,21 @@ enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab
                                      n_vocab, err);
 }
 
-enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map, const struct sp_model *draft,
-                                   size_t n_vocab, struct sp_err *err)
+enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map, struct sp_arena *memory,
+                                   const struct sp_model *draft, size_t n_vocab, struct sp_err *err)
 {
     enum sp_status st;
 
     map->n_vocab = n_vocab;
     if (draft->token_map == NULL) return SP_OK;
-    if ((st = sp_new(&map->tokens, draft->head.rows, sizeof *map->tokens, err))) return st;
-    if ((st = sp_new_aligned(&map->scores, n_vocab, sizeof *map->scores, err))) return st;
+    if ((st = sp_arena_new(memory, &map->tokens, draft->head.rows, sizeof *map->tokens, err)))
+        return st;
+    if ((st = sp_arena_rows(memory, &map->scores, 1, n_vocab, err))) return st;
     for (size_t i = 0; i < draft->head.rows; i++)
         map->tokens[i] = (uint32_t)((double)i + (double)draft->token_map[i]);
     for (size_t i = 0; i < n_vocab; i++)
         map->scores[i] = SP_NEVER;
     return SP_OK;
-}
-
-void sp_draft_vocab_release(struct sp_draft_vocab *map)
-{
-    free(map->tokens);
-    free(map->scores);
-    *map = (struct sp_draft_vocab){0};
 }
 
 const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,

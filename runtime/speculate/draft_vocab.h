@@ -8,19 +8,18 @@
 #include "runtime/model/model.h"
 
 struct sp_draft_vocab {
-    uint32_t *tokens; /* [head rows] ids of the target, ascending; NULL: row i is token i; owned */
-    float *
-        scores; /* [n_vocab] logits by the target's ids, SP_NEVER for tokens without a row; owned */
+    uint32_t *tokens; /* [head rows] ids of the target, ascending; NULL: row i is token i */
+    float *scores;    /* [n_vocab] logits by the target's ids, SP_NEVER for tokens without a row */
     size_t n_vocab;
     struct sp_logits scored; /* over the head's rows, the last ones */
 };
 
-/* Opens the vocabulary of a draft that passed sp_draft_vocab_check. On failure
- * sp_draft_vocab_release cleans up. */
+/* Opens the vocabulary of a draft that passed sp_draft_vocab_check, in
+ * `memory`. */
 SP_MUST_CHECK enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map,
+                                                 struct sp_arena *memory,
                                                  const struct sp_model *draft, size_t n_vocab,
                                                  struct sp_err *err);
-void sp_draft_vocab_release(struct sp_draft_vocab *map);
 
 /* Checks that each row of the draft's head is one of the target's n_vocab tokens. */
 SP_MUST_CHECK enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,

@@ -2,6 +2,8 @@
 
 #include "format/base/clock.h"
 
+#include <stdlib.h>
+
 static const struct sp_drafter_ops *const kinds[] = {
     &sp_draft_lm_ops,        &sp_draft_dflash_ops, &sp_draft_mtp_ops,    &sp_draft_dflash2_ops,
     &sp_draft_assistant_ops, &sp_draft_dspark_ops, &sp_draft_eagle3_ops, &sp_draft_peagle_ops,
@@ -24,6 +26,31 @@ enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_m
                        (int)draft->config.draft.kind);
     }
     return ops->check(target, draft, err);
+}
+
+enum sp_status sp_drafter_open(struct sp_drafter **out, const struct sp_drafter_ops *ops,
+                               const struct sp_drafter_setup *setup, struct sp_err *err)
+{
+    struct sp_drafter *drafter = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&drafter, 1, ops->size, err))) return st;
+    drafter->ops = ops;
+    drafter->scheduler = setup->scheduler;
+    if ((st = ops->open(drafter, setup, err)))
+        sp_drafter_close(drafter);
+    else
+        *out = drafter;
+    return st;
+}
+
+void sp_drafter_close(struct sp_drafter *drafter)
+{
+    if (drafter == NULL) return;
+    if (drafter->ops->close) drafter->ops->close(drafter);
+    sp_decoder_close(drafter->decoder);
+    sp_arena_release(&drafter->memory);
+    free(drafter);
 }
 
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,

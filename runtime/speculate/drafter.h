@@ -10,6 +10,7 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFTER_H
 #define SP_RUNTIME_SPECULATE_DRAFTER_H
 
+#include "format/base/mem.h"
 #include "runtime/sampling/chooser.h"
 #include "runtime/speculate/draft_length.h"
 #include "runtime/speculate/scheduler.h"
@@ -60,8 +61,10 @@ struct sp_drafter_ops {
     const unsigned *(*taps)(const struct sp_model *draft, unsigned *n_taps);
     enum sp_status (*check)(const struct sp_model *target, const struct sp_model *draft,
                             struct sp_err *err);
-    /* Called without holding the scheduler: must not run a pass. */
-    enum sp_status (*open)(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+    size_t size; /* of the kind's own struct */
+    /* Opens a drafter that sp_drafter_open has made; what it opens before a failure is closed.
+     * Called without holding the scheduler: must not run a pass. */
+    enum sp_status (*open)(struct sp_drafter *drafter, const struct sp_drafter_setup *setup,
                            struct sp_err *err);
     /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. */
     size_t (*limit)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
@@ -92,6 +95,7 @@ struct sp_drafter_ops {
      * itself what it has not seen. */
     enum sp_status (*page)(struct sp_drafter *drafter, struct sp_cache_file *file, size_t span,
                            bool resumes, struct sp_err *err);
+    /* Closes what sp_drafter_close does not; NULL: nothing. */
     void (*close)(struct sp_drafter *drafter);
 };
 
@@ -105,10 +109,18 @@ struct sp_pass_time {
 struct sp_drafter {
     const struct sp_drafter_ops *ops; /* static */
     struct sp_scheduler *scheduler;   /* borrowed; NULL: the kind runs no passes */
-    struct sp_decoder *decoder;       /* the draft's, whose caches grow with the sequence; owned by
-                                       * the kind; NULL: none */
+    struct sp_decoder *decoder;       /* the draft's, whose caches grow with the sequence; owned;
+                                       * NULL: none */
+    struct sp_arena memory;           /* of the kind's members */
     struct sp_pass_time time;
 };
+
+/* Opens a drafter of this kind. */
+SP_MUST_CHECK enum sp_status sp_drafter_open(struct sp_drafter **out,
+                                             const struct sp_drafter_ops *ops,
+                                             const struct sp_drafter_setup *setup,
+                                             struct sp_err *err);
+void sp_drafter_close(struct sp_drafter *drafter); /* NULL is fine */
 
 /* Runs a pass of the draft, batched with those of other threads that draft at the same time. */
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,

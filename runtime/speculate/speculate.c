@@ -56,7 +56,7 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .pages = options->prompt_cache ? pages : NULL,
     };
 
-    return sp_drafter_find(draft->config.draft.kind)->open(&s->drafter, &setup, err);
+    return sp_drafter_open(&s->drafter, sp_drafter_find(draft->config.draft.kind), &setup, err);
 }
 
 enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
@@ -93,8 +93,8 @@ done:
 void sp_speculator_close(struct sp_speculator *s)
 {
     if (s == NULL) return;
-    if (s->drafter) s->drafter->ops->close(s->drafter);
-    if (s->ngram) s->ngram->ops->close(s->ngram);
+    sp_drafter_close(s->drafter);
+    sp_drafter_close(s->ngram);
     sp_prompt_pages_close(s->pages);
     sp_decoder_close(s->decoder);
     free(s->ids);

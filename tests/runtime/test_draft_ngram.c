@@ -93,7 +93,7 @@ TEST(longest_match)
             for (size_t i = n_cached; i < TEXT; i++)
                 text[i] = next(&random) % n_tokens;
         }
-        l->ops->close(l);
+        sp_drafter_close(l);
     }
     assert_true(n_found > 50);
 }
@@ -154,7 +154,7 @@ TEST(single_tokens)
             assert_int_equal(propose(l, ids, n_cached),
                              0); /* a fixed draft length proposes nothing */
         }
-        l->ops->close(l);
+        sp_drafter_close(l);
     }
     assert_true(n_found[0] > 50 && n_found[1] > 50);
 }
@@ -171,7 +171,7 @@ TEST(repetition)
     assert_int_equal(propose(l, ids, 7), SP_DRAFT_NGRAM_MAX);
     for (uint32_t i = 8; i < 8 + SP_DRAFT_NGRAM_MAX; i++)
         assert_int_equal(ids[i], i % 3);
-    l->ops->close(l);
+    sp_drafter_close(l);
 }
 
 /* No proposal: an empty text, one token, no repetition. */
@@ -185,7 +185,7 @@ TEST(no_match)
     assert_int_equal(propose(l, ids, 3), 0);
     assert_true(l->ops->truncate(l, 0, 0));
     assert_int_equal(propose(l, ids, 0), 0);
-    l->ops->close(l);
+    sp_drafter_close(l);
 }
 
 /* The confidence grows with the length of the match, which shows in how many draft tokens are
@@ -214,7 +214,7 @@ TEST(confidence_grows_with_match_length)
     }
     assert_in_range(n[0], 100, 500); /* two tokens match */
     assert_in_range(n[1], 800, 999); /* twelve tokens match */
-    l->ops->close(l);
+    sp_drafter_close(l);
 }
 
 /* Rejection sampling of a draft token with probability 1 in the draft gives the target's
