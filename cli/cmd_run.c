@@ -5,7 +5,6 @@
 #include "cli/chat/response_format.h"
 #include "cli/chat/loaded_model.h"
 #include "cli/chat/repl.h"
-#include "cli/chat/saved_session.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"

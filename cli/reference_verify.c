@@ -1,4 +1,4 @@
-#include "cli/reference_verify.h"
+#include "cli/verify_prompts.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/base/word_wrap.h"

@@ -1,5 +1,4 @@
 #include "cli/verify_prompts.h"
-#include "cli/reference_verify.h"
 #include "cli/chat/conversation.h"
 #include "cli/chat/response_format.h"
 #include "cli/base/out.h"

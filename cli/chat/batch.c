@@ -2,8 +2,6 @@
  * the oldest pending line writes its answer and all completed ones that follow it. */
 #include "cli/chat/batch.h"
 #include "cli/base/advice.h"
-#include "cli/chat/batch_line.h"
-#include "cli/chat/batch_output.h"
 #include "cli/base/lines.h"
 #include "cli/base/word_wrap.h"
 #include "cli/base/out.h"

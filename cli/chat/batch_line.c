@@ -1,4 +1,4 @@
-#include "cli/chat/batch_line.h"
+#include "cli/chat/batch.h"
 #include "cli/chat/request_settings.h"
 #include "cli/chat/response_format.h"
 #include "format/base/affix.h"

@@ -1,4 +1,4 @@
-#include "cli/chat/batch_output.h"
+#include "cli/chat/batch.h"
 #include "format/base/mem.h"
 #include "format/json/json.h"
 

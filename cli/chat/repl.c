@@ -8,7 +8,6 @@
 #include "cli/base/signals.h"
 #include "cli/base/user_folder.h"
 #include "cli/base/word_wrap.h"
-#include "cli/chat/repl_commands.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 

@@ -45,4 +45,40 @@ SP_MUST_CHECK enum sp_status sp_repl_answer(struct sp_repl *repl, const char *te
 SP_MUST_CHECK enum sp_status sp_repl_run(struct sp_loaded_model *model,
                                          const struct sp_repl_opener *opener, struct sp_err *err);
 
+/* ---- slash commands (repl_commands.c) ----
+ *
+ * The slash commands of an interactive session. */
+
+/* Runs the command of a line, which begins with a slash and is overwritten. False: the end. */
+bool sp_repl_run_command(struct sp_repl *repl, char *line);
+
+/* Makes Tab complete commands, the words after /set and /show, and the names of saved sessions. */
+void sp_repl_list_completions(struct sp_repl *repl);
+void sp_repl_release_completions(struct sp_repl_completions *completions);
+
+/* ---- saved sessions (saved_session.c) ----
+ *
+ * A session in a file: the messages, the system message, the reasoning and the settings, as JSON
+ * that a person can read and change. */
+
+/* *path = the file of a session, owned by the caller: a name with a slash is a path, any other is
+ * NAME.json in $XDG_DATA_HOME/spectool, by default below ~/.local/share. SP_E_USAGE: the name is
+ * empty or begins with a dot. */
+SP_MUST_CHECK enum sp_status sp_saved_session_path(char **path, const char *name,
+                                                   struct sp_err *err);
+
+/* Writes the session, and replaces a session of the same name; SP_E_USAGE if the file is not a
+ * saved session. SP_E_UNSUPPORTED: without a template the conversation has no messages. */
+SP_MUST_CHECK enum sp_status
+sp_saved_session_write(const char *path, const struct sp_loaded_model *loaded, struct sp_err *err);
+
+/* Replaces conversation and settings by those of the file. On failure they stay as they were; a
+ * context that memory cannot hold is a failure, too. *model = the packed file that the session was
+ * saved with, owned by the caller; NULL: the present one, or the session does not name it. */
+SP_MUST_CHECK enum sp_status sp_saved_session_read(const char *path, struct sp_loaded_model *loaded,
+                                                   char **model, struct sp_err *err);
+
+/* Calls `name` for each saved session. */
+void sp_saved_session_each(void (*name)(void *context, const char *name), void *context);
+
 #endif

@@ -1,4 +1,4 @@
-#include "cli/chat/saved_session.h"
+#include "cli/chat/repl.h"
 #include "cli/base/user_folder.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"

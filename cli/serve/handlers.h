@@ -3,8 +3,86 @@
 #define SP_CLI_SERVE_HANDLERS_H
 
 #include "cli/serve/serve_embed.h"
-#include "cli/serve/serve_exchange.h"
-#include "cli/serve/serve_inspect.h"
+#include "cli/serve/serve_body.h"
+
+/* ---- requests (serve_exchange.c) ----
+ *
+ * A request whose response is being made: its body and model, and responses that are an error. */
+
+struct sp_exchange {
+    const struct sp_serve *serve;
+    const struct sp_http_request *request;
+    struct sp_http_response *answer;
+    const char *path;             /* path of the request, with its version */
+    double arrived_at;            /* seconds of sp_seconds */
+    struct sp_serve_body body;    /* of a request that has been read */
+    struct sp_serve_model *model; /* that the request names; NULL: not known yet */
+    bool is_acquired;             /* the model is kept open for this request */
+    struct sp_json_out out;       /* body of the response while it is written */
+};
+
+extern const char sp_exchange_json_type[]; /* the media type of JSON */
+
+/* Makes what was written to x->out the body of the response. */
+void sp_exchange_close_body(struct sp_exchange *x, int status);
+
+/* True for requests with the header that all clients of Anthropic's API send, also to paths that
+ * OpenAI's API has too. */
+bool sp_exchange_is_anthropic(const struct sp_exchange *x);
+
+/* Adds a text to the log line of a request: a member of its object, or the text alone. */
+void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve, const char *key,
+                            const char *value);
+
+/* Adds a sentence to the request's line in the log. */
+void sp_exchange_note(struct sp_exchange *x, const char *sentence);
+
+/* Writes an error in the format of the requested API, and to the log. `code`: of OpenAI's API;
+ * NULL: none. Status 503 means that the request could succeed later. */
+void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
+                           const char *sentence);
+/* Writes an error of a member of the request, which `fault` names. */
+void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
+                            const char *sentence);
+/* Writes an error without a code. */
+void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence);
+
+/* Sets x->model to the model of a name. A request without a name means the only model. Returns
+ * false if an error was written. */
+bool sp_exchange_find_model(struct sp_exchange *x, const char *name);
+
+/* Opens x->model and keeps it open until the end of the request; false: an error was written. */
+bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive);
+
+/* *seconds = how long the model is to stay open after the request: the member keep_alive, a number
+ * of seconds or a duration. Returns false if an error was written. */
+bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds);
+
+/* Returns the JSON of a request for a model, owned by x->body; NULL: an error was written. */
+const struct sp_json *sp_exchange_read_body(struct sp_exchange *x);
+
+/* Opens the model of a body that was read. Returns false if an error was written. */
+bool sp_exchange_open_model(struct sp_exchange *x);
+
+/* ---- the state of the server (serve_inspect.c) ----
+ *
+ * Endpoints of llama-server that show the tokenizer, the template and the state of the server. */
+
+/* Writes members of the response, whose object is open. The request has its model and its body. */
+typedef enum sp_status sp_serve_members_fn(struct sp_json_out *out, const struct sp_serve *serve,
+                                           struct sp_serve_request *request, struct sp_err *err);
+
+sp_serve_members_fn sp_serve_tokenize;       /* POST /tokenize: `content` as token ids */
+sp_serve_members_fn sp_serve_detokenize;     /* POST /detokenize: the text of `tokens` */
+sp_serve_members_fn sp_serve_apply_template; /* POST /apply-template: a chat completion's prompt */
+
+/* GET /props: the settings of requests that set none, and the template of an open model. */
+void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
+                    const struct sp_serve_model *model);
+
+/* GET /slots: writes an array of the sessions. Returns the number of those that are free. */
+size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
+                      struct sp_serve_model *model);
 
 void sp_handle_root(struct sp_exchange *x);
 void sp_handle_page(struct sp_exchange *x);

@@ -1,4 +1,4 @@
-#include "cli/serve/serve_exchange.h"
+#include "cli/serve/handlers.h"
 #include "cli/base/advice.h"
 #include "cli/base/duration.h"
 #include "cli/serve/anthropic/serve_anthropic.h"

@@ -1,4 +1,4 @@
-#include "cli/serve/serve_inspect.h"
+#include "cli/serve/handlers.h"
 #include "cli/serve/jobs/serve_prompt.h"
 #include "cli/serve/openai/serve_openai.h"
 

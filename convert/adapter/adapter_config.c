@@ -1,4 +1,4 @@
-#include "convert/adapter/adapter_config.h"
+#include "convert/adapter/adapter.h"
 
 #include "format/base/affix.h"
 #include "format/base/mem.h"

@@ -1,4 +1,4 @@
-#include "convert/adapter/adapter_file.h"
+#include "convert/adapter/adapter.h"
 
 #include "format/base/mem.h"
 #include "quantize/codec.h"

@@ -1,6 +1,5 @@
 #include "convert/create/calibration.h"
 
-#include "convert/create/importance.h"
 #include "format/base/mem.h"
 #include "format/json/json.h"
 #include "format/packfile.h"

@@ -1,7 +1,7 @@
 /* A calibration file: statistics of the inputs of the matrices of a target and its draft, measured
  * by `spectool calibrate` and used to quantize the matrices (quantize/types/gptq.h). The file is a
  * packed file (spectool-pack(5)), or an importance matrix of llama.cpp for the target
- * (importance.h).
+ * (importance.c).
  *
  * Opening the file checks everything: digests, names, sizes and every number. */
 #ifndef SP_CONVERT_CREATE_CALIBRATION_H
@@ -51,5 +51,27 @@ SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_fi
                                                   const struct sp_source *source, enum sp_part part,
                                                   size_t *n_used, size_t *n_without,
                                                   struct sp_err *err);
+
+/* ---- importance matrices (importance.c) ----
+ *
+ * llama.cpp's importance matrices: for each matrix that it multiplies, the sum of squares of every
+ * column of the inputs. Two forms are read: GGUF with general.type "imatrix", which has
+ * NAME.in_sum2 and NAME.counts, and the older one, a list of names and floats. Only ratios within a
+ * matrix weigh its errors (quantize/types/gptq.h), so that sums stay undivided by counts; a count
+ * of 0 makes them 0. */
+
+/* As tensors of a calibration file; each name is owned, and so are the data. Valid when zeroed. */
+struct sp_importances {
+    struct sp_pack_tensor *tensors;
+    size_t n, cap;
+};
+
+/* Reads the sums for a model, under its names and in its order of columns. *is_one: the file is an
+ * importance matrix; else *out is zeroed. Returns SP_E_INPUT if the model has no such tensor or one
+ * of another size, and SP_E_UNSUPPORTED for a family of which llama.cpp's names are not known. */
+SP_MUST_CHECK enum sp_status sp_importances_read(struct sp_importances *out, bool *is_one,
+                                                 const char *path, const struct sp_source *source,
+                                                 struct sp_err *err);
+void sp_importances_release(struct sp_importances *all);
 
 #endif

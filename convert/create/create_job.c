@@ -1,9 +1,9 @@
 #include "convert/create/create_job.h"
 
 #include "convert/create/draft_compat.h"
-#include "convert/create/plan_groups.h"
+#include "convert/create/plan.h"
 #include "convert/create/write.h"
-#include "convert/source/generation_config.h"
+#include "convert/source/source.h"
 #include "convert/source/token_tables.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"

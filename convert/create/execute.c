@@ -9,7 +9,7 @@
  *
  * Mapped pages of a packed source count as memory, so those of a written chunk are released. The
  * thread that writes checks the digests of a packed source. */
-#include "convert/create/execute.h"
+#include "convert/create/write.h"
 
 #include "convert/source/source_read.h"
 #include "format/base/file.h"

@@ -1,4 +1,4 @@
-#include "convert/create/importance.h"
+#include "convert/create/calibration.h"
 
 #include "convert/gguf/gguf_names.h"
 #include "format/base/affix.h"

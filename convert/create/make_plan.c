@@ -1,7 +1,7 @@
 #include "convert/create/make_plan.h"
 
 #include "convert/create/budget.h"
-#include "convert/create/smooth.h"
+#include "convert/create/plan.h"
 #include "convert/source/token_tables.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"

@@ -2,7 +2,7 @@
  *
  * A plan is a pure function of the sources' headers and of the requested types: one item per
  * tensor, in the file's order, with the rule that chose its type. The executor
- * (convert/create/execute.h) only carries the plan out. */
+ * (execute.c) only carries the plan out. */
 #ifndef SP_CONVERT_CREATE_PLAN_H
 #define SP_CONVERT_CREATE_PLAN_H
 
@@ -10,6 +10,7 @@
 #include "format/pack_contents.h"
 #include "quantize/policy.h"
 #include "quantize/types/gptq.h"
+#include "format/weights/sensitivity.h"
 
 struct sp_plan_item {
     const struct sp_source *source;    /* borrowed */
@@ -23,7 +24,7 @@ struct sp_plan_item {
     bool keeps_codes;   /* they are taken over as they are, not converted */
     bool merged;        /* an adapter changes some of the rows */
     const uint8_t *bytes;    /* stored bytes to copy unchanged; NULL: the tensor is converted */
-    const int8_t *exponents; /* of its columns if it is smoothed (smooth.h), borrowed; NULL: not */
+    const int8_t *exponents; /* of its columns if it is smoothed (smooth.c), borrowed; NULL: not */
     struct sp_gptq_weights weights; /* for q2 to q6, borrowed from a calibration */
     uint64_t source_size, size;
 };
@@ -54,5 +55,39 @@ void sp_plan_release(struct sp_plan *plan);
 /* Prints a heading and a line for each item. *text is owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_plan_print(char **text, const struct sp_plan *plan,
                                            struct sp_err *err);
+
+/* ---- groups of tensors (plan_groups.c) ----
+ *
+ * The plan's tensors by group (format/weights/tensor_group.h): types, bytes, and what rounding is
+ * predicted to cost. */
+
+/* *kl = the KL divergence that rounding the target's weights is predicted to cause, in nats per
+ * token; NAN if a group that is rounded was not measured. */
+SP_MUST_CHECK enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
+                                                    const struct sp_sensitivities *sensitivities,
+                                                    struct sp_err *err);
+
+/* *text = a table, without a last newline, owned by the caller: a line for each group, where
+ * consecutive layers that agree are one line, and a line for the whole of each part. With measured
+ * sensitivities (n > 0) it has a column for the predicted KL divergence, of the target. */
+SP_MUST_CHECK enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
+                                                  const struct sp_sensitivities *sensitivities,
+                                                  struct sp_err *err);
+
+/* ---- smoothing (smooth.c) ----
+ *
+ * Applies the smoothing that a calibration states (format/weights/smoothing.h) to a plan: a norm is
+ * smoothed if matrices of 5 to 8 bits read it, and all matrices that read it can be scaled exactly
+ * and have no fewer bits. */
+
+/* Sets the exponents of the items of the target, borrowed from `smoothing`, and the type of norms
+ * that their stored type could not hold exactly. The norms that are smoothed are added to *applied,
+ * which the caller releases, on failure too. SP_E_INPUT: the smoothing is that of another model. */
+SP_MUST_CHECK enum sp_status sp_plan_smooth(struct sp_smoothing *applied, struct sp_plan *plan,
+                                            const struct sp_smoothing *smoothing,
+                                            const struct sp_source *target, struct sp_err *err);
+
+/* The most bytes by which sp_plan_smooth makes norms of the plan larger. */
+uint64_t sp_plan_smooth_growth(const struct sp_plan *plan, const struct sp_smoothing *smoothing);
 
 #endif

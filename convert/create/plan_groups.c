@@ -1,4 +1,4 @@
-#include "convert/create/plan_groups.h"
+#include "convert/create/plan.h"
 
 #include "format/base/mem.h"
 

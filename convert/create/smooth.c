@@ -1,4 +1,4 @@
-#include "convert/create/smooth.h"
+#include "convert/create/plan.h"
 
 static bool is_vector(const struct sp_plan_item *item)
 {

@@ -2,7 +2,6 @@
  * early; pairing record and receipts come last, for they need the digests of the tensors. */
 #include "convert/create/write.h"
 
-#include "convert/create/execute.h"
 #include "convert/create/pairing_record.h"
 #include "format/base/warnings.h"
 #include "format/json/json_write.h"

@@ -1,7 +1,7 @@
 #include "convert/export/export.h"
 
 #include "convert/create/create_job.h"
-#include "convert/export/export_write.h"
+#include "convert/export/export_plan.h"
 #include "format/base/atomic_file.h"
 #include "format/modelfile/modelfile.h"
 #include "format/family/config_publish.h"

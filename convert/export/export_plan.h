@@ -6,6 +6,7 @@
 #include "convert/source/source.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
+#include "format/base/pool.h"
 
 /* Rows of a stored tensor and their destination: span.n_rows rows from row `first` on. */
 struct sp_export_cut {
@@ -57,5 +58,28 @@ SP_MUST_CHECK enum sp_status sp_export_stored_size(uint64_t *out, const struct s
 SP_MUST_CHECK enum sp_status sp_export_line(char **line, const struct sp_export_item *item,
                                             struct sp_err *err);
 const char *sp_export_heading(void);
+
+/* ---- carrying the plan out (export_write.c) ----
+ *
+ * Carries an export's plan out: decodes stored rows, puts them where they were published, and
+ * writes the weights files of one checkpoint.
+ *
+ * Published tensors are cut into chunks of rows that any thread makes from first to last, so memory
+ * is bounded whatever the model's size, and every byte is a function of its chunk alone. The digest
+ * of each stored tensor is checked before the first chunk that is made of it. */
+
+/* Into `folder`, which is there. `progress` (may be NULL) is called from this thread with bytes
+ * written before, plus those written so far, and `total`; a result other than zero ends in
+ * SP_E_CANCELLED. */
+struct sp_export_progress {
+    int (*progress)(void *context, uint64_t done, uint64_t total);
+    void *context;
+    uint64_t before, total;
+};
+
+SP_MUST_CHECK enum sp_status sp_export_write(const struct sp_export_plan *plan, const char *folder,
+                                             uint64_t shard_size, struct sp_pool *pool,
+                                             const struct sp_export_progress *progress,
+                                             struct sp_err *err);
 
 #endif

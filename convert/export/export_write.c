@@ -1,4 +1,4 @@
-#include "convert/export/export_write.h"
+#include "convert/export/export_plan.h"
 
 #include "convert/source/source_read.h"
 #include "format/base/bytes.h"

@@ -1,15 +1,89 @@
 /* A GGUF file presented as a checkpoint: tensors under the names, shapes and with the numbers that
  * transformers' checkpoints of the same family have.
  *
- * llama.cpp's converter renames tensors, reorders rows (gguf_order.h), adds 1 to the norms of some
+ * llama.cpp's converter renames tensors, reorders rows (gguf_order.c), adds 1 to the norms of some
  * families, takes exponentials and stores rotary scaling as a tensor. All of that is undone while
  * rows are read.
  * The texts of the checkpoint come from gguf_config.h and gguf_tokenizer.h. */
 #ifndef SP_CONVERT_GGUF_GGUF_MODEL_H
 #define SP_CONVERT_GGUF_GGUF_MODEL_H
 
-#include "convert/gguf/gguf_weight.h"
 #include "format/config/family_row.h"
+#include "format/gguf.h"
+
+struct sp_gguf_model;
+struct sp_gguf_weight;
+
+/* ---- orders of rows and columns (gguf_order.c) ----
+ *
+ * The order in which a GGUF file has the rows or columns of a tensor where llama.cpp's converter
+ * changes it, and its undoing. */
+
+/* From row `first` on, a group is n * m runs of `run` rows. Run i * m + j of the published order is
+ * stored as run j * n + i. Valid when zeroed: run 0 means the published order. */
+struct sp_gguf_order {
+    uint64_t first, n, m, run;
+};
+
+/* Heads of a model, by which rows and columns are ordered. Valid when zeroed. */
+struct sp_gguf_heads {
+    uint64_t head_dim;           /* rows of a head of queries and keys */
+    uint64_t keys, values;       /* numbers of heads of the gated delta rule; 0: no such layers */
+    uint64_t key_dim, value_dim; /* their sizes */
+};
+
+/* The stored position of a published one. */
+uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i);
+
+/* Sets rows and cols of a weight whose other members are set. A size that the metadata contradicts
+ * is an error that names the tensor. */
+SP_MUST_CHECK enum sp_status sp_gguf_find_orders(struct sp_gguf_weight *weight,
+                                                 const struct sp_gguf_model *model,
+                                                 struct sp_err *err);
+
+/* ---- tensors (gguf_weight.c) ----
+ *
+ * One tensor of a GGUF file as the checkpoint has it, and its rows. */
+
+struct sp_gguf_weight {
+    char *name; /* as published; owned */
+    const struct sp_gguf_tensor *tensor;
+    unsigned rank;
+    uint64_t shape[SP_GGUF_MAX_RANK]; /* as published */
+    struct sp_gguf_order rows, cols;
+    const struct sp_gguf_tensor *scale; /* a factor of the tensor, or of each matrix; or NULL */
+    float less;                         /* subtracted from every number */
+    bool log;                           /* -e^x is stored for x */
+    bool is_value;                      /* a number of the metadata; `tensor` has no bytes */
+    float value;
+};
+
+/* The float type that holds the numbers exactly. */
+enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *weight);
+
+/* The type that keeps the codes of the tensor's rows, and the flags of its panels. SP_DTYPE_NONE:
+ * none does, or what the converter did to the numbers cannot be undone with codes. */
+enum sp_dtype sp_gguf_weight_kept(uint8_t *flags, const struct sp_gguf_weight *weight);
+
+/* Reads the groups of row `row` into lane `lane` of a panel of that type, which is initialized.
+ * `bytes` is scratch that holds a row. */
+SP_MUST_CHECK enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane,
+                                                    const struct sp_gguf_model *model,
+                                                    const struct sp_gguf_weight *weight,
+                                                    uint64_t row, uint8_t *bytes,
+                                                    struct sp_err *err);
+
+/* Least scratch for rows of n_cols elements; false on overflow. */
+bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *weight, uint64_t n_cols);
+
+/* out[n][n_cols] = rows first, first + step, ... of a tensor seen as rows of n_cols elements, which
+ * are whole rows or all elements of a vector or single elements of it. `bytes` is scratch of `size`
+ * bytes, at least sp_gguf_weight_scratch. From any number of threads. */
+SP_MUST_CHECK enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *model,
+                                                 const struct sp_gguf_weight *weight,
+                                                 uint64_t n_cols, uint64_t first, uint64_t step,
+                                                 uint64_t n, uint8_t *bytes, size_t size,
+                                                 struct sp_err *err);
 
 /* Valid when zeroed. */
 struct sp_gguf_model {

@@ -1,7 +1,7 @@
 /* Two changes of order: rows of queries and keys are permuted so that neighbors rotate together,
  * and value heads of the gated delta rule, published by key head, are tiled: the first value head
  * of all key heads, then the second. */
-#include "convert/gguf/gguf_order.h"
+#include "convert/gguf/gguf_model.h"
 
 #include "convert/gguf/gguf_writer.h"
 

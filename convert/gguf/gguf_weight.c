@@ -1,5 +1,4 @@
 /* Rows of tensors as published: blocks are decoded, and what the converter did is undone. */
-#include "convert/gguf/gguf_weight.h"
 
 #include "convert/gguf/gguf_model.h"
 #include "format/base/bytes.h"

@@ -3,7 +3,6 @@
  * Source: modeling_bert, modeling_roberta, modeling_modernbert and GenericForSequenceClassification
  * of transformers 5.23; the post-processors of tokenizers 0.22; CrossEncoder of
  * sentence-transformers 6.2. */
-#include "convert/source/classifier_head.h"
 
 #include "convert/source/pooling_files.h"
 #include "format/config/config_text.h"

@@ -1,4 +1,4 @@
-#include "convert/source/generation_config.h"
+#include "convert/source/source.h"
 #include "format/config/config.h"
 #include "format/base/warnings.h"
 #include "format/modelfile/modelfile_check.h"

@@ -3,7 +3,6 @@
 
 #include "convert/gguf/gguf_config.h"
 #include "format/tokenizer/gguf_tokenizer.h"
-#include "convert/source/classifier_head.h"
 #include "convert/source/model_folder.h"
 #include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"

@@ -95,4 +95,13 @@ uint64_t sp_spec_rows(const struct sp_tensor_spec *spec);
 uint64_t sp_spec_cols(const struct sp_tensor_spec *spec);
 uint64_t sp_spec_elements(const struct sp_tensor_spec *spec);
 
+/* ---- generation_config.json (generation_config.c) ----
+ *
+ * Checks a checkpoint's generation_config.json before it is packed. */
+
+/* Returns SP_E_INPUT if the target's file has a value that `run` could not read. Unsupported keys
+ * that would change the text are reported as warnings. */
+SP_MUST_CHECK enum sp_status sp_generation_check(const struct sp_source *target, char **warnings,
+                                                 struct sp_err *err);
+
 #endif

@@ -1,6 +1,6 @@
 /* Tests llama.cpp's importance matrices in place of a calibration: both forms, made here byte by
  * byte, the tensors that their names mean, and what is refused. */
-#include "convert/create/importance.h"
+#include "convert/create/calibration.h"
 #include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"

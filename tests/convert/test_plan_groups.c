@@ -1,6 +1,6 @@
 /* Tests groups of tensors: the group of a name, the table of a plan, and the sensitivities of a
  * calibration's record. */
-#include "convert/create/plan_groups.h"
+#include "convert/create/plan.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

@@ -1,7 +1,7 @@
 /* Fuzzes adapters. An adapter_config.json is refused with a message, or gives every module a valid
  * rank and a finite scale. The same bytes as the record of merged adapters in a packed file are
  * refused, or written again with one more adapter. */
-#include "convert/adapter/adapter_config.h"
+#include "convert/adapter/adapter.h"
 #include "convert/adapter/merge_record.h"
 
 #include "format/tokenizer/regex.h"

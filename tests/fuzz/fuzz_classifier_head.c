@@ -1,7 +1,7 @@
 /* Fuzzes the files beside a classification head: the first byte chooses whether the input is
  * config.json, tokenizer.json or the configuration of sentence-transformers. A head that is read
  * has a record that is read as the same. */
-#include "convert/source/classifier_head.h"
+#include "convert/source/pooling_files.h"
 #include "format/config/pooling.h"
 #include "tests/support/scratch.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /* Fuzzes saved sessions: a file is refused with a message and leaves the session as it was, or it
  * replaces the session, which is then saved and loaded again without a change. */
-#include "cli/chat/saved_session.h"
+#include "cli/chat/repl.h"
 #include "tests/support/packed_models.h"
 #include "tests/fuzz/fuzz.h"
 

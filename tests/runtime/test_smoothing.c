@@ -1,7 +1,7 @@
 /* Tests smoothing on every family of testdata: a file whose norms were all divided by powers of two
  * gives the logits of the file that is not smoothed, bit for bit, because every product of floats
  * stays the same. So each matrix that reads a norm is found, and nothing else reads it. */
-#include "convert/create/smooth.h"
+#include "convert/create/plan.h"
 #include "convert/create/write.h"
 #include "convert/export/export.h"
 #include "runtime/spectool_measure.h"

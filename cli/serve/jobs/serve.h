@@ -9,7 +9,7 @@
 #include "cli/serve/http/serve_keys.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve_metrics.h"
-#include "cli/serve/jobs/serve_model_list.h"
+#include "cli/serve/jobs/serve_model.h"
 #include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
 #include "format/json/json_write.h"

@@ -1,4 +1,4 @@
-#include "cli/serve/jobs/serve_model_list.h"
+#include "cli/serve/jobs/serve_model.h"
 #include "cli/base/out.h"
 #include "cli/serve/jobs/serve_models.h"
 #include "format/base/mem.h"

@@ -1,4 +1,4 @@
-#include "cli/serve/jobs/serve_usage.h"
+#include "cli/serve/jobs/serve_queue.h"
 
 #include <stdio.h>
 
