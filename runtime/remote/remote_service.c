@@ -34,20 +34,8 @@ static enum sp_status kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows
     kept->number = 0;
     kept->n_rows = n_rows;
     kept->cols = cols;
-    if (n_rows > kept->cap_rows) {
-        free(kept->argmax);
-        kept->argmax = NULL;
-        kept->cap_rows = 0;
-        if ((st = sp_new(&kept->argmax, n_rows, sizeof *kept->argmax, err))) return st;
-        kept->cap_rows = n_rows;
-    }
-    if (n_rows * cols <= kept->cap) return SP_OK;
-    free(kept->y);
-    kept->y = NULL;
-    kept->cap = 0;
-    if ((st = sp_new_aligned(&kept->y, n_rows * cols, sizeof *kept->y, err))) return st;
-    kept->cap = n_rows * cols;
-    return SP_OK;
+    st = sp_reserve(&kept->argmax, &kept->cap_rows, n_rows, sizeof *kept->argmax, err);
+    return st ? st : sp_reserve(&kept->y, &kept->cap, n_rows * cols, sizeof *kept->y, err);
 }
 
 static void release_kept(struct sp_kept_rows *kept)
