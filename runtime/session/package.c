@@ -142,7 +142,7 @@ static void open_drafting(struct sp_package *p)
 {
     const struct sp_drafter_ops *ops = sp_drafter_find(p->draft->config.draft.kind);
 
-    sp_drafting_controller_init(&p->drafting, ops->max_draft_len(p->draft), ops->stepwise);
+    sp_drafting_controller_init(&p->drafting, sp_drafter_max_draft_len(p->draft), ops->stepwise);
 }
 
 /* Opens the budget of the caches, and adds the weights to it if they are mapped. */
@@ -333,7 +333,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
 
     if (draft) {
         all.draft = sp_draft_kind_name(draft->config.draft.kind);
-        all.max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);
+        all.max_draft_len = sp_drafter_max_draft_len(draft);
         all.block_size = draft->config.draft.block_size;
     }
     memcpy(all.eos, package->eos, sizeof all.eos);
@@ -365,7 +365,7 @@ const char *sp_package_draft_name(const struct sp_package *package, enum sp_draf
     if (by == SP_DRAFT_BY_NOTHING) return NULL;
     if (by == SP_DRAFT_BY_NGRAM) ops = NULL;
     if (by == SP_DRAFT_BY_DEFAULT && ops) by = SP_DRAFT_BY_MODEL;
-    *max_draft_len = ops ? ops->max_draft_len(draft) : 0;
+    *max_draft_len = ops ? sp_drafter_max_draft_len(draft) : 0;
     if (by == SP_DRAFT_BY_MODEL) return ops ? sp_draft_kind_name(ops->kind) : NULL;
     if (*max_draft_len < SP_DRAFT_NGRAM_MAX) *max_draft_len = SP_DRAFT_NGRAM_MAX;
     return ops ? package->both : SP_LOOKUP_NAME;

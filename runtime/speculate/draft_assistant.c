@@ -36,19 +36,6 @@ struct draft_assistant {
     float *rows;      /* [threads][n_hidden] */
 };
 
-static size_t assistant_max_draft_len(const struct sp_model *draft)
-{
-    (void)draft;
-    return MAX_DRAFT_LEN;
-}
-
-static const unsigned *assistant_taps(const struct sp_model *draft, unsigned *n_taps)
-{
-    (void)draft;
-    *n_taps = 1;
-    return taps;
-}
-
 static enum sp_status assistant_check(const struct sp_model *target, const struct sp_model *draft,
                                       struct sp_err *err)
 {
@@ -275,8 +262,8 @@ static bool assistant_truncate(struct sp_drafter *base, size_t len, size_t n_sam
 const struct sp_drafter_ops sp_draft_assistant_ops = {
     .kind = SP_DRAFT_ASSISTANT,
     .stepwise = true,
-    .max_draft_len = assistant_max_draft_len,
-    .taps = assistant_taps,
+    .max_draft_len = MAX_DRAFT_LEN,
+    .reads_output = true,
     .check = assistant_check,
     .size = sizeof(struct draft_assistant),
     .open = assistant_open,

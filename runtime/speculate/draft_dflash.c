@@ -17,17 +17,6 @@ struct draft_dflash {
     struct sp_draft_vocab vocabulary;
 };
 
-size_t sp_dflash_max_draft_len(const struct sp_model *draft)
-{
-    return draft->config.draft.block_size - draft->config.draft.first_row;
-}
-
-const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps)
-{
-    *n_taps = draft->config.draft.n_taps;
-    return draft->config.draft.taps;
-}
-
 enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_model *draft,
                                struct sp_err *err)
 {
@@ -102,7 +91,7 @@ size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 {
     (void)ids;
     (void)n_cached;
-    return sp_dflash_max_draft_len(((const struct sp_dflash *)base)->model);
+    return sp_drafter_max_draft_len(((const struct sp_dflash *)base)->model);
 }
 
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n,
@@ -184,8 +173,6 @@ enum sp_status sp_dflash_page(struct sp_drafter *base, struct sp_cache_file *fil
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {
     .kind = SP_DRAFT_DFLASH,
-    .max_draft_len = sp_dflash_max_draft_len,
-    .taps = sp_dflash_taps,
     .check = sp_dflash_check,
     .size = sizeof(struct draft_dflash),
     .open = dflash_open,

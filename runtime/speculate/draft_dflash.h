@@ -23,8 +23,6 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
                          enum sp_logits_need needs);
 
 /* Members of sp_drafter_ops; the drafter begins with a struct sp_dflash. */
-size_t sp_dflash_max_draft_len(const struct sp_model *draft);
-const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps);
 SP_MUST_CHECK enum sp_status sp_dflash_check(const struct sp_model *target,
                                              const struct sp_model *draft, struct sp_err *err);
 size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);

@@ -118,8 +118,6 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
 
 const struct sp_drafter_ops sp_draft_dflash2_ops = {
     .kind = SP_DRAFT_DFLASH2,
-    .max_draft_len = sp_dflash_max_draft_len,
-    .taps = sp_dflash_taps,
     .check = sp_dflash_check,
     .size = sizeof(struct draft_dflash2),
     .open = dflash2_open,

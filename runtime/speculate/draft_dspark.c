@@ -215,8 +215,6 @@ static struct sp_logits dspark_logits(const struct sp_drafter *base, size_t i)
 
 const struct sp_drafter_ops sp_draft_dspark_ops = {
     .kind = SP_DRAFT_DSPARK,
-    .max_draft_len = sp_dflash_max_draft_len,
-    .taps = sp_dflash_taps,
     .check = sp_dflash_check,
     .size = sizeof(struct draft_dspark),
     .open = dspark_open,

@@ -17,12 +17,6 @@ struct eagle3 {
 
 static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
 
-static const unsigned *eagle3_taps(const struct sp_model *draft, unsigned *n_taps)
-{
-    *n_taps = draft->config.draft.n_taps;
-    return draft->config.draft.taps;
-}
-
 static enum sp_status eagle3_check(const struct sp_model *target, const struct sp_model *draft,
                                    struct sp_err *err)
 {
@@ -72,8 +66,7 @@ static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commi
 const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .kind = SP_DRAFT_EAGLE3,
     .stepwise = true,
-    .max_draft_len = sp_feature_head_max_draft_len,
-    .taps = eagle3_taps,
+    .max_draft_len = SP_FEATURE_HEAD_MAX,
     .check = eagle3_check,
     .size = sizeof(struct eagle3),
     .open = eagle3_open,
@@ -105,11 +98,6 @@ struct draft_peagle {
     bool has_mask_state;
 };
 
-static size_t peagle_max_draft_len(const struct sp_model *draft)
-{
-    return draft->config.draft.block_size;
-}
-
 static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
@@ -117,7 +105,7 @@ static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_draft
     struct draft_peagle *d = (struct draft_peagle *)base;
     enum sp_status st;
 
-    d->eagle3.pairs.draft_len = peagle_max_draft_len(draft);
+    d->eagle3.pairs.draft_len = sp_drafter_max_draft_len(draft);
     d->eagle3.pairs.parallel = true;
     d->mask_token = draft->config.draft.mask_token;
     d->mask_hidden = draft->mask_hidden;
@@ -165,8 +153,6 @@ static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
 
 const struct sp_drafter_ops sp_draft_peagle_ops = {
     .kind = SP_DRAFT_PEAGLE,
-    .max_draft_len = peagle_max_draft_len,
-    .taps = eagle3_taps,
     .check = eagle3_check,
     .size = sizeof(struct draft_peagle),
     .open = peagle_open,

@@ -7,12 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-size_t sp_feature_head_max_draft_len(const struct sp_model *draft)
-{
-    (void)draft;
-    return SP_FEATURE_HEAD_MAX;
-}
-
 enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_drafter_setup *setup,
                                     const unsigned *tap, struct sp_err *err)
 {

@@ -52,7 +52,6 @@ size_t sp_feature_head_begin(struct sp_feature_head *pairs, const uint32_t *ids,
 float *sp_feature_head_next_states(struct sp_feature_head *pairs);
 
 /* Members of struct sp_drafter_ops. */
-size_t sp_feature_head_max_draft_len(const struct sp_model *draft);
 size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i);
 SP_MUST_CHECK enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids,

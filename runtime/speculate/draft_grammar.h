@@ -15,7 +15,7 @@
 enum { SP_DRAFT_GRAMMAR_MAX = 15 };
 
 /* Opens a drafter for one answer; constraint and tokenizer are borrowed. It belongs to no file:
- * its operations max_draft_len, taps, check, open and logits are NULL. */
+ * its operations check, open and logits are NULL. */
 SP_MUST_CHECK enum sp_status sp_draft_grammar_open(struct sp_drafter **out,
                                                    struct sp_constraint *constraint,
                                                    const struct sp_tokenizer *tokenizer,

@@ -31,19 +31,6 @@ struct draft_lm {
     enum sp_logits_need needs;   /* of the last proposal */
 };
 
-static size_t lm_max_draft_len(const struct sp_model *draft)
-{
-    (void)draft;
-    return MAX_DRAFT_LEN;
-}
-
-static const unsigned *lm_taps(const struct sp_model *draft, unsigned *n_taps)
-{
-    (void)draft;
-    *n_taps = 0;
-    return NULL;
-}
-
 /* The draft reads only tokens of the target, so any target fits. */
 static enum sp_status lm_check(const struct sp_model *target, const struct sp_model *draft,
                                struct sp_err *err)
@@ -229,8 +216,7 @@ static void lm_close(struct sp_drafter *base)
 const struct sp_drafter_ops sp_draft_lm_ops = {
     .kind = SP_DRAFT_NONE,
     .stepwise = true,
-    .max_draft_len = lm_max_draft_len,
-    .taps = lm_taps,
+    .max_draft_len = MAX_DRAFT_LEN,
     .check = lm_check,
     .size = sizeof(struct draft_lm),
     .open = lm_open,

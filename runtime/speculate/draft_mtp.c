@@ -11,13 +11,6 @@
 static const unsigned taps[] = {SP_TAP_FINAL};
 static const unsigned raw_taps[] = {0}; /* what its layer makes */
 
-static const unsigned *mtp_taps(const struct sp_model *draft, unsigned *n_taps)
-{
-    (void)draft;
-    *n_taps = 1;
-    return taps;
-}
-
 static enum sp_status mtp_check(const struct sp_model *target, const struct sp_model *draft,
                                 struct sp_err *err)
 {
@@ -56,8 +49,8 @@ static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
 const struct sp_drafter_ops sp_draft_mtp_ops = {
     .kind = SP_DRAFT_MTP,
     .stepwise = true,
-    .max_draft_len = sp_feature_head_max_draft_len,
-    .taps = mtp_taps,
+    .max_draft_len = SP_FEATURE_HEAD_MAX,
+    .reads_output = true,
     .check = mtp_check,
     .size = sizeof(struct sp_feature_head),
     .open = mtp_open,

@@ -20,7 +20,7 @@ enum { SP_DRAFT_NGRAM_MAX = 15 };
 #define SP_LOOKUP_NAME "lookup"
 
 /* n_positions: the session's context. The drafter belongs to no file: its operations
- * max_draft_len, taps, check, open and logits are NULL. */
+ * check, open and logits are NULL. */
 SP_MUST_CHECK enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions,
                                                  struct sp_err *err);
 

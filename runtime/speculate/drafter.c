@@ -28,6 +28,25 @@ enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_m
     return ops->check(target, draft, err);
 }
 
+size_t sp_drafter_max_draft_len(const struct sp_model *draft)
+{
+    const struct sp_draft_config *config = &draft->config.draft;
+    size_t most = sp_drafter_find(config->kind)->max_draft_len;
+
+    return most ? most : config->block_size - config->first_row;
+}
+
+const unsigned *sp_drafter_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    static const unsigned output[] = {SP_TAP_FINAL};
+    const struct sp_draft_config *config = &draft->config.draft;
+
+    *n_taps = config->n_taps;
+    if (!sp_drafter_find(config->kind)->reads_output) return config->taps;
+    *n_taps = 1;
+    return output;
+}
+
 enum sp_status sp_drafter_open(struct sp_drafter **out, const struct sp_drafter_ops *ops,
                                const struct sp_drafter_setup *setup, struct sp_err *err)
 {

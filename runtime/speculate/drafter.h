@@ -54,11 +54,10 @@ struct sp_proposal {
 struct sp_drafter_ops {
     enum sp_draft_kind kind;
     bool stepwise; /* each draft token costs a pass; otherwise a whole block comes from one */
-    /* The greatest number of tokens that any proposal of this draft can hold. */
-    size_t (*max_draft_len)(const struct sp_model *draft);
-    /* The layers of the target whose output commit() receives (SP_TAP_FINAL: the final norm's).
-     * Borrowed from the draft, or static; NULL: none. */
-    const unsigned *(*taps)(const struct sp_model *draft, unsigned *n_taps);
+    size_t max_draft_len; /* tokens that any proposal can hold; 0: the draft's block says it */
+    /* commit() receives the target's hidden states after its final norm; else the output of those
+     * of its layers that the draft names, if it names any. */
+    bool reads_output;
     enum sp_status (*check)(const struct sp_model *target, const struct sp_model *draft,
                             struct sp_err *err);
     size_t size; /* of the kind's own struct */
@@ -125,6 +124,11 @@ void sp_drafter_close(struct sp_drafter *drafter); /* NULL is fine */
 /* Runs a pass of the draft, batched with those of other threads that draft at the same time. */
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
                      enum sp_priority priority);
+
+/* The greatest number of tokens that any proposal of this draft can hold. */
+size_t sp_drafter_max_draft_len(const struct sp_model *draft);
+/* The taps of the target that commit() receives; borrowed from the draft, or static. */
+const unsigned *sp_drafter_taps(const struct sp_model *draft, unsigned *n_taps);
 
 /* Checks that the draft's shapes fit this target, so that opening a drafter is safe. The pair of a
  * packed file was checked in full when the file was created; a file from a stranger gets this

@@ -15,7 +15,6 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
                                    const struct sp_backend *backend,
                                    const struct sp_speculator_options *options, struct sp_err *err)
 {
-    const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
     struct sp_decoder_options decoder = {
         .n_positions = options->n_positions,
         .cache_type = options->cache_type,
@@ -25,9 +24,9 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
     };
 
-    if (ops) {
-        s->max_draft_len = ops->max_draft_len(draft);
-        decoder.taps = ops->taps(draft, &decoder.n_taps);
+    if (draft) {
+        s->max_draft_len = sp_drafter_max_draft_len(draft);
+        decoder.taps = sp_drafter_taps(draft, &decoder.n_taps);
     }
     decoder.max_logit_rows =
         s->max_draft_len + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_draft_len + 1;
