@@ -5,22 +5,23 @@
  *
  * A classifier reads both texts with the special tokens of its tokenizer between them.
  *
- * Source of the prompt of Qwen3-Reranker: the model card of Qwen3-Reranker, which encodes the
- * prefix, the content and the suffix separately. */
+ * Source of the prompt of Qwen3-Reranker: the model card of Qwen3-Reranker. */
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
-#include "format/base/strbuf.h"
+#include "runtime/template/template.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char prefix[] =
+static const char qwen3_template[] =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
     "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
-    "<|im_start|>user\n";
-static const char suffix[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    "<|im_start|>user\n<Instruct>: "
+    "{{ messages[0].content if messages[0].role == 'system' else '' }}\n"
+    "<Query>: {{ messages[-2].content }}\n<Document>: {{ messages[-1].content }}<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>{{ '\\n\\n' }}";
 static const char default_instruction[] =
     "Given a web search query, retrieve relevant passages that answer the query";
 
@@ -33,8 +34,7 @@ struct ranking {
     struct sp_package *package;
     const struct sp_rerank_request *request;
     const char *instruction;      /* NULL: none */
-    struct sp_template *template; /* with roles query and document; NULL: none; owned */
-    struct ids prefix, suffix;    /* of Qwen3-Reranker's prompt */
+    struct sp_template *template; /* with roles query and document; owned */
     size_t max_tokens;
     struct sp_embedding_text *texts; /* [n_documents], with their ids; owned */
     size_t *n_first;                 /* [n_documents] tokens before the document of a pair; owned */
@@ -47,8 +47,6 @@ static void release(struct ranking *r)
         free((void *)(uintptr_t)r->texts[i].ids);
     free(r->texts);
     free(r->n_first);
-    free(r->prefix.at);
-    free(r->suffix.at);
     sp_template_close(r->template);
 }
 
@@ -77,17 +75,17 @@ static enum sp_status encode(struct ids *out, const struct ranking *r, const cha
 static enum sp_status open_qwen3(struct ranking *r)
 {
     static const char tag[] = "<|im_start|>";
+    const struct sp_template_texts texts = {.jinja = qwen3_template,
+                                            .jinja_size = sizeof qwen3_template - 1};
     const struct sp_tokenizer *tok = r->package->tokenizer;
-    enum sp_status st;
 
     if (tok == NULL || sp_tokenizer_find(tok, tag, strlen(tag)) == SP_TOKEN_NONE) {
         return sp_fail(r->err, SP_E_UNSUPPORTED,
                        "no prompt for a reranker: the file has neither a chat template with the "
                        "roles query and document, nor the tokens of Qwen3-Reranker's prompt");
     }
-    if ((st = encode(&r->prefix, r, prefix, strlen(prefix)))) return st;
     if (r->instruction == NULL) r->instruction = default_instruction;
-    return encode(&r->suffix, r, suffix, strlen(suffix));
+    return sp_template_open(&r->template, &texts, r->err);
 }
 
 static enum sp_status open_prompt(struct ranking *r)
@@ -123,41 +121,6 @@ static enum sp_status render(struct ids *out, const struct ranking *r,
 
     if (!st) st = encode(out, r, text, size);
     free(text);
-    return st;
-}
-
-/* Puts the prefix and the suffix around ids, which may be shortened. */
-static enum sp_status wrap(struct ids *ids, const struct ranking *r)
-{
-    size_t n_around = r->prefix.n + r->suffix.n, n = ids->n;
-    uint32_t *whole = NULL;
-    enum sp_status st;
-
-    if (r->request->truncate && n_around < r->max_tokens && n > r->max_tokens - n_around)
-        n = r->max_tokens - n_around;
-    if ((st = sp_new(&whole, n_around + n, sizeof *whole, r->err))) return st;
-    memcpy(whole, r->prefix.at, r->prefix.n * sizeof *whole);
-    memcpy(whole + r->prefix.n, ids->at, n * sizeof *whole);
-    memcpy(whole + r->prefix.n + n, r->suffix.at, r->suffix.n * sizeof *whole);
-    free(ids->at);
-    *ids = (struct ids){whole, n_around + n};
-    return SP_OK;
-}
-
-static enum sp_status write_qwen3(struct ids *out, const struct ranking *r,
-                                  const struct sp_rerank_document *document)
-{
-    const char *const parts[] = {"<Instruct>: ", r->instruction, "\n<Query>: ", r->request->query,
-                                 "\n<Document>: "};
-    struct sp_strbuf text = {0};
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && !st; i++)
-        st = sp_strbuf_append(&text, parts[i], strlen(parts[i]), r->err);
-    if (!st) st = sp_strbuf_append(&text, document->text, document->size, r->err);
-    if (!st) st = encode(out, r, text.at, text.len);
-    if (!st) st = wrap(out, r);
-    sp_strbuf_release(&text);
     return st;
 }
 
@@ -251,9 +214,7 @@ static enum sp_status write_prompt(struct ids *out, const struct ranking *r,
     char *text = NULL;
     enum sp_status st = most ? cut_document(&document, &text, most, 0, r) : SP_OK;
 
-    if (!st)
-        st =
-            r->template ? write_template(out, r, &document, &text) : write_qwen3(out, r, &document);
+    if (!st) st = write_template(out, r, &document, &text);
     free(text);
     return st;
 }
