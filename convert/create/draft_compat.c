@@ -345,8 +345,11 @@ static enum sp_status check_mtp(const struct sp_config *target, const struct sp_
                                 struct sp_err *err)
 {
     const struct sp_layer_config *l = &draft->layers[0], *like;
-    unsigned i = sp_config_first_layer(target, SP_MIXER_ATTENTION);
+    unsigned i = 0; /* a layer of its kind */
 
+    while (i < target->n_layers && !(target->layers[i].mixers & SP_MIXER_ATTENTION &&
+                                     (target->layers[i].window != 0) == (l->window != 0)))
+        i++;
     if (strcmp(target->family, draft->family) != 0 || i == target->n_layers) {
         return sp_fail(err, SP_E_INPUT,
                        "mtp: a head of family %s requires a target of that family, got %s",

@@ -300,6 +300,7 @@ struct sp_draft_config {
     bool features_normed;     /* EAGLE-3, P-EAGLE: one norm over all features before fc */
     bool taps_normed;         /* EAGLE-3, P-EAGLE: one norm per tap before fc */
     bool normed_residual;     /* EAGLE-3, P-EAGLE: the residual stream begins normed */
+    bool unnormed;            /* MTP: there is no norm before the head (ERNIE) */
     bool normed_output;       /* EAGLE-3, P-EAGLE, MTP: the next step reads the normed output */
     unsigned n_clusters;      /* assistants: clusters of tokens, one centroid each; 0: none */
     unsigned n_clusters_used; /* assistants: clusters whose tokens are scored */
@@ -433,6 +434,8 @@ struct sp_config {
     unsigned n_streams;         /* streams of AltUp (Gemma 3n); 0: there is only the residual one */
     unsigned laurel_rank;       /* width of the matrices beside attention (Gemma 3n) */
     unsigned n_mtp_layers;      /* layers of the built-in prediction head that the config states */
+    double mtp_limit;           /* of the factors of its SwiGLU; 0: none */
+    bool mtp_windowed;          /* the layer of that head has a window */
     bool mtp_tables;            /* that head has an embedding and an output matrix of its own */
     bool tied;                  /* the embedding matrix is the output matrix as well */
     bool tied_stated;           /* the config has the key of `tied` */

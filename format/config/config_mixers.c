@@ -62,6 +62,7 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
                                     const struct sp_sizes *sizes, struct sp_err *err)
 {
     struct sp_delta_config *d = &out->delta;
+    const char *type;
     enum sp_status st;
 
     if (t->family->prediction_head) {
@@ -71,6 +72,12 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
         if ((st = sp_text_unsigned(t, key, 0, SP_CAP_LAYERS, &out->n_mtp_layers, err))) return st;
         st = sp_text_bool(t, "mtp_use_dedicated_embeddings", &out->mtp_tables, err);
         if (st) return st;
+        type = sp_json_to_string(sp_json_at(sp_text_get(t, "mtp_layer_types"), 0), NULL);
+        if (type == NULL) /* a list of all layers may go on with those of the head */
+            type =
+                sp_json_to_string(sp_json_at(sp_text_get(t, "layer_types"), out->n_layers), NULL);
+        out->mtp_windowed =
+            type ? strcmp(type, "sliding_attention") == 0 : t->family->prediction_windowed;
     }
     if (sp_config_first_layer(out, SP_MIXER_DELTA_NET) == out->n_layers) return SP_OK;
     *d = t->family->delta ? t->family->delta->defaults : delta_defaults;

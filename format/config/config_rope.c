@@ -472,7 +472,8 @@ static enum sp_status read_thetas(struct sp_config *c, const struct rope_source 
     enum sp_status st;
 
     if (list == NULL) return SP_OK;
-    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n_layers) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) < n_layers ||
+        (sp_json_len(list) > n_layers && !s->t->family->prediction_layer)) {
         return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", SP_THETAS_KEY,
                        sp_json_len(list), n_layers);
     }

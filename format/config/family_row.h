@@ -268,14 +268,19 @@ struct sp_family {
     /* A layer of a checkpoint is two layers here, each with attention and an MLP: num_layers counts
      * those of the checkpoint, and '#' in an alias stands for 0 or 1. */
     bool halves;
-    const char *old_layers; /* the same in old checkpoints; NULL: no other */
-    const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
-    const char *head;       /* name of the output matrix; NULL: "lm_head.weight" */
-    const char *unread;     /* tensors whose names begin so are ignored; or NULL */
-    bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */
-    bool prediction_layer;  /* it stores that draft as one more layer (GLM-4.5) */
-    bool prediction_normed; /* which reads its own normed output, of final_layernorm (HY 3) */
-    bool unread_layers;     /* layers behind the last one are a prediction head that is ignored */
+    const char *old_layers;       /* the same in old checkpoints; NULL: no other */
+    const char *prefix;           /* of the text model in an exported checkpoint; NULL: "model." */
+    const char *head;             /* name of the output matrix; NULL: "lm_head.weight" */
+    const char *unread;           /* tensors whose names begin so are ignored; or NULL */
+    bool prediction_head;         /* a checkpoint may hold a built-in draft under mtp.* */
+    bool prediction_layer;        /* it stores that draft as one more layer (GLM-4.5) */
+    bool prediction_normed;       /* which reads its own normed output, of final_layernorm (HY 3) */
+    const char *prediction_path;  /* it stores that draft under this path of the model; or NULL */
+    const char *prediction_block; /* path of its decoder layer there; NULL: it has none (ERNIE) */
+    const struct sp_alias *prediction_names; /* of its other tensors; NULL: as GLM-4.5 has them */
+    bool prediction_unnormed; /* no norm is between its layer and the output matrix (ERNIE) */
+    bool prediction_windowed; /* its layer has a window, unless mtp_layer_types says otherwise */
+    bool unread_layers;       /* layers behind the last one are a prediction head that is ignored */
 
     /* ---- GGUF files ---- */
     struct sp_gguf_family gguf; /* zero: they are not read */

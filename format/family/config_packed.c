@@ -24,6 +24,7 @@ static struct sp_tables tables_of(const struct sp_config *config, const struct s
         .fc_cols = last_dimension(sp_pack_find(pack, part, "fc.weight")),
         .mtp = sp_pack_find(pack, part, "pre_fc_norm_hidden.weight") != NULL,
         .d2t = sp_pack_find(pack, part, "d2t") != NULL,
+        .mtp_experts = sp_pack_find(pack, part, "layers.0.mlp.router.weight") != NULL,
         .mtp_ffn = sp_pack_find(pack, part, "layers.0.post_attention_layernorm.weight") != NULL,
     };
     char conv[64];

@@ -84,24 +84,37 @@ static enum sp_status settle_tables(struct sp_config *config, const struct sp_ta
     return settle_vocabulary(config, found, "dflash", err);
 }
 
-/* A built-in prediction head is one layer with the shape of its model's last attention layer. It
- * uses the embedding and the output matrix of the model. */
+/* A dense MLP in place of experts is as wide as those of the first layers. */
+static void make_dense(struct sp_layer_config *l, const struct sp_config *config)
+{
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        if (config->layers[i].n_experts) continue;
+        l->n_ffn = config->layers[i].n_ffn;
+        break;
+    }
+    l->n_experts = l->n_experts_used = l->n_shared_ffn = 0;
+}
+
+/* A built-in prediction head is one layer with the shape of its model's last attention layer with
+ * or without a window. It uses the embedding and the output matrix of the model. If there are
+ * several such layers, it is the first. */
 static enum sp_status settle_mtp(struct sp_config *config, const struct sp_tables *found,
                                  struct sp_err *err)
 {
     const struct sp_family *family = sp_family_by_type(config->family);
     unsigned end = config->n_layers; /* number of the last attention layer, plus 1 */
-    struct sp_layer_config *l = &config->layers[0];
+    struct sp_layer_config *l = &config->layers[0], kept;
 
-    while (end > 0 && !(config->layers[end - 1].mixers & SP_MIXER_ATTENTION))
+    while (end > 0 && !(config->layers[end - 1].mixers & SP_MIXER_ATTENTION &&
+                        (config->layers[end - 1].window != 0) == config->mtp_windowed))
         end--;
     if (config->mtp_tables || found->embedding || found->head)
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: dedicated embeddings not supported");
-    if (config->n_mtp_layers > 1) {
+    if (config->n_mtp_layers > 1 && !family->prediction_layer) {
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: %u layers, only 1 supported",
                        config->n_mtp_layers);
     }
-    if (end == 0) return sp_fail(err, SP_E_INPUT, "mtp: its model has no full-attention layer");
+    if (end == 0) return sp_fail(err, SP_E_INPUT, "mtp: its model has no such attention layer");
     if (found->fc_cols != 2 * (uint64_t)config->n_hidden) {
         return sp_fail(err, SP_E_INPUT, "mtp: fc is [.., %llu], expected [%u,%llu]",
                        (unsigned long long)found->fc_cols, config->n_hidden,
@@ -112,10 +125,15 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     config->draft.n_target_layers = config->n_layers;
     config->draft.target_hidden = config->n_hidden;
     config->delta = (struct sp_delta_config){0};
-    config->draft.normed_output = !family->prediction_layer || family->prediction_normed;
-    *l = config->layers[end - 1];
+    config->draft.unnormed = family->prediction_unnormed;
+    config->draft.normed_output =
+        family->prediction_normed || !(family->prediction_layer || family->prediction_path);
+    kept = config->layers[end - 1];
+    if (!found->mtp_experts && kept.n_experts) make_dense(&kept, config);
+    *l = kept;
     l->kv_source = 0;
     l->shares_index = false;
+    l->limits[0] = l->limits[1] = config->mtp_limit;
     config->n_layers = 1;
     if (!found->mtp_ffn) l->n_ffn = l->n_shared_ffn = l->n_experts = l->n_experts_used = 0;
     return SP_OK;

@@ -12,6 +12,7 @@ struct sp_tables {
     uint64_t conv_taps; /* last dimension of a delta layer's conv1d.weight; 0: there is none */
     bool mtp;           /* pre_fc_norm_hidden.weight exists: this is a built-in prediction head */
     bool mtp_ffn;       /* the layer of that head has an MLP */
+    bool mtp_experts;   /* which has experts */
     bool d2t;           /* d2t exists: a draft has a vocabulary of its own */
 };
 

@@ -1,8 +1,9 @@
 /* The tensors of the built-in prediction head (multi-token prediction) of a checkpoint.
  *
  * It is one decoder layer of its model's shape after a projection of [embedding, hidden state], and
- * uses the embedding and the output matrix of the model. Its names begin with mtp. (Qwen3.5), or it
- * is stored as one more layer after the last one, with copies of both tables (GLM-4.5). A tensor
+ * uses the embedding and the output matrix of the model. Its names begin with mtp. (Qwen3.5), or
+ * with a path of the family (MiMo), or it is stored as one more layer after the last one, with
+ * copies of both tables (GLM-4.5). A tensor
  * that is not known is refused, because newer models have other parts there. */
 #include "format/family/family.h"
 
@@ -20,14 +21,20 @@ static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *con
                         const struct sp_source_tensor *tensors, size_t n)
 {
     const struct sp_family *family = sp_family_by_type(config->family);
+    const char *path = family ? family->prediction_path : NULL;
     char layer[64];
 
     prefix[0] = '\0';
     if (family == NULL || !family->prediction_head) return;
     snprintf(layer, sizeof layer, "layers.%u.eh_proj.weight", config->n_layers);
     for (size_t i = 0; i < n; i++) {
-        const char *name = tensors[i].name, *found = strstr(name, layer);
-        if (!family->prediction_layer && sp_begins_with(name, SP_MTP_PREFIX)) {
+        const char *name = tensors[i].name, *found = strstr(name, path ? path : layer);
+        if (path && found) {
+            snprintf(prefix, SP_SOURCE_NAME, "%.*s", (int)((size_t)(found - name) + strlen(path)),
+                     name);
+            return;
+        }
+        if (path == NULL && !family->prediction_layer && sp_begins_with(name, SP_MTP_PREFIX)) {
             snprintf(prefix, SP_SOURCE_NAME, "%s", SP_MTP_PREFIX);
             return;
         }
@@ -44,17 +51,19 @@ bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_te
     char prefix[SP_SOURCE_NAME];
 
     find_prefix(prefix, config, tensors, n);
-    return prefix[0] != '\0' && (config->n_mtp_layers || strcmp(prefix, SP_MTP_PREFIX) == 0);
+    return prefix[0] != '\0' &&
+           (config->n_mtp_layers || !sp_family_by_type(config->family)->prediction_layer);
 }
 
 /* True for a tensor of the prediction head that is not its copy of one of the model's tables. */
 static bool is_of_head(const char *name, const char *prefix)
 {
     static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight",
-                                         "shared_head.weight"};
+                                         "shared_head.weight",
+                                         "transformer.shared_head.output.weight"};
 
     if (!sp_begins_with(name, prefix)) return false;
-    for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 3; i++)
+    for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 4; i++)
         if (strcmp(name + strlen(prefix), copies[i]) == 0) return false;
     return true;
 }
@@ -92,6 +101,16 @@ static enum sp_status check_layers(const struct sp_tensor_match *m)
     return sp_fail(m->err, SP_E_UNSUPPORTED, "mtp: %lu layers, only 1 supported", last + 1);
 }
 
+/* True if the layer has a tensor of this canonical name. */
+static bool has_in_layer(const struct sp_tensor_match *m, const char *canonical)
+{
+    char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
+
+    snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer ? m->only_layer : "layers.0.");
+    sp_tensor_match_name(name, m, prefix, canonical);
+    return sp_tensor_match_has(m, "", name);
+}
+
 /* True if the layer has an MLP. If not, the norm before it is missing as well. */
 static bool has_ffn(const struct sp_tensor_match *m)
 {
@@ -101,8 +120,7 @@ static bool has_ffn(const struct sp_tensor_match *m)
     snprintf(mlp, sizeof mlp, "%s%smlp.", m->prefix, layer);
     for (size_t i = 0; i < m->n; i++)
         if (sp_begins_with(m->sorted[i]->name, mlp)) return true;
-    snprintf(mlp, sizeof mlp, "%spost_attention_layernorm.weight", layer);
-    return sp_tensor_match_has(m, m->prefix, mlp);
+    return has_in_layer(m, "post_attention_layernorm.weight");
 }
 
 static enum sp_status settle(struct sp_tensor_match *m)
@@ -110,6 +128,7 @@ static enum sp_status settle(struct sp_tensor_match *m)
     struct sp_tables found = {
         .mtp = true,
         .mtp_ffn = has_ffn(m),
+        .mtp_experts = has_in_layer(m, "mlp.router.weight"),
         .embedding = sp_tensor_match_has(m, m->prefix, "embed_tokens.weight"),
         .head = sp_tensor_match_has(m, m->prefix, "lm_head.weight"),
     };

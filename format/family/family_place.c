@@ -41,10 +41,11 @@ void sp_tensor_match_set_next_layer(struct sp_tensor_match *m)
     static const struct sp_alias normed[] = {{"norm.weight", "final_layernorm.weight", NULL, 0},
                                              {0}};
 
-    m->only_layer = "";
+    m->only_layer = m->family->prediction_block ? m->family->prediction_block : "";
     if (m->family->prediction_normed) m->aliases[m->n_aliases++] = normed;
     assert(m->n_aliases < sizeof m->aliases / sizeof m->aliases[0]);
-    m->aliases[m->n_aliases++] = sp_aliases_next_layer;
+    m->aliases[m->n_aliases++] =
+        m->family->prediction_names ? m->family->prediction_names : sp_aliases_next_layer;
 }
 
 void sp_tensor_match_release(struct sp_tensor_match *m)

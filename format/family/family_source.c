@@ -255,6 +255,7 @@ static bool is_prediction_head(const struct sp_tensor_match *m, const char *name
     const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long n;
 
+    if (m->family->prediction_path) return sp_begins_with(inner, m->family->prediction_path);
     if (m->family->prediction_head && !m->family->prediction_layer &&
         sp_begins_with(name, SP_MTP_PREFIX))
         return true;

@@ -275,7 +275,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, all = c->n_layers * width;
     const uint64_t head_rows = d->n_head_rows ? d->n_head_rows : c->n_vocab;
     bool embedding = !d->borrows_tables, per_layer = width != 0;
-    bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL;
+    bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
     const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
     const struct row rows[] = {

@@ -165,5 +165,6 @@ const struct sp_alias sp_aliases_next_layer[] = {
     {"pre_fc_norm_embedding.weight", "enorm.weight", NULL, 0},
     {"pre_fc_norm_hidden.weight", "hnorm.weight", NULL, 0},
     {"norm.weight", "shared_head.norm.weight", NULL, 0},
+    {"norm.weight", "transformer.shared_head.norm.weight", NULL, 0}, /* Step */
     {0},
 };

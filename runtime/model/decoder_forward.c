@@ -202,7 +202,12 @@ static void run_ffn(struct layer_job *job)
 
 void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t)
 {
-    norm(ws, out, ws->x + t * ws->ld_x, ws->model->norm, ws->model->norm_bias);
+    const float *x = ws->x + t * ws->ld_x;
+
+    if (ws->model->config.draft.unnormed)
+        memcpy(out, x, ws->model->config.n_hidden * sizeof *x);
+    else
+        norm(ws, out, x, ws->model->norm, ws->model->norm_bias);
 }
 
 /* Copies a sequence's rows of the residual stream after `layer` into its features, if the layer is

@@ -34,7 +34,7 @@ static bool is_of_head(unsigned n_layers, const char *name)
     unsigned layer;
 
     if (sscanf(name, "model.layers.%u.", &layer) == 1) return layer >= n_layers;
-    return strncmp(name, "mtp.", 4) == 0;
+    return strncmp(name, "mtp.", 4) == 0 || strncmp(name, "model.mtp", 9) == 0;
 }
 
 /* Returns whether the tensor is a key or value of a layer that reads another layer's, which Gemma

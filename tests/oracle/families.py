@@ -27,9 +27,13 @@ import torch
 import transformers
 from transformers.models.deepseek_v3 import modeling_deepseek_v3
 from transformers.models.deepseek_v32 import modeling_deepseek_v32
+from transformers.models.ernie4_5_moe import modeling_ernie4_5_moe
+from transformers.models.exaone_moe import modeling_exaone_moe
 from transformers.models.glm4_moe import modeling_glm4_moe
 from transformers.models.glm4_moe_lite import modeling_glm4_moe_lite
 from transformers.models.hy_v3 import modeling_hy_v3
+from transformers.models.mellum import modeling_mellum
+from transformers.models.mimo_v2_flash import modeling_mimo_v2_flash
 from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.qwen3_5 import modeling_qwen3_5
 from transformers.models.qwen3_next import modeling_qwen3_next
@@ -472,6 +476,27 @@ FAMILIES.update({
     "youtu": ("YoutuForCausalLM", latent(
         num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True, num_hidden_layers=2,
         rope_parameters={"rope_type": "default", "rope_theta": 1.6e6})),
+    "exaone_moe_head": ("ExaoneMoeForCausalLM", {
+        "num_hidden_layers": 2, "mlp_layer_types": ["dense", "sparse"], "num_experts": 4,
+        "layer_types": ["sliding_attention", "full_attention"], "num_experts_per_tok": 2, "n_group": 1,
+        "topk_group": 1, "num_shared_experts": 1, "moe_intermediate_size": 16, "sliding_window": 6}),
+    "mellum_head": ("MellumForCausalLM", {
+        "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"],
+        "mlp_layer_types": ["sparse", "sparse"], "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16, "sliding_window": 6, "head_dim": 16, "num_nextn_predict_layers": 1,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 5e4},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}}),
+    "mimo_head": ("MiMoV2FlashForCausalLM", {
+        "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6,
+        "mlp_layer_types": ["dense", "sparse"], "num_key_value_heads": 1, "head_dim": 24, "v_head_dim": 16,
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "n_group": 1, "topk_group": 1,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 5e4, "partial_rotary_factor": 0.334},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e3, "partial_rotary_factor": 0.334}}}),
+    "ernie_head": ("Ernie4_5_MoeForCausalLM", {
+        "num_hidden_layers": 2, "moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1,
+        "moe_intermediate_size": 16, "moe_layer_start_index": 1, "moe_layer_end_index": 1, "use_bias": False}),
     "falcon_rw": ("FalconForCausalLM", {
         "num_attention_heads": 16, "num_kv_heads": 16, "num_hidden_layers": 2, "alibi": True, "bias": True,
         "parallel_attn": False, "multi_query": False, "new_decoder_architecture": False,
@@ -646,7 +671,78 @@ class HYV3Head(Glm4MoeHead):
         return out, out
 
 
-HEADS = {"deepseek_v32_head": DeepseekV32Head, "hy_v3": HYV3Head, "qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead, "glm4_moe_lite": Glm4MoeLiteHead,
+class OneLayerHead(Glm4MoeHead):
+    """A layer of a stated kind, in a model whose layers are of several kinds. It feeds back its normed output."""
+    attention, mlp, block = "full_attention", "dense", "layers.0."
+    names = {"eh_proj": "fc", "enorm": "pre_fc_norm_embedding", "hnorm": "pre_fc_norm_hidden", "norm": "norm"}
+    path = "mtp."
+
+    def __init__(self, config):
+        config = copy.deepcopy(config)
+        config.layer_types, config.mlp_layer_types, config.num_hidden_layers = [self.attention], [self.mlp], 1
+        config.moe_layer_start_index = 1
+        super().__init__(config)
+        self.window = config.sliding_window if self.attention == "sliding_attention" else None
+        self.by_type = "sliding_attention" in (config.rope_parameters or {})
+
+    def tensors(self):
+        for name, value in self.state_dict().items():
+            first, rest = name.split(".", 1)
+            name = self.block + rest if first == "layer" else "%s.%s" % (self.names.get(first), rest)
+            if name.startswith("None"):
+                continue
+            for part in expert_names(self.path + name, value):
+                yield part
+
+    def forward(self, body, ids, hidden):
+        x = self.eh_proj(torch.cat([self.enorm(body.embed_tokens(ids)), self.hnorm(hidden)], -1))
+        n = x.shape[1]
+        mask = torch.full((n, n), float("-inf")).triu(1)
+        if self.window:
+            mask += torch.full((n, n), float("-inf")).tril(-self.window)
+        positions = (torch.arange(n)[None], self.attention) if self.by_type else (torch.arange(n)[None],)
+        x = self.layer(x, position_embeddings=body.rotary_emb(x, *positions), attention_mask=mask[None, None])
+        out = self.norm(x)
+        return out, out
+
+
+class ExaoneMoeHead(OneLayerHead):
+    norm_class = modeling_exaone_moe.ExaoneMoeRMSNorm
+    layer_class = modeling_exaone_moe.ExaoneMoeDecoderLayer
+
+
+class MellumHead(OneLayerHead):
+    norm_class = modeling_mellum.MellumRMSNorm
+    layer_class = modeling_mellum.MellumDecoderLayer
+    attention, mlp = "sliding_attention", "sparse"
+
+
+class MiMoHead(OneLayerHead):
+    norm_class = modeling_mimo_v2_flash.MiMoV2FlashRMSNorm
+    layer_class = modeling_mimo_v2_flash.MiMoV2FlashDecoderLayer
+    attention, block, path = "sliding_attention", "", "model.mtp.layers.0."
+    names = {"eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "norm": "final_layernorm"}
+
+    def tensors(self):
+        for name, value in super().tensors():
+            yield name.replace("post_attention_layernorm", "pre_mlp_layernorm").replace(
+                "self_attn.sinks", "self_attn.attention_sink_bias"), value
+
+
+class ErnieHead(OneLayerHead):
+    """Its layer's output goes to the output matrix without a norm."""
+    norm_class = modeling_ernie4_5_moe.Ernie4_5_MoeRMSNorm
+    layer_class = modeling_ernie4_5_moe.Ernie4_5_MoeDecoderLayer
+    block, path = "mtp_block.0.", "model."
+    names = {"eh_proj": "mtp_linear_proj.0", "enorm": "mtp_emb_norm.0", "hnorm": "mtp_hidden_norm.0"}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.norm = torch.nn.Identity()
+
+
+HEADS = {"exaone_moe_head": ExaoneMoeHead, "mellum_head": MellumHead, "mimo_head": MiMoHead, "ernie_head": ErnieHead,
+         "deepseek_v32_head": DeepseekV32Head, "hy_v3": HYV3Head, "qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead, "glm4_moe_lite": Glm4MoeLiteHead,
          "deepseek_v3": DeepseekV3Head}
 N_STEPS = 3
 

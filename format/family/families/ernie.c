@@ -43,6 +43,13 @@ static const struct sp_gguf_name moe_names[] = {
     {0},
 };
 
+static const struct sp_alias ernie_head_names[] = {
+    {"fc.weight", "linear_proj.0.weight", NULL, 0},
+    {"pre_fc_norm_embedding.weight", "emb_norm.0.weight", NULL, 0},
+    {"pre_fc_norm_hidden.weight", "hidden_norm.0.weight", NULL, 0},
+    {0},
+};
+
 const struct sp_family sp_families_ernie[] = {
     {
         .name = "ernie4_5",
@@ -77,7 +84,11 @@ const struct sp_family sp_families_ernie[] = {
         .read_own = read_moe_norm_min,
         .aliases = {moe_aliases, sp_aliases_interleaved_heads, sp_aliases_experts,
                     sp_aliases_shared_experts},
-        .unread = "mtp_",
+        .prediction_head = true,
+        .prediction_path = "mtp_",
+        .prediction_block = "block.0.",
+        .prediction_names = ernie_head_names,
+        .prediction_unnormed = true,
         .gguf = {.archs = {{.name = "ernie4_5-moe"}},
                  .members = moe_members,
                  .names = moe_names,

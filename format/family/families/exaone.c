@@ -94,7 +94,7 @@ const struct sp_family sp_families_exaone[] = {
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
         .reads = {.layer_types = true, SP_V3_READS},
         .aliases = {exaone_moe_aliases, sp_aliases_experts, sp_aliases_shared_experts},
-        .unread = "mtp.",
+        .prediction_head = true,
         .gguf = {.archs = {{.name = "exaone-moe"}}, .members = exaone_moe_members},
     },
     {.name = NULL},

@@ -8,6 +8,14 @@ static const struct sp_alias mimo_aliases[] = {
     {0},
 };
 
+static const struct sp_alias mimo_head_names[] = {
+    {"post_attention_layernorm.weight", "pre_mlp_layernorm.weight", NULL, 0},
+    {"fc.weight", "eh_proj.weight", NULL, 0},
+    {"pre_fc_norm_embedding.weight", "enorm.weight", NULL, 0},
+    {"pre_fc_norm_hidden.weight", "hnorm.weight", NULL, 0},
+    {0},
+};
+
 /* sliding_window_size does not count the row itself. */
 static enum sp_status read_mimo(struct sp_config *c, const struct sp_config_text *t,
                                 const struct sp_sizes *sizes, struct sp_err *err)
@@ -62,6 +70,12 @@ const struct sp_family sp_families_mimo[] = {
         .reads = {.layer_types = true, SP_V3_READS},
         .read_own = read_mimo,
         .own_keys = mimo_own_keys,
+        .prediction_head = true,
+        .prediction_normed = true,
+        .prediction_path = "mtp.layers.0.",
+        .prediction_names = mimo_head_names,
+        .prediction_windowed = true,
+        .unread = "mtp.",
         .aliases = {mimo_aliases, sp_aliases_experts, sp_aliases_shared_experts},
     },
     {.name = NULL},

@@ -323,7 +323,8 @@ const struct sp_family sp_families_small[] = {
         .routing = {.norm = true},
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
-        .unread = "mtp.",
+        .prediction_head = true,
+        .prediction_windowed = true,
         .gguf = {.archs = {{.name = "mellum"}}, .members = mellum_members},
     },
     {

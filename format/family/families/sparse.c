@@ -143,6 +143,7 @@ static enum sp_status read_step(struct sp_config *c, const struct sp_config_text
     enum sp_status st;
 
     c->silu_capped = true;
+    c->mtp_limit = number_at(t, "swiglu_limits_shared", c->n_layers);
     if ((st = sp_object_unsigned(other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads, err)))
         return st;
     st = sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads, err);
@@ -296,7 +297,9 @@ const struct sp_family sp_families_sparse[] = {
         .key_names = step_keys,
         .read_own = read_step,
         .aliases = {step_aliases},
-        .unread_layers = true,
+        .prediction_head = true,
+        .prediction_layer = true,
+        .prediction_windowed = true,
     },
     {.name = NULL},
 };
