@@ -10,6 +10,10 @@ static const char *const advice[SP_N_TOPICS] = {
     [SP_TOPIC_POOLING] = "; --pooling last or mean chooses one",
     [SP_TOPIC_RANKING] = "; --pooling rank takes Qwen3-Reranker's prompt",
     [SP_TOPIC_CALIBRATION] = ": spectool create and quantize read it as --calibration",
+    [SP_TOPIC_OUTPUT] = ": --force replaces it, -o FILE writes another file",
+    [SP_TOPIC_NO_DRAFT] = "; --draft-model, or a DRAFT line of the Modelfile, names one",
+    [SP_TOPIC_ROUNDED] = ", or use spectool quantize --requantize",
+    [SP_TOPIC_RULE] = "; --dry-run lists them",
 };
 
 void sp_advise(struct sp_err *err)

@@ -117,42 +117,14 @@ static enum sp_status merge_record(struct sp_source *target, const struct sp_mod
     return st;
 }
 
-/* The default output exists: offers another name, after the folder or file of FROM. */
-static enum sp_status offer_name(const char *output, const char *name, struct sp_err *err)
-{
-    static const char *const endings[] = {".safetensors", ".gguf", ".bin", NULL};
-    size_t len = strlen(name);
-
-    while (len > 0 && name[len - 1] == '/')
-        len--;
-    for (size_t i = len; i > 0; i--) {
-        if (name[i - 1] != '/') continue;
-        len -= i;
-        name += i;
-        break;
-    }
-    for (const char *const *e = endings; *e != NULL; e++) {
-        size_t n = strlen(*e);
-        if (len > n && strncmp(name + len - n, *e, n) == 0) len -= n;
-    }
-    if (len == 0 || *name == '.') {
-        name = "FILE";
-        len = strlen(name);
-    }
-    return sp_fail(err, SP_E_USAGE,
-                   "%s exists already: --force replaces it, -o %.*s.bin writes another file",
-                   output, (int)len, name);
-}
-
-/* Refuses an output that exists, before weights are read. `from`: FROM's value. */
-static enum sp_status check_output(const struct sp_create_options *options, const char *from,
-                                   struct sp_err *err)
+/* Refuses an output that exists, before weights are read. */
+static enum sp_status check_output(const struct sp_create_options *options, struct sp_err *err)
 {
     const char *path = options->output ? options->output : SP_CREATE_OUTPUT;
 
     if (options->dry_run || options->only_read) return SP_OK;
     if (options->output == NULL && !options->force && sp_file_exists(path))
-        return offer_name(path, from, err);
+        return sp_fail_about(err, SP_E_USAGE, SP_TOPIC_OUTPUT, "%s exists already", path);
     return sp_pack_writer_check(path, options->force, err);
 }
 
@@ -161,7 +133,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
 {
     enum sp_status st;
     const char *path = options->modelfile ? options->modelfile : "Modelfile";
-    const struct sp_modelfile_record *template, *from;
+    const struct sp_modelfile_record *template;
     char *text = NULL;
     size_t size;
 
@@ -177,8 +149,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     st = sp_modelfile_parse(out, path, text, size, err);
     free(text);
     if (st) return st;
-    from = sp_modelfile_find(out, SP_MODELFILE_FROM, NULL);
-    if ((st = check_output(options, from ? from->value : "", err))) return st;
+    if ((st = check_output(options, err))) return st;
     st = sp_modelfile_check(out, options->callbacks.note, options->callbacks.context, err);
     if (st) return st;
     template = sp_modelfile_find(out, SP_MODELFILE_TEMPLATE, NULL);
@@ -247,9 +218,9 @@ static enum sp_status open_sources(struct sp_create_job *job, const struct sp_mo
     has_own = draft != NULL || options->draft != NULL;
     job->has_draft = has_own || job->target.has_mtp;
     if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
-        return sp_fail(err, SP_E_USAGE, "%s: --quantize-draft is given, but there is no %s",
-                       options->from ? options->from : file->path,
-                       options->from ? "--draft-model" : "DRAFT line");
+        return sp_fail_about(err, SP_E_USAGE, SP_TOPIC_NO_DRAFT,
+                             "%s: a type is given for the draft, but there is none",
+                             options->from ? options->from : file->path);
     }
     if ((st = note_head(job, has_own, err)) || !job->has_draft) return st;
     if (!has_own) return open_head(job, options, err);
@@ -331,13 +302,11 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     struct sp_create_job job = job_of(options, SP_CREATE_OUTPUT);
 
     if (options->from) {
-        /* A name without a model is told before the output, for which it would be offered. */
-        if ((st = open_sources(&job, &file, options, err))) goto done;
-        if ((st = check_output(options, options->from, err))) goto done;
+        if ((st = check_output(options, err))) goto done;
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
-        if ((st = open_sources(&job, &file, options, err))) goto done;
     }
+    if ((st = open_sources(&job, &file, options, err))) goto done;
     if ((st = make_records(&job, &file, options, err))) goto done;
     st = sp_create_job_run(&job, report, err);
 done:

@@ -114,7 +114,7 @@ static enum sp_status open_choices(struct maker *m, enum sp_part part, struct sp
     enum sp_status st;
 
     if (source == NULL && rule)
-        return sp_fail(err, SP_E_USAGE, "--rule %s: there is no draft", rule->text);
+        return sp_fail(err, SP_E_USAGE, "rule %s: there is no draft", rule->text);
     if (source == NULL) return SP_OK;
     st = sp_new(&m->choices[part], source->specs.n_specs, sizeof *m->choices[part], err);
     if (st) return st;
@@ -204,8 +204,7 @@ static enum sp_status note_choice(struct maker *m, const struct sp_budget_result
         return sp_warn(
             m->warnings, err,
             "the size is more than q8 needs for all matrices, which are q8 then, or keep "
-            "a smaller type; without %s every tensor keeps its stored type",
-            m->in->budget.size ? "--size" : "--bits");
+            "a smaller type; without one every tensor keeps its stored type");
     }
     if (result->n_measured == result->n_groups) return SP_OK;
     if (result->n_measured) {
@@ -234,12 +233,13 @@ static enum sp_status fail_least(const struct maker *m, uint64_t least, uint64_t
     }
     if (m->in->budget.size) {
         return sp_fail(err, SP_E_USAGE,
-                       "--size is %" PRIu64 " bytes, and the smallest possible file, with q2 for "
+                       "the size is %" PRIu64 " bytes, and the smallest possible file, with q2 for "
                        "all matrices that no rule is for, has %" PRIu64 "%s",
                        m->in->budget.size, least + overhead, odd);
     }
     return sp_fail(err, SP_E_USAGE,
-                   "--bits is %g, and the least possible, with q2 for all matrices that no rule is "
+                   "the budget is %g bits per weight, and the least possible, with q2 for all "
+                   "matrices that no rule is "
                    "for, is %.3f%s",
                    m->in->budget.bits, 8 * (double)(least + overhead) / (double)target_weights(m),
                    odd);

@@ -20,11 +20,11 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
                        item->spec->name, sp_dtype_info(item->from)->name);
     }
     if (allow_lossy || !sp_policy_rounds_twice(item->from, item->to)) return SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "tensor %s is %s already, and as %s it would be rounded twice; quantize the "
-                   "original checkpoint, or use spectool quantize --requantize",
-                   item->spec->name, sp_dtype_info(item->from)->name,
-                   sp_dtype_info(item->to)->name);
+    return sp_fail_about(
+        err, SP_E_INPUT, SP_TOPIC_ROUNDED,
+        "tensor %s is %s already, and as %s it would be rounded twice; quantize the "
+        "original checkpoint",
+        item->spec->name, sp_dtype_info(item->from)->name, sp_dtype_info(item->to)->name);
 }
 
 /* The smallest type that weights are rounded to with codes of at least n bits, of 1 to 8; NONE for
@@ -78,7 +78,7 @@ static enum sp_status choose(struct sp_policy_choice *out, const struct sp_store
     }
     if ((st = sp_policy_choose(out, &exact, tensor, err))) return st;
     if (out->dtype != chosen->type) {
-        return sp_fail(err, SP_E_USAGE, "--rule %s: tensor %s cannot be %s: %s", chosen->rule,
+        return sp_fail(err, SP_E_USAGE, "rule %s: tensor %s cannot be %s: %s", chosen->rule,
                        tensor->name, sp_dtype_info(chosen->type)->name, out->rule);
     }
     out->rule = chosen->rule;

@@ -34,8 +34,8 @@ static enum sp_status apply_rule(struct sp_plan_choice *choices, const struct sp
     }
     free(pattern);
     if (n > 0) return SP_OK;
-    return sp_fail(err, SP_E_USAGE, "--rule %s matches no tensor of the %s; --dry-run lists them",
-                   rule->text, sp_part_name(part));
+    return sp_fail_about(err, SP_E_USAGE, SP_TOPIC_RULE, "rule %s matches no tensor of the %s",
+                         rule->text, sp_part_name(part));
 }
 
 enum sp_status sp_type_rules_apply(struct sp_plan_choice *choices,

@@ -126,8 +126,8 @@ static void tell(const struct job *job, const struct checkpoint *c, bool text_on
     }
     if (c->n_lossy) {
         snprintf(sentence, sizeof sentence,
-                 "%s: %zu tensors are stored quantized, and their values are rounded to %s; --type "
-                 "f32 keeps them exactly",
+                 "%s: %zu tensors are stored quantized, and their values are rounded to %s; f32 "
+                 "keeps them exactly",
                  part, c->n_lossy, sp_dtype_info(c->type)->name);
         note(job, sentence);
     }

@@ -32,6 +32,10 @@ enum sp_topic {
     SP_TOPIC_POOLING,      /* a model for which no pooling is known */
     SP_TOPIC_RANKING,      /* a model that is not known to be a reranker */
     SP_TOPIC_CALIBRATION,  /* a calibration in place of a model */
+    SP_TOPIC_OUTPUT,       /* the default output exists already */
+    SP_TOPIC_NO_DRAFT,     /* a type for a draft that is not there */
+    SP_TOPIC_ROUNDED,      /* weights that would be rounded twice */
+    SP_TOPIC_RULE,         /* a rule that matches no tensor */
     SP_N_TOPICS,
 };
 
