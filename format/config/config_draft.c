@@ -34,18 +34,18 @@ static const struct {
     {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
     {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
     {"DFlash*", "DFlash variant", SP_DRAFT_NONE},
-    {"MuseGlimmerAssistantModel", "Glimmer", SP_DRAFT_NONE},
+    {"MuseGlimmerAssistantModel", NULL, SP_DRAFT_DFLASH},
     {"Gemma4*Assistant*", NULL, SP_DRAFT_ASSISTANT},
 };
 
 /* Draft kinds by model_type, for configs whose architecture names no draft. */
 static const struct {
     const char *type;
-    enum sp_draft_kind kind; /* SP_DRAFT_NONE: refused */
+    enum sp_draft_kind kind;
 } assistant_types[] = {
     {"gemma4_assistant", SP_DRAFT_ASSISTANT},
     {"gemma4_unified_assistant", SP_DRAFT_ASSISTANT},
-    {"muse_glimmer_assistant", SP_DRAFT_NONE},
+    {"muse_glimmer_assistant", SP_DRAFT_DFLASH},
 };
 
 static enum sp_status refuse_kind(const char *kind, const char *name, struct sp_err *err)
@@ -108,7 +108,6 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
     for (size_t i = 0; type && i < sizeof assistant_types / sizeof assistant_types[0]; i++) {
         if (strcmp(assistant_types[i].type, type) != 0) continue;
-        if (assistant_types[i].kind == SP_DRAFT_NONE) return refuse_kind("assistant", type, err);
         t->draft = assistant_types[i].kind;
         t->what = message_prefix(t->draft);
     }
@@ -206,7 +205,7 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
 {
     static const char key[] = "draft_vocab_size";
     struct sp_draft_config *d = &c->draft;
-    unsigned n_rows = c->n_vocab, mask = 0;
+    unsigned n_rows = c->n_vocab, mask = d->mask_token;
     const struct sp_json *holder = sp_dflash_holder(t, "mask_token_id");
     enum sp_status st;
 
@@ -221,7 +220,8 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
                        d->kind == SP_DRAFT_DSPARK ? "dspark" : "dflash2", n_rows, c->n_vocab);
     }
     if (n_rows != c->n_vocab) d->n_head_rows = n_rows;
-    if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing mask_token_id");
+    if (holder == NULL && mask == 0)
+        return sp_fail(err, SP_E_INPUT, "dflash config missing mask_token_id");
     if ((st = sp_object_unsigned(holder, "mask_token_id", 0, INT32_MAX, &mask, err))) return st;
     if (mask >= c->n_vocab) {
         return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %u-token vocabulary",
@@ -238,7 +238,8 @@ static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp
     unsigned most = SP_MAX_BLOCK - 1 + d->first_row;
     enum sp_status st;
 
-    if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing block_size");
+    if (holder == NULL && d->block_size == 0)
+        return sp_fail(err, SP_E_INPUT, "dflash config missing block_size");
     st = sp_object_unsigned(holder, "block_size", 0, INT32_MAX, &d->block_size, err);
     if (st) return st;
     if (d->block_size < 1 + d->first_row) {
@@ -352,7 +353,7 @@ static enum sp_status read_direction(struct sp_config *c, const struct sp_config
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
-        l->causal = stated ? causal : l->window != 0 && !windows_see_ahead;
+        l->causal = stated ? causal : l->causal && l->window != 0 && !windows_see_ahead;
         l->window_before = t->speculators && l->window != 0;
     }
     return SP_OK;
@@ -419,7 +420,7 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     d->borrows_tables = true;
     if (sp_draft_is_eagle(d->kind)) return sp_config_read_eagle3(out, t, err);
     d->target_hidden = out->n_hidden;
-    d->raw_embeddings = t->speculators;
+    if (t->speculators) d->raw_embeddings = true;
     if ((st = refuse_options(t, err)) || (st = read_first_row(d, t, err)) ||
         (st = read_block_size(d, t, err)) ||
         (st = sp_object_unsigned(sp_dflash_holder(t, "num_target_layers"), "num_target_layers", 1,

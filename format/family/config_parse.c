@@ -167,7 +167,7 @@ static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err
                    sp_draft_name(t->draft), type);
 }
 
-/* The layers of DFlash drafts have Qwen3's shape for every target. */
+/* The layers of DFlash drafts have Qwen3's shape for every target, but may have other names. */
 static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
 {
     const char *type = "qwen3";
@@ -176,7 +176,7 @@ static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err 
     if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
     if (sp_draft_is_eagle(t->draft)) return find_eagle3_family(t, err);
     if ((st = sp_text_string(t, "model_type", &type, err))) return st;
-    if (strcmp(type, "qwen3") != 0) {
+    if (strcmp(type, "qwen3") != 0 && strcmp(type, "muse_glimmer_assistant") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "dflash drafts of model_type \"%s\" are not supported", type);
     }

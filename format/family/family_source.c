@@ -131,7 +131,7 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
     conv = sp_tensor_match_find(m, name);
     if (conv < m->n && m->sorted[conv]->rank > 0)
         found.conv_taps = m->sorted[conv]->shape[m->sorted[conv]->rank - 1];
-    snprintf(name, sizeof name, "%sfc.weight", m->prefix);
+    sp_tensor_match_name(name, m, m->prefix, "fc.weight");
     fc = sp_tensor_match_find(m, name);
     if (fc < m->n) {
         const struct sp_source_tensor *t = m->sorted[fc];

@@ -874,6 +874,38 @@ def make_block_draft(model, path, seed):
         f.write("FROM ..\nDRAFT .\n")
 
 
+def make_muse_assistant(path):
+    """Muse Glimmer's assistant, beside a checkpoint of its target: the classes and the wiring of transformers."""
+    model = transformers.MuseGlimmerForConditionalGeneration.from_pretrained(
+        os.path.dirname(path), dtype=torch.float32, attn_implementation="eager").eval()
+    text, table = model.config.get_text_config(), model.get_input_embeddings().weight
+    config = transformers.MuseGlimmerAssistantConfig(
+        hidden_size=text.hidden_size, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=12, sliding_window=7, block_size=4, mask_token_id=text.vocab_size - 1,
+        target_layer_ids=[0, 2], max_position_embeddings=text.max_position_embeddings, vocab_size=text.vocab_size)
+    config._attn_implementation = "eager"
+    draft = transformers.MuseGlimmerAssistantModel(config).float().eval()
+    generator = torch.Generator().manual_seed(5)
+    golden = {"ids": PROMPTS, "greedy": []}
+    with torch.no_grad():
+        for key, p in draft.named_parameters():
+            p.copy_(draw(key, p, generator).bfloat16().float())
+        copy.deepcopy(draft).bfloat16().save_pretrained(path)
+        for k, ids in enumerate(PROMPTS):
+            states = model(torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True).hidden_states
+            context = torch.cat([states[i + 1] for i in config.target_layer_ids], -1)
+            noise = table[torch.tensor([ids[-1:] + [config.mask_token_id] * (config.block_size - 1)])]
+            cache = transformers.cache_utils.DFlashCache(config=config)
+            cache.activate_past_recording()
+            cache.set_previous_accepted_tokens(context.shape[1])
+            rows = model.lm_head(draft(noise, context, cache=cache).last_hidden_state[0, 1:])
+            golden["greedy"].append(rows.argmax(-1).tolist())
+            np.save(os.path.join(path, "draft_logits_%d.npy" % k), rows.numpy())
+    write_golden(os.path.join(path, "golden_draft.json"), golden)
+    with open(os.path.join(path, "Modelfile"), "w") as f:
+        f.write("FROM ..\nDRAFT .\n")
+
+
 def run_head(model, head, ids):
     """Run the head on ids and on its own draft tokens: return rows of logits, and the draft tokens."""
     with torch.no_grad():
@@ -942,6 +974,9 @@ def make(folder, name, seed):
 def main():
     names = sys.argv[2:] or FAMILIES
     for name in names:
+        if name == "muse_glimmer/assistant":
+            make_muse_assistant(os.path.join(sys.argv[1], name))
+            continue
         make(sys.argv[1], name, seed=zlib.crc32(name.encode()))
 
 

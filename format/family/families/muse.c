@@ -1,4 +1,4 @@
-/* Muse Glimmer. */
+/* Muse Glimmer, and its assistant, which is a DFlash draft. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
@@ -26,6 +26,30 @@ static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
+/* The assistant's rows see the whole block, and a window counts the tokens on either side. It reads
+ * embeddings before their norm. */
+static enum sp_status read_assistant(struct sp_config *c, const struct sp_config_text *t,
+                                     const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)t;
+    (void)sizes;
+    (void)err;
+    c->draft.raw_embeddings = true;
+    c->draft.block_size = 16;
+    c->draft.mask_token = 201818;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].causal = false;
+        if (c->layers[i].window) c->layers[i].window++;
+    }
+    return SP_OK;
+}
+
+static const struct sp_alias assistant_aliases[] = {
+    {"fc.weight", "encoder.fc.weight", NULL, 0},
+    {"hidden_norm.weight", "encoder.output_norm_enc.weight", NULL, 0},
+    {0},
+};
+
 const struct sp_family sp_families_muse[] = {
     {
         .name = "muse_glimmer_text",
@@ -44,6 +68,20 @@ const struct sp_family sp_families_muse[] = {
         .activation_key = "hidden_activation",
         .reads = {.layer_types = true, .logit_cap = true, .layer_thetas = true},
         .read_own = read_glimmer,
+    },
+    {
+        .name = "muse_glimmer_assistant",
+        .architecture = "MuseGlimmerAssistantModel",
+        .sizes = {202048, 6656, 19968, 5, 32, 8, 128, 131072, 0},
+        .norm_eps = 1e-5,
+        .theta = 5e5,
+        .qk_norm = SP_QK_HEADS,
+        .windows = SP_WINDOWS_ALL,
+        .window = 2048,
+        .biases = SP_BIAS_NEVER,
+        .reads = {.layer_types = true},
+        .read_own = read_assistant,
+        .aliases = {assistant_aliases},
     },
     {.name = NULL},
 };
