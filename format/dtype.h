@@ -71,10 +71,17 @@ enum sp_dtype {
     SP_U2G32,
     SP_U3G32,
     SP_U6G32,
+    SP_IQ4_NL,
+    SP_IQ4_XS,
+    SP_IQ3_XXS,
+    SP_IQ3_S,
+    SP_IQ2,
+    SP_IQ1,
+    SP_B1G128,
     SP_N_PACKED_DTYPES,
     SP_N_BLOCK_DTYPES = 6, /* those that weights are rounded to */
 
-    SP_F64 = 32,
+    SP_F64 = 64,
     SP_I8,
     SP_U8,
     SP_I16,
@@ -117,13 +124,29 @@ enum sp_groupwise_kind {
     SP_GROUP_SUPER,  /* two f16; each block multiplies them by bytes: scale and minimum */
     SP_GROUP_HALVES, /* an f16; each half of a block multiplies it by a signed byte */
     SP_GROUP_DUAL,   /* two f16; each half of a block multiplies them by a half of a byte */
+    SP_GROUP_SIGNED, /* an f16; each block multiplies it by a signed byte */
+    SP_GROUP_ODD,    /* an f16; each half of a block multiplies it by an odd number below 32 */
     SP_GROUP_E8M0,   /* an exponent byte */
     SP_GROUP_E4M3,   /* a small float for each half of the only block */
+};
+
+/* What codes of at most 4 bits stand for, if not for themselves: quantize/types/groupwise.h. */
+enum sp_levels {
+    SP_LEVELS_NONE,
+    SP_LEVELS_E2M1,
+    SP_LEVELS_IQ4,
+    SP_LEVELS_IQ3_XXS,
+    SP_LEVELS_IQ3_S,
+    SP_LEVELS_IQ2,
+    SP_LEVELS_IQ1,
+    SP_LEVELS_SIGN,
+    SP_N_LEVELS
 };
 
 struct sp_groupwise {
     enum sp_groupwise_kind kind;
     unsigned code_bits, cols; /* of a code; of a group */
+    enum sp_levels levels;
 };
 
 struct sp_dtype_info {

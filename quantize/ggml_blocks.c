@@ -29,70 +29,6 @@ static void decode_q8_0(float *out, const uint8_t *b)
         out[i] = (float)(int8_t)b[2 + i] * d;
 }
 
-/* The values of the codes of IQ4_NL and IQ4_XS. */
-static const int8_t nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                     1,    13,   25,  38,  53,  69,  89,  113};
-
-/* d times the values of 16 bytes of codes */
-static void decode_nonlinear(float *out, float d, const uint8_t *codes)
-{
-    for (unsigned i = 0; i < SMALL / 2; i++) {
-        out[i] = d * (float)nonlinear[codes[i] & 15];
-        out[i + SMALL / 2] = d * (float)nonlinear[codes[i] >> 4];
-    }
-}
-
-static void decode_iq4_nl(float *out, const uint8_t *b)
-{
-    decode_nonlinear(out, half(b), b + 2);
-}
-
-/* ---- blocks of 128 ---- */
-
-/* d f16, 16 bytes of signs: 1 means d, 0 means -d */
-static void decode_q1_0(float *out, const uint8_t *b)
-{
-    float d = half(b);
-
-    for (unsigned i = 0; i < 128; i++)
-        out[i] = b[2 + i / 8] >> i % 8 & 1 ? d : -d;
-}
-
-/* ---- blocks of 256 ---- */
-
-/* d f16, u16 of eight 2-bit high parts of scales, 4 bytes of their low halves, 128 bytes of codes;
- * a scale for 32 weights */
-static void decode_iq4_xs(float *out, const uint8_t *b)
-{
-    float d = half(b);
-
-    for (unsigned g = 0; g < SUPER / 32; g++) {
-        int low = b[4 + g / 2] >> (g % 2 * 4) & 15, high = sp_get16(b + 2) >> (2 * g) & 3;
-        decode_nonlinear(out + 32 * g, d * (float)((low | high << 4) - 32), b + 8 + 16 * g);
-    }
-}
-
-/* n_digits digits of base 3 of each of n bytes: digit p of byte i is weight n * p + i. A byte holds
- * the digits as a fraction, the first one in front: 256 / 243 times their number. */
-static void decode_ternary(float *out, float d, const uint8_t *bytes, unsigned n, unsigned n_digits)
-{
-    for (unsigned i = 0; i < n; i++) {
-        uint8_t rest = bytes[i];
-        for (unsigned p = 0; p < n_digits; p++, rest = (uint8_t)(3 * rest))
-            out[n * p + i] = d * (float)((3 * rest >> 8) - 1);
-    }
-}
-
-/* 48 bytes of five digits of base 3, in groups of 32 and 16, 4 bytes of four, d f16 */
-static void decode_tq1_0(float *out, const uint8_t *b)
-{
-    float d = half(b + 52);
-
-    decode_ternary(out, d, b, 32, 5);
-    decode_ternary(out + 160, d, b + 32, 16, 5);
-    decode_ternary(out + 240, d, b + 48, 4, 4);
-}
-
 /* ---- blocks whose codes are kept: quantize/types/groupwise.h ---- */
 
 static void unpack_nibbles(uint8_t *codes, const uint8_t *bytes, size_t n)
@@ -115,6 +51,13 @@ static void unpack_q5(struct sp_group *g, const uint8_t *b)
     unpack_nibbles(g->codes, b + 4, SMALL / 2);
     for (unsigned i = 0; i < SMALL; i++)
         g->codes[i] |= (uint8_t)((sp_get32(b) >> i & 1) << 4);
+}
+
+/* 16 bytes of signs: 1 means d, 0 means -d */
+static void unpack_q1_0(struct sp_group *g, const uint8_t *b)
+{
+    for (unsigned i = 0; i < 128; i++)
+        g->codes[i] = b[i / 8] >> i % 8 & 1;
 }
 
 /* The zero point is not stored. */
@@ -220,6 +163,35 @@ static void unpack_q6_k(struct sp_group *g, const uint8_t *b)
         g->codes[i] |= (uint8_t)((b[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << 4);
 }
 
+/* u16 of eight 2-bit high parts of scales, 4 bytes of their low halves, 128 bytes of codes */
+static void unpack_iq4_xs(struct sp_group *g, const uint8_t *b)
+{
+    for (unsigned i = 0; i < SUPER / 32; i++) {
+        int low = b[2 + i / 2] >> (i % 2 * 4) & 15, high = sp_get16(b) >> (2 * i) & 3;
+        g->scale_bytes[i] = (uint8_t)((low | high << 4) - 32);
+        unpack_nibbles(g->codes + 32 * i, b + 6 + 16 * i, 16);
+    }
+}
+
+/* n_digits digits of base 3 of each of n bytes: digit p of byte i is weight n * p + i. A byte holds
+ * the digits as a fraction, the first one in front: 256 / 243 times their number. */
+static void unpack_ternary(uint8_t *codes, const uint8_t *bytes, unsigned n, unsigned n_digits)
+{
+    for (unsigned i = 0; i < n; i++) {
+        uint8_t rest = bytes[i];
+        for (unsigned p = 0; p < n_digits; p++, rest = (uint8_t)(3 * rest))
+            codes[n * p + i] = (uint8_t)(3 * rest >> 8);
+    }
+}
+
+/* 48 bytes of five digits of base 3, in groups of 32 and 16, 4 bytes of four */
+static void unpack_tq1_0(struct sp_group *g, const uint8_t *b)
+{
+    unpack_ternary(g->codes, b, 32, 5);
+    unpack_ternary(g->codes + 160, b + 32, 16, 5);
+    unpack_ternary(g->codes + 240, b + 48, 4, 4);
+}
+
 enum { NO_SCALES = UINT8_MAX };
 
 /* Where a block has the numbers of its group, its scale bytes if they are stored as they are, and
@@ -242,6 +214,17 @@ static const struct {
     [SP_GGML_NVFP4] = {SP_NVFP4, 0, 0, NO_SCALES, 0, unpack_nvfp4},
     [SP_GGML_TQ2_0] = {SP_I2G256, 0, 64, NO_SCALES, 0, unpack_q2},
     [SP_GGML_Q2_0] = {SP_I2G64, 0, 0, NO_SCALES, 2, unpack_q2_0},
+    [SP_GGML_TQ1_0] = {SP_I2G256, 0, 52, NO_SCALES, 0, unpack_tq1_0},
+    [SP_GGML_Q1_0] = {SP_B1G128, 0, 0, NO_SCALES, 2, unpack_q1_0},
+    [SP_GGML_IQ4_NL] = {SP_IQ4_NL, 0, 0, NO_SCALES, 2, unpack_q4},
+    [SP_GGML_IQ4_XS] = {SP_IQ4_XS, 0, 0, NO_SCALES, 2, unpack_iq4_xs},
+    [SP_GGML_IQ3_XXS] = {SP_IQ3_XXS, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq3_xxs},
+    [SP_GGML_IQ3_S] = {SP_IQ3_S, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq3_s},
+    [SP_GGML_IQ2_XXS] = {SP_IQ2, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq2_xxs},
+    [SP_GGML_IQ2_XS] = {SP_IQ2, 0, 0, 66, 2, sp_ggml_unpack_iq2_xs},
+    [SP_GGML_IQ2_S] = {SP_IQ2, 0, 0, 74, 2, sp_ggml_unpack_iq2_s},
+    [SP_GGML_IQ1_S] = {SP_IQ1, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq1_s},
+    [SP_GGML_IQ1_M] = {SP_IQ1, 0, 0, NO_SCALES, 0, sp_ggml_unpack_iq1_m},
 };
 
 enum sp_dtype sp_ggml_kept(uint8_t *flags, uint32_t type)
@@ -257,7 +240,8 @@ size_t sp_ggml_unpack(struct sp_group groups[SP_GGML_MAX_GROUPS], uint32_t type,
 
     memcpy(groups->numbers, block + kept[type].numbers, sp_group_numbers(kind->kind));
     if (kept[type].scales != NO_SCALES)
-        memcpy(groups->scale_bytes, block + kept[type].scales, sizeof groups->scale_bytes);
+        memcpy(groups->scale_bytes, block + kept[type].scales,
+               kind->cols / SP_BLOCK * sp_group_scale_bytes(kind->kind));
     kept[type].unpack(groups, block + kept[type].rest);
     return sp_ggml_type_info(type)->block / kind->cols;
 }
@@ -274,20 +258,6 @@ static void decode_kept(float *out, uint32_t type, const uint8_t *block)
 
 void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_blocks)
 {
-    static void (*const decoders[SP_GGML_N_TYPES])(float *, const uint8_t *) = {
-        [SP_GGML_Q8_0] = decode_q8_0,
-        [SP_GGML_IQ4_NL] = decode_iq4_nl,
-        [SP_GGML_IQ4_XS] = decode_iq4_xs,
-        [SP_GGML_TQ1_0] = decode_tq1_0,
-        [SP_GGML_Q1_0] = decode_q1_0,
-        [SP_GGML_IQ1_S] = sp_ggml_decode_iq1_s,
-        [SP_GGML_IQ1_M] = sp_ggml_decode_iq1_m,
-        [SP_GGML_IQ2_XXS] = sp_ggml_decode_iq2_xxs,
-        [SP_GGML_IQ2_XS] = sp_ggml_decode_iq2_xs,
-        [SP_GGML_IQ2_S] = sp_ggml_decode_iq2_s,
-        [SP_GGML_IQ3_XXS] = sp_ggml_decode_iq3_xxs,
-        [SP_GGML_IQ3_S] = sp_ggml_decode_iq3_s,
-    };
     const struct sp_ggml_type_info *info = sp_ggml_type_info(type);
 
     assert(info->block);
@@ -302,5 +272,5 @@ void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_b
             if (kept[type].unpack)
                 decode_kept(out + i * info->block, type, blocks + i * info->size);
             else
-                decoders[type](out + i * info->block, blocks + i * info->size);
+                decode_q8_0(out + i * info->block, blocks + i * info->size);
 }

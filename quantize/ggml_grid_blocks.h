@@ -2,15 +2,17 @@
 #ifndef SP_QUANTIZE_GGML_GRID_BLOCKS_H
 #define SP_QUANTIZE_GGML_GRID_BLOCKS_H
 
-#include <stdint.h>
+#include "quantize/types/groupwise.h"
 
-/* out[256] = the weights of one block. */
-void sp_ggml_decode_iq1_s(float *out, const uint8_t *block);
-void sp_ggml_decode_iq1_m(float *out, const uint8_t *block);
-void sp_ggml_decode_iq2_xxs(float *out, const uint8_t *block);
-void sp_ggml_decode_iq2_xs(float *out, const uint8_t *block);
-void sp_ggml_decode_iq2_s(float *out, const uint8_t *block);
-void sp_ggml_decode_iq3_xxs(float *out, const uint8_t *block);
-void sp_ggml_decode_iq3_s(float *out, const uint8_t *block);
+/* The codes and scale bytes of a block of 256 weights whose d, in front of the others, is left out;
+ * IQ1_M has none there, and a d in parts is put together. The bytes of scales of IQ2_XS and IQ2_S,
+ * which come last, stay as they are, for the caller. */
+void sp_ggml_unpack_iq1_s(struct sp_group *out, const uint8_t *rest);
+void sp_ggml_unpack_iq1_m(struct sp_group *out, const uint8_t *rest);
+void sp_ggml_unpack_iq2_xxs(struct sp_group *out, const uint8_t *rest);
+void sp_ggml_unpack_iq2_xs(struct sp_group *out, const uint8_t *rest);
+void sp_ggml_unpack_iq2_s(struct sp_group *out, const uint8_t *rest);
+void sp_ggml_unpack_iq3_xxs(struct sp_group *out, const uint8_t *rest);
+void sp_ggml_unpack_iq3_s(struct sp_group *out, const uint8_t *rest);
 
 #endif

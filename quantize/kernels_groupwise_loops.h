@@ -3,9 +3,10 @@
  * load_table_16 and look_up_16 (a byte of a table for every byte below 16). A set includes its
  * primitives, defines
  *
- *   DOT4(sum, w, q, i)   sum + w . q for four columns of each lane's row, w unsigned and below 128,
- *                        q the codes of 16 columns (load_query), of which 4i..4i+3;
+ *   DOT4(sum, w, q, i)   sum + w . q for four columns of each lane's row, w unsigned, q the codes
+ *                        of 16 columns (load_query), of which 4i..4i+3;
  *                        or instead the function dot16 below
+ *   DOT4_SIGNED          if DOT4 takes w as signed
  *   GROUPWISE, PEAK      the names of the sp_matmul_fn and the sp_peak_fn
  *
  * and includes this file. The lanes of a register are rows of a panel; a panel is as many parts as
@@ -43,11 +44,12 @@ INLINE bytes plane_bits(const uint8_t *plane, unsigned n, unsigned g)
     return (bytes)((halves)load_bytes(plane + 64 * vector) >> bit) & (int8_t)((1 << n) - 1);
 }
 
-/* The lane's codes; of e2m1 their levels. */
-INLINE void decode_codes(bytes w[N_FOURS], unsigned code_bits, bool is_e2m1, const uint8_t *block)
+/* The lane's codes, or their entries in the table of levels. */
+INLINE void decode_codes(bytes w[N_FOURS], unsigned code_bits, enum sp_levels levels,
+                         const uint8_t *block)
 {
-    const unsigned low = code_bits < 4 ? 2 : 4;
-    const bytes levels = load_table_16(sp_e2m1_levels);
+    const unsigned low = code_bits == 1 ? 1 : code_bits < 4 ? 2 : 4;
+    const bytes table = load_table_16(sp_levels[levels]);
 
 #pragma GCC unroll 8
     for (unsigned g = 0; g < N_FOURS; g++) {
@@ -56,7 +58,7 @@ INLINE void decode_codes(bytes w[N_FOURS], unsigned code_bits, bool is_e2m1, con
             bytes high = plane_bits(block + 64 * low, code_bits - low, g);
             w[g] |= (bytes)((halves)high << low);
         }
-        if (is_e2m1) w[g] = look_up_16(levels, w[g]);
+        if (levels) w[g] = look_up_16(table, w[g]);
     }
 }
 
@@ -94,25 +96,27 @@ struct factors {
 
 /* The factors of a group, without the scale bytes of its blocks. numbers: those of the lanes' first
  * row; common: the panel's factors of nvfp4. */
-INLINE struct factors group_factors(enum sp_groupwise_kind kind, unsigned code_bits, uint8_t flags,
-                                    floats common, const uint8_t *numbers)
+INLINE struct factors group_factors(const struct sp_groupwise *groups, uint8_t flags, floats common,
+                                    const uint8_t *numbers)
 {
-    const float level_of_0 = 12;
+    const enum sp_groupwise_kind kind = groups->kind;
+    const float zero = (float)sp_group_zero(groups);
     struct factors f = {0};
 
     if (kind == SP_GROUP_E8M0) {
         f.scale[0] = half_of_e8m0(numbers);
-        f.least[0] = f.scale[0] * -level_of_0;
+        f.least[0] = f.scale[0] * -zero;
     } else if (kind == SP_GROUP_E4M3) {
         for (unsigned h = 0; h < 2; h++) {
             f.scale[h] = half_of_e4m3(numbers + SP_PANEL_ROWS * h) * common;
-            f.least[h] = f.scale[h] * -level_of_0;
+            f.least[h] = f.scale[h] * -zero;
         }
     } else {
         f.scale[0] = numbers16(numbers, flags);
+        if (kind == SP_GROUP_ODD) f.scale[0] *= sp_levels_unit(groups->levels);
         if (kind == SP_GROUP_SCALE)
-            f.least[0] = f.scale[0] * -(float)sp_group_middle(code_bits);
-        else if (kind != SP_GROUP_HALVES)
+            f.least[0] = f.scale[0] * -zero;
+        else if (sp_group_numbers(kind) == 4)
             f.least[0] = numbers16(numbers + 2 * SP_PANEL_ROWS, flags);
         if (kind == SP_GROUP_AFFINE && !(flags & SP_GROUPS_BIAS)) f.least[0] *= -f.scale[0];
     }
@@ -120,14 +124,21 @@ INLINE struct factors group_factors(enum sp_groupwise_kind kind, unsigned code_b
 }
 
 /* The factors of a block. */
-INLINE struct factors block_factors(enum sp_groupwise_kind kind, unsigned code_bits,
-                                    struct factors f, const uint8_t *scale_bytes)
+INLINE struct factors block_factors(const struct sp_groupwise *groups, struct factors f,
+                                    const uint8_t *scale_bytes)
 {
+    const enum sp_groupwise_kind kind = groups->kind;
+    const float zero = (float)sp_group_zero(groups);
     ints s[2];
 
     if (sp_group_scale_bytes(kind) == 0) return f;
     s[0] = load_lane_bytes(scale_bytes);
-    s[1] = load_lane_bytes(scale_bytes + SP_PANEL_ROWS);
+    s[1] = sp_group_scale_bytes(kind) == 2 ? load_lane_bytes(scale_bytes + SP_PANEL_ROWS) : s[0];
+    if (kind == SP_GROUP_SIGNED) {
+        f.scale[0] *= to_floats(s[0] << 24 >> 24);
+        f.least[0] = f.scale[0] * -zero;
+        return f;
+    }
     if (kind == SP_GROUP_SUPER) {
         f.scale[0] *= to_floats(s[0]);
         f.least[0] *= to_floats(-s[1]);
@@ -140,23 +151,28 @@ INLINE struct factors block_factors(enum sp_groupwise_kind kind, unsigned code_b
             f.scale[h] *= to_floats(s[h] & 15);
             f.least[h] *= to_floats(-(s[h] >> 4));
         } else {
-            f.scale[h] *= to_floats(s[h] << 24 >> 24);
-            f.least[h] = f.scale[h] * -(float)sp_group_middle(code_bits);
+            ints odd = (s[h] >> 4 * h & 15) * 2 + 1;
+            f.scale[h] *= to_floats(kind == SP_GROUP_ODD ? odd : s[h] << 24 >> 24);
+            f.least[h] = f.scale[h] * -zero;
         }
     }
     return f;
 }
 
 #ifdef DOT4
-/* w . q for the 16 columns of each lane's row; no weight is above `most`. */
-INLINE ints dot16(const bytes w[4], query_codes q, int most)
-{
-    ints sum = {0};
+#ifndef DOT4_SIGNED
+#define DOT4_SIGNED 0
+#endif
 
-    (void)most;
+/* w . q for the 16 columns of each lane's row; no weight is above `most`; q_sum is the sum of q. */
+INLINE ints dot16(const bytes w[4], query_codes q, int most, float q_sum)
+{
+    const int less = DOT4_SIGNED && most > INT8_MAX ? 128 : 0;
+    ints sum = splat_int(less * (int)q_sum);
+
 #pragma GCC unroll 4
     for (unsigned g = 0; g < 4; g++)
-        sum = DOT4(sum, w[g], q, g);
+        sum = DOT4(sum, w[g] ^ (int8_t)-less, q, g);
     return sum;
 }
 #endif
@@ -170,8 +186,8 @@ INLINE void multiply_block(floats (*acc)[N_PARTS], bool has_halves, const bytes 
     for (size_t t = 0; t < m->n_rows; t++) {
         const int8_t *q = a->q + (m->first + t) * a->ld + b * SP_BLOCK;
         const float *sums = a->sums + ((m->first + t) * a->ld_block + b) * 3;
-        ints i0 = dot16(w, load_query(q), most);
-        ints i1 = dot16(w + N_FOURS / 2, load_query(q + SP_BLOCK / 2), most);
+        ints i0 = dot16(w, load_query(q), most, sums[1]);
+        ints i1 = dot16(w + N_FOURS / 2, load_query(q + SP_BLOCK / 2), most, sums[2]);
         floats v;
 
         if (has_halves) {
@@ -193,17 +209,17 @@ INLINE void prefetch_block(const uint8_t *block, size_t size)
 }
 
 /* A panel. */
-INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], enum sp_groupwise_kind kind,
-                            unsigned code_bits, size_t cols, const uint8_t *panel,
-                            const struct sp_matmul *m)
+INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], const struct sp_groupwise *groups,
+                            const uint8_t *panel, const struct sp_matmul *m)
 {
-    const struct sp_groupwise groups = {kind, code_bits, (unsigned)cols};
+    const enum sp_groupwise_kind kind = groups->kind;
+    const unsigned code_bits = groups->code_bits;
     const bool is_e2m1 = sp_group_is_e2m1(kind), has_halves = sp_group_has_halves(kind);
-    const size_t size = sp_group_block_size(&groups), n_blocks = m->acts->cols / SP_BLOCK;
+    const size_t size = sp_group_block_size(groups), n_blocks = m->acts->cols / SP_BLOCK;
     const size_t numbers_size = SP_PANEL_ROWS * sp_group_numbers(kind);
     const size_t width = is_e2m1 ? 1 : 2; /* bytes of a number */
-    const int most = is_e2m1 ? 24 : (1 << code_bits) - 1;
-    const uint8_t *at = panel + sp_group_head(&groups);
+    const int most = sp_group_most(groups);
+    const uint8_t *at = panel + sp_group_head(groups);
     struct factors f[N_PARTS] = {0};
     floats common[N_PARTS] = {0};
 
@@ -212,31 +228,30 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], enum sp_groupwise
         if (panel[0] & SP_GROUPS_DIVIDES) common[part] = 1 / common[part];
     }
     for (size_t b = 0; b < n_blocks; b++, at += size) {
-        if (b % (cols / SP_BLOCK) == 0) {
+        if (b % (groups->cols / SP_BLOCK) == 0) {
             for (size_t part = 0; part < N_PARTS; part++)
-                f[part] = group_factors(kind, code_bits, panel[0], common[part],
-                                        at + width * part * LANES);
+                f[part] = group_factors(groups, panel[0], common[part], at + width * part * LANES);
             at += numbers_size;
         }
         prefetch_block(at, size);
 #pragma GCC unroll 4
         for (size_t part = 0; part < N_PARTS; part++) {
             const uint8_t *scale_bytes = at + SP_BLOCK / 8 * SP_PANEL_ROWS * code_bits;
-            struct factors of_block =
-                block_factors(kind, code_bits, f[part], scale_bytes + part * LANES);
+            struct factors of_block = block_factors(groups, f[part], scale_bytes + part * LANES);
             bytes w[N_FOURS];
 
-            decode_codes(w, code_bits, is_e2m1, at + 4 * part * LANES);
+            decode_codes(w, code_bits, groups->levels, at + 4 * part * LANES);
             multiply_block((floats(*)[N_PARTS]) & acc[0][part], has_halves, w, most, &of_block, m,
                            b);
         }
     }
 }
 
-INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits,
+INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits, enum sp_levels levels,
                              const struct sp_matmul *m)
 {
-    const size_t cols = sp_dtype_info(m->dtype)->groups.cols;
+    const unsigned cols = sp_dtype_info(m->dtype)->groups.cols;
+    const struct sp_groupwise groups = {kind, code_bits, cols, levels};
     size_t panel_size = 0;
 
     if (!sp_panel_size(&panel_size, m->dtype, m->acts->cols)) return;
@@ -246,38 +261,45 @@ INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits,
         for (size_t t = 0; t < m->n_rows; t++)
             for (size_t part = 0; part < N_PARTS; part++)
                 acc[t][part] = splat(0);
-        groupwise_panel(acc, kind, code_bits, cols, m->panels + p * panel_size, m);
+        groupwise_panel(acc, &groups, m->panels + p * panel_size, m);
         for (size_t t = 0; t < m->n_rows; t++)
             for (size_t part = 0; part < N_PARTS; part++)
                 store(m->y + t * m->ldy + p * SP_PANEL_ROWS + part * LANES, LANES, acc[t][part]);
     }
 }
 
-/* The functions that are compiled for a kind and bits of codes. */
-#define CASE(kind, code_bits)                                                                      \
-    case kind * 8 + code_bits:                                                                     \
-        groupwise_panels(kind, code_bits, m);                                                      \
+/* The functions that are compiled for a kind, bits of codes and levels. */
+#define CASE(kind, code_bits, levels)                                                              \
+    case (kind * 8 + code_bits) * SP_N_LEVELS + levels:                                            \
+        groupwise_panels(kind, code_bits, levels, m);                                              \
         break
 
 void GROUPWISE(const struct sp_matmul *m)
 {
     const struct sp_groupwise *groups = &sp_dtype_info(m->dtype)->groups;
 
-    switch ((unsigned)groups->kind * 8 + groups->code_bits) {
-        CASE(SP_GROUP_SCALE, 2);
-        CASE(SP_GROUP_SCALE, 4);
-        CASE(SP_GROUP_AFFINE, 2);
-        CASE(SP_GROUP_AFFINE, 3);
-        CASE(SP_GROUP_AFFINE, 4);
-        CASE(SP_GROUP_AFFINE, 5);
-        CASE(SP_GROUP_AFFINE, 6);
-        CASE(SP_GROUP_SUPER, 4);
-        CASE(SP_GROUP_SUPER, 5);
-        CASE(SP_GROUP_HALVES, 3);
-        CASE(SP_GROUP_HALVES, 6);
-        CASE(SP_GROUP_DUAL, 2);
-        CASE(SP_GROUP_E8M0, 4);
-        CASE(SP_GROUP_E4M3, 4);
+    switch (((unsigned)groups->kind * 8 + groups->code_bits) * SP_N_LEVELS + groups->levels) {
+        CASE(SP_GROUP_SCALE, 2, SP_LEVELS_NONE);
+        CASE(SP_GROUP_SCALE, 4, SP_LEVELS_NONE);
+        CASE(SP_GROUP_AFFINE, 2, SP_LEVELS_NONE);
+        CASE(SP_GROUP_AFFINE, 3, SP_LEVELS_NONE);
+        CASE(SP_GROUP_AFFINE, 4, SP_LEVELS_NONE);
+        CASE(SP_GROUP_AFFINE, 5, SP_LEVELS_NONE);
+        CASE(SP_GROUP_AFFINE, 6, SP_LEVELS_NONE);
+        CASE(SP_GROUP_SUPER, 4, SP_LEVELS_NONE);
+        CASE(SP_GROUP_SUPER, 5, SP_LEVELS_NONE);
+        CASE(SP_GROUP_HALVES, 3, SP_LEVELS_NONE);
+        CASE(SP_GROUP_HALVES, 6, SP_LEVELS_NONE);
+        CASE(SP_GROUP_DUAL, 2, SP_LEVELS_NONE);
+        CASE(SP_GROUP_SCALE, 4, SP_LEVELS_IQ4);
+        CASE(SP_GROUP_SCALE, 1, SP_LEVELS_SIGN);
+        CASE(SP_GROUP_SIGNED, 4, SP_LEVELS_IQ4);
+        CASE(SP_GROUP_ODD, 4, SP_LEVELS_IQ3_XXS);
+        CASE(SP_GROUP_ODD, 4, SP_LEVELS_IQ3_S);
+        CASE(SP_GROUP_ODD, 3, SP_LEVELS_IQ2);
+        CASE(SP_GROUP_ODD, 3, SP_LEVELS_IQ1);
+        CASE(SP_GROUP_E8M0, 4, SP_LEVELS_E2M1);
+        CASE(SP_GROUP_E4M3, 4, SP_LEVELS_E2M1);
     }
 }
 
@@ -295,7 +317,7 @@ uint64_t PEAK(uint64_t n)
 #pragma GCC unroll 12
         for (unsigned k = 0; k < N_SUMS_AT_ONCE; k++) {
             unknown(w);
-            sums[k] += dot16(w, q, INT8_MAX);
+            sums[k] += dot16(w, q, INT8_MAX, 0);
         }
     }
     for (unsigned k = 0; k < N_SUMS_AT_ONCE; k++)

@@ -121,7 +121,7 @@ static void float_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtyp
 }
 
 /* Returns sum_k w[k] * q[k] over n columns, exact in int32. */
-static int32_t dot(const int8_t *w, const int8_t *q, size_t n)
+static int32_t dot(const int16_t *w, const int8_t *q, size_t n)
 {
     int32_t i = 0;
 
@@ -134,13 +134,13 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
                      size_t first, size_t n_rows)
 {
     float acc[SP_TILE_ROWS][LANES] = {{0}};
-    int8_t w[LANES][SP_BLOCK];
+    int16_t w[LANES][SP_BLOCK];
     float w_scale[LANES];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, panel += SP_Q8_BLOCK_SIZE) {
         for (size_t r = 0; r < LANES; r++)
             for (size_t k = 0; k < SP_BLOCK; k++)
-                w[r][k] = (int8_t)(panel[64 * (k / 4) + 4 * r + k % 4] - 128);
+                w[r][k] = (int16_t)(panel[64 * (k / 4) + 4 * r + k % 4] - 128);
         sp_read_bf16(w_scale, panel + LANES * SP_BLOCK, LANES);
         for (size_t t = 0; t < n_rows; t++) {
             const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
@@ -157,14 +157,14 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
 }
 
 /* Decodes the entries of one block of 16 rows: entries[r][k]. */
-static void microscale_decode(int8_t entries[LANES][SP_BLOCK], const struct sp_microscale *type,
+static void microscale_decode(int16_t entries[LANES][SP_BLOCK], const struct sp_microscale *type,
                               const uint8_t *block, const uint8_t *scale_bytes)
 {
     for (size_t r = 0; r < LANES; r++) {
         for (size_t k = 0; k < SP_BLOCK; k++) {
             unsigned code = sp_microscale_code(block, type->code_bits, r, k);
             uint8_t byte = scale_bytes[k / HALF * LANES + r];
-            entries[r][k] = (int8_t)sp_microscale_entry(type, byte, code);
+            entries[r][k] = (int16_t)sp_microscale_entry(type, byte, code);
         }
     }
 }
@@ -182,7 +182,7 @@ static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp
     const size_t size = sp_microscale_block_size(type->code_bits);
     const uint8_t *block = panel + SP_MICROSCALE_HEAD;
     float acc[SP_TILE_ROWS][LANES] = {{0}};
-    int8_t w[LANES][SP_BLOCK];
+    int16_t w[LANES][SP_BLOCK];
     float row_scale[LANES];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, block += size) {
@@ -205,10 +205,9 @@ static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp
 }
 
 /* w[r][k] = u of block b, factors[r] = its scale and least weight. */
-static void group_decode(int8_t w[LANES][SP_BLOCK], struct sp_group_factors factors[LANES],
+static void group_decode(int16_t w[LANES][SP_BLOCK], struct sp_group_factors factors[LANES],
                          const struct sp_groupwise *groups, const uint8_t *panel, size_t b)
 {
-    const bool is_e2m1 = sp_group_is_e2m1(groups->kind);
     const size_t n_blocks = groups->cols / SP_BLOCK;
 
     for (size_t r = 0; r < LANES; r++) {
@@ -217,7 +216,7 @@ static void group_decode(int8_t w[LANES][SP_BLOCK], struct sp_group_factors fact
         sp_group_factors(&factors[r], panel, groups, r, &group, b % n_blocks);
         for (size_t k = 0; k < SP_BLOCK; k++) {
             uint8_t code = group.codes[b % n_blocks * SP_BLOCK + k];
-            w[r][k] = is_e2m1 ? sp_e2m1_levels[code] : (int8_t)code;
+            w[r][k] = groups->levels ? sp_levels[groups->levels][code] : code;
         }
     }
 }
@@ -228,7 +227,7 @@ static void groupwise_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_
     const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
     float acc[SP_TILE_ROWS][LANES] = {{0}};
     struct sp_group_factors factors[LANES];
-    int8_t w[LANES][SP_BLOCK];
+    int16_t w[LANES][SP_BLOCK];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++) {
         group_decode(w, factors, groups, panel, b);

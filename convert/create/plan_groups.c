@@ -6,12 +6,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct group {
     enum sp_part part;
     struct sp_tensor_group group;
-    uint32_t types; /* bit 1 << dtype for each type of its tensors */
+    uint64_t types; /* bit 1 << dtype for each type of its tensors */
     uint64_t n_weights, size;
     double error; /* relative squared error of its weights, by their types; their mean */
 };
@@ -58,7 +57,7 @@ static enum sp_status collect(struct groups *out, const struct sp_plan *plan, st
         groups[i] = (struct group){
             .part = item->part,
             .group = sp_tensor_group_of(item->spec->name, item->spec->role),
-            .types = (uint32_t)1 << item->to,
+            .types = (uint64_t)1 << item->to,
             .n_weights = sp_spec_elements(item->spec),
             .size = item->size,
             .error = error_of(item),
@@ -117,16 +116,15 @@ static bool continues(const struct group *g, const struct group *next)
            next->types == g->types && next->n_weights == g->n_weights && next->size == g->size;
 }
 
-static void print_types(FILE *stream, uint32_t types)
+static void print_types(FILE *stream, uint64_t types)
 {
-    char text[64] = "";
+    int width = 0;
 
     for (int t = 1; t < SP_N_PACKED_DTYPES; t++) {
         if (!(types >> t & 1)) continue;
-        if (*text) strcat(text, ", ");
-        strcat(text, sp_dtype_info((enum sp_dtype)t)->name);
+        width += fprintf(stream, width ? ", %s" : "%s", sp_dtype_info((enum sp_dtype)t)->name);
     }
-    fprintf(stream, "%-18s", text);
+    if (width < 18) fprintf(stream, "%*s", 18 - width, "");
 }
 
 /* One line: `g` stands for `layers`, and its sizes are those of all of them together. */

@@ -52,7 +52,8 @@ static enum sp_dtype affine_type(const struct sp_weight *w, bool centered)
         bool fits = groups->kind == SP_GROUP_AFFINE ||
                     (groups->kind == SP_GROUP_SCALE && w->codes.bits == 4 && centered);
 
-        if (!fits || groups->code_bits != w->codes.bits || shared % groups->cols) continue;
+        if (!fits || groups->levels || groups->code_bits != w->codes.bits) continue;
+        if (shared % groups->cols) continue;
         if (!sp_panel_size(&size, d, (size_t)cols) || size >= least) continue;
         found = d;
         least = size;

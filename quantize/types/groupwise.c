@@ -9,9 +9,17 @@
 #include <math.h>
 #include <string.h>
 
-const int8_t sp_e2m1_levels[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-
-enum { LEVEL_OF_0 = 12 };
+/* Of IQ1 to IQ3 the last bit of a code is its sign, and the others are a coordinate of a grid's
+ * point; IQ1 adds an eighth to its coordinates or subtracts it. */
+const uint8_t sp_levels[SP_N_LEVELS][16] = {
+    [SP_LEVELS_E2M1] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
+    [SP_LEVELS_IQ4] = {0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240},
+    [SP_LEVELS_IQ3_XXS] = {66, 74, 82, 90, 98, 106, 114, 124, 58, 50, 42, 34, 26, 18, 10, 0},
+    [SP_LEVELS_IQ3_S] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10, 8, 6, 4, 2, 0},
+    [SP_LEVELS_IQ2] = {51, 68, 86, 43, 35, 18, 0, 43},
+    [SP_LEVELS_IQ1] = {2, 10, 18, 9, 0, 8, 16, 9},
+    [SP_LEVELS_SIGN] = {0, 2},
+};
 
 /* ---- bytes ---- */
 
@@ -103,7 +111,7 @@ static float half_of_e4m3(uint8_t code)
 static void decode_e2m1(float *out, const uint8_t *codes, float scale)
 {
     for (size_t k = 0; k < SP_BLOCK / 2; k++) {
-        int level = sp_e2m1_levels[codes[k] & 15] - LEVEL_OF_0;
+        int level = sp_levels[SP_LEVELS_E2M1][codes[k] & 15] - sp_levels_zero(SP_LEVELS_E2M1);
         out[k] = (codes[k] == 8 ? -0.0F : (float)level) * scale;
     }
 }
@@ -137,11 +145,10 @@ struct numbers {
 static struct numbers numbers_of(const struct sp_groupwise *groups, uint8_t flags,
                                  const struct sp_group *group, size_t b, size_t h)
 {
-    const uint8_t *bytes = group->scale_bytes + 2 * b;
+    const uint8_t *bytes = group->scale_bytes + sp_group_scale_bytes(groups->kind) * b;
     struct numbers n = {number16(group->numbers, flags), 0, 0};
     bool one = sp_group_numbers(groups->kind) == 2;
-    float second =
-        one ? (float)sp_group_middle(groups->code_bits) : number16(group->numbers + 2, flags);
+    float second = one ? (float)sp_group_zero(groups) : number16(group->numbers + 2, flags);
 
     switch (groups->kind) {
     case SP_GROUP_SUPER:
@@ -156,6 +163,15 @@ static struct numbers numbers_of(const struct sp_groupwise *groups, uint8_t flag
         n.scale *= (float)(int8_t)bytes[h];
         n.zero = second;
         break;
+    case SP_GROUP_SIGNED:
+        n.scale *= (float)(int8_t)bytes[0];
+        n.zero = second;
+        break;
+    case SP_GROUP_ODD:
+        n.scale *= sp_levels_unit(groups->levels);
+        n.scale *= (float)(2 * (bytes[0] >> 4 * h & 15) + 1);
+        n.zero = second;
+        break;
     default:
         if (groups->kind == SP_GROUP_AFFINE && flags & SP_GROUPS_BIAS)
             n.less = -second;
@@ -166,10 +182,13 @@ static struct numbers numbers_of(const struct sp_groupwise *groups, uint8_t flag
 }
 
 /* Each formula has one of the two subtractions; the other one, of 0, changes nothing. */
-static void decode_half(float *out, const uint8_t *codes, const struct numbers *n)
+static void decode_half(float *out, enum sp_levels levels, const uint8_t *codes,
+                        const struct numbers *n)
 {
-    for (size_t k = 0; k < SP_BLOCK / 2; k++)
-        out[k] = ((float)codes[k] - n->zero) * n->scale - n->less;
+    for (size_t k = 0; k < SP_BLOCK / 2; k++) {
+        uint8_t u = levels ? sp_levels[levels][codes[k] & 15] : codes[k];
+        out[k] = ((float)u - n->zero) * n->scale - n->less;
+    }
 }
 
 void sp_group_decode(float *out, const struct sp_groupwise *groups, uint8_t flags, float factor,
@@ -184,7 +203,7 @@ void sp_group_decode(float *out, const struct sp_groupwise *groups, uint8_t flag
             decode_e4m3(out + k, codes, group->numbers[h], flags, factor);
         } else {
             struct numbers n = numbers_of(groups, flags, group, b, h);
-            decode_half(out + k, codes, &n);
+            decode_half(out + k, groups->levels, codes, &n);
         }
     }
 }
@@ -210,7 +229,7 @@ void sp_group_factors(struct sp_group_factors *out, const uint8_t *panel,
 
     if (panel[0] & SP_GROUPS_DIVIDES) factor = 1 / factor;
     for (size_t h = 0; h < 2; h++) {
-        struct numbers n = {.zero = LEVEL_OF_0};
+        struct numbers n = {.zero = (float)sp_levels_zero(SP_LEVELS_E2M1)};
         if (groups->kind == SP_GROUP_E8M0)
             n.scale = half_of_e8m0(group->numbers[0]);
         else if (groups->kind == SP_GROUP_E4M3)
@@ -227,7 +246,7 @@ enum sp_status sp_group_check(const uint8_t *panel, const struct sp_groupwise *g
                               struct sp_err *err)
 {
     const float most =
-        sp_group_is_e2m1(groups->kind) ? 2 * LEVEL_OF_0 : (float)(1 << groups->code_bits);
+        groups->levels ? (float)sp_group_most(groups) : (float)(1 << groups->code_bits);
 
     for (size_t b = 0; b < groups->cols / SP_BLOCK; b++) {
         struct sp_group_factors f;

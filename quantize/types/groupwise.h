@@ -6,14 +6,20 @@
  *
  *   i4g32              w = (c - 8) * scale                          Q4_0, symmetric int4
  *   i2g64, i2g256      w = (c - 1) * scale                          ternary
+ *   iq4_nl, b1g128     w = level(c) * scale                         IQ4_NL, 1 bit
  *   u2g64 to u6g64     w = (c - zero) * scale, or c * scale + bias  Q4_1, AWQ, GPTQ, MLX
  *   q4_k, q5_k         w = (d * s) * c - m * n, s and n the bytes of the block
  *   q2_k               the same, s and n the lower and upper half of the byte of half a block
  *   q3_k, q6_k         w = (d * s) * (c - 4 or 32), s the byte of half a block, signed
+ *   iq4_xs             w = (d * s) * level(c), s the byte of the block, signed
+ *   iq1, iq2, iq3_*    w = (d * unit * (2s + 1)) * level(c), s half of a byte for half a block
  *   mxfp4              w = 2^(e - 127) * e2m1(c)
  *   nvfp4              w = e2m1(c) * e4m3 * factor, rounded in the source's order
  *
- * Kernels need not round as the source does. They multiply u, c or twice e2m1(c) + 12, which no
+ * A level is an entry of the type's table minus the entry of 0. The grids of IQ1 to IQ3 have a few
+ * sizes of coordinates, of which a code is one with its sign: a point is stored as its coordinates.
+ *
+ * Kernels need not round as the source does. They multiply u, c or the table's entry, which no
  * code makes negative, and add the least weight of a block times the sum of its activations:
  *
  *   w = scale * u + least          sp_group_factors has both, for the halves of a block
@@ -59,13 +65,34 @@ void sp_group_decode(float *out, const struct sp_groupwise *groups, uint8_t flag
 void sp_groupwise_decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
                              size_t lane);
 
-/* Twice the value of an e2m1 code plus 12, which is twice the largest. */
-extern const int8_t sp_e2m1_levels[16];
+/* By code: twice the value of an e2m1 plus 12, which is twice the largest; levels plus the largest
+ * one; the levels of IQ4 plus 127. */
+extern const uint8_t sp_levels[SP_N_LEVELS][16];
+
+/* The entry of 0, and the largest entry; those of codes without levels are not asked for. */
+static inline int sp_levels_zero(enum sp_levels levels)
+{
+    static const uint8_t zero[SP_N_LEVELS] = {0, 12, 127, 62, 15, 43, 9, 1};
+
+    return zero[levels];
+}
+
+static inline int sp_levels_most(enum sp_levels levels)
+{
+    return levels == SP_LEVELS_IQ4 ? 240 : 2 * sp_levels_zero(levels);
+}
+
+/* What the scales of SP_GROUP_ODD are multiples of. */
+static inline float sp_levels_unit(enum sp_levels levels)
+{
+    return levels == SP_LEVELS_IQ3_S ? 1 : levels == SP_LEVELS_IQ3_XXS ? 0.25F : 0.125F;
+}
 
 /* True if the halves of a block differ. */
 static inline bool sp_group_has_halves(enum sp_groupwise_kind kind)
 {
-    return kind == SP_GROUP_HALVES || kind == SP_GROUP_DUAL || kind == SP_GROUP_E4M3;
+    return kind == SP_GROUP_HALVES || kind == SP_GROUP_DUAL || kind == SP_GROUP_ODD ||
+           kind == SP_GROUP_E4M3;
 }
 
 /* True if codes are e2m1. */
@@ -74,10 +101,17 @@ static inline bool sp_group_is_e2m1(enum sp_groupwise_kind kind)
     return kind == SP_GROUP_E8M0 || kind == SP_GROUP_E4M3;
 }
 
-/* The code of 0 in types without a minimum. */
-static inline int sp_group_middle(unsigned code_bits)
+/* The code of 0, or its entry, in types without a minimum. */
+static inline int sp_group_zero(const struct sp_groupwise *groups)
 {
-    return code_bits == 2 ? 1 : 1 << (code_bits - 1);
+    if (groups->levels) return sp_levels_zero(groups->levels);
+    return groups->code_bits == 2 ? 1 : 1 << (groups->code_bits - 1);
+}
+
+/* The largest u of a code. */
+static inline int sp_group_most(const struct sp_groupwise *groups)
+{
+    return groups->levels ? sp_levels_most(groups->levels) : (1 << groups->code_bits) - 1;
 }
 
 /* The scale and the least weight of both halves of block b of a group. */

@@ -127,9 +127,15 @@ static uint32_t low_bits(unsigned bits)
     return 0x01010101u * ((1u << bits) - 1);
 }
 
+/* Bits of the first plane. */
+static unsigned low_plane(unsigned code_bits)
+{
+    return code_bits == 1 ? 1 : code_bits < 4 ? 2 : 4;
+}
+
 uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row, size_t g)
 {
-    unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
+    unsigned low = low_plane(code_bits), high = code_bits - low;
     struct place p = place_in(low, 0, row, g), q;
     uint32_t codes = sp_get32(block + p.byte) >> p.shift & low_bits(low);
 
@@ -141,7 +147,7 @@ uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row
 void sp_microscale_put_four(uint8_t *block, unsigned code_bits, size_t row, size_t g,
                             uint32_t codes)
 {
-    unsigned low = code_bits < 4 ? 2 : 4, high = code_bits - low;
+    unsigned low = low_plane(code_bits), high = code_bits - low;
     struct place p = place_in(low, 0, row, g), q;
 
     sp_put32(block + p.byte, sp_get32(block + p.byte) | (codes & low_bits(low)) << p.shift);

@@ -78,8 +78,9 @@ TEST(test_malformed_sensitivities)
     sp_sensitivities_release(&s);
 }
 
-/* The table of the tiny target in q4, and its predicted divergence. */
-static char *print_table(const char *record, double *kl)
+/* The table of the tiny target in q4, or with a tensor of every type, and its predicted divergence.
+ */
+static char *print_table(const char *record, bool every_type, double *kl)
 {
     struct sp_policy_request request = {.type = SP_Q4};
     struct sp_sensitivities s;
@@ -90,6 +91,8 @@ static char *print_table(const char *record, double *kl)
     assert_ok(read_record(&s, record, NULL));
     assert_ok(sp_source_open(&source, TINY "/target", SP_PART_TARGET, NULL, NULL));
     assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL));
+    for (uint32_t i = 0, d = 1; every_type && d < SP_N_PACKED_DTYPES; d++)
+        if (sp_dtype_is_packed(d)) plan.items[i++].to = d;
     assert_ok(sp_plan_groups_print(&text, &plan, &s, NULL));
     assert_ok(sp_plan_groups_predict(kl, &plan, &s, NULL));
     sp_plan_release(&plan);
@@ -109,7 +112,7 @@ TEST(test_table)
                              "{\"group\":\"down\",\"layer\":3,\"kl_per_error\":0},"
                              "{\"group\":\"down\",\"layer\":4,\"kl_per_error\":0},"
                              "{\"group\":\"down\",\"layer\":5,\"kl_per_error\":0}]}",
-                             &kl);
+                             false, &kl);
 
     assert_string_equal(
         text, "part    group         layers   types                      bytes   bits         KL\n"
@@ -121,6 +124,19 @@ TEST(test_table)
               "target  other         -        bf16                        6528  16.00   0.000000\n"
               "target  all                    bf16, q8, q4             1772160   5.31    unknown");
     assert_true(isnan(kl));
+    free(text);
+}
+
+/* As a file of mixed types has them. */
+TEST(test_a_line_of_every_type)
+{
+    double kl;
+    char *text = print_table("{\"sensitivity\":[]}", true, &kl), names[512] = "";
+
+    for (uint32_t d = 1; d < SP_N_PACKED_DTYPES; d++)
+        if (sp_dtype_is_packed(d))
+            sprintf(names + strlen(names), "%s%s", *names ? ", " : "", sp_dtype_info(d)->name);
+    assert_non_null(strstr(text, names));
     free(text);
 }
 
@@ -138,6 +154,6 @@ TEST(test_prediction)
         }
     }
     strcat(record, "]}");
-    free(print_table(record, &kl));
+    free(print_table(record, false, &kl));
     assert_true(fabs(kl - expected) < 1e-9);
 }

@@ -193,9 +193,9 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 2, 1, 2, SP_E_INPUT, "not after"},
     {MINIMAL_DIRECTORY + 2, 1, 0, SP_E_INPUT, "part 0, expected 1"},
     {MINIMAL_DIRECTORY + 3, 1, 5, SP_E_UNSUPPORTED, "type number 5 is not known"},
-    {MINIMAL_DIRECTORY + 3, 1, 31, SP_E_UNSUPPORTED, "type number 31 is not known"},
+    {MINIMAL_DIRECTORY + 3, 1, 38, SP_E_UNSUPPORTED, "type number 38 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 0, SP_E_UNSUPPORTED, "type number 0 is not known"},
-    {MINIMAL_DIRECTORY + 3, 1, 32, SP_E_UNSUPPORTED, "type number 32 is not known"},
+    {MINIMAL_DIRECTORY + 3, 1, 64, SP_E_UNSUPPORTED, "type number 64 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 1, SP_E_INPUT, "128 bytes, but its type and shape need 192"},
     {MINIMAL_DIRECTORY + 3, 1, 6, SP_E_INPUT, "its shape is impossible"},
     {MINIMAL_DIRECTORY + 4, 1, 2, SP_E_UNSUPPORTED, "layout number 2"},
@@ -586,7 +586,7 @@ TEST(test_minor_version)
         err = (struct sp_err){0};
         assert_int_equal(verify(bytes, size, &err), SP_E_UNSUPPORTED);
         assert_non_null(strstr(err.text, "format version 1.5 is newer than 1.4: "));
-        assert_non_null(strstr(err.text, "type number 31 is not known"));
+        assert_non_null(strstr(err.text, "type number 38 is not known"));
     }
 }
 

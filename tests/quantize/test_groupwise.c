@@ -13,20 +13,40 @@
 enum { COLS = 512, N_TYPES = SP_N_PACKED_DTYPES - SP_I4G32 };
 
 /* The table of spectool-pack(5). */
-enum kind { SCALE, AFFINE, SUPER, HALVES, DUAL, E8M0, E4M3 };
+enum kind { SCALE, AFFINE, SUPER, HALVES, DUAL, E8M0, E4M3, SIGNED, ODD };
 static const struct {
     enum sp_dtype dtype;
     enum kind kind;
     unsigned bits, group;
 } types[] = {
-    {11, SCALE, 4, 32},   {12, AFFINE, 4, 32}, {13, AFFINE, 4, 64},  {14, AFFINE, 4, 128},
-    {15, SUPER, 4, 256},  {16, E8M0, 4, 32},   {17, E4M3, 4, 32},    {18, DUAL, 2, 256},
-    {19, HALVES, 3, 256}, {20, SUPER, 5, 256}, {21, HALVES, 6, 256}, {22, AFFINE, 2, 64},
-    {23, AFFINE, 3, 64},  {24, AFFINE, 5, 32}, {25, AFFINE, 6, 64},  {26, SCALE, 2, 64},
-    {27, SCALE, 2, 256},  {28, AFFINE, 2, 32}, {29, AFFINE, 3, 32},  {30, AFFINE, 6, 32},
+    {11, SCALE, 4, 32},   {12, AFFINE, 4, 32},  {13, AFFINE, 4, 64},  {14, AFFINE, 4, 128},
+    {15, SUPER, 4, 256},  {16, E8M0, 4, 32},    {17, E4M3, 4, 32},    {18, DUAL, 2, 256},
+    {19, HALVES, 3, 256}, {20, SUPER, 5, 256},  {21, HALVES, 6, 256}, {22, AFFINE, 2, 64},
+    {23, AFFINE, 3, 64},  {24, AFFINE, 5, 32},  {25, AFFINE, 6, 64},  {26, SCALE, 2, 64},
+    {27, SCALE, 2, 256},  {28, AFFINE, 2, 32},  {29, AFFINE, 3, 32},  {30, AFFINE, 6, 32},
+    {31, SCALE, 4, 32},   {32, SIGNED, 4, 256}, {33, ODD, 4, 256},    {34, ODD, 4, 256},
+    {35, ODD, 3, 256},    {36, ODD, 3, 256},    {37, SCALE, 1, 128},
 };
 
-static const size_t numbers[] = {2, 4, 4, 2, 4, 1, 2}, scale_bytes[] = {0, 0, 2, 2, 2, 0, 0};
+static const size_t numbers[] = {2, 4, 4, 2, 4, 1, 2, 2, 2};
+static const size_t scale_bytes[] = {0, 0, 2, 2, 2, 0, 0, 1, 1};
+
+/* Levels of the codes of types 31 to 37, and the unit of their scales. */
+static float level(unsigned dtype, unsigned c)
+{
+    static const float iq4[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                1,    13,   25,  38,  53,  69,  89,  113};
+    static const float sizes[][8] = {
+        [33] = {4, 12, 20, 28, 36, 44, 52, 62}, {1, 3, 5, 7, 9, 11, 13, 15}, {8, 25, 43, 0}};
+
+    if (dtype < 33) return iq4[c];
+    if (dtype == 37) return c ? 1 : -1;
+    if (dtype == 36) return c % 4 == 3 ? 0 : (float)(8 * ((int)c % 4 - 1) + (c < 4 ? 1 : -1));
+    return 0.0F + (dtype == 35 ? (c < 4 ? 1 : -1) * sizes[dtype][c % 4]
+                               : (c < 8 ? 1 : -1) * sizes[dtype][c % 8]);
+}
+
+static const float units[] = {[33] = 0.25F, 1, 0.125F, 0.125F};
 
 static float e2m1(unsigned c)
 {
@@ -59,6 +79,7 @@ static float weight(size_t type, const uint8_t *panel, size_t r, size_t k)
     const uint8_t *block = at + 16 * numbers[kind] + k % group / 32 * block_size;
     const uint8_t *s = block + 64 * bits + r, flags = panel[0];
     static const float middles[] = {0, 0, 1, 4, 8, 0, 32};
+    const unsigned dtype = types[type].dtype;
     const size_t h = k % 32 / 16;
     unsigned code = 0;
     float a = number16(at + 2 * r, flags), b = 0, f, w;
@@ -68,7 +89,11 @@ static float weight(size_t type, const uint8_t *panel, size_t r, size_t k)
     if (numbers[kind] == 4) b = number16(at + 32 + 2 * r, flags);
     switch (kind) {
     case SCALE:
-        return ((float)code - middles[bits]) * a;
+        return (dtype < 31 ? (float)code - middles[bits] : level(dtype, code)) * a;
+    case SIGNED:
+        return a * (float)(int8_t)s[0] * level(dtype, code);
+    case ODD:
+        return a * units[dtype] * (float)(2 * (h ? s[0] / 16 : s[0] % 16) + 1) * level(dtype, code);
     case AFFINE:
         return flags & 2 ? (float)code * a + b : ((float)code - b) * a;
     case SUPER:
