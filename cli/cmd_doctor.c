@@ -7,9 +7,9 @@
 #include "cli/base/signals.h"
 #include "cli/bench/machine_facts.h"
 #include "cli/packed_checkpoint.h"
-#include "format/base/cpus.h"
+#include "format/system/cpus.h"
 #include "format/base/file.h"
-#include "format/base/free_memory.h"
+#include "format/system/free_memory.h"
 #include "format/dtype.h"
 #include "runtime/spectool_measure.h"
 

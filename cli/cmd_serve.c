@@ -18,7 +18,8 @@
 #include "cli/serve/serve_sandbox.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
-#include "format/base/file_guard.h"
+#include "format/system/file_guard.h"
+#include "format/system/macos.h"
 #include "runtime/spectool.h"
 
 #include <errno.h>

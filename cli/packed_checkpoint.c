@@ -15,6 +15,7 @@
 #include "format/gguf.h"
 #include "format/modelfile/modelfile.h"
 #include "format/packfile.h"
+#include "format/system/macos.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include "format/base/compress.h"
 #include "format/base/file.h"
-#include "format/base/file_guard.h"
+#include "format/system/file_guard.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"

@@ -30,8 +30,8 @@ bool sp_pack_is_calibration(const struct sp_pack *pack);
 /* SP_E_INPUT says what to do with the file if it is a calibration. */
 SP_MUST_CHECK enum sp_status sp_pack_expect_model(const struct sp_pack *pack, struct sp_err *err);
 
-/* SP_E_IO if the file was cut short while it was read, which format/base/file_guard.h notices. [any
- * thread] */
+/* SP_E_IO if the file was cut short while it was read, which format/system/file_guard.h notices.
+ * [any thread] */
 SP_MUST_CHECK enum sp_status sp_pack_check(const struct sp_pack *pack, struct sp_err *err);
 
 const char *sp_pack_path(const struct sp_pack *pack);

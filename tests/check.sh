@@ -6,6 +6,7 @@
 # usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
 #        tests/check.sh quick        format, lint, and the tests of gcc but for the slow ones: for each commit
 #        tests/check.sh release      the static program of packaging/release: some five minutes, and the network
+#        tests/check.sh portable     compiles and links spectool for macOS, with ziglang of PyPI
 #        tests/check.sh debian       the Debian packages, and lintian on them
 #        tests/check.sh long         faults soak fuzz reproducible release: hours; SOAK_SECONDS and FUZZ_SECONDS
 #                                    (default: 3600) are the time of each soak and each fuzz target
@@ -145,6 +146,12 @@ for step in $steps; do
             [ $status -eq 0 ] && tests/release.sh build/release build/gcc/spectool
             report 'the static program' $?
         }
+        ;;
+    portable)
+        ./setup release
+        python3 -m venv build/zig && build/zig/bin/pip install -q ziglang==0.17.1 &&
+            CCACHE='' ZIG="$PWD/build/zig/bin/python -m ziglang" packaging/release macos >build/portable.log
+        report 'compiled and linked for macOS' $?
         ;;
     debian)
         version=$(sed -n 's/^#define SPECTOOL_VERSION_[A-Z]* \([0-9]*\)$/\1/p' runtime/spectool.h | paste -sd.)

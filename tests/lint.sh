@@ -32,7 +32,7 @@ done
 
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
-#   format:  base <- json <- modelfile, files <- tokenizer, config <- family <- families, weights
+#   format:  system <- base <- json <- modelfile, files <- tokenizer, config <- family <- families, weights
 #   quantize: types <- quantize
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
@@ -40,7 +40,7 @@ done
 #            template: value <- jinja, go <- template
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
-formats='format/base format/json format format/tokenizer format/config format/family format/weights format/modelfile'
+formats='format/system format/base format/json format format/tokenizer format/config format/family format/weights format/modelfile'
 codecs="$formats quantize/types quantize"
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector runtime/backend'
@@ -54,9 +54,10 @@ apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
 front_ends="cli/base cli/chat cli/bench cli/eval $answering $apis cli/serve"
 below() {
     case $1 in
-    format/base) below= ;;
+    format/system) below= ;;
+    format/base) below=format/system ;;
     format/json) below=format/base ;;
-    format | format/modelfile) below='format/base format/json' ;;
+    format | format/modelfile) below='format/system format/base format/json' ;;
     format/tokenizer | format/config) below='format/base format/json format' ;;
     format/family) below='format/base format/json format format/config' ;;
     format/family/families | format/weights) below='format/base format/json format format/config format/family' ;;
@@ -70,9 +71,9 @@ below() {
     runtime) below=format/base ;;
     runtime/vector | runtime/tokenizer) below="$codecs runtime" ;;
     runtime/template/value) below='format/base format/json runtime' ;;
-    runtime/template/*) below='format/base format/json runtime runtime/template/value' ;;
+    runtime/template/*) below='format/system format/base format/json runtime runtime/template/value' ;;
     runtime/template) below="format/base format/json runtime $templates" ;;
-    runtime/ranks) below='format/base runtime' ;;
+    runtime/ranks) below='format/system format/base runtime' ;;
     runtime/backend) below="$codecs runtime runtime/vector" ;;
     runtime/remote) below="$codecs $numbers runtime/ranks" ;;
     runtime/model) below="$codecs $numbers" ;;

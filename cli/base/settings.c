@@ -3,6 +3,7 @@
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 #include "format/modelfile/modelfile_check.h"
+#include "format/system/macos.h"
 
 #include <assert.h>
 #include <errno.h>

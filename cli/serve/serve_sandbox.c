@@ -15,11 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef SYS_landlock_create_ruleset
-
-/* The interface of the kernel, by landlock(7). <linux/landlock.h> of a distribution often lacks the
- * newer rights, while the kernel that runs the program may have them. */
+/* The interface of the kernel, by landlock(7); the calls have these numbers on all machines.
+ * Headers of a distribution often lack what the kernel that runs the program has. */
 enum {
+    SYS_CREATE_RULESET = 444,
+    SYS_ADD_RULE = 445,
+    SYS_RESTRICT_SELF = 446,
     VERSION = 1, /* flag: return the version of the interface */
     PATH_BENEATH = 1,
     WRITE_FILE = 1 << 1,
@@ -55,7 +56,7 @@ static bool allow(int rules, const char *path, uint64_t rights)
     if (fd < 0) return errno == ENOENT || errno == EACCES || errno == ENOTDIR;
     memcpy(rule, &rights, sizeof rights);
     memcpy(rule + sizeof rights, &fd, sizeof fd);
-    done = syscall(SYS_landlock_add_rule, rules, PATH_BENEATH, rule, 0) == 0;
+    done = syscall(SYS_ADD_RULE, rules, PATH_BENEATH, rule, 0) == 0;
     close(fd);
     return done;
 }
@@ -127,36 +128,18 @@ enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
                                       const char *prompt_cache, const char *drafting_cache,
                                       const struct sp_listeners *listeners, struct sp_err *err)
 {
-    long version = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION);
+    long version = syscall(SYS_CREATE_RULESET, NULL, 0, VERSION);
     struct ruleset denied = everything(version);
     int rules;
     bool done;
 
     if (version < 1) return sp_fail(err, SP_E_UNSUPPORTED, "this kernel has no sandbox (Landlock)");
     tzset(); /* reads the time zone, which templates show */
-    rules = (int)syscall(SYS_landlock_create_ruleset, &denied, sizeof denied, 0);
+    rules = (int)syscall(SYS_CREATE_RULESET, &denied, sizeof denied, 0);
     done = rules >= 0 &&
            add_rules(rules, models, adapters, prompt_cache, drafting_cache, listeners) &&
-           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           syscall(SYS_landlock_restrict_self, rules, 0) == 0;
+           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_RESTRICT_SELF, rules, 0) == 0;
     if (!done) (void)!sp_fail(err, SP_E_IO, "the sandbox: %s", strerror(errno));
     if (rules >= 0) close(rules);
     return done ? SP_OK : SP_E_IO;
 }
-
-#else
-
-enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
-                                      const struct sp_serve_adapters *adapters,
-                                      const char *prompt_cache, const char *drafting_cache,
-                                      const struct sp_listeners *listeners, struct sp_err *err)
-{
-    (void)models;
-    (void)adapters;
-    (void)prompt_cache;
-    (void)drafting_cache;
-    (void)listeners;
-    return sp_fail(err, SP_E_UNSUPPORTED, "this system has no sandbox (Landlock)");
-}
-
-#endif

@@ -1,8 +1,6 @@
 #define _GNU_SOURCE /* CLONE_NEWNS and its kin */
 #include "cli/serve/serve_sandbox.h"
 
-#ifdef SP_SECCOMP
-
 #include <errno.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -93,18 +91,3 @@ enum sp_status sp_serve_syscalls_filter(struct sp_err *err)
     }
     return SP_OK;
 }
-
-#else
-
-bool sp_serve_syscalls_can_be_filtered(void)
-{
-    return false;
-}
-
-enum sp_status sp_serve_syscalls_filter(struct sp_err *err)
-{
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "spectool was built without libseccomp, which filters system calls");
-}
-
-#endif

@@ -10,6 +10,7 @@
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 
 #include <assert.h>
 #include <errno.h>

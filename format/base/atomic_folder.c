@@ -11,6 +11,7 @@
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 
 #include <dirent.h>
 #include <errno.h>

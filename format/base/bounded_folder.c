@@ -2,6 +2,7 @@
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -2,8 +2,9 @@
  * folder is refused instead of hanging the program; for regular files the flag means nothing. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "format/base/file.h"
-#include "format/base/file_guard.h"
+#include "format/system/file_guard.h"
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 
 #include <errno.h>
 #include <fcntl.h>

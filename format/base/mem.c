@@ -2,6 +2,8 @@
 
 #include "format/base/mem.h"
 
+#include "format/system/macos.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,13 +51,7 @@ enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
 /* The kernel may ignore this advice. */
 static void ask_for_huge_pages(void *p, size_t size, size_t align)
 {
-#ifdef MADV_HUGEPAGE
     if (align == HUGE_PAGE) (void)madvise(p, size & ~((size_t)HUGE_PAGE - 1), MADV_HUGEPAGE);
-#else
-    (void)p;
-    (void)size;
-    (void)align;
-#endif
 }
 
 enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err)

@@ -9,8 +9,8 @@
  * looks again; a thread that changes the state looks at the announcement afterwards (both
  * sequentially consistent, so one of the two sees the other). */
 #include "format/base/pool.h"
-#include "format/base/cpus.h"
 #include "format/base/mem.h"
+#include "format/system/cpus.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -55,15 +55,6 @@ struct sp_pool {
     _Alignas(64) atomic_uint n_sleeping;
     atomic_bool stop;
 };
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 static int64_t now_ns(void)
 {
@@ -126,7 +117,7 @@ static bool spin(struct sp_pool *pool, bool (*ready)(struct sp_pool *))
     for (;;) {
         for (int i = 0; i < POLLS_PER_CLOCK; i++) {
             if (ready(pool)) return true;
-            relax();
+            sp_cpu_relax();
         }
         if (end == 0)
             end = now_ns() + SPIN_NS;

@@ -3,6 +3,7 @@
 #include "format/base/region.h"
 
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 
 #include <assert.h>
 #include <sys/mman.h>
@@ -19,12 +20,8 @@ static size_t round_to_pages(size_t size)
  * may ignore this advice. */
 static void ask_for_huge_pages(const struct sp_region *region)
 {
-#ifdef MADV_HUGEPAGE
     if (region->size < 2 * (size_t)HUGE_PAGE) return;
     (void)madvise(region->at + HUGE_PAGE, region->size - HUGE_PAGE, MADV_HUGEPAGE);
-#else
-    (void)region;
-#endif
 }
 
 enum sp_status sp_region_open(struct sp_region *region, size_t size, struct sp_err *err)

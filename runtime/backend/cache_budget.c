@@ -1,6 +1,6 @@
 #include "runtime/backend/cache_budget.h"
 
-#include "format/base/free_memory.h"
+#include "format/system/free_memory.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 #include "runtime/spectool.h"
 
 #include <errno.h>

@@ -246,7 +246,7 @@ struct walk {
     bool *seen;        /* [n_nodes] */
 };
 
-static void wait(struct walk *w, uint32_t rule, uint32_t node)
+static void wait_for(struct walk *w, uint32_t rule, uint32_t node)
 {
     if (w->seen[node] && node != SP_GRAMMAR_END) return;
     w->seen[node] = true;
@@ -262,7 +262,7 @@ static void enter(struct walk *w, uint32_t rule)
 {
     w->color[rule] = OPEN;
     w->open[w->n_open++] = rule;
-    wait(w, rule, w->g->rules[rule].start);
+    wait_for(w, rule, w->g->rules[rule].start);
 }
 
 static const char *name_of(const struct sp_grammar *g, uint32_t rule)
@@ -284,7 +284,7 @@ static enum sp_status walk_call(struct walk *w, uint32_t rule, uint32_t at, stru
         return sp_fail(err, SP_E_INPUT, "%s begins with itself (left recursion)",
                        name_of(w->g, node->operand));
     default:
-        if (node->min == 0 || w->empty[node->operand]) wait(w, rule, node->next);
+        if (node->min == 0 || w->empty[node->operand]) wait_for(w, rule, node->next);
         return SP_OK;
     }
 }
@@ -302,8 +302,8 @@ static enum sp_status walk_rule(struct walk *w, struct sp_err *err)
     w->first[rule] = w->waiting[at];
     switch (w->g->nodes[at].kind) {
     case SP_NODE_EITHER:
-        wait(w, rule, w->g->nodes[at].next);
-        wait(w, rule, w->g->nodes[at].operand);
+        wait_for(w, rule, w->g->nodes[at].next);
+        wait_for(w, rule, w->g->nodes[at].operand);
         return SP_OK;
     case SP_NODE_CALL:
         return walk_call(w, rule, at, err);

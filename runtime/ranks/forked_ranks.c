@@ -3,6 +3,7 @@
 
 #include "format/base/clock.h"
 #include "format/base/mem.h"
+#include "format/system/cpus.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -73,15 +74,6 @@ static uint8_t *area_of(const struct forked_ranks *f, unsigned rank)
     return (uint8_t *)f->shared + page + rank * f->base.max_size;
 }
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* ---- signals ---- */
 
 static void raise_to(struct signal *s, uint64_t number)
@@ -97,7 +89,7 @@ static bool spin(struct signal *s, uint64_t number)
     while (waited < yield_seconds) {
         for (int i = 0; i < POLLS_PER_CLOCK; i++) {
             if (atomic_load_explicit(&s->number, memory_order_acquire) >= number) return true;
-            relax();
+            sp_cpu_relax();
         }
         waited = sp_seconds() - start;
         if (waited > spin_seconds) sched_yield();

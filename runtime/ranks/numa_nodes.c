@@ -1,6 +1,6 @@
 /* The processors of a rank: nodes are dealt to ranks in order, so that ranks that share a node, or
  * nodes that share a rank, are neighbours. */
-#include "format/base/cpus.h"
+#include "format/system/cpus.h"
 #include "runtime/ranks/forked_ranks.h"
 
 #include <numa.h>

@@ -1,6 +1,6 @@
 #include "runtime/remote/rank_group.h"
 
-#include "format/base/cpus.h"
+#include "format/system/cpus.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/module.h"

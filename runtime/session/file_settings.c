@@ -6,6 +6,7 @@
 #include "format/json/json.h"
 #include "format/modelfile/modelfile_check.h"
 #include "format/pack_contents.h"
+#include "format/system/macos.h"
 #include "runtime/session/session.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/clock.h"
-#include "format/base/free_memory.h"
+#include "format/system/free_memory.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "runtime/sampling/greedy_chooser.h"

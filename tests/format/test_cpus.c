@@ -1,9 +1,9 @@
-/* format/base/cpus.h: quotas of control groups, read from folders laid out as in cgroups(7). */
+/* format/system/cpus.h: quotas of control groups, read from folders laid out as in cgroups(7). */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "format/base/cpus.h"
+#include "format/system/cpus.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 

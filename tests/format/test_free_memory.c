@@ -1,8 +1,8 @@
-/* format/base/free_memory.h: limits of control groups, in folders laid out as cgroups(7) says; and
- * format/base/region.h: memory that is committed and returned. */
+/* format/system/free_memory.h: limits of control groups, in folders laid out as cgroups(7) says;
+ * and format/base/region.h: memory that is committed and returned. */
 #include <sys/stat.h>
 
-#include "format/base/free_memory.h"
+#include "format/system/free_memory.h"
 #include "format/base/region.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"

@@ -6,7 +6,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-#include "format/base/free_memory.h"
+#include "format/system/free_memory.h"
 #include "runtime/session/session.h"
 
 #include <sys/resource.h>

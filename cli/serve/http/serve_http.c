@@ -3,6 +3,7 @@
 #include "cli/serve/http/serve_http.h"
 #include "cli/base/signals.h"
 #include "cli/serve/http/serve_connections.h"
+#include "format/system/macos.h"
 
 #include <errno.h>
 #include <fcntl.h>

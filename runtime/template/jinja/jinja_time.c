@@ -2,6 +2,8 @@
  * machine's zone and locale. */
 #include "runtime/template/jinja/jinja_text.h"
 
+#include "format/system/macos.h"
+
 #include <locale.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "format/base/control_group.h"
+#include "format/system/control_group.h"
 
 #include <limits.h>
 #include <stdbool.h>

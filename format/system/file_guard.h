@@ -1,8 +1,8 @@
 /* Mapped files that another process cuts short. Reading a mapping beyond the end of its file is
  * fatal (SIGBUS). A program that starts the guard reads zeros there instead, and learns that the
  * file is damaged. Faults at other addresses end the process as without the guard. */
-#ifndef SP_FORMAT_BASE_FILE_GUARD_H
-#define SP_FORMAT_BASE_FILE_GUARD_H
+#ifndef SP_FORMAT_SYSTEM_FILE_GUARD_H
+#define SP_FORMAT_SYSTEM_FILE_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

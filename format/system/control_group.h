@@ -1,6 +1,6 @@
 /* The control groups of this process (cgroups(7)), versions 1 and 2. */
-#ifndef SP_FORMAT_BASE_CONTROL_GROUP_H
-#define SP_FORMAT_BASE_CONTROL_GROUP_H
+#ifndef SP_FORMAT_SYSTEM_CONTROL_GROUP_H
+#define SP_FORMAT_SYSTEM_CONTROL_GROUP_H
 
 /* Receives the folder of a group. */
 typedef void sp_control_group_fn(void *context, const char *folder);

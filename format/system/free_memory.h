@@ -1,6 +1,6 @@
 /* The memory and address space that this process can still use. */
-#ifndef SP_FORMAT_BASE_FREE_MEMORY_H
-#define SP_FORMAT_BASE_FREE_MEMORY_H
+#ifndef SP_FORMAT_SYSTEM_FREE_MEMORY_H
+#define SP_FORMAT_SYSTEM_FREE_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>

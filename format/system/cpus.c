@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity: POSIX cannot ask which CPUs a process may use */
-#include "format/base/cpus.h"
-#include "format/base/control_group.h"
+#include "format/system/cpus.h"
+#include "format/system/control_group.h"
+#include "format/system/macos.h"
 
 #include <limits.h>
 #include <sched.h>

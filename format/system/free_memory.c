@@ -1,5 +1,5 @@
-#include "format/base/free_memory.h"
-#include "format/base/control_group.h"
+#include "format/system/free_memory.h"
+#include "format/system/control_group.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -73,8 +73,8 @@ uint64_t sp_free_group_memory(const char *list, const char *root)
 
 uint64_t sp_free_memory(void)
 {
-    static const uint64_t unknown = UINT64_MAX;
-    uint64_t kibibytes = read_number("/proc", "meminfo", "MemAvailable:", unknown), least = unknown;
+    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024);
+    uint64_t kibibytes = read_number("/proc", "meminfo", "MemAvailable:", all), least = UINT64_MAX;
 
     sp_each_own_control_group("memory", take_least, &least);
     return kibibytes < least / 1024 ? kibibytes * 1024 : least;

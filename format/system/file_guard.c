@@ -1,7 +1,7 @@
 /* The table of mappings is global since a signal handler has no other argument, and shared with the
  * ranks that the process forks, whose damage counts as well. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "format/base/file_guard.h"
+#include "format/system/file_guard.h"
 
 #include <errno.h>
 #include <signal.h>
