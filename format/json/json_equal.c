@@ -1,6 +1,6 @@
 /* Equality of JSON values as JSON Schema has it (core, 4.2.2). Numbers are compared by their
  * digits, so that none is too long or too large. */
-#include "format/json/json_equal.h"
+#include "format/json/json.h"
 #include "format/json/json_write.h"
 
 #include <stdlib.h>

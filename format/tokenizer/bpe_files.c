@@ -5,7 +5,7 @@
 #include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/json/json_write.h"
-#include "format/tokenizer/sentencepiece.h"
+#include "format/tokenizer/older_files.h"
 #include "format/tokenizer/tekken.h"
 
 #include <stdbool.h>

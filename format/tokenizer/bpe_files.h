@@ -8,7 +8,7 @@
 
 /* *text = the tokenizer.json of the folder's vocab.json and merges.txt, as transformers makes it
  * for the tokenizer_class of `config`, the text of tokenizer_config.json (NULL: there is none), or
- * else of its tokenizer.model (sentencepiece.h) or tekken.json (tekken.h); owned by the caller.
+ * else of its tokenizer.model (sentencepiece.c) or tekken.json (tekken.h); owned by the caller.
  * NULL if none is there, or the class of the two is none of GPT-2's, Qwen 2's. */
 SP_MUST_CHECK enum sp_status sp_bpe_files_read(char **text, size_t *size, const char *folder,
                                                const char *config, size_t config_size,

@@ -1,4 +1,4 @@
-#include "format/tokenizer/charsmap.h"
+#include "format/tokenizer/rewrite.h"
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"

@@ -1,4 +1,4 @@
-#include "format/tokenizer/gguf_pre.h"
+#include "format/tokenizer/gguf_token_writer.h"
 
 #include "format/base/affix.h"
 

@@ -1,6 +1,6 @@
 /* tokenizer.json in the form that the tokenizers library writes. What a GGUF file does not hold,
  * the normalizer and the regular expressions, is that of the published files of the models that
- * have this `pre` (gguf_pre.h). */
+ * have this `pre` (gguf_pre.c). */
 #include "format/tokenizer/gguf_tokenizer.h"
 
 #include "format/tokenizer/gguf_token_writer.h"

@@ -5,7 +5,7 @@
 #define SP_FORMAT_TOKENIZER_GGUF_TOKENIZER_H
 
 #include "format/gguf.h"
-#include "format/tokenizer/gguf_pre.h"
+#include "format/tokenizer/gguf_token_writer.h"
 
 /* The texts are owned by the caller; NULL if the file has no tokenizer. A kind or a split rule that
  * is not known is SP_E_UNSUPPORTED and named. */

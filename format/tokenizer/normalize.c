@@ -2,7 +2,7 @@
  * and copied. Only segments with something to do are taken apart: from the character before the
  * first mark or decomposable character to the next character that cannot touch what is before it.
  */
-#include "format/tokenizer/normalize.h"
+#include "format/tokenizer/rewrite.h"
 
 #include "format/base/unicode.h"
 

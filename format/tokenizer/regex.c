@@ -1,7 +1,6 @@
 #include "format/tokenizer/regex.h"
 
 #include "format/base/mem.h"
-#include "format/tokenizer/regex_translate.h"
 #include "format/base/unicode.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

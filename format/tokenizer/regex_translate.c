@@ -2,7 +2,7 @@
  * out: the white space, word and hex classes (PCRE2 counts U+180E as white space and no marks as
  * word characters), \b, (?m), {,n}, and quantifiers of quantifiers, which PCRE2 would read as
  * possessive. */
-#include "format/tokenizer/regex_translate.h"
+#include "format/tokenizer/regex.h"
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"

@@ -1,8 +1,7 @@
 #include "format/tokenizer/rewrite.h"
 
-#include "format/tokenizer/byte_level.h"
-#include "format/tokenizer/normalize.h"
 #include "format/base/unicode.h"
+#include "format/tokenizer/byte_level.h"
 
 enum sp_status sp_rewrite_init(struct sp_rewrite *rewrite, const struct sp_step *step,
                                struct sp_err *err)

@@ -1,7 +1,7 @@
 /* The file is a message of protocol buffers (sentencepiece_model.proto): pieces, and how texts are
  * normalized. It is read as the metadata that llama.cpp's converter makes of it for a GGUF file, so
  * that both become tokenizer.json in the same way. */
-#include "format/tokenizer/sentencepiece.h"
+#include "format/tokenizer/older_files.h"
 
 #include "format/base/affix.h"
 #include "format/base/bytes.h"

@@ -7,10 +7,10 @@
 #include "format/base/mem.h"
 #include "format/json/json.h"
 #include "format/tokenizer/byte_level.h"
-#include "format/tokenizer/charsmap.h"
-#include "format/tokenizer/gguf_pre.h"
+#include "format/tokenizer/gguf_token_writer.h"
 #include "format/tokenizer/gguf_tokenizer.h"
 #include "format/tokenizer/gguf_tokens.h"
+#include "format/tokenizer/rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>

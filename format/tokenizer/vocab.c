@@ -2,7 +2,6 @@
 
 #include "format/base/mem.h"
 #include "format/tokenizer/tokmap.h"
-#include "format/tokenizer/vocab_steps.h"
 #include "format/tokenizer/word_hash.h"
 
 #include <stdio.h>

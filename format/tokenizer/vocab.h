@@ -35,7 +35,7 @@ enum sp_step_kind {
     SP_STEP_FUSE = 14,          /* decoder: all tokens become one */
     SP_STEP_STRIP = 15,         /* decoder: text off both ends, at most a and b times */
     SP_STEP_JOIN = 16,          /* decoder: text between tokens */
-    SP_STEP_CHARSMAP = 17,      /* pattern: base64 of a map (format/tokenizer/charsmap.h) */
+    SP_STEP_CHARSMAP = 17,      /* pattern: base64 of a map (format/tokenizer/charsmap.c) */
     SP_STEP_LAST = SP_STEP_CHARSMAP,
 };
 
@@ -141,5 +141,11 @@ void sp_vocab_close(struct sp_vocab *vocab); /* NULL is fine */
 
 /* The model's token with this text, or SP_ID_NONE. */
 uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t len);
+
+/* The component trees of tokenizer.json, reduced to chains of primitive steps; used by vocab.c. */
+
+/* Reads normalizer, splitter and decoder of the document, and of its post_processor prefix and
+ * suffix. What is not supported is SP_E_UNSUPPORTED and named. Texts stay in the document. */
+SP_MUST_CHECK enum sp_status sp_vocab_read_steps(struct sp_vocab *vocab, struct sp_err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* Each component type of tokenizer.json is one function that appends the steps it amounts to; a
  * table per kind of component maps type names to functions. Sequences are flattened. What the
  * components mean was read off the behavior of the `tokenizers` library. */
-#include "format/tokenizer/vocab_steps.h"
+#include "format/tokenizer/vocab.h"
 
 #include "format/base/mem.h"
 

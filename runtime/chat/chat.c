@@ -1,7 +1,7 @@
 /* A chat: opening it learns from the template how the model writes answers. */
-#include "runtime/chat/chat.h"
 #include "format/base/mem.h"
-#include "runtime/chat/chat_learn_refusals.h"
+#include "runtime/chat/chat.h"
+#include "runtime/chat/chat_learn.h"
 
 #include <stdlib.h>
 #include <string.h>

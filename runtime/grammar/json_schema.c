@@ -1,8 +1,8 @@
-#include "runtime/grammar/json_schema.h"
-#include "format/json/json_write.h"
 #include "format/base/mem.h"
+#include "format/json/json.h"
+#include "format/json/json_write.h"
+#include "runtime/grammar/json_schema.h"
 #include "runtime/grammar/json_schema_parts.h"
-#include "format/json/json_equal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -63,7 +63,7 @@ struct sp_decoder_options {
     size_t max_batch;
     const struct sp_decoder *workspace_of; /* NULL: the decoder creates its own */
     /* Drafts: the model whose head is used, if a shortlist of its rows may be multiplied instead of
-     * all (runtime/model/vocab_shortlist.h). Such a decoder learns all tokens of the text by
+     * all (runtime/model/vocab_shortlist.c). Such a decoder learns all tokens of the text by
      * sp_decoder_add_tokens; the logits of tokens that were left out are SP_NEVER. */
     const struct sp_model *shortlist_of;
 };

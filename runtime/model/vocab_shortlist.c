@@ -1,4 +1,4 @@
-#include "runtime/model/vocab_shortlist.h"
+#include "runtime/model/workspace.h"
 
 #include "format/base/mem.h"
 #include "runtime/backend/logits.h"

@@ -1,4 +1,4 @@
-#include "runtime/sampling/distribution.h"
+#include "runtime/sampling/logit_transforms.h"
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"

@@ -1,4 +1,3 @@
-#include "runtime/sampling/dry.h"
 #include "runtime/sampling/logit_transforms.h"
 
 #include "format/base/mem.h"

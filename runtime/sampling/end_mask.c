@@ -1,4 +1,4 @@
-#include "runtime/sampling/end_mask.h"
+#include "runtime/sampling/sampling_chooser.h"
 
 #include <string.h>
 

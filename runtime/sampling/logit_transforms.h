@@ -2,7 +2,7 @@
  *
  *   1. logit bias (added), repeat penalty (negative logit x r, else / r),
  *      presence penalty (once per distinct token), frequency penalty (per occurrence), then DRY
- *      (dry.h)
+ *      (dry.c)
  *   2. temperature 0: the largest logit, ties to the lowest id
  *   3. top-n-sigma and top-k: the logits near the largest, and the k largest
  *   4. softmax of logit / temperature over the remaining tokens
@@ -16,12 +16,91 @@
 #ifndef SP_RUNTIME_SAMPLING_LOGIT_TRANSFORMS_H
 #define SP_RUNTIME_SAMPLING_LOGIT_TRANSFORMS_H
 
+#include "format/base/err.h"
 #include "runtime/backend/logits.h"
-#include "runtime/sampling/distribution.h"
-#include "runtime/sampling/dry.h"
 #include "runtime/spectool.h"
+#include "runtime/vector/rng.h"
+#include "runtime/vector/vector.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_history;
+
+/* Distributions over tokens, and what is done with them: draws that are keyed by the position, and
+ * the residuals of rejection sampling. logit_transforms.h makes them from rows of logits.
+ *
+ * A draw takes the token with the smallest E / p, E exponential noise of (seed, position, id). It
+ * draws from p exactly, and two similar distributions mostly give the same token under the same
+ * noise, which is why draft and target agree. */
+
+/* The tokens that are left after truncation, in ascending id, with probabilities that add up to 1.
+ * Valid when zeroed; the owner calls sp_distribution_release. */
+struct sp_distribution {
+    uint32_t *ids; /* [n] owned */
+    double *probs; /* [n] owned */
+    size_t n, cap;
+};
+
+void sp_distribution_release(struct sp_distribution *distribution);
+
+/* Makes room for n tokens. On failure the distribution can only be released. */
+SP_MUST_CHECK enum sp_status sp_distribution_reserve(struct sp_distribution *distribution, size_t n,
+                                                     struct sp_err *err);
+
+/* Draws the token of (seed, position, purpose) from a distribution. *clarity (may be NULL) is the
+ * margin of the winner, 0..1: 1 - (its E / p) / (the runner-up's). */
+uint32_t sp_distribution_draw(const struct sp_distribution *distribution,
+                              const struct sp_vector *vector, uint64_t seed, uint64_t position,
+                              enum sp_purpose purpose, double *clarity);
+
+/* The probability of a token, 0 if it is not in the distribution. */
+double sp_distribution_at(const struct sp_distribution *distribution, uint32_t id);
+
+/* Sets *out to the distribution in which this token has probability 1. */
+SP_MUST_CHECK enum sp_status sp_distribution_certain(struct sp_distribution *out, uint32_t id,
+                                                     struct sp_err *err);
+
+/* Sets *out to the normalized max(p - q, 0), or to p if that is 0 everywhere. */
+SP_MUST_CHECK enum sp_status sp_distribution_residual(struct sp_distribution *out,
+                                                      const struct sp_distribution *p,
+                                                      const struct sp_distribution *q,
+                                                      struct sp_err *err);
+
+/* DRY ("don't repeat yourself"), the penalty against repeated sequences that p-e-w published with
+ * text-generation-webui (pull request 5677), with the breakers of several tokens of llama.cpp.
+ *
+ * If the last n tokens occurred before, the token that followed them then is penalized by
+ * multiplier * base ^ (n - allowed length), where n is the longest such match and at least the
+ * allowed length. No match extends over a breaker, and a token that is one is not penalized. */
+
+/* The token sequences that write a breaker, of the whole vocabulary. Immutable. */
+struct sp_dry_breakers;
+
+/* Finds the sequences of the breakers of `sampling`. *out = NULL: DRY is off, or there is no
+ * breaker. SP_E_USAGE: a text is empty, too long or not valid UTF-8, or no tokenizer is given. */
+SP_MUST_CHECK enum sp_status sp_dry_breakers_open(struct sp_dry_breakers **out,
+                                                  const struct sp_sampling *sampling,
+                                                  size_t n_vocab, struct sp_err *err);
+void sp_dry_breakers_close(struct sp_dry_breakers *breakers); /* NULL is fine */
+
+/* Buffers; valid when zeroed. The owner calls sp_dry_scratch_release. */
+struct sp_dry_scratch {
+    uint32_t *recent;  /* [window] the newest token first */
+    uint32_t *matches; /* [window] length of the match that ends i tokens before the newest */
+    uint32_t *longest; /* [n_vocab] 1 + the longest match before each token; 0: none */
+    size_t cap_recent, cap_matches, cap_longest;
+};
+void sp_dry_scratch_release(struct sp_dry_scratch *scratch);
+
+/* True if the option is on and its window is not empty. */
+bool sp_dry_is_on(const struct sp_sampling *sampling);
+
+/* Penalizes the logits after a history, of which the last dry_penalty_last_n tokens count. */
+SP_MUST_CHECK enum sp_status sp_dry_penalize(struct sp_dry_scratch *scratch, float *logits,
+                                             size_t n_vocab, const struct sp_sampling *sampling,
+                                             const struct sp_history *history, struct sp_err *err);
 
 /* The tokens that penalties read, oldest first: older[0..n_older-1], then newer[0..n_newer-1]. Each
  * penalty reads as many of the last ones as its option says. Borrowed. */

@@ -1,6 +1,6 @@
 /* The simple API: one answer with the file's own settings, by other functions of the library. */
 #include "format/base/mem.h"
-#include "runtime/session/file_settings.h"
+#include "runtime/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>

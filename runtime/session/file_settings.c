@@ -1,6 +1,5 @@
 /* What a packed file states about its answers: the PARAMETER, SYSTEM and MESSAGE records of its
  * Modelfile, and the checkpoint's generation_config.json, which count where there is no record. */
-#include "runtime/session/file_settings.h"
 
 #include "format/base/mem.h"
 #include "format/json/json.h"

@@ -2,24 +2,21 @@
  * the statistics.
  *
  * Every token is handled in a fixed order: recorded, passed to `token`, then checked for end of
- * sequence, stop texts (stop_filter.h) and the budget. */
-#include "runtime/sampling/end_mask.h"
+ * sequence, stop texts (stop_filter.c) and the budget. */
+#include "runtime/chat/chat_reader.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sampling_chooser.h"
-#include "runtime/chat/chat_reader.h"
-#include "runtime/session/logprobs.h"
 #include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
 
+#include "format/base/clock.h"
 #include "format/base/hash.h"
 #include "format/base/median.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
-#include "format/base/clock.h"
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
-#include "runtime/session/stop_filter.h"
 
 #include <math.h>
 #include <stdlib.h>

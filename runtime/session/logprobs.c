@@ -1,9 +1,8 @@
-#include "runtime/session/logprobs.h"
 
 #include "format/base/mem.h"
 #include "runtime/session/session.h"
-#include "runtime/vector/fmath.h"
 #include "runtime/spectool_measure.h"
+#include "runtime/vector/fmath.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #define SP_RUNTIME_SESSION_SESSION_H
 
 #include "format/json/json.h"
+#include "format/modelfile/modelfile.h"
 #include "format/packfile.h"
 #include "runtime/backend/cache_budget.h"
 #include "runtime/grammar/constraint.h"
@@ -11,8 +12,69 @@
 #include "runtime/speculate/draft_mix.h"
 #include "runtime/speculate/speculate.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "runtime/vector/vector.h"
 
 #include <pthread.h>
+
+/* What a packed file states about its answers, ready to be applied. */
+
+/* The struct of which callers see the first member. */
+struct sp_answer_settings {
+    struct sp_file_settings stated; /* its arrays are those below */
+    char *records;                  /* the Modelfile; owned, like all members */
+    struct sp_modelfile file;
+    struct sp_file_setting *settings; /* those of generation_config.json last */
+    size_t n_records;                 /* of the settings, PARAMETER records */
+    struct sp_chat_message *messages;
+    struct sp_sampling sampling;
+    const char **stops, **breakers; /* [n_stops], [sampling.n_dry_breakers] */
+    size_t n_stops;
+    int64_t seed, n_predict, n_context, draft_len, reasoning_budget; /* -1: not stated */
+};
+
+/* Filters the text of an answer on its way to the caller. Text that may be the beginning of a stop
+ * text is held back until it cannot be one. The rest goes to the result and the callbacks in order,
+ * in runs that the draft wrote or did not, with the requested special tokens in place. */
+
+/* A special token after this many bytes of the text held back. */
+struct sp_stop_filter_special {
+    size_t at;
+    uint32_t id;
+};
+
+/* Valid when zeroed except for the first two members. */
+struct sp_stop_filter {
+    const struct sp_request *request; /* stop texts and callbacks; borrowed */
+    struct sp_result *result;         /* its text grows; borrowed */
+    char *text;                       /* [size] text held back, owned */
+    char *drafted;                    /* [size] nonzero: drafted; owned */
+    size_t size, cap, cap_drafted, cap_result;
+    struct sp_stop_filter_special *specials; /* [n_specials] in order, owned */
+    size_t n_specials, cap_specials;
+    bool is_stopped;       /* a stop text was found: further text is dropped */
+    bool is_cancelled;     /* a callback cancelled: none is called again */
+    struct sp_err failure; /* of the request's reader */
+};
+void sp_stop_filter_release(struct sp_stop_filter *filter);
+
+/* Adds text of whole characters and passes on what cannot be part of a stop text. */
+SP_MUST_CHECK enum sp_status sp_stop_filter_add(struct sp_stop_filter *filter, const char *text,
+                                                size_t size, bool drafted, struct sp_err *err);
+/* Records a special token at this place of the text. */
+SP_MUST_CHECK enum sp_status sp_stop_filter_add_special(struct sp_stop_filter *filter, uint32_t id,
+                                                        struct sp_err *err);
+/* Adds the last text, which is part of no stop text, and passes on everything held back. The
+ * result's text is not NULL afterwards. */
+SP_MUST_CHECK enum sp_status sp_stop_filter_end(struct sp_stop_filter *filter, const char *text,
+                                                size_t size, struct sp_err *err);
+
+/* The raw log-probabilities of a row of logits: of one token, and of the most likely ones. */
+
+/* Sets token->logprob, and token->top to the n_top most likely tokens, best first, ties by lower
+ * id, which are stored in top[n_top]. scratch: [n] floats. */
+void sp_logprobs_fill(struct sp_token *token, struct sp_logprob *top, unsigned n_top,
+                      float *scratch, const struct sp_vector *vector, const float *logits,
+                      size_t n);
 
 /* A lock that threads get in the order in which they ask for it. */
 struct sp_ticket_lock {

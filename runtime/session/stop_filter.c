@@ -1,4 +1,4 @@
-#include "runtime/session/stop_filter.h"
+#include "runtime/session/session.h"
 
 #include "format/base/mem.h"
 #include "runtime/chat/chat_reader.h"

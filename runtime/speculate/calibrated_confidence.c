@@ -1,4 +1,4 @@
-#include "runtime/speculate/calibrated_confidence.h"
+#include "runtime/speculate/drafting_controller.h"
 
 #include <math.h>
 

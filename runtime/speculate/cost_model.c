@@ -1,4 +1,4 @@
-#include "runtime/speculate/cost_model.h"
+#include "runtime/speculate/drafting_controller.h"
 
 #include <string.h>
 

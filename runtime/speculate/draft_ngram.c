@@ -1,4 +1,4 @@
-#include "runtime/speculate/draft_ngram.h"
+#include "runtime/speculate/drafter.h"
 
 #include "format/base/mem.h"
 

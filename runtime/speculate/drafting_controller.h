@@ -3,8 +3,8 @@
  *
  * Three estimates:
  *
- *   cost         runtime/speculate/cost_model.h: a curve for verifying and one for drafting
- *   acceptance   by the draft's confidence (runtime/speculate/calibrated_confidence.h); for a token
+ *   cost         runtime/speculate/cost_model.c: a curve for verifying and one for drafting
+ *   acceptance   by the draft's confidence (runtime/speculate/calibrated_confidence.c); for a token
  *                not drafted yet the mean acceptance at its position
  *   rate         tokens and seconds of recent drafted rounds, shrunk towards the rate that the
  *                costs and the mean acceptance predict
@@ -28,11 +28,62 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_H
 #define SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_H
 
-#include "runtime/speculate/calibrated_confidence.h"
-#include "runtime/speculate/cost_model.h"
 #include "runtime/spectool.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+
+/* The probability that a draft token is accepted, from the draft's confidence in it: Platt scaling
+ * (Platt 1999), p = sigmoid(a + b logit(confidence)), learned online by Newton steps. */
+
+/* b and the curvature [[h_aa, h_ab], [h_ab, h_bb]] start at a prior that trusts the confidence. */
+struct sp_calibrated_confidence {
+    double a, b;
+    double h_aa, h_ab, h_bb;
+};
+
+void sp_calibrated_confidence_init(struct sp_calibrated_confidence *c);
+
+/* The probability, 0..1. */
+double sp_calibrated_confidence_at(const struct sp_calibrated_confidence *c, double confidence);
+
+/* An upper bound of the probability, two standard deviations of the logit above it, which shrinks
+ * as outcomes are recorded: what is tried for it is soon known (LinUCB, Li et al. 2010). */
+double sp_calibrated_confidence_upper(const struct sp_calibrated_confidence *c, double confidence);
+
+/* Learns from one outcome. */
+void sp_calibrated_confidence_record(struct sp_calibrated_confidence *c, double confidence,
+                                     bool accepted);
+
+/* The cost in seconds of verifying or drafting n tokens, as a function of n, learned from noisy
+ * timings.
+ *
+ * The model is a straight line through all timings, fitted by weighted least squares with a prior
+ * for its shape, combined with the mean of the timings at n itself, which weighs more the more
+ * there are: kernels have steps that a line does not. Noise of a shared machine only ever adds
+ * time, so a mean follows shorter times quickly and longer ones slowly, and an outlier counts in
+ * part. Passes that touch the pages of the weights for the first time take many times as long as
+ * later ones: a time that is much shorter than expected discards all timings before it. */
+
+enum { SP_COST_LENGTHS = 256 };
+
+/* Valid when zeroed, except for `shape` and `steepest`. */
+struct sp_cost_model {
+    double shape;    /* prior of the slope, relative to the cost at n = 0 */
+    double steepest; /* greatest slope, relative to the cost at n = 0 */
+    double mean[SP_COST_LENGTHS], weight[SP_COST_LENGTHS];
+    size_t n_timings;
+    double base, slope; /* of the fitted line */
+};
+
+void sp_cost_model_record(struct sp_cost_model *cost, size_t n,
+                          double seconds); /* n < SP_COST_LENGTHS */
+
+/* Sets the mean of `weight` >= 0 earlier timings at n < SP_COST_LENGTHS. */
+void sp_cost_model_set(struct sp_cost_model *cost, size_t n, double seconds, double weight);
+
+/* Expected seconds; 1 + shape n before the first timing. */
+double sp_cost_model_at(const struct sp_cost_model *cost, size_t n);
 
 enum { SP_DRAFT_LENGTH_MAX = 63 };
 

@@ -15,7 +15,7 @@
 #ifndef SP_RUNTIME_SPECULATE_SPECULATE_H
 #define SP_RUNTIME_SPECULATE_SPECULATE_H
 
-#include "runtime/speculate/draft_ngram.h"
+#include "runtime/speculate/drafter.h"
 #include "runtime/speculate/prompt_pages.h"
 #include "runtime/speculate/scheduler.h"
 

@@ -1,7 +1,7 @@
 /* The search finds the leftmost added token, and the longest of those that begin at one place.
  * Then its flags apply: a token that must stand alone is skipped inside a word, and whitespace
  * around a token may become part of it. */
-#include "runtime/tokenizer/added_tokens.h"
+#include "runtime/tokenizer/tokenizer_parts.h"
 
 #include "format/base/unicode.h"
 

@@ -7,11 +7,10 @@
  * In vocabularies of characters a piece is often a whole document. Where no merge can join the two
  * characters at a place, the text can be cut there without changing the result, so the document
  * falls into words again (SP_TOKMAP_CUT). */
-#include "runtime/tokenizer/bpe.h"
+#include "runtime/tokenizer/tokenizer_parts.h"
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
-#include "runtime/tokenizer/unigram.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Pre-tokenization runs depth first: a piece cut off by one step passes through all later steps
  * before the next piece is searched for, so only the output of rewriting steps is stored. The
  * recursion is as deep as the number of steps, at most SP_MAX_STEPS. */
-#include "runtime/tokenizer/pretoken.h"
+#include "runtime/tokenizer/tokenizer_parts.h"
 
 #include "format/base/unicode.h"
 

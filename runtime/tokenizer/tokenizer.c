@@ -1,11 +1,9 @@
 #include "runtime/tokenizer/tokenizer.h"
 
-#include "format/tokenizer/byte_level.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "format/packfile.h"
-#include "runtime/tokenizer/bpe.h"
-#include "runtime/tokenizer/pretoken.h"
+#include "format/tokenizer/byte_level.h"
 #include "runtime/spectool.h"
 #include "runtime/tokenizer/tokenizer_parts.h"
 

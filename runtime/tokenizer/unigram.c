@@ -1,4 +1,4 @@
-#include "runtime/tokenizer/unigram.h"
+#include "runtime/tokenizer/tokenizer_parts.h"
 
 #include "format/base/unicode.h"
 

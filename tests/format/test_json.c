@@ -2,7 +2,7 @@
  * and the typed getters. */
 #include <math.h>
 
-#include "format/json/json_equal.h"
+#include "format/json/json.h"
 #include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"

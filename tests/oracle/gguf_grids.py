@@ -9,18 +9,16 @@ import gguf.quants as quants
 
 HEAD = """/* The grids, written by tests/oracle/gguf_grids.py from those of the gguf package of llama.cpp. They
  * are constants of the format that no rule generates. */
-#include "quantize/ggml_grids.h"
+#include "quantize/ggml_blocks.h"
 """
 GRIDS = [("iq2_xxs", quants.IQ2_XXS), ("iq2_xs", quants.IQ2_XS), ("iq2_s", quants.IQ2_S),
          ("iq3_xxs", quants.IQ3_XXS), ("iq3_s", quants.IQ3_S), ("iq1", quants.IQ1_S)]
-
 
 def points(kind):
     kind.init_grid()
     values, bits = list(kind.grid_map), 2 if kind.grid_shape[1] == 8 else 3
     for point in kind.grid.reshape(kind.grid_shape):
         yield sum(values.index(x) << bits * i for i, x in enumerate(point))
-
 
 def main():
     with open(sys.argv[1], "w") as f:
@@ -32,6 +30,5 @@ def main():
             for i in range(0, len(words), 4):
                 f.write("    " + " ".join(f"0x{word:016x}," for word in words[i:i + 4]) + "\n")
             f.write("};\n")
-
 
 main()

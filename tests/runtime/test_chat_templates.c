@@ -1,10 +1,10 @@
 /* Tests published templates: the format of tool calls is learned from each, and its renderings are
  * parsed back. */
 #include "format/base/file.h"
-#include "format/json/json_equal.h"
-#include "runtime/grammar/grammar_matcher.h"
+#include "format/json/json.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/tool_value.h"
+#include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/chat_transcript.h"
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"

@@ -1,7 +1,7 @@
 /* Tests n-gram drafting: the position from which tokens are copied, against a search of all
  * positions, and rejection sampling of draft tokens that no logits chose. */
 #include "runtime/sampling/sampling_chooser.h"
-#include "runtime/speculate/draft_ngram.h"
+#include "runtime/speculate/drafter.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 

@@ -1,7 +1,7 @@
 /* Tests the logits of a shortlist against those of the whole head: tokens that are listed have the
  * same logits, bit for bit, and all others none. */
-#include "runtime/model/vocab_shortlist.h"
 #include "runtime/backend/logits.h"
+#include "runtime/model/workspace.h"
 #include "tests/support/unit_test.h"
 
 enum { ROWS = 70007, LD = (ROWS + 63) / 64 * 64, N = 3 };

@@ -1,6 +1,6 @@
 /* Tests several completions of one request: OpenAI's n, and several prompts of its text
  * completions. Each equals the completion of a separate request. */
-#include "format/json/json_equal.h"
+#include "format/json/json.h"
 #include "tests/support/keep.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"

@@ -1,6 +1,6 @@
 /* Tests OpenAI's API of `spectool serve`: texts that transformers wrote, the exact bytes of
  * streams, stop texts and log-probabilities. */
-#include "format/json/json_equal.h"
+#include "format/json/json.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
