@@ -546,7 +546,7 @@ def make_model(name, seed):
             if name.endswith(("act_fn.beta", "act_fn.eps")):
                 b.copy_(b.bfloat16().float())
         for name, b in model.named_buffers():
-            if name.endswith("bias"): # a correction of the router
+            if name.endswith("bias") and b.is_floating_point(): # a correction of the router
                 b.copy_((0.1 * torch.randn(b.shape, generator=generator)).bfloat16().float())
     return model
 

@@ -316,6 +316,7 @@ const struct sp_family sp_families_encoders[] = {
         .rope_by_type = true,
         .read_own = read_modernbert_decoder,
         .aliases = {modernbert_decoder_aliases, modernbert_aliases},
+        .head = "decoder.weight",
     },
     {
         .name = "eurobert",
