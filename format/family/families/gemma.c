@@ -52,6 +52,13 @@ static const struct sp_alias vaultgemma_aliases[] = {
     {0},
 };
 
+#define GEMMA2_LAYERS                                                                              \
+    .sizes = {256000, 2304, 9216, 26, 8, 4, 256, 8192, 0}, .norm_shifted = true,                   \
+    .windows = SP_WINDOWS_EVEN, .window = 4096, .mlp_bias = SP_BIAS_NEVER, .attention_cap = 50,    \
+    .logit_cap = 30, .query_scalar = 256, .activation_key = "hidden_activation",                   \
+    .activation = "gelu_pytorch_tanh", .tied = true, .scaled_embedding = true,                     \
+    .reads = {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true}
+
 const struct sp_family sp_families_gemma[] = {
     {
         .name = "gemma",
@@ -68,21 +75,8 @@ const struct sp_family sp_families_gemma[] = {
     {
         .name = "gemma2",
         .architecture = "Gemma2ForCausalLM",
-        .sizes = {256000, 2304, 9216, 26, 8, 4, 256, 8192, 0},
+        GEMMA2_LAYERS,
         .norms = SP_NORM_SANDWICH,
-        .norm_shifted = true,
-        .windows = SP_WINDOWS_EVEN,
-        .window = 4096,
-        .mlp_bias = SP_BIAS_NEVER,
-        .attention_cap = 50,
-        .logit_cap = 30,
-        .query_scalar = 256,
-        .activation_key = "hidden_activation",
-        .activation = "gelu_pytorch_tanh",
-        .tied = true,
-        .scaled_embedding = true,
-        .reads =
-            {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true},
         .gguf = {.archs = {{.name = "gemma2"}}, .members = gemma2_members},
     },
     {
@@ -122,20 +116,7 @@ const struct sp_family sp_families_gemma[] = {
     {
         .name = "vaultgemma",
         .architecture = "VaultGemmaForCausalLM",
-        .sizes = {256000, 2304, 9216, 26, 8, 4, 256, 8192, 0},
-        .norm_shifted = true,
-        .windows = SP_WINDOWS_EVEN,
-        .window = 4096,
-        .mlp_bias = SP_BIAS_NEVER,
-        .attention_cap = 50,
-        .logit_cap = 30,
-        .query_scalar = 256,
-        .activation_key = "hidden_activation",
-        .activation = "gelu_pytorch_tanh",
-        .tied = true,
-        .scaled_embedding = true,
-        .reads =
-            {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true},
+        GEMMA2_LAYERS,
         .aliases = {vaultgemma_aliases},
     },
     {.name = NULL},

@@ -67,54 +67,38 @@ static const struct sp_gguf_name lfm2_names[] = {
     {0},
 };
 
+#define LFM2_LAYERS                                                                                \
+    .norm_eps = 1e-5, .norm_eps_key = "norm_eps", .qk_norm = SP_QK_HEADS, .theta = 1e6,            \
+    .attention_list = "full_attn_idxs", .conv_layers = true, .conv_kernel = 3,                     \
+    .biases = SP_BIAS_NEVER, .activation_key = "", .tied = true, .tied_key = "tie_embedding",      \
+    .aliases = {lfm2_aliases}
+
 const struct sp_family sp_families_lfm[] = {
     {
         .name = "lfm2",
         .architecture = "Lfm2ForCausalLM",
         .sizes = {65536, 2560, 12288, 32, 32, 8, 0, 128000, 0},
         .adjusted_ffn = true,
-        .norm_eps = 1e-5,
-        .norm_eps_key = "norm_eps",
-        .qk_norm = SP_QK_HEADS,
-        .theta = 1e6,
-        .attention_list = "full_attn_idxs",
-        .conv_layers = true,
-        .conv_kernel = 3,
-        .biases = SP_BIAS_NEVER,
-        .activation_key = "",
-        .tied = true,
-        .tied_key = "tie_embedding",
         .reads = {.layer_types = true},
-        .aliases = {lfm2_aliases},
         .gguf = {.archs = {{.name = "lfm2"}},
                  .members = lfm2_members,
                  .names = lfm2_names,
                  .sizes_per_layer = true},
+        LFM2_LAYERS,
     },
     {
         .name = "lfm2_moe",
         .architecture = "Lfm2MoeForCausalLM",
         .sizes = {65536, 2048, 7168, 32, 32, 8, 0, 128000, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "norm_eps",
-        .qk_norm = SP_QK_HEADS,
-        .theta = 1e6,
-        .attention_list = "full_attn_idxs",
-        .conv_layers = true,
-        .conv_kernel = 3,
-        .biases = SP_BIAS_NEVER,
-        .activation_key = "",
-        .tied = true,
-        .tied_key = "tie_embedding",
         .expert_keys = {.dense = "num_dense_layers", .corrected = "use_expert_bias"},
         SP_EXPERT_SIZES(32, 4, 1792, 2, 0),
         .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-6},
         .reads = {.layer_types = true, .experts = true, .routed_scale = true},
-        .aliases = {lfm2_aliases},
         .gguf = {.archs = {{.name = "lfm2moe"}},
                  .members = lfm2_moe_members,
                  .names = lfm2_names,
                  .sizes_per_layer = true},
+        LFM2_LAYERS,
     },
     {
         .name = "lfm3",

@@ -53,32 +53,23 @@ static const struct sp_alias jamba_aliases[] = {
     {0},
 };
 
+#define MAMBA1_LAYERS                                                                              \
+    .sizes = {50280, 768, 0, 32, 1, 1, 64, 1 << 20, 0}, .norm_eps = 1e-5,                          \
+    .norm_eps_key = "layer_norm_epsilon", .biases = SP_BIAS_NEVER, .tied = true,                   \
+    .key_names = mamba1_keys, .aliases = {mamba1_aliases, sp_aliases_mixer}, .prefix = "backbone."
+
 const struct sp_family sp_families_mamba1[] = {
     {
         .name = "mamba",
         .architecture = "MambaForCausalLM",
-        .sizes = {50280, 768, 0, 32, 1, 1, 64, 1 << 20, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "layer_norm_epsilon",
+        MAMBA1_LAYERS,
         .mamba = &mamba1,
-        .biases = SP_BIAS_NEVER,
-        .tied = true,
-        .key_names = mamba1_keys,
-        .aliases = {mamba1_aliases, sp_aliases_mixer},
-        .prefix = "backbone.",
     },
     {
         .name = "falcon_mamba",
         .architecture = "FalconMambaForCausalLM",
-        .sizes = {50280, 768, 0, 32, 1, 1, 64, 1 << 20, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "layer_norm_epsilon",
+        MAMBA1_LAYERS,
         .mamba = &falcon_mamba,
-        .biases = SP_BIAS_NEVER,
-        .tied = true,
-        .key_names = mamba1_keys,
-        .aliases = {mamba1_aliases, sp_aliases_mixer},
-        .prefix = "backbone.",
     },
     {
         .name = "jamba",
