@@ -73,16 +73,21 @@ void sp_gguf_put_mamba(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
     uint64_t heads = sp_gguf_need_size(w, "ssm.time_step_rank");
     uint64_t hidden = sp_gguf_need_size(w, "embedding_length");
 
-    if (heads == 0 || inner % heads || (expand && (hidden == 0 || inner % hidden))) {
+    if ((heads == 0 || inner % heads) && !keys->rank) heads = 0; /* Mamba-1 has a rank instead */
+    if (heads == 0 || (expand && (hidden == 0 || inner % hidden))) {
         sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
                                  "%s.ssm.inner_size %" PRIu64 " does not fit %" PRIu64
                                  " heads and an embedding_length of %" PRIu64,
                                  w->model->arch->name, inner, heads, hidden));
         return;
     }
-    sp_gguf_put_integer(w, keys->heads, heads);
-    sp_gguf_put_integer(w, keys->head_dim, inner / heads);
-    sp_gguf_copy_size(w, "ssm.group_count", keys->groups);
+    if (keys->rank) {
+        sp_gguf_put_integer(w, keys->rank, heads);
+    } else {
+        sp_gguf_put_integer(w, keys->heads, heads);
+        sp_gguf_put_integer(w, keys->head_dim, inner / heads);
+        sp_gguf_copy_size(w, "ssm.group_count", keys->groups);
+    }
     sp_gguf_copy_size(w, "ssm.state_size", keys->state);
     sp_gguf_copy_size(w, "ssm.conv_kernel", keys->kernel);
     if (keys->values) sp_gguf_put_integer(w, keys->values, inner);

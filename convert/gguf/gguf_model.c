@@ -55,7 +55,7 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
         w->shape[2] = w->shape[1];
         w->shape[1] = 1;
     }
-    if (form == SP_GGUF_CONV) return;
+    if (form == SP_GGUF_CONV || (form == SP_GGUF_LOG && t->rank == 2 && t->shape[1] > 1)) return;
     for (unsigned i = 1; i < t->rank; i++)
         w->shape[0] *= w->shape[i];
     w->rank = 1;

@@ -436,7 +436,8 @@ static bool text_contains(const char *text, unsigned i)
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
-    if (r->expert_period.period && i % r->expert_period.period != r->expert_period.offset)
+    if (r->expert_period.period && r->mlp_types == NULL &&
+        i % r->expert_period.period != r->expert_period.offset)
         return false;
     if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
     if (r->n_experts && r->sparse) return contains(r->sparse, i);
@@ -465,7 +466,7 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->mamba == NULL || r->t->family->mamba->parallel) return false;
-    if (r->attention_period.period)
+    if (r->attention_period.period && r->layer_types == NULL)
         return i % r->attention_period.period != r->attention_period.offset;
     return r->layer_types ? is_mamba_type(r->layer_types, i) : !contains(r->full_attention, i);
 }

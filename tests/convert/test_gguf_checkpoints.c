@@ -146,6 +146,6 @@ CASES(family, "mixtral", "olmo2", "granite", "gemma", "olmoe", "ernie4_5", "exao
       "cohere2_moe", "cohere_qk_norm", "ernie4_5_moe", "exaone_moe", "dots1", "afmoe_plain",
       "apertus", "jais2", "nemotron_bias", "olmo", "olmo_unclipped", "stablelm",
       "stablelm_parallel", "starcoder2", "hunyuan_moe_unscaled", "mellum_sparse",
-      "granite_swa_nope", "granitemoe_swa", "gemma3n", "llama4", "gpt_neox");
+      "granite_swa_nope", "granitemoe_swa", "gemma3n", "llama4", "gpt_neox", "jamba");
 CASES(oracle_target, "gpt2", "gemma2", "gpt_oss", "phi3_partial", "smollm3");
 GROUP_FIXTURE(NULL, scratch_teardown);

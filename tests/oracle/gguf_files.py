@@ -6,7 +6,7 @@
         qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu,lfm2,\\
         lfm2_moe_plain,mamba2,granitemoeshared,granite4_h,granite4_h_moe,nemotron_h_even,ministral3_small,falcon_h1_head,\\
         hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain,\\
-        apertus,jais2,nemotron_bias,olmo,olmo_unclipped,stablelm,stablelm_parallel,starcoder2,hunyuan_moe_unscaled,gemma3n,llama4,gpt_neox} \
+        apertus,jais2,nemotron_bias,olmo,olmo_unclipped,stablelm,stablelm_parallel,starcoder2,hunyuan_moe_unscaled,gemma3n,llama4,gpt_neox,jamba} \
         ../shared/oracle/newer/gpt2 \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{cohere2_moe,mellum_sparse,granite_swa_nope,granitemoe_swa}
