@@ -71,13 +71,6 @@ const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES] = {
     {SP_Q3, 0.12, "0.08", "0.4"},      {SP_Q2, 0.25, "0.4", "2.6"},
 };
 
-/* By kind, of a row: bytes of the numbers of a group, bytes of a block. */
-static const uint8_t group_bytes[][2] = {
-    [SP_GROUP_SCALE] = {2, 0},  [SP_GROUP_AFFINE] = {4, 0}, [SP_GROUP_SUPER] = {4, 2},
-    [SP_GROUP_HALVES] = {2, 2}, [SP_GROUP_DUAL] = {4, 2},   [SP_GROUP_SIGNED] = {2, 1},
-    [SP_GROUP_ODD] = {2, 1},    [SP_GROUP_E8M0] = {1, 0},   [SP_GROUP_E4M3] = {2, 0},
-};
-
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes, PANEL_ALIGN = 64 };
 
 static const struct sp_dtype_info *find(uint32_t dtype)
@@ -133,16 +126,6 @@ bool sp_dtype_is_block(enum sp_dtype dtype)
 bool sp_dtype_is_groupwise(enum sp_dtype dtype)
 {
     return sp_dtype_info(dtype)->groups.kind != SP_GROUP_NONE;
-}
-
-size_t sp_group_numbers(enum sp_groupwise_kind kind)
-{
-    return group_bytes[kind][0];
-}
-
-size_t sp_group_scale_bytes(enum sp_groupwise_kind kind)
-{
-    return group_bytes[kind][1];
 }
 
 size_t sp_group_head(const struct sp_groupwise *groups)

@@ -161,8 +161,17 @@ struct sp_dtype_info {
 };
 
 /* Bytes per row of the numbers of a group, and of the scale bytes of a block. */
-size_t sp_group_numbers(enum sp_groupwise_kind kind);
-size_t sp_group_scale_bytes(enum sp_groupwise_kind kind);
+static inline size_t sp_group_numbers(enum sp_groupwise_kind kind)
+{
+    if (kind == SP_GROUP_E8M0) return 1;
+    return kind == SP_GROUP_AFFINE || kind == SP_GROUP_SUPER || kind == SP_GROUP_DUAL ? 4 : 2;
+}
+
+static inline size_t sp_group_scale_bytes(enum sp_groupwise_kind kind)
+{
+    if (kind == SP_GROUP_SIGNED || kind == SP_GROUP_ODD) return 1;
+    return kind == SP_GROUP_SUPER || kind == SP_GROUP_HALVES || kind == SP_GROUP_DUAL ? 2 : 0;
+}
 /* Bytes at the start of a panel, of a block of 32 columns, and of a group of a panel. */
 size_t sp_group_head(const struct sp_groupwise *groups);
 size_t sp_group_block_size(const struct sp_groupwise *groups);

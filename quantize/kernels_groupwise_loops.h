@@ -96,11 +96,11 @@ struct factors {
 
 /* The factors of a group, without the scale bytes of its blocks. numbers: those of the lanes' first
  * row; common: the panel's factors of nvfp4. */
-INLINE struct factors group_factors(const struct sp_groupwise *groups, uint8_t flags, floats common,
+INLINE struct factors group_factors(struct sp_groupwise groups, uint8_t flags, floats common,
                                     const uint8_t *numbers)
 {
-    const enum sp_groupwise_kind kind = groups->kind;
-    const float zero = (float)sp_group_zero(groups);
+    const enum sp_groupwise_kind kind = groups.kind;
+    const float zero = (float)sp_group_zero(groups.code_bits, groups.levels);
     struct factors f = {0};
 
     if (kind == SP_GROUP_E8M0) {
@@ -113,7 +113,7 @@ INLINE struct factors group_factors(const struct sp_groupwise *groups, uint8_t f
         }
     } else {
         f.scale[0] = numbers16(numbers, flags);
-        if (kind == SP_GROUP_ODD) f.scale[0] *= sp_levels_unit(groups->levels);
+        if (kind == SP_GROUP_ODD) f.scale[0] *= sp_levels_unit(groups.levels);
         if (kind == SP_GROUP_SCALE)
             f.least[0] = f.scale[0] * -zero;
         else if (sp_group_numbers(kind) == 4)
@@ -124,11 +124,11 @@ INLINE struct factors group_factors(const struct sp_groupwise *groups, uint8_t f
 }
 
 /* The factors of a block. */
-INLINE struct factors block_factors(const struct sp_groupwise *groups, struct factors f,
+INLINE struct factors block_factors(struct sp_groupwise groups, struct factors f,
                                     const uint8_t *scale_bytes)
 {
-    const enum sp_groupwise_kind kind = groups->kind;
-    const float zero = (float)sp_group_zero(groups);
+    const enum sp_groupwise_kind kind = groups.kind;
+    const float zero = (float)sp_group_zero(groups.code_bits, groups.levels);
     ints s[2];
 
     if (sp_group_scale_bytes(kind) == 0) return f;
@@ -208,18 +208,20 @@ INLINE void prefetch_block(const uint8_t *block, size_t size)
         __builtin_prefetch((const void *)((uintptr_t)block + AHEAD + i));
 }
 
-/* A panel. */
-INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], const struct sp_groupwise *groups,
+/* A panel. The members of groups but the columns are constants, so no function that is not inline
+ * gets its address. */
+INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], struct sp_groupwise groups,
                             const uint8_t *panel, const struct sp_matmul *m)
 {
-    const enum sp_groupwise_kind kind = groups->kind;
-    const unsigned code_bits = groups->code_bits;
+    const struct sp_groupwise *same = &sp_dtype_info(m->dtype)->groups;
+    const enum sp_groupwise_kind kind = groups.kind;
+    const unsigned code_bits = groups.code_bits;
     const bool is_e2m1 = sp_group_is_e2m1(kind), has_halves = sp_group_has_halves(kind);
-    const size_t size = sp_group_block_size(groups), n_blocks = m->acts->cols / SP_BLOCK;
+    const size_t size = sp_group_block_size(same), n_blocks = m->acts->cols / SP_BLOCK;
     const size_t numbers_size = SP_PANEL_ROWS * sp_group_numbers(kind);
     const size_t width = is_e2m1 ? 1 : 2; /* bytes of a number */
-    const int most = sp_group_most(groups);
-    const uint8_t *at = panel + sp_group_head(groups);
+    const int most = sp_group_most(groups.code_bits, groups.levels);
+    const uint8_t *at = panel + sp_group_head(same);
     struct factors f[N_PARTS] = {0};
     floats common[N_PARTS] = {0};
 
@@ -228,7 +230,7 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], const struct sp_g
         if (panel[0] & SP_GROUPS_DIVIDES) common[part] = 1 / common[part];
     }
     for (size_t b = 0; b < n_blocks; b++, at += size) {
-        if (b % (groups->cols / SP_BLOCK) == 0) {
+        if (b % (groups.cols / SP_BLOCK) == 0) {
             for (size_t part = 0; part < N_PARTS; part++)
                 f[part] = group_factors(groups, panel[0], common[part], at + width * part * LANES);
             at += numbers_size;
@@ -240,7 +242,7 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], const struct sp_g
             struct factors of_block = block_factors(groups, f[part], scale_bytes + part * LANES);
             bytes w[N_FOURS];
 
-            decode_codes(w, code_bits, groups->levels, at + 4 * part * LANES);
+            decode_codes(w, code_bits, groups.levels, at + 4 * part * LANES);
             multiply_block((floats(*)[N_PARTS]) & acc[0][part], has_halves, w, most, &of_block, m,
                            b);
         }
@@ -261,7 +263,7 @@ INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits, en
         for (size_t t = 0; t < m->n_rows; t++)
             for (size_t part = 0; part < N_PARTS; part++)
                 acc[t][part] = splat(0);
-        groupwise_panel(acc, &groups, m->panels + p * panel_size, m);
+        groupwise_panel(acc, groups, m->panels + p * panel_size, m);
         for (size_t t = 0; t < m->n_rows; t++)
             for (size_t part = 0; part < N_PARTS; part++)
                 store(m->y + t * m->ldy + p * SP_PANEL_ROWS + part * LANES, LANES, acc[t][part]);

@@ -148,7 +148,8 @@ static struct numbers numbers_of(const struct sp_groupwise *groups, uint8_t flag
     const uint8_t *bytes = group->scale_bytes + sp_group_scale_bytes(groups->kind) * b;
     struct numbers n = {number16(group->numbers, flags), 0, 0};
     bool one = sp_group_numbers(groups->kind) == 2;
-    float second = one ? (float)sp_group_zero(groups) : number16(group->numbers + 2, flags);
+    float second = one ? (float)sp_group_zero(groups->code_bits, groups->levels)
+                       : number16(group->numbers + 2, flags);
 
     switch (groups->kind) {
     case SP_GROUP_SUPER:
@@ -246,7 +247,7 @@ enum sp_status sp_group_check(const uint8_t *panel, const struct sp_groupwise *g
                               struct sp_err *err)
 {
     const float most =
-        groups->levels ? (float)sp_group_most(groups) : (float)(1 << groups->code_bits);
+        groups->levels ? (float)sp_levels_most(groups->levels) : (float)(1 << groups->code_bits);
 
     for (size_t b = 0; b < groups->cols / SP_BLOCK; b++) {
         struct sp_group_factors f;

@@ -102,16 +102,16 @@ static inline bool sp_group_is_e2m1(enum sp_groupwise_kind kind)
 }
 
 /* The code of 0, or its entry, in types without a minimum. */
-static inline int sp_group_zero(const struct sp_groupwise *groups)
+static inline int sp_group_zero(unsigned code_bits, enum sp_levels levels)
 {
-    if (groups->levels) return sp_levels_zero(groups->levels);
-    return groups->code_bits == 2 ? 1 : 1 << (groups->code_bits - 1);
+    if (levels) return sp_levels_zero(levels);
+    return code_bits == 2 ? 1 : 1 << (code_bits - 1);
 }
 
 /* The largest u of a code. */
-static inline int sp_group_most(const struct sp_groupwise *groups)
+static inline int sp_group_most(unsigned code_bits, enum sp_levels levels)
 {
-    return groups->levels ? sp_levels_most(groups->levels) : (1 << groups->code_bits) - 1;
+    return levels ? sp_levels_most(levels) : (1 << code_bits) - 1;
 }
 
 /* The scale and the least weight of both halves of block b of a group. */
