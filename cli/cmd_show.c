@@ -3,6 +3,7 @@
 #include "cli/base/out.h"
 #include "cli/base/pack_facts.h"
 #include "cli/packed_checkpoint.h"
+#include "cli/show_sbom.h"
 #include "format/json/json.h"
 #include "format/json/json_write.h"
 #include "format/modelfile/modelfile.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 
 struct options {
-    bool modelfile, template, tensors, metadata, json;
+    bool modelfile, template, tensors, metadata, sbom, json;
 };
 
 struct sp_calibration_facts {
@@ -120,6 +121,8 @@ static const struct sp_opt opts[] = {
      .help = "List all tensors: name, type, shape, bytes"},
     {SP_OPT_FLAG, 0, "metadata", NULL, NULL, AT(metadata),
      .help = "List all sections, and the configurations as they were read"},
+    {SP_OPT_FLAG, 0, "sbom", NULL, NULL, AT(sbom),
+     .help = "Print what the file was made of, as an SPDX document in JSON"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
      .help = "Print a JSON object per file, each in a line"},
     {.kind = SP_OPT_END},
@@ -282,6 +285,20 @@ static enum sp_status show_overview(const char *name, const struct sp_pack *pack
     return st;
 }
 
+static enum sp_status show_sbom(const char *name, const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_facts facts;
+
+    if ((st = sp_pack_expect_model(pack, err))) return st;
+    if (sp_pack_is_outline(pack))
+        return sp_fail(err, SP_E_USAGE, "%s: only a packed file has digests for --sbom", name);
+    if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
+    st = sp_show_sbom(&facts, name, pack, err);
+    sp_pack_facts_release(&facts);
+    return st;
+}
+
 static enum sp_status show_json(const char *name, const struct sp_pack *pack,
                                 const struct options *o, struct sp_err *err)
 {
@@ -323,6 +340,7 @@ static enum sp_status show_file(const char *name, const struct sp_args *args, st
     /* The overview begins with the name. */
     if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);
     st = o->json        ? show_json(name, pack, o, err)
+         : o->sbom      ? show_sbom(name, pack, err)
          : o->modelfile ? show_modelfile(name, pack, err)
          : o->template  ? show_template(name, pack, err)
          : o->tensors   ? show_tensors(pack, err)
@@ -338,16 +356,18 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     enum sp_status st = SP_OK;
+    bool whole = o->modelfile || o->template || o->sbom; /* all that is printed */
 
-    if (o->modelfile + o->template + o->tensors + o->metadata > 1 ||
-        (o->json && (o->modelfile || o->template))) {
+    if (o->modelfile + o->template + o->tensors + o->metadata + o->sbom > 1 || (o->json && whole)) {
         return sp_fail(err, SP_E_USAGE,
-                       "--modelfile, --template, --tensors and --metadata cannot be combined, and "
-                       "--json only with the last two");
+                       "--modelfile, --template, --sbom, --tensors and --metadata cannot be "
+                       "combined, and --json only with the last two");
     }
-    if (args->n_operands > 1 && (o->modelfile || o->template)) {
+    if (args->n_operands > 1 && whole) {
         return sp_fail(err, SP_E_USAGE, "--%s takes one FILE",
-                       o->modelfile ? "modelfile" : "template");
+                       o->modelfile  ? "modelfile"
+                       : o->template ? "template"
+                                     : "sbom");
     }
     for (size_t i = 0; i < args->n_operands && st == SP_OK; i++) {
         if (i > 0 && !o->json) putchar('\n');

@@ -21,6 +21,7 @@ spectool create -f Again -o again.bin 2>/dev/null
 cmp packed.bin again.bin && echo 'the Modelfile makes the same file'
 spectool show packed.bin --template
 spectool show packed.bin --json | sed 's/"size": [0-9]*, "identity": "[^"]*"/.../'
+spectool show packed.bin --sbom | sed 's/"created": "[^"]*"/"created": .../; s/"[0-9a-f]\{16\}"/DIGEST/g; s/-[0-9a-f]\{16\}"/-DIGEST"/'
 grep -v TEMPLATE Modelfile >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
 spectool show plain.bin | grep -A1 '^Template'

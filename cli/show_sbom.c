@@ -1,0 +1,151 @@
+#include "cli/show_sbom.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* A package that describes a model by a name and a digest; the caller adds members and ends it. */
+static void begin_package(struct sp_json_out *out, const char *id, const char *name,
+                          uint64_t digest)
+{
+    char text[17];
+
+    snprintf(text, sizeof text, "%016" PRIx64, digest);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "SPDXID", id);
+    sp_json_out_text(out, "name", name);
+    sp_json_out_text(out, "versionInfo", text);
+    sp_json_out_text(out, "downloadLocation", "NOASSERTION");
+    sp_json_out_bool(out, "filesAnalyzed", false);
+    sp_json_out_text(out, "copyrightText", "NOASSERTION");
+    sp_json_out_text(out, "licenseConcluded", "NOASSERTION");
+    sp_json_out_begin(out, "externalRefs", '[');
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "referenceCategory", "OTHER");
+    sp_json_out_text(out, "referenceType", "xxh3-64");
+    sp_json_out_text(out, "referenceLocator", text);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, ']');
+}
+
+static void relate(struct sp_json_out *out, const char *from, const char *relation, const char *to)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "spdxElementId", from);
+    sp_json_out_text(out, "relationshipType", relation);
+    sp_json_out_text(out, "relatedSpdxElement", to);
+    sp_json_out_end(out, '}');
+}
+
+/* A license is named by the number of its record in the Modelfile. */
+static bool is_license(const struct sp_pack_facts *facts, size_t i)
+{
+    return facts->records.records[i].command == SP_MODELFILE_LICENSE;
+}
+
+static void declare_licenses(struct sp_json_out *out, const struct sp_pack_facts *facts)
+{
+    const char *before = "";
+
+    sp_json_out_written(out, "licenseDeclared", "\"", 1);
+    for (size_t i = 0; i < facts->records.n_records; i++) {
+        if (!is_license(facts, i)) continue;
+        sp_json_out_print(out, "%sLicenseRef-%zu", before, i + 1);
+        before = " AND ";
+    }
+    sp_json_out_raw(out, *before ? "\"" : "NOASSERTION\"");
+}
+
+static void license_texts(struct sp_json_out *out, const struct sp_pack_facts *facts)
+{
+    char name[32];
+
+    sp_json_out_begin(out, "hasExtractedLicensingInfos", '[');
+    for (size_t i = 0; i < facts->records.n_records; i++) {
+        const struct sp_modelfile_record *r = &facts->records.records[i];
+        if (!is_license(facts, i)) continue;
+        snprintf(name, sizeof name, "LicenseRef-%zu", i + 1);
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "licenseId", name);
+        sp_json_out_string(out, "extractedText", r->value, r->value_size);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
+static const char *adapter_id(char id[40], size_t i)
+{
+    snprintf(id, 40, "SPDXRef-adapter-%zu", i + 1);
+    return id;
+}
+
+static void packages(struct sp_json_out *out, const struct sp_pack_facts *facts, const char *name,
+                     uint64_t identity, const struct sp_part_digests *digests, const char *receipts)
+{
+    const struct sp_part_facts *draft = &facts->parts[SP_PART_DRAFT];
+    char id[40], words[SP_MERGE_WORDS];
+
+    sp_json_out_begin(out, "packages", '[');
+    begin_package(out, "SPDXRef-file", name, identity);
+    declare_licenses(out, facts);
+    if (receipts) sp_json_out_text(out, "comment", receipts);
+    sp_json_out_end(out, '}');
+    begin_package(out, "SPDXRef-target", facts->parts[SP_PART_TARGET].config.architecture,
+                  digests->target);
+    sp_json_out_end(out, '}');
+    if (draft->present) {
+        begin_package(out, "SPDXRef-draft", draft->config.architecture, digests->draft);
+        sp_json_out_end(out, '}');
+    }
+    for (size_t i = 0; i < facts->n_merged; i++) {
+        const struct sp_merge_record *m = &facts->merged[i];
+        begin_package(out, adapter_id(id, i), sp_adapter_format_name(m->format), m->digest);
+        sp_merge_words(words, m);
+        sp_json_out_text(out, "comment", words);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "relationships", '[');
+    relate(out, "SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-file");
+    relate(out, "SPDXRef-file", "CONTAINS", "SPDXRef-target");
+    if (draft->present) relate(out, "SPDXRef-file", "CONTAINS", "SPDXRef-draft");
+    for (size_t i = 0; i < facts->n_merged; i++)
+        relate(out, "SPDXRef-target", "GENERATED_FROM", adapter_id(id, i));
+    sp_json_out_end(out, ']');
+}
+
+enum sp_status sp_show_sbom(const struct sp_pack_facts *facts, const char *name,
+                            const struct sp_pack *pack, struct sp_err *err)
+{
+    const uint64_t identity = sp_pack_identity(pack);
+    struct sp_json_out out = {.file = stdout};
+    struct sp_part_digests digests = {0};
+    time_t now = time(NULL);
+    char text[64], *receipts = NULL;
+    enum sp_status st;
+    struct tm utc;
+
+    if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) return st;
+    if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) return st;
+    if (facts->receipts && (st = sp_json_print(&receipts, facts->receipts, err))) return st;
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "spdxVersion", "SPDX-2.3");
+    sp_json_out_text(&out, "dataLicense", "CC0-1.0");
+    sp_json_out_text(&out, "SPDXID", "SPDXRef-DOCUMENT");
+    sp_json_out_text(&out, "name", name);
+    snprintf(text, sizeof text, "https://spdx.org/spdxdocs/spectool-%016" PRIx64, identity);
+    sp_json_out_text(&out, "documentNamespace", text);
+    sp_json_out_begin(&out, "creationInfo", '{');
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    sp_json_out_text(&out, "created", text);
+    sp_json_out_begin(&out, "creators", '[');
+    snprintf(text, sizeof text, "Tool: spectool-%s", sp_version());
+    sp_json_out_text(&out, NULL, text);
+    sp_json_out_end(&out, ']');
+    sp_json_out_end(&out, '}');
+    packages(&out, facts, name, identity, &digests, receipts);
+    license_texts(&out, facts);
+    sp_json_out_end_line(&out);
+    free(receipts);
+    return SP_OK;
+}
