@@ -107,6 +107,7 @@ INLINE struct factors group_factors(struct sp_groupwise groups, uint8_t flags, f
         f.scale[0] = half_of_e8m0(numbers);
         f.least[0] = f.scale[0] * -zero;
     } else if (kind == SP_GROUP_E4M3) {
+#pragma GCC unroll 2
         for (unsigned h = 0; h < 2; h++) {
             f.scale[h] = half_of_e4m3(numbers + SP_PANEL_ROWS * h) * common;
             f.least[h] = f.scale[h] * -zero;
@@ -146,6 +147,7 @@ INLINE struct factors block_factors(struct sp_groupwise groups, struct factors f
     }
     f.scale[1] = f.scale[0];
     f.least[1] = f.least[0];
+#pragma GCC unroll 2
     for (unsigned h = 0; h < 2; h++) {
         if (kind == SP_GROUP_DUAL) {
             f.scale[h] *= to_floats(s[h] & 15);
@@ -231,6 +233,7 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], struct sp_groupwi
     }
     for (size_t b = 0; b < n_blocks; b++, at += size) {
         if (b % (groups.cols / SP_BLOCK) == 0) {
+#pragma GCC unroll 4
             for (size_t part = 0; part < N_PARTS; part++)
                 f[part] = group_factors(groups, panel[0], common[part], at + width * part * LANES);
             at += numbers_size;
