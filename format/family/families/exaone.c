@@ -47,6 +47,11 @@ static const struct sp_gguf_member exaone_moe_members[] = {
     {0},
 };
 
+#define EXAONE4_LAYERS                                                                             \
+    .sizes = {102400, 4096, 16384, 32, 32, 32, 0, 2048, 0}, .norm_eps = 1e-5,                      \
+    .qk_norm = SP_QK_HEADS, .full_unrotated = true, .windows = SP_WINDOWS_PATTERN, .window = 4096, \
+    .window_pattern = 4, .biases = SP_BIAS_NEVER
+
 const struct sp_family sp_families_exaone[] = {
     {
         .name = "exaone",
@@ -64,29 +69,15 @@ const struct sp_family sp_families_exaone[] = {
     {
         .name = "exaone4",
         .architecture = "Exaone4ForCausalLM",
-        .sizes = {102400, 4096, 16384, 32, 32, 32, 0, 2048, 0},
-        .norm_eps = 1e-5,
+        EXAONE4_LAYERS,
         .norms = SP_NORM_POST,
-        .qk_norm = SP_QK_HEADS,
-        .full_unrotated = true,
-        .windows = SP_WINDOWS_PATTERN,
-        .window = 4096,
-        .window_pattern = 4,
-        .biases = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
         .gguf = {.archs = {{.name = "exaone4"}}, .members = exaone4_members},
     },
     {
         .name = "exaone_moe",
         .architecture = "ExaoneMoeForCausalLM",
-        .sizes = {102400, 4096, 16384, 32, 32, 32, 0, 2048, 0},
-        .norm_eps = 1e-5,
-        .qk_norm = SP_QK_HEADS,
-        .full_unrotated = true,
-        .windows = SP_WINDOWS_PATTERN,
-        .window = 4096,
-        .window_pattern = 4,
-        .biases = SP_BIAS_NEVER,
+        EXAONE4_LAYERS,
         .expert_keys = {.dense = "first_k_dense_replace",
                         .types = "mlp_layer_types",
                         .shared = "num_shared_experts"},

@@ -1,4 +1,5 @@
-/* Lineages of one family with experts each, of 2026: Flint, Kolibri, Laguna, Lara, Step. */
+/* Lineages of one family with experts each, of 2026: Flint, Kolibri, Laguna, Lara, Step; and Aria.
+ */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
@@ -23,6 +24,13 @@ static const struct sp_alias laguna_aliases[] = {
     {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
     {"self_attn.gate_proj.weight", "self_attn.g_proj.weight", NULL, 0},
     {"mlp.router.correction", "mlp.experts.e_score_correction_bias", NULL, 0},
+    {0},
+};
+
+static const struct sp_alias aria_aliases[] = {
+    {"mlp.experts.gate_proj.weight", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.fc2.weight", sp_layout_transposed, 0},
     {0},
 };
 
@@ -300,6 +308,20 @@ const struct sp_family sp_families_sparse[] = {
         .prediction_head = true,
         .prediction_layer = true,
         .prediction_windowed = true,
+    },
+    {
+        .name = "aria_text",
+        .architecture = "AriaTextForCausalLM",
+        .sizes = {32000, 4096, 4096, 32, 32, 0, 0, 2048, 0},
+        .expert_keys = {.count = "moe_num_experts",
+                        .used = "moe_topk",
+                        .shared = "moe_num_shared_experts",
+                        .width = "intermediate_size"},
+        SP_EXPERT_SIZES(8, 2, 0, 0, 2),
+        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
+        .router_norm_fixed = true,
+        .reads = {.experts = true},
+        .aliases = {aria_aliases, sp_aliases_shared_experts},
     },
     {.name = NULL},
 };

@@ -10,6 +10,7 @@
 
 const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("apertus1p5", "Apertus1p5", "apertus1p5_text", .any_text = false),
+    WRAPPER("aria", "Aria", "aria_text", .any_text = false),
     WRAPPER("cohere2_vision", "Cohere2Vision", "cohere2", .any_text = true),
     WRAPPER("cohere_compass", "CohereCompass", "cohere_compass_text", .any_text = false),
     WRAPPER("gemma3", "Gemma3", "gemma3_text", .any_text = false),
