@@ -186,6 +186,9 @@ static const struct sp_key_name step_keys[] = {
     {0},
 };
 
+/* It repeats num_sliding_attention_heads, and the tensors have these heads or are refused. */
+static const char *const step_own_keys[] = {"per_layer_config", NULL};
+
 static const char *const laguna_own_keys[] = {"gating", NULL};
 
 const struct sp_family sp_families_sparse[] = {
@@ -304,6 +307,7 @@ const struct sp_family sp_families_sparse[] = {
                   .routed_scale = true},
         .key_names = step_keys,
         .read_own = read_step,
+        .own_keys = step_own_keys,
         .aliases = {step_aliases},
         .prediction_head = true,
         .prediction_layer = true,
