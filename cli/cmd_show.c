@@ -3,7 +3,6 @@
 #include "cli/base/out.h"
 #include "cli/base/pack_facts.h"
 #include "cli/packed_checkpoint.h"
-#include "cli/show_sbom.h"
 #include "format/json/json.h"
 #include "format/json/json_write.h"
 #include "format/modelfile/modelfile.h"
@@ -294,7 +293,7 @@ static enum sp_status show_sbom(const char *name, const struct sp_pack *pack, st
     if (sp_pack_is_outline(pack))
         return sp_fail(err, SP_E_USAGE, "%s: only a packed file has digests for --sbom", name);
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
-    st = sp_show_sbom(&facts, name, pack, err);
+    st = sp_pack_facts_to_sbom(&facts, name, pack, err);
     sp_pack_facts_release(&facts);
     return st;
 }

@@ -357,7 +357,9 @@ struct sp_sampling {
     }
 
 /* Sets a number among the options by its name in a Modelfile, such as "top_k". SP_E_USAGE: there is
- * none of this name; SP_E_INPUT: the value is not in its range. [any thread] */
+ * none of this name, as with "seed", whose values below 0 ask for a random one, which
+ * sp_file_settings_apply draws: set the member; SP_E_INPUT: the value is not in its range. [any
+ * thread] */
 SP_API_STATUS sp_sampling_set(struct sp_sampling *sampling, const char *name, const char *value,
                               struct sp_err *err);
 enum { SP_SAMPLING_VALUE_SIZE = 32 };

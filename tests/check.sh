@@ -8,7 +8,7 @@
 #        tests/check.sh release      the static program of packaging/release: some five minutes, and the network
 #        tests/check.sh portable     compiles and links spectool for macOS, with ziglang of PyPI
 #        tests/check.sh debian       the Debian packages, and lintian on them
-#        tests/check.sh long         faults soak fuzz reproducible release: hours; SOAK_SECONDS and FUZZ_SECONDS
+#        tests/check.sh long         faults soak fuzz reproducible release debian portable: hours; SOAK_SECONDS and FUZZ_SECONDS
 #                                    (default: 3600) are the time of each soak and each fuzz target
 #        tests/check.sh arm64        kernels for 64-bit ARM under QEMU, after ./setup arm64
 set -u
@@ -20,7 +20,7 @@ export XDG_CACHE_HOME=/dev/null # the user's cache folder stays as it is
 steps=${*:-format lint gcc clang asan tsan valgrind}
 
 case $steps in
-long) steps='faults soak fuzz reproducible release' ;;
+long) steps='faults soak fuzz reproducible release debian portable' ;;
 quick) steps='format lint quick' ;;
 esac
 
@@ -139,11 +139,11 @@ for step in $steps; do
         ;;
     release)
         ./setup release
-        build gcc -DCMAKE_C_COMPILER=gcc && {
+        build dynamic -DCMAKE_C_COMPILER=gcc -DBUILD_TESTING=OFF && {
             CCACHE=$(command -v ccache) packaging/release x86_64 wheels >build/release.log
             status=$?
             report 'packaging/release' $status
-            [ $status -eq 0 ] && tests/release.sh build/release build/gcc/spectool
+            [ $status -eq 0 ] && tests/release.sh build/release build/dynamic/spectool
             report 'the static program' $?
         }
         ;;

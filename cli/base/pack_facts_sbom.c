@@ -1,31 +1,22 @@
-#include "cli/show_sbom.h"
+/* What a packed file was made of, as an SPDX 2.3 document in JSON. */
+#include "cli/base/pack_facts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* A package that describes a model by a name and a digest; the caller adds members and ends it. */
+/* A package named `name` with a digest; the caller adds members and ends it. */
 static void begin_package(struct sp_json_out *out, const char *id, const char *name,
                           uint64_t digest)
 {
-    char text[17];
-
-    snprintf(text, sizeof text, "%016" PRIx64, digest);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "SPDXID", id);
     sp_json_out_text(out, "name", name);
-    sp_json_out_text(out, "versionInfo", text);
-    sp_json_out_text(out, "downloadLocation", "NOASSERTION");
-    sp_json_out_bool(out, "filesAnalyzed", false);
-    sp_json_out_text(out, "copyrightText", "NOASSERTION");
-    sp_json_out_text(out, "licenseConcluded", "NOASSERTION");
-    sp_json_out_begin(out, "externalRefs", '[');
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "referenceCategory", "OTHER");
-    sp_json_out_text(out, "referenceType", "xxh3-64");
-    sp_json_out_text(out, "referenceLocator", text);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, ']');
+    sp_json_out_print(out,
+                      ", \"downloadLocation\": \"NOASSERTION\", \"filesAnalyzed\": false, "
+                      "\"externalRefs\": [{\"referenceCategory\": \"OTHER\", "
+                      "\"referenceType\": \"xxh3-64\", \"referenceLocator\": \"%016" PRIx64 "\"}]",
+                      digest);
 }
 
 static void relate(struct sp_json_out *out, const char *from, const char *relation, const char *to)
@@ -114,8 +105,8 @@ static void packages(struct sp_json_out *out, const struct sp_pack_facts *facts,
     sp_json_out_end(out, ']');
 }
 
-enum sp_status sp_show_sbom(const struct sp_pack_facts *facts, const char *name,
-                            const struct sp_pack *pack, struct sp_err *err)
+enum sp_status sp_pack_facts_to_sbom(const struct sp_pack_facts *facts, const char *name,
+                                     const struct sp_pack *pack, struct sp_err *err)
 {
     const uint64_t identity = sp_pack_identity(pack);
     struct sp_json_out out = {.file = stdout};
@@ -129,20 +120,17 @@ enum sp_status sp_show_sbom(const struct sp_pack_facts *facts, const char *name,
     if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) return st;
     if (facts->receipts && (st = sp_json_print(&receipts, facts->receipts, err))) return st;
     sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "spdxVersion", "SPDX-2.3");
-    sp_json_out_text(&out, "dataLicense", "CC0-1.0");
-    sp_json_out_text(&out, "SPDXID", "SPDXRef-DOCUMENT");
     sp_json_out_text(&out, "name", name);
-    snprintf(text, sizeof text, "https://spdx.org/spdxdocs/spectool-%016" PRIx64, identity);
-    sp_json_out_text(&out, "documentNamespace", text);
-    sp_json_out_begin(&out, "creationInfo", '{');
+    sp_json_out_print(&out,
+                      ", \"spdxVersion\": \"SPDX-2.3\", \"dataLicense\": \"CC0-1.0\", "
+                      "\"SPDXID\": \"SPDXRef-DOCUMENT\", \"documentNamespace\": "
+                      "\"https://spdx.org/spdxdocs/spectool-%016" PRIx64 "\"",
+                      identity);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    sp_json_out_text(&out, "created", text);
-    sp_json_out_begin(&out, "creators", '[');
-    snprintf(text, sizeof text, "Tool: spectool-%s", sp_version());
-    sp_json_out_text(&out, NULL, text);
-    sp_json_out_end(&out, ']');
-    sp_json_out_end(&out, '}');
+    sp_json_out_print(&out,
+                      ", \"creationInfo\": {\"created\": \"%s\", "
+                      "\"creators\": [\"Tool: spectool-%s\"]}",
+                      text, sp_version());
     packages(&out, facts, name, identity, &digests, receipts);
     license_texts(&out, facts);
     sp_json_out_end_line(&out);
