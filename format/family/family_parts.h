@@ -1,5 +1,5 @@
 /* Matching a checkpoint's tensors with those of a config: the state that family*.c and the layouts
- * (tensor_layout.h) share. No other file includes this header. */
+ * (tensor_layout.c) share. No other file includes this header. */
 #ifndef SP_FORMAT_FAMILY_FAMILY_PARTS_H
 #define SP_FORMAT_FAMILY_FAMILY_PARTS_H
 

@@ -1,4 +1,4 @@
-#include "format/family/tensor_layout.h"
+#include "format/family/tensor_alias.h"
 
 #include "format/family/family_parts.h"
 

@@ -1,4 +1,4 @@
-#include "format/tokenizer/tokmap_tree.h"
+#include "format/tokenizer/tokmap_write.h"
 
 #include "format/base/mem.h"
 #include "format/tokenizer/rewrite.h"

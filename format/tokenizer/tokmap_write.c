@@ -1,12 +1,11 @@
 /* Compiles a vocabulary: every area of the block (format/tokenizer/tokmap.h) is made apart, then
  * all are stored one after the other. Patterns are compiled once here so that a bad one is refused
  * at create. */
-#include "format/tokenizer/tokmap_write.h"
-#include "format/tokenizer/byte_level.h"
 #include "format/base/mem.h"
+#include "format/tokenizer/byte_level.h"
 #include "format/tokenizer/rewrite.h"
 #include "format/tokenizer/tokmap.h"
-#include "format/tokenizer/tokmap_tree.h"
+#include "format/tokenizer/tokmap_write.h"
 
 struct area {
     uint8_t *at; /* owned */

@@ -1,5 +1,5 @@
 /* Low-rank products that are added to products of matrices, for some rows of a pass: the backend's
- * part of LoRA adapters (runtime/model/lora.h).
+ * part of LoRA adapters (runtime/model/lora.c).
  *
  *   y = W x + s (B (A x))     A [rank][cols], B [rows][rank], s: the scale, all float32
  *

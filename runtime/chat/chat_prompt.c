@@ -3,7 +3,6 @@
 #include "format/base/strbuf.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_grammar.h"
-#include "runtime/chat/chat_relax.h"
 #include "runtime/template/template_request.h"
 
 #include <stdlib.h>

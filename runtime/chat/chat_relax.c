@@ -1,5 +1,5 @@
-#include "runtime/chat/chat_relax.h"
 #include "format/json/json_write.h"
+#include "runtime/chat/chat_grammar.h"
 #include "runtime/grammar/grammar.h"
 
 #include <string.h>

@@ -1,9 +1,8 @@
 #include "runtime/grammar/grammar.h"
 
-#include "format/base/number_text.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "runtime/grammar/grammar_prune.h"
+#include "format/base/number_text.h"
 
 #include <assert.h>
 #include <stdarg.h>

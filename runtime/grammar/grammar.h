@@ -101,4 +101,12 @@ uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other
 SP_MUST_CHECK enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root,
                                                struct sp_err *err);
 
+/* Removes from a grammar the ways that no text leads to an end on, so that every prefix that the
+ * matcher allows can be completed. */
+
+/* *root becomes SP_GRAMMAR_NEVER if the grammar has no text; *endless = then the first named rule
+ * that has none, NULL if none has a name. */
+SP_MUST_CHECK enum sp_status sp_grammar_prune(struct sp_grammar *g, uint32_t *root,
+                                              const char **endless, struct sp_err *err);
+
 #endif

@@ -2,12 +2,12 @@
  * product is the states of all matchers and the count. Each state becomes a fork that is joined
  * when its transitions are known. The patterns are matched on characters in UTF-8, and the grammar
  * writes these as JSON does. */
-#include "runtime/grammar/grammar_intersection.h"
 #include "format/base/mem.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/grammar/grammar_regex.h"
 #include "runtime/grammar/json_grammar.h"
+#include "runtime/grammar/json_schema_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

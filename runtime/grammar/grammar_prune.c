@@ -1,5 +1,5 @@
-#include "runtime/grammar/grammar_prune.h"
 #include "format/base/mem.h"
+#include "runtime/grammar/grammar.h"
 
 #include <stdlib.h>
 

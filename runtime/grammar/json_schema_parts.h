@@ -2,7 +2,21 @@
 #ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_PARTS_H
 #define SP_RUNTIME_GRAMMAR_JSON_SCHEMA_PARTS_H
 
+#include "runtime/grammar/grammar.h"
 #include "runtime/grammar/json_schema.h"
+
+/* JSON strings that match several regular expressions and have a bounded length. */
+
+struct sp_text_pattern {
+    const char *text; /* [len] borrowed */
+    size_t len;
+    const char *path; /* of its schema, for messages; borrowed */
+};
+
+/* A string in quotation marks of min to max characters (SP_NO_LIMIT: any number) that matches all n
+ * patterns, followed by `next`. SP_E_UNSUPPORTED is recorded where that takes too many states. */
+uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_pattern *patterns,
+                                 size_t n, uint32_t min, uint32_t max, uint32_t next);
 
 /* Records the failure SP_E_INPUT or SP_E_UNSUPPORTED "#/path/key: what" for a keyword of a part. */
 void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,

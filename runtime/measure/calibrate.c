@@ -15,7 +15,6 @@
 #include "quantize/types/gptq.h"
 #include "runtime/measure/group_divergence.h"
 #include "runtime/measure/input_stats.h"
-#include "runtime/measure/measure_sensitivity.h"
 #include "runtime/spectool_measure.h"
 #include "runtime/vector/fmath.h"
 

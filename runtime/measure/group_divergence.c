@@ -1,6 +1,5 @@
-#include "runtime/measure/group_divergence.h"
 #include "format/base/mem.h"
-#include "runtime/measure/rounded_matrix.h"
+#include "runtime/measure/group_divergence.h"
 #include "runtime/spectool_measure.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/vector.h"

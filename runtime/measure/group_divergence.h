@@ -7,10 +7,63 @@
 #ifndef SP_RUNTIME_MEASURE_GROUP_DIVERGENCE_H
 #define SP_RUNTIME_MEASURE_GROUP_DIVERGENCE_H
 
+#include "format/base/pool.h"
+#include "format/weights/sensitivity.h"
 #include "format/weights/tensor_group.h"
+#include "quantize/codec.h"
+#include "runtime/backend/backend.h"
 #include "runtime/measure/input_stats.h"
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
+
+/* Copies of matrices in a type of few bits, to measure what rounding a model's weights costs. */
+
+struct sp_rounded_matrix {
+    struct sp_matrix w; /* its panels are in `memory` */
+    void *memory;       /* owned */
+};
+
+struct sp_rounding {
+    const struct sp_encoder *encoder;
+    struct sp_pool *pool;
+    enum sp_dtype dtype;            /* q2 to q6 */
+    struct sp_gptq_weights weights; /* of the errors */
+};
+
+/* Rounds a stack of n_matrices matrices of w's shape, whose panels follow one another, as a
+ * calibration with the weights has them rounded. w->cols is a multiple of 32. If used is not NULL,
+ * only panels p with used[p] are made; the others are undefined. */
+SP_MUST_CHECK enum sp_status sp_rounded_matrix_init(struct sp_rounded_matrix *out,
+                                                    const struct sp_rounding *rounding,
+                                                    const struct sp_matrix *w, size_t n_matrices,
+                                                    const bool *used, struct sp_err *err);
+void sp_rounded_matrix_release(struct sp_rounded_matrix *matrix); /* a zeroed one is fine */
+
+/* Measures the sensitivities of a target's groups of matrices (format/weights/sensitivity.h).
+ *
+ * In a layer each group is rounded to q2, and all groups together to q6. A group's divergence is
+ *
+ *   K = f + s E(q2);   of all of them with q6:   F = f + E(q6) sum of s
+ *
+ * with the sensitivity s, the error E of a type (sp_policy_error) and f, what any change costs
+ * where activations are rounded to 8 bits: the roundings of the layers above come out differently,
+ * by about as much for a small change as for a large one. The two equations give s and f. Matrices
+ * outside of the layers, which matter more, are rounded to q3 instead of q2. */
+
+/* Measures with the texts, callback and output path of `request`. Matrices are rounded with the
+ * weights of `stats`, as create rounds them with this calibration. What is measured is kept in a
+ * file beside the output, and the same request continues from there; the caller removes that file
+ * when it has written the output. SP_E_CANCELLED: the callback stopped. */
+SP_MUST_CHECK enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out,
+                                                    struct sp_package *package,
+                                                    const struct sp_input_stats *stats,
+                                                    const struct sp_calibration_request *request,
+                                                    struct sp_err *err);
+
+/* *path = the file beside the output, owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_measure_sensitivity_path(char **path,
+                                                         const struct sp_calibration_request *q,
+                                                         struct sp_err *err);
 
 struct sp_group_divergence; /* opaque */
 

@@ -1,4 +1,3 @@
-#include "runtime/measure/measure_sensitivity.h"
 
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"

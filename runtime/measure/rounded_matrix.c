@@ -1,4 +1,4 @@
-#include "runtime/measure/rounded_matrix.h"
+#include "runtime/measure/group_divergence.h"
 
 #include "format/base/mem.h"
 

@@ -1,9 +1,9 @@
-#include "runtime/model/lora.h"
+#include "runtime/model/decoder.h"
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "format/weights/smoothing.h"
 #include "format/pack_contents.h"
+#include "format/weights/smoothing.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -200,7 +200,7 @@ struct sp_model {
     const float *dense_norm[SP_MAX_DENSE]; /* [n_out], or NULL */
     struct sp_bound_matrix *matrices;      /* [n_matrices] all matrices; owned */
     size_t n_matrices, cap_matrices;
-    size_t max_lora_rank;   /* the largest rank of its adapters (runtime/model/lora.h); 0: none */
+    size_t max_lora_rank;   /* the largest rank of its adapters (runtime/model/lora.c); 0: none */
     struct sp_arena memory; /* of the layers and all widened vectors */
 };
 

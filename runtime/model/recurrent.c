@@ -1,5 +1,4 @@
 /* The states of recurrent layers, and the histories of gated short convolutions. */
-#include "runtime/model/recurrent.h"
 
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/delta_net.h"

@@ -7,7 +7,7 @@
 #include "quantize/kernels.h"
 #include "runtime/model/head_state.h"
 
-struct sp_conv_history; /* runtime/model/recurrent.h */
+struct sp_conv_history; /* runtime/model/decoder_internal.h */
 struct sp_workspace;    /* runtime/model/workspace.h */
 
 struct sp_recurrent_scratch {

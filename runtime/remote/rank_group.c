@@ -1,9 +1,9 @@
-#include "runtime/remote/rank_group.h"
+#include "runtime/remote/ranks.h"
 
-#include "format/system/cpus.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/module.h"
+#include "format/system/cpus.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/ranks/mpi_module.h"
 #include "runtime/remote/remote_message.h"

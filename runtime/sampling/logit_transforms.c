@@ -4,7 +4,6 @@
 #include "format/base/number_text.h"
 #include "format/modelfile/modelfile_check.h"
 #include "runtime/vector/fmath.h"
-#include "runtime/sampling/top_n.h"
 
 #include <math.h>
 #include <stdlib.h>

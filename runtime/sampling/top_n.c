@@ -1,4 +1,4 @@
-#include "runtime/sampling/top_n.h"
+#include "runtime/sampling/logit_transforms.h"
 
 #include <string.h>
 

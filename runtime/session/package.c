@@ -8,7 +8,7 @@
 #include "format/base/mem.h"
 #include "runtime/backend/reference.h"
 #include "runtime/ranks/forked_ranks.h"
-#include "runtime/remote/rank_group.h"
+#include "runtime/remote/ranks.h"
 #include "runtime/spectool_measure.h"
 
 #include <stdatomic.h>

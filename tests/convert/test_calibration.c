@@ -2,13 +2,13 @@
  * independence of threads, kernels and the division of the texts, the gain in quality, and what is
  * refused. Files of other contents: test_calibration_files.c. */
 #include "format/base/bytes.h"
-#include "format/weights/smoothing.h"
 #include "format/pack_contents.h"
+#include "format/weights/smoothing.h"
 #include "quantize/codec.h"
+#include "quantize/kernels.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/gptq.h"
-#include "quantize/kernels.h"
-#include "runtime/measure/rounded_matrix.h"
+#include "runtime/measure/group_divergence.h"
 #include "runtime/spectool_measure.h"
 #include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"

@@ -1,5 +1,5 @@
 /* Tests the n largest keys against the C library's sort. */
-#include "runtime/sampling/top_n.h"
+#include "runtime/sampling/logit_transforms.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
