@@ -130,8 +130,12 @@ static enum sp_status read_tokens(struct sp_gguf_token_list *tokens, const char 
     *pattern = sp_json_get_text(config, "pattern");
     if (*pattern == NULL) return sp_fail(err, SP_E_INPUT, "config.pattern is missing");
     st = sp_json_get_i64(config, "default_vocab_size", 1, MOST_TOKENS, &n, err);
-    if (!st) st = sp_json_get_i64(config, "default_num_special_tokens", 3, n, &n_special, err);
+    if (!st && n) st = sp_json_get_i64(config, "default_num_special_tokens", 3, n, &n_special, err);
     if (st) return st;
+    if (n_special == 0) {
+        return sp_fail(err, SP_E_INPUT, "config.%s is missing",
+                       n ? "default_num_special_tokens" : "default_vocab_size");
+    }
     if ((size_t)(n - n_special) > sp_json_len(vocab)) {
         return sp_fail(err, SP_E_INPUT, "vocab has %zu tokens, config %lld and %lld special ones",
                        sp_json_len(vocab), (long long)(n - n_special), (long long)n_special);

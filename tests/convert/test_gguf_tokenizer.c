@@ -216,6 +216,8 @@ TEST(refused_tekken)
 {
     static const char *const cases[][3] = {
         {"\"pattern\"", "\"patern\"", "tekken.json: config.pattern is missing"},
+        {"default_vocab_size", "x", "tekken.json: config.default_vocab_size is missing"},
+        {"default_num_special", "x", "tekken.json: config.default_num_special_tokens is missing"},
         {"{\"rank\": 499,", "{\"rank\": 7,", "tekken.json: vocab[499] does not have rank 499"},
         {"{\"rank\": 6,", "{\"rank\": 7,", "special_tokens[6] does not have rank 6"},
         {"[/THINK]", "", "special_tokens[6] has no token_str"},
@@ -231,7 +233,7 @@ TEST(refused_tekken)
         const char *at = memmem(good, size, cases[i][0], strlen(cases[i][0]));
         struct sp_err err = {0};
         char *json = NULL;
-        if (i == 2) at = memmem(at + 1, size, cases[i][0], strlen(cases[i][0]));
+        if (i == 4) at = memmem(at + 1, size, cases[i][0], strlen(cases[i][0]));
         assert_non_null(at);
         const char *bad = keep_format("%.*s%s%.*s", (int)(at - good), good, cases[i][1],
                                       (int)(size - (size_t)(at - good) - strlen(cases[i][0])),
