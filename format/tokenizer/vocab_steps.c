@@ -12,11 +12,11 @@ enum { MAX_NESTING = 8 };
 
 typedef enum sp_status read_fn(void *into, const struct sp_json *v, struct sp_err *err);
 
-/* Without `read`, the component is one step without members, or none. */
+/* Without `read`, the component is one step that depends on no member, or none (kind 0). */
 struct component {
     const char *type;
     read_fn *read;
-    enum sp_step_kind plain;
+    struct sp_step step;
 };
 
 /* One kind of component: what it is called, the member a Sequence keeps its parts in, its types. */
@@ -32,6 +32,7 @@ static const char gpt2_pattern[] =
 /* The word characters of Rust's regex crate, which the Whitespace pre-tokenizer uses. */
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
 static const char word_pattern[] = "[" WORD "]+|[^\\s" WORD "]+";
+static const char space_pattern[] = "\\s";
 static const char punctuation_pattern[] = "[\\p{P}$+<=>\\^`|~]";
 
 static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_err *err)
@@ -50,7 +51,7 @@ static enum sp_status read_component(const struct component *component, void *in
                                      const struct sp_json *v, struct sp_err *err)
 {
     if (component->read) return component->read(into, v, err);
-    return component->plain ? add(into, (struct sp_step){.kind = component->plain}, err) : SP_OK;
+    return component->step.kind ? add(into, component->step, err) : SP_OK;
 }
 
 static enum sp_status read_one(const struct kind *kind, void *into, const struct sp_json *v,
@@ -364,18 +365,6 @@ static enum sp_status read_metaspace(void *into, const struct sp_json *v, struct
     return cut ? add(into, split, err) : SP_OK;
 }
 
-static enum sp_status read_whitespace(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_split(into, word_pattern, SP_SPLIT_REMOVED, SP_STEP_INVERT, err);
-}
-
-static enum sp_status read_whitespace_split(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_split(into, "\\s", SP_SPLIT_REMOVED, 0, err);
-}
-
 static enum sp_status read_punctuation(void *into, const struct sp_json *v, struct sp_err *err)
 {
     uint32_t behavior = SP_SPLIT_ISOLATED;
@@ -389,7 +378,8 @@ static enum sp_status read_bert(void *into, const struct sp_json *v, struct sp_e
 {
     enum sp_status st;
 
-    if ((st = read_whitespace_split(into, v, err))) return st;
+    (void)v;
+    if ((st = add_split(into, space_pattern, SP_SPLIT_REMOVED, 0, err))) return st;
     return add_split(into, punctuation_pattern, SP_SPLIT_ISOLATED, 0, err);
 }
 
@@ -555,16 +545,22 @@ static enum sp_status read_bert_processing(void *into, const struct sp_json *v, 
 /* ---- tables -----------------------------------------------------------------------------------
  */
 
+#define SPLIT(text, behavior, how)                                                                 \
+    {                                                                                              \
+        .kind = SP_STEP_SPLIT, .flags = SP_STEP_REGEX | (how), .a = behavior, .pattern = text,     \
+        .pattern_len = sizeof text - 1                                                             \
+    }
+
 static const struct component normalizers[] = {
-    {.type = "NFC", .plain = SP_STEP_NFC},
-    {.type = "NFD", .plain = SP_STEP_NFD},
-    {.type = "NFKC", .plain = SP_STEP_NFKC},
-    {.type = "NFKD", .plain = SP_STEP_NFKD},
-    {.type = "Lowercase", .plain = SP_STEP_LOWERCASE},
-    {.type = "StripAccents", .plain = SP_STEP_STRIP_ACCENTS},
+    {.type = "NFC", .step = {.kind = SP_STEP_NFC}},
+    {.type = "NFD", .step = {.kind = SP_STEP_NFD}},
+    {.type = "NFKC", .step = {.kind = SP_STEP_NFKC}},
+    {.type = "NFKD", .step = {.kind = SP_STEP_NFKD}},
+    {.type = "Lowercase", .step = {.kind = SP_STEP_LOWERCASE}},
+    {.type = "StripAccents", .step = {.kind = SP_STEP_STRIP_ACCENTS}},
     {.type = "Prepend", .read = read_prepend},
     {.type = "Replace", .read = read_replace},
-    {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
+    {.type = "ByteLevel", .step = {.kind = SP_STEP_BYTE_LEVEL}},
     {.type = "BertNormalizer", .read = read_bert_normalizer},
     {.type = "Precompiled", .read = read_precompiled},
     {.type = "Strip", .read = read_strip_normalizer},
@@ -575,8 +571,8 @@ static const struct component splitters[] = {
     {.type = "Digits", .read = read_digits},
     {.type = "ByteLevel", .read = read_byte_level},
     {.type = "Metaspace", .read = read_metaspace},
-    {.type = "Whitespace", .read = read_whitespace},
-    {.type = "WhitespaceSplit", .read = read_whitespace_split},
+    {.type = "Whitespace", .step = SPLIT(word_pattern, SP_SPLIT_REMOVED, SP_STEP_INVERT)},
+    {.type = "WhitespaceSplit", .step = SPLIT(space_pattern, SP_SPLIT_REMOVED, 0)},
     {.type = "Punctuation", .read = read_punctuation},
     {.type = "BertPreTokenizer", .read = read_bert},
     {.type = "CharDelimiterSplit", .read = read_char_delimiter},
@@ -584,10 +580,10 @@ static const struct component splitters[] = {
 };
 
 static const struct component decoders[] = {
-    {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
+    {.type = "ByteLevel", .step = {.kind = SP_STEP_BYTE_LEVEL}},
     {.type = "Replace", .read = read_replace},
-    {.type = "ByteFallback", .plain = SP_STEP_BYTE_FALLBACK},
-    {.type = "Fuse", .plain = SP_STEP_FUSE},
+    {.type = "ByteFallback", .step = {.kind = SP_STEP_BYTE_FALLBACK}},
+    {.type = "Fuse", .step = {.kind = SP_STEP_FUSE}},
     {.type = "Strip", .read = read_strip},
     {.type = "Metaspace", .read = read_metaspace_decoder},
     {.type = "WordPiece", .read = read_wordpiece_decoder},
