@@ -9,7 +9,6 @@
 #include "format/base/mem.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Keys of a rope dict that are read below or that have no effect. */

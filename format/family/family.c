@@ -5,7 +5,6 @@
 #include "format/base/mem.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

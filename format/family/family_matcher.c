@@ -6,10 +6,8 @@
 #include "format/dtype.h"
 #include "format/base/mem.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 size_t sp_tensor_match_find(const struct sp_tensor_match *m, const char *name)

@@ -2,7 +2,6 @@
 #include "format/tokenizer/gguf_token_writer.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { BASE64_BYTES = 3, BASE64_CHARS = 4 };
 

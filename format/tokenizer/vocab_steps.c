@@ -5,7 +5,6 @@
 
 #include "format/base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NESTING = 8 };

@@ -5,7 +5,6 @@
 #include "runtime/chat/chat_probe.h"
 #include "runtime/spectool.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     USUAL_CONTEXT = 4096, /* what users rarely exceed without noticing */

@@ -13,8 +13,6 @@
 #include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
 
-#include <string.h>
-
 enum { MAX_DRAFT_LEN = 32 };
 
 struct draft_lm {

@@ -3,7 +3,6 @@
 #include "format/base/mem.h"
 #include "runtime/template/value/template_limits.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -5,8 +5,6 @@
  * ends where its .Response would begin. */
 #include "runtime/template/go/gotemplate_exec.h"
 
-#include <string.h>
-
 /* Joins the contents of all system messages with empty lines between them. */
 static enum sp_status join_system(struct sp_heap *heap, struct sp_value *out,
                                   const struct sp_list *messages)

@@ -7,7 +7,6 @@
 #include "format/base/number_text.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 

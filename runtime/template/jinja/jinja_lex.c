@@ -5,7 +5,6 @@
  * removes the spaces before it and the newline after it ('+' keeps them); `{{ }}` removes nothing
  * by itself. Line ends become "\n" first, and one at the end of the template is dropped. */
 #include "runtime/template/jinja/jinja_lex.h"
-#include "runtime/template/value/template_limits.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/value/value_text.h"

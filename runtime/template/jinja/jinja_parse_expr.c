@@ -4,8 +4,6 @@
 #include "runtime/template/jinja/jinja_parse_expr.h"
 #include "runtime/template/jinja/jinja_machine.h"
 
-#include <string.h>
-
 static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)
 {
     while (*list != NULL)
