@@ -6,6 +6,7 @@
 #include "runtime/grammar/json_schema.h"
 #include "runtime/grammar/json_schema_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,10 +45,13 @@ uint32_t sp_chat_grammar_object(struct sp_chat_grammar_builder *b, const struct 
     bool failed = b->g->err.status != SP_OK;
     struct sp_schema s;
     struct sp_schema_view view;
-    uint32_t rule;
+    char what[80];
+    int len = snprintf(what, sizeof what, "the parameters of %.50s", name_of(function));
+    uint32_t rule = sp_grammar_rule(b->g, what, (size_t)len), object;
 
     open_schema(b, &s, &view, function);
-    rule = sp_schema_rule(&s, &view);
+    object = sp_schema_rule(&s, &view);
+    sp_grammar_define(b->g, rule, sp_grammar_call(b->g, object, 1, 1, SP_GRAMMAR_END));
     close_schema(&s, function, failed);
     return sp_grammar_call(b->g, rule, 1, 1, next);
 }
@@ -86,8 +90,8 @@ static uint32_t given_text(struct writing *w, const char *key, const struct sp_j
 static uint32_t text_value(struct writing *w, const char *key, const struct sp_schema_view *view,
                            uint32_t next)
 {
-    static const char *const lengths[] = {"pattern", "format", "minLength", "maxLength",
-                                          "anyOf",   "oneOf",  "allOf",     "$ref"};
+    static const char *const lengths[] = {"pattern", "format", "minLength", "maxLength", "anyOf",
+                                          "oneOf",   "allOf",  "$ref",      "not"};
     const struct sp_argument_notation *n = w->notation;
     const struct sp_free_text any = {
         .stops = {{n->after_text, next}}, .n_stops = 1, .end = SP_GRAMMAR_NEVER};

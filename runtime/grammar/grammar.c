@@ -390,7 +390,8 @@ enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root, struct sp_
     if ((st = sp_grammar_prune(g, &root, &endless, err))) return st;
     if ((st = find_classes(g, err))) return st;
     if (has_text && root == SP_GRAMMAR_NEVER)
-        return sp_fail(err, SP_E_INPUT, "%s: no text ends", endless ? endless : "the grammar");
+        return sp_fail(err, g->is_narrowed ? SP_E_UNSUPPORTED : SP_E_INPUT,
+                       "%s: no finite text can match", endless ? endless : "the grammar");
     g->root = root;
     return SP_OK;
 }

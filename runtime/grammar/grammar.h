@@ -48,7 +48,7 @@ struct sp_grammar_rule {
     bool defined;
 };
 
-/* Private to the grammar*.c files, except for `tokens` and `err`. */
+/* Private to the grammar*.c files, except for `tokens`, `err` and `is_narrowed`. */
 struct sp_grammar {
     struct sp_node *nodes; /* owned, like all arrays of this struct */
     size_t n_nodes, cap_nodes;
@@ -60,6 +60,8 @@ struct sp_grammar {
     uint32_t *tokens; /* [n_tokens] ids */
     size_t n_tokens, cap_tokens;
     struct sp_err err;
+    bool is_narrowed; /* texts were left out that cannot be said: that none is left is
+                       * SP_E_UNSUPPORTED */
     /* sp_grammar_finish sets the members from here on. */
     uint32_t root;
     uint8_t class_of[256]; /* bytes that belong to the same sets have one class */

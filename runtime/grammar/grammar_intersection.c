@@ -12,7 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PATTERNS = 8, MOST_STATES = 20000, SLOTS = 1 << 16, MOST_BYTES = 32 << 20 };
+/* N_ESCAPED: characters below U+0020, the quotation mark and the backslash. */
+enum {
+    N_ESCAPED = 34,
+    MOST_PATTERNS = 8,
+    MOST_STATES = 20000,
+    SLOTS = 1 << 16,
+    MOST_BYTES = 32 << 20
+};
 
 struct state {
     uint32_t at[MOST_PATTERNS]; /* of each matcher; 0 beyond the last one */
@@ -23,10 +30,12 @@ struct product {
     struct sp_grammar *g;
     struct sp_grammar *patterns[MOST_PATTERNS]; /* owned, like the matchers */
     struct sp_grammar_matcher *matchers[MOST_PATTERNS];
+    bool negated[MOST_PATTERNS];
     size_t n;
     uint32_t min, max;
     struct state *states; /* [n_states] owned */
     uint32_t *forks;      /* [n_states] owned */
+    uint32_t *escapes;    /* [n_states] node of all escaped characters to it; 0: none yet; owned */
     uint32_t *slots;      /* [SLOTS] state + 1 by hash; owned */
     size_t n_states;
 };
@@ -46,9 +55,10 @@ static enum sp_status open_pattern(struct product *p, const struct sp_text_patte
 
     if ((st = sp_grammar_new(&g, err))) return st;
     p->patterns[p->n] = g;
+    p->negated[p->n] = pattern->negated;
     start = sp_grammar_regex(g, pattern->text, pattern->len, spell, SP_GRAMMAR_END);
     if ((st = sp_grammar_finish(g, start, err))) {
-        sp_context(err, "%s/pattern", pattern->path);
+        sp_context(err, "%s/%s", pattern->path, pattern->key);
         return st;
     }
     return sp_grammar_matcher_open(&p->matchers[p->n++], g, err);
@@ -60,12 +70,13 @@ static enum sp_status check_parses(const struct product *p, const struct sp_text
 {
     for (size_t i = 0; i < p->n; i++)
         if (sp_grammar_matcher_was_ambiguous(p->matchers[i]))
-            return sp_fail(err, SP_E_UNSUPPORTED, "%s/pattern: too ambiguous", patterns[i].path);
+            return sp_fail(err, SP_E_UNSUPPORTED, "%s/%s: too ambiguous", patterns[i].path,
+                           patterns[i].key);
     return SP_OK;
 }
 
-/* The fork of a state, which is added if it is new. */
-static uint32_t fork_of(struct product *p, const struct state *state)
+/* The index of a state, which is added if it is new. */
+static size_t add_state(struct product *p, const struct state *state)
 {
     size_t slot = 0;
 
@@ -73,17 +84,18 @@ static uint32_t fork_of(struct product *p, const struct state *state)
         slot = slot * 31 + state->at[i];
     for (slot = (slot * 8191 + state->count) % SLOTS; p->slots[slot]; slot = (slot + 1) % SLOTS) {
         uint32_t i = p->slots[slot] - 1;
-        if (memcmp(&p->states[i], state, sizeof *state) == 0) return p->forks[i];
+        if (memcmp(&p->states[i], state, sizeof *state) == 0) return i;
     }
     if (p->n_states == MOST_STATES) {
         sp_grammar_fail(p->g, SP_E_UNSUPPORTED,
                         "patterns and lengths together are too large: more than %d states",
                         MOST_STATES);
-        return SP_GRAMMAR_NEVER;
+        return 0;
     }
     p->states[p->n_states] = *state;
     p->slots[slot] = (uint32_t)p->n_states + 1;
-    return p->forks[p->n_states++] = sp_grammar_fork(p->g);
+    p->forks[p->n_states] = sp_grammar_fork(p->g);
+    return p->n_states++;
 }
 
 static enum sp_status step(struct product *p, struct state *state, uint8_t byte, bool *dead,
@@ -98,48 +110,62 @@ static enum sp_status step(struct product *p, struct state *state, uint8_t byte,
         if (state->count < most) state->count++;
     }
     for (size_t i = 0; i < p->n && !*dead; i++) {
+        if (state->at[i] == SP_STATE_DEAD) continue; /* of a negated pattern: any text may follow */
         st = sp_grammar_matcher_step(p->matchers[i], &state->at[i], byte, err);
         if (st) return st;
-        *dead = state->at[i] == SP_STATE_DEAD;
+        *dead = state->at[i] == SP_STATE_DEAD && !p->negated[i];
     }
     return SP_OK;
 }
 
 /* The bytes that lead to the same state, as JSON writes them. */
 struct way {
-    uint32_t fork;
+    size_t to;
     struct sp_byte_set bytes; /* that stand as they are */
+    struct sp_char_range escaped[N_ESCAPED];
+    size_t n_escaped;
 };
 
 static enum sp_status add_byte(struct product *p, const struct state *from, unsigned byte,
-                               struct way ways[256], size_t *n_ways, uint32_t *choice,
-                               struct sp_err *err)
+                               struct way ways[256], size_t *n_ways, struct sp_err *err)
 {
-    struct sp_char_range escaped = {byte, byte};
     struct state to = *from;
-    size_t i = 0;
-    uint32_t fork;
+    size_t i = 0, at;
     bool dead;
     enum sp_status st;
 
     if ((st = step(p, &to, (uint8_t)byte, &dead, err)) || dead) return st;
-    fork = fork_of(p, &to);
-    if (byte < 0x20 || byte == '"' || byte == '\\') {
-        *choice = sp_grammar_either(p->g, *choice, sp_json_spell(p->g, &escaped, 1, fork));
-        return SP_OK;
-    }
-    while (i < *n_ways && ways[i].fork != fork)
+    at = add_state(p, &to);
+    while (i < *n_ways && ways[i].to != at)
         i++;
-    if (i == *n_ways) ways[(*n_ways)++] = (struct way){.fork = fork};
-    ways[i].bytes.bits[byte / 64] |= (uint64_t)1 << byte % 64;
+    if (i == *n_ways) ways[(*n_ways)++] = (struct way){.to = at};
+    if (byte < 0x20 || byte == '"' || byte == '\\')
+        ways[i].escaped[ways[i].n_escaped++] = (struct sp_char_range){byte, byte};
+    else
+        ways[i].bytes.bits[byte / 64] |= (uint64_t)1 << byte % 64;
     return SP_OK;
+}
+
+/* The node of the bytes of a way. All escaped characters to one state are one node. */
+static uint32_t way_node(struct product *p, const struct way *way)
+{
+    uint32_t fork = p->forks[way->to], plain = sp_grammar_bytes(p->g, &way->bytes, fork), escapes;
+    bool all = way->n_escaped == N_ESCAPED;
+
+    if (all && p->escapes[way->to]) return sp_grammar_either(p->g, plain, p->escapes[way->to]);
+    escapes = sp_json_spell(p->g, way->escaped, way->n_escaped, fork);
+    if (all) p->escapes[way->to] = escapes;
+    return sp_grammar_either(p->g, plain, escapes);
 }
 
 /* True if a text may end in this state. */
 static bool may_end(const struct product *p, const struct state *state)
 {
-    for (size_t i = 0; i < p->n; i++)
-        if (!sp_grammar_matcher_may_end(p->matchers[i], state->at[i])) return false;
+    for (size_t i = 0; i < p->n; i++) {
+        bool matches = state->at[i] != SP_STATE_DEAD &&
+                       sp_grammar_matcher_may_end(p->matchers[i], state->at[i]);
+        if (matches == p->negated[i]) return false;
+    }
     return state->count >= p->min;
 }
 
@@ -152,10 +178,9 @@ static enum sp_status expand(struct product *p, size_t at, uint32_t end, struct 
     enum sp_status st = SP_OK;
 
     for (unsigned byte = 0; byte < 256 && !st && !p->g->err.status; byte++)
-        st = add_byte(p, &from, byte, ways, &n_ways, &choice, err);
-    for (size_t i = 0; i < n_ways; i++)
-        choice =
-            sp_grammar_either(p->g, choice, sp_grammar_bytes(p->g, &ways[i].bytes, ways[i].fork));
+        st = add_byte(p, &from, byte, ways, &n_ways, err);
+    for (size_t i = 0; i < n_ways && !st; i++)
+        choice = sp_grammar_either(p->g, choice, way_node(p, &ways[i]));
     sp_grammar_join(p->g, p->forks[at], choice, may_end(p, &from) ? end : SP_GRAMMAR_NEVER);
     return st;
 }
@@ -174,8 +199,9 @@ static enum sp_status multiply(struct product *p, const struct sp_text_pattern *
     }
     if ((st = sp_new(&p->states, MOST_STATES, sizeof *p->states, err))) return st;
     if ((st = sp_new(&p->forks, MOST_STATES, sizeof *p->forks, err))) return st;
+    if ((st = sp_new(&p->escapes, MOST_STATES, sizeof *p->escapes, err))) return st;
     if ((st = sp_new(&p->slots, SLOTS, sizeof *p->slots, err))) return st;
-    (void)fork_of(p, &start);
+    (void)add_state(p, &start);
     for (size_t at = 0; at < p->n_states && !p->g->err.status; at++)
         if ((st = expand(p, at, end, err))) return st == SP_E_INPUT ? SP_E_UNSUPPORTED : st;
     return check_parses(p, patterns, err);
@@ -200,5 +226,23 @@ uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_patt
     free(p.states);
     free(p.forks);
     free(p.slots);
+    free(p.escapes);
     return node;
+}
+
+bool sp_grammar_pattern_matches(struct sp_grammar *g, const struct sp_text_pattern *pattern,
+                                const char *text)
+{
+    struct product p = {.g = g};
+    struct sp_err err = {0};
+    uint32_t state = SP_STATE_START;
+    enum sp_status st = open_pattern(&p, pattern, &err);
+    bool matches;
+
+    if (!st) st = sp_grammar_matcher_read(p.matchers[0], &state, text, strlen(text), &err);
+    if (st && !g->err.status) sp_grammar_fail(g, st, "%s", err.text);
+    matches = !st && sp_grammar_matcher_may_end(p.matchers[0], state);
+    sp_grammar_matcher_close(p.matchers[0]);
+    sp_grammar_close(p.patterns[0]);
+    return matches;
 }

@@ -3,6 +3,7 @@
 #include "format/json/json_write.h"
 #include "runtime/grammar/json_schema.h"
 #include "runtime/grammar/json_schema_parts.h"
+#include "runtime/grammar/grammar_matcher.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +23,7 @@ static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
     sp_schema_add(s, view, sp_json_at(branches, i), s->places[part->place].path, "oneOf", number);
 }
 
-/* Compares two JSON values; also false if the grammar has failed. */
-static bool schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
 {
     bool same = false;
 
@@ -49,7 +49,7 @@ static bool are_disjoint_enums(struct sp_schema *s, const struct sp_json *a,
 {
     for (size_t i = 0; i < n_literals(a); i++) {
         for (size_t k = 0; k < n_literals(b); k++)
-            if (schema_same_value(s, literal_at(a, i), literal_at(b, k))) return false;
+            if (sp_schema_same_value(s, literal_at(a, i), literal_at(b, k))) return false;
     }
     return n_literals(a) > 0 && n_literals(b) > 0;
 }
@@ -94,24 +94,24 @@ static bool are_exclusive(struct sp_schema *s, const struct sp_schema_view *a,
     return a->never || b->never;
 }
 
-/* Records a failure unless the branches of a part's oneOf provably exclude each other: by their
- * types, by their const and enum, or by those of a property that both require. */
-static void schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
-                                const struct sp_json *branches, const char *tag)
+/* Adds to the view of a branch of oneOf that the value matches none of the other branches, unless
+ * these exclude it in any case: by their types, by their const and enum, or by those of a property
+ * that both require. */
+static void exclude_branches(struct sp_schema *s, struct sp_schema_view *view,
+                             const struct sp_schema_part *part, const struct sp_json *branches,
+                             size_t i, const char *tag)
 {
+    const char *path = s->places[part->place].path;
     struct sp_schema_view a, b;
-    char sentence[160];
 
-    if (!sp_schema_is_short(s, part, "oneOf", branches, SP_SCHEMA_BRANCHES)) return;
-    for (size_t i = 0; i < sp_json_len(branches); i++) {
-        open_branch(s, &a, part, branches, i);
-        for (size_t k = i + 1; k < sp_json_len(branches) && !s->g->err.status; k++) {
-            open_branch(s, &b, part, branches, k);
-            if (are_exclusive(s, &a, &b, tag) || s->relaxed) continue;
-            snprintf(sentence, sizeof sentence,
-                     "a value may match both %zu and %zu; anyOf allows that", i, k);
-            sp_schema_fail(s, part, "oneOf", SP_E_UNSUPPORTED, sentence);
-        }
+    open_branch(s, &a, part, branches, i);
+    for (size_t k = 0; k < sp_json_len(branches) && !s->g->err.status; k++) {
+        const struct sp_json *other = sp_json_at(branches, k);
+        if (k == i) continue;
+        open_branch(s, &b, part, branches, k);
+        if (are_exclusive(s, &a, &b, tag)) continue;
+        other = sp_schema_negation(s, part, "oneOf", other);
+        if (other) sp_schema_add(s, view, other, path, "oneOf", NULL);
     }
 }
 
@@ -137,22 +137,27 @@ static unsigned type_of_name(const struct sp_json *name)
     return 0;
 }
 
+unsigned sp_schema_types_of(const struct sp_json *type)
+{
+    unsigned types = 0;
+
+    if (sp_json_kind(type) != SP_JSON_ARRAY) return type_of_name(type);
+    for (size_t i = 0; i < sp_json_len(type); i++) {
+        unsigned one = type_of_name(sp_json_at(type, i));
+        if (one == 0) return 0;
+        types |= one;
+    }
+    return types;
+}
+
 /* The types that one part's `type` and `nullable` allow. */
 static unsigned named_types(struct sp_schema *s, const struct sp_schema_part *part,
                             const struct sp_json *type)
 {
     bool nullable = false;
-    unsigned types = 0;
+    unsigned types = sp_schema_types_of(type);
 
-    if (sp_json_kind(type) == SP_JSON_ARRAY) {
-        for (size_t i = 0; i < sp_json_len(type); i++) {
-            unsigned one = type_of_name(sp_json_at(type, i));
-            types = one ? types | one : SP_TYPE_ANY + 1;
-        }
-    } else {
-        types = type_of_name(type);
-    }
-    if (types == 0 || types > SP_TYPE_ANY) {
+    if (types == 0) {
         sp_schema_fail(s, part, "type", SP_E_INPUT,
                        "expected null, boolean, integer, number, string, array or object, or an "
                        "array of them");
@@ -174,7 +179,7 @@ unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *v)
     return named || keyword_types == 0 ? types : keyword_types;
 }
 
-static unsigned type_of_value(const struct sp_json *v)
+unsigned sp_schema_type_of(const struct sp_json *v)
 {
     static const unsigned of_kind[] = {
         [SP_JSON_NULL] = SP_TYPE_NULL,     [SP_JSON_BOOL] = SP_TYPE_BOOLEAN,
@@ -194,29 +199,28 @@ static unsigned type_of_value(const struct sp_json *v)
 static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
 {
     for (size_t i = 0; i < sp_json_len(values); i++)
-        if (schema_same_value(s, v, sp_json_at(values, i))) return true;
+        if (sp_schema_same_value(s, v, sp_json_at(values, i))) return true;
     return false;
 }
 
-/* True if the enum, const and type of all parts allow a value, an element of values_from. */
-static bool is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
-                          const struct sp_json *one, const struct sp_json *values_from,
-                          unsigned types)
+bool sp_schema_is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
+                             const struct sp_json *one, const struct sp_json *values_from,
+                             unsigned types)
 {
     const struct sp_json *values;
     const struct sp_schema_part *part;
 
-    if (!(type_of_value(one) & types)) return false;
+    if (!(sp_schema_type_of(one) & types)) return false;
     for (size_t i = 0; (part = sp_schema_next(s, v, "enum", &i, &values));) {
         if (!sp_schema_is_short(s, part, "enum", values, SP_SCHEMA_VALUES)) return false;
         if (values != values_from && !is_one_of(s, one, values)) return false;
     }
     for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);)
-        if (!schema_same_value(s, one, values)) return false;
+        if (!sp_schema_same_value(s, one, values)) return false;
     return true;
 }
 
-static uint32_t enum_value(struct sp_schema *s, const struct sp_json *one)
+uint32_t sp_schema_enum_value(struct sp_schema *s, const struct sp_json *one)
 {
     uint32_t node = SP_GRAMMAR_NEVER;
     char *text = NULL;
@@ -230,6 +234,49 @@ static uint32_t enum_value(struct sp_schema *s, const struct sp_json *one)
     return node;
 }
 
+/* The strings and the numbers that the keywords for them allow, to try values of an enum. */
+struct value_check {
+    struct sp_grammar *g;
+    struct sp_grammar_matcher *matcher;
+};
+
+static void open_check(struct sp_schema *s, const struct sp_schema_view *v, unsigned type,
+                       struct value_check *check)
+{
+    struct sp_schema alone = *s;
+    struct sp_err own = {0};
+    uint32_t start;
+    enum sp_status st;
+
+    if (sp_grammar_new(&check->g, &s->g->err)) return;
+    alone.g = check->g;
+    sp_json_grammar_init(&alone.json, alone.g);
+    start = type == SP_TYPE_STRING ? sp_schema_string(&alone, v, SP_GRAMMAR_END)
+                                   : sp_schema_number(&alone, v, false, SP_GRAMMAR_END);
+    st = sp_grammar_finish(check->g, start, &own);
+    if (!st) st = sp_grammar_matcher_open(&check->matcher, check->g, &own);
+    /* A grammar without a text allows no value. */
+    if (alone.g->err.status || st == SP_E_NOMEM) sp_fail_as(&s->g->err, &own);
+}
+
+/* True if the keywords for its type allow a string or number of an enum. */
+static bool keywords_allow(struct sp_schema *s, const struct sp_schema_view *v,
+                           const struct sp_json *one, struct value_check checks[2])
+{
+    unsigned type = sp_schema_type_of(one) & SP_TYPE_NUMBER ? SP_TYPE_NUMBER : SP_TYPE_STRING;
+    struct value_check *check = &checks[type == SP_TYPE_STRING];
+    uint32_t state = SP_STATE_START;
+    char *text = NULL;
+    bool allowed = false;
+
+    if (check->g == NULL) open_check(s, v, type, check);
+    if (check->matcher && sp_json_print(&text, one, &s->g->err) == SP_OK &&
+        sp_grammar_matcher_read(check->matcher, &state, text, strlen(text), &s->g->err) == SP_OK)
+        allowed = sp_grammar_matcher_may_end(check->matcher, state);
+    free(text);
+    return allowed;
+}
+
 /* Matches the value of `const`, or one of `enum`. */
 static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
 {
@@ -238,6 +285,7 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
     bool single = sp_schema_has(s, v, "const");
     const char *key = single ? "const" : "enum";
     uint32_t choice = SP_GRAMMAR_NEVER;
+    struct value_check checks[2] = {0};
     size_t i = 0;
     const struct sp_schema_part *part = sp_schema_next(s, v, key, &i, &values);
 
@@ -245,115 +293,25 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
         sp_schema_fail(s, part, key, SP_E_INPUT, "expected an array");
         return choice;
     }
+    if (sp_schema_has(s, v, "not")) keyword_types |= SP_TYPE_STRING;
     for (size_t k = 0; k < (single ? 1 : sp_json_len(values)) && !s->g->err.status; k++) {
         const struct sp_json *one = single ? values : sp_json_at(values, k);
-        if (!is_enum_value(s, v, one, single ? NULL : values, types)) continue;
-        if (type_of_value(one) & keyword_types && !s->relaxed) {
-            sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                           "cannot be combined with keywords for the types of its values");
-        }
-        choice = sp_grammar_either(s->g, choice, enum_value(s, one));
-    }
-    return choice;
-}
-
-/* ---- arrays ---- */
-
-/* The keyword under which a schema has the first elements: `items` in drafts before 2020-12. */
-static const char *prefix_key(const struct sp_json *schema)
-{
-    bool old = sp_json_kind(sp_json_get(schema, "items")) == SP_JSON_ARRAY;
-
-    return old ? "items" : "prefixItems";
-}
-
-/* The view of element `at`; SIZE_MAX: of the elements after all of the first ones. */
-static void element_view(struct sp_schema *s, const struct sp_schema_view *v, size_t at,
-                         struct sp_schema_view *out)
-{
-    char number[24];
-
-    *out = (struct sp_schema_view){0};
-    snprintf(number, sizeof number, "%zu", at);
-    for (size_t i = 0; i < v->n; i++) {
-        const struct sp_schema_place place = s->places[v->parts[i].place];
-        const char *key = prefix_key(place.json);
-        const char *rest = *key == 'i' ? "additionalItems" : "items";
-        const struct sp_json *prefix = sp_json_get(place.json, key);
-        if (at < sp_json_len(prefix)) {
-            sp_schema_add(s, out, sp_json_at(prefix, at), place.path, key, number);
+        bool limited = sp_schema_type_of(one) & keyword_types;
+        if (!sp_schema_is_enum_value(s, v, one, single ? NULL : values, types)) continue;
+        if (limited && sp_schema_type_of(one) & (SP_TYPE_ARRAY | SP_TYPE_OBJECT)) {
+            if (!s->relaxed)
+                sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
+                               "cannot be combined with keywords for the types of its values");
+        } else if (limited && !keywords_allow(s, v, one, checks)) {
             continue;
         }
-        if (!sp_json_has(place.json, rest) && at == SIZE_MAX) rest = "unevaluatedItems";
-        if (sp_json_has(place.json, rest))
-            sp_schema_add(s, out, sp_json_get(place.json, rest), place.path, rest, NULL);
+        choice = sp_grammar_either(s->g, choice, sp_schema_enum_value(s, one));
     }
-}
-
-static size_t longest_prefix(struct sp_schema *s, const struct sp_schema_view *v)
-{
-    size_t longest = 0;
-
-    for (size_t i = 0; i < v->n; i++) {
-        const struct sp_json *json = s->places[v->parts[i].place].json;
-        const char *key = prefix_key(json);
-        const struct sp_json *prefix = sp_json_get(json, key);
-        if (prefix && sp_json_kind(prefix) != SP_JSON_ARRAY) {
-            sp_schema_fail(s, &v->parts[i], key, SP_E_INPUT, "expected an array");
-            return 0;
-        }
-        if (sp_json_len(prefix) > longest) longest = sp_json_len(prefix);
+    for (size_t k = 0; k < 2; k++) {
+        sp_grammar_matcher_close(checks[k].matcher);
+        sp_grammar_close(checks[k].g);
     }
-    return longest;
-}
-
-/* The elements after prefixItems, `before` of which precede: any number of commas and elements
- * such that the array has min to max elements in all. */
-static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *v, size_t before,
-                              uint32_t min, uint32_t max, uint32_t end)
-{
-    struct sp_schema_view rest;
-    uint32_t element, with_comma, some;
-
-    min = min > before ? min - (uint32_t)before : 0;
-    if (max != SP_NO_LIMIT) max = max > before ? max - (uint32_t)before : 0;
-    element_view(s, v, SIZE_MAX, &rest);
-    if (max == 0 || rest.never) return min ? SP_GRAMMAR_NEVER : end;
-    element = sp_schema_rule(s, &rest);
-    with_comma = sp_grammar_rule(s->g, NULL, 0);
-    sp_grammar_define(
-        s->g, with_comma,
-        sp_json_comma(&s->json, sp_grammar_call(s->g, element, 1, 1, SP_GRAMMAR_END)));
-    if (before > 0) return sp_grammar_call(s->g, with_comma, min, max, end);
-    some = sp_grammar_call(s->g, with_comma, min ? min - 1 : 0, max == SP_NO_LIMIT ? max : max - 1,
-                           end);
-    some = sp_grammar_call(s->g, element, 1, 1, some);
-    return min ? some : sp_grammar_either(s->g, some, end);
-}
-
-static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
-{
-    uint32_t min = sp_schema_bound(s, v, "minItems", 1, 0);
-    uint32_t max = sp_schema_bound(s, v, "maxItems", -1, SP_NO_LIMIT);
-    uint32_t close = TEXT(s->g, "]", SP_GRAMMAR_END), end = sp_json_whitespace(&s->json, close);
-    size_t n_prefix = longest_prefix(s, v);
-    uint32_t node;
-
-    if (n_prefix > max) n_prefix = max;
-    node = more_elements(s, v, n_prefix, min, max, end);
-    for (size_t i = n_prefix; i-- > 0 && !s->g->err.status;) {
-        struct sp_schema_view view;
-        element_view(s, v, i, &view);
-        node = view.never ? SP_GRAMMAR_NEVER
-                          : sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, node);
-        if (i > 0) node = sp_json_comma(&s->json, node);
-        if (i >= min) node = sp_grammar_either(s->g, node, end);
-    }
-    if (min == 0)
-        node = sp_grammar_either(s->g, close, sp_json_whitespace(&s->json, node));
-    else
-        node = sp_json_whitespace(&s->json, node);
-    return TEXT(s->g, "[", node);
+    return choice;
 }
 
 /* ---- one rule ---- */
@@ -364,7 +322,7 @@ static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v,
     uint32_t choice = SP_GRAMMAR_NEVER;
 
     if (types & SP_TYPE_OBJECT) choice = sp_schema_object(s, v);
-    if (types & SP_TYPE_ARRAY) choice = sp_grammar_either(g, choice, array(s, v));
+    if (types & SP_TYPE_ARRAY) choice = sp_grammar_either(g, choice, sp_schema_array(s, v));
     if (types & SP_TYPE_STRING)
         choice = sp_grammar_either(g, choice, sp_schema_string(s, v, SP_GRAMMAR_END));
     if (types & SP_TYPE_INTEGER) {
@@ -380,9 +338,8 @@ static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v,
     return choice;
 }
 
-/* Finds the first part with an anyOf or oneOf without a chosen branch yet, and the keyword. */
-static bool find_choice(struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
-                        const char **key)
+bool sp_schema_find_choice(const struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
+                           const char **key)
 {
     for (size_t i = 0; i < v->n; i++) {
         const struct sp_json *json = s->places[v->parts[i].place].json;
@@ -409,7 +366,9 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
         sp_schema_fail(s, &v->parts[which], key, SP_E_INPUT, "expected an array of schemas");
         return choice;
     }
-    if (key[0] == 'o') schema_check_one_of(s, &v->parts[which], branches, tag);
+    if (key[0] == 'o' &&
+        !sp_schema_is_short(s, &v->parts[which], key, branches, SP_SCHEMA_BRANCHES))
+        return choice;
     for (size_t i = 0; i < sp_json_len(branches) && !s->g->err.status; i++) {
         struct sp_schema_view view = *v;
         view.parts[which].any_chosen |= key[0] == 'a';
@@ -417,6 +376,7 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
         if (key[0] == 'o' && tag) view.tag = tag;
         snprintf(number, sizeof number, "%zu", i);
         sp_schema_add(s, &view, sp_json_at(branches, i), place.path, key, number);
+        if (key[0] == 'o') exclude_branches(s, &view, &v->parts[which], branches, i, tag);
         if (view.never) continue;
         choice = sp_grammar_either(
             s->g, choice, sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, SP_GRAMMAR_END));
@@ -425,16 +385,17 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
 }
 
 /* Fails for `unevaluatedProperties` and `unevaluatedItems` that may not know all other schemas of
- * the view: they are taken from a schema that the others are parts of. */
+ * the view: they are taken from a schema that the others are parts of, and what a negation names is
+ * not evaluated. */
 static void check_unevaluated(struct sp_schema *s, const struct sp_schema_view *v)
 {
     static const char *const keys[] = {"unevaluatedProperties", "unevaluatedItems"};
 
     for (size_t i = 0; i < v->n && !s->relaxed; i++) {
         const struct sp_json *json = s->places[v->parts[i].place].json;
-        bool whole =
-            i == 0 && (v->n == 1 || sp_json_has(json, "$ref") || sp_json_has(json, "allOf") ||
-                       sp_json_has(json, "anyOf") || sp_json_has(json, "oneOf"));
+        bool whole = i == 0 && !s->g->is_narrowed &&
+                     (v->n == 1 || sp_json_has(json, "$ref") || sp_json_has(json, "allOf") ||
+                      sp_json_has(json, "anyOf") || sp_json_has(json, "oneOf"));
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             bool all = false;
             const struct sp_json *one = sp_json_get(json, keys[k]);
@@ -454,7 +415,7 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
 
     if (v->never) return SP_GRAMMAR_NEVER;
     check_unevaluated(s, v);
-    if (find_choice(s, v, &which, &key)) return choices(s, v, which, key);
+    if (sp_schema_find_choice(s, v, &which, &key)) return choices(s, v, which, key);
     types = sp_schema_types(s, v);
     if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const"))
         return enum_values(s, v, types);
@@ -465,26 +426,19 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
 
 /* ---- whole schemas ---- */
 
-/* Fails for a rule that matches no text, where the schema is and not where it is used. */
-static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
-{
-    if (start != SP_GRAMMAR_NEVER || s->g->err.status) return;
-    sp_grammar_fail(s->g, SP_E_INPUT, "%s: no value can match",
-                    v->n ? s->places[v->parts[0].place].path : "#");
-}
-
 void sp_schema_finish(struct sp_schema *s)
 {
     for (size_t i = 0; i < s->n_jobs && !s->g->err.status; i++) {
         const struct sp_schema_job job = s->jobs[i]; /* s->jobs may be reallocated below */
-        uint32_t start = value(s, &job.view);
-        check_possible(s, &job.view, start);
-        sp_grammar_define(s->g, job.rule, start);
+        sp_grammar_define(s->g, job.rule, value(s, &job.view));
     }
     for (size_t i = 0; i < s->n_places; i++)
         free(s->places[i].path);
+    for (size_t i = 0; i < s->n_derived; i++)
+        sp_json_free(s->derived[i].json);
     free(s->places);
     free(s->jobs);
+    free(s->derived);
 }
 
 static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,

@@ -59,6 +59,13 @@ struct sp_schema_job {
     uint32_t rule;
 };
 
+/* A schema that says a keyword in others (json_schema_derived.c). */
+struct sp_schema_derived {
+    const struct sp_json *of;
+    bool negated;
+    struct sp_json *json; /* owned */
+};
+
 struct sp_schema {
     struct sp_grammar *g;
     struct sp_json_grammar json;
@@ -68,6 +75,8 @@ struct sp_schema {
     struct sp_schema_job
         *jobs; /* [n_jobs] the views that have a rule, in the order of their creation */
     size_t n_jobs, cap_jobs;
+    struct sp_schema_derived *derived; /* [n_derived] owned */
+    size_t n_derived, cap_derived, derived_bytes;
     bool relaxed; /* what is not supported restricts nothing */
 };
 

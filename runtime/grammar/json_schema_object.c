@@ -98,20 +98,112 @@ bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_vie
     return false;
 }
 
-void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
-                        struct sp_schema_view *out)
+/* ---- patternProperties ---- */
+
+enum { MOST_NAME_PATTERNS = 6 };
+
+/* The different patterns of `patternProperties` of all parts. */
+struct name_patterns {
+    const char *at[MOST_NAME_PATTERNS];
+    const struct sp_schema_part *parts[MOST_NAME_PATTERNS];
+    size_t n;
+};
+
+static struct sp_text_pattern text_pattern(const struct sp_schema *s,
+                                           const struct sp_schema_part *part, const char *text,
+                                           bool negated)
+{
+    return (struct sp_text_pattern){text, strlen(text), s->places[part->place].path,
+                                    "patternProperties", negated};
+}
+
+static void find_patterns(struct sp_schema *s, const struct sp_schema_view *v,
+                          struct name_patterns *p)
+{
+    const struct sp_json *json;
+    const struct sp_schema_part *part;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "patternProperties", &i, &json));) {
+        for (struct sp_json_iter it = {0}; sp_json_next(json, &it) && !s->g->err.status;) {
+            size_t k = 0;
+            if (s->relaxed && !sp_schema_pattern_is_supported(it.key, strlen(it.key))) continue;
+            while (k < p->n && strcmp(p->at[k], it.key) != 0)
+                k++;
+            if (k < p->n) continue;
+            if (k < MOST_NAME_PATTERNS) {
+                p->parts[p->n] = part;
+                p->at[p->n++] = it.key;
+            } else if (!s->relaxed) {
+                sp_schema_fail(s, part, "patternProperties", SP_E_UNSUPPORTED,
+                               "more than 6 patterns");
+            }
+        }
+    }
+}
+
+/* True if a property is one of those that a pattern names. `pattern`: the one pattern that the name
+ * of a property without a name matches; NULL: none. */
+static bool has_pattern(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                        const char *name, const char *pattern)
+{
+    struct sp_text_pattern text = text_pattern(s, part, key, false);
+
+    if (name == NULL) return pattern && strcmp(pattern, key) == 0;
+    if (s->relaxed && !sp_schema_pattern_is_supported(key, strlen(key))) return false;
+    return sp_grammar_pattern_matches(s->g, &text, name);
+}
+
+static void property_view(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
+                          const char *pattern, struct sp_schema_view *out)
 {
     *out = (struct sp_schema_view){0};
     for (size_t i = 0; i < v->n; i++) {
         const struct sp_schema_place place = s->places[v->parts[i].place];
         const struct sp_json *named = sp_json_get(place.json, "properties");
         const char *other = "additionalProperties";
+        bool found = name && sp_json_has(named, name);
         if (!sp_json_has(place.json, other) && name == NULL) other = "unevaluatedProperties";
-        if (name && sp_json_has(named, name))
-            sp_schema_add(s, out, sp_json_get(named, name), place.path, "properties", name);
-        else if (sp_json_has(place.json, other))
+        if (found) sp_schema_add(s, out, sp_json_get(named, name), place.path, "properties", name);
+        named = sp_json_get(place.json, "patternProperties");
+        for (struct sp_json_iter it = {0}; sp_json_next(named, &it);) {
+            if (!has_pattern(s, &v->parts[i], it.key, name, pattern)) continue;
+            found = true;
+            sp_schema_add(s, out, it.value, place.path, "patternProperties", it.key);
+        }
+        if (!found && sp_json_has(place.json, other))
             sp_schema_add(s, out, sp_json_get(place.json, other), place.path, other, NULL);
     }
+}
+
+void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
+                        struct sp_schema_view *out)
+{
+    property_view(s, v, name, NULL, out);
+}
+
+/* Matches the name of a property that is none of `names`, and matches pattern `which` but no other
+ * one (SIZE_MAX: none of them). */
+static uint32_t patterned_name(struct sp_schema *s, const struct name_patterns *p, size_t which,
+                               const struct sp_schema_names *names, uint32_t next)
+{
+    struct sp_text_pattern all[MOST_NAME_PATTERNS + 2];
+    struct sp_strbuf given = {0};
+    enum sp_status st = SP_OK;
+    size_t n = 0;
+
+    all[n++] = text_pattern(s, p->parts[0], "", false); /* any text */
+    for (size_t i = 0; i < p->n; i++)
+        all[n++] = text_pattern(s, p->parts[i], p->at[i], i != which);
+    for (size_t i = 0; i < names->n && !st; i++)
+        st = sp_schema_append_literal(&given, names->at[i], strlen(names->at[i]), &s->g->err);
+    if (names->n && !st) {
+        all[n] = text_pattern(s, p->parts[0], "", true);
+        all[n].text = given.at;
+        all[n++].len = given.len;
+    }
+    if (!st) next = sp_grammar_intersection(s->g, all, n, 0, SP_NO_LIMIT, next);
+    sp_strbuf_release(&given);
+    return next;
 }
 
 static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
@@ -136,33 +228,63 @@ static void names_view(struct sp_schema *s, const struct sp_schema_view *v,
     }
 }
 
+/* True if a part declares properties that may be there, so that no others are written unless
+ * `additionalProperties` allows them. */
+static bool is_closed(const struct sp_schema *s, const struct sp_schema_view *v)
+{
+    static const char *const keys[] = {"properties", "patternProperties"};
+    const struct sp_json *named;
+    bool closed = false, truth;
+
+    if (sp_schema_has(s, v, "additionalProperties")) return false;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        for (size_t i = 0; sp_schema_next(s, v, keys[k], &i, &named);) {
+            closed = closed || sp_json_len(named) == 0;
+            for (struct sp_json_iter it = {0}; sp_json_next(named, &it);)
+                closed = closed || !sp_json_to_bool(it.value, &truth) || truth;
+        }
+    }
+    return closed;
+}
+
 /* The rule of a property that no part names; 0: none is allowed. */
 static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v,
                              const struct sp_schema_names *p)
 {
     struct sp_schema_view view = {0}, names;
-    bool none = sp_schema_has(s, v, "properties") && !sp_schema_has(s, v, "additionalProperties");
-    bool listed, spelled;
-    uint32_t rule, value;
+    struct name_patterns patterns = {0};
+    bool none = is_closed(s, v), listed, spelled;
+    uint32_t rule, choice = SP_GRAMMAR_NEVER, value;
 
+    find_patterns(s, v, &patterns);
     if (!none) sp_schema_property(s, v, NULL, &view);
     names_view(s, v, &names);
     listed = sp_schema_has(s, &names, "enum") || (names.n == 0 && !names.never);
     none = none || view.never || names.never || sp_schema_has(s, &names, "enum");
-    spelled = !listed && p->n == 0 && sp_schema_types(s, &names) == SP_TYPE_STRING;
-    if (!listed && !spelled && (p->n > 0 || !none) && !s->relaxed) {
+    spelled =
+        !listed && p->n == 0 && patterns.n == 0 && sp_schema_types(s, &names) == SP_TYPE_STRING;
+    if (!listed && !spelled && (p->n > 0 || !none || patterns.n > 0) && !s->relaxed) {
         size_t i = 0;
         const struct sp_json *unused;
         const struct sp_schema_part *part = sp_schema_next(s, v, "propertyNames", &i, &unused);
         sp_schema_fail(s, part, "propertyNames", SP_E_UNSUPPORTED,
                        "only strings, and no properties beside it");
     }
-    if (none) return 0;
+    if (s->g->err.status || (none && patterns.n == 0)) return 0;
     rule = sp_grammar_rule(s->g, NULL, 0);
-    value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
-    value = spelled ? sp_grammar_call(s->g, sp_schema_rule(s, &names), 1, 1, value)
-                    : sp_schema_other_name(s, p->at, p->n, value);
-    sp_grammar_define(s->g, rule, value);
+    if (!none) {
+        value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
+        choice = spelled      ? sp_grammar_call(s->g, sp_schema_rule(s, &names), 1, 1, value)
+                 : patterns.n ? patterned_name(s, &patterns, SIZE_MAX, p, value)
+                              : sp_schema_other_name(s, p->at, p->n, value);
+    }
+    for (size_t i = 0; i < patterns.n && !s->g->err.status && !names.never; i++) {
+        property_view(s, v, NULL, patterns.at[i], &view);
+        if (view.never) continue;
+        value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
+        choice = sp_grammar_either(s->g, choice, patterned_name(s, &patterns, i, p, value));
+    }
+    sp_grammar_define(s->g, rule, choice);
     return rule;
 }
 
@@ -289,9 +411,10 @@ static uint32_t in_any_order(struct sp_schema *s, const struct members *m)
 /* Objects whose properties have no names, min to max of them. */
 static uint32_t counted(struct sp_schema *s, const struct members *m, uint32_t min, uint32_t max)
 {
-    uint32_t rule = sp_grammar_rule(s->g, NULL, 0), some;
+    uint32_t rule, some;
 
     if (max == 0) return min ? SP_GRAMMAR_NEVER : m->end;
+    rule = sp_grammar_rule(s->g, NULL, 0);
     sp_grammar_define(
         s->g, rule, sp_json_comma(&s->json, sp_grammar_call(s->g, m->other, 1, 1, SP_GRAMMAR_END)));
     some = max == 1 ? m->end

@@ -2,6 +2,7 @@
 #ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_PARTS_H
 #define SP_RUNTIME_GRAMMAR_JSON_SCHEMA_PARTS_H
 
+#include "format/base/strbuf.h"
 #include "runtime/grammar/grammar.h"
 #include "runtime/grammar/json_schema.h"
 
@@ -10,13 +11,18 @@
 struct sp_text_pattern {
     const char *text; /* [len] borrowed */
     size_t len;
-    const char *path; /* of its schema, for messages; borrowed */
+    const char *path, *key; /* of its schema, and its keyword, for messages; borrowed */
+    bool negated;           /* the text must not match */
 };
 
 /* A string in quotation marks of min to max characters (SP_NO_LIMIT: any number) that matches all n
- * patterns, followed by `next`. SP_E_UNSUPPORTED is recorded where that takes too many states. */
+ * patterns, one of which is not negated, followed by `next`. SP_E_UNSUPPORTED is recorded where
+ * that takes too many states. */
 uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_pattern *patterns,
                                  size_t n, uint32_t min, uint32_t max, uint32_t next);
+/* True if a text matches a pattern; also false if the grammar has failed. */
+bool sp_grammar_pattern_matches(struct sp_grammar *g, const struct sp_text_pattern *pattern,
+                                const char *text);
 
 /* Records the failure SP_E_INPUT or SP_E_UNSUPPORTED "#/path/key: what" for a keyword of a part. */
 void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
@@ -26,6 +32,31 @@ void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, cons
  * `key` and `name` (NULL: none) lead from there to the schema. */
 void sp_schema_add(struct sp_schema *s, struct sp_schema_view *view, const struct sp_json *json,
                    const char *path, const char *key, const char *name);
+
+/* The schema that a $ref leads to; records a failure and returns NULL if it leads nowhere. */
+const struct sp_json *sp_schema_follow(struct sp_schema *s, const struct sp_schema_part *part,
+                                       const char *pointer);
+
+/* What a schema does not match, and the conditions (if, dependencies) of a part's schema, as
+ * schemas of other keywords, borrowed until sp_schema_finish. NULL: a failure was recorded, or
+ * there are no conditions. */
+const struct sp_json *sp_schema_negation(struct sp_schema *s, const struct sp_schema_part *part,
+                                         const char *key, const struct sp_json *schema);
+const struct sp_json *sp_schema_conditions(struct sp_schema *s, const struct sp_schema_part *part);
+
+/* True for {"type": "string", "not": {"pattern": ...}}, which is a keyword of strings. */
+bool sp_schema_is_unlike(const struct sp_json *json);
+
+/* True for a keyword of JSON Schema that restricts values. */
+bool sp_schema_is_keyword(const char *name);
+
+/* Appends the alternative "^text$", in which every character stands for itself. */
+SP_MUST_CHECK enum sp_status sp_schema_append_literal(struct sp_strbuf *pattern, const char *text,
+                                                      size_t len, struct sp_err *err);
+
+/* The types of a value, and those that a `type` names; 0: it is no type. */
+unsigned sp_schema_type_of(const struct sp_json *value);
+unsigned sp_schema_types_of(const struct sp_json *type);
 
 /* The rule of a view; sp_schema_finish defines it. */
 uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view);
@@ -48,6 +79,21 @@ uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view,
 /* The types to which the keywords of all parts apply, except those that apply to every type. */
 unsigned sp_schema_keyword_types(const struct sp_schema *s, const struct sp_schema_view *view);
 
+/* Finds the first part with an anyOf or oneOf without a chosen branch yet, and the keyword. */
+bool sp_schema_find_choice(const struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
+                           const char **key);
+
+/* Compares two JSON values; also false if the grammar has failed. */
+bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b);
+
+/* True if the enum, const and type of all parts allow a value, an element of values_from. */
+bool sp_schema_is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
+                             const struct sp_json *one, const struct sp_json *values_from,
+                             unsigned types);
+/* Matches one value of an enum. */
+uint32_t sp_schema_enum_value(struct sp_schema *s, const struct sp_json *one);
+
+uint32_t sp_schema_array(struct sp_schema *s, const struct sp_schema_view *v);
 uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *view, bool whole,
                           uint32_t next);
 
@@ -66,6 +112,7 @@ void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, 
                         struct sp_schema_view *out);
 uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);
 
+bool sp_schema_pattern_is_supported(const char *text, size_t len);
 uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *view, uint32_t next);
 
 /* Matches a string without escapes that differs from all n names. */

@@ -67,6 +67,7 @@ struct constraints {
         const struct sp_schema_part *part;
         const char *text;
         size_t len;
+        bool negated;
     } patterns[MOST_PATTERNS];
     size_t n;
     uint32_t min, max; /* characters */
@@ -82,10 +83,13 @@ static const char *text_of(struct sp_schema *s, const struct sp_schema_part *par
 }
 
 static void add_pattern(struct sp_schema *s, struct constraints *c,
-                        const struct sp_schema_part *part, const char *text, size_t len)
+                        const struct sp_schema_part *part, const char *text, size_t len,
+                        bool negated)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (c->patterns[i].len == len && memcmp(c->patterns[i].text, text, len) == 0) return;
+        if (c->patterns[i].len == len && memcmp(c->patterns[i].text, text, len) == 0 &&
+            c->patterns[i].negated == negated)
+            return;
     if (c->n == MOST_PATTERNS) {
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s: more than %d patterns",
                         s->places[part->place].path, MOST_PATTERNS);
@@ -93,11 +97,11 @@ static void add_pattern(struct sp_schema *s, struct constraints *c,
     }
     c->patterns[c->n].part = part;
     c->patterns[c->n].text = text;
+    c->patterns[c->n].negated = negated;
     c->patterns[c->n++].len = len;
 }
 
-/* True if a pattern is supported. */
-static bool is_supported(const char *text, size_t len)
+bool sp_schema_pattern_is_supported(const char *text, size_t len)
 {
     struct sp_grammar *g = NULL;
     bool supported;
@@ -124,7 +128,16 @@ static void read_patterns(struct sp_schema *s, const struct sp_schema_view *v,
             len = strlen(text);
             break;
         }
-        if (text && (!s->relaxed || is_supported(text, len))) add_pattern(s, c, part, text, len);
+        if (text && (!s->relaxed || sp_schema_pattern_is_supported(text, len)))
+            add_pattern(s, c, part, text, len, false);
+    }
+    for (size_t i = 0; (part = sp_schema_next(s, v, "not", &i, &value));) {
+        if (!sp_schema_is_unlike(s->places[part->place].json)) continue;
+        add_pattern(s, c, part, "", 0, false); /* any text */
+        value = sp_json_get(value, "pattern");
+        const char *text = sp_json_to_string(value, &len);
+        if (!s->relaxed || sp_schema_pattern_is_supported(text, len))
+            add_pattern(s, c, part, text, len, true);
     }
 }
 
@@ -141,7 +154,7 @@ static void read_formats(struct sp_schema *s, const struct sp_schema_view *v, st
         for (size_t k = 0; name && n == 0 && k < sizeof formats / sizeof *formats; k++) {
             const struct format *f = &formats[k];
             if (strcmp(f->name, name) != 0 || f->min < c->min || f->max > c->max) continue;
-            add_pattern(s, c, part, f->pattern, strlen(f->pattern));
+            add_pattern(s, c, part, f->pattern, strlen(f->pattern), false);
             c->min = 0;
             c->max = SP_NO_LIMIT;
         }
@@ -161,7 +174,8 @@ uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, u
     if (c.n == 0) return sp_json_any_text(&s->json, c.min, c.max, next);
     for (size_t i = 0; i < c.n; i++)
         patterns[i] = (struct sp_text_pattern){c.patterns[i].text, c.patterns[i].len,
-                                               s->places[c.patterns[i].part->place].path};
+                                               s->places[c.patterns[i].part->place].path, "pattern",
+                                               c.patterns[i].negated};
     if (c.n > 1 || c.min > 0 || c.max != SP_NO_LIMIT)
         return sp_grammar_intersection(s->g, patterns, c.n, c.min, c.max, next);
     next = sp_grammar_text(s->g, "\"", 1, next);

@@ -46,21 +46,17 @@ static const struct keyword {
     {"additionalProperties", READ, SP_TYPE_OBJECT},
     {"properties", READ, SP_TYPE_OBJECT},
     {"required", READ, SP_TYPE_OBJECT},
+    {"contains", READ, SP_TYPE_ARRAY},
+    {"dependencies", READ, SP_TYPE_OBJECT},
+    {"dependentRequired", READ, SP_TYPE_OBJECT},
+    {"dependentSchemas", READ, SP_TYPE_OBJECT},
+    {"if", READ, 0},
+    {"multipleOf", READ, SP_TYPE_NUMBER},
+    {"not", READ, 0},
+    {"patternProperties", READ, SP_TYPE_OBJECT},
+    {"uniqueItems", READ, SP_TYPE_ARRAY},
     {"$dynamicRef", REFUSED, 0},
     {"$recursiveRef", REFUSED, 0},
-    {"contains", REFUSED, 0},
-    {"dependencies", REFUSED, 0},
-    {"dependentRequired", REFUSED, 0},
-    {"dependentSchemas", REFUSED, 0},
-    {"else", REFUSED, 0},
-    {"if", REFUSED, 0},
-    {"maxContains", REFUSED, 0},
-    {"minContains", REFUSED, 0},
-    {"multipleOf", REFUSED, 0},
-    {"not", REFUSED, 0},
-    {"patternProperties", REFUSED, 0},
-    {"then", REFUSED, 0},
-    {"uniqueItems", REFUSED, 0},
 };
 
 static const struct keyword *find_keyword(const char *name)
@@ -68,6 +64,11 @@ static const struct keyword *find_keyword(const char *name)
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keywords[i].name, name) == 0) return &keywords[i];
     return NULL;
+}
+
+bool sp_schema_is_keyword(const char *name)
+{
+    return find_keyword(name) != NULL;
 }
 
 void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
@@ -93,34 +94,12 @@ static enum sp_status append_name(struct sp_strbuf *path, const char *name, stru
     return st;
 }
 
-/* True for a keyword of a schema with a value that restricts nothing, such as "uniqueItems": false,
- * or without the keyword that it belongs to. */
-static bool is_harmless(const struct sp_json *schema, const char *key, const struct sp_json *value)
-{
-    static const char *const parts[][2] = {
-        {"then", "if"}, {"else", "if"}, {"minContains", "contains"}, {"maxContains", "contains"}};
-    const char *type = sp_json_get_text(schema, "type");
-    bool on = true;
-    uint64_t n = 2;
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(key, parts[i][0]) == 0) return !sp_json_has(schema, parts[i][1]);
-    if (strcmp(key, "uniqueItems") == 0) {
-        (void)sp_json_to_u64(sp_json_get(schema, "maxItems"), &n);
-        return (sp_json_to_bool(value, &on) && !on) || n <= 1;
-    }
-    if (strcmp(key, "multipleOf") == 0)
-        return sp_json_to_u64(value, &n) && n == 1 && type && strcmp(type, "integer") == 0;
-    return strcmp(key, "patternProperties") == 0 && sp_json_kind(value) == SP_JSON_OBJECT &&
-           sp_json_len(value) == 0;
-}
-
 static void check_keywords(struct sp_schema *s, const struct sp_schema_place *place)
 {
     for (struct sp_json_iter it = {0}; sp_json_next(place->json, &it);) {
         const struct keyword *k = find_keyword(it.key);
         bool base = strcmp(it.key, "$id") == 0 && place->json != s->root;
-        bool refused = k && k->treatment == REFUSED && !is_harmless(place->json, it.key, it.value);
+        bool refused = k && k->treatment == REFUSED;
         if ((!refused && !base) || s->relaxed) continue;
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: this keyword is not supported", place->path,
                         it.key);
@@ -185,16 +164,32 @@ static const struct sp_json *member_of(const struct sp_json *json, const char *n
     return *name >= '0' && *name <= '9' && *end == '\0' ? sp_json_at(json, i) : NULL;
 }
 
-/* Resolves a reference such as "#/$defs/a"; fails and returns NULL if it leads nowhere. */
-static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_part *part,
-                                    const char *pointer)
+/* Returns the definition that has an anchor; NULL: none. */
+static const struct sp_json *find_anchor(const struct sp_json *root, const char *anchor)
+{
+    static const char *const keys[] = {"$defs", "definitions"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        for (struct sp_json_iter it = {0}; sp_json_next(sp_json_get(root, keys[i]), &it);) {
+            const char *is = sp_json_get_text(it.value, "$anchor");
+            if (is && strcmp(is, anchor) == 0) return it.value;
+        }
+    }
+    return NULL;
+}
+
+const struct sp_json *sp_schema_follow(struct sp_schema *s, const struct sp_schema_part *part,
+                                       const char *pointer)
 {
     const struct sp_json *at = s->root;
     char *name = NULL;
 
     if (pointer[0] != '#' || (pointer[1] != '/' && pointer[1] != '\0')) {
+        const struct sp_json *anchor = *pointer == '#' ? find_anchor(at, pointer + 1) : NULL;
+        if (anchor) return anchor;
         sp_schema_fail(s, part, "$ref", SP_E_UNSUPPORTED,
-                       "only references into the same schema are followed, \"#\" or \"#/...\"");
+                       "only references into the same schema are followed: \"#\", \"#/...\" and "
+                       "anchors of $defs");
         return NULL;
     }
     if (sp_new(&name, strlen(pointer) + 1, 1, &s->g->err)) return NULL;
@@ -253,11 +248,12 @@ static void add_part(struct sp_schema *s, struct sp_schema_view *v, const struct
     v->parts[v->n++] = (struct sp_schema_part){.place = place};
 }
 
-/* Appends the schemas of a part's $ref and allOf; they are expanded in turn. */
+/* Appends the schemas of a part's $ref, not, conditions and allOf; they are expanded in turn. */
 static void add_referenced(struct sp_schema *s, struct sp_schema_view *v, size_t i)
 {
     const struct sp_schema_part part = v->parts[i];
     const struct sp_json *json = s->places[part.place].json, *all = sp_json_get(json, "allOf");
+    const struct sp_json *derived;
     const char *ref = sp_json_to_string(sp_json_get(json, "$ref"), NULL);
     char number[24];
 
@@ -267,15 +263,29 @@ static void add_referenced(struct sp_schema *s, struct sp_schema_view *v, size_t
             sp_schema_fail(s, &part, "$ref", SP_E_INPUT, "expected a string");
             return;
         }
-        if ((to = follow(s, &part, ref)) == NULL) return;
+        if ((to = sp_schema_follow(s, &part, ref)) == NULL) return;
         add_part(s, v, to, ref, NULL, NULL);
     }
+    if (sp_json_has(json, "not") && !sp_schema_is_unlike(json) &&
+        (derived = sp_schema_negation(s, &part, "not", sp_json_get(json, "not"))))
+        add_part(s, v, derived, s->places[part.place].path, "not", NULL);
+    if ((derived = sp_schema_conditions(s, &part)))
+        add_part(s, v, derived, s->places[part.place].path, "if", NULL);
     if (all && sp_json_kind(all) != SP_JSON_ARRAY)
         sp_schema_fail(s, &part, "allOf", SP_E_INPUT, "expected an array");
     for (size_t k = 0; k < sp_json_len(all) && sp_json_kind(all) == SP_JSON_ARRAY; k++) {
         snprintf(number, sizeof number, "%zu", k);
         add_part(s, v, sp_json_at(all, k), s->places[part.place].path, "allOf", number);
     }
+}
+
+bool sp_schema_is_unlike(const struct sp_json *json)
+{
+    const struct sp_json *not = sp_json_get(json, "not");
+    const char *type = sp_json_get_text(json, "type");
+
+    return type && strcmp(type, "string") == 0 && sp_json_len(not ) == 1 &&
+           sp_json_get_text(not, "pattern");
 }
 
 void sp_schema_add(struct sp_schema *s, struct sp_schema_view *v, const struct sp_json *json,
@@ -321,7 +331,7 @@ uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view)
                         "the schema combines its parts in more than %d ways", SP_SCHEMA_VIEWS);
     }
     if (s->g->err.status) return 0;
-    path = view->n ? s->places[view->parts[0].place].path : "any value";
+    path = view->n ? s->places[view->parts[0].place].path : view->never ? "false" : "any value";
     rule = sp_grammar_rule(s->g, path, strlen(path));
     if (sp_grow(&s->jobs, &s->cap_jobs, s->n_jobs + 1, sizeof *s->jobs, &s->g->err)) return 0;
     s->jobs[s->n_jobs++] = (struct sp_schema_job){*view, rule};

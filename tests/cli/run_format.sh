@@ -16,7 +16,7 @@ spectool run packed.bin hi --format child.json --ignore-eos
 echo "exit $?"
 spectool run packed.bin hi --format missing.json
 echo "exit $?"
-echo '{"type":"object","not":{}}' >not.json
+echo '{"type":"object","$dynamicRef":"#"}' >not.json
 spectool run packed.bin hi --format not.json
 echo "exit $?"
 echo 'root ::= "a" | b' >bad.gbnf

@@ -17,7 +17,8 @@ FOLDER = "tests/draft2020-12"
 KEYWORDS = """additionalProperties allOf anyOf boolean_schema const default defs enum exclusiveMaximum
 exclusiveMinimum format infinite-loop-detection items maxItems maxLength maximum minItems minLength
 minimum oneOf pattern prefixItems properties ref required type
-if-then-else not contains uniqueItems multipleOf patternProperties""".split()
+if-then-else not contains uniqueItems multipleOf patternProperties anchor dependentRequired dependentSchemas
+maxContains maxProperties minContains minProperties propertyNames""".split()
 FORMATS = "date time date-time duration uuid ipv4 email hostname uri".split()
 
 

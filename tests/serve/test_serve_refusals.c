@@ -96,8 +96,8 @@ static const struct refusal {
     {CHAT(", 'response_format': {'type': 'json_schema'}"), 400,
      "response_format.json_schema.schema is missing"},
     {CHAT(", 'response_format': {'type': 'json_schema', 'json_schema': {'strict': true, "
-          "'schema': {'items': {'not': {}}}}}"),
-     400, "response_format.json_schema.schema: #/items/not: this keyword is not supported"},
+          "'schema': {'items': {'$dynamicRef': '#'}}}}"),
+     400, "response_format.json_schema.schema: #/items/$dynamicRef: this keyword is not supported"},
     {TEXT(", 'grammar': 'root ::= a'"), 400, "grammar: 1:10: this rule is not defined"},
     {TEXT(", 'grammar': 'root ::= [a]', 'json_schema': {'type': 'null'}"), 400,
      "json_schema: the request has another response format already"},

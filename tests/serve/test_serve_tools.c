@@ -212,8 +212,8 @@ TEST(test_refusals)
         {REQUEST ", 'tools': [{'function': {'name': 'f', 'strict': 'yes'}}]}",
          "tools[0]: strict is \"yes\""},
         {REQUEST ", 'tool_choice': 'required', 'tools': [{'function': {'name': 'f', "
-                 "'strict': true, 'parameters': {'not': {}}}}]}",
-         "tool_choice: the parameters of f: #/not: this keyword is not supported"},
+                 "'strict': true, 'parameters': {'$dynamicRef': '#'}}}]}",
+         "tool_choice: the parameters of f: #/$dynamicRef: this keyword is not supported"},
     };
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct sp_json *json;
