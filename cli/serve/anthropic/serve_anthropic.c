@@ -41,15 +41,7 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
 
 static const char budget_key[] = "budget_tokens";
 
-/* A request for reasoning of a model without it is refused, as Anthropic does. */
-static enum sp_status check_reasons(const struct sp_serve_request *request, struct sp_err *err)
-{
-    if (!sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "'%s' does not support thinking",
-                   request->model->names[0]);
-}
-
-/* Reads the most tokens of reasoning, of a model that reasons. */
+/* Reads the most tokens of reasoning. */
 static enum sp_status read_budget(struct sp_serve_request *request, const struct sp_json *thinking,
                                   const char *type, struct sp_err *err)
 {
@@ -57,21 +49,22 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
     int64_t n = 0;
     enum sp_status st;
 
-    if (budget == NULL) return check_reasons(request, err);
+    if (budget == NULL) return SP_OK;
     if (strcmp(type, "enabled") != 0)
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens requires \"type\": \"enabled\"");
     if (sp_json_to_i64(budget, &n) && n < 1) {
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens is %" PRId64 ", expected 1 or more",
                        n);
     }
-    if ((st = check_reasons(request, err))) return st;
+    if (!request->is_think_set) return SP_OK;
     st = sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation, thinking,
                                         budget_key, err);
     if (st) sp_context(err, "thinking");
     return st;
 }
 
-/* Reads whether the model reasons, for how long, and if reasoning is shown as it is or omitted. */
+/* Reads whether the model reasons, for how long, and if reasoning is shown as it is or omitted.
+ * Agents ask for reasoning by habit, so for a model without it that is left out. */
 static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(request->body, "thinking");
@@ -87,6 +80,10 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
+    if (sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) {
+        request->is_think_set = request->think = false;
+        sp_serve_request_change(request, "thinking left out");
+    }
     if ((st = read_budget(request, thinking, type, err))) return st;
     if ((st = sp_json_get_string(thinking, "display", &display, err))) {
         sp_context(err, "thinking");
@@ -99,8 +96,7 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
                    display);
 }
 
-/* Reads the effort, which sets the level of reasoning without turning reasoning on. A model without
- * reasoning accepts the API's default only, as Anthropic's do. */
+/* Reads the effort, which sets the level of reasoning without turning reasoning on. */
 static enum sp_status read_effort(struct sp_serve_request *request, const struct sp_json *config,
                                   struct sp_err *err)
 {
@@ -117,13 +113,10 @@ static enum sp_status read_effort(struct sp_serve_request *request, const struct
                        "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
                        level ? level : sp_json_kind_name(sp_json_kind(effort)));
     }
-    if (!request->model->loaded->conversation.chat_info.has_reasoning &&
-        strcmp(level, "high") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "output_config.effort: '%s' does not support the effort parameter",
-                       request->model->names[0]);
-    }
-    if (request->think || !request->is_think_set) request->think_level = level;
+    if (!request->model->loaded->conversation.chat_info.has_reasoning)
+        sp_serve_request_change(request, "effort left out");
+    else if (request->think || !request->is_think_set)
+        request->think_level = level;
     return SP_OK;
 }
 
