@@ -194,6 +194,97 @@ TEST(test_responses_stream)
     assert_string_equal(text, deltas);
 }
 
+/* A turn of Claude Code as it is published: a system prompt in blocks, cached tools and a tool of
+ * the server, results with a text after them, a system message, thinking, an effort. */
+TEST(test_claude_code)
+{
+    static const char body[] =
+        "'system': [{'type': 'text', 'text': 'You are an agent.', "
+        "'cache_control': {'type': 'ephemeral', 'ttl': '1h'}}], 'messages': [{'role': 'user', "
+        "'content': [{'type': 'text', 'text': '<system-reminder>a</system-reminder>'}, {'type': "
+        "'text', 'text': 'Paint it.', 'cache_control': {'type': 'ephemeral'}}]}, {'role': "
+        "'assistant', 'content': [{'type': 'thinking', 'thinking': 'Hm.', 'signature': 'x'}, "
+        "{'type': 'tool_use', 'id': 'toolu_01A', 'name': 'Bash', 'input': {'command': 'ls'}}, "
+        "{'type': 'tool_use', 'id': 'toolu_01B', 'name': 'Bash', 'input': {'command': 'a'}}]}, "
+        "{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 'toolu_01A', "
+        "'content': 'a.py'}, {'type': 'tool_result', 'tool_use_id': 'toolu_01B', 'content': "
+        "[{'type': 'text', 'text': 'no'}], 'is_error': true}, {'type': 'text', 'text': 'b'}]}, "
+        "{'role': 'system', 'content': 'c'}], 'tools': [{'name': 'Bash', 'description': 'Runs.', "
+        "'input_schema': {'$schema': 'https://json-schema.org/draft/2020-12/schema', 'type': "
+        "'object', 'properties': {'command': {'enum': ['ls', 'cat']}, 'timeout': {'type': "
+        "'integer', 'exclusiveMinimum': 0, 'maximum': 9}}, 'required': ['command'], "
+        "'additionalProperties': false}, 'cache_control': {'type': 'ephemeral'}}, {'type': "
+        "'web_search_20250305', 'name': 'web_search', 'max_uses': 8}]";
+    static const char more[] =
+        ", 'max_tokens': 200, 'metadata': {'user_id': 'a'}, 'stream': true, 'temperature': 1, "
+        "'thinking': {'type': 'adaptive'}, 'output_config': {'effort': 'medium'}, "
+        "'context_management': {'edits': [{'type': 'clear_thinking_20251015', 'keep': 'all'}]}, "
+        "'tool_choice': {'type': 'tool', 'name': 'Bash', 'disable_parallel_tool_use': true}";
+    struct server s = server_start(served_pack(template_with_calls), NULL);
+    struct http_reply r =
+        server_request(&s, "POST", "/v1/messages?beta=true", keep_format("{%s%s}", body, more));
+    struct sp_json *json, *input;
+    char *text;
+    size_t n;
+
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "tool web_search_20250305 left out"));
+    assert_non_null(strstr(r.head, "thinking left out"));
+    assert_non_null(strstr(r.head, "effort left out"));
+    text = stream_text(&r, "content_block.name", &n);
+    assert_string_equal(text, "Bash");
+    text = stream_text(&r, "delta.partial_json", &n);
+    input = keep_parsed(text, strlen(text), SP_JSON_STRICT);
+    assert_non_null(json_text(input, "command"));
+    text = stream_text(&r, "delta.stop_reason", &n);
+    assert_string_equal(text, "tool_use");
+    json = server_post(&s, "/v1/messages/count_tokens?beta=true", keep_format("{%s}", body), 200);
+    assert_true(json_number(json, "input_tokens") > 50);
+}
+
+/* A turn of Codex as it is published: developer messages, tools of all types, a reasoning item,
+ * calls and their outputs, members that stay without an effect. */
+TEST(test_codex)
+{
+    struct server s = server_start(served_pack(template_with_calls), NULL);
+    struct http_reply r = server_request(
+        &s, "POST", "/v1/responses",
+        "{'instructions': 'You are an agent.', 'input': [{'type': 'message', "
+        "'role': 'developer', 'content': [{'type': 'input_text', 'text': 'a'}]}, {'type': "
+        "'message', 'role': 'user', 'content': [{'type': 'input_text', 'text': 'b'}, {'type': "
+        "'input_text', 'text': 'c'}]}, {'type': 'reasoning', 'id': 'rs_1', 'summary': [{'type': "
+        "'summary_text', 'text': 'd'}], 'content': null, 'encrypted_content': null}, {'type': "
+        "'message', 'role': 'assistant', 'id': null, 'content': [{'type': 'output_text', 'text': "
+        "'e'}], 'phase': 'commentary'}, {'type': 'function_call', 'name': 'shell', 'arguments': "
+        "'{}', 'call_id': 'call_1'}, {'type': 'function_call_output', 'call_id': 'call_1', "
+        "'output': [{'type': 'input_text', 'text': 'f'}]}, {'type': 'message', 'role': "
+        "'developer', 'content': [{'type': 'input_text', 'text': 'g'}]}], 'tools': [{'type': "
+        "'function', 'name': 'shell', 'description': 'Runs.', 'strict': false, 'parameters': "
+        "{'type': 'object', 'properties': {'command': {'type': 'array', 'items': {'enum': ['ls', "
+        "'a']}, 'maxItems': 2, 'minItems': 1}}, 'required': ['command'], 'additionalProperties': "
+        "false}}, {'type': 'custom', 'name': 'apply_patch', 'format': {'type': 'grammar', "
+        "'syntax': 'lark', 'definition': 'start: a'}}, {'type': 'local_shell'}, {'type': "
+        "'web_search', 'external_web_access': false}, {'type': 'namespace', 'name': 'm', 'tools': "
+        "[]}], 'tool_choice': 'required', 'parallel_tool_calls': false, 'reasoning': null, "
+        "'store': false, 'stream': true, 'include': ['reasoning.encrypted_content'], "
+        "'prompt_cache_key': 'x', 'service_tier': null, 'text': {'verbosity': 'medium'}, "
+        "'client_metadata': {'y': 'z'}}");
+    struct sp_json *json;
+    char *deltas, *text;
+    size_t n;
+
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "X-Changes: tool custom left out, tool local_shell left out, "
+                                   "tool web_search left out, tool namespace left out\r\n"));
+    deltas = stream_text(&r, "delta", &n);
+    json = keep_parsed(deltas, strlen(deltas), SP_JSON_STRICT);
+    assert_true(sp_json_len(json_at(json, "command")) > 0);
+    text = stream_text(&r, "response.output.0.arguments", &n);
+    assert_string_equal(text, deltas);
+    text = stream_text(&r, "response.output.0.name", &n);
+    assert_string_equal(text, "shell");
+}
+
 TEST(test_refusals)
 {
     static const struct {
