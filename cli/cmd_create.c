@@ -58,15 +58,11 @@ static void note_template(const char *path, const char *command)
 {
     struct sp_template *template = NULL;
     struct sp_err err = {0};
-    char sentence[2 * SP_ERR_TEXT];
 
     enum sp_status st = sp_template_open_file(&template, path, SP_TEMPLATE_UNKNOWN, &err);
 
-    if (st != SP_OK && st != SP_E_NOMEM && st != SP_E_IO) {
-        snprintf(sentence, sizeof sentence,
-                 "%s; use run --raw, or a TEMPLATE line in the Modelfile", err.text);
-        sp_note(command, sentence);
-    }
+    if (st != SP_OK && st != SP_E_NOMEM && st != SP_E_IO)
+        sp_note(command, "%s; use run --raw, or a TEMPLATE line in the Modelfile", err.text);
     sp_template_close(template);
 }
 

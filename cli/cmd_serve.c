@@ -247,14 +247,11 @@ static void end_watch(struct guard *g)
 /* Warns of sockets that other machines can reach, if no key is needed. */
 static void warn_without_key(const struct sp_serve *s, const struct sp_listeners *listeners)
 {
-    char sentence[SP_LISTEN_TEXT + 128];
-
     for (size_t i = 0; i < listeners->n && s->keys->n == 0; i++) {
         const struct sp_listener *l = &listeners->at[i];
         if (l->local || l->loopback) continue;
-        snprintf(sentence, sizeof sentence,
-                 "everyone who can reach %s can use this server, see --api-key-file", l->url);
-        sp_note("serve", sentence);
+        sp_note("serve", "everyone who can reach %s can use this server, see --api-key-file",
+                l->url);
     }
 }
 
@@ -381,7 +378,7 @@ static enum sp_status settle(enum sp_status st, bool must, struct sp_err *err)
         return st;
     }
     if (st) {
-        sp_note("serve", err->text);
+        sp_note("serve", "%s", err->text);
         *err = (struct sp_err){0};
     }
     return SP_OK;

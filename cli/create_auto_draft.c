@@ -466,18 +466,17 @@ static enum sp_status check(const struct job *job, struct sp_create_report *repo
 
 static void note_intention(const struct job *job, size_t n_texts)
 {
-    char sentence[256], types[64] = "";
+    char types[64] = "";
 
     for (size_t i = 0; i < N_BLOCK; i++) {
         strcat(types, i == 0 ? "" : i + 1 < N_BLOCK ? ", " : " and ");
         strcat(types, sp_dtype_info(sp_block_dtypes[i].dtype)->name);
     }
     fflush(stdout);
-    snprintf(sentence, sizeof sentence,
-             "--quantize-draft auto would measure the draft as it is stored and in %s: %d tokens "
-             "at each of %d positions of %zu texts",
-             types, PREDICT, PLACES, n_texts);
-    sp_note(job->command, sentence);
+    sp_note(job->command,
+            "--quantize-draft auto would measure the draft as it is stored and in %s: %d tokens "
+            "at each of %d positions of %zu texts",
+            types, PREDICT, PLACES, n_texts);
 }
 
 /* A calibration of the draft is used when the draft gets its type. One of the target is used in the

@@ -63,7 +63,7 @@ static void note(void *context, const char *sentence)
     struct sp_create_listener *listener = context;
 
     sp_progress_end(&listener->progress);
-    sp_note(listener->command, sentence);
+    sp_note(listener->command, "%s", sentence);
 }
 
 static void plan(void *context, const char *line)

@@ -135,15 +135,12 @@ static void bound_cache(const char *command, const char *cache, const char *keep
 static void note_size(const char *command, const char *checkpoint,
                       const struct sp_create_report *report)
 {
-    char sentence[PATH_MAX + 128];
-
     if (strcmp(command, "run") != 0 && strcmp(command, "serve") != 0) return;
     if (!sp_create_is_large(report, SP_PART_TARGET)) return;
-    snprintf(sentence, sizeof sentence,
-             "nothing was quantized; spectool %s -q q4 %s packs it in about a third of the size, "
-             "which runs faster",
-             command, checkpoint);
-    sp_note(command, sentence);
+    sp_note(command,
+            "nothing was quantized; spectool %s -q q4 %s packs it in about a third of the size, "
+            "which runs faster",
+            command, checkpoint);
 }
 
 /* Packs a checkpoint without further options, or whatever of that the request asks for. */

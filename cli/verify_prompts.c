@@ -231,13 +231,9 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
 /* Prints a note if no draft token was proposed, since the comparison then proves nothing. */
 static void note_unproven(const struct check *c, const struct sp_result *r, size_t prompt)
 {
-    char sentence[96];
-
     if (r->drafted > 0 || r->n_rounds == 0) return;
-    snprintf(sentence, sizeof sentence,
-             "prompt %zu: nothing proved, as the %s proposed no draft tokens", prompt,
-             c->info.draft);
-    sp_note("verify", sentence);
+    sp_note("verify", "prompt %zu: nothing proved, as the %s proposed no draft tokens", prompt,
+            c->info.draft);
 }
 
 /* Compares with drafted generation; plain: the result without drafting. */

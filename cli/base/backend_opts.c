@@ -19,12 +19,9 @@ const char *const sp_backend_draft_by[] = {"model", "lookup", "both", NULL};
 void sp_backend_note_no_effect(const struct sp_args *args, const char *why,
                                const char *const *options)
 {
-    char sentence[128];
-
     for (; *options; options++) {
         if (!sp_args_given(args, *options)) continue;
-        snprintf(sentence, sizeof sentence, "%s: --%s has no effect", why, *options);
-        sp_note(args->command->name, sentence);
+        sp_note(args->command->name, "%s: --%s has no effect", why, *options);
     }
 }
 

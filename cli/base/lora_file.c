@@ -48,7 +48,7 @@ enum sp_status sp_lora_file_open(struct sp_lora **out, struct sp_package *packag
         goto done;
     }
     for (char *line = warnings ? strtok(warnings, "\n") : NULL; line; line = strtok(NULL, "\n"))
-        sp_note(command, line);
+        sp_note(command, "%s", line);
     *out = lora;
     lora = NULL;
 done:

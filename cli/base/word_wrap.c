@@ -143,7 +143,13 @@ void sp_word_wrap_print(FILE *file, int indent, const char *format, ...)
     va_end(args);
 }
 
-void sp_note(const char *command, const char *sentence)
+void sp_note(const char *command, const char *format, ...)
 {
+    char sentence[SP_WRAP_SENTENCE_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
     sp_word_wrap_print(stderr, 0, "spectool %s: note: %s", command, sentence);
 }

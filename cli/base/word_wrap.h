@@ -49,6 +49,6 @@ void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list a
     SP_PRINTF(3, 0);
 
 /* Prints the note "spectool COMMAND: note: sentence" to stderr. */
-void sp_note(const char *command, const char *sentence);
+void sp_note(const char *command, const char *format, ...) SP_PRINTF(2, 3);
 
 #endif

@@ -380,14 +380,10 @@ static enum sp_status choose_lines(struct batch *b, struct sp_err *err)
 
 static void note_kept(const struct batch *b)
 {
-    char sentence[SP_ERR_TEXT];
-
     if (b->output.n_kept == 0 || b->options->quiet) return;
-    snprintf(sentence, sizeof sentence,
-             "%.300s has %zu answer%s already; the batch continues after %s", b->output.path,
-             b->output.n_kept, b->output.n_kept == 1 ? "" : "s",
-             b->output.n_kept == 1 ? "it" : "them");
-    sp_note("run", sentence);
+    sp_note("run", "%.300s has %zu answer%s already; the batch continues after %s", b->output.path,
+            b->output.n_kept, b->output.n_kept == 1 ? "" : "s",
+            b->output.n_kept == 1 ? "it" : "them");
 }
 
 static void print_end(const struct batch *b, double seconds)

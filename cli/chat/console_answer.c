@@ -140,15 +140,11 @@ static int show_id(struct stream *s, const struct sp_token *token)
 
 static void note_loop(struct stream *s)
 {
-    char sentence[160];
-
-    snprintf(sentence, sizeof sentence,
-             "the answer repeats its last %zu token%s again and again; %s", s->repetition.period,
-             s->repetition.period == 1 ? "" : "s",
-             s->style->session ? "/set temperature 0.7 or /set repeat_penalty 1.1 may avoid it"
-                               : "--num-predict ends it, --temperature or --repeat-penalty may "
-                                 "avoid it");
-    sp_note("run", sentence);
+    sp_note("run", "the answer repeats its last %zu token%s again and again; %s",
+            s->repetition.period, s->repetition.period == 1 ? "" : "s",
+            s->style->session ? "/set temperature 0.7 or /set repeat_penalty 1.1 may avoid it"
+                              : "--num-predict ends it, --temperature or --repeat-penalty may "
+                                "avoid it");
     s->style->reported_loop = true;
 }
 

@@ -30,13 +30,11 @@ static enum sp_status open_session(struct sp_loaded_model *m, const struct sp_ar
                                    struct sp_backend_opts *opts, struct sp_err *err)
 {
     int64_t max = (int64_t)m->info.max_positions;
-    char sentence[128];
 
     if (opts->n_context > max && !sp_args_given(args, "num-ctx")) {
-        snprintf(sentence, sizeof sentence,
-                 "num_ctx of %" PRId64 " in the Modelfile is cut to the model's %" PRId64,
-                 opts->n_context, max);
-        sp_note(args->command->name, sentence);
+        sp_note(args->command->name,
+                "num_ctx of %" PRId64 " in the Modelfile is cut to the model's %" PRId64,
+                opts->n_context, max);
         opts->n_context = max;
     }
     return sp_backend_open_session(&m->session, m->package, opts, m->no_draft, 0, err);

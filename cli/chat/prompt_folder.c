@@ -10,7 +10,7 @@
 
 static void note(void *context, const char *sentence)
 {
-    sp_note(context, sentence);
+    sp_note(context, "%s", sentence);
 }
 
 static enum sp_status find_folder(char **folder, const char *given, struct sp_err *err)

@@ -96,7 +96,6 @@ static enum sp_status describe(struct sp_serve_opener *o, const struct sp_serve_
 {
     struct sp_serve *s = o->serve;
     struct sp_serve_model *m = &s->all[s->n_models];
-    char sentence[SP_ERR_TEXT + 16];
     struct sp_err own = {0};
     enum sp_status st = sp_serve_model_describe(m, path, names, &o->options, &own);
 
@@ -106,8 +105,7 @@ static enum sp_status describe(struct sp_serve_opener *o, const struct sp_serve_
     }
     if (path->is_named || st == SP_E_NOMEM || st == SP_E_USAGE) return sp_fail_as(err, &own);
     sp_advise(&own);
-    snprintf(sentence, sizeof sentence, "not served: %s", own.text);
-    sp_note("serve", sentence);
+    sp_note("serve", "not served: %s", own.text);
     return SP_OK;
 }
 

@@ -77,7 +77,7 @@ static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *fo
 
     if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (check(&is_packed, path, &own)) sp_note("serve", own.text);
+    if (check(&is_packed, path, &own)) sp_note("serve", "%s", own.text);
     if (is_packed) {
         st = add(paths, path, path, false, err);
     } else if (sp_ends_with(name, ".gguf") || sp_file_exists_in(path, "config.json")) {
@@ -94,7 +94,6 @@ enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths, const cha
     size_t before = paths->n;
     struct dirent **entries = NULL;
     struct sp_strbuf others = {0};
-    char sentence[SP_ERR_TEXT];
     enum sp_status st = SP_OK;
     int n = scandir(folder, &entries, NULL, alphasort);
 
@@ -105,10 +104,8 @@ enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths, const cha
     }
     free(entries);
     if (!st && others.len) {
-        snprintf(sentence, sizeof sentence,
-                 "%s: not served, since not packed: %.*s; named by themselves they are", folder,
-                 (int)(others.len < 300 ? others.len : 300), others.at);
-        sp_note("serve", sentence);
+        sp_note("serve", "%s: not served, since not packed: %.*s; named by themselves they are",
+                folder, (int)(others.len < 300 ? others.len : 300), others.at);
     }
     sp_strbuf_release(&others);
     if (!st && paths->n == before)
