@@ -6,6 +6,7 @@
 #include "cli/base/lines.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"
+#include "format/base/strbuf.h"
 #include "runtime/spectool.h"
 
 #include <inttypes.h>
@@ -40,32 +41,21 @@ static enum sp_status token_line(void *context, size_t number, const char *text,
     return st;
 }
 
-/* Passes the operands after the first one, separated by blanks. */
-static enum sp_status token_operands(const struct token_job *job, const struct sp_args *args,
-                                     struct sp_err *err)
+/* Passes the operands after the first one, separated by blanks, or else standard input. */
+static enum sp_status token_text(const struct token_job *job, const struct sp_args *args,
+                                 struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *joined = open_memstream(&text, &size);
-    enum sp_status st;
+    struct sp_strbuf text = {0};
+    enum sp_status st = SP_OK;
 
-    for (size_t i = 1; joined != NULL && i < args->n_operands; i++)
-        fprintf(joined, "%s%s", i > 1 ? " " : "", args->operands[i]);
-    if (joined == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for the arguments");
-    if (!(st = sp_close_text(joined, &text, err))) st = job->text(job, text, size, err);
-    free(text);
-    return st;
-}
-
-static enum sp_status token_input(const struct token_job *job, struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-    size_t size;
-
-    if ((st = sp_input_text(&text, &size, NULL, job->what, SP_INPUT_MOST, err))) return st;
-    st = job->text(job, text, size, err);
-    free(text);
+    if (sp_args_text(args) == NULL)
+        st = sp_input_text(&text.at, &text.len, NULL, job->what, SP_INPUT_MOST, err);
+    for (size_t i = 1; sp_args_text(args) && i < args->n_operands && !st; i++) {
+        st = sp_strbuf_append(&text, " ", i > 1, err);
+        if (!st) st = sp_strbuf_append(&text, args->operands[i], strlen(args->operands[i]), err);
+    }
+    if (!st) st = job->text(job, text.at, text.len, err);
+    sp_strbuf_release(&text);
     return st;
 }
 
@@ -91,9 +81,8 @@ static enum sp_status run_job(const struct sp_args *args, bool batch, struct tok
     if (st) return st;
     job.tokenizer = tokenizer;
     job.options = args->options;
-    st = batch          ? sp_each_line(token_line, NULL, &job, job.what_line, err)
-         : text != NULL ? token_operands(&job, args, err)
-                        : token_input(&job, err);
+    st = batch ? sp_each_line(token_line, NULL, &job, job.what_line, err)
+               : token_text(&job, args, err);
     sp_tokenizer_close(tokenizer);
     return st;
 }

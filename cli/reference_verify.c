@@ -81,19 +81,6 @@ static int show_progress(void *context, size_t done, size_t total)
     return sp_signals_caught();
 }
 
-/* *all = the prompt and what was generated, without the last token. */
-static enum sp_status join(struct sp_ids *all, const struct sp_ids *ids,
-                           const struct sp_result *answer, struct sp_err *err)
-{
-    enum sp_status st = sp_new(&all->at, ids->n + answer->n_ids, sizeof *all->at, err);
-
-    if (st) return st;
-    memcpy(all->at, ids->at, ids->n * sizeof *all->at);
-    memcpy(all->at + ids->n, answer->ids, answer->n_ids * sizeof *all->at);
-    all->n = ids->n + answer->n_ids - 1;
-    return SP_OK;
-}
-
 enum sp_status sp_reference_verify_prompt(const struct sp_reference_verify *v,
                                           struct sp_package *package,
                                           const struct sp_verify_options *o,
@@ -106,7 +93,13 @@ enum sp_status sp_reference_verify_prompt(const struct sp_reference_verify *v,
     char label[48];
     enum sp_status st;
 
-    if ((st = join(&all, ids, answer, err))) return st;
+    /* the prompt and what was generated, without the last token */
+    if ((st = sp_ids_append(&all, ids->at, ids->n, err)) ||
+        (st = sp_ids_append(&all, answer->ids, answer->n_ids, err))) {
+        sp_ids_release(&all);
+        return st;
+    }
+    all.n--;
     const struct sp_reference_check_request request = {.size = sizeof request,
                                                        .references = v->modes,
                                                        .ids = all.at,

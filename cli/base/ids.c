@@ -66,6 +66,17 @@ enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array, s
     return SP_OK;
 }
 
+enum sp_status sp_ids_append(struct sp_ids *to, const uint32_t *ids, size_t n, struct sp_err *err)
+{
+    size_t cap = to->n;
+    enum sp_status st = sp_grow(&to->at, &cap, to->n + n, sizeof *to->at, err);
+
+    if (st) return st;
+    if (n) memcpy(to->at + to->n, ids, n * sizeof *ids);
+    to->n += n;
+    return SP_OK;
+}
+
 void sp_ids_release(struct sp_ids *ids)
 {
     free(ids->at);

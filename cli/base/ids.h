@@ -17,6 +17,8 @@ SP_MUST_CHECK enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, 
 /* Reads a JSON array of ids. SP_E_INPUT if it is not one. */
 SP_MUST_CHECK enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array,
                                             struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_ids_append(struct sp_ids *to, const uint32_t *ids, size_t n,
+                                           struct sp_err *err);
 void sp_ids_release(struct sp_ids *ids);
 
 void sp_ids_to_json(struct sp_json_out *out, const char *key, const uint32_t *ids, size_t n);

@@ -144,7 +144,6 @@ static void take_prompt(struct sp_batch_line *line, struct sp_conversation *c)
     line->ids = c->prompt;
     line->rendered = c->rendered;
     c->prompt = (struct sp_ids){0};
-    c->cap_prompt = 0;
     c->rendered = NULL;
 }
 

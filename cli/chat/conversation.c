@@ -156,18 +156,6 @@ bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
     return c->chat_info.has_reasoning && !info.content_only;
 }
 
-static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids, size_t n,
-                                 struct sp_err *err)
-{
-    enum sp_status st;
-
-    if (n == 0) return SP_OK;
-    if ((st = sp_grow(&c->prompt.at, &c->cap_prompt, c->prompt.n + n, sizeof *ids, err))) return st;
-    memcpy(c->prompt.at + c->prompt.n, ids, n * sizeof *ids);
-    c->prompt.n += n;
-    return SP_OK;
-}
-
 /* Makes c->rendered and c->prompt from a request with the whole conversation. */
 static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_request *request,
                                   struct sp_err *err)
@@ -193,7 +181,7 @@ static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_requ
     if ((st = sp_chat_prompt_open(&c->rendered, c->chat, request, err))) return st;
     sp_chat_prompt_describe(c->rendered, &info);
     c->prompt.n = 0;
-    return append_ids(c, info.ids, info.n_ids, err);
+    return sp_ids_append(&c->prompt, info.ids, info.n_ids, err);
 }
 
 static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
@@ -223,7 +211,7 @@ static enum sp_status make_raw_prompt(struct sp_conversation *c, const char *tex
 
     if ((st = sp_prompt_raw(&ids, c->package, text, size, c->n_kept == 0, err))) return st;
     c->prompt.n = c->n_kept;
-    st = append_ids(c, ids.at, ids.n, err);
+    st = sp_ids_append(&c->prompt, ids.at, ids.n, err);
     sp_ids_release(&ids);
     return st;
 }
@@ -338,7 +326,7 @@ enum sp_status sp_conversation_set_ids(struct sp_conversation *c, const struct s
 
     c->prompt.n = 0;
     if (c->template && ids->n > 0) return open_prompt(c, &request, err);
-    return append_ids(c, ids->at, ids->n, err);
+    return sp_ids_append(&c->prompt, ids->at, ids->n, err);
 }
 
 static enum sp_status add_answer(struct sp_conversation *c, const struct sp_chat_reader *reader,
@@ -361,7 +349,7 @@ enum sp_status sp_conversation_add_answer(struct sp_conversation *c, const struc
 
     if (c->template != NULL && reader != NULL) return add_answer(c, reader, err);
     if (c->template != NULL) return add_turn(c, "assistant", result->text, result->text_size, err);
-    if ((st = append_ids(c, result->ids, result->n_ids, err))) return st;
+    if ((st = sp_ids_append(&c->prompt, result->ids, result->n_ids, err))) return st;
     c->n_kept = c->prompt.n;
     return SP_OK;
 }

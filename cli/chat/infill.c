@@ -128,20 +128,9 @@ enum sp_status sp_infill_find(struct sp_infill_tokens *out, const struct sp_toke
 
 /* ---- prompts ---- */
 
-static enum sp_status append(struct sp_ids *to, const uint32_t *ids, size_t n, struct sp_err *err)
-{
-    size_t cap = to->n;
-    enum sp_status st = sp_grow(&to->at, &cap, to->n + n, sizeof *to->at, err);
-
-    if (st) return st;
-    if (n) memcpy(to->at + to->n, ids, n * sizeof *ids);
-    to->n += n;
-    return SP_OK;
-}
-
 static enum sp_status append_token(struct sp_ids *to, uint32_t id, struct sp_err *err)
 {
-    return id == SP_INFILL_NONE ? SP_OK : append(to, &id, 1, err);
+    return id == SP_INFILL_NONE ? SP_OK : sp_ids_append(to, &id, 1, err);
 }
 
 /* Encodes a text without the space that some tokenizers put before a text: the ids that follow
@@ -187,7 +176,7 @@ static enum sp_status append_text(struct sp_ids *to, const struct sp_tokenizer *
     struct sp_ids ids = {0};
     enum sp_status st = encode_inner(&ids, tok, text, err);
 
-    if (!st) st = append(to, ids.at, ids.n, err);
+    if (!st) st = sp_ids_append(to, ids.at, ids.n, err);
     sp_ids_release(&ids);
     return st;
 }
@@ -230,14 +219,14 @@ static enum sp_status append_extras(struct sp_ids *to, const struct sp_infill_to
     for (size_t i = gap->n_extra; i-- > 0 && head.n + own.n <= n_free;) {
         if ((st = encode_extra(&one, t, tok, &gap->extra[i], err))) goto done;
         if (head.n + one.n + extras.n + own.n > n_free) break;
-        if ((st = append(&one, extras.at, extras.n, err))) goto done;
+        if ((st = sp_ids_append(&one, extras.at, extras.n, err))) goto done;
         sp_ids_release(&extras);
         extras = one;
         one = (struct sp_ids){0};
     }
-    if (extras.n > 0 &&
-        ((st = append(to, head.at, head.n, err)) || (st = append(to, extras.at, extras.n, err)) ||
-         (st = append(to, own.at, own.n, err))))
+    if (extras.n > 0 && ((st = sp_ids_append(to, head.at, head.n, err)) ||
+                         (st = sp_ids_append(to, extras.at, extras.n, err)) ||
+                         (st = sp_ids_append(to, own.at, own.n, err))))
         goto done;
 done:
     sp_ids_release(&head);
@@ -272,7 +261,7 @@ static enum sp_status join(struct sp_ids *to, const struct sp_infill_tokens *t,
     for (size_t i = 0; i < 2 && !st; i++) {
         size_t k = t->suffix_first ? 1 - i : i;
         st = append_token(to, tokens[k], err);
-        if (!st) st = append(to, parts[k]->at, parts[k]->n, err);
+        if (!st) st = sp_ids_append(to, parts[k]->at, parts[k]->n, err);
     }
     return st ? st : append_token(to, t->middle, err);
 }
