@@ -1,9 +1,9 @@
-#include "cli/chat/console_answer.h"
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/chat/repetition.h"
 #include "cli/base/word_wrap.h"
+#include "cli/chat/loaded_model.h"
+#include "cli/chat/repetition.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 

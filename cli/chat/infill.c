@@ -1,4 +1,4 @@
-#include "cli/chat/infill.h"
+#include "cli/chat/loaded_model.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

@@ -3,12 +3,102 @@
 #ifndef SP_CLI_CHAT_LOADED_MODEL_H
 #define SP_CLI_CHAT_LOADED_MODEL_H
 
-#include "cli/chat/console_answer.h"
-#include "cli/chat/conversation.h"
-#include "cli/chat/infill.h"
-#include "cli/chat/record.h"
 #include "cli/base/backend_opts.h"
+#include "cli/base/ids.h"
 #include "cli/base/settings.h"
+#include "cli/chat/conversation.h"
+#include "cli/chat/record.h"
+#include "runtime/spectool.h"
+
+#include <stdio.h>
+
+/* Fill-in-the-middle: the prompt for the text between a prefix and a suffix, by the tokens that the
+ * model's tokenizer has for it. They are found by their names, as in llama.cpp. */
+
+/* Absent tokens are SP_INFILL_NONE. */
+#define SP_INFILL_NONE UINT32_MAX
+enum { SP_INFILL_MAX_ENDS = 12 };
+
+struct sp_infill_tokens {
+    bool found;                        /* the model fills gaps; else nothing else is set */
+    uint32_t prefix, suffix;           /* written before the prefix and before the suffix */
+    uint32_t middle;                   /* before the text to generate */
+    bool suffix_first;                 /* the suffix precedes the prefix: Codestral */
+    uint32_t repository, file;         /* before the names of a repository and of a file */
+    uint32_t ends[SP_INFILL_MAX_ENDS]; /* [n_ends] tokens that end the text */
+    size_t n_ends;
+};
+
+/* Finds the tokens of a tokenizer. */
+SP_MUST_CHECK enum sp_status sp_infill_find(struct sp_infill_tokens *out,
+                                            const struct sp_tokenizer *tok, struct sp_err *err);
+
+struct sp_infill_text {
+    const char *at; /* [size]; NULL if size is 0 */
+    size_t size;
+};
+
+/* A file, or a part of one, that the model may draw on. */
+struct sp_infill_extra {
+    struct sp_infill_text name, text;
+};
+
+/* A gap to fill. All texts are borrowed. A text that spells a special token stays text. */
+struct sp_infill_gap {
+    struct sp_infill_text prefix, suffix;
+    struct sp_infill_text begun;         /* text with which the answer has begun */
+    const struct sp_infill_extra *extra; /* [n_extra] the nearest one last */
+    size_t n_extra;
+    size_t n_most; /* tokens of the prompt; longer ones lose extras, then the ends that are far from
+                      the gap, of the suffix a quarter of the tokens at most; 0: no limit */
+};
+
+/* Makes the prompt: [repository and extras] prefix-token prefix suffix-token suffix middle-token.
+ * *ids is owned by the caller. SP_E_INPUT: a text is not valid UTF-8. */
+SP_MUST_CHECK enum sp_status sp_infill_prompt(struct sp_ids *ids,
+                                              const struct sp_infill_tokens *tokens,
+                                              const struct sp_tokenizer *tok,
+                                              const struct sp_infill_gap *gap, struct sp_err *err);
+
+/* Shows an answer while it is generated, as text or as JSON lines, and its figures at the end. */
+
+struct sp_console_style {
+    /* JSON lines: an object per token and per part of text, the last one with everything */
+    bool json;
+    bool ids;        /* the file has no tokenizer: ids separated by commas are shown */
+    bool show_draft; /* accepted draft tokens are shown in color */
+    bool verbose;    /* all figures are shown */
+    bool digest;     /* the last object contains logits_xxh3 */
+    bool plain;      /* --no-draft was given: no rounds are listed */
+    bool hide_reasoning;
+    bool wrap;                  /* lines of text are broken between words on a screen */
+    bool quiet;                 /* no figures and no notes */
+    bool reported_useless;      /* the note that the draft does not help was printed */
+    bool session;               /* notes name commands of the session instead of options */
+    bool reported_loop;         /* the note that an answer repeats itself was printed */
+    double started;             /* sp_seconds() when the user asked; 0: when the answer began */
+    double first_token_seconds; /* from then to the first token of the last answer */
+    /* print only the last object, to this file; borrowed; NULL: print everything to stdout */
+    FILE *last_object_file;
+    const char *custom_id; /* first member of the last object; borrowed; NULL: none */
+};
+
+/* Generates an answer and shows it. `request` has no callbacks. A caught signal stops the answer
+ * (SP_STOP_CANCELLED). prompt NULL: all text is content. Otherwise *reader separates content and
+ * reasoning; the caller closes it, also on failure, and it is NULL if it could not be opened. On a
+ * terminal, or if reasoning is hidden, the two are shown separately; elsewhere the text is shown
+ * as it is generated. A note says once that a greedy answer repeats itself without end. */
+SP_MUST_CHECK enum sp_status sp_console_answer(struct sp_result *result,
+                                               struct sp_chat_reader **reader,
+                                               struct sp_session *session,
+                                               const struct sp_request *request,
+                                               const struct sp_chat_prompt *prompt,
+                                               struct sp_console_style *style, struct sp_err *err);
+
+/* Prints the figures to stderr, or the last JSON object to stdout. reader: may be NULL. */
+void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
+                       const struct sp_package_info *info, const struct sp_sampling *sampling,
+                       struct sp_console_style *style);
 
 struct sp_loaded_model {
     const char *name; /* what the user calls the file; borrowed */

@@ -1,4 +1,4 @@
-#include "cli/serve/serve_body.h"
+#include "cli/serve/handlers.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "format/base/mem.h"
 

@@ -1,7 +1,7 @@
 /* The choice is a knapsack problem with one of several types for each group, solved exactly by
  * dynamic programming over the bytes beyond the smallest types, in units. What the rounding to
  * units leaves over is spent on single steps. */
-#include "convert/create/budget.h"
+#include "convert/create/create_job.h"
 
 #include "format/base/mem.h"
 #include "format/weights/tensor_group.h"

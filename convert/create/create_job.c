@@ -1,6 +1,5 @@
 #include "convert/create/create_job.h"
 
-#include "convert/create/draft_compat.h"
 #include "convert/create/plan.h"
 #include "convert/create/write.h"
 #include "convert/source/source.h"

@@ -2,8 +2,109 @@
 #ifndef SP_CONVERT_CREATE_CREATE_JOB_H
 #define SP_CONVERT_CREATE_CREATE_JOB_H
 
+#include "convert/create/calibration.h"
 #include "convert/create/create.h"
-#include "convert/create/make_plan.h"
+#include "convert/create/plan.h"
+#include "convert/create/type_rules.h"
+#include "convert/create/write.h"
+#include "format/config/config.h"
+#include "format/weights/sensitivity.h"
+
+/* Checks that a draft can serve a target.
+ *
+ * A draft never changes the text that the target writes, but an unsuitable draft proposes useless
+ * tokens or reads outside its tables. The check runs before anything is written. It compares
+ * vocabularies, tokenizers (by content), widths and taps, and it reads configs and tokenizers but
+ * no weights. */
+
+/* rows[id] is the row of the draft for the target's token `id`: a permutation of 0..n-1. */
+struct sp_vocab_order {
+    uint32_t *rows;   /* [n], owned; NULL: every row keeps its place */
+    size_t n;         /* rows of the draft's tables */
+    size_t n_matched; /* tokens that have another id in the draft */
+    size_t n_unknown; /* ids whose token the draft does not have in any place */
+};
+
+/* One side of the comparison, target or draft. All pointers are borrowed. */
+struct sp_draft_compat_side {
+    const struct sp_config *config; /* settled (sp_config_settle) */
+    const char *tokenizer; /* tokenizer.json; NULL: there is none, or both are known to match */
+    size_t tokenizer_size;
+    const char *tokenizer_config; /* tokenizer_config.json; NULL: there is none */
+    size_t tokenizer_config_size;
+};
+
+/* *order: where the rows of a language model have to be put, owned by the caller even on failure
+ * (free rows). SP_E_INPUT names what does not fit. What fits but is worth knowing is appended to
+ * *warnings, one sentence a line (sp_warn). same_source: both were read from the same source. */
+SP_MUST_CHECK enum sp_status sp_draft_compat_check(struct sp_vocab_order *order,
+                                                   const struct sp_draft_compat_side *target,
+                                                   const struct sp_draft_compat_side *draft,
+                                                   bool same_source, char **warnings,
+                                                   struct sp_err *err);
+
+/* The best types for a number of bytes: of all choices of one type for each group of matrices
+ * (format/weights/tensor_group.h) the one with the smallest sum of sensitivity times relative
+ * squared error that fits.
+ *
+ * The sum approximates the KL divergence of the output, because small errors of different groups
+ * add up. It is only as good as the sensitivities: errors of equal size cost tens of times more in
+ * some groups than in others, so that without sensitivities a smaller sum can mean a larger
+ * divergence; and where few positions make up the mean, the errors of groups do not add up. The
+ * commands therefore measure the choice (cli/create_check.h).
+ *
+ * The result depends on the numbers given alone. */
+
+struct sp_budget_request {
+    const struct sp_plan *plan; /* begins with the target's tensors, in their stored types */
+    size_t n_target;            /* the number of these */
+    bool keep_output;           /* embedding and output matrix keep the types of the plan */
+    uint64_t most;              /* bytes for all tensors of the target */
+    const struct sp_sensitivities *sensitivities; /* n 0: a table of kinds is used */
+};
+
+/* What is known of the choice that was made, or why none was. */
+struct sp_budget_result {
+    uint64_t least,
+        largest; /* bytes of the target's tensors with q2 and with q8 for all matrices */
+    size_t n_groups, n_measured; /* groups whose type was chosen, and those with a sensitivity */
+};
+
+/* Sets choices[0..n_target-1] of the matrices that can have any type and have no choice yet. If
+ * `most` is below result->least, nothing is set and *fits is false. */
+SP_MUST_CHECK enum sp_status sp_budget_choose(struct sp_plan_choice *choices, bool *fits,
+                                              struct sp_budget_result *result,
+                                              const struct sp_budget_request *request,
+                                              struct sp_err *err);
+
+/* From opened sources and the user's options to the plan of both parts: types as requested, rules
+ * for single tensors, types that fit a budget of bytes, calibration. */
+
+struct sp_plan_inputs {
+    const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
+    const char *records;                    /* of the Modelfile; borrowed; they count for `size` */
+    size_t records_size;
+    struct sp_policy_request target_request, draft_request;
+    struct sp_type_rules rules; /* borrowed */
+    struct sp_budget budget;
+    bool allow_lossy;
+    const char *calibration_path; /* NULL: none */
+};
+
+/* Valid when zeroed. The plan borrows from the sources, the rules and the calibration. */
+struct sp_made_plan {
+    struct sp_plan plan;
+    struct sp_calibration_file *calibration; /* NULL: none */
+    struct sp_strbuf smoothing;              /* text of the section; owned; empty: none */
+    enum sp_dtype uniform;                   /* of struct sp_create_report */
+};
+
+/* Notes for the user are added to *warnings, a line each. *out is released by the caller, on
+ * failure too. */
+SP_MUST_CHECK enum sp_status sp_plan_make(struct sp_made_plan *out,
+                                          const struct sp_plan_inputs *inputs, char **warnings,
+                                          struct sp_err *err);
+void sp_made_plan_release(struct sp_made_plan *made);
 
 /* Valid when zeroed. sp_create_job_release frees what is owned. */
 struct sp_create_job {

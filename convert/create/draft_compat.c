@@ -2,11 +2,11 @@
  * own: it shares the target's tables, so vocabulary size and mask token are all there is to
  * compare. A language model is compared token by token, because padding and file layout say
  * nothing. */
-#include "convert/create/draft_compat.h"
+#include "convert/create/create_job.h"
 
-#include "format/family/family.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
+#include "format/family/family.h"
 #include "format/tokenizer/vocab.h"
 
 #include <stdlib.h>

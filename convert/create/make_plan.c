@@ -1,6 +1,5 @@
-#include "convert/create/make_plan.h"
+#include "convert/create/create_job.h"
 
-#include "convert/create/budget.h"
 #include "convert/create/plan.h"
 #include "convert/source/token_tables.h"
 #include "format/base/mem.h"

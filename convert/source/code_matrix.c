@@ -1,7 +1,7 @@
 /* Reading matrices of codes. Transposed ones are read strip by strip: a strip is a range of columns
  * of all stored rows. Where it is a large part of each stored row, whole rows are read, because
  * that takes fewer calls. */
-#include "convert/source/code_matrix.h"
+#include "convert/source/quantized_weights.h"
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"

@@ -1,6 +1,6 @@
 /* Tests the prompts of fill-in-the-middle against those that the tokenizers library and the
  * families' publications give (tests/oracle/infill_cases.py). */
-#include "cli/chat/infill.h"
+#include "cli/chat/loaded_model.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/tokenizer_cases.h"

@@ -1,6 +1,6 @@
 /* Tests the choice of types for a number of bytes against every possible choice, and what it leaves
  * alone. */
-#include "convert/create/budget.h"
+#include "convert/create/create_job.h"
 #include "tests/support/unit_test.h"
 
 static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6, SP_Q8};

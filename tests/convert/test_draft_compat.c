@@ -1,6 +1,6 @@
 /* convert/create/draft_compat.h: every reason why a draft does not fit its target, with its
  * message. */
-#include "convert/create/draft_compat.h"
+#include "convert/create/create_job.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Fuzzes request bodies of `serve`. The first byte (a digit, or '<') selects the API. The body is
  * refused with a message, or becomes a valid request whose conversation gives a prompt. */
+#include "cli/serve/handlers.h"
 #include "cli/serve/jobs/serve.h"
-#include "cli/serve/serve_body.h"
 #include "format/base/unicode.h"
 #include "runtime/template/template.h"
 #include "tests/fuzz/fuzz.h"

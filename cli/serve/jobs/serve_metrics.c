@@ -1,4 +1,4 @@
-#include "cli/serve/jobs/serve_metrics.h"
+#include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_models.h"
 #include "format/base/mem.h"
 
