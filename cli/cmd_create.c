@@ -4,7 +4,7 @@
 #include "cli/create_callbacks.h"
 #include "cli/create_check.h"
 #include "cli/packed_checkpoint.h"
-#include "cli/user_stores.h"
+#include "cli/base/user_folder.h"
 #include "format/base/file.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"

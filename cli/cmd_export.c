@@ -1,7 +1,7 @@
 /* spectool export: converts a packed file to checkpoints in the Hugging Face format. */
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
-#include "cli/user_stores.h"
+#include "cli/base/user_folder.h"
 #include "convert/export/export.h"
 
 struct options {

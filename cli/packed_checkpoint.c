@@ -4,7 +4,6 @@
 #include "cli/base/word_wrap.h"
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
-#include "cli/user_stores.h"
 #include "convert/source/model_folder.h"
 #include "format/base/affix.h"
 #include "format/base/bounded_folder.h"

@@ -6,6 +6,7 @@
 #include "cli/base/word_wrap.h"
 
 #include "format/base/mem.h"
+#include "runtime/spectool_measure.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,13 +15,139 @@
 
 static const char built_in_prompt[] = "Once upon a time";
 
+/* ---- the reference ---- */
+
+/* The file, opened for the reference decoder in each mode. A zeroed struct is closed. */
+struct reference {
+    struct sp_package *modes[SP_REFERENCE_CHECKED + 1]; /* owned */
+};
+
+static enum sp_status open_reference(struct reference *v, const char *path, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned mode = 0; mode <= SP_REFERENCE_CHECKED && !st; mode++)
+        st = sp_backend_open_reference(&v->modes[mode], path, (enum sp_reference_mode)mode, err);
+    return st;
+}
+
+static void close_reference(struct reference *v)
+{
+    for (unsigned mode = 0; mode <= SP_REFERENCE_CHECKED; mode++)
+        sp_package_close(v->modes[mode]);
+}
+
+static void print_reference_json(const struct sp_reference_check *r, size_t prompt)
+{
+    struct sp_json_out out = {.file = stdout};
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_u64(&out, "prompt", prompt);
+    sp_json_out_u64(&out, "tokens", r->n_rows);
+    sp_json_out_double(&out, "error", r->error);
+    sp_json_out_double(&out, "rounding_error", r->rounding_error);
+    sp_json_out_double(&out, "product_error", r->product_error);
+    sp_json_out_double(&out, "kl", r->divergence);
+    if (r->differs) {
+        sp_json_out_u64(&out, "first_different", r->first_different);
+        sp_json_out_u64(&out, "token", r->token);
+        sp_json_out_u64(&out, "reference_token", r->reference_token);
+    }
+    sp_json_out_end_line(&out);
+}
+
+static void print_reference(const struct sp_reference_check *r, const char *kv_type, size_t prompt)
+{
+    char different[96] = "every token is the reference's";
+
+    if (r->differs) {
+        snprintf(different, sizeof different, "token %zu is %u, the reference's is %u",
+                 r->first_different, r->token, r->reference_token);
+    }
+    sp_word_wrap_print(
+        stdout, 0,
+        "prompt %zu: %zu token%s: relative error of the logits %.1e, of which "
+        "activations in 8 bits and the %s cache %.1e; KL divergence %.1e; %s; error of "
+        "the products %.1e",
+        prompt, r->n_rows, r->n_rows == 1 ? "" : "s", r->error, kv_type, r->rounding_error,
+        r->divergence, different, r->product_error);
+}
+
+static enum sp_status judge_reference(const struct sp_reference_check *r, size_t prompt,
+                                      struct sp_err *err)
+{
+    if (!r->products_agree) {
+        return sp_fail(
+            err, SP_E_CHECK,
+            "prompt %zu: a product of the scalar kernels differs from that of OpenBLAS by "
+            "%.1e, more than rounding explains",
+            prompt, r->product_error);
+    }
+    if (r->n_equal == r->n_rows) return SP_OK;
+    return sp_fail(err, SP_E_CHECK,
+                   "prompt %zu: the logits of token %zu have other bits than with scalar kernels",
+                   prompt, r->n_equal);
+}
+
+static int show_reference_progress(void *context, size_t done, size_t total)
+{
+    sp_progress_show(context, done, total);
+    return sp_signals_caught();
+}
+
+/* Compares the logits that chose the ids of `answer`, and prints a line. SP_E_CHECK: a
+ * kernel computes something else. */
+static enum sp_status check_reference(const struct reference *v, struct sp_package *package,
+                                      const struct sp_verify_options *o, const struct sp_ids *ids,
+                                      const struct sp_result *answer, size_t prompt,
+                                      struct sp_err *err)
+{
+    struct sp_reference_check check = SP_REFERENCE_CHECK_INIT;
+    struct sp_progress progress;
+    struct sp_ids all = {0};
+    char label[48];
+    enum sp_status st;
+
+    /* the prompt and what was generated, without the last token */
+    if ((st = sp_ids_append(&all, ids->at, ids->n, err)) ||
+        (st = sp_ids_append(&all, answer->ids, answer->n_ids, err))) {
+        sp_ids_release(&all);
+        return st;
+    }
+    all.n--;
+    const struct sp_reference_check_request request = {.size = sizeof request,
+                                                       .references = v->modes,
+                                                       .ids = all.at,
+                                                       .n = all.n,
+                                                       .n_rows = answer->n_ids,
+                                                       .cache = sp_backend_cache_type(&o->backend),
+                                                       .context = &progress,
+                                                       .progress = show_reference_progress};
+    snprintf(label, sizeof label, "prompt %zu, reference", prompt);
+    sp_progress_begin(&progress, label);
+    progress.unit = "tokens";
+    st = sp_package_check_reference(package, &request, &check, err);
+    sp_progress_end(&progress);
+    sp_ids_release(&all);
+    if (st) return st;
+    if (o->json)
+        print_reference_json(&check, prompt);
+    else
+        print_reference(&check, o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0],
+                        prompt);
+    fflush(stdout);
+    return judge_reference(&check, prompt, err);
+}
+
+/* ---- drafting ---- */
+
 /* A comparison: its options, the open packages, the JSON output, and the progress of a prompt,
  * which several threads count. */
 struct check {
     const struct sp_verify_options *options;
     const char *path;
     struct sp_package *package;
-    struct sp_reference_verify reference; /* open with --reference */
+    struct reference reference; /* open with --reference */
     struct sp_package_info info;
     struct sp_grammar *grammar; /* constrains the text; NULL: no constraint */
     struct sp_json_out json;
@@ -272,7 +399,7 @@ static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, si
     if (o->lossless && (st = check_drafting(c, ids, &plain, prompt))) goto done;
     sp_progress_end(&c->progress);
     if (o->reference)
-        st = sp_reference_verify_prompt(&c->reference, c->package, o, ids, &plain, prompt, c->err);
+        st = check_reference(&c->reference, c->package, o, ids, &plain, prompt, c->err);
 done:
     sp_progress_end(&c->progress);
     sp_result_release(&plain);
@@ -327,7 +454,7 @@ enum sp_status sp_verify_prompts(const char *path, const struct sp_args *args, s
     sp_signals_catch();
     if ((st = sp_response_format_read(&c.grammar, c.options->format, err))) goto done;
     if ((st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) goto done;
-    if (c.options->reference && (st = sp_reference_verify_open(&c.reference, path, err))) goto done;
+    if (c.options->reference && (st = open_reference(&c.reference, path, err))) goto done;
     c.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(c.package, &c.info);
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
@@ -338,7 +465,7 @@ enum sp_status sp_verify_prompts(const char *path, const struct sp_args *args, s
         sp_context(err, "%s", name);
     }
 done:
-    sp_reference_verify_close(&c.reference);
+    close_reference(&c.reference);
     sp_package_close(c.package);
     sp_grammar_close(c.grammar);
     pthread_mutex_destroy(&c.progress_lock);

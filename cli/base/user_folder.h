@@ -2,12 +2,22 @@
 #ifndef SP_CLI_BASE_USER_FOLDER_H
 #define SP_CLI_BASE_USER_FOLDER_H
 
-#include "format/base/err.h"
+#include "convert/source/source_name.h"
 
 /* Creates "spectool" in the folder that the environment variable names or, if it is unset, in the
  * folder `otherwise` of the home folder; only the user can read what is created. *path is owned by
  * the caller. SP_E_IO: there is no home folder, or the folder cannot be created. */
 SP_MUST_CHECK enum sp_status sp_user_folder(char **path, const char *variable,
                                             const char *otherwise, struct sp_err *err);
+
+/* The stores of models that other programs keep for the user. */
+struct sp_user_stores {
+    struct sp_source_stores stores; /* borrows from the members below */
+    char hub[4096], ollama[4096];
+};
+
+/* Fills *out with the folders that Hugging Face's tools and ollama use, by their environment
+ * variables. Whether the folders exist is not checked. */
+void sp_user_stores_find(struct sp_user_stores *out);
 
 #endif
