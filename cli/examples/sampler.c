@@ -44,22 +44,8 @@ static enum sp_status step(struct sequence *all, struct sp_session *session,
     return st;
 }
 
-static enum sp_status print(const struct sp_package *package, const uint32_t *ids, size_t n,
-                            struct sp_err *err)
-{
-    char *text = NULL;
-    size_t size;
-    enum sp_status st =
-        sp_tokenizer_decode(sp_package_tokenizer(package), ids, n, true, &text, &size, err);
-
-    if (!st) puts(text);
-    free(text);
-    return st;
-}
-
 int main(int argc, char **argv)
 {
-    struct sp_package_options opening = SP_PACKAGE_OPTIONS_INIT;
     struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_NOTHING};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
@@ -69,34 +55,38 @@ int main(int argc, char **argv)
     struct sp_sampler *sampler = NULL;
     struct sequence all[N_SEQUENCES] = {{{0}, 0, 0, NULL}};
     uint32_t *prompt = NULL;
-    size_t n = 0;
+    size_t n = 0, size;
+    char *text = NULL;
     struct sp_err err = {0};
     enum sp_status st;
 
     if (argc != 3) return SP_E_USAGE;
-    if ((st = sp_package_open(&package, argv[1], &opening, &err))) goto done;
-    if ((st = sp_session_open(&session, package, &options, &err))) goto done;
-    if ((st = sp_tokenizer_encode(sp_package_tokenizer(package), argv[2], strlen(argv[2]), 0,
+    sampling.temperature = 0.8f;
+    if ((st = sp_package_open(&package, argv[1], NULL, &err)) ||
+        (st = sp_session_open(&session, package, &options, &err)) ||
+        (st = sp_tokenizer_encode(sp_package_tokenizer(package), argv[2], strlen(argv[2]), 0,
                                   &prompt, &n, &err)))
         goto done;
     sp_package_describe(package, &info);
-    if (n == 0 || n + N_TOKENS > N_CONTEXT) {
+    if (n == 0 || n + N_TOKENS > N_CONTEXT)
         st = sp_fail(&err, SP_E_USAGE, "a prompt of %zu tokens", n);
-        goto done;
-    }
-    if ((st = sp_sampler_open(&sampler, info.n_vocab, N_CONTEXT, &err))) goto done;
-    sampling.temperature = 0.8f;
-    for (size_t i = 0; i < N_SEQUENCES; i++) {
+    if (!st) st = sp_sampler_open(&sampler, info.n_vocab, N_CONTEXT, &err);
+    for (size_t i = 0; i < N_SEQUENCES && !st; i++) {
         sampling.seed = i + 1;
-        if ((st = sp_sampler_add(sampler, &all[i].slot, &sampling, prompt, n, &err))) goto done;
+        st = sp_sampler_add(sampler, &all[i].slot, &sampling, prompt, n, &err);
         memcpy(all[i].ids, prompt, n * sizeof *prompt);
         all[i].n = n;
         if ((all[i].logits = malloc(info.n_vocab * sizeof(float))) == NULL) abort();
     }
-    for (size_t i = 0; i < N_TOKENS; i++)
-        if ((st = step(all, session, sampler, &err))) goto done;
-    for (size_t i = 0; i < N_SEQUENCES && !st; i++)
-        st = print(package, all[i].ids + n, N_TOKENS, &err);
+    for (size_t i = 0; i < N_TOKENS && !st; i++)
+        st = step(all, session, sampler, &err);
+    for (size_t i = 0; i < N_SEQUENCES && !st; i++) {
+        st = sp_tokenizer_decode(sp_package_tokenizer(package), all[i].ids + n, N_TOKENS, true,
+                                 &text, &size, &err);
+        if (!st) puts(text);
+        free(text);
+        text = NULL;
+    }
 done:
     if (st) fprintf(stderr, "%s\n", err.text);
     for (size_t i = 0; i < N_SEQUENCES; i++)
