@@ -1,6 +1,6 @@
 /* Groups of a model's matrices: those of one layer that do the same work. Sensitivities are
  * measured for groups (spectool-calibrate(1)), and a budget chooses one type for each group
- * (convert/create/budget.h). */
+ * (convert/create/budget.c). */
 #ifndef SP_FORMAT_WEIGHTS_TENSOR_GROUP_H
 #define SP_FORMAT_WEIGHTS_TENSOR_GROUP_H
 

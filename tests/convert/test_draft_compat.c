@@ -1,4 +1,4 @@
-/* convert/create/draft_compat.h: every reason why a draft does not fit its target, with its
+/* convert/create/draft_compat.c: every reason why a draft does not fit its target, with its
  * message. */
 #include "convert/create/create_job.h"
 
