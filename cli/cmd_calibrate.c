@@ -71,14 +71,6 @@ static int show_layer_progress(void *context, size_t done, size_t total)
     return show_progress(context, done, total);
 }
 
-/* ", N groups" if sensitivities were measured. */
-static const char *groups_text(char *text, size_t size, size_t n_groups)
-{
-    *text = 0;
-    if (n_groups) snprintf(text, size, ", %zu groups", n_groups);
-    return text;
-}
-
 static enum sp_status read_text(struct sp_ids *ids, const struct sp_package *package,
                                 const char *path, struct sp_err *err)
 {
@@ -130,7 +122,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     const char *output = o->output ? o->output : "calibration.bin";
-    char size[SP_AMOUNT_TEXT], groups[40];
+    char size[SP_AMOUNT_TEXT], groups[40] = "";
     struct job job = {0};
     struct sp_calibration made = SP_CALIBRATION_INIT;
     char *path = NULL;
@@ -158,8 +150,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         &made, err);
     sp_progress_end(&job.progress);
     if (st) goto done;
+    if (made.n_groups) snprintf(groups, sizeof groups, ", %zu groups", made.n_groups);
     fprintf(stderr, "%s: %zu tokens, %zu matrices%s, %s\n", output, made.n_tokens, made.n_matrices,
-            groups_text(groups, sizeof groups, made.n_groups), sp_out_size(size, made.n_bytes));
+            groups, sp_out_size(size, made.n_bytes));
     if (made.n_tokens < FEW_TOKENS) {
         sp_note(args->command->name,
                 "few tokens: use 16 to 64 thousand, of every kind of text the model is used for");

@@ -55,14 +55,6 @@ struct writer {
     struct sp_err *err;
 };
 
-static enum sp_status write_header(struct writer *w)
-{
-    uint8_t header[SP_NPY_HEADER];
-
-    sp_npy_header(header, w->n_rows, w->n_cols);
-    return sp_atomic_file_write_at(w->output, 0, header, sizeof header, w->err);
-}
-
 static int write_row(void *context, size_t row, const float *logits, size_t n_vocab)
 {
     struct writer *w = context;
@@ -97,6 +89,7 @@ static enum sp_status write_array(const struct options *o, struct sp_session *se
 {
     enum sp_status st;
     struct writer w = {.err = err};
+    uint8_t header[SP_NPY_HEADER];
 
     if ((st = sp_new(&w.bytes, n_vocab, 4, err))) goto done;
     if ((st = sp_atomic_file_open(&w.output, o->output, true, 0, err))) goto done;
@@ -108,7 +101,8 @@ static enum sp_status write_array(const struct options *o, struct sp_session *se
     }
     if (w.st) st = w.st;
     if (st) goto done;
-    if ((st = write_header(&w))) goto done;
+    sp_npy_header(header, w.n_rows, w.n_cols);
+    if ((st = sp_atomic_file_write_at(w.output, 0, header, sizeof header, err))) goto done;
     st = sp_atomic_file_commit(w.output, err);
 done:
     sp_atomic_file_close(w.output);

@@ -127,13 +127,6 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* Reads the Modelfile's records as stored; *size is 0 if there are none. */
-static enum sp_status read_records(const struct sp_pack *pack, char **text, size_t *size,
-                                   struct sp_err *err)
-{
-    return sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, text, size, err);
-}
-
 static enum sp_status show_modelfile(const char *name, const struct sp_pack *pack,
                                      struct sp_err *err)
 {
@@ -142,7 +135,9 @@ static enum sp_status show_modelfile(const char *name, const struct sp_pack *pac
     size_t n_records = 0, size;
 
     if ((st = sp_pack_expect_model(pack, err))) return st;
-    if ((st = read_records(pack, &records, &n_records, err))) return st;
+    if ((st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &n_records,
+                                   err)))
+        return st;
     st = sp_modelfile_recreate(&text, &size, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
                                records, n_records, err);
     if (st == SP_OK) fwrite(text, 1, size, stdout);

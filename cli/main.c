@@ -215,18 +215,13 @@ static int print_version(int argc, char **argv)
     return flush(SP_OK);
 }
 
-/* Texts are UTF-8 whatever the environment says, and only UTF-8 is used of a locale: letters become
- * upper case as in ASCII, and numbers keep the decimal point. */
-static void set_encoding(void)
-{
-    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) setlocale(LC_CTYPE, "");
-}
-
 int main(int argc, char **argv)
 {
     const struct sp_command *command;
 
-    set_encoding();
+    /* Texts are UTF-8 whatever the environment says, and only UTF-8 is used of a locale: letters
+     * become upper case as in ASCII, and numbers keep the decimal point. */
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) setlocale(LC_CTYPE, "");
     sp_out_open_closed_streams();
     sp_signals_guard_files();
     if (argc < 2) {

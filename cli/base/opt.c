@@ -57,12 +57,6 @@ static const char *probable_name(const struct sp_command *c, const char *name)
     return n == 1 ? best : NULL;
 }
 
-/* True for the names of the option that sets the type of weights. */
-static bool is_for_create(const char *name)
-{
-    return strcmp(name, "q") == 0 || strcmp(name, "quantize") == 0;
-}
-
 static enum sp_status unknown(struct parser *p, const char *dashes, const char *name)
 {
     const struct sp_command *c = p->args->command;
@@ -71,7 +65,8 @@ static enum sp_status unknown(struct parser *p, const char *dashes, const char *
     sp_other_option_find(&ours, &hint, c, name);
     if (hint) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s: %s", dashes, name, hint);
     if (ours == NULL) ours = probable_name(c, name);
-    if (is_for_create(name) && p->args->command->takes_model) {
+    if ((strcmp(name, "q") == 0 || strcmp(name, "quantize") == 0) &&
+        p->args->command->takes_model) {
         return sp_fail(
             p->err, SP_E_USAGE,
             "unknown option %s%s: spectool create %s%s TYPE MODEL makes a quantized file", dashes,

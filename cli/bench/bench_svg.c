@@ -90,17 +90,6 @@ static const char *color_of(size_t index)
     return line_colors[index % N_COLORS];
 }
 
-static void begin_line(FILE *out, size_t color)
-{
-    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
-            color_of(color));
-}
-
-static void write_point(FILE *out, size_t k, double x, double value, double top)
-{
-    fprintf(out, "%s%.1f,%.1f", k ? " " : "", x, PLOT_TOP + PLOT_HEIGHT - height_of(value, top));
-}
-
 /* Writes the legend of line `index` of a plot. */
 static void write_legend(FILE *out, double left, size_t index, const char *label)
 {
@@ -111,9 +100,11 @@ static void write_legend(FILE *out, double left, size_t index, const char *label
 
 static void write_line(FILE *out, const struct sp_bench_depth *d, size_t color, double top)
 {
-    begin_line(out, color);
+    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
+            color_of(color));
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++)
-        write_point(out, k, row_x(sp_bench_row_counts[k]), d->verify_seconds[k] * 1e3, top);
+        fprintf(out, "%s%.1f,%.1f", k ? " " : "", row_x(sp_bench_row_counts[k]),
+                PLOT_TOP + PLOT_HEIGHT - height_of(d->verify_seconds[k] * 1e3, top));
     fputs("\"/>\n", out);
 }
 

@@ -156,12 +156,6 @@ static void estimate_cell(struct sp_table *t, struct sp_eval_estimate x, int dig
     sp_table_add(t, "%s", shown(text, x, digits, unit));
 }
 
-static void headings(struct sp_table *t, const char *const *names)
-{
-    for (; *names; names++)
-        sp_table_add(t, "%s", *names);
-}
-
 static const char *row_name(const struct view *v)
 {
     return v->n == 1 ? v->eval->texts[v->first].name : "together";
@@ -213,7 +207,8 @@ static enum sp_status print_rows(const struct sp_eval *eval, const struct sp_eva
     struct sp_table table = {.align = align, .err = err};
     enum sp_status st;
 
-    headings(&table, names);
+    for (; *names; names++)
+        sp_table_add(&table, "%s", *names);
     for (size_t i = 0; i < eval->n_texts; i++) {
         struct view v = view_of(eval, file, i, 1);
         row(&table, &v);

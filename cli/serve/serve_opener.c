@@ -29,13 +29,6 @@ static enum sp_status update(const struct sp_serve_opener *o, struct sp_serve_mo
     return SP_OK;
 }
 
-/* Prints the formats in which the model writes reasoning and tool calls. */
-static void print_tags(const struct sp_chat_info *chat)
-{
-    fprintf(stderr, "reasoning: %s\n", chat->reasoning);
-    fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
-}
-
 /* True if the statistics of drafting with the open model are kept. */
 static bool caches_drafting(const struct sp_serve_opener *o, const struct sp_serve_model *m)
 {
@@ -55,8 +48,9 @@ static enum sp_status open_model(void *context, struct sp_serve_model *m, struct
     }
     if (caches_drafting(o, m)) sp_drafting_cache_load(m->loaded->package);
     if (o->verbose) {
+        const struct sp_chat_info *chat = &m->loaded->conversation.chat_info;
         sp_settings_print(stderr, m->loaded->settings);
-        print_tags(&m->loaded->conversation.chat_info);
+        fprintf(stderr, "reasoning: %s\ntool calls: %s\n", chat->reasoning, chat->tool_calls);
     }
     sp_serve_log_model(o->serve, m, "opened", sp_seconds() - began);
     return SP_OK;

@@ -20,13 +20,6 @@ struct job {
     size_t n_tokens;
 };
 
-static void release_job(struct job *job)
-{
-    free(job->documents);
-    free(job->scores);
-    free(job->results);
-}
-
 /* A document is a string, or an object with a text. */
 static enum sp_status read_documents(struct job *job, const struct sp_json *list,
                                      struct sp_err *err)
@@ -141,6 +134,8 @@ enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_embed *e
     sp_json_out_u64(out, "total_tokens", job.n_tokens);
     sp_json_out_end(out, '}');
 done:
-    release_job(&job);
+    free(job.documents);
+    free(job.scores);
+    free(job.results);
     return st;
 }

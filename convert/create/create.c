@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool begins_with_home(const char *path)
-{
-    return path[0] == '~' && (path[1] == '/' || path[1] == 0);
-}
-
 /* The path of a FROM or DRAFT value: absolute, under the home folder, or relative to the
  * Modelfile. */
 static enum sp_status resolve(char **out, const char *modelfile, const char *value,
@@ -30,7 +25,7 @@ static enum sp_status resolve(char **out, const char *modelfile, const char *val
     char *folder = NULL;
 
     if (value[0] == '/') return sp_copy_text(out, value, strlen(value), err);
-    if (home && begins_with_home(value)) {
+    if (home && value[0] == '~' && (value[1] == '/' || value[1] == 0)) {
         return value[1] ? sp_file_join(out, home, value + 2, err)
                         : sp_copy_text(out, home, strlen(home), err);
     }

@@ -122,18 +122,14 @@ static enum sp_status check_draft(struct sp_create_job *job, struct sp_err *err)
     return st;
 }
 
-static enum sp_status check_target(const struct sp_create_job *job, struct sp_err *err)
-{
-    if (job->target.config.draft.kind == SP_DRAFT_NONE) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s: %s is a draft and cannot be a target", job->target.path,
-                   job->target.config.architecture);
-}
-
 static enum sp_status check_pair(struct sp_create_job *job, struct sp_err *err)
 {
     enum sp_status st;
 
-    if ((st = check_target(job, err)) || !job->has_draft) return st;
+    if (job->target.config.draft.kind != SP_DRAFT_NONE)
+        return sp_fail(err, SP_E_INPUT, "%s: %s is a draft and cannot be a target",
+                       job->target.path, job->target.config.architecture);
+    if (!job->has_draft) return SP_OK;
     st = sp_config_fit_target(&job->draft.config, &job->target.config, err);
     if (!st) st = check_draft(job, err);
     if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);

@@ -440,11 +440,6 @@ static void report(struct executor *x)
     if (cancelled) stop(x, sp_fail(&err, SP_E_CANCELLED, "interrupted"), &err);
 }
 
-static bool at_end(const struct executor *x)
-{
-    return x->cursor.item == x->plan->n_items && x->n_written == x->n_taken;
-}
-
 /* The work of one thread; worker 0 is the caller, which alone reports progress. */
 static void work(void *context, size_t item, unsigned worker)
 {
@@ -452,7 +447,7 @@ static void work(void *context, size_t item, unsigned worker)
     (void)item;
 
     pthread_mutex_lock(&x->lock);
-    while (!x->stopped && !at_end(x)) {
+    while (!x->stopped && !(x->cursor.item == x->plan->n_items && x->n_written == x->n_taken)) {
         if (try_write(x)) {
             if (worker == 0) report(x);
         } else if (!try_convert(x, &x->workers[worker])) {

@@ -376,11 +376,6 @@ static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, cha
 
 /* ---- packed files ---- */
 
-static bool has_part(const struct sp_pack *pack, enum sp_part part)
-{
-    return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
-}
-
 /* Every tensor that the config calls for, with its shape, and no other. */
 static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
 {
@@ -449,8 +444,10 @@ static enum sp_status open_pack(struct sp_source *source, enum sp_part want, str
 
     if ((st = sp_pack_open(&source->pack, source->path, err))) return st;
     if ((st = sp_pack_expect_model(source->pack, err))) return st;
-    source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
-                                                                                  : SP_PART_TARGET;
+    source->part = want == SP_PART_DRAFT &&
+                           sp_pack_find_section(source->pack, SP_PART_DRAFT, SP_SECTION_CONFIG)
+                       ? SP_PART_DRAFT
+                       : SP_PART_TARGET;
     return read_part(source, err);
 }
 

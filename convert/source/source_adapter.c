@@ -38,14 +38,6 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
                    a->path);
 }
 
-/* The specs of a packed file have no row spans: those of the checkpoint that it would export are
- * used. */
-static enum sp_status list_published(struct sp_merge *merge, struct sp_source_tensor **tensors,
-                                     size_t *n, struct sp_source *source, struct sp_err *err)
-{
-    return sp_specs_publish(&merge->specs, tensors, n, &source->config, NULL, err);
-}
-
 static enum sp_status add_record(struct sp_source *source, const struct sp_merge_record *record,
                                  struct sp_err *err)
 {
@@ -68,8 +60,11 @@ static enum sp_status assign(struct sp_source *source, struct sp_err *err)
     struct sp_merge *merge = source->merge;
     struct sp_source_tensor *tensors = NULL;
     size_t n = 0;
-    enum sp_status st = source->pack ? list_published(merge, &tensors, &n, source, err)
-                                     : sp_source_list(&tensors, &n, source, err);
+    /* The specs of a packed file have no row spans: those of the checkpoint that it would export
+     * are used. */
+    enum sp_status st =
+        source->pack ? sp_specs_publish(&merge->specs, &tensors, &n, &source->config, NULL, err)
+                     : sp_source_list(&tensors, &n, source, err);
 
     if (!st)
         st = sp_merge_place(merge, source->pack ? &merge->specs : &source->specs, tensors, n, err);

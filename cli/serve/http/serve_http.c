@@ -198,12 +198,6 @@ static ssize_t read_stream(void *context, uint64_t pos, char *to, size_t size)
     return n == 0 ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-/* Adds a header unless the value is NULL. False: out of memory. */
-static bool add_header(struct MHD_Response *response, const char *name, const char *value)
-{
-    return value == NULL || MHD_add_response_header(response, name, value) == MHD_YES;
-}
-
 static bool add_headers(struct MHD_Response *response, const struct sp_http_connection *c)
 {
     const struct sp_http_response *a = &c->answer;
@@ -230,7 +224,9 @@ static bool add_headers(struct MHD_Response *response, const struct sp_http_conn
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!add_header(response, rows[i].name, rows[i].value)) return false;
+        if (rows[i].value &&
+            MHD_add_response_header(response, rows[i].name, rows[i].value) != MHD_YES)
+            return false;
     return true;
 }
 

@@ -108,13 +108,6 @@ static void send_out(struct answer_run *a)
     if (is_complete(a)) sp_serve_queue_write(a->serve->queue, a->job, text->at, text->len);
 }
 
-/* Releases the kept tokens. */
-static void drop_tokens(struct answer_run *a)
-{
-    while (a->n_tokens > 0)
-        sp_serve_logprob_release(&a->tokens[--a->n_tokens]);
-}
-
 /* Sends a failure as the response or as the end of a stream. If several answers fail only the
  * first failure is sent. */
 static void fail(struct answer_run *a, int status, const char *code, const char *sentence)
@@ -559,7 +552,8 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     }
 done:
     if (!a.sent) report_failure(&a, &err);
-    drop_tokens(&a);
+    while (a.n_tokens > 0)
+        sp_serve_logprob_release(&a.tokens[--a.n_tokens]);
     sp_strbuf_release(&a.response.out.text);
     sp_strbuf_release(&a.echo);
     free(a.tokens);

@@ -238,13 +238,6 @@ double sp_serve_models_expires_in(const struct sp_serve_model *model)
 
 /* ---- requests ---- */
 
-static void enter(struct sp_serve_models *m, struct waiter *waiter)
-{
-    *m->last = waiter;
-    m->last = &waiter->next;
-    m->n_waiting++;
-}
-
 static void leave(struct sp_serve_models *m, struct waiter *waiter)
 {
     struct waiter **at = &m->first;
@@ -285,7 +278,9 @@ static bool await_place(struct sp_serve_models *m, const struct sp_serve_model *
     struct waiter me = {.model = model};
     bool connected = true, is_ready = false;
 
-    enter(m, &me);
+    *m->last = &me;
+    m->last = &me.next;
+    m->n_waiting++;
     while (!m->stopped && connected && !is_ready) {
         is_ready = is_next(m, &me) && make_place(m, model);
         if (is_ready) break;
@@ -294,13 +289,6 @@ static bool await_place(struct sp_serve_models *m, const struct sp_serve_model *
     }
     leave(m, &me);
     return is_ready;
-}
-
-/* Counts a user of an open model. */
-static void take(struct sp_serve_models *m, struct sp_serve_model *model)
-{
-    model->use.n_users++;
-    model->use.used_at = ++m->n_uses;
 }
 
 static int refuse(struct sp_err *err, int status, const char *sentence)
@@ -326,7 +314,8 @@ int sp_serve_models_acquire(struct sp_serve_models *m, struct sp_serve_model *mo
     } else if (!model->use.is_open && open_model(m, model, err)) {
         status = err->status == SP_E_NOMEM ? 503 : 500;
     } else {
-        take(m, model);
+        model->use.n_users++;
+        model->use.used_at = ++m->n_uses;
         model->use.keep_alive = keep_alive;
     }
     unlock_and_signal(m);

@@ -114,13 +114,6 @@ static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool 
         write_tagged_reasoning(r, part);
 }
 
-static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool partial)
-{
-    sp_json_out_text(out, "call_id", call->id);
-    sp_json_out_text(out, "name", call->name);
-    sp_json_out_string(out, "arguments", call->arguments, partial ? 0 : call->size);
-}
-
 void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key, size_t part,
                                    const char *status, bool partial)
 {
@@ -133,7 +126,10 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
     sp_json_out_text(out, "type", type_of(p));
     sp_json_out_text(out, "status", status);
     if (p->kind == SP_CHAT_TOOL_CALL) {
-        write_call(out, &r->message->calls[p->at], partial);
+        const struct sp_chat_call *call = &r->message->calls[p->at];
+        sp_json_out_text(out, "call_id", call->id);
+        sp_json_out_text(out, "name", call->name);
+        sp_json_out_string(out, "arguments", call->arguments, partial ? 0 : call->size);
     } else if (p->kind == SP_CHAT_REASONING) {
         write_reasoning_text(r, part, partial);
     } else {
