@@ -40,7 +40,7 @@ struct sp_conversation {
     struct sp_template_time now;           /* time shown to the template, the same in all prompts */
     struct sp_chat_prompt *rendered;       /* the last prompt as rendered; owned; NULL: raw */
     struct sp_ids prompt;                  /* token ids of the last prompt; owned */
-    size_t n_kept; /* raw: number of ids before the last user message */
+    size_t n_kept;                         /* raw: number of ids before the last user message */
 };
 
 /* Opens a conversation with the template of a packed file, and its SYSTEM and MESSAGE records;
