@@ -261,8 +261,15 @@ static enum sp_status list_tokens(struct config_tokens *list, const struct sp_js
                                         "pad_token", "cls_token", "mask_token"};
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     const struct sp_json *decoder = sp_json_get(config, "added_tokens_decoder");
-    enum sp_status st = SP_OK;
+    bool splits = false;
+    enum sp_status st = sp_json_get_bool(config, "split_special_tokens", &splits, err);
 
+    if (!st && splits) {
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "tokenizer_config.json: split_special_tokens is true: no special token would "
+            "be recognized in a prompt");
+    }
     for (struct sp_json_iter it = {0}; !st && sp_json_next(decoder, &it);) {
         char *end;
         unsigned long long id = strtoull(it.key, &end, 10);
