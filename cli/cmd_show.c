@@ -262,33 +262,21 @@ static enum sp_status metadata_to_json(struct sp_json_out *out, const struct sp_
     return SP_OK;
 }
 
-static enum sp_status show_overview(const char *name, const struct sp_pack *pack,
+static enum sp_status show_overview(const char *name, const struct sp_pack *pack, bool sbom,
                                     struct sp_err *err)
 {
     enum sp_status st;
     struct sp_calibration_facts calibration;
     struct sp_pack_facts facts;
 
+    if (sbom && (st = sp_pack_expect_model(pack, err))) return st;
     if (sp_pack_is_calibration(pack)) {
         if ((st = read_calibration(&calibration, pack, err))) return st;
         return print_calibration(&calibration, name, pack, err);
     }
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
-    st = sp_pack_facts_print(&facts, name, pack, err);
-    sp_pack_facts_release(&facts);
-    return st;
-}
-
-static enum sp_status show_sbom(const char *name, const struct sp_pack *pack, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_pack_facts facts;
-
-    if ((st = sp_pack_expect_model(pack, err))) return st;
-    if (sp_pack_is_outline(pack))
-        return sp_fail(err, SP_E_USAGE, "%s: only a packed file has digests for --sbom", name);
-    if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
-    st = sp_pack_facts_to_sbom(&facts, name, pack, err);
+    st = sbom ? sp_pack_facts_to_sbom(&facts, name, pack, err)
+              : sp_pack_facts_print(&facts, name, pack, err);
     sp_pack_facts_release(&facts);
     return st;
 }
@@ -334,12 +322,11 @@ static enum sp_status show_file(const char *name, const struct sp_args *args, st
     /* The overview begins with the name. */
     if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);
     st = o->json        ? show_json(name, pack, o, err)
-         : o->sbom      ? show_sbom(name, pack, err)
          : o->modelfile ? show_modelfile(name, pack, err)
          : o->template  ? show_template(name, pack, err)
          : o->tensors   ? show_tensors(pack, err)
          : o->metadata  ? show_metadata(pack, err)
-                        : show_overview(name, pack, err);
+                        : show_overview(name, pack, o->sbom, err);
 done:
     sp_pack_close(pack);
     sp_temp_file_remove(&outline);

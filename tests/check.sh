@@ -164,6 +164,8 @@ for step in $steps; do
                 lintian --fail-on error --suppress-tags bad-distribution-in-changes-file ../*.changes
         )
         report 'Debian packages' $?
+        tests/debian.sh build/debian
+        report 'Debian packages are installed and removed' $?
         ;;
     reproducible)
         rm -rf build/here build/elsewhere

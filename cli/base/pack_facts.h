@@ -54,7 +54,7 @@ SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *fac
 /* Writes the facts as members of an object that the caller has begun. */
 void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts);
 /* Writes an SPDX document to standard output: the file, target, draft and merged adapters with
- * their digests (external references, since SPDX knows no XXH3), the licenses, and the receipts. */
+ * their digests (external references, since SPDX knows no XXH3), and the licenses. */
 SP_MUST_CHECK enum sp_status sp_pack_facts_to_sbom(const struct sp_pack_facts *facts,
                                                    const char *name, const struct sp_pack *pack,
                                                    struct sp_err *err);

@@ -2,7 +2,6 @@
 #include "cli/base/pack_facts.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <time.h>
 
 /* A package named `name` with a digest; the caller adds members and ends it. */
@@ -49,15 +48,12 @@ static void declare_licenses(struct sp_json_out *out, const struct sp_pack_facts
 
 static void license_texts(struct sp_json_out *out, const struct sp_pack_facts *facts)
 {
-    char name[32];
-
     sp_json_out_begin(out, "hasExtractedLicensingInfos", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {
         const struct sp_modelfile_record *r = &facts->records.records[i];
         if (!is_license(facts, i)) continue;
-        snprintf(name, sizeof name, "LicenseRef-%zu", i + 1);
         sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "licenseId", name);
+        sp_json_out_print(out, "\"licenseId\": \"LicenseRef-%zu\", ", i + 1);
         sp_json_out_string(out, "extractedText", r->value, r->value_size);
         sp_json_out_end(out, '}');
     }
@@ -71,7 +67,7 @@ static const char *adapter_id(char id[40], size_t i)
 }
 
 static void packages(struct sp_json_out *out, const struct sp_pack_facts *facts, const char *name,
-                     uint64_t identity, const struct sp_part_digests *digests, const char *receipts)
+                     uint64_t identity, const struct sp_part_digests *digests)
 {
     const struct sp_part_facts *draft = &facts->parts[SP_PART_DRAFT];
     char id[40], words[SP_MERGE_WORDS];
@@ -79,7 +75,6 @@ static void packages(struct sp_json_out *out, const struct sp_pack_facts *facts,
     sp_json_out_begin(out, "packages", '[');
     begin_package(out, "SPDXRef-file", name, identity);
     declare_licenses(out, facts);
-    if (receipts) sp_json_out_text(out, "comment", receipts);
     sp_json_out_end(out, '}');
     begin_package(out, "SPDXRef-target", facts->parts[SP_PART_TARGET].config.architecture,
                   digests->target);
@@ -112,13 +107,14 @@ enum sp_status sp_pack_facts_to_sbom(const struct sp_pack_facts *facts, const ch
     struct sp_json_out out = {.file = stdout};
     struct sp_part_digests digests = {0};
     time_t now = time(NULL);
-    char text[64], *receipts = NULL;
+    char text[64];
     enum sp_status st;
     struct tm utc;
 
+    if (sp_pack_is_outline(pack))
+        return sp_fail(err, SP_E_USAGE, "%s: only a packed file has digests for --sbom", name);
     if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) return st;
-    if (facts->receipts && (st = sp_json_print(&receipts, facts->receipts, err))) return st;
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_text(&out, "name", name);
     sp_json_out_print(&out,
@@ -131,9 +127,8 @@ enum sp_status sp_pack_facts_to_sbom(const struct sp_pack_facts *facts, const ch
                       ", \"creationInfo\": {\"created\": \"%s\", "
                       "\"creators\": [\"Tool: spectool-%s\"]}",
                       text, sp_version());
-    packages(&out, facts, name, identity, &digests, receipts);
+    packages(&out, facts, name, identity, &digests);
     license_texts(&out, facts);
     sp_json_out_end_line(&out);
-    free(receipts);
     return SP_OK;
 }

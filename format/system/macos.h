@@ -26,32 +26,11 @@
 #define renameat2 renameatx_np
 #define RENAME_NOREPLACE RENAME_EXCL
 #define RENAME_EXCHANGE RENAME_SWAP
-
-static inline ssize_t getrandom(void *to, size_t size, unsigned flags)
-{
-    (void)flags;
-    return getentropy(to, size) == 0 ? (ssize_t)size : -1;
-}
-
-static inline int fallocate(int fd, int mode, off_t at, off_t size)
-{
-    (void)fd, (void)mode, (void)at, (void)size;
-    errno = ENOTSUP;
-    return -1;
-}
-
-/* Hints, of which macOS has none. */
-enum { SYNC_FILE_RANGE_WRITE, POSIX_FADV_WILLNEED };
-static inline int sync_file_range(int fd, off_t at, off_t size, unsigned flags)
-{
-    (void)fd, (void)at, (void)size, (void)flags;
-    return 0;
-}
-static inline int posix_fadvise(int fd, off_t at, off_t size, int advice)
-{
-    (void)fd, (void)at, (void)size, (void)advice;
-    return 0;
-}
+#define getrandom(to, size, flags) (getentropy(to, size) == 0 ? (ssize_t)(size) : -1)
+#define fallocate(fd, mode, at, size) (errno = ENOTSUP, -1)
+#define sync_file_range(fd, at, size, flags)                                                       \
+    ((void)(fd), (void)(at), 0) /* hints, of which macOS has none */
+#define posix_fadvise(fd, at, size, advice) 0
 
 /* The fast cores: the others would be waited for in each product. */
 typedef int cpu_set_t;
