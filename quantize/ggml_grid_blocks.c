@@ -35,7 +35,7 @@ static void put_scale(struct sp_group *out, unsigned i, unsigned scale)
 static void put_point_of_8(struct sp_group *out, unsigned g, unsigned point, uint8_t signs)
 {
     for (unsigned i = 0; i < GROUP; i++)
-        out->codes[GROUP * g + i] = (uint8_t)((point >> (2 * i) & 3) | (signs >> i & 1) << 2);
+        out->codes[GROUP * g + i] = (uint8_t)((point >> (2 * i) & 3) | (signs >> i & 1u) << 2);
 }
 
 /* ---- IQ2 ---- */
@@ -78,7 +78,7 @@ static void put_points_of_4(struct sp_group *out, unsigned g, const uint64_t *gr
 {
     for (unsigned i = 0; i < GROUP; i++) {
         unsigned coordinate = sp_ggml_point(grid, points[i / 4]) >> (i % 4 * 3) & 7;
-        out->codes[GROUP * g + i] = (uint8_t)(coordinate | (signs >> i & 1) << 3);
+        out->codes[GROUP * g + i] = (uint8_t)(coordinate | (signs >> i & 1u) << 3);
     }
 }
 
