@@ -41,6 +41,15 @@ code=0
 in_root verify --reference /packed.bin >"$tmp/log" 2>&1 || code=$?
 [ $code = 4 ] && grep -q 'OpenBLAS cannot be loaded by a static program' "$tmp/log" || { cat "$tmp/log"; fail 'the reference decoder is not refused'; }
 
+# The server answers within its sandbox, and ends.
+"$static" serve --host "$tmp/socket" "$tmp/packed.bin" >"$tmp/log" 2>&1 &
+server=$!
+curl -s --retry 50 --retry-delay 1 --retry-all-errors --unix-socket "$tmp/socket" http://localhost/health >"$tmp/health"
+grep -q ok "$tmp/health" || { cat "$tmp/log"; fail 'the server does not answer'; }
+kill -TERM $server
+(sleep 20; kill -KILL $server 2>/dev/null) &
+wait $server || fail "the server does not end: status $?"
+
 # The versions that the program tells are those of the list, and the list has no other library.
 "$static" --version --verbose | tr ',' '\n' | awk '{ sub(/^ */, ""); print tolower($1), $2 }' |
     sed -e 's/^libedit .*/libedit 3.1-20221030/' | sort >"$tmp/told"

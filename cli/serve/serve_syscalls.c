@@ -20,7 +20,7 @@ static const char *const allowed[] = {
     "set_robust_list", "set_tid_address", "wait4", "waitid",
     /* signals */
     "kill", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend",
-    "rt_sigtimedwait", "sigaltstack", "tgkill",
+    "rt_sigtimedwait", "sigaltstack", "tgkill", "tkill",
     /* files, as far as Landlock allows them */
     "access", "close", "close_range", "dup", "dup2", "dup3", "faccessat", "faccessat2", "fadvise64",
     "fallocate", "fcntl", "fstat", "fstatfs", "fsync", "ftruncate", "getcwd", "getdents64",
