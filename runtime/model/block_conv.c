@@ -16,7 +16,6 @@ enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
 {
     const struct sp_config *c = &ws->model->config;
     struct sp_block_conv_scratch *s = NULL;
-    size_t n;
     enum sp_status st;
 
     if (c->n_conv_taps == 0) return SP_OK;
@@ -24,10 +23,8 @@ enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
     ws->block_conv = s;
     s->n_groups = c->n_hidden / c->conv_group;
     s->ld = sp_matrix_ld(2 * c->n_conv_taps * s->n_groups);
-    if (!sp_mul(&n, ws->max_rows, s->ld))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_new_aligned(&s->dynamic, n, sizeof *s->dynamic, err))) return st;
-    return sp_new_aligned(&s->row, c->n_hidden, sizeof *s->row, err);
+    if ((st = sp_arena_rows(&ws->memory, &s->dynamic, ws->max_rows, s->ld, err))) return st;
+    return sp_arena_rows(&ws->memory, &s->row, 1, c->n_hidden, err);
 }
 
 /* Convolves in place the n rows of u that begin with the pass's row `first_row`, from the last to
