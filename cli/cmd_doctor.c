@@ -28,7 +28,7 @@ static const struct sp_opt opts[] = {
 
 /* Passes are timed after this many tokens. The draft depths that are compared are one less than the
  * numbers of rows. */
-enum { N_BEFORE = 16, N_REPEATS = 5, N_ROW_COUNTS = 5 };
+enum { N_BEFORE = 16, N_REPEATS = 5, N_ROW_COUNTS = 5, CONTEXT = 64 };
 static const size_t row_counts[N_ROW_COUNTS] = {1, 2, 4, 8, 16};
 
 /* The fastest of several runs each. */
@@ -150,6 +150,7 @@ static enum sp_status examine(const struct sp_args *args, const char *path, stru
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_session *session = NULL;
     struct sp_machine_speed *speed = NULL;
+    struct sp_machine_facts facts;
     char cached[SP_AMOUNT_TEXT], whole[SP_AMOUNT_TEXT];
     uint64_t resident, size;
     enum sp_status st;
@@ -158,14 +159,22 @@ static enum sp_status examine(const struct sp_args *args, const char *path, stru
     if ((st = sp_backend_open_package(&package, path, &backend, err))) goto done;
     sp_signals_release();
     sp_package_describe(package, &info);
-    backend.n_context = info.max_positions < 64 ? (int64_t)info.max_positions : 64;
+    if (!info.generates || info.max_positions < CONTEXT) {
+        st = sp_fail(err, SP_E_UNSUPPORTED, "%s %s", args->operands[0],
+                     info.generates ? "has too short a context to time passes"
+                                    : "makes embeddings and does not generate");
+        goto done;
+    }
+    backend.n_context = CONTEXT;
     if ((st = sp_backend_open_session(&session, package, &backend, info.draft == NULL, 0, err)))
         goto done;
     if ((st = sp_machine_speed_open(&speed, info.kernels, info.n_threads,
                                     sp_session_read_size(session, N_BEFORE, 0), err)))
         goto done;
-    printf("kernels        %s, %u threads\nreads          %.1f GB/s\n", info.kernels,
-           info.n_threads, sp_machine_speed_memory(speed) / 1e9);
+    sp_machine_facts_read(&facts, "");
+    print_machine(&facts);
+    printf("kernels        %s, %u thread%s\nreads          %.1f GB/s\n", info.kernels,
+           info.n_threads, info.n_threads == 1 ? "" : "s", sp_machine_speed_memory(speed) / 1e9);
     printf("multiplies     %.0f billion 8-bit numbers a second\n\n",
            sp_machine_speed_products(speed) / 1e9);
     printf("file           %s, of which %s were in the page cache\n", sp_out_size(whole, size),
@@ -180,15 +189,12 @@ done:
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
-    struct sp_machine_facts facts;
     char *path = NULL;
     enum sp_status st;
 
     sp_signals_catch();
     if ((st = sp_packed_checkpoint_find(&path, args->operands[0], NULL, args->command->name, err)))
         return st;
-    sp_machine_facts_read(&facts, "");
-    print_machine(&facts);
     st = examine(args, path, err);
     free(path);
     return st;

@@ -41,17 +41,21 @@ static uint64_t speed_of(const char *root, unsigned cpu)
     return speed;
 }
 
+/* CPUs that are not online leave gaps between the numbers of the others. */
 static unsigned count_slow(const char *root, unsigned n_cpus)
 {
+    const unsigned end = 4 * n_cpus;
     uint64_t best = 0;
     unsigned n = 0;
 
-    for (unsigned i = 0; i < n_cpus; i++) {
+    for (unsigned i = 0; i < end; i++) {
         uint64_t speed = speed_of(root, i);
         if (speed > best) best = speed;
     }
-    for (unsigned i = 0; i < n_cpus; i++)
-        n += speed_of(root, i) * 100 < best * 85;
+    for (unsigned i = 0; i < end; i++) {
+        uint64_t speed = speed_of(root, i);
+        n += speed > 0 && speed * 100 < best * 85;
+    }
     return n;
 }
 

@@ -124,6 +124,7 @@ static enum sp_status read_tokens(struct sp_gguf_token_list *tokens, const char 
                                   const struct sp_json *root, struct sp_err *err)
 {
     const struct sp_json *config = sp_json_get(root, "config"), *vocab = sp_json_get(root, "vocab");
+    const struct sp_json *special = sp_json_get(root, "special_tokens");
     int64_t n = 0, n_special = 0;
     enum sp_status st;
 
@@ -140,8 +141,11 @@ static enum sp_status read_tokens(struct sp_gguf_token_list *tokens, const char 
         return sp_fail(err, SP_E_INPUT, "vocab has %zu tokens, config %lld and %lld special ones",
                        sp_json_len(vocab), (long long)(n - n_special), (long long)n_special);
     }
+    if (sp_json_kind(special) != SP_JSON_NULL &&
+        (sp_json_kind(special) != SP_JSON_ARRAY || sp_json_len(special) == 0))
+        return sp_fail(err, SP_E_INPUT, "special_tokens is no list of tokens");
     for (int64_t i = 0; i < n_special && !st; i++)
-        st = add_special(tokens, sp_json_get(root, "special_tokens"), (size_t)i, err);
+        st = add_special(tokens, special, (size_t)i, err);
     for (int64_t i = 0; i < n - n_special && !st; i++)
         st = add_token(tokens, vocab, (size_t)i, err);
     return st;

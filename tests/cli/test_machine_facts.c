@@ -26,7 +26,8 @@ static const char *make_root(void)
                                           "sys/devices/system/cpu/cpu1",
                                           "sys/devices/system/cpu/cpu1/cpufreq",
                                           "sys/devices/system/cpu/cpu2",
-                                          "sys/devices/system/cpu/cpu2/cpufreq"};
+                                          "sys/devices/system/cpu/cpu2/cpufreq",
+                                          "sys/devices/system/cpu/cpu5"};
     const char *root = scratch_folder();
 
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
@@ -58,6 +59,10 @@ TEST(two_kinds_of_cores)
     write_text("sys/devices/system/cpu/cpu2/cpu_capacity", "446\n");
     sp_machine_facts_read(&facts, root);
     assert_int_equal(facts.n_slow, 2);
+    /* CPU 5 is online, 3 and 4 are not. */
+    write_text("sys/devices/system/cpu/cpu5/cpu_capacity", "446\n");
+    sp_machine_facts_read(&facts, root);
+    assert_int_equal(facts.n_slow, 3);
 }
 
 TEST(nothing_is_said)

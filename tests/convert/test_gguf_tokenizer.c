@@ -225,6 +225,7 @@ TEST(refused_tekken)
         {"AQ==", "", "vocab[1]: token_bytes is not base64 of a token"},
         {": 530,", ": 560,", "vocab has 509 tokens, config 530 and 30 special ones"},
         {": 30,", ": 531,", "default_num_special_tokens is 531"},
+        {"\"special_tokens\": [", "\"special_tokens\": {}, \"x\": [", "special_tokens is no list"},
     };
     size_t size, n;
     char *good = scratch_read(TESTDATA "/tokenizer/tekken/listed/tekken.json", &size);
