@@ -11,8 +11,8 @@
 #include "quantize/simd_x86.h"
 
 enum {
-    SCORE_QUERIES = 8,
-    SCORE_ACCUMULATORS = 12,
+    SCORE_QUERIES = 6,
+    SCORE_REGISTERS = 14,
     SCORE_VECTORS = 4,
     WEIGH_QUERIES = 4,
     WEIGH_ACCUMULATORS = 8,
@@ -181,6 +181,7 @@ INLINE void weigh(struct weighed *sum, value_codes x, held_weights w, size_t i)
 
     sum->sum += (ints)_mm256_madd_epi16((__m256i)x.even, even) +
                 (ints)_mm256_madd_epi16((__m256i)x.odd, odd);
+    __asm__("" : "+x"(sum->sum)); /* no sums put off: GCC 12 would spill them */
 }
 
 INLINE ints weighed_sum(const struct weighed *sum)

@@ -51,7 +51,7 @@ INLINE void do_tile(enum tile tile, const struct attention *a, size_t i, const i
     }
 }
 
-/* Does tiles of all queries, at most `most` (4 or 8) at a time. Functions are not passed as
+/* Does tiles of all queries, at most `most` (4, 6 or 8) at a time. Functions are not passed as
  * pointers, and are inlined with constant numbers of queries: compilers then unroll their loops. */
 INLINE void do_tiles(enum tile tile, const struct attention *a, size_t n_queries, const size_t most)
 {
@@ -60,7 +60,7 @@ INLINE void do_tiles(enum tile tile, const struct attention *a, size_t n_queries
         if (most >= 8 && n >= 8) {
             n = 8;
             do_tile(tile, a, i, 8);
-        } else if (most >= 8 && n >= 6) {
+        } else if (most >= 6 && n >= 6) {
             n = 6;
             do_tile(tile, a, i, 6);
         } else if (n >= 4) {
@@ -167,12 +167,13 @@ TILE void scores_tile(const struct attention *a, size_t i, size_t v, const int n
     }
 }
 
-/* Scores of nq queries for all keys, as many vectors at a time as the registers can accumulate. */
+/* Scores of nq queries for all keys, as many vectors at a time as fit the registers with their
+ * accumulators. */
 TILE void scores_queries(const struct attention *a, size_t i, const int nq)
 {
-    const int nv = nq * SCORE_VECTORS <= SCORE_ACCUMULATORS       ? SCORE_VECTORS
-                   : nq * SCORE_VECTORS / 2 <= SCORE_ACCUMULATORS ? SCORE_VECTORS / 2
-                                                                  : SCORE_VECTORS / 4;
+    const int nv = (nq + 1) * SCORE_VECTORS <= SCORE_REGISTERS       ? SCORE_VECTORS
+                   : (nq + 1) * SCORE_VECTORS / 2 <= SCORE_REGISTERS ? SCORE_VECTORS / 2
+                                                                     : SCORE_VECTORS / 4;
     size_t n = a->n_blocks * PARTS, v = 0;
 
     for (; v + (size_t)nv <= n; v += (size_t)nv)
