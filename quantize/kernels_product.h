@@ -5,18 +5,7 @@
 #define SP_QUANTIZE_KERNELS_PRODUCT_H
 
 #include "quantize/kernels.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* With sanitizers, unrolled tiles take minutes to compile. SP_ROLLED compiles the same functions
- * with a variable number of rows. */
-#if defined(SP_ROLLED)
-#define UNROLL
-#elif defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "quantize/unroll.h"
 
 /* Defines a sp_matmul_fn that computes `product` of m. */
 #define PRODUCT(function, product)                                                                 \
