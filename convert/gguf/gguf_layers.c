@@ -5,7 +5,6 @@
 #include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { DEFAULT_INTERVAL = 4 };
 
@@ -42,12 +41,11 @@ static void put_layer_types(struct sp_gguf_writer *w)
     sp_json_out_raw(&w->out, "]");
 }
 
-void sp_gguf_put_delta(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+void sp_gguf_put_delta(struct sp_gguf_writer *w)
 {
     uint64_t inner = sp_gguf_need_size(w, "ssm.inner_size");
     uint64_t heads = sp_gguf_need_size(w, "ssm.time_step_rank");
 
-    (void)m;
     if (heads == 0 || inner % heads) {
         sp_gguf_check(w,
                       sp_fail(w->err, SP_E_INPUT,
@@ -65,10 +63,10 @@ void sp_gguf_put_delta(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 
 /* ---- Mamba-2 ---- */
 
-void sp_gguf_put_mamba(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+void sp_gguf_put_mamba(struct sp_gguf_writer *w)
 {
     const struct sp_mamba_family *keys = w->model->family.mamba;
-    const char *expand = m->published;
+    const char *expand = w->member->published;
     uint64_t inner = sp_gguf_need_size(w, "ssm.inner_size");
     uint64_t heads = sp_gguf_need_size(w, "ssm.time_step_rank");
     uint64_t hidden = sp_gguf_need_size(w, "embedding_length");
@@ -97,31 +95,28 @@ void sp_gguf_put_mamba(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 }
 
 /* Layers without K/V heads are of the other type. */
-void sp_gguf_put_by_heads(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+void sp_gguf_put_by_heads(struct sp_gguf_writer *w)
 {
     sp_gguf_put_word(w, "layer_types", "[");
     for (uint64_t i = 0; i < w->model->n_layers && !w->st; i++) {
         uint64_t heads = sp_gguf_layer_size(w, "attention.head_count_kv", i, 0);
-        sp_json_out_print(&w->out, "%s\"%s\"", i ? ", " : "", heads ? m->published : m->otherwise);
+        sp_json_out_print(&w->out, "%s\"%s\"", i ? ", " : "",
+                          heads ? w->member->published : w->member->otherwise);
     }
     sp_json_out_raw(&w->out, "]");
 }
 
 /* The kind of each layer by the tensors that it has. */
-void sp_gguf_put_sublayers(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+void sp_gguf_put_sublayers(struct sp_gguf_writer *w)
 {
     static const char *const tensors[] = {"ssm_in", "attn_q", "ffn_gate_inp", "ffn_up"};
     static const char letters[] = "M*E-";
 
-    (void)m;
     sp_gguf_put_word(w, "hybrid_override_pattern", "\"");
     for (uint64_t i = 0; i < w->model->n_layers; i++) {
         size_t kind = 0;
-        char name[80];
-        for (; kind < sizeof tensors / sizeof *tensors; kind++) {
-            snprintf(name, sizeof name, "blk.%" PRIu64 ".%s.weight", i, tensors[kind]);
-            if (sp_gguf_find_tensor(w->model->file, name)) break;
-        }
+        while (letters[kind] && !sp_gguf_layer_has(w, i, tensors[kind]))
+            kind++;
         if (letters[kind] == '\0') {
             sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
                                      "layer %" PRIu64
@@ -138,7 +133,7 @@ void sp_gguf_put_sublayers(struct sp_gguf_writer *w, const struct sp_gguf_member
 
 /* The converter states a head as one key of the latent and its rotated part. Files of older
  * converters state its sizes under the keys of common attention. */
-void sp_gguf_put_latent(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+void sp_gguf_put_latent(struct sp_gguf_writer *w)
 {
     bool mla = sp_gguf_has(w, "attention.key_length_mla");
     uint64_t keys = sp_gguf_need_size(w, mla ? "attention.key_length_mla" : "attention.key_length");
@@ -147,7 +142,6 @@ void sp_gguf_put_latent(struct sp_gguf_writer *w, const struct sp_gguf_member *m
     uint64_t rotated = sp_gguf_need_size(w, "rope.dimension_count");
     uint64_t queries = sp_gguf_size(w, "attention.q_lora_rank", 0);
 
-    (void)m;
     if (rotated >= keys) {
         sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
                                  "%s.rope.dimension_count is %" PRIu64 ", but a head has %" PRIu64
@@ -192,21 +186,14 @@ static void put_full_heads(struct sp_gguf_writer *w)
     sp_json_out_raw(&w->out, "}");
 }
 
-static bool has_projection(const struct sp_gguf_writer *w, uint64_t layer, char kind)
-{
-    char name[80];
-
-    snprintf(name, sizeof name, "blk.%" PRIu64 ".attn_%c.weight", layer, kind);
-    return sp_gguf_find_tensor(w->model->file, name) != NULL;
-}
-
 /* Values are made from keys if a full layer has keys without values. */
 static void put_value_source(struct sp_gguf_writer *w)
 {
     bool from_keys = false;
 
     for (uint64_t i = 0; i < w->model->n_layers && !from_keys; i++)
-        from_keys = is_full(w, i) && has_projection(w, i, 'k') && !has_projection(w, i, 'v');
+        from_keys = is_full(w, i) && sp_gguf_layer_has(w, i, "attn_k") &&
+                    !sp_gguf_layer_has(w, i, "attn_v");
     sp_gguf_put_bool(w, "attention_k_eq_v", from_keys);
 }
 
@@ -222,11 +209,10 @@ static void put_shared_layers(struct sp_gguf_writer *w)
     sp_gguf_put_bool(w, "use_double_wide_mlp", shared && last != first);
 }
 
-void sp_gguf_put_gemma4(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+void sp_gguf_put_gemma4(struct sp_gguf_writer *w)
 {
     bool moe = sp_gguf_has_in_layers(w->model, "ffn_gate_inp.weight");
 
-    (void)m;
     put_full_heads(w);
     put_value_source(w);
     put_shared_layers(w);

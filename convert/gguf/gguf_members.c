@@ -11,50 +11,50 @@
 
 /* ---- one key, one member ---- */
 
-static void put_nothing(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_nothing(struct sp_gguf_writer *w)
 {
     (void)w;
-    (void)m;
 }
 
-static void put_default(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_default(struct sp_gguf_writer *w)
 {
-    if (m->otherwise) sp_gguf_put_word(w, m->published, m->otherwise);
+    if (w->member->otherwise) sp_gguf_put_word(w, w->member->published, w->member->otherwise);
 }
 
-static void put_size(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_size(struct sp_gguf_writer *w)
 {
-    if (!sp_gguf_has(w, m->key)) put_default(w, m);
-    sp_gguf_copy_size(w, m->key, m->published);
+    if (!sp_gguf_has(w, w->member->key)) put_default(w);
+    sp_gguf_copy_size(w, w->member->key, w->member->published);
 }
 
-static void put_float(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_float(struct sp_gguf_writer *w)
 {
-    if (!sp_gguf_has(w, m->key)) put_default(w, m);
-    sp_gguf_copy_float(w, m->key, m->published);
+    if (!sp_gguf_has(w, w->member->key)) put_default(w);
+    sp_gguf_copy_float(w, w->member->key, w->member->published);
 }
 
-static void put_flag(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_flag(struct sp_gguf_writer *w)
 {
-    sp_gguf_put_bool(w, m->published, sp_gguf_flag(w, m->key, m->otherwise[0] == 't'));
+    sp_gguf_put_bool(w, w->member->published,
+                     sp_gguf_flag(w, w->member->key, w->member->otherwise[0] == 't'));
 }
 
-static void put_unless(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_unless(struct sp_gguf_writer *w)
 {
-    sp_gguf_put_bool(w, m->published,
-                     sp_gguf_size(w, m->key, 0) != strtoul(m->otherwise, NULL, 10));
+    sp_gguf_put_bool(w, w->member->published,
+                     sp_gguf_size(w, w->member->key, 0) != strtoul(w->member->otherwise, NULL, 10));
 }
 
 /* Rounded to four digits, as configs state them; minus infinity stands for none. */
-static void put_sparsity(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_sparsity(struct sp_gguf_writer *w)
 {
     char name[SP_GGUF_KEY_SIZE];
     const struct sp_gguf_value *v = NULL;
 
-    sp_gguf_key(name, w, m->key);
+    sp_gguf_key(name, w, w->member->key);
     sp_gguf_check(w, sp_gguf_get_array(w->model->file, name, SP_GGUF_F32, &v, w->err));
     if (w->st || v == NULL) return;
-    sp_gguf_put_word(w, m->published, "[");
+    sp_gguf_put_word(w, w->member->published, "[");
     for (uint64_t i = 0; i < v->n; i++) {
         double part = erfc(-sp_gguf_number_at(v, i) / sqrt(2)) / 2;
         sp_json_out_print(&w->out, "%s%.4f", i ? ", " : "", part);
@@ -62,34 +62,33 @@ static void put_sparsity(struct sp_gguf_writer *w, const struct sp_gguf_member *
     sp_json_out_raw(&w->out, "]");
 }
 
-static void put_has(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_has(struct sp_gguf_writer *w)
 {
-    bool has = sp_gguf_has_in_layers(w->model, m->key);
+    bool has = sp_gguf_has_in_layers(w->model, w->member->key);
 
-    sp_gguf_put_bool(w, m->published, has == (m->rule == SP_PUT_HAS));
+    sp_gguf_put_bool(w, w->member->published, has == (w->member->rule == SP_PUT_HAS));
 }
 
-static void put_rows(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_rows(struct sp_gguf_writer *w)
 {
-    uint64_t rows = sp_gguf_rows_of(w, m->key);
+    uint64_t rows = sp_gguf_rows_of(w, w->member->key);
 
-    if (rows) sp_gguf_put_integer(w, m->published, rows);
+    if (rows) sp_gguf_put_integer(w, w->member->published, rows);
 }
 
 /* ---- attention ---- */
 
-static void put_window(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_window(struct sp_gguf_writer *w)
 {
     uint64_t window = sp_gguf_size(w, "attention.sliding_window", 0);
 
-    if (!sp_gguf_has(w, "attention.sliding_window") && m->otherwise)
-        sp_gguf_put_word(w, "sliding_window", m->otherwise);
+    if (!sp_gguf_has(w, "attention.sliding_window") && w->member->otherwise)
+        sp_gguf_put_word(w, "sliding_window", w->member->otherwise);
     if (window) sp_gguf_put_integer(w, "sliding_window", window);
 }
 
-static void put_no_window(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_no_window(struct sp_gguf_writer *w)
 {
-    (void)m;
     if (sp_gguf_has(w, "attention.sliding_window"))
         sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
                                  "%s.attention.sliding_window is not supported",
@@ -121,20 +120,20 @@ static void put_pattern(struct sp_gguf_writer *w, const char *published)
     sp_json_out_raw(&w->out, "]");
 }
 
-static void put_windowed(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_windowed(struct sp_gguf_writer *w)
 {
-    (void)m;
     put_pattern(w, "sliding_window_pattern");
 }
 
 /* Half of a head rotates if the file does not say or, with a default of 1, the whole, of which the
  * class needs no word. */
-static void put_rotary(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_rotary(struct sp_gguf_writer *w)
 {
     uint64_t head = sp_gguf_head_size(w);
-    uint64_t rotated = sp_gguf_size(w, "rope.dimension_count", m->otherwise ? head : head / 2);
+    uint64_t rotated =
+        sp_gguf_size(w, "rope.dimension_count", w->member->otherwise ? head : head / 2);
 
-    if (m->otherwise && (rotated == 0 || rotated >= head)) return;
+    if (w->member->otherwise && (rotated == 0 || rotated >= head)) return;
     if (head == 0 || rotated > head) {
         sp_gguf_check(w,
                       sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
@@ -144,20 +143,18 @@ static void put_rotary(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 }
 
 /* A file that does not state whether attention rotates is of a model in which it does. */
-static void put_rotates(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_rotates(struct sp_gguf_writer *w)
 {
     bool rotates = sp_gguf_flag(w, "rope.scaling.finetuned", true);
 
-    (void)m;
     sp_gguf_put_word(w, "position_embedding_type", rotates ? "\"rope\"" : "null");
 }
 
 /* A layer rotates by the one base or, where rope_pattern says so, not at all. */
-static void put_thetas(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_thetas(struct sp_gguf_writer *w)
 {
     double theta = sp_gguf_number(w, "rope.freq_base", 1e4);
 
-    (void)m;
     sp_gguf_put_word(w, "layer_rope_theta", "[");
     for (uint64_t i = 0; i < w->model->n_layers && !w->st; i++) {
         sp_json_out_raw(&w->out, i ? ", " : "");
@@ -170,20 +167,19 @@ static void put_thetas(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
 /* ---- Gemma 2 and 3 ---- */
 
 /* query_pre_attn_scalar is the head's size, but in the largest model hidden size / heads. */
-static void put_scalar(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_scalar(struct sp_gguf_writer *w)
 {
     uint64_t scalar = sp_gguf_need_size(w, "attention.key_length");
     uint64_t layers = sp_gguf_need_size(w, "block_count");
     uint64_t hidden = sp_gguf_need_size(w, "embedding_length");
     uint64_t heads = sp_gguf_need_size(w, "attention.head_count");
 
-    if (layers == strtoul(m->otherwise, NULL, 10) && heads) scalar = hidden / heads;
-    sp_gguf_put_integer(w, m->published, scalar);
+    if (layers == strtoul(w->member->otherwise, NULL, 10) && heads) scalar = hidden / heads;
+    sp_gguf_put_integer(w, w->member->published, scalar);
 }
 
-static void put_embeds(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_embeds(struct sp_gguf_writer *w)
 {
-    (void)m;
     if (w->model->arch->embeds) sp_gguf_put_bool(w, "use_bidirectional_attention", true);
 }
 
@@ -204,20 +200,18 @@ static void put_labels(struct sp_gguf_writer *w)
                    labels ? "cls.weight" : "cls.output.weight"));
 }
 
-static void put_bert(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_bert(struct sp_gguf_writer *w)
 {
     uint64_t types = sp_gguf_rows_of(w, "token_types.weight");
 
-    (void)m;
     if (types) sp_gguf_put_integer(w, "type_vocab_size", types);
     if (sp_gguf_is_classifier(w->model)) put_labels(w);
 }
 
 /* The window counts the tokens on both sides. llama.cpp's head reads the mean of all tokens,
  * whatever the checkpoint says. */
-static void put_modernbert(struct sp_gguf_writer *w, const struct sp_gguf_member *m)
+static void put_modernbert(struct sp_gguf_writer *w)
 {
-    (void)m;
     sp_gguf_put_integer(w, "local_attention", sp_gguf_need_size(w, "attention.sliding_window"));
     sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta");
     sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta");
@@ -226,6 +220,139 @@ static void put_modernbert(struct sp_gguf_writer *w, const struct sp_gguf_member
     put_labels(w);
     sp_gguf_put_bool(w, "classifier_bias", sp_gguf_find_tensor(w->model->file, "cls.bias") != NULL);
     sp_gguf_put_word(w, "classifier_pooling", "\"mean\"");
+}
+
+/* ---- experts ---- */
+
+/* expert_gating_func; the last one is a softmax over the chosen experts. */
+enum { SOFTMAX = 1, SIGMOID = 2, SOFTMAX_WEIGHT = 3 };
+
+/* Old files do not state widths, which are those of the first layer. */
+static void put_experts(struct sp_gguf_writer *w)
+{
+    uint64_t width = sp_gguf_rows_of(w, "blk.0.ffn_up_exps.weight");
+    uint64_t shared = sp_gguf_rows_of(w, "blk.0.ffn_up_shexp.weight");
+
+    if (!sp_gguf_has(w, "expert_count")) return;
+    sp_gguf_copy_size(w, "expert_count", "num_experts");
+    sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok");
+    width = sp_gguf_size(w, "expert_feed_forward_length", width);
+    sp_gguf_put_integer(w, "moe_intermediate_size", width);
+    if (shared) sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared);
+}
+
+static void put_norm(struct sp_gguf_writer *w, bool norm)
+{
+    sp_gguf_put_bool(w, "norm_topk_prob", sp_gguf_flag(w, "expert_weights_norm", norm));
+}
+
+static void put_norm_topk(struct sp_gguf_writer *w)
+{
+    if (sp_gguf_has(w, "expert_count")) put_norm(w, w->member->otherwise[0] == 't');
+}
+
+static bool has_experts(const struct sp_gguf_writer *w, uint64_t layer)
+{
+    return sp_gguf_layer_has(w, layer, "ffn_gate_inp");
+}
+
+/* Which layers have experts follows from the tensors. */
+static void put_mlp_types(struct sp_gguf_writer *w)
+{
+    sp_gguf_put_word(w, "mlp_layer_types", "[");
+    for (uint64_t i = 0; i < w->model->n_layers; i++) {
+        sp_json_out_print(&w->out, "%s\"%s\"", i ? ", " : "",
+                          has_experts(w, i) ? "sparse" : "dense");
+    }
+    sp_json_out_raw(&w->out, "]");
+}
+
+static void put_last_moe(struct sp_gguf_writer *w)
+{
+    uint64_t last = w->model->n_layers;
+
+    while (last > 0 && !has_experts(w, last - 1))
+        last--;
+    if (last > 0) sp_gguf_put_integer(w, "moe_layer_end_index", last - 1);
+}
+
+static void put_sigmoid(struct sp_gguf_writer *w)
+{
+    uint64_t law = sp_gguf_size(w, "expert_gating_func", SIGMOID);
+
+    if (law == SIGMOID) return;
+    sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                             "%s.expert_gating_func is %" PRIu64 ", expected %d (sigmoid)",
+                             w->model->arch->name, law, SIGMOID));
+}
+
+/* Layers have a window by a list. A pattern that is a number counts from another layer than
+ * transformers does, and no converter writes it. */
+static void put_selection(struct sp_gguf_writer *w)
+{
+    uint64_t law = sp_gguf_size(w, "expert_gating_func", SIGMOID);
+    char key[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *pattern;
+
+    sp_gguf_key(key, w, "attention.sliding_window_pattern");
+    pattern = sp_gguf_find(w->model->file, key);
+    if (pattern == NULL || !pattern->is_array)
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED, "%s is not a list of booleans", key));
+    if (law != SIGMOID && law != SOFTMAX_WEIGHT) {
+        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                                 "%s.expert_gating_func is %" PRIu64
+                                 ", expected %d (sigmoid) or %d (softmax of the chosen experts)",
+                                 w->model->arch->name, law, SIGMOID, SOFTMAX_WEIGHT));
+    }
+    sp_gguf_put_word(w, "expert_selection_fn", law == SIGMOID ? "\"sigmoid\"" : "\"softmax\"");
+}
+
+/* ---- DeepSeek ---- */
+
+/* How experts are chosen. A file that does not state it is of a model with a softmax, or with
+ * sigmoids if it has corrections of their scores. */
+static void check_law(struct sp_gguf_writer *w, bool corrected)
+{
+    uint64_t want = corrected ? SIGMOID : SOFTMAX;
+    uint64_t law = sp_gguf_size(w, "expert_gating_func", want);
+
+    if (law == want || law == 0) return;
+    sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
+                             "%s.expert_gating_func is %" PRIu64 ", expected %" PRIu64 " (%s)",
+                             w->model->arch->name, law, want,
+                             corrected ? "sigmoid, as exp_probs_b corrects its scores"
+                                       : "softmax, as nothing corrects its scores"));
+}
+
+static void put_routed(struct sp_gguf_writer *w)
+{
+    static const struct {
+        const char *key, *published;
+        uint64_t otherwise; /* the size that a missing key stands for */
+    } sizes[] = {
+        {"expert_count", "n_routed_experts", 0},
+        {"expert_used_count", "num_experts_per_tok", 0},
+        {"expert_feed_forward_length", "moe_intermediate_size", 0},
+        {"expert_shared_count", "n_shared_experts", 0},
+        {"expert_group_count", "n_group", 1},
+        {"expert_group_used_count", "topk_group", 1},
+        {"leading_dense_block_count", "first_k_dense_replace", 0},
+        {"nextn_predict_layers", "num_nextn_predict_layers", 0},
+    };
+    bool corrected = sp_gguf_has_in_layers(w->model, "exp_probs_b");
+    uint64_t groups;
+
+    if (!sp_gguf_has(w, "expert_count")) return;
+    check_law(w, corrected);
+    groups = sp_gguf_size(w, "expert_group_count", 1);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sp_gguf_put_integer(w, sizes[i].published,
+                            sp_gguf_size(w, sizes[i].key, sizes[i].otherwise));
+    }
+    if (!corrected)
+        sp_gguf_put_word(w, "topk_method", groups > 1 ? "\"group_limited_greedy\"" : "\"greedy\"");
+    put_norm(w, false);
+    sp_gguf_put_float(w, "routed_scaling_factor", sp_gguf_number(w, "expert_weights_scale", 1));
 }
 
 /* ---- all ---- */
@@ -250,17 +377,17 @@ static const struct {
     [SP_PUT_WINDOW] = {put_window, {NULL}},
     [SP_PUT_PATTERN] = {put_windowed, {NULL}},
     [SP_PUT_ROTARY] = {put_rotary, {NULL}},
-    [SP_PUT_NORM_TOPK] = {sp_gguf_put_norm_topk,
+    [SP_PUT_NORM_TOPK] = {put_norm_topk,
                           {"expert_gating_func", "expert_weights_norm", "nextn_predict_layers"}},
-    [SP_PUT_EXPERTS] = {sp_gguf_put_experts, {NULL}},
-    [SP_PUT_ROUTED] = {sp_gguf_put_routed,
+    [SP_PUT_EXPERTS] = {put_experts, {NULL}},
+    [SP_PUT_ROUTED] = {put_routed,
                        {"expert_gating_func", "expert_group_count", "expert_group_used_count",
                         "expert_shared_count", "expert_weights_norm", "expert_weights_scale",
                         "leading_dense_block_count", "nextn_predict_layers"}},
-    [SP_PUT_SIGMOID] = {sp_gguf_put_sigmoid, {NULL}},
-    [SP_PUT_SELECTION] = {sp_gguf_put_selection, {NULL}},
-    [SP_PUT_MLP_TYPES] = {sp_gguf_put_mlp_types, {NULL}},
-    [SP_PUT_LAST_MOE] = {sp_gguf_put_last_moe, {NULL}},
+    [SP_PUT_SIGMOID] = {put_sigmoid, {NULL}},
+    [SP_PUT_SELECTION] = {put_selection, {NULL}},
+    [SP_PUT_MLP_TYPES] = {put_mlp_types, {NULL}},
+    [SP_PUT_LAST_MOE] = {put_last_moe, {NULL}},
     [SP_PUT_LATENT] = {sp_gguf_put_latent,
                        {"attention.key_length_mla", "attention.kv_lora_rank",
                         "attention.q_lora_rank", "attention.value_length_mla"}},
@@ -284,10 +411,9 @@ static const struct {
 
 void sp_gguf_put_members(struct sp_gguf_writer *w)
 {
-    const struct sp_gguf_member *m = w->model->family.gguf.members;
-
-    for (; m && m->rule; m++)
-        rules[m->rule].put(w, m);
+    w->member = w->model->family.gguf.members;
+    for (; w->member && w->member->rule; w->member++)
+        rules[w->member->rule].put(w);
 }
 
 bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key)

@@ -4,6 +4,7 @@
 #include "format/tokenizer/gguf_tokens.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { MAX_SIZE = 1 << 30 };
 
@@ -24,6 +25,14 @@ bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key)
 
     sp_gguf_key(name, w, key);
     return sp_gguf_find(w->model->file, name) != NULL;
+}
+
+bool sp_gguf_layer_has(const struct sp_gguf_writer *w, uint64_t layer, const char *name)
+{
+    char whole[80];
+
+    snprintf(whole, sizeof whole, "blk.%" PRIu64 ".%s.weight", layer, name);
+    return sp_gguf_find_tensor(w->model->file, whole) != NULL;
 }
 
 uint64_t sp_gguf_rows_of(const struct sp_gguf_writer *w, const char *tensor)

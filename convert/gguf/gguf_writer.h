@@ -12,13 +12,14 @@ enum { SP_GGUF_KEY_SIZE = 96 };
  * returns it, and nothing that is read or appended after it counts. */
 struct sp_gguf_writer {
     const struct sp_gguf_model *model;
-    struct sp_json_out out; /* its text is owned until sp_gguf_finish */
+    const struct sp_gguf_member *member; /* whose rule is applied; static */
+    struct sp_json_out out;              /* its text is owned until sp_gguf_finish */
     struct sp_err *err;
     enum sp_status st; /* the first failure */
 };
 
-/* Appends members by a rule of format/config/gguf_row.h. */
-typedef void sp_gguf_put_fn(struct sp_gguf_writer *w, const struct sp_gguf_member *m);
+/* Appends members by the rule of `member` (format/config/gguf_row.h). */
+typedef void sp_gguf_put_fn(struct sp_gguf_writer *w);
 
 /* Keeps a failure, unless there was one. */
 void sp_gguf_check(struct sp_gguf_writer *w, enum sp_status st);
@@ -27,6 +28,9 @@ void sp_gguf_check(struct sp_gguf_writer *w, enum sp_status st);
  * converter (struct sp_key_name) where the file has only that. */
 void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key);
 bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key);
+
+/* Whether a layer has the tensor blk.N.`name`.weight. */
+bool sp_gguf_layer_has(const struct sp_gguf_writer *w, uint64_t layer, const char *name);
 
 /* Rows of each matrix of a tensor of the file; a vector is one row; 0: there is no such tensor. */
 uint64_t sp_gguf_rows_of(const struct sp_gguf_writer *w, const char *tensor);
@@ -65,12 +69,9 @@ void sp_gguf_put_members(struct sp_gguf_writer *w);
 /* Whether that reads a key, which is without the architecture in front. */
 bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key);
 
-/* The rules about layers that are not all plain attention of one size (gguf_layers.c), and about
- * experts (gguf_experts.c). */
+/* The rules about layers that are not all plain attention of one size (gguf_layers.c). */
 sp_gguf_put_fn sp_gguf_put_delta, sp_gguf_put_mamba, sp_gguf_put_by_heads, sp_gguf_put_sublayers,
     sp_gguf_put_latent, sp_gguf_put_gemma4;
-sp_gguf_put_fn sp_gguf_put_experts, sp_gguf_put_norm_topk, sp_gguf_put_routed, sp_gguf_put_sigmoid,
-    sp_gguf_put_selection, sp_gguf_put_mlp_types, sp_gguf_put_last_moe;
 
 /* Hands the text over, terminated, or releases it and returns the failure. */
 SP_MUST_CHECK enum sp_status sp_gguf_finish(char **text, size_t *size, struct sp_gguf_writer *w);
