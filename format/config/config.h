@@ -142,12 +142,21 @@ struct sp_latent_config {
                    queries and of that latent before its norm (A.X K2) */
 };
 
+/* Hyper-connections (runtime/model/hyper.c). */
+struct sp_hyper_config {
+    unsigned n_streams; /* 0: there is only the residual stream */
+    double strength;    /* largest weight of a sublayer's output, without eps */
+    double eps;         /* added to all weights */
+};
+
 /* The index of latent attention, which chooses the keys that a row attends to. Its first rope_dim
  * dims rotate. Source: DeepSeek-V3.2. */
 struct sp_index_config {
     unsigned top_k; /* keys of a row; 0: there is no index, a row attends to all */
     unsigned n_heads, head_dim;
-    bool rows_paired; /* as in struct sp_latent_config */
+    bool rows_paired;  /* as in struct sp_latent_config */
+    bool rotates_last; /* its last rope_dim dims rotate instead (HY 4) */
+    double norm_eps;   /* of the norm of its keys */
 };
 
 /* The epsilon of the norms of latents. No config changes it, because the modeling files use the
@@ -432,13 +441,14 @@ struct sp_config {
     unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
     unsigned n_streams;         /* streams of AltUp (Gemma 3n); 0: there is only the residual one */
-    unsigned laurel_rank;       /* width of the matrices beside attention (Gemma 3n) */
-    unsigned n_mtp_layers;      /* layers of the built-in prediction head that the config states */
-    double mtp_limit;           /* of the factors of its SwiGLU; 0: none */
-    bool mtp_windowed;          /* the layer of that head has a window */
-    bool mtp_tables;            /* that head has an embedding and an output matrix of its own */
-    bool tied;                  /* the embedding matrix is the output matrix as well */
-    bool tied_stated;           /* the config has the key of `tied` */
+    struct sp_hyper_config hyper;
+    unsigned laurel_rank;  /* width of the matrices beside attention (Gemma 3n) */
+    unsigned n_mtp_layers; /* layers of the built-in prediction head that the config states */
+    double mtp_limit;      /* of the factors of its SwiGLU; 0: none */
+    bool mtp_windowed;     /* the layer of that head has a window */
+    bool mtp_tables;       /* that head has an embedding and an output matrix of its own */
+    bool tied;             /* the embedding matrix is the output matrix as well */
+    bool tied_stated;      /* the config has the key of `tied` */
     struct sp_draft_config draft;
     bool bidirectional; /* every token sees all tokens of the text, so the model cannot generate */
     bool headless;      /* there is no output matrix, only pooling */
@@ -447,7 +457,7 @@ struct sp_config {
 };
 
 /* Completes a settled draft from its target: sets the default taps of EAGLE-3 and P-EAGLE. Must be
- * called before the taps are used. */
+ * called before the taps are used. Fails if layers of this target cannot be tapped. */
 SP_MUST_CHECK enum sp_status
 sp_config_fit_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
 

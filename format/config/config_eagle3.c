@@ -181,6 +181,11 @@ enum sp_status sp_config_fit_target(struct sp_config *draft, const struct sp_con
     struct sp_draft_config *d = &draft->draft;
     unsigned n = target->n_layers;
 
+    if (target->hyper.n_streams && d->n_taps) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "drafts that read hidden states of layers are not supported for targets "
+                       "with several residual streams");
+    }
     if (!sp_draft_is_eagle(d->kind) || d->taps_stated) return SP_OK;
     if (d->n_taps != 3 || n < 6) {
         return sp_fail(err, SP_E_INPUT,

@@ -432,6 +432,7 @@ static enum sp_status read_index(struct sp_config *out, const struct sp_config_t
 
     if (family->index.top_k == 0) return SP_OK;
     *c = family->index;
+    c->norm_eps = c->norm_eps != 0 ? c->norm_eps : 1e-6;
     if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->top_k, err))) return st;
     if ((st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->n_heads, err))) return st;
     if ((st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &c->head_dim, err))) return st;

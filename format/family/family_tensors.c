@@ -121,7 +121,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, index, {index_dim}},
         {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
         {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, attention, {hidden, o}},
-        {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, gate, {q, hidden}},
+        {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, gate, {kv_rank ? o : q, hidden}},
         {"self_attn.head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},
         {"self_attn.q_proj.bias", SP_ROLE_BIAS, bias, {q}},
         {"self_attn.gate_proj.bias", SP_ROLE_BIAS, gate && c->gate_bias, {q}},
@@ -244,7 +244,8 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, taps = c->n_conv_taps;
     const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
     const uint64_t n = c->n_streams;
-    bool per_layer = width != 0, conv = taps != 0, altup = n != 0;
+    const uint64_t k = c->hyper.n_streams;
+    bool per_layer = width != 0, conv = taps != 0, altup = n != 0, hyper = k != 0;
     const struct row rows[] = {
         {"per_layer_input_gate.weight", SP_ROLE_MLP, per_layer, {width, hidden}},
         {"per_layer_projection.weight", SP_ROLE_MLP, per_layer, {hidden, width}},
@@ -257,6 +258,12 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
         {"laurel.linear_left.weight", SP_ROLE_ATTENTION, altup, {c->laurel_rank, hidden}},
         {"laurel.linear_right.weight", SP_ROLE_ATTENTION, altup, {hidden, c->laurel_rank}},
         {"laurel.post_laurel_norm.weight", SP_ROLE_NORM, altup, {hidden}},
+        {"attention_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k, k * hidden}},
+        {"attention_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k}},
+        {"attention_streams.hc_scale", SP_ROLE_SMALL, hyper, {2}},
+        {"mlp_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k, k * hidden}},
+        {"mlp_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k}},
+        {"mlp_streams.hc_scale", SP_ROLE_SMALL, hyper, {2}},
         {"attention_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
         {"attention_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
         {"mlp_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
@@ -277,6 +284,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool embedding = !d->borrows_tables, per_layer = width != 0;
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
+    const uint64_t k = c->hyper.n_streams;
     const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
     const struct row rows[] = {
         {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_inputs, hidden}},
@@ -297,6 +305,9 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"lm_head.dense.weight", SP_ROLE_MLP, c->head_dense, {hidden, hidden}},
         {"lm_head.norm.weight", SP_ROLE_NORM, c->head_dense, {hidden}},
         {"lm_head.norm.bias", SP_ROLE_BIAS, c->head_dense && c->norm_bias, {hidden}},
+        {"streams.hc_head_fn", SP_ROLE_GATE, k != 0, {k, k * hidden}},
+        {"streams.hc_head_base", SP_ROLE_SMALL, k != 0, {k}},
+        {"streams.hc_head_scale", SP_ROLE_SMALL, k != 0, {1}},
         {"d2t", SP_ROLE_INDEX, d->maps_tokens, {head_rows}},
     };
 

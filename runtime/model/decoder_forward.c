@@ -7,6 +7,7 @@
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/gated_norm.h"
+#include "runtime/model/hyper.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/mamba1.h"
@@ -152,7 +153,7 @@ static void laurel_norm_row(void *context, size_t t, unsigned worker)
 /* The row function between a layer's mixer, if it has one, and its MLP. */
 static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
-    if (job->layer->config->mixers == 0) return norm_row;
+    if (job->layer->config->mixers == 0 || job->ws->hyper) return norm_row;
     if (job->layer->config->norms == SP_NORM_TWIN) return norm_add_row;
     if (job->ws->altup) return laurel_norm_row;
     /* In a parallel block the MLP reads the same input as the mixer. */
@@ -338,6 +339,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
+    if (ws->hyper) sp_hyper_read(ws, &l->hyper[0], job->n);
     job->stream_scale = l->config->stream_scales[0];
     job->norm_in = l->input_norm;
     job->norm_in_bias = l->input_norm_bias;
@@ -358,6 +360,10 @@ static void run_mlp_sublayer(struct layer_job *job)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
+    if (ws->hyper) {
+        sp_hyper_write(ws, job->n);
+        sp_hyper_read(ws, &l->hyper[1], job->n);
+    }
     job->stream_scale = l->config->stream_scales[1];
     job->norm_in = l->ffn_norm;
     job->norm_in_bias = l->ffn_norm_bias;
@@ -391,7 +397,10 @@ static void run_layer(struct layer_job *job, unsigned layer)
     if (ws->altup) sp_altup_predict(ws, l, job->n);
     if (l->config->mixers) run_mixer_sublayer(job, layer);
     if (l->config->n_ffn) run_mlp_sublayer(job);
-    sp_backend_rows(ws->backend, job->n, add_row, job);
+    if (ws->hyper)
+        sp_hyper_write(ws, job->n);
+    else
+        sp_backend_rows(ws->backend, job->n, add_row, job);
     if (layer > 0 && l[-1].config->defers_experts)
         sp_backend_rows(ws->backend, job->n, add_deferred_row, job);
     if (ws->altup) {
@@ -436,12 +445,14 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     *lora = set_adapters(ws);
     keep_taps(ws, SP_TAP_EMBEDDING);
     if (ws->altup && first < end) sp_altup_begin(ws, n);
+    if (ws->hyper && first < end) sp_hyper_begin(ws, n);
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
         run_layer(&job, i);
         keep_taps(ws, i);
     }
     if (ws->altup && first < end) sp_altup_end(ws, n);
+    if (ws->hyper && first < end) sp_hyper_read(ws, &ws->model->hyper, n);
     keep_taps(ws, SP_TAP_FINAL);
     *lora = NULL;
 }

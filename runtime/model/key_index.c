@@ -20,8 +20,6 @@
 #include <math.h>
 #include <string.h>
 
-static const float KEY_NORM_EPS = 1e-6f;
-
 /* Index keys are never coded in 8 bits, which would choose other keys. */
 static enum sp_cache_type type_of_cache(const struct sp_decoder *d)
 {
@@ -84,8 +82,10 @@ struct index_job {
 static void rotate(const struct index_job *job, size_t t, float *x)
 {
     const struct sp_rotation *rotation = &job->ws->rotations[job->layer->config->rope];
+    const struct sp_index_config *c = &job->ws->model->config.index;
     size_t half = job->ws->model->config.latent.rope_dim / 2;
 
+    if (c->rotates_last) x += c->head_dim - 2 * half;
     job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
 }
 
@@ -101,7 +101,7 @@ static void prepare_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     sp_center(k, k, c->head_dim);
-    vector->rms_norm(k, k, w->k_norm, c->head_dim, KEY_NORM_EPS);
+    vector->rms_norm(k, k, w->k_norm, c->head_dim, (float)c->norm_eps);
     vector->add(k, w->k_norm_bias, c->head_dim);
     rotate(job, t, k);
     for (size_t h = 0; h < c->n_heads; h++)

@@ -203,6 +203,7 @@ static void attend(const struct latent_job *job, const struct sp_kv *kv, size_t 
         .out_step = job->n * s->attended.ld,
         .n_rows = n,
         .ranges = ws->ranges,
+        .sinks = job->layer->sinks,
     };
 
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
@@ -245,7 +246,7 @@ static void gather_values(void *context, size_t t, unsigned worker)
             job->ws->backend->vector->scale(row + h * dim, gate, dim);
         }
     }
-    if (job->c->gated) {
+    if (job->c->gated || job->layer->config->output_gate) {
         job->ws->backend->vector->sigmoid_mul(row, job->ws->gate + t * job->ws->ld_q,
                                               job->n_heads * dim);
     }

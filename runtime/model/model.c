@@ -343,6 +343,18 @@ static void bind_altup(struct binder *b, struct sp_layer *l, unsigned i)
     if (l->config->sparsity > 0) w->cutoff = (float)normal_quantile(l->config->sparsity);
 }
 
+static void bind_hyper(struct binder *b, struct sp_hyper_weights *w, const char *name, unsigned i)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "%sfn", name);
+    bind_matrix(b, &w->fn, text, i);
+    snprintf(text, sizeof text, "%sbase", name);
+    w->base = bind_bias(b, text, i);
+    snprintf(text, sizeof text, "%sscale", name);
+    w->scale = bind_bias(b, text, i);
+}
+
 static void bind_streams(struct binder *b, struct sp_model *m)
 {
     char name[64];
@@ -467,6 +479,8 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     set_limits(&b->model->config, l);
     bind_per_layer(b, l, i);
     if (b->model->config.n_streams) bind_altup(b, l, i);
+    bind_hyper(b, &l->hyper[0], "@attention_streams.hc_", i);
+    bind_hyper(b, &l->hyper[1], "@mlp_streams.hc_", i);
     bind_convolutions(b, l, i);
     if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
     if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
@@ -598,6 +612,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     bind_dspark(&b, &m->dspark);
     bind_pooling(&b, m);
     bind_streams(&b, m);
+    bind_hyper(&b, &m->hyper, "streams.hc_head_", 0);
     return b.status;
 }
 

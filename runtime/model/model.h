@@ -106,6 +106,12 @@ struct sp_altup_weights {
     float cutoff; /* deviations from the mean below which a gate is 0; 0: there is none */
 };
 
+/* What a sublayer, or the head, reads of k streams and writes to them (runtime/model/hyper.c). */
+struct sp_hyper_weights {
+    struct sp_matrix fn;       /* [2 k, k H]; of the head: [k, k H] */
+    const float *base, *scale; /* [rows of fn], [rows of fn / k] */
+};
+
 /* Limits of the factors of a SwiGLU (struct sp_product); 0: none. */
 struct sp_factor_limits {
     float up, gate;
@@ -150,10 +156,11 @@ struct sp_layer {
     struct sp_matrix per_layer_out;  /* [H, n_per_layer] */
     const float *per_layer_post;     /* [H] */
     struct sp_altup_weights altup;
-    float scalar;                   /* multiplies the residual stream after the layer; 1: none */
-    struct sp_matrix router;        /* [n_experts, H] */
-    const float *router_bias;       /* [n_experts] */
-    const float *router_correction; /* [n_experts] added to scores for the selection alone */
+    struct sp_hyper_weights hyper[2]; /* of the mixer, of the MLP */
+    float scalar;                     /* multiplies the residual stream after the layer; 1: none */
+    struct sp_matrix router;          /* [n_experts, H] */
+    const float *router_bias;         /* [n_experts] */
+    const float *router_correction;   /* [n_experts] added to scores for the selection alone */
 };
 
 /* A matrix, or a stack of them, and its tensor in the packed file. */
@@ -182,6 +189,7 @@ struct sp_model {
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */
     struct sp_matrix streams_in[SP_MAX_STREAMS], streams_out[SP_MAX_STREAMS]; /* [H, H] of AltUp */
+    struct sp_hyper_weights hyper;
     struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H];
                                    assistants: [H, 2 * target hidden] */
     struct sp_matrix post;      /* assistants: [target hidden, H] */

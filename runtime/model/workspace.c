@@ -6,6 +6,7 @@
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/gated_norm.h"
+#include "runtime/model/hyper.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
@@ -162,6 +163,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_short_conv_open(ws, err))) return st;
     if ((st = sp_per_layer_open(ws, err))) return st;
     if ((st = sp_altup_open(ws, err))) return st;
+    if ((st = sp_hyper_open(ws, err))) return st;
     if ((st = sp_block_conv_open(ws, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q,
                             err)))

@@ -93,6 +93,53 @@ static enum sp_status read_axk2(struct sp_config *c, const struct sp_config_text
     return sp_text_unsigned(t, "gated_norm_rank", 1, SP_CAP_WIDTH, &c->norm_gate_rank, err);
 }
 
+/* ---- HY 4 ---- */
+
+static const struct sp_latent_family latent_hy_v4 = {
+    .defaults = {.kv_rank = 512, .q_rank = 1024, .nope_dim = 192, .value_dim = 256},
+    .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rotates_last = true},
+    .index_shared = true,
+};
+
+/* Published files may lack "hc_pre.". */
+static const struct sp_alias hy_v4_aliases[] = {
+    {"streams.*", "hc_head.hc_pre.*", NULL, 0},
+    {"streams.*", "hc_head.*", NULL, 0},
+    {"attention_streams.*", "hc_attn_layer.hc_pre.*", NULL, 0},
+    {"attention_streams.*", "hc_attn_layer.*", NULL, 0},
+    {"mlp_streams.*", "hc_mlp_layer.hc_pre.*", NULL, 0},
+    {"mlp_streams.*", "hc_mlp_layer.*", NULL, 0},
+    {"self_attn.sinks", "self_attn.learnable_sink_param", NULL, 0},
+    {"self_attn.gate_proj.weight", "self_attn.linear_gate.weight", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
+    {0},
+};
+
+static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    double limit = 0;
+    enum sp_status st;
+
+    (void)sizes;
+    c->hyper = (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6};
+    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
+        (st = sp_text_double(t, "hc_magnitude", 1e-6, 1e6, &c->hyper.strength, err)) ||
+        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
+        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)))
+        return st;
+    c->index.norm_eps = c->norm_eps;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].output_gate = true;
+        if (c->layers[i].n_experts) c->layers[i].limits[0] = limit;
+    }
+    return SP_OK;
+}
+
+static const char *const hy_v4_own_keys[] = {"swiglu_limit", NULL};
+
 const struct sp_family sp_families_indexed[] = {
     {
         .name = "deepseek_v32",
@@ -136,6 +183,24 @@ const struct sp_family sp_families_indexed[] = {
         .reads = {SP_V3_READS},
         .read_own = read_axk2,
         .aliases = {axk2_aliases, sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+    },
+    {
+        .name = "hy_v4",
+        .architecture = "HYV4ForCausalLM",
+        .sizes = {129024, 5120, 13312, 64, 64, 64, 64, 262144, 0},
+        .norm_eps = 1e-5,
+        .latent = &latent_hy_v4,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_EXPERT_SIZES(256, 8, 2048, 1, 1),
+        .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.827},
+        .sinks = true,
+        .reads = {SP_V3_READS},
+        .read_own = read_hy_v4,
+        .own_keys = hy_v4_own_keys,
+        .aliases = {hy_v4_aliases, sp_aliases_experts, sp_aliases_shared_experts,
+                    sp_aliases_latent},
+        .unread_layers = true,
     },
     {.name = NULL},
 };
