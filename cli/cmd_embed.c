@@ -130,10 +130,7 @@ static void print_embeddings(const float *rows, const struct sp_embed_inputs *in
         for (size_t k = 0; k < n_dimensions; k++)
             sp_json_out_double(&out, NULL, (double)rows[k]);
         sp_json_out_end(&out, ']');
-        if (objects) {
-            sp_json_out_u64(&out, "tokens", inputs->texts[i].n);
-            sp_json_out_end(&out, '}');
-        }
+        if (objects) sp_json_out_put(&out, "tokens:%zu}", inputs->texts[i].n);
         putchar('\n');
     }
 }

@@ -168,12 +168,7 @@ static enum sp_status user_message(char **out, const char *text, struct sp_err *
 {
     struct sp_json_out json = {0};
 
-    sp_json_out_begin(&json, NULL, '[');
-    sp_json_out_begin(&json, NULL, '{');
-    sp_json_out_text(&json, "role", "user");
-    sp_json_out_text(&json, "content", text);
-    sp_json_out_end(&json, '}');
-    sp_json_out_end(&json, ']');
+    sp_json_out_put(&json, "[{role:'user', content:%s}]", text);
     return sp_json_out_take(out, &json, err);
 }
 

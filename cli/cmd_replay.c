@@ -221,12 +221,8 @@ static void print(const struct replay *r)
         putchar('\n');
         return;
     }
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_u64(&out, "answers", r->n_answers);
-    sp_json_out_u64(&out, "tokens", r->n_tokens);
-    sp_json_out_u64(&out, "logits_only", r->n_logits_only);
-    sp_json_out_u64(&out, "of_other_files", r->n_other);
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out, "{answers:%zu, tokens:%zu, logits_only:%zu, of_other_files:%zu}\n",
+                    r->n_answers, r->n_tokens, r->n_logits_only, r->n_other);
 }
 
 static enum sp_status open_adapters(struct replay *r, const char *path, const char *command,

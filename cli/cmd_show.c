@@ -102,12 +102,8 @@ static enum sp_status print_calibration(const struct sp_calibration_facts *facts
 /* Writes the facts as a member of an object that the caller has begun. */
 static void calibration_to_json(struct sp_json_out *out, const struct sp_calibration_facts *facts)
 {
-    sp_json_out_begin(out, "calibration", '{');
-    sp_json_out_u64(out, "tokens", (uint64_t)facts->n_tokens);
-    sp_json_out_u64(out, "matrices", facts->n_matrices);
-    sp_json_out_u64(out, "smoothed_norms", facts->n_smoothed);
-    sp_json_out_u64(out, "groups", facts->n_groups);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "calibration:{tokens:%zu, matrices:%zu, smoothed_norms:%zu, groups:%zu}",
+                    (size_t)facts->n_tokens, facts->n_matrices, facts->n_smoothed, facts->n_groups);
 }
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -199,16 +195,11 @@ static void tensors_to_json(struct sp_json_out *out, const struct sp_pack *pack)
     sp_json_out_begin(out, "tensors", '[');
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "part", sp_part_name(t->part));
-        sp_json_out_text(out, "name", t->name);
-        sp_json_out_text(out, "type", sp_dtype_info(t->dtype)->name);
-        sp_json_out_begin(out, "shape", '[');
+        sp_json_out_put(out, "{part:%s, name:%s, type:%s, shape:[", sp_part_name(t->part), t->name,
+                        sp_dtype_info(t->dtype)->name);
         for (unsigned k = 0; k < t->rank; k++)
             sp_json_out_u64(out, NULL, t->shape[k]);
-        sp_json_out_end(out, ']');
-        sp_json_out_u64(out, "size", t->size);
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "], size:%zu}", (size_t)t->size);
     }
     sp_json_out_end(out, ']');
 }
@@ -249,11 +240,8 @@ static enum sp_status metadata_to_json(struct sp_json_out *out, const struct sp_
         if (is_text(s->kind) &&
             (st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err)))
             return st;
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "part", sp_part_name(s->part));
-        sp_json_out_text(out, "name", sp_section_name(s->kind));
-        sp_json_out_u64(out, "size", s->size);
-        sp_json_out_u64(out, "stored", s->stored);
+        sp_json_out_put(out, "{part:%s, name:%s, size:%zu, stored:%zu", sp_part_name(s->part),
+                        sp_section_name(s->kind), (size_t)s->size, (size_t)s->stored);
         if (text != NULL) sp_json_out_string(out, "text", text, size);
         sp_json_out_end(out, '}');
         free(text);
@@ -294,9 +282,7 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
 
     if (st) return st;
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", name);
-    sp_json_out_u64(&out, "size", sp_pack_size(pack));
+    sp_json_out_put(&out, "{file:%s, size:%zu", name, (size_t)sp_pack_size(pack));
     if (!sp_pack_is_outline(pack)) sp_json_out_text(&out, "identity", identity);
     if (is_calibration)
         calibration_to_json(&out, &calibration);

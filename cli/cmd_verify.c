@@ -81,13 +81,8 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
     sp_progress_end(&progress);
     if (sp_signals_caught()) return sp_fail(err, SP_E_CANCELLED, "interrupted");
     if (o->json && (n_bad || !reads_prompts(o))) {
-        sp_json_out_begin(&out, NULL, '{');
-        sp_json_out_text(&out, "file", name);
-        sp_json_out_u64(&out, "n_tensors", n_tensors);
-        sp_json_out_u64(&out, "n_sections", n_sections);
-        sp_json_out_u64(&out, "size", sp_pack_size(pack));
-        sp_json_out_u64(&out, "n_damaged", n_bad);
-        sp_json_out_end_line(&out);
+        sp_json_out_put(&out, "{file:%s, n_tensors:%zu, n_sections:%zu, size:%zu, n_damaged:%zu}\n",
+                        name, n_tensors, n_sections, (size_t)sp_pack_size(pack), n_bad);
     }
     if (n_bad) {
         return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", name, n_bad,
@@ -120,12 +115,8 @@ static enum sp_status check_source(const char *name, const struct sp_args *args,
                name, n_tensors, sp_out_size(text, size));
         return SP_OK;
     }
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", name);
-    sp_json_out_u64(&out, "n_tensors", n_tensors);
-    sp_json_out_u64(&out, "size", size);
-    sp_json_out_bool(&out, "digests", false);
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out, "{file:%s, n_tensors:%zu, size:%zu, digests:false}\n", name,
+                    (size_t)n_tensors, (size_t)size);
     return SP_OK;
 }
 

@@ -41,17 +41,14 @@ static void print_reference_json(const struct sp_reference_check *r, size_t prom
 {
     struct sp_json_out out = {.file = stdout};
 
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_u64(&out, "prompt", prompt);
-    sp_json_out_u64(&out, "tokens", r->n_rows);
-    sp_json_out_double(&out, "error", r->error);
-    sp_json_out_double(&out, "rounding_error", r->rounding_error);
-    sp_json_out_double(&out, "product_error", r->product_error);
-    sp_json_out_double(&out, "kl", r->divergence);
+    sp_json_out_put(&out,
+                    "{prompt:%zu, tokens:%zu, error:%g, rounding_error:%g, product_error:%g, "
+                    "kl:%g",
+                    prompt, r->n_rows, r->error, r->rounding_error, r->product_error,
+                    r->divergence);
     if (r->differs) {
-        sp_json_out_u64(&out, "first_different", r->first_different);
-        sp_json_out_u64(&out, "token", r->token);
-        sp_json_out_u64(&out, "reference_token", r->reference_token);
+        sp_json_out_put(&out, "first_different:%zu, token:%u, reference_token:%u",
+                        r->first_different, r->token, r->reference_token);
     }
     sp_json_out_end_line(&out);
 }
@@ -332,17 +329,13 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
 
     snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
     if (c->options->json) {
-        sp_json_out_begin(&c->json, NULL, '{');
-        sp_json_out_u64(&c->json, "prompt", prompt);
-        sp_json_out_u64(&c->json, "tokens", r->n_ids);
-        sp_json_out_u64(&c->json, "rounds", r->n_rounds);
-        sp_json_out_u64(&c->json, "drafted", r->drafted);
-        sp_json_out_u64(&c->json, "accepted", r->accepted);
-        sp_json_out_text(&c->json, "logits_xxh3", digest);
+        sp_json_out_put(&c->json,
+                        "{prompt:%zu, tokens:%zu, rounds:%zu, drafted:%zu, "
+                        "accepted:%zu, logits_xxh3:%s",
+                        prompt, r->n_ids, r->n_rounds, r->drafted, r->accepted, digest);
         if (c->options->sessions > 0)
             sp_json_out_u64(&c->json, "sessions", (uint64_t)c->options->sessions);
-        sp_json_out_bool(&c->json, "lossless", true);
-        sp_json_out_end(&c->json, '}');
+        sp_json_out_put(&c->json, "lossless:true}");
         c->json.comma = false;
         putchar('\n');
         return;

@@ -303,30 +303,23 @@ static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p,
     const struct sp_config *c = &p->config;
 
     sp_json_out_begin(out, sp_part_name(part), '{');
-    sp_json_out_text(out, "architecture", c->architecture);
-    sp_json_out_text(out, "family", c->family);
+    sp_json_out_put(out, "architecture:%s, family:%s", c->architecture, c->family);
     if (part == SP_PART_DRAFT) {
         sp_json_out_text(out, "kind", sp_draft_kind_name(c->draft.kind));
         sp_json_out_u64(out, "block_size", c->draft.block_size);
     }
-    sp_json_out_u64(out, "parameters", p->n_weights);
-    sp_json_out_u64(out, "layers", c->n_layers);
-    sp_json_out_u64(out, "hidden_size", c->n_hidden);
-    sp_json_out_u64(out, "vocabulary", c->n_vocab);
-    sp_json_out_u64(out, "context", c->max_positions);
-    sp_json_out_u64(out, "n_tensors", p->n_tensors);
-    sp_json_out_u64(out, "size", p->size);
-    sp_json_out_double(out, "bits_per_weight", bits_per_weight(p));
-    sp_json_out_begin(out, "types", '{');
+    sp_json_out_put(out,
+                    "parameters:%zu, layers:%u, hidden_size:%u, vocabulary:%u, context:%u, "
+                    "n_tensors:%zu, size:%zu, bits_per_weight:%g, types:{",
+                    (size_t)p->n_weights, c->n_layers, c->n_hidden, c->n_vocab, c->max_positions,
+                    (size_t)p->n_tensors, (size_t)p->size, bits_per_weight(p));
     for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
         if (p->n_of_type[d] == 0) continue;
         sp_json_out_begin(out, sp_dtype_info((enum sp_dtype)d)->name, '{');
-        sp_json_out_u64(out, "n_tensors", p->n_of_type[d]);
-        sp_json_out_u64(out, "size", p->size_of_type[d]);
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "n_tensors:%zu, size:%zu}", (size_t)p->n_of_type[d],
+                        (size_t)p->size_of_type[d]);
     }
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 static void pooling_to_json(struct sp_json_out *out, const struct sp_config *c)
@@ -334,13 +327,11 @@ static void pooling_to_json(struct sp_json_out *out, const struct sp_config *c)
     const struct sp_pooling_config *p = &c->pooling;
 
     if (p->mode == SP_POOL_NONE) return;
-    sp_json_out_begin(out, "embeddings", '{');
-    sp_json_out_text(out, "pooling", p->classifies ? "score" : sp_pooling_name(p->mode));
-    sp_json_out_u64(out, "dense_layers", p->n_dense);
-    sp_json_out_bool(out, "normalized", p->normalize);
-    sp_json_out_u64(out, "dimensions", sp_pooling_width(p, c->n_hidden));
-    sp_json_out_u64(out, "max_tokens", p->max_tokens);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out,
+                    "embeddings:{pooling:%s, dense_layers:%u, normalized:%d, dimensions:%u, "
+                    "max_tokens:%u}",
+                    p->classifies ? "score" : sp_pooling_name(p->mode), p->n_dense, p->normalize,
+                    sp_pooling_width(p, c->n_hidden), p->max_tokens);
 }
 
 static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts)
@@ -351,17 +342,12 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
         const struct sp_merge_record *m = &facts->merged[i];
         char digest[17];
         snprintf(digest, sizeof digest, "%016" PRIx64, m->digest);
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "format", sp_adapter_format_name(m->format));
-        sp_json_out_text(out, "digest", digest);
-        sp_json_out_u64(out, "products", m->n_products);
-        sp_json_out_u64(out, "min_rank", m->rank[0]);
-        sp_json_out_u64(out, "max_rank", m->rank[1]);
-        sp_json_out_double(out, "min_scale", m->scale[0]);
-        sp_json_out_double(out, "max_scale", m->scale[1]);
-        sp_json_out_bool(out, "magnitudes", m->has_magnitudes);
-        sp_json_out_u64(out, "tensors", m->n_wholes);
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out,
+                        "{format:%s, digest:%s, products:%zu, min_rank:%zu, max_rank:%zu, "
+                        "min_scale:%g, max_scale:%g, magnitudes:%d, tensors:%zu}",
+                        sp_adapter_format_name(m->format), digest, (size_t)m->n_products,
+                        (size_t)m->rank[0], (size_t)m->rank[1], m->scale[0], m->scale[1],
+                        m->has_magnitudes, (size_t)m->n_wholes);
     }
     sp_json_out_end(out, ']');
 }
@@ -376,16 +362,14 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_begin(out, "records", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {
         const struct sp_modelfile_record *r = facts->records.records + i;
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "command", sp_modelfile_command_name(r->command));
+        sp_json_out_put(out, "{command:%s", sp_modelfile_command_name(r->command));
         if (r->name) sp_json_out_text(out, "name", r->name);
         sp_json_out_string(out, "value", r->value, r->value_size);
         sp_json_out_end(out, '}');
     }
-    sp_json_out_end(out, ']');
-    sp_json_out_text(out, "template_language", template_language(facts));
-    sp_json_out_u64(out, "template_size", facts->template_size);
-    sp_json_out_text(out, "thoughts", facts->has_reasoning ? facts->reasoning : NULL);
-    sp_json_out_text(out, "tool_calls", facts->has_tool_calls ? facts->tool_calls : NULL);
+    sp_json_out_put(out, "], template_language:%s, template_size:%zu, thoughts:%s, tool_calls:%s",
+                    template_language(facts), (size_t)facts->template_size,
+                    facts->has_reasoning ? facts->reasoning : NULL,
+                    facts->has_tool_calls ? facts->tool_calls : NULL);
     if (facts->receipts) sp_json_out_value(out, "receipts", facts->receipts);
 }

@@ -8,9 +8,7 @@
 static void begin_package(struct sp_json_out *out, const char *id, const char *name,
                           uint64_t digest)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "SPDXID", id);
-    sp_json_out_text(out, "name", name);
+    sp_json_out_put(out, "{SPDXID:%s, name:%s", id, name);
     sp_json_out_print(out,
                       ", \"downloadLocation\": \"NOASSERTION\", \"filesAnalyzed\": false, "
                       "\"externalRefs\": [{\"referenceCategory\": \"OTHER\", "
@@ -20,11 +18,8 @@ static void begin_package(struct sp_json_out *out, const char *id, const char *n
 
 static void relate(struct sp_json_out *out, const char *from, const char *relation, const char *to)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "spdxElementId", from);
-    sp_json_out_text(out, "relationshipType", relation);
-    sp_json_out_text(out, "relatedSpdxElement", to);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "{spdxElementId:%s, relationshipType:%s, relatedSpdxElement:%s}", from,
+                    relation, to);
 }
 
 /* A license is named by the number of its record in the Modelfile. */
@@ -87,11 +82,9 @@ static void packages(struct sp_json_out *out, const struct sp_pack_facts *facts,
         const struct sp_merge_record *m = &facts->merged[i];
         begin_package(out, adapter_id(id, i), sp_adapter_format_name(m->format), m->digest);
         sp_merge_words(words, m);
-        sp_json_out_text(out, "comment", words);
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "comment:%s}", words);
     }
-    sp_json_out_end(out, ']');
-    sp_json_out_begin(out, "relationships", '[');
+    sp_json_out_put(out, "], relationships:[");
     relate(out, "SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-file");
     relate(out, "SPDXRef-file", "CONTAINS", "SPDXRef-target");
     if (draft->present) relate(out, "SPDXRef-file", "CONTAINS", "SPDXRef-draft");
@@ -115,8 +108,7 @@ enum sp_status sp_pack_facts_to_sbom(const struct sp_pack_facts *facts, const ch
         return sp_fail(err, SP_E_USAGE, "%s: only a packed file has digests for --sbom", name);
     if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) return st;
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "name", name);
+    sp_json_out_put(&out, "{name:%s", name);
     sp_json_out_print(&out,
                       ", \"spdxVersion\": \"SPDX-2.3\", \"dataLicense\": \"CC0-1.0\", "
                       "\"SPDXID\": \"SPDXRef-DOCUMENT\", \"documentNamespace\": "

@@ -206,22 +206,15 @@ void sp_bench_printer_release(struct sp_bench_printer *printer)
 
 static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "depth", d->n_before);
-    sp_json_out_u64(out, "read_bytes", d->read_size);
-    sp_json_out_double(out, "bandwidth_used", sp_bench_bus_share(d));
-    sp_json_out_begin(out, "passes", '[');
+    sp_json_out_put(out, "{depth:%zu, read_bytes:%zu, bandwidth_used:%g, passes:[", d->n_before,
+                    (size_t)d->read_size, sp_bench_bus_share(d));
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_u64(out, "rows", sp_bench_row_counts[k]);
-        sp_json_out_double(out, "seconds", d->verify_seconds[k]);
-        sp_json_out_double(out, "draft_seconds", d->draft_seconds[k]);
-        sp_json_out_double(out, "bandwidth", d->bandwidth[k]);
-        sp_json_out_double(out, "products_used", sp_bench_product_share(d, k));
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out,
+                        "{rows:%zu, seconds:%g, draft_seconds:%g, bandwidth:%g, products_used:%g}",
+                        sp_bench_row_counts[k], d->verify_seconds[k], d->draft_seconds[k],
+                        d->bandwidth[k], sp_bench_product_share(d, k));
     }
-    sp_json_out_end(out, ']');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "]}");
 }
 
 /* Writes an element of "draft_depths", of a prompt or of all prompts. */
@@ -230,19 +223,16 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
 {
     const struct sp_bench_runs *d = &p->drafted;
 
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "prompt_tokens", p->ids.n);
-    sp_json_out_u64(out, "tokens", p->n_generated);
-    sp_json_out_double(out, "plain_rate", p->plain.rate);
-    sp_json_out_u64(out, "read_bytes", p->read_size);
-    sp_json_out_double(out, "bandwidth", p->bandwidth);
-    sp_json_out_double(out, "bandwidth_used", sp_bench_plain_share(p));
+    sp_json_out_put(out,
+                    "{prompt_tokens:%zu, tokens:%zu, plain_rate:%g, read_bytes:%zu, bandwidth:%g, "
+                    "bandwidth_used:%g",
+                    p->ids.n, p->n_generated, p->plain.rate, (size_t)p->read_size, p->bandwidth,
+                    sp_bench_plain_share(p));
     if (b->info.draft) sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
     if (b->info.draft) {
-        sp_json_out_double(out, "drafted_rate", d->rate);
-        sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
-        sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
-        sp_json_out_double(out, "tokens_per_pass", sp_bench_per_pass(d));
+        sp_json_out_put(out, "drafted_rate:%g, speed_up:%g, acceptance:%g, tokens_per_pass:%g",
+                        d->rate, sp_bench_speed_up(d, &p->plain), sp_bench_acceptance(d),
+                        sp_bench_per_pass(d));
     }
     sp_json_out_end(out, '}');
 }
@@ -251,22 +241,18 @@ static void print_json_predictions(struct sp_json_out *out, const struct sp_benc
 {
     const struct sp_bench_exchange *x = &b->exchange;
 
-    sp_json_out_double(out, "transfer_share", sp_bench_transfer_share(x));
-    sp_json_out_double(out, "round_trip_seconds", x->link.round_trip);
-    sp_json_out_double(out, "bandwidth", x->link.bandwidth);
-    sp_json_out_double(out, "pass_seconds", x->pass_seconds);
-    sp_json_out_double(out, "product_seconds", x->product_seconds);
+    sp_json_out_put(out,
+                    "transfer_share:%g, round_trip_seconds:%g, bandwidth:%g, pass_seconds:%g, "
+                    "product_seconds:%g",
+                    sp_bench_transfer_share(x), x->link.round_trip, x->link.bandwidth,
+                    x->pass_seconds, x->product_seconds);
     if (b->info.n_ranks_here < b->info.n_ranks) return;
-    sp_json_out_double(out, "predicted_one_machine", sp_bench_predict(x, 1, NULL));
-    sp_json_out_begin(out, "predicted", '[');
+    sp_json_out_put(out, "predicted_one_machine:%g, predicted:[", sp_bench_predict(x, 1, NULL));
     for (size_t i = 0; i < SP_BENCH_NETWORKS; i++) {
         const struct sp_bench_network *net = &sp_bench_networks[i];
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "network", net->name);
-        sp_json_out_double(out, "round_trip_seconds", net->round_trip);
-        sp_json_out_double(out, "bandwidth", net->bandwidth);
-        sp_json_out_double(out, "pass_seconds", sp_bench_predict(x, b->info.n_ranks, net));
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "{network:%s, round_trip_seconds:%g, bandwidth:%g, pass_seconds:%g}",
+                        net->name, net->round_trip, net->bandwidth,
+                        sp_bench_predict(x, b->info.n_ranks, net));
     }
     sp_json_out_end(out, ']');
 }
@@ -275,38 +261,28 @@ void sp_bench_print_json(const struct sp_bench *b)
 {
     struct sp_json_out out = {.file = stdout};
 
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", b->name);
-    sp_json_out_text(&out, "synthetic", b->synthetic);
+    sp_json_out_put(&out, "{file:%s, synthetic:%s", b->name, b->synthetic);
     if (b->n_layers) sp_json_out_u64(&out, "layers", b->n_layers);
-    sp_json_out_u64(&out, "ranks", b->info.n_ranks);
-    sp_json_out_u64(&out, "threads", b->info.n_threads);
-    sp_json_out_text(&out, "kernels", b->info.kernels);
-    sp_json_out_text(&out, "draft", b->info.draft);
-    sp_json_out_u64(&out, "repeat", b->options->n_repeat);
-    sp_json_out_bool(&out, "simulated", sp_bench_simulated(b));
+    sp_json_out_put(&out, "ranks:%u, threads:%u, kernels:%s, draft:%s, repeat:%zu, simulated:%d",
+                    b->info.n_ranks, b->info.n_threads, b->info.kernels, b->info.draft,
+                    b->options->n_repeat, sp_bench_simulated(b));
     if (sp_bench_simulated(b))
         sp_json_out_double(&out, "simulated_acceptance", b->options->acceptance);
     sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
-    sp_json_out_double(&out, "prefill_rate", sp_bench_prefill_rate(b));
-    sp_json_out_double(&out, "prefill_bandwidth", b->prefill_bandwidth);
-    sp_json_out_double(&out, "prefill_products_used", sp_bench_prefill_share(b));
+    sp_json_out_put(&out, "prefill_rate:%g, prefill_bandwidth:%g, prefill_products_used:%g",
+                    sp_bench_prefill_rate(b), b->prefill_bandwidth, sp_bench_prefill_share(b));
     if (b->info.n_ranks > 1) {
-        sp_json_out_begin(&out, "exchange", '{');
-        sp_json_out_double(&out, "messages", b->exchange.messages);
-        sp_json_out_double(&out, "sent_bytes", b->exchange.sent);
-        sp_json_out_double(&out, "received_bytes", b->exchange.received);
-        sp_json_out_double(&out, "share", b->exchange.share);
+        sp_json_out_put(&out, "exchange:{messages:%g, sent_bytes:%g, received_bytes:%g, share:%g",
+                        b->exchange.messages, b->exchange.sent, b->exchange.received,
+                        b->exchange.share);
         print_json_predictions(&out, b);
         sp_json_out_end(&out, '}');
     }
     sp_json_out_begin(&out, "depths", '[');
     for (size_t i = 0; i < b->n_depths; i++)
         print_json_depth(&out, &b->depths[i]);
-    sp_json_out_end(&out, ']');
-    sp_json_out_begin(&out, "prompts", '[');
+    sp_json_out_put(&out, "], prompts:[");
     for (size_t i = 0; i < b->n_prompts; i++)
         print_json_prompt(&out, b, &b->prompts[i]);
-    sp_json_out_end(&out, ']');
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out, "]}\n");
 }

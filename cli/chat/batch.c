@@ -90,8 +90,7 @@ static void write_error(FILE *file, const char *custom_id, const char *sentence)
 
     sp_json_out_begin(&out, NULL, '{');
     if (custom_id) sp_json_out_text(&out, "custom_id", custom_id);
-    sp_json_out_text(&out, "error", sentence);
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out, "error:%s}\n", sentence);
 }
 
 /* True for an error that concerns this line only, so that the other lines are still answered. */

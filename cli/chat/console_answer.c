@@ -120,8 +120,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
         struct sp_json_out out = {.file = stdout};
         sp_json_out_begin(&out, NULL, '{');
         sp_json_out_string(&out, "text", text, size);
-        sp_json_out_bool(&out, "drafted", drafted);
-        sp_json_out_end_line(&out);
+        sp_json_out_put(&out, "drafted:%d}\n", drafted);
     } else {
         if (s->style->show_draft) color(s, drafted);
         write_text(s, text, size);
@@ -174,17 +173,13 @@ static int show_token(void *context, const struct sp_token *token)
     watch_length(s);
     if (s->style->ids && !s->style->json) return show_id(s, token);
     if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_u64(&out, "id", token->id);
-    sp_json_out_bool(&out, "drafted", token->drafted);
+    sp_json_out_put(&out, "{id:%u, drafted:%d", token->id, token->drafted);
     if (s->logprobs) sp_json_out_double(&out, "logprob", (double)token->logprob);
     if (token->n_top > 0) {
         sp_json_out_begin(&out, "top_logprobs", '[');
         for (size_t i = 0; i < token->n_top; i++) {
-            sp_json_out_begin(&out, NULL, '{');
-            sp_json_out_u64(&out, "id", token->top[i].id);
-            sp_json_out_double(&out, "logprob", (double)token->top[i].logprob);
-            sp_json_out_end(&out, '}');
+            sp_json_out_put(&out, "{id:%u, logprob:%g}", token->top[i].id,
+                            (double)token->top[i].logprob);
         }
         sp_json_out_end(&out, ']');
     }
@@ -288,13 +283,10 @@ static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r,
     sp_json_out_begin(out, "rounds", '[');
     for (size_t i = 0; !style->plain && i < r->n_rounds; i++) {
         const struct sp_round_count *round = &r->rounds[i];
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_u64(out, "drafted", round->drafted);
-        sp_json_out_u64(out, "accepted", round->accepted);
+        sp_json_out_put(out, "{drafted:%u, accepted:%u", round->drafted, round->accepted);
         if (style->verbose) {
-            sp_json_out_u64(out, "asked", round->asked);
-            sp_json_out_u64(out, "made", round->made);
-            sp_json_out_text(out, "reason", sp_round_reason_name(round->reason));
+            sp_json_out_put(out, "asked:%u, made:%u, reason:%s", round->asked, round->made,
+                            sp_round_reason_name(round->reason));
         }
         sp_json_out_end(out, '}');
     }
@@ -327,38 +319,27 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
         snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
         sp_json_out_text(&out, "logits_xxh3", digest);
     }
-    sp_json_out_u64(&out, "prompt_tokens", r->n_prompt);
-    sp_json_out_u64(&out, "reused_tokens", r->n_reused);
-    sp_json_out_u64(&out, "guessed", r->n_proposed);
-    sp_json_out_u64(&out, "drafted", r->drafted);
-    sp_json_out_u64(&out, "accepted", r->accepted);
-    sp_json_out_u64(&out, "lookup_drafted", r->ngram_drafted);
-    sp_json_out_u64(&out, "lookup_accepted", r->ngram_accepted);
-    sp_json_out_u64(&out, "forced_drafted", r->grammar_drafted);
-    sp_json_out_u64(&out, "forced_accepted", r->grammar_accepted);
-    sp_json_out_u64(&out, "all_accepted", r->all_accepted);
-    sp_json_out_u64(&out, "mismatches", r->mismatches);
-    sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
-    sp_json_out_double(&out, "tokens_per_pass", tokens_per_pass(r));
-    sp_json_out_begin(&out, "acceptance_by_position", '[');
+    sp_json_out_put(&out,
+                    "prompt_tokens:%zu, reused_tokens:%zu, guessed:%zu, drafted:%zu, "
+                    "accepted:%zu, lookup_drafted:%zu, lookup_accepted:%zu, forced_drafted:%zu, "
+                    "forced_accepted:%zu, all_accepted:%zu, mismatches:%zu, acceptance:%g, "
+                    "tokens_per_pass:%g, acceptance_by_position:[",
+                    r->n_prompt, r->n_reused, r->n_proposed, r->drafted, r->accepted,
+                    r->ngram_drafted, r->ngram_accepted, r->grammar_drafted, r->grammar_accepted,
+                    r->all_accepted, r->mismatches, share(r->accepted, r->drafted),
+                    tokens_per_pass(r));
     for (size_t i = 0; i < r->n_draft_positions; i++) {
         sp_json_out_double(&out, NULL,
                            share(r->draft_positions[i].accepted, r->draft_positions[i].tried));
     }
-    sp_json_out_end(&out, ']');
-    sp_json_out_double(&out, "prompt_seconds", r->prompt_seconds);
-    sp_json_out_double(&out, "first_token_seconds", style->first_token_seconds);
-    sp_json_out_double(&out, "draft_seconds", r->draft_seconds);
-    sp_json_out_double(&out, "verify_seconds", r->verify_seconds);
-    sp_json_out_double(&out, "plain_seconds", r->plain_seconds);
-    sp_json_out_u64(&out, "plain_rounds", r->plain_rounds);
-    sp_json_out_double(&out, "plain_step_seconds", r->plain_step_seconds);
-    sp_json_out_double(&out, "speed_up", r->speed_up);
-    sp_json_out_u64(&out, "seed", sampling->seed);
-    sp_json_out_text(&out, "kernels", info->kernels);
-    sp_json_out_u64(&out, "threads", info->n_threads);
-    sp_json_out_text(&out, "draft", info->draft);
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out,
+                    "], prompt_seconds:%g, first_token_seconds:%g, draft_seconds:%g, "
+                    "verify_seconds:%g, plain_seconds:%g, plain_rounds:%zu, plain_step_seconds:%g, "
+                    "speed_up:%g, seed:%zu, kernels:%s, threads:%u, draft:%s}\n",
+                    r->prompt_seconds, style->first_token_seconds, r->draft_seconds,
+                    r->verify_seconds, r->plain_seconds, r->plain_rounds, r->plain_step_seconds,
+                    r->speed_up, (size_t)sampling->seed, info->kernels, info->n_threads,
+                    info->draft);
 }
 
 static bool uses_ngrams(const struct sp_package_info *info)

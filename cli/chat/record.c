@@ -68,13 +68,9 @@ static void sampling_to_json(struct sp_json_out *out, const struct sp_sampling *
         sp_sampling_get(&standard, i, usual);
         if (strcmp(value, usual) != 0) sp_json_out_text(out, name, value);
     }
-    sp_json_out_end(out, '}');
-    sp_json_out_u64(out, "seed", s->seed);
-    sp_json_out_begin(out, "biases", '[');
-    for (size_t i = 0; i < s->n_biases; i++) {
-        sp_json_out_u64(out, NULL, s->biases[i].id);
-        sp_json_out_double(out, NULL, (double)s->biases[i].bias);
-    }
+    sp_json_out_put(out, "}, seed:%zu, biases:[", (size_t)s->seed);
+    for (size_t i = 0; i < s->n_biases; i++)
+        sp_json_out_put(out, "%u, %g", s->biases[i].id, (double)s->biases[i].bias);
     sp_json_out_end(out, ']');
     if (s->dry_breakers == NULL) return;
     sp_json_out_begin(out, "dry_sequence_breakers", '[');
@@ -133,8 +129,7 @@ enum sp_status sp_record_answer(struct sp_record *record, const struct sp_record
 
     if (record == NULL || a->result->stop == SP_STOP_CANCELLED) return SP_OK;
     lora = sp_session_lora(a->session, &scale);
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "version", sp_version());
+    sp_json_out_put(&out, "{version:%s", sp_version());
     hash_to_json(&out, "file", a->identity);
     sp_json_out_text(&out, "kv_type", a->kv_type ? a->kv_type : sp_backend_kv_types[0]);
     sp_json_out_u64(&out, "num_ctx", sp_session_n_context(a->session));

@@ -70,9 +70,7 @@ static void write_messages(struct sp_json_out *out, const struct sp_conversation
     sp_json_out_begin(out, "messages", '[');
     for (size_t i = c->n_given; i < c->n_turns; i++) {
         next_line(out, "    ");
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "role", c->turns[i].role);
-        sp_json_out_text(out, "content", c->turns[i].content);
+        sp_json_out_put(out, "{role:%s, content:%s", c->turns[i].role, c->turns[i].content);
         if (c->turns[i].reasoning) sp_json_out_text(out, "reasoning", c->turns[i].reasoning);
         sp_json_out_end(out, '}');
     }

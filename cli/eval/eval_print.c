@@ -301,21 +301,20 @@ static void comparison_to_json(struct sp_json_out *out, const struct view *v)
         sp_json_out_text(out, "reference", NULL);
         return;
     }
-    sp_json_out_begin(out, "reference", '{');
-    sp_json_out_text(out, "file", v->eval->reference);
+    sp_json_out_put(out, "reference:{file:%s", v->eval->reference);
     estimate(out, "perplexity", sp_eval_exp(mean_of(v, SP_EVAL_REFERENCE_LOSS)));
     estimate(out, "loss", mean_of(v, SP_EVAL_REFERENCE_LOSS));
     estimate(out, "perplexity_ratio", sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)));
     estimate(out, "divergence", mean_of(v, SP_EVAL_DIVERGENCE));
-    sp_json_out_double(out, "divergence_50", one ? t->divergence_50 : NAN);
-    sp_json_out_double(out, "divergence_90", one ? t->divergence_90 : NAN);
-    sp_json_out_double(out, "divergence_99", one ? t->divergence_99 : NAN);
-    sp_json_out_double(out, "divergence_999", one ? t->divergence_999 : NAN);
-    sp_json_out_double(out, "divergence_max", one ? t->divergence_max : NAN);
+    sp_json_out_put(out,
+                    "divergence_50:%g, divergence_90:%g, divergence_99:%g, divergence_999:%g, "
+                    "divergence_max:%g",
+                    one ? t->divergence_50 : NAN, one ? t->divergence_90 : NAN,
+                    one ? t->divergence_99 : NAN, one ? t->divergence_999 : NAN,
+                    one ? t->divergence_max : NAN);
     estimate(out, "agreement", mean_of(v, SP_EVAL_AGREEMENT));
     estimate(out, "probability_change", mean_of(v, SP_EVAL_PROB_CHANGE));
-    sp_json_out_double(out, "probability_change_rms", v->counts.rms);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "probability_change_rms:%g}", v->counts.rms);
 }
 
 static void trial_to_json(struct sp_json_out *out, const struct view *v)
@@ -326,21 +325,17 @@ static void trial_to_json(struct sp_json_out *out, const struct view *v)
         sp_json_out_text(out, "draft", NULL);
         return;
     }
-    sp_json_out_begin(out, "draft", '{');
-    sp_json_out_text(out, "kind", v->file->draft);
-    sp_json_out_u64(out, "depth", v->file->results[v->first].trial.draft_len);
-    sp_json_out_u64(out, "places", c->n_places);
-    sp_json_out_u64(out, "tokens", c->n_generated);
-    sp_json_out_u64(out, "passes", c->n_rounds);
-    sp_json_out_u64(out, "drafted", c->drafted);
-    sp_json_out_u64(out, "accepted", c->accepted);
-    sp_json_out_double(out, "acceptance", share(c->accepted, c->drafted));
+    sp_json_out_put(out,
+                    "draft:{kind:%s, depth:%zu, places:%zu, tokens:%zu, passes:%zu, drafted:%zu, "
+                    "accepted:%zu, acceptance:%g",
+                    v->file->draft, v->file->results[v->first].trial.draft_len, c->n_places,
+                    c->n_generated, c->n_rounds, c->drafted, c->accepted,
+                    share(c->accepted, c->drafted));
     estimate(out, "tokens_per_pass", sp_eval_per_round(v->file, v->first, v->n));
     sp_json_out_begin(out, "acceptance_by_position", '[');
     for (size_t i = 0; i < most_positions(v); i++)
         sp_json_out_double(out, NULL, accepted_at(v, i));
-    sp_json_out_end(out, ']');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "]}");
 }
 
 static void view_to_json(struct sp_json_out *out, const struct view *v)
@@ -348,12 +343,9 @@ static void view_to_json(struct sp_json_out *out, const struct view *v)
     const struct sp_evaluation *t = &v->file->results[v->first].text;
     struct sp_eval_estimate loss = mean_of(v, SP_EVAL_LOSS);
 
-    sp_json_out_u64(out, "tokens", v->counts.n_tokens);
-    sp_json_out_u64(out, "scored", v->counts.n_scored);
-    sp_json_out_u64(out, "bytes", v->counts.n_bytes);
-    sp_json_out_u64(out, "windows", v->counts.n_windows);
-    sp_json_out_u64(out, "window", t->n_window);
-    sp_json_out_u64(out, "stride", t->stride);
+    sp_json_out_put(out, "tokens:%zu, scored:%zu, bytes:%zu, windows:%zu, window:%zu, stride:%zu",
+                    v->counts.n_tokens, v->counts.n_scored, v->counts.n_bytes, v->counts.n_windows,
+                    t->n_window, t->stride);
     estimate(out, "perplexity", sp_eval_exp(loss));
     estimate(out, "loss", loss);
     sp_json_out_double(out, "bits_per_token", loss.mean / LN2);
@@ -368,21 +360,16 @@ static void file_to_json(const struct sp_eval *eval, const struct sp_eval_file *
     struct sp_json_out out = {.file = stdout};
     struct view all = view_of(eval, file, 0, eval->n_texts);
 
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", file->name);
-    sp_json_out_text(&out, "kv_type", eval->kv_type);
+    sp_json_out_put(&out, "{file:%s, kv_type:%s", file->name, eval->kv_type);
     view_to_json(&out, &all);
     sp_json_out_begin(&out, "texts", '[');
     for (size_t i = 0; i < eval->n_texts; i++) {
         struct view v = view_of(eval, file, i, 1);
-        sp_json_out_begin(&out, NULL, '{');
-        sp_json_out_text(&out, "name", eval->texts[i].name);
-        sp_json_out_text(&out, "digest", eval->texts[i].digest);
+        sp_json_out_put(&out, "{name:%s, digest:%s", eval->texts[i].name, eval->texts[i].digest);
         view_to_json(&out, &v);
         sp_json_out_end(&out, '}');
     }
-    sp_json_out_end(&out, ']');
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out, "]}\n");
 }
 
 static void differences_to_json(struct sp_json_out *out, const struct sp_eval *eval, size_t first,
@@ -401,19 +388,15 @@ static void difference_to_json(const struct sp_eval *eval)
 {
     struct sp_json_out out = {.file = stdout};
 
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", eval->files[0].name);
-    sp_json_out_text(&out, "minus", eval->files[1].name);
+    sp_json_out_put(&out, "{file:%s, minus:%s", eval->files[0].name, eval->files[1].name);
     differences_to_json(&out, eval, 0, eval->n_texts);
     sp_json_out_begin(&out, "texts", '[');
     for (size_t i = 0; i < eval->n_texts; i++) {
-        sp_json_out_begin(&out, NULL, '{');
-        sp_json_out_text(&out, "name", eval->texts[i].name);
+        sp_json_out_put(&out, "{name:%s", eval->texts[i].name);
         differences_to_json(&out, eval, i, 1);
         sp_json_out_end(&out, '}');
     }
-    sp_json_out_end(&out, ']');
-    sp_json_out_end_line(&out);
+    sp_json_out_put(&out, "]}\n");
 }
 
 void sp_eval_print_json(const struct sp_eval *eval)

@@ -62,10 +62,11 @@ void sp_handle_ready(struct sp_exchange *x)
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
     open_object(x);
-    sp_json_out_text(&x->out, "status", load.ends ? "shutting down" : load.full ? "busy" : "ready");
-    sp_json_out_u64(&x->out, "answers_running", load.n_running);
-    sp_json_out_u64(&x->out, "requests_waiting", load.n_waiting);
-    sp_json_out_end(&x->out, '}');
+    sp_json_out_put(&x->out, "status:%s, answers_running:%zu, requests_waiting:%zu}",
+                    load.ends   ? "shutting down"
+                    : load.full ? "busy"
+                                : "ready",
+                    load.n_running, load.n_waiting);
     sp_exchange_close_body(x, load.full ? 503 : 200);
 }
 
@@ -204,8 +205,7 @@ static const char ollama_version[] = "0.13.4";
 void sp_handle_version(struct sp_exchange *x)
 {
     open_object(x);
-    sp_json_out_text(&x->out, "version", ollama_version);
-    sp_json_out_text(&x->out, "spectool", x->serve->version);
+    sp_json_out_put(&x->out, "version:%s, spectool:%s", ollama_version, x->serve->version);
     close_object(x);
 }
 

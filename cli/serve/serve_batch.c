@@ -173,40 +173,28 @@ static enum sp_status handle(struct sp_strbuf *body, int *status, struct sp_serv
 /* Writes the sentence as OpenAI's or Anthropic's error of a line without a response. */
 static void write_line_error(struct sp_json_out *out, bool anthropic, const char *sentence)
 {
-    if (anthropic) {
-        sp_json_out_begin(out, "result", '{');
-        sp_json_out_text(out, "type", "errored");
-        sp_json_out_begin(out, "error", '{');
-        sp_json_out_text(out, "type", "error");
-    } else {
+    if (anthropic)
+        sp_json_out_put(out, "result:{type:'errored', error:{type:'error'");
+    else
         sp_json_out_text(out, "response", NULL);
-    }
     sp_json_out_begin(out, "error", '{');
     sp_json_out_text(out, anthropic ? "type" : "code",
                      anthropic ? "invalid_request_error" : "invalid_request");
-    sp_json_out_text(out, "message", sentence);
-    sp_json_out_end(out, '}');
-    if (anthropic) {
-        sp_json_out_end(out, '}');
-        sp_json_out_end(out, '}');
-    }
+    sp_json_out_put(out, "message:%s}", sentence);
+    if (anthropic) sp_json_out_put(out, "}}");
 }
 
 static void write_openai(struct sp_json_out *out, int status, const char *id,
                          const struct sp_strbuf *body)
 {
-    sp_json_out_begin(out, "response", '{');
-    sp_json_out_u64(out, "status_code", (uint64_t)status);
-    sp_json_out_text(out, "request_id", id);
+    sp_json_out_put(out, "response:{status_code:%zu, request_id:%s", (size_t)status, id);
     sp_json_out_written(out, "body", body->at, body->len);
-    sp_json_out_end(out, '}');
-    sp_json_out_text(out, "error", NULL);
+    sp_json_out_put(out, "}, error:null");
 }
 
 static void write_anthropic(struct sp_json_out *out, int status, const struct sp_strbuf *body)
 {
-    sp_json_out_begin(out, "result", '{');
-    sp_json_out_text(out, "type", status == 200 ? "succeeded" : "errored");
+    sp_json_out_put(out, "result:{type:%s", status == 200 ? "succeeded" : "errored");
     sp_json_out_written(out, status == 200 ? "message" : "error", body->at, body->len);
     sp_json_out_end(out, '}');
 }

@@ -149,13 +149,10 @@ static enum sp_status write_openai(struct sp_json_out *out, const struct job *jo
     enum sp_status st = SP_OK;
 
     if (base64 && (st = sp_new(&text, (4 * job->width + 2) / 3 * 4, 1, err))) return st;
-    sp_json_out_text(out, "object", "list");
-    sp_json_out_begin(out, "data", '[');
+    sp_json_out_put(out, "object:'list', data:[");
     for (size_t i = 0; i < job->inputs.n; i++) {
         const float *row = job->rows + i * job->width;
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "object", "embedding");
-        sp_json_out_u64(out, "index", i);
+        sp_json_out_put(out, "{object:'embedding', index:%zu", i);
         if (base64)
             sp_json_out_string(out, "embedding", text, encode_base64(text, row, job->width));
         else
@@ -188,11 +185,8 @@ enum sp_status sp_serve_openai_embeddings(struct sp_json_out *out, struct sp_ser
         goto done;
     }
     if ((st = compute(&job, embed, err)) || (st = write_openai(out, &job, base64, err))) goto done;
-    sp_json_out_text(out, "model", sp_serve_embed_model(embed));
-    sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "prompt_tokens", job.inputs.n_tokens);
-    sp_json_out_u64(out, "total_tokens", job.inputs.n_tokens);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "model:%s, usage:{prompt_tokens:%zu, total_tokens:%zu}",
+                    sp_serve_embed_model(embed), job.inputs.n_tokens, job.inputs.n_tokens);
 done:
     release_job(&job);
     return st;
@@ -222,14 +216,12 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_em
     if (!is_empty(sp_json_get(body, "input")) &&
         ((st = read_texts(&job, embed, "input", false, err)) || (st = compute(&job, embed, err))))
         goto done;
-    sp_json_out_text(out, "model", sp_serve_embed_model(embed));
-    sp_json_out_begin(out, "embeddings", '[');
+    sp_json_out_put(out, "model:%s, embeddings:[", sp_serve_embed_model(embed));
     for (size_t i = 0; i < job.inputs.n; i++)
         write_numbers(out, NULL, job.rows + i * job.width, job.width);
-    sp_json_out_end(out, ']');
-    sp_json_out_u64(out, "total_duration", (uint64_t)((sp_seconds() - embed->arrived_at) * 1e9));
-    sp_json_out_u64(out, "load_duration", (uint64_t)((began - embed->arrived_at) * 1e9));
-    sp_json_out_u64(out, "prompt_eval_count", job.inputs.n_tokens);
+    sp_json_out_put(out, "], total_duration:%zu, load_duration:%zu, prompt_eval_count:%zu",
+                    (size_t)((sp_seconds() - embed->arrived_at) * 1e9),
+                    (size_t)((began - embed->arrived_at) * 1e9), job.inputs.n_tokens);
 done:
     release_job(&job);
     return st;

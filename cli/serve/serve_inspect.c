@@ -9,8 +9,7 @@ static void write_piece(struct sp_json_out *out, const struct sp_tokenizer *toke
     struct sp_token_info token = {0};
 
     (void)sp_tokenizer_token(tokenizer, id, &token);
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "id", id);
+    sp_json_out_put(out, "{id:%u", id);
     sp_json_out_string(out, "piece", token.bytes ? token.bytes : "", token.len);
     sp_json_out_end(out, '}');
 }
@@ -103,29 +102,22 @@ static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
 {
     sp_json_out_begin(out, "params", '{');
     sp_settings_sampling_to_json(out, s, NULL);
-    sp_json_out_double(out, "max_tokens", s->n_predict > 0 ? (double)s->n_predict : -1);
-    sp_json_out_begin(out, "stop", '[');
+    sp_json_out_put(out, "max_tokens:%g, stop:[", s->n_predict > 0 ? (double)s->n_predict : -1);
     for (size_t i = 0; i < s->stops.n; i++)
         sp_json_out_text(out, NULL, s->stops.at[i]);
-    sp_json_out_end(out, ']');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "]}");
 }
 
 void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
                     const struct sp_serve_model *m)
 {
-    sp_json_out_begin(out, "default_generation_settings", '{');
-    sp_json_out_u64(out, "n_ctx", m->n_context);
+    sp_json_out_put(out, "default_generation_settings:{n_ctx:%zu", m->n_context);
     write_settings(out, m->loaded->settings);
-    sp_json_out_end(out, '}');
-    sp_json_out_u64(out, "total_slots", serve->n_sessions);
-    sp_json_out_text(out, "model_alias", m->names[0]);
-    sp_json_out_text(out, "chat_template", m->file.template ? m->file.template : "");
-    sp_json_out_begin(out, "modalities", '{');
-    sp_json_out_bool(out, "vision", false);
-    sp_json_out_bool(out, "audio", false);
-    sp_json_out_end(out, '}');
-    sp_json_out_text(out, "build_info", serve->version);
+    sp_json_out_put(out,
+                    "}, total_slots:%zu, model_alias:%s, chat_template:%s, "
+                    "modalities:{vision:false, audio:false}, build_info:%s",
+                    serve->n_sessions, m->names[0], m->file.template ? m->file.template : "",
+                    serve->version);
 }
 
 size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
@@ -141,11 +133,7 @@ size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
     for (size_t i = 0; i < serve->n_sessions; i++) {
         bool taken = is_open && sp_session_pool_is_taken(model->sessions, i);
         n_free += !taken;
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_u64(out, "id", i);
-        sp_json_out_u64(out, "n_ctx", n_context);
-        sp_json_out_bool(out, "is_processing", taken);
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "{id:%zu, n_ctx:%zu, is_processing:%d}", i, n_context, taken);
     }
     sp_json_out_end(out, ']');
     if (is_open) sp_serve_models_let_go(serve->models, model);

@@ -23,11 +23,8 @@ static void log_json(FILE *out, const char *time, const char *method, const char
 
     snprintf(shown, sizeof shown, "%s", path);
     mask(shown);
-    sp_json_out_begin(&json, NULL, '{');
-    sp_json_out_text(&json, "time", time);
-    sp_json_out_text(&json, "method", method);
-    sp_json_out_text(&json, "path", shown);
-    sp_json_out_u64(&json, "status", (uint64_t)status);
+    sp_json_out_put(&json, "{time:%s, method:%s, path:%s, status:%zu", time, method, shown,
+                    (size_t)status);
     if (*members) sp_json_out_written(&json, NULL, members, strlen(members));
     if (*ignored) sp_json_out_text(&json, "ignored", ignored);
     sp_json_out_end_line(&json);
@@ -73,12 +70,8 @@ void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m
     sp_serve_time(time, &now);
     flockfile(stderr);
     if (s->log_json) {
-        sp_json_out_begin(&json, NULL, '{');
-        sp_json_out_text(&json, "time", time);
-        sp_json_out_text(&json, "event", what);
-        sp_json_out_text(&json, "model", m->names[0]);
-        sp_json_out_double(&json, "seconds", seconds);
-        sp_json_out_end_line(&json);
+        sp_json_out_put(&json, "{time:%s, event:%s, model:%s, seconds:%g}\n", time, what,
+                        m->names[0], seconds);
     } else {
         char line[512];
         snprintf(line, sizeof line, "%s %s %.300s in %.3f s", time, what, m->names[0], seconds);
@@ -102,12 +95,8 @@ void sp_serve_log_shutdown(const struct sp_serve *s, double seconds)
     if (seconds > 0) snprintf(limit, sizeof limit, ", at most %g s", seconds);
     flockfile(stderr);
     if (s->log_json) {
-        sp_json_out_begin(&json, NULL, '{');
-        sp_json_out_text(&json, "time", time);
-        sp_json_out_text(&json, "event", "shutting down");
-        sp_json_out_u64(&json, "pending", n);
-        sp_json_out_double(&json, "seconds", seconds);
-        sp_json_out_end_line(&json);
+        sp_json_out_put(&json, "{time:%s, event:'shutting down', pending:%zu, seconds:%g}\n", time,
+                        n, seconds);
     } else {
         if (sp_out_is_screen(stderr)) fputc('\r', stderr); /* over the ^C that a terminal shows */
         sp_word_wrap_print(stderr, LOG_INDENT,

@@ -100,9 +100,8 @@ static void write_results(struct sp_json_out *out, const struct job *job, size_t
     sp_json_out_begin(out, "results", '[');
     for (size_t i = 0; i < n; i++) {
         const struct sp_rerank_document *d = &job->documents[job->results[i].index];
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_u64(out, "index", job->results[i].index);
-        sp_json_out_double(out, "relevance_score", (double)job->results[i].score);
+        sp_json_out_put(out, "{index:%zu, relevance_score:%g", job->results[i].index,
+                        (double)job->results[i].score);
         if (documents) {
             sp_json_out_begin(out, "document", '{');
             sp_json_out_string(out, "text", d->text, d->size);
@@ -126,13 +125,9 @@ enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_embed *e
     if ((st = sp_json_get_bool(body, "return_documents", &documents, err))) goto done;
     if ((st = read_documents(&job, sp_json_get(body, "documents"), err))) goto done;
     if ((st = rank(&job, embed, err))) goto done;
-    sp_json_out_text(out, "object", "list");
-    sp_json_out_text(out, "model", sp_serve_embed_model(embed));
+    sp_json_out_put(out, "object:'list', model:%s", sp_serve_embed_model(embed));
     write_results(out, &job, top_n && (size_t)top_n < job.n ? (size_t)top_n : job.n, documents);
-    sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "prompt_tokens", job.n_tokens);
-    sp_json_out_u64(out, "total_tokens", job.n_tokens);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "usage:{prompt_tokens:%zu, total_tokens:%zu}", job.n_tokens, job.n_tokens);
 done:
     free(job.documents);
     free(job.scores);

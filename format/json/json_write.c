@@ -272,6 +272,59 @@ void sp_json_out_value(struct sp_json_out *out, const char *key, const struct sp
     put_value(out, value);
 }
 
+/* Writes the argument of a conversion. */
+static void put_argument(struct sp_json_out *out, const char *key, char conversion, va_list *args)
+{
+    switch (conversion) {
+    case 's':
+        sp_json_out_text(out, key, va_arg(*args, const char *));
+        break;
+    case 'g':
+        sp_json_out_double(out, key, va_arg(*args, double));
+        break;
+    case 'd':
+        sp_json_out_bool(out, key, va_arg(*args, int));
+        break;
+    case 'u':
+        sp_json_out_u64(out, key, va_arg(*args, unsigned));
+        break;
+    default:
+        sp_json_out_u64(out, key, va_arg(*args, size_t));
+    }
+}
+
+void sp_json_out_put(struct sp_json_out *out, const char *form, ...)
+{
+    const char *key = NULL;
+    char name[64];
+    va_list args;
+
+    va_start(args, form);
+    for (size_t len; *form; form += len) {
+        len = strcspn(form, ":{}[]', \n");
+        if (form[len] == ':') {
+            snprintf(name, sizeof name, "%.*s", (int)len++, form);
+            key = name;
+            continue;
+        }
+        if (*form == '%') {
+            put_argument(out, key, form[1], &args);
+        } else if (len > 0) {
+            sp_json_out_written(out, key, form, len);
+        } else if (*form == '\'') {
+            len = strcspn(form + 1, "'") + 2;
+            sp_json_out_string(out, key, form + 1, len - 2);
+        } else {
+            len = 1;
+            if (*form == '{' || *form == '[') sp_json_out_begin(out, key, *form);
+            if (*form == '}' || *form == ']' || *form == '\n') sp_json_out_end(out, *form);
+            out->comma = out->comma && *form != '\n';
+        }
+        key = NULL;
+    }
+    va_end(args);
+}
+
 enum sp_status sp_json_out_take(char **text, struct sp_json_out *out, struct sp_err *err)
 {
     enum sp_status st;

@@ -35,6 +35,12 @@ void sp_json_out_u64(struct sp_json_out *out, const char *key, uint64_t value);
 void sp_json_out_double(struct sp_json_out *out, const char *key, double value);
 void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
 
+/* Writes members and values by a form, which is JSON without quotes around names: "usage:{n:%zu}".
+ * Words (null, true, 0) and 'texts' are written as values, and so are the arguments: %s a text,
+ * NULL as null, %zu and %u numbers, %g a double, %d a bool. A form may begin or end what another
+ * form or function ends or began. A line feed ends a line. */
+void sp_json_out_put(struct sp_json_out *out, const char *form, ...) SP_PRINTF(2, 3);
+
 /* Writes JSON text that was produced elsewhere. */
 void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size);
 /* Writes a parsed value; NULL: writes null. */

@@ -53,19 +53,12 @@ static void write_call(struct sp_json_out *out, const struct probe *probe, bool 
 {
     const char *arguments = probe->arguments;
 
-    sp_json_out_begin(out, "tool_calls", '[');
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "id", probe->id);
-    sp_json_out_text(out, "type", "function");
-    sp_json_out_begin(out, "function", '{');
-    sp_json_out_text(out, "name", "fnzq");
+    sp_json_out_put(out, "tool_calls:[{id:%s, type:'function', function:{name:'fnzq'", probe->id);
     if (text_arguments && *arguments == '{')
         sp_json_out_text(out, "arguments", arguments);
     else
         sp_json_out_written(out, "arguments", arguments, strlen(arguments));
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, ']');
+    sp_json_out_put(out, "}}]");
 }
 
 static void write_probe(struct sp_json_out *out, const struct probe *probe,
@@ -84,8 +77,7 @@ static void write_probe(struct sp_json_out *out, const struct probe *probe,
         while (roles[k].letter != probe->roles[i])
             k++;
         write_word(word, i);
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "role", roles[k].role);
+        sp_json_out_put(out, "{role:%s", roles[k].role);
         if (roles[k].letter != 'c')
             sp_json_out_text(out, "content", word);
         else

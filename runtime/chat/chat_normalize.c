@@ -373,10 +373,7 @@ static void write_parameters(struct sp_json_out *out, const struct sp_json *para
     if (!sp_json_get(parameters, "type")) sp_json_out_text(out, "type", "object");
     for (struct sp_json_iter it = {0}; sp_json_next(parameters, &it);)
         if (it.value) sp_json_out_value(out, it.key, it.value);
-    if (!sp_json_get(parameters, "properties")) {
-        sp_json_out_begin(out, "properties", '{');
-        sp_json_out_end(out, '}');
-    }
+    if (!sp_json_get(parameters, "properties")) sp_json_out_put(out, "properties:{}");
     sp_json_out_end(out, '}');
 }
 
@@ -398,8 +395,7 @@ static void write_full_tool(struct sp_json_out *out, const struct sp_json *tool)
         if (strcmp(it.key, "parameters") != 0 && it.value) sp_json_out_value(out, it.key, it.value);
     if (!sp_json_get(function, "description")) sp_json_out_text(out, "description", "");
     write_parameters(out, sp_json_get(function, "parameters"));
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 /* Replaces *tools if something must be filled in. */

@@ -30,14 +30,9 @@ static void write_call(struct sp_json_out *out, const struct sp_probe *probe, un
     static const char *const ids[] = SP_PROBE_IDS;
     const char *text = probe->text_arguments ? text_arguments : arguments;
 
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "id", ids[i]);
-    sp_json_out_text(out, "type", "function");
-    sp_json_out_begin(out, "function", '{');
-    sp_json_out_text(out, "name", names[i]);
+    sp_json_out_put(out, "{id:%s, type:'function', function:{name:%s", ids[i], names[i]);
     sp_json_out_written(out, "arguments", text, strlen(text));
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 static void write_answer(struct sp_json_out *out, const struct sp_probe *probe)

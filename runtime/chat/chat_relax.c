@@ -51,13 +51,10 @@ static void write_tool(struct sp_json_out *out, const struct sp_json *tool, enum
         sp_json_out_value(out, NULL, tool);
         return;
     }
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "type", "function");
-    sp_json_out_begin(out, "function", '{');
+    sp_json_out_put(out, "{type:'function', function:{");
     sp_json_out_value(out, "name", sp_json_get(function, "name"));
     write_parameters(out, sp_json_get(function, "parameters"), kept);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 /* Tries the grammar with one tool alone. */

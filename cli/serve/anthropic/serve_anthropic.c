@@ -173,17 +173,13 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     if (sp_json_kind(schema) != SP_JSON_OBJECT)
         return expected("input_schema", schema, "an object", err);
     if ((st = sp_serve_refuse(tool, tool_refusals, err))) return st;
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "type", "function");
-    sp_json_out_begin(out, "function", '{');
-    sp_json_out_text(out, "name", name);
+    sp_json_out_put(out, "{type:'function', function:{name:%s", name);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const struct sp_json *value = sp_json_get(tool, kept[i]);
         if (value != NULL) sp_json_out_value(out, kept[i], value);
     }
     sp_json_out_value(out, "parameters", schema);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
     return SP_OK;
 }
 

@@ -89,12 +89,10 @@ static void write_call(struct sp_json_out *out, const struct sp_json *block)
 {
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_value(out, "id", sp_json_get(block, "id"));
-    sp_json_out_text(out, "type", "function");
-    sp_json_out_begin(out, "function", '{');
+    sp_json_out_put(out, "type:'function', function:{");
     sp_json_out_value(out, "name", sp_json_get(block, "name"));
     sp_json_out_value(out, "arguments", sp_json_get(block, "input"));
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 /* Writes a tool result. Its error flag is written as a member, for templates that use it. */
@@ -112,8 +110,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
     st = sp_json_get_bool(block, "is_error", &is_error, err);
     if (!st && content != NULL) st = join(&text, content, err);
     if (!st) {
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "role", "tool");
+        sp_json_out_put(out, "{role:'tool'");
         sp_json_out_value(out, "tool_call_id", id);
         sp_json_out_string(out, "content", text.len ? text.at : "", text.len);
         if (is_error) sp_json_out_bool(out, "is_error", true);
@@ -129,8 +126,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
 static void write_turn(struct sp_json_out *out, struct turn *turn)
 {
     if (turn->role != NULL && (turn->text.len > 0 || !turn->has_results)) {
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_text(out, "role", turn->role);
+        sp_json_out_put(out, "{role:%s", turn->role);
         sp_json_out_string(out, "content", turn->text.len ? turn->text.at : "", turn->text.len);
         if (turn->reasoning.len > 0)
             sp_json_out_string(out, "reasoning_content", turn->reasoning.at, turn->reasoning.len);

@@ -18,33 +18,22 @@ static void begin_error(struct sp_json_out *out, int status, const char *sentenc
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].status == status) type = types[i].type;
-    sp_json_out_begin(out, "error", '{');
-    sp_json_out_text(out, "type", type);
-    sp_json_out_text(out, "message", sentence);
+    sp_json_out_put(out, "error:{type:%s, message:%s", type, sentence);
 }
 
 void sp_serve_anthropic_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "type", "error");
+    sp_json_out_put(out, "{type:'error'");
     begin_error(out, failure->status, failure->sentence);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "type", "error");
+    sp_json_out_put(out, "{type:'error'");
     begin_error(out, 400, sentence);
-    sp_json_out_begin(out, "details", '{');
-    sp_json_out_text(out, "error_code", "thread_unsupported_request");
-    sp_json_out_begin(out, "unsupported", '[');
-    sp_json_out_text(out, NULL, "thread");
-    sp_json_out_end(out, ']');
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out,
+                    "details:{error_code:'thread_unsupported_request', unsupported:['thread']}}}");
 }
 
 /* ---- parts of a message ---- */
@@ -55,15 +44,11 @@ static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_r
 {
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "input_tokens", n_prompt - n_reused);
-    sp_json_out_u64(out, "cache_creation_input_tokens", 0);
-    sp_json_out_u64(out, "cache_read_input_tokens", n_reused);
-    sp_json_out_u64(out, "output_tokens", n_generated);
-    sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "thinking_tokens", r->message->n_reasoning_tokens);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out,
+                    "usage:{input_tokens:%zu, cache_creation_input_tokens:0, "
+                    "cache_read_input_tokens:%zu, output_tokens:%zu, "
+                    "output_tokens_details:{thinking_tokens:%zu}}",
+                    n_prompt - n_reused, n_reused, n_generated, r->message->n_reasoning_tokens);
 }
 
 /* Returns the stop text if it is the request's; NULL for one of the file's, which ends a turn. */
@@ -115,11 +100,8 @@ static void begin_message(struct sp_serve_response *r)
     struct sp_json_out *out = &r->out;
     char id[SP_SERVE_ID_SIZE];
 
-    sp_json_out_text(out, "id", sp_serve_id(id, "msg_", r));
-    sp_json_out_text(out, "type", "message");
-    sp_json_out_text(out, "role", "assistant");
-    sp_json_out_text(out, "model", sp_serve_model_name(r));
-    sp_json_out_begin(out, "content", '[');
+    sp_json_out_put(out, "id:%s, type:'message', role:'assistant', model:%s, content:[",
+                    sp_serve_id(id, "msg_", r), sp_serve_model_name(r));
 }
 
 /* ---- blocks ---- */
@@ -130,9 +112,7 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     struct sp_json *input = NULL;
 
     if (whole) (void)!sp_json_parse(&input, call->arguments, call->size, SP_JSON_LENIENT, NULL);
-    sp_json_out_text(out, "type", "tool_use");
-    sp_json_out_text(out, "id", call->id);
-    sp_json_out_text(out, "name", call->name);
+    sp_json_out_put(out, "type:'tool_use', id:%s, name:%s", call->id, call->name);
     if (input)
         sp_json_out_value(out, "input", input);
     else
@@ -190,8 +170,7 @@ static void begin_block_event(struct sp_serve_response *r, const char *type, siz
 static void begin_delta(struct sp_serve_response *r, const char *type, size_t back)
 {
     begin_block_event(r, "content_block_delta", back);
-    sp_json_out_begin(&r->out, "delta", '{');
-    sp_json_out_text(&r->out, "type", type);
+    sp_json_out_put(&r->out, "delta:{type:%s", type);
 }
 
 static void end_delta(struct sp_serve_response *r)

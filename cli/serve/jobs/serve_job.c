@@ -60,8 +60,7 @@ const char *sp_serve_model_name(const struct sp_serve_response *r)
 void sp_serve_begin_event(struct sp_serve_response *r, const char *type)
 {
     sp_json_out_print(&r->out, "event: %s\ndata: ", type);
-    sp_json_out_begin(&r->out, NULL, '{');
-    sp_json_out_text(&r->out, "type", type);
+    sp_json_out_put(&r->out, "{type:%s", type);
 }
 
 void sp_serve_end_event(struct sp_serve_response *r)

@@ -131,8 +131,7 @@ void sp_serve_logprobs_write(struct sp_serve_response *r, const char *key,
         sp_json_out_begin(out, "top_logprobs", '[');
         for (size_t k = 0; k < t->n_top; k++)
             write_alternative(out, package, &t->top[k]);
-        sp_json_out_end(out, ']');
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "]}");
     }
     sp_json_out_end(out, ']');
 }

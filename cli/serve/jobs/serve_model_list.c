@@ -46,10 +46,8 @@ static void write_list(struct sp_json_out *out, const char *key,
 
 void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
 {
-    sp_json_out_text(out, "id", name);
-    sp_json_out_text(out, "object", "model");
-    sp_json_out_u64(out, "created", (uint64_t)m->file.modified);
-    sp_json_out_text(out, "owned_by", "spectool");
+    sp_json_out_put(out, "id:%s, object:'model', created:%zu, owned_by:'spectool'", name,
+                    (size_t)m->file.modified);
 }
 
 void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *models, size_t n)
@@ -66,13 +64,11 @@ void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_ser
     const struct timespec made = {.tv_sec = m->file.modified};
     char time[SP_TIME_TEXT];
 
-    sp_json_out_text(out, "type", "model");
-    sp_json_out_text(out, "id", name);
-    sp_json_out_text(out, "display_name", name);
-    sp_json_out_text(out, "created_at", sp_serve_time(time, &made));
-    sp_json_out_text(out, "lifecycle", "active");
-    sp_json_out_u64(out, "max_input_tokens", sp_serve_model_context(m));
-    sp_json_out_u64(out, "max_tokens", sp_serve_model_context(m));
+    sp_json_out_put(out,
+                    "type:'model', id:%s, display_name:%s, created_at:%s, lifecycle:'active', "
+                    "max_input_tokens:%zu, max_tokens:%zu",
+                    name, name, sp_serve_time(time, &made), sp_serve_model_context(m),
+                    sp_serve_model_context(m));
 }
 
 void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *models,
@@ -81,9 +77,8 @@ void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serv
     const struct sp_serve_model *last = &models[n - 1];
 
     write_list(out, "data", models, n, sp_serve_model_anthropic_entry);
-    sp_json_out_bool(out, "has_more", false);
-    sp_json_out_text(out, "first_id", models[0].names[0]);
-    sp_json_out_text(out, "last_id", last->names[last->n_names - 1]);
+    sp_json_out_put(out, "has_more:false, first_id:%s, last_id:%s", models[0].names[0],
+                    last->names[last->n_names - 1]);
 }
 
 /* ---- ollama ---- */
@@ -103,24 +98,17 @@ static void write_details(struct sp_json_out *out, const struct sp_serve_model *
     const struct sp_part_facts *target = &m->file.facts.parts[SP_PART_TARGET];
     char count[SP_AMOUNT_TEXT];
 
-    sp_json_out_begin(out, "details", '{');
-    sp_json_out_text(out, "parent_model", "");
-    sp_json_out_text(out, "format", "spectool");
-    sp_json_out_text(out, "family", target->config.family);
-    sp_json_out_begin(out, "families", '[');
-    sp_json_out_text(out, NULL, target->config.family);
-    sp_json_out_end(out, ']');
-    sp_json_out_text(out, "parameter_size", sp_out_count(count, target->n_weights));
-    sp_json_out_text(out, "quantization_level", main_type(target));
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out,
+                    "details:{parent_model:'', format:'spectool', family:%s, families:[%s], "
+                    "parameter_size:%s, quantization_level:%s}",
+                    target->config.family, target->config.family,
+                    sp_out_count(count, target->n_weights), main_type(target));
 }
 
 static void write_tag(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
 {
-    sp_json_out_text(out, "name", name);
-    sp_json_out_text(out, "model", name);
-    sp_json_out_u64(out, "size", m->file.size);
-    sp_json_out_text(out, "digest", m->file.digest);
+    sp_json_out_put(out, "name:%s, model:%s, size:%zu, digest:%s", name, name, (size_t)m->file.size,
+                    m->file.digest);
     write_details(out, m);
 }
 
@@ -164,9 +152,8 @@ void sp_serve_model_open_list(struct sp_json_out *out, const struct sp_serve_mod
         sp_json_out_begin(out, NULL, '{');
         write_tag(out, &models[i], models[i].names[0]);
         write_expiry(out, &models[i]);
-        sp_json_out_u64(out, "size_vram", 0);
-        sp_json_out_u64(out, "context_length", sp_serve_model_context(&models[i]));
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "size_vram:0, context_length:%zu}",
+                        sp_serve_model_context(&models[i]));
     }
     sp_json_out_end(out, ']');
 }
@@ -208,9 +195,8 @@ static void write_info(struct sp_json_out *out, const struct sp_serve_model *m)
     };
     char key[128];
 
-    sp_json_out_begin(out, "model_info", '{');
-    sp_json_out_text(out, "general.architecture", target->config.family);
-    sp_json_out_u64(out, "general.parameter_count", target->n_weights);
+    sp_json_out_put(out, "model_info:{general.architecture:%s, general.parameter_count:%zu",
+                    target->config.family, (size_t)target->n_weights);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(key, sizeof key, "%s.%s", target->config.family, rows[i].name);
         sp_json_out_u64(out, key, rows[i].value);
@@ -239,6 +225,5 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
     if (m->file.inserts) sp_json_out_text(out, NULL, "insert");
     if (m->file.facts.has_tool_calls) sp_json_out_text(out, NULL, "tools");
     if (m->file.facts.has_reasoning) sp_json_out_text(out, NULL, "thinking");
-    sp_json_out_end(out, ']');
-    sp_json_out_text(out, "modified_at", sp_serve_time(text, &at));
+    sp_json_out_put(out, "], modified_at:%s", sp_serve_time(text, &at));
 }

@@ -176,9 +176,7 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
 
 void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "error", failure->sentence);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "{error:%s}", failure->sentence);
 }
 
 static void begin_line(struct sp_json_out *out, const char *model)
@@ -187,9 +185,7 @@ static void begin_line(struct sp_json_out *out, const char *model)
     char time[SP_TIME_TEXT];
 
     clock_gettime(CLOCK_REALTIME, &now);
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "model", model);
-    sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
+    sp_json_out_put(out, "{model:%s, created_at:%s", model, sp_serve_time(time, &now));
 }
 
 /* Writes a tool call, whose arguments are a JSON value; those that were cut off are an empty
@@ -200,17 +196,12 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     struct sp_json *arguments = NULL;
 
     (void)!sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_LENIENT, NULL);
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "id", call->id);
-    sp_json_out_begin(out, "function", '{');
-    sp_json_out_u64(out, "index", index);
-    sp_json_out_text(out, "name", call->name);
+    sp_json_out_put(out, "{id:%s, function:{index:%zu, name:%s", call->id, index, call->name);
     if (arguments)
         sp_json_out_value(out, "arguments", arguments);
     else
         sp_json_out_written(out, "arguments", "{}", 2);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
     sp_json_free(arguments);
 }
 
@@ -224,10 +215,7 @@ struct sent {
 
 static void write_text(struct sp_json_out *out, bool chat, const struct sent *sent)
 {
-    if (chat) {
-        sp_json_out_begin(out, "message", '{');
-        sp_json_out_text(out, "role", "assistant");
-    }
+    if (chat) sp_json_out_put(out, "message:{role:'assistant'");
     sp_json_out_string(out, chat ? "content" : "response", sent->n_content ? sent->content : "",
                        sent->n_content);
     if (sent->n_reasoning > 0)
@@ -248,9 +236,9 @@ static void write_logprobs(struct sp_serve_response *r)
     sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
 }
 
-static uint64_t ns(double seconds)
+static size_t ns(double seconds)
 {
-    return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+    return seconds > 0 ? (size_t)(seconds * 1e9) : 0;
 }
 
 /* Writes the last line. load_duration is the time until the answer began: that of opening the
@@ -264,19 +252,15 @@ static void last_line(struct sp_serve_response *r, const struct sent *sent,
     begin_line(out, sp_serve_model_name(r));
     write_text(out, r->api->is_chat, sent);
     write_logprobs(r);
-    sp_json_out_bool(out, "done", true);
-    sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
-    sp_json_out_u64(out, "total_duration", ns(r->seconds));
-    sp_json_out_u64(out, "load_duration", ns(r->waited));
-    sp_json_out_u64(out, "prompt_eval_count", result->n_prompt);
-    sp_json_out_u64(out, "prompt_eval_duration", ns(result->prompt_seconds));
-    sp_json_out_u64(out, "eval_count", result->n_ids);
-    sp_json_out_u64(out, "eval_duration",
-                    ns(result->draft_seconds + result->verify_seconds + result->plain_seconds));
-    sp_json_out_u64(out, "prompt_cached_count", result->n_reused);
-    sp_json_out_u64(out, "draft_count", result->drafted);
-    sp_json_out_u64(out, "draft_accepted_count", result->accepted);
-    sp_json_out_end_line(out);
+    sp_json_out_put(out,
+                    "done:true, done_reason:%s, total_duration:%zu, load_duration:%zu, "
+                    "prompt_eval_count:%zu, prompt_eval_duration:%zu, eval_count:%zu, "
+                    "eval_duration:%zu, prompt_cached_count:%zu, draft_count:%zu, "
+                    "draft_accepted_count:%zu}\n",
+                    cut ? "length" : "stop", ns(r->seconds), ns(r->waited), result->n_prompt,
+                    ns(result->prompt_seconds), result->n_ids,
+                    ns(result->draft_seconds + result->verify_seconds + result->plain_seconds),
+                    result->n_reused, result->drafted, result->accepted);
 }
 
 static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p)
@@ -297,8 +281,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
     begin_line(&r->out, sp_serve_model_name(r));
     write_text(&r->out, r->api->is_chat, &sent);
     write_logprobs(r);
-    sp_json_out_bool(&r->out, "done", false);
-    sp_json_out_end_line(&r->out);
+    sp_json_out_put(&r->out, "done:false}\n");
 }
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
@@ -314,8 +297,7 @@ static void keep_alive(struct sp_serve_response *r)
 
     begin_line(&r->out, sp_serve_model_name(r));
     write_text(&r->out, r->api->is_chat, &nothing);
-    sp_json_out_bool(&r->out, "done", false);
-    sp_json_out_end_line(&r->out);
+    sp_json_out_put(&r->out, "done:false}\n");
 }
 
 static void whole(struct sp_serve_response *r, const struct sp_result *result)
@@ -354,9 +336,7 @@ void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool
 {
     begin_line(out, model);
     write_text(out, chat, &none);
-    sp_json_out_bool(out, "done", true);
-    sp_json_out_text(out, "done_reason", loaded ? "load" : "unload");
-    sp_json_out_end_line(out);
+    sp_json_out_put(out, "done:true, done_reason:%s}\n", loaded ? "load" : "unload");
 }
 
 const struct sp_serve_api sp_serve_ollama_chat = {

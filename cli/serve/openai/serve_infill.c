@@ -71,8 +71,7 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
 
 static void begin_object(struct sp_serve_response *r, const char *text, size_t size)
 {
-    sp_json_out_begin(&r->out, NULL, '{');
-    sp_json_out_u64(&r->out, "index", 0);
+    sp_json_out_put(&r->out, "{index:0");
     sp_json_out_string(&r->out, "content", size ? text : "", size);
 }
 
@@ -82,14 +81,16 @@ static void write_end(struct sp_serve_response *r, const struct sp_result *resul
     bool word = result->stop == SP_STOP_TEXT, limit = sp_serve_is_truncated(result);
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_bool(out, "stop", true);
-    sp_json_out_text(out, "model", sp_serve_model_name(r));
-    sp_json_out_text(out, "stop_type", word ? "word" : limit ? "limit" : "eos");
-    sp_json_out_text(out, "stopping_word", word ? s->stops.at[result->stop_index] : "");
-    sp_json_out_u64(out, "tokens_predicted", r->request->prompt_only ? 0 : result->n_ids);
-    sp_json_out_u64(out, "tokens_evaluated", result->n_prompt);
-    sp_json_out_u64(out, "tokens_cached", result->n_reused);
-    sp_json_out_bool(out, "truncated", false);
+    sp_json_out_put(out,
+                    "stop:true, model:%s, stop_type:%s, stopping_word:%s, tokens_predicted:%zu, "
+                    "tokens_evaluated:%zu, tokens_cached:%zu, truncated:false",
+                    sp_serve_model_name(r),
+                    word    ? "word"
+                    : limit ? "limit"
+                            : "eos",
+                    word ? s->stops.at[result->stop_index] : "",
+                    r->request->prompt_only ? 0 : result->n_ids, result->n_prompt,
+                    result->n_reused);
     sp_serve_openai_write_timings(out, result);
 }
 

@@ -55,12 +55,8 @@ void sp_serve_lora_list(struct sp_json_out *out, const struct sp_serve_model *mo
 
     sp_json_out_begin(out, NULL, '[');
     for (size_t i = 0; i < model->n_adapters; i++) {
-        sp_json_out_begin(out, NULL, '{');
-        sp_json_out_u64(out, "id", i);
-        sp_json_out_text(out, "name", model->names[n_own + i]);
-        sp_json_out_text(out, "path", model->adapter_paths[i]);
-        sp_json_out_double(out, "scale", 0);
-        sp_json_out_end(out, '}');
+        sp_json_out_put(out, "{id:%zu, name:%s, path:%s, scale:0}", i, model->names[n_own + i],
+                        model->adapter_paths[i]);
     }
     sp_json_out_end(out, ']');
 }

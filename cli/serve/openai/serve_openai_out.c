@@ -8,14 +8,9 @@
 
 void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_begin(out, "error", '{');
-    sp_json_out_text(out, "message", failure->sentence);
-    sp_json_out_text(out, "type", failure->status < 500 ? "invalid_request_error" : "server_error");
-    sp_json_out_text(out, "param", failure->param);
-    sp_json_out_text(out, "code", failure->code);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "{error:{message:%s, type:%s, param:%s, code:%s}}", failure->sentence,
+                    failure->status < 500 ? "invalid_request_error" : "server_error",
+                    failure->param, failure->code);
 }
 
 /* ---- log-probabilities ---- */
@@ -26,8 +21,7 @@ static void write_chat_logprobs(struct sp_serve_response *r)
 
     sp_json_out_begin(out, "logprobs", '{');
     sp_serve_logprobs_write(r, "content", r->tokens, r->n_tokens);
-    sp_json_out_text(out, "refusal", NULL);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "refusal:null}");
 }
 
 /* Writes alternatives as members named by their text; of two with equal text the likelier one. */
@@ -62,32 +56,27 @@ static void write_text_logprobs(struct sp_serve_response *r)
 {
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "logprobs", '{');
-    sp_json_out_begin(out, "tokens", '[');
+    sp_json_out_put(out, "logprobs:{tokens:[");
     for (size_t i = 0; i < r->n_tokens; i++)
         sp_json_out_string(out, NULL, r->tokens[i].bytes, r->tokens[i].size);
-    sp_json_out_end(out, ']');
-    sp_json_out_begin(out, "token_logprobs", '[');
+    sp_json_out_put(out, "], token_logprobs:[");
     for (size_t i = 0; i < r->n_tokens; i++)
         if (isnan(r->tokens[i].chosen.logprob))
             sp_json_out_text(out, NULL, NULL);
         else
             sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
-    sp_json_out_end(out, ']');
-    sp_json_out_begin(out, "top_logprobs", '[');
+    sp_json_out_put(out, "], top_logprobs:[");
     for (size_t i = 0; i < r->n_tokens; i++)
         if (isnan(r->tokens[i].chosen.logprob))
             sp_json_out_text(out, NULL, NULL);
         else
             write_alternatives(r, &r->tokens[i]);
-    sp_json_out_end(out, ']');
-    sp_json_out_begin(out, "text_offset", '[');
+    sp_json_out_put(out, "], text_offset:[");
     for (size_t i = 0; i < r->n_tokens; i++) {
         sp_json_out_u64(out, NULL, r->offset);
         r->offset += n_characters(r->tokens[i].bytes, r->tokens[i].size);
     }
-    sp_json_out_end(out, ']');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "]}");
 }
 
 static void write_logprobs(struct sp_serve_response *r)
@@ -104,19 +93,13 @@ static void write_logprobs(struct sp_serve_response *r)
 
 static void write_usage(struct sp_json_out *out, const struct sp_serve_usage *usage)
 {
-    sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "prompt_tokens", usage->n_prompt);
-    sp_json_out_u64(out, "completion_tokens", usage->n_ids);
-    sp_json_out_u64(out, "total_tokens", usage->n_prompt + usage->n_ids);
-    sp_json_out_begin(out, "prompt_tokens_details", '{');
-    sp_json_out_u64(out, "cached_tokens", usage->n_reused);
-    sp_json_out_end(out, '}');
-    sp_json_out_begin(out, "completion_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", usage->n_reasoning);
-    sp_json_out_u64(out, "accepted_prediction_tokens", usage->accepted);
-    sp_json_out_u64(out, "rejected_prediction_tokens", usage->drafted - usage->accepted);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out,
+                    "usage:{prompt_tokens:%zu, completion_tokens:%zu, total_tokens:%zu, "
+                    "prompt_tokens_details:{cached_tokens:%zu}, "
+                    "completion_tokens_details:{reasoning_tokens:%zu, "
+                    "accepted_prediction_tokens:%zu, rejected_prediction_tokens:%zu}}",
+                    usage->n_prompt, usage->n_ids, usage->n_prompt + usage->n_ids, usage->n_reused,
+                    usage->n_reasoning, usage->accepted, usage->drafted - usage->accepted);
 }
 
 static void write_rates(struct sp_json_out *out, const char *const names[4], size_t n,
@@ -135,13 +118,10 @@ void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_resu
     static const char *const predicted[] = {"predicted_n", "predicted_ms", "predicted_per_token_ms",
                                             "predicted_per_second"};
 
-    sp_json_out_begin(out, "timings", '{');
-    sp_json_out_u64(out, "cache_n", r->n_reused);
+    sp_json_out_put(out, "timings:{cache_n:%zu", r->n_reused);
     write_rates(out, prompt, r->n_prompt - r->n_reused, r->prompt_seconds);
     write_rates(out, predicted, r->n_ids, r->draft_seconds + r->verify_seconds + r->plain_seconds);
-    sp_json_out_u64(out, "draft_n", r->drafted);
-    sp_json_out_u64(out, "draft_n_accepted", r->accepted);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "draft_n:%zu, draft_n_accepted:%zu}", r->drafted, r->accepted);
 }
 
 /* ---- objects ---- */
@@ -158,11 +138,8 @@ static void begin_object(struct sp_serve_response *r, const char *kind)
     char id[SP_SERVE_ID_SIZE];
 
     sp_serve_id(id, r->api->is_chat ? "chatcmpl-" : "cmpl-", r);
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "id", id);
-    sp_json_out_text(out, "object", kind);
-    sp_json_out_u64(out, "created", (uint64_t)r->began.tv_sec);
-    sp_json_out_text(out, "model", sp_serve_model_name(r));
+    sp_json_out_put(out, "{id:%s, object:%s, created:%zu, model:%s", id, kind,
+                    (size_t)r->began.tv_sec, sp_serve_model_name(r));
     snprintf(id, sizeof id, "sp-%.16s", r->request->model->file.digest);
     sp_json_out_text(out, "system_fingerprint", id);
 }
@@ -180,15 +157,11 @@ static void write_call(struct sp_json_out *out, size_t index, const char *id, co
 {
     sp_json_out_begin(out, NULL, '{');
     if (index != SIZE_MAX) sp_json_out_u64(out, "index", index);
-    if (id != NULL) {
-        sp_json_out_text(out, "id", id);
-        sp_json_out_text(out, "type", "function");
-    }
+    if (id != NULL) sp_json_out_put(out, "id:%s, type:'function'", id);
     sp_json_out_begin(out, "function", '{');
     if (name != NULL) sp_json_out_text(out, "name", name);
     sp_json_out_string(out, "arguments", arguments, size);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 /* The contents of a chunk of a stream. */
@@ -227,9 +200,7 @@ static void write_delta(struct sp_serve_response *r, const struct delta *d)
 {
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "choices", '[');
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "index", r->answer);
+    sp_json_out_put(out, "choices:[{index:%zu", r->answer);
     if (r->api->is_chat)
         write_chat_delta(r, d);
     else
@@ -239,9 +210,7 @@ static void write_delta(struct sp_serve_response *r, const struct delta *d)
     else
         write_logprobs(r);
     if (r->request->include_drafted && d->part) sp_json_out_bool(out, "drafted", r->is_drafted);
-    sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, ']');
+    sp_json_out_put(out, "finish_reason:%s}]", d->result ? reason(r, d->result) : NULL);
 }
 
 static void chunk(struct sp_serve_response *r, const struct delta *d)
@@ -267,8 +236,7 @@ static void close_stream(struct sp_serve_response *r)
 {
     if (r->request->include_usage) {
         begin_chunk(r);
-        sp_json_out_begin(&r->out, "choices", '[');
-        sp_json_out_end(&r->out, ']');
+        sp_json_out_put(&r->out, "choices:[]");
         write_usage(&r->out, r->usage);
         sp_serve_end_event(r);
     }
@@ -281,8 +249,7 @@ static void write_message(struct sp_serve_response *r)
     const struct sp_chat_answer *message = r->message;
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "message", '{');
-    sp_json_out_text(out, "role", "assistant");
+    sp_json_out_put(out, "message:{role:'assistant'");
     if (message->content.len == 0 && message->n_calls > 0)
         sp_json_out_text(out, "content", NULL);
     else
@@ -315,15 +282,13 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "index", r->answer);
+    sp_json_out_put(out, "{index:%zu", r->answer);
     if (r->api->is_chat)
         write_message(r);
     else
         write_completion(r, result);
     write_logprobs(r);
-    sp_json_out_text(out, "finish_reason", reason(r, result));
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "finish_reason:%s}", reason(r, result));
 }
 
 /* Writes the response with several choices, without timings, which only single answers have. */
@@ -370,12 +335,8 @@ static void keep_alive(struct sp_serve_response *r)
     }
     begin_chunk(r);
     write_delta(r, &nothing);
-    sp_json_out_begin(out, "prompt_progress", '{');
-    sp_json_out_u64(out, "total", r->n_prompt);
-    sp_json_out_u64(out, "cache", r->n_reused);
-    sp_json_out_u64(out, "processed", r->n_processed);
-    sp_json_out_u64(out, "time_ms", (uint64_t)(r->prompt_seconds * 1e3));
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "prompt_progress:{total:%zu, cache:%zu, processed:%zu, time_ms:%zu}",
+                    r->n_prompt, r->n_reused, r->n_processed, (size_t)(r->prompt_seconds * 1e3));
     sp_serve_end_event(r);
 }
 

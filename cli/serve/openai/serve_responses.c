@@ -87,8 +87,7 @@ static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const c
     const char *index = names_of(r, part)->index;
     char id[SP_RESPONSES_ID_SIZE];
 
-    sp_json_out_text(out, "item_id", sp_serve_responses_id(id, r, part));
-    sp_json_out_u64(out, "output_index", part);
+    sp_json_out_put(out, "item_id:%s, output_index:%zu", sp_serve_responses_id(id, r, part), part);
     if (index != NULL) sp_json_out_u64(out, index, 0);
     return out;
 }

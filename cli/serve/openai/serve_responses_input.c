@@ -57,8 +57,7 @@ static void write_text(struct sp_json_out *out, const char *key, const struct sp
 static void write_message(struct sp_json_out *out, const char *role,
                           const struct sp_strbuf *content)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "role", role);
+    sp_json_out_put(out, "{role:%s", role);
     write_text(out, "content", content);
     sp_json_out_end(out, '}');
 }
@@ -112,8 +111,7 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
     if (sp_serve_filled(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
     if (output == NULL) return sp_fail(err, SP_E_INPUT, "has no output");
     if (!(st = append(&text, output, err))) {
-        sp_json_out_begin(in->out, NULL, '{');
-        sp_json_out_text(in->out, "role", "tool");
+        sp_json_out_put(in->out, "{role:'tool'");
         sp_json_out_value(in->out, "tool_call_id", sp_json_get(item, "call_id"));
         write_text(in->out, "content", &text);
         sp_json_out_end(in->out, '}');
@@ -153,14 +151,12 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
         if (sp_json_kind(sp_json_get(item, members[i])) == SP_JSON_STRING) continue;
         return sp_fail(err, SP_E_INPUT, "function_call has no %s", members[i]);
     }
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "type", "function");
+    sp_json_out_put(out, "{type:'function'");
     sp_json_out_value(out, "id", sp_json_get(item, "call_id"));
     sp_json_out_begin(out, "function", '{');
     sp_json_out_value(out, "name", sp_json_get(item, "name"));
     sp_json_out_value(out, "arguments", sp_json_get(item, "arguments"));
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
     return SP_OK;
 }
 
@@ -176,15 +172,13 @@ static enum sp_status write_answer(struct input *in, struct sp_err *err)
         st = append(&content, sp_json_get(next(in), "content"), err);
         in->at++;
     }
-    sp_json_out_begin(in->out, NULL, '{');
-    sp_json_out_text(in->out, "role", "assistant");
+    sp_json_out_put(in->out, "{role:'assistant'");
     write_text(in->out, "content", &content);
     write_text(in->out, "reasoning_content", &reasoning);
     sp_json_out_begin(in->out, "tool_calls", '[');
     for (; !st && is_of(next(in), "function_call"); in->at++)
         st = write_call(in->out, next(in), err);
-    sp_json_out_end(in->out, ']');
-    sp_json_out_end(in->out, '}');
+    sp_json_out_put(in->out, "]}");
     sp_strbuf_release(&reasoning);
     sp_strbuf_release(&content);
     return st;

@@ -70,9 +70,7 @@ void sp_serve_responses_write_content(struct sp_serve_response *r, const char *k
         sp_json_out_text(out, "type",
                          sp_serve_responses_wants_summary(r) ? "summary_text" : "reasoning_text");
     } else {
-        sp_json_out_text(out, "type", "output_text");
-        sp_json_out_begin(out, "annotations", '[');
-        sp_json_out_end(out, ']');
+        sp_json_out_put(out, "type:'output_text', annotations:[]");
     }
     sp_json_out_string(out, "text", text, partial ? 0 : size);
     if (reasoning || partial) {
@@ -122,13 +120,11 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
     char id[SP_RESPONSES_ID_SIZE];
 
     sp_json_out_begin(out, key, '{');
-    sp_json_out_text(out, "id", sp_serve_responses_id(id, r, part));
-    sp_json_out_text(out, "type", type_of(p));
-    sp_json_out_text(out, "status", status);
+    sp_json_out_put(out, "id:%s, type:%s, status:%s", sp_serve_responses_id(id, r, part),
+                    type_of(p), status);
     if (p->kind == SP_CHAT_TOOL_CALL) {
         const struct sp_chat_call *call = &r->message->calls[p->at];
-        sp_json_out_text(out, "call_id", call->id);
-        sp_json_out_text(out, "name", call->name);
+        sp_json_out_put(out, "call_id:%s, name:%s", call->id, call->name);
         sp_json_out_string(out, "arguments", call->arguments, partial ? 0 : call->size);
     } else if (p->kind == SP_CHAT_REASONING) {
         write_reasoning_text(r, part, partial);
@@ -156,18 +152,13 @@ static void write_usage(struct sp_serve_response *r, const struct sp_result *res
 {
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "input_tokens", result->n_prompt);
-    sp_json_out_begin(out, "input_tokens_details", '{');
-    sp_json_out_u64(out, "cached_tokens", result->n_reused);
-    sp_json_out_u64(out, "cache_write_tokens", result->n_prompt - result->n_reused);
-    sp_json_out_end(out, '}');
-    sp_json_out_u64(out, "output_tokens", result->n_ids);
-    sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", r->message->n_reasoning_tokens);
-    sp_json_out_end(out, '}');
-    sp_json_out_u64(out, "total_tokens", result->n_prompt + result->n_ids);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out,
+                    "usage:{input_tokens:%zu, input_tokens_details:{cached_tokens:%zu, "
+                    "cache_write_tokens:%zu}, output_tokens:%zu, "
+                    "output_tokens_details:{reasoning_tokens:%zu}, total_tokens:%zu}",
+                    result->n_prompt, result->n_reused, result->n_prompt - result->n_reused,
+                    result->n_ids, r->message->n_reasoning_tokens,
+                    result->n_prompt + result->n_ids);
 }
 
 /* Writes a member as it is in the request, or `else_text` if it is absent. */
@@ -198,15 +189,11 @@ static void write_format(struct sp_serve_response *r)
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "text", '{');
-    if (format) {
+    if (format)
         sp_json_out_value(out, "format", format);
-    } else {
-        sp_json_out_begin(out, "format", '{');
-        sp_json_out_text(out, "type", "text");
-        sp_json_out_end(out, '}');
-    }
-    sp_json_out_text(out, "verbosity", "medium");
-    sp_json_out_end(out, '}');
+    else
+        sp_json_out_put(out, "format:{type:'text'}");
+    sp_json_out_put(out, "verbosity:'medium'}");
 }
 
 static void write_reasoning(struct sp_serve_response *r)
@@ -214,10 +201,9 @@ static void write_reasoning(struct sp_serve_response *r)
     const struct sp_json *reasoning = sp_json_get(r->request->body, "reasoning");
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "reasoning", '{');
-    sp_json_out_text(out, "effort", sp_json_to_string(sp_json_get(reasoning, "effort"), NULL));
-    sp_json_out_text(out, "summary", sp_json_to_string(sp_json_get(reasoning, "summary"), NULL));
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "reasoning:{effort:%s, summary:%s}",
+                    sp_json_to_string(sp_json_get(reasoning, "effort"), NULL),
+                    sp_json_to_string(sp_json_get(reasoning, "summary"), NULL));
 }
 
 /* Writes the settings of the request, with the values in effect for those that it left out. */
@@ -232,13 +218,11 @@ static void write_request(struct sp_serve_response *r)
     echo(r, "max_output_tokens", NULL);
     echo(r, "max_tool_calls", NULL);
     echo_all(r, "metadata", "{}");
-    sp_json_out_bool(out, "parallel_tool_calls", parallel);
-    sp_json_out_text(out, "previous_response_id", NULL);
+    sp_json_out_put(out, "parallel_tool_calls:%d, previous_response_id:null", parallel);
     echo(r, "prompt_cache_key", NULL);
     write_reasoning(r);
     echo(r, "safety_identifier", NULL);
-    sp_json_out_text(out, "service_tier", "default");
-    sp_json_out_bool(out, "store", false);
+    sp_json_out_put(out, "service_tier:'default', store:false");
     sp_settings_sampling_to_json(out, settings, "temperature");
     write_format(r);
     echo(r, "tool_choice", "auto");
@@ -255,10 +239,7 @@ static void write_error(struct sp_json_out *out, const char *sentence)
         sp_json_out_text(out, "error", NULL);
         return;
     }
-    sp_json_out_begin(out, "error", '{');
-    sp_json_out_text(out, "code", "server_error");
-    sp_json_out_text(out, "message", sentence);
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "error:{code:'server_error', message:%s}", sentence);
 }
 
 static void write_end(struct sp_json_out *out, const char *status)
@@ -270,13 +251,10 @@ static void write_end(struct sp_json_out *out, const char *status)
         sp_json_out_u64(out, "completed_at", (uint64_t)now.tv_sec);
     else
         sp_json_out_text(out, "completed_at", NULL);
-    if (strcmp(status, "incomplete") == 0) {
-        sp_json_out_begin(out, "incomplete_details", '{');
-        sp_json_out_text(out, "reason", "max_output_tokens");
-        sp_json_out_end(out, '}');
-    } else {
+    if (strcmp(status, "incomplete") == 0)
+        sp_json_out_put(out, "incomplete_details:{reason:'max_output_tokens'}");
+    else
         sp_json_out_text(out, "incomplete_details", NULL);
-    }
 }
 
 void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
@@ -289,12 +267,11 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
 
     if (sentence != NULL) status = "failed";
     sp_json_out_begin(out, key, '{');
-    sp_json_out_text(out, "id", sp_serve_id(id, "resp_", r));
-    sp_json_out_text(out, "object", "response");
-    sp_json_out_u64(out, "created_at", (uint64_t)r->began.tv_sec);
-    sp_json_out_text(out, "model", sp_serve_model_name(r));
-    sp_json_out_text(out, "status", status);
-    sp_json_out_bool(out, "background", false);
+    sp_json_out_put(out,
+                    "id:%s, object:'response', created_at:%zu, model:%s, status:%s, "
+                    "background:false",
+                    sp_serve_id(id, "resp_", r), (size_t)r->began.tv_sec, sp_serve_model_name(r),
+                    status);
     write_error(out, sentence);
     write_end(out, status);
     write_output(r, whole ? "completed" : "incomplete");

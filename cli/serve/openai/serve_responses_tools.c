@@ -52,15 +52,12 @@ static void write_tool(struct sp_json_out *out, const struct sp_json *tool)
 {
     static const char *const members[] = {"name", "description", "parameters", "strict"};
 
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "type", "function");
-    sp_json_out_begin(out, "function", '{');
+    sp_json_out_put(out, "{type:'function', function:{");
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const struct sp_json *value = sp_json_get(tool, members[i]);
         if (value != NULL) sp_json_out_value(out, members[i], value);
     }
-    sp_json_out_end(out, '}');
-    sp_json_out_end(out, '}');
+    sp_json_out_put(out, "}}");
 }
 
 /* Writes the functions that are allowed; allowed NULL: all of them. */

@@ -180,8 +180,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     enum sp_status st;
 
     calls = sp_json_get(message, "tool_calls");
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "role", role);
+    sp_json_out_put(out, "{role:%s", role);
     st = write_content_of(out, known->chat, message, err);
     if (reasoning != NULL) sp_json_out_value(out, "reasoning_content", reasoning);
     if (reasoning != NULL) sp_json_out_value(out, "thinking", reasoning);
@@ -200,8 +199,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
 
 static void write_turn(struct sp_json_out *out, const char *role, const char *text, size_t size)
 {
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "role", role);
+    sp_json_out_put(out, "{role:%s", role);
     sp_json_out_string(out, "content", text, size);
     sp_json_out_end(out, '}');
 }

@@ -91,8 +91,7 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_
     enum sp_status st = SP_OK;
     struct sp_json_iter it = {0};
 
-    sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "id", id_of(&known->at[known->n - 1]));
+    sp_json_out_put(out, "{id:%s", id_of(&known->at[known->n - 1]));
     if (sp_serve_filled(call, "type") == NULL) sp_json_out_text(out, "type", "function");
     while (!st && sp_json_next(call, &it)) {
         if (strcmp(it.key, "id") == 0 || it.value == NULL) continue;
@@ -156,6 +155,5 @@ void sp_serve_write_call_reference(struct sp_json_out *out, struct sp_serve_call
     if (name == NULL && call != NULL) name = call->name;
     if (id != NULL) sp_json_out_text(out, "tool_call_id", id);
     if (name == NULL) return;
-    sp_json_out_text(out, "name", name);
-    sp_json_out_text(out, "tool_name", name);
+    sp_json_out_put(out, "name:%s, tool_name:%s", name, name);
 }
