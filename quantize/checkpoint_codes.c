@@ -52,6 +52,8 @@ static float value_of(enum sp_code code, unsigned bits, unsigned c)
         return (float)(c ^ half) - (float)half;
     case SP_CODE_CENTERED:
         return (float)c - (float)half;
+    case SP_CODE_TERNARY:
+        return (float)c - 1;
     case SP_CODE_UNSIGNED:
     case SP_CODE_TABLE:
         break;

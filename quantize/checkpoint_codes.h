@@ -22,7 +22,8 @@ enum sp_code {
     SP_CODE_SIGNED,   /* two's complement */
     SP_CODE_CENTERED, /* value + 2^(bits - 1) */
     SP_CODE_UNSIGNED,
-    SP_CODE_TABLE, /* an index into a table of the checkpoint */
+    SP_CODE_TERNARY, /* value + 1 */
+    SP_CODE_TABLE,   /* an index into a table of the checkpoint */
 };
 
 float sp_f32_of_e4m3(uint8_t code);

@@ -104,6 +104,26 @@ static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m,
     return SP_OK;
 }
 
+/* Codes of rows that share bytes. */
+static enum sp_status read_quarters(uint8_t *codes, const struct sp_code_matrix *m,
+                                    const struct sp_safetensors *checkpoint, uint64_t first,
+                                    size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
+{
+    size_t size = (size_t)m->cols;
+    uint64_t stored = m->rows / 4;
+    enum sp_status st;
+
+    if ((st = grow_bytes(buffer, size, err))) return st;
+    for (size_t r = 0; r < n; r++, codes += size) {
+        uint64_t row = (first + r) % stored, quarter = (first + r) / stored;
+        st = sp_safetensors_read(checkpoint, m->tensor, row * size, size, buffer->bytes, err);
+        if (st) return st;
+        for (size_t k = 0; k < size; k++)
+            codes[k] = buffer->bytes[k] >> 2 * quarter & 3;
+    }
+    return SP_OK;
+}
+
 /* Codes of rows that share words: no more than a few words hold a row's. */
 static enum sp_status read_down(uint8_t *codes, const struct sp_code_matrix *m,
                                 const struct sp_safetensors *checkpoint, uint64_t first, size_t n,
@@ -224,6 +244,9 @@ enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *
                                    size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     bool down = m->packing == SP_PACK_DOWN;
+
+    if (m->packing == SP_PACK_QUARTERS)
+        return read_quarters(codes, m, checkpoint, first, n, buffer, err);
 
     if (n == 0) return SP_OK;
     if (m->transposed)

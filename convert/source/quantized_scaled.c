@@ -172,6 +172,27 @@ static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_saf
     return add_weight(m, w, base, 32);
 }
 
+static enum sp_status match_ternary(struct sp_weight_match *m, const struct sp_safetensor *t)
+{
+    struct sp_weight w = {.codes =
+                              {
+                                  .tensor = t,
+                                  .packing = SP_PACK_QUARTERS,
+                                  .bits = 2,
+                              },
+                          .rank = t->rank,
+                          .coding = "t2",
+                          .code = SP_CODE_TERNARY,
+                          .scales_divide = m->stated->scales_divide};
+    size_t base = strlen(t->name);
+    enum sp_status st;
+
+    memcpy(w.shape, t->shape, sizeof w.shape);
+    w.shape[0] *= 4;
+    st = find_scales(m, &w, base);
+    return st ? st : add_weight(m, w, base, 0);
+}
+
 /* e2m1 in pairs. nvfp4: e4m3 scales of 16, and a factor that divides them, or as modelopt has it
  * multiplies; the format's own library dequantizes into bf16. mxfp4: e8m0 scales of 32. */
 static enum sp_status match_fp4(struct sp_weight_match *m, const struct sp_safetensor *t,
@@ -297,6 +318,7 @@ enum sp_status sp_match_scaled(struct sp_weight_match *m, const struct sp_safete
     if (sp_name_ends_with(t->name, "_proj_blocks", &base))
         return match_blocks(m, t, base + strlen("_proj"));
     base = strlen(t->name);
+    if (t->dtype == SP_U8 && m->stated->layout == SP_QUANT_BITNET) return match_ternary(m, t);
     if (t->dtype == SP_U8 && sp_match_find(m, t->name, base, "_scale_2"))
         return match_fp4(m, t, base, false);
     if (t->dtype == SP_F8_E4M3 || t->dtype == SP_F8_E5M2 || t->dtype == SP_I8)

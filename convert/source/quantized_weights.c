@@ -190,6 +190,7 @@ static enum sp_status match_tensor(struct sp_weight_match *m, const struct sp_sa
         return sp_match_words(m, t);
     case SP_QUANT_BNB:
         return sp_match_bitsandbytes(m, t);
+    case SP_QUANT_BITNET:
     case SP_QUANT_SCALED:
     case SP_QUANT_NONE:
         break;

@@ -18,9 +18,11 @@
  * the matrix that they mean. Here all of them read as rows of one byte per code. */
 
 enum sp_packing {
-    SP_PACK_ALONG, /* a stored row is a stream of bits, lowest first */
-    SP_PACK_AWQ,   /* along rows, 8 codes of a word in the order 0, 2, 4, 6, 1, 3, 5, 7 */
-    SP_PACK_DOWN,  /* 32 rows are a stream of bits down `bits` rows of 32-bit words */
+    SP_PACK_ALONG,    /* a stored row is a stream of bits, lowest first */
+    SP_PACK_AWQ,      /* along rows, 8 codes of a word in the order 0, 2, 4, 6, 1, 3, 5, 7 */
+    SP_PACK_QUARTERS, /* 2 bits: a byte has those of a row and the rows n / 4, n / 2 ... behind it
+                       */
+    SP_PACK_DOWN,     /* 32 rows are a stream of bits down `bits` rows of 32-bit words */
 };
 
 /* A tensor as a matrix of codes. Rows and columns are those that are read. */
@@ -92,7 +94,8 @@ struct sp_weight {
     uint64_t scale_pitch;               /* elements of a stored row of scales */
     const struct sp_safetensor *global; /* a factor of all scales, or NULL */
     bool global_divides;
-    float factor; /* the number in `global` */
+    bool scales_divide; /* codes are divided by the scales */
+    float factor;       /* the number in `global` */
     struct sp_nested_scales {
         const struct sp_safetensor *scales, *table; /* NULL: scales are numbers themselves */
         uint64_t block;                             /* scales that share a nested scale */

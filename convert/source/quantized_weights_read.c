@@ -49,8 +49,9 @@ static enum sp_dtype affine_type(const struct sp_weight *w, bool centered)
 
     for (uint32_t d = SP_I4G32; d < SP_N_PACKED_DTYPES; d++) {
         const struct sp_groupwise *groups = &sp_dtype_info(d)->groups;
-        bool fits = groups->kind == SP_GROUP_AFFINE ||
-                    (groups->kind == SP_GROUP_SCALE && w->codes.bits == 4 && centered);
+        bool scale = w->code == SP_CODE_TERNARY || (w->codes.bits == 4 && centered);
+        bool fits = (groups->kind == SP_GROUP_SCALE && scale) ||
+                    (groups->kind == SP_GROUP_AFFINE && w->code != SP_CODE_TERNARY);
 
         if (!fits || groups->levels || groups->code_bits != w->codes.bits) continue;
         if (shared % groups->cols) continue;
@@ -67,14 +68,16 @@ enum sp_dtype sp_weight_kept(uint8_t *flags, const struct sp_weight *w)
     bool centered = w->code == SP_CODE_CENTERED || w->code == SP_CODE_SIGNED;
 
     *flags = 0;
-    if (w->index || w->flat || w->nested.scales || w->after != 0) return SP_DTYPE_NONE;
+    if (w->index || w->flat || w->nested.scales || w->after != 0 || w->scales_divide)
+        return SP_DTYPE_NONE;
     if (w->code == SP_CODE_E2M1 && !has_zeros && columns(w) % SP_BLOCK == 0) {
         if (w->global) *flags = w->global_divides ? SP_GROUPS_DIVIDES : SP_GROUPS_FIRST;
         if (w->to_bf16) *flags |= SP_GROUPS_ROUNDED;
         if (w->scale_type == SP_F8_E8M0 && w->tile.cols == 32 && *flags == 0) return SP_MXFP4;
         return w->scale_type == SP_F8_E4M3 && w->tile.cols == 16 ? SP_NVFP4 : SP_DTYPE_NONE;
     }
-    if (!centered && w->code != SP_CODE_UNSIGNED) return SP_DTYPE_NONE;
+    if (!centered && w->code != SP_CODE_UNSIGNED && w->code != SP_CODE_TERNARY)
+        return SP_DTYPE_NONE;
     if (w->global || w->to_bf16 || (w->scale_type != SP_F16 && w->scale_type != SP_BF16))
         return SP_DTYPE_NONE;
     if (w->zeros && w->zeros->dtype != (w->biases ? w->scale_type : SP_I8)) return SP_DTYPE_NONE;
@@ -183,6 +186,8 @@ static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safet
     if ((st = sp_reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
     if ((st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
         return st;
+    for (size_t i = 0; w->scales_divide && i < all; i++)
+        ws->scales[i] = 1 / ws->scales[i];
     for (size_t i = 0; w->global && !ws->plain_scales && i < all; i++)
         ws->scales[i] = w->global_divides ? ws->scales[i] / w->factor : ws->scales[i] * w->factor;
     if ((st = check_finite(ws->scales, w, all, ws, w->scales->name, "scale", err))) return st;

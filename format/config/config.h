@@ -436,6 +436,7 @@ struct sp_config {
     unsigned conv_group;  /* neighboring channels of them that share their dynamic taps */
     bool shared_gate;     /* the dense MLP in parallel to the experts is gated (Qwen) */
     bool expert_norms;    /* that MLP and the sum of the experts are each normed (Gemma 4) */
+    bool inner_norms;     /* the inputs of o_proj and down_proj are normed (BitNet) */
     bool v_norm;          /* v is normed per head without weights (Gemma 4) */
     bool layer_scalars;   /* each layer multiplies the residual stream by a scalar (Gemma 4) */
     unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */

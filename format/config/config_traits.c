@@ -287,6 +287,7 @@ enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config
     c->norms = f->norms;
     c->norm_weightless = f->norm_weightless;
     c->embedding_normed = f->embedding_normed;
+    c->inner_norms = f->inner_norms;
     c->head_bias = f->head_bias;
     c->attention_sinks = f->sinks;
     c->shared_gate = f->shared_gate;

@@ -163,7 +163,7 @@ struct sp_family {
     const char *qk_norm_key; /* turns qk_norm on; NULL: qk_norm is always on */
     bool qk_normed;          /* default of that key */
     bool norm_shifted, norm_centered, norm_bias, norm_weightless; /* as in struct sp_config */
-    bool embedding_normed;                                        /* as in struct sp_config */
+    bool embedding_normed, inner_norms;                           /* as in struct sp_config */
 
     /* ---- rotary embedding ---- */
     double theta;             /* 0: 1e4 */

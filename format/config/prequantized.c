@@ -380,6 +380,28 @@ static enum sp_status read_bitsandbytes(struct sp_prequantized *out, const struc
     return check_text(q, "bnb_4bit_quant_type", types, COUNT(types), &type, err);
 }
 
+/* ---- BitNet ---- */
+
+/* With mode online the weights of the file are rounded when it is loaded. */
+static enum sp_status read_bitnet(struct sp_prequantized *out, const struct sp_json *q,
+                                  struct sp_err *err)
+{
+    static const char *const classes[] = {"bitlinear", "autobitlinear"}, *const modes[] = {
+                                                                             "offline"};
+    const char *name = NULL, *mode = NULL;
+    bool normed = false;
+    enum sp_status st;
+
+    if ((st = check_text(q, "linear_class", classes, COUNT(classes), &name, err)) ||
+        (st = check_text(q, "quantization_mode", modes, COUNT(modes), &mode, err)) ||
+        (st = sp_json_get_bool(q, "use_rms_norm", &normed, err)))
+        return st;
+    if (normed)
+        return sp_fail(err, SP_E_UNSUPPORTED, "use_rms_norm is true, which is not supported");
+    out->scales_divide = name == NULL || strcmp(name, "bitlinear") == 0;
+    return SP_OK;
+}
+
 /* ---- all methods ---- */
 
 typedef enum sp_status read_fn(struct sp_prequantized *out, const struct sp_json *q,
@@ -400,6 +422,7 @@ static const struct {
     {"awq", SP_QUANT_AWQ, read_awq},
     {"auto-round", SP_QUANT_GPTQ, read_auto_round},
     {"intel/auto-round", SP_QUANT_GPTQ, read_auto_round},
+    {"bitnet", SP_QUANT_BITNET, read_bitnet},
     {"bitsandbytes", SP_QUANT_BNB, read_bitsandbytes},
 };
 

@@ -24,6 +24,7 @@ enum sp_quant_layout {
     SP_QUANT_AWQ,    /* P.qweight [K, N / 8] in the order of AWQ's gemm kernel */
     SP_QUANT_AWQ_V,  /* P.qweight [N, K / 8], with padded zero points and scales: AWQ's gemv */
     SP_QUANT_GPTQ,   /* P.qweight [K * bits / 32, N] */
+    SP_QUANT_BITNET, /* P.weight [N / 4, K] of bytes, P.weight_scale */
     SP_QUANT_BNB,    /* bitsandbytes: blocks of 4 bits over a flattened matrix, or P.SCB */
 };
 
@@ -35,6 +36,7 @@ struct sp_prequantized {
     size_t n_tiles;
     unsigned bits;              /* GPTQ: of a code where the shapes leave it open */
     bool zeros_less_one;        /* GPTQ: stored zero points are one less than the real ones */
+    bool scales_divide;         /* BitNet: codes are divided by their scale */
     const struct sp_json *json; /* MLX: the object that holds the overrides; borrowed */
 };
 

@@ -99,6 +99,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
     bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
     bool gate = attention && l->output_gate, index = latent && c->index.top_k && !l->shares_index;
+    bool inner = attention && c->inner_norms;
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const struct row rows[] = {
@@ -131,6 +132,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.q_norm.weight", SP_ROLE_NORM, norm, {l->head_dim * (own ? heads : 1)}},
         {"self_attn.k_norm.weight", SP_ROLE_NORM, norm && k, {own ? kv : l->head_dim}},
         {"self_attn.sinks", SP_ROLE_SMALL, sinks, {heads}},
+        {"self_attn.inner_norm.weight", SP_ROLE_NORM, inner, {o}},
     };
 
     return ADD(rows, (int)i);
@@ -213,6 +215,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.gate_proj.bias", SP_ROLE_BIAS, dense && gate && bias, {ffn}},
         {"mlp.up_proj.bias", SP_ROLE_BIAS, dense && bias, {ffn}},
         {"mlp.down_proj.bias", SP_ROLE_BIAS, dense && bias, {hidden}},
+        {"mlp.inner_norm.weight", SP_ROLE_NORM, dense && c->inner_norms, {ffn}},
         {"mlp.act_fn.alpha_p", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.beta", SP_ROLE_SMALL, xielu, {1}},

@@ -192,12 +192,14 @@ static void run_ffn(struct layer_job *job)
         return;
     }
     sp_backend_prepare(ws->backend, &ws->ffn, &l->down);
+    if (l->down_norm) ws->ffn.coded = false;
     if (l->altup.cutoff != 0)
         sp_sparse_gate_run(ws, l, job->n);
     else if (ws->ones)
         sp_backend_multiply(ws->backend, &plain_up, 1, &ws->hidden, job->n);
     else
         sp_backend_multiply(ws->backend, gate_up, 2, &ws->hidden, job->n);
+    sp_inner_norm_run(ws, &ws->ffn, l->down_norm, l->down.cols, job->n);
     sp_backend_multiply(ws->backend, &down, 1, &ws->ffn, job->n);
 }
 

@@ -1,5 +1,5 @@
-/* Norms with a gate of low rank (axk2 in transformers 5.24): y = norm(x), then y * sigmoid(up
- * silu(down y)).
+/* Norms of the inputs of o_proj and down_proj, and norms with a gate of low rank (axk2 in
+ * transformers 5.24): y = norm(x), then y * sigmoid(up silu(down y)).
  */
 #include "runtime/model/gated_norm.h"
 
@@ -17,6 +17,31 @@ enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
     ws->gated_norm = s;
     if ((st = sp_arena_acts(&ws->memory, &s->low, ws->max_rows, rank, err))) return st;
     return sp_arena_rows(&ws->memory, &s->gate, ws->max_rows, ws->ld_x, err);
+}
+
+struct inner_job {
+    const struct sp_workspace *ws;
+    const struct sp_acts *rows;
+    const float *weight;
+    size_t n;
+};
+
+static void inner_row(void *context, size_t t, unsigned worker)
+{
+    const struct inner_job *job = context;
+    float *x = job->rows->x + t * job->rows->ld;
+
+    (void)worker;
+    job->ws->backend->vector->rms_norm(x, x, job->weight, job->n,
+                                       (float)job->ws->model->config.norm_eps);
+}
+
+void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, const float *weight,
+                       size_t cols, size_t n)
+{
+    struct inner_job job = {ws, rows, weight, cols};
+
+    if (weight) sp_backend_rows(ws->backend, n, inner_row, &job);
 }
 
 static void activate_row(void *context, size_t t, unsigned worker)

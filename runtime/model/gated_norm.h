@@ -1,4 +1,4 @@
-/* Norms with a gate of low rank (A.X K2). */
+/* Norms with a gate of low rank (A.X K2), and norms inside of sublayers (BitNet). */
 #ifndef SP_RUNTIME_MODEL_GATED_NORM_H
 #define SP_RUNTIME_MODEL_GATED_NORM_H
 
@@ -16,5 +16,9 @@ SP_MUST_CHECK enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct 
 
 /* Gates the n rows of ws->hidden, which are normed. Does nothing if w is empty. */
 void sp_gated_norm_run(struct sp_workspace *ws, const struct sp_norm_gate_weights *w, size_t n);
+
+/* Norms `cols` numbers of each of n rows by this weight. Does nothing if it is NULL. */
+void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, const float *weight,
+                       size_t cols, size_t n);
 
 #endif

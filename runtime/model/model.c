@@ -297,6 +297,7 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
+    l->o_norm = bind_norm(b, "@self_attn.inner_norm.weight", i);
     bind_latent(b, &l->latent, i);
 }
 
@@ -438,6 +439,7 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->gate, "@mlp.gate_proj.weight", i);
     bind_matrix(b, &l->up, "@mlp.up_proj.weight", i);
     bind_matrix(b, &l->down, "@mlp.down_proj.weight", i);
+    l->down_norm = bind_norm(b, "@mlp.inner_norm.weight", i);
     if (b->model->config.activation == SP_XIELU) bind_xielu(b, &l->xielu, i);
     l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
     l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);

@@ -129,8 +129,9 @@ struct sp_layer {
     const float *ffn_post;       /* [H] after the MLP, likewise */
     const float *attention_post_bias, *ffn_post_bias; /* [H] of LayerNorms */
     struct sp_norm_gate_weights input_gate, ffn_gate; /* of input_norm and ffn_norm, or empty */
-    const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
-    const float *q_norm, *k_norm; /* [head_dim], or of all heads one after another */
+    const float *o_norm, *down_norm; /* [cols] of the inputs of o and down, or NULL */
+    const float *hidden_norm;        /* [H] of the hidden state in a pair (config.reads_pair) */
+    const float *q_norm, *k_norm;    /* [head_dim], or of all heads one after another */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
     const float *gate_bias, *up_bias,
         *down_bias;                    /* [rows of the matrix], of all experts one after another */

@@ -4,6 +4,7 @@
 
 #include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder_internal.h"
+#include "runtime/model/gated_norm.h"
 #include "runtime/vector/fmath.h"
 
 static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const struct sp_layer *l,
@@ -185,10 +186,11 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     job.n_products = list_products(ws, l, products);
     job.ranges = ws->ranges;
     sp_backend_prepare(ws->backend, &ws->heads, &l->o);
-    if (l->output_gate.rows) ws->heads.coded = false;
+    if (l->output_gate.rows || l->o_norm) ws->heads.coded = false;
     sp_backend_attend(&job);
     if (l->output_gate.rows)
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &gate);
+    sp_inner_norm_run(ws, &ws->heads, l->o_norm, l->o.cols, n);
     sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
     ws->heads.coded = false;
 }

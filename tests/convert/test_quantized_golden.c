@@ -154,6 +154,7 @@ static const struct {
     {"bnb_nf4", NULL, NULL, "nf4", 0x5b5b5b5b, "quant_state.bitsandbytes__nf4\""},
     {"bnb_nf4_nested", ".nested_absmax", ".nested_absmay", NULL, 0, "without its part"},
     {"bnb_int8", ".SCB", ".SCC", NULL, 0, "without their scales"},
+    {"bitnet_bitlinear", "weight_scale", "weight_scala", NULL, 0, "without its scale"},
     {"ct_int4_actorder", NULL, NULL, "g_idx", 4, "column 0 is in group 4, and there are 4 groups"},
 };
 

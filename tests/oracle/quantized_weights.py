@@ -8,7 +8,8 @@ are widened to float32 before anything else.
     python tests/oracle/quantized_weights.py ../shared/oracle/sources testdata/quantized
 
 writes NAME.safetensors, NAME.json (a config.json) and golden.txt: name, weight, rows, columns and FNV-1a
-of the little-endian float32 numbers. Needs numpy, mlx, torch and bitsandbytes.
+of the little-endian float32 numbers. Ternary weights are packed by
+transformers. Needs numpy, mlx, torch, transformers and bitsandbytes.
 """
 import json
 import struct
@@ -157,6 +158,24 @@ def weight(part, config, path):
     return gptq_weight(part, q, bits, less_one)
 
 
+def bitnet_case(linear_class):
+    """The tensors of a ternary module as transformers packs them, and its floats."""
+    import torch
+    from transformers.integrations.bitnet import pack_weights
+
+    codes = np.random.default_rng(1).integers(-1, 2, (64, 128))
+    scale = torch.tensor([23.5 if linear_class == "bitlinear" else 0.037], dtype=torch.bfloat16)
+    packed = pack_weights(torch.from_numpy(codes).float()).numpy()
+    factor = scale.float().numpy()
+    values = codes.astype("<f4") * (np.float32(1) / factor if linear_class == "bitlinear" else factor)
+    path = "model.layers.0.self_attn.k_proj"
+    tensors = {f"{path}.weight": ("U8", list(packed.shape), packed.tobytes()),
+               f"{path}.weight_scale": ("BF16", [1], scale.view(torch.int16).numpy().tobytes())}
+    config = {"quantization_config": {"quant_method": "bitnet", "linear_class": linear_class,
+                                      "quantization_mode": "offline"}}
+    return tensors, config, path, values
+
+
 def fnv(data):
     h = 0xCBF29CE484222325
     for byte in data:
@@ -171,10 +190,20 @@ MODULES = {"gptq_2": "model.layers.0.self_attn.q_proj", "mlx_deepseek_v3": "mode
 LEFT_OUT = ("gguf", "fp8", "ct_fp8", "ct_mxfp4", "mlx_gemma3", "mlx_qwen3_moe")
 
 
+def add_case(out, lines, name, tensors, kept, path, dequantized):
+    write(out / f"{name}.safetensors", tensors)
+    (out / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    values = np.ascontiguousarray(dequantized, "<f4")
+    values = values.reshape(-1, values.shape[-1])
+    lines.append(f"{name} {path}.weight {values.shape[0]} {values.shape[1]} {fnv(values.tobytes()):016x}")
+
+
 def main():
     sources, out = Path(sys.argv[1]), Path(sys.argv[2])
     out.mkdir(exist_ok=True)
     lines = []
+    for linear_class in ("autobitlinear", "bitlinear"):
+        add_case(out, lines, f"bitnet_{linear_class}", *bitnet_case(linear_class))
     for folder in sorted(p for p in sources.iterdir() if p.is_dir() and not p.name.startswith(LEFT_OUT)):
         config = json.loads((folder / "config.json").read_text())
         beside = folder / "quantize_config.json"
@@ -186,12 +215,8 @@ def main():
         kept = {k: config[k] for k in ("quantization", "quantization_config") if k in config}
         if "quantization" in kept:
             kept.pop("quantization_config", None)
-        write(out / f"{folder.name}.safetensors", tensors)
-        (out / f"{folder.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
-        values = np.ascontiguousarray(dequantized, "<f4")
-        values = values.reshape(-1, values.shape[-1])
-        lines.append(f"{folder.name} {path}.weight {values.shape[0]} {values.shape[1]} {fnv(values.tobytes()):016x}")
-    (out / "golden.txt").write_text("\n".join(lines) + "\n")
+        add_case(out, lines, folder.name, tensors, kept, path, dequantized)
+    (out / "golden.txt").write_text("\n".join(sorted(lines)) + "\n")
 
 
 main()

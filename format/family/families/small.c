@@ -10,6 +10,12 @@ static const struct sp_alias apertus_aliases[] = {
     {0},
 };
 
+static const struct sp_alias bitnet_aliases[] = {
+    {"self_attn.inner_norm.weight", "self_attn.attn_sub_norm.weight", NULL, 0},
+    {"mlp.inner_norm.weight", "mlp.ffn_sub_norm.weight", NULL, 0},
+    {0},
+};
+
 /* The tokens of images and audio have no logits. */
 static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_text *t,
                                    const struct sp_sizes *sizes, struct sp_err *err)
@@ -155,6 +161,17 @@ const struct sp_family sp_families_small[] = {
         .gguf = {.archs = {{.name = "smollm3"}},
                  .members = smollm3_members,
                  .permuted = SP_GGUF_PERMUTED},
+    },
+    {
+        .name = "bitnet",
+        .architecture = "BitNetForCausalLM",
+        .sizes = {128256, 2560, 6912, 30, 20, 5, 0, 2048, 0},
+        .norm_eps = 1e-5,
+        .inner_norms = true,
+        .theta = 5e5,
+        .activation = "relu2",
+        .mlp_bias = SP_BIAS_NEVER,
+        .aliases = {bitnet_aliases},
     },
     {
         .name = "arcee",
