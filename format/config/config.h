@@ -144,9 +144,11 @@ struct sp_latent_config {
 
 /* Hyper-connections (runtime/model/hyper.c). */
 struct sp_hyper_config {
-    unsigned n_streams; /* 0: there is only the residual stream */
-    double strength;    /* largest weight of a sublayer's output, without eps */
-    double eps;         /* added to all weights */
+    unsigned n_streams;  /* 0: there is only the residual stream */
+    double strength;     /* largest weight of a sublayer's output, without eps */
+    double eps, out_eps; /* added to the weights of what is read, and of what is written */
+    unsigned n_balance; /* steps that balance the matrix by which streams mix; 0: they do not mix */
+    bool mean;          /* the head reads the mean of the streams */
 };
 
 /* The index of latent attention, which chooses the keys that a row attends to. Its first rope_dim
@@ -155,6 +157,7 @@ struct sp_index_config {
     unsigned top_k; /* keys of a row; 0: there is no index, a row attends to all */
     unsigned n_heads, head_dim;
     bool rows_paired;  /* as in struct sp_latent_config */
+    unsigned pool;     /* tokens of a pool, of which one key is made; 0: each token has its own */
     bool rotates_last; /* its last rope_dim dims rotate instead (HY 4) */
     double norm_eps;   /* of the norm of its keys */
 };

@@ -436,6 +436,12 @@ static enum sp_status read_index(struct sp_config *out, const struct sp_config_t
     if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->top_k, err))) return st;
     if ((st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->n_heads, err))) return st;
     if ((st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &c->head_dim, err))) return st;
+    if (c->pool && (st = sp_text_unsigned(t, "index_kpool", 1, SP_CAP_POSITIONS, &c->pool, err)))
+        return st;
+    if (c->pool && c->top_k % c->pool != 0) {
+        return sp_fail(err, SP_E_INPUT, "index_topk %u is not a multiple of index_kpool %u",
+                       c->top_k, c->pool);
+    }
     if (out->latent.q_rank == 0)
         return sp_fail(err, SP_E_INPUT, "q_lora_rank is missing, which %s needs", t->family->name);
     if (out->latent.rope_dim > c->head_dim) {

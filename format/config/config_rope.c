@@ -325,8 +325,8 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
         return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported for %s", partial_key, partial,
                        family->name);
     }
-    if (s->head_dim % 2 != 0 && is_unused(s)) {
-        r->n_rot = s->head_dim - 1;
+    if ((s->head_dim == 0 || s->head_dim % 2 != 0) && is_unused(s)) {
+        r->n_rot = s->head_dim / 2 * 2;
         return SP_OK;
     }
     if (r->n_rot % 2 != 0 && r->n_rot == s->head_dim) {

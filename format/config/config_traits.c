@@ -30,6 +30,7 @@ enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_t
 {
     static const char kv[] = "num_key_value_heads";
     const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim";
+    bool ropeless = t->family->latent && t->family->latent->ropeless;
     enum sp_status st;
 
     *s = t->family->sizes;
@@ -38,7 +39,8 @@ enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_t
         (st = read_ffn(s, t, err)) || (st = read_layer_count(s, t, err)) ||
         (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
         (st = sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
-        (st = sp_text_unsigned(t, dim_key, 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
+        (st = sp_text_unsigned(t, dim_key, ropeless ? 0 : 2, ropeless ? 0 : SP_CAP_WIDTH,
+                               &s->head_dim, err)) ||
         (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
                                err)))
         return st;
@@ -51,7 +53,7 @@ enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_t
                        "num_attention_heads %u is not a multiple of num_key_value_heads %u",
                        s->n_heads, s->n_kv_heads);
     }
-    if (s->head_dim == 0) {
+    if (s->head_dim == 0 && !ropeless) {
         if (s->n_hidden % s->n_heads != 0) {
             return sp_fail(err, SP_E_INPUT,
                            "hidden_size %u is not a multiple of num_attention_heads %u, and "

@@ -117,6 +117,7 @@ struct sp_latent_family {
     bool always_interleaved;      /* rope_interleave may not be false */
     bool partial_of_head;         /* partial_rotary_factor is that of the whole head (Mistral 4) */
     struct sp_index_config index; /* defaults; zero: there is no index */
+    bool ropeless;                /* qk_rope_head_dim is 0 (GLM-5.3) */
     bool index_shared;            /* indexer_types and its kin may let layers share a choice */
 };
 
@@ -138,7 +139,7 @@ typedef enum sp_status sp_read_own_fn(struct sp_config *out, const struct sp_con
 typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes, const struct sp_config_text *t,
                                              struct sp_err *err);
 
-enum { SP_MAX_ALIASES = 4 };
+enum { SP_MAX_ALIASES = 5 };
 
 struct sp_family {
     /* ---- names ---- */

@@ -101,6 +101,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool gate = attention && l->output_gate, index = latent && c->index.top_k && !l->shares_index;
     bool inner = attention && c->inner_norms;
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
+    bool pool = index && c->index.pool;
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
@@ -121,6 +122,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.indexer.k_norm.weight", SP_ROLE_NORM, index, {index_dim}},
         {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, index, {index_dim}},
         {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
+        {"self_attn.indexer.pool_gate.weight", SP_ROLE_KEY_VALUE, pool, {index_dim, hidden}},
+        {"self_attn.indexer.pool_bias", SP_ROLE_SMALL, pool, {c->index.pool, index_dim}},
         {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, attention, {hidden, o}},
         {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, gate, {kv_rank ? o : q, hidden}},
         {"self_attn.head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},
@@ -247,7 +250,7 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, taps = c->n_conv_taps;
     const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
     const uint64_t n = c->n_streams;
-    const uint64_t k = c->hyper.n_streams;
+    const uint64_t k = c->hyper.n_streams, mix = c->hyper.n_balance ? k * k : 0;
     bool per_layer = width != 0, conv = taps != 0, altup = n != 0, hyper = k != 0;
     const struct row rows[] = {
         {"per_layer_input_gate.weight", SP_ROLE_MLP, per_layer, {width, hidden}},
@@ -261,12 +264,12 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
         {"laurel.linear_left.weight", SP_ROLE_ATTENTION, altup, {c->laurel_rank, hidden}},
         {"laurel.linear_right.weight", SP_ROLE_ATTENTION, altup, {hidden, c->laurel_rank}},
         {"laurel.post_laurel_norm.weight", SP_ROLE_NORM, altup, {hidden}},
-        {"attention_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k, k * hidden}},
-        {"attention_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k}},
-        {"attention_streams.hc_scale", SP_ROLE_SMALL, hyper, {2}},
-        {"mlp_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k, k * hidden}},
-        {"mlp_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k}},
-        {"mlp_streams.hc_scale", SP_ROLE_SMALL, hyper, {2}},
+        {"attention_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k + mix, k * hidden}},
+        {"attention_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k + mix}},
+        {"attention_streams.hc_scale", SP_ROLE_SMALL, hyper, {mix ? 3 : 2}},
+        {"mlp_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k + mix, k * hidden}},
+        {"mlp_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k + mix}},
+        {"mlp_streams.hc_scale", SP_ROLE_SMALL, hyper, {mix ? 3 : 2}},
         {"attention_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
         {"attention_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
         {"mlp_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
@@ -287,7 +290,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool embedding = !d->borrows_tables, per_layer = width != 0;
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
-    const uint64_t k = c->hyper.n_streams;
+    const uint64_t k = c->hyper.mean ? 0 : c->hyper.n_streams;
     const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
     const struct row rows[] = {
         {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_inputs, hidden}},

@@ -1,13 +1,18 @@
-/* Hyper-connections (arXiv 2409.19606) as in the hy_v4 modeling file of transformers 5.24. With k
- * streams H_i, which begin as copies of the embedding, and flat(H) all of them in one row:
+/* Hyper-connections (arXiv 2409.19606) as in the modeling files hy_v4 and glm5_next of transformers
+ * 5.24. With k streams H_i, which begin as copies of the embedding, and flat(H) all of them in one
+ * row:
  *
  *   m = (W flat(H)) / sqrt(mean(flat(H)^2) + norm_eps)
- *   a_i = sigmoid(m_i scale_0 + base_i) + eps,  b_i = strength sigmoid(m_(k+i) scale_1 +
- * base_(k+i))
- *                                                    + eps
+ *   a_i = sigmoid(m_i scale_0 + base_i) + eps
+ *   b_i = strength sigmoid(m_(k+i) scale_1 + base_(k+i)) + out_eps
  *   a sublayer reads sum_i a_i H_i and adds b_i times its output to H_i
  *
- * The head reads likewise. The sum of squares is double, so all instruction sets use the same code.
+ * Before that H_i becomes sum_j C_ji H_j where streams mix: C begins as the softmax of each row of
+ * m_(2k+..) scale_2 + base_(2k+..), a [k][k], plus eps; then its columns and rows are divided by
+ * (their sum + eps) in turn, n_balance times, rows not at first.
+ *
+ * The head reads likewise, or the mean. The sum of squares is double, so all instruction sets use
+ * the same code.
  */
 #include "runtime/model/hyper.h"
 
@@ -20,7 +25,7 @@
 
 struct sp_hyper_scratch {
     struct sp_acts streams; /* [max_rows][k H], the streams of a row one after another */
-    float *mix;             /* [max_rows][ld_mix]: m, then b behind the first k */
+    float *mix;             /* [max_rows][ld_mix]: m, which becomes a, b and C */
     size_t ld_mix;
 };
 
@@ -34,7 +39,7 @@ enum sp_status sp_hyper_open(struct sp_workspace *ws, struct sp_err *err)
     if (k == 0) return SP_OK;
     if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->hyper = s;
-    s->ld_mix = sp_matrix_ld(2 * k);
+    s->ld_mix = sp_matrix_ld(2 * k + k * k);
     if ((st = sp_arena_rows(&ws->memory, &s->mix, ws->max_rows, s->ld_mix, err))) return st;
     return sp_arena_acts(&ws->memory, &s->streams, ws->max_rows, k * config->n_hidden, err);
 }
@@ -64,6 +69,41 @@ void sp_hyper_begin(struct sp_workspace *ws, size_t n)
     sp_backend_rows(ws->backend, n, begin_row, ws);
 }
 
+/* Divides k numbers, `step` apart, by their sum + eps. */
+static void divide(float *c, size_t k, size_t step, float eps)
+{
+    float sum = eps;
+
+    for (size_t i = 0; i < k; i++)
+        sum += c[i * step];
+    for (size_t i = 0; i < k; i++)
+        c[i * step] /= sum;
+}
+
+/* The matrix by which streams mix, of its logits. */
+static void balance(float *c, const struct sp_hyper_config *config)
+{
+    size_t k = config->n_streams;
+    float eps = (float)config->eps;
+
+    for (float *row = c; row < c + k * k; row += k) {
+        float max = row[0];
+        for (size_t i = 1; i < k; i++)
+            max = row[i] > max ? row[i] : max;
+        for (size_t i = 0; i < k; i++)
+            row[i] = sp_expf(row[i] - max);
+        divide(row, k, 1, 0);
+        for (size_t i = 0; i < k; i++)
+            row[i] += eps;
+    }
+    for (unsigned n = 0; n < config->n_balance; n++) {
+        for (size_t i = 0; n && i < k; i++)
+            divide(c + i * k, k, 1, eps);
+        for (size_t i = 0; i < k; i++)
+            divide(c + i, k, k, eps);
+    }
+}
+
 /* Replaces m by the weights, and sums the streams by the first of them. */
 static void read_row(void *context, size_t t, unsigned worker)
 {
@@ -81,13 +121,29 @@ static void read_row(void *context, size_t t, unsigned worker)
         sum += (double)streams[i] * streams[i];
     factor = (float)(1 / sqrt(sum / (double)(k * n) + config->norm_eps));
     for (size_t i = 0; i < job->w->fn.rows; i++) {
-        float strength = i < k ? 1 : (float)c->strength;
-        m[i] = strength * sp_sigmoidf(m[i] * factor * job->w->scale[i / k] + job->w->base[i]) +
-               (float)c->eps;
+        float v = m[i] * factor * job->w->scale[i < 2 * k ? i / k : 2] + job->w->base[i];
+        if (i < k)
+            m[i] = sp_sigmoidf(v) + (float)c->eps;
+        else
+            m[i] = i < 2 * k ? (float)c->strength * sp_sigmoidf(v) + (float)c->out_eps : v;
     }
+    if (job->w->fn.rows > 2 * k) balance(m + 2 * k, c);
     memset(x, 0, n * sizeof *x);
     for (size_t i = 0; i < k; i++)
         ws->backend->vector->fma(x, streams + i * n, m[i], n);
+}
+
+/* The head without weights. */
+static void mean_row(void *context, size_t t, unsigned worker)
+{
+    struct sp_workspace *ws = context;
+    size_t n = ws->model->config.n_hidden, k = ws->model->config.hyper.n_streams;
+    float *x = ws->x + t * ws->ld_x;
+
+    (void)worker;
+    memset(x, 0, n * sizeof *x);
+    for (size_t i = 0; i < k; i++)
+        ws->backend->vector->fma(x, streams_of(ws, t) + i * n, 1.0f / (float)k, n);
 }
 
 void sp_hyper_read(struct sp_workspace *ws, const struct sp_hyper_weights *w, size_t n)
@@ -95,8 +151,25 @@ void sp_hyper_read(struct sp_workspace *ws, const struct sp_hyper_weights *w, si
     struct hyper_job job = {ws, w};
     struct sp_product mix = {.w = &w->fn, .y = ws->hyper->mix, .ldy = ws->hyper->ld_mix};
 
+    if (w->fn.rows == 0) {
+        sp_backend_rows(ws->backend, n, mean_row, ws);
+        return;
+    }
     sp_backend_multiply(ws->backend, &mix, 1, &ws->hyper->streams, n);
     sp_backend_rows(ws->backend, n, read_row, &job);
+}
+
+/* H_i = sum_j C_ji H_j */
+static void mix_streams(float *streams, const float *c, size_t k, size_t n)
+{
+    for (size_t h = 0; h < n; h++) {
+        float made[SP_MAX_STREAMS] = {0};
+        for (size_t j = 0; j < k; j++)
+            for (size_t i = 0; i < k; i++)
+                made[i] += c[j * k + i] * streams[j * n + h];
+        for (size_t i = 0; i < k; i++)
+            streams[i * n + h] = made[i];
+    }
 }
 
 static void write_row(void *context, size_t t, unsigned worker)
@@ -106,6 +179,7 @@ static void write_row(void *context, size_t t, unsigned worker)
     size_t n = ws->model->config.n_hidden, k = ws->model->config.hyper.n_streams;
 
     (void)worker;
+    if (ws->model->config.hyper.n_balance) mix_streams(streams_of(ws, t), b + 2 * k, k, n);
     for (size_t i = 0; i < k; i++)
         ws->backend->vector->fma(streams_of(ws, t) + i * n, ws->y + t * ws->ld_x, b[k + i], n);
 }

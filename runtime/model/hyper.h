@@ -1,5 +1,5 @@
 /* Hyper-connections: several residual streams, which each sublayer reads and writes by weights
- * that depend on the row (HY 4). */
+ * that depend on the row (HY 4, GLM-5.3). */
 #ifndef SP_RUNTIME_MODEL_HYPER_H
 #define SP_RUNTIME_MODEL_HYPER_H
 

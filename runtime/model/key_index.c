@@ -7,6 +7,14 @@
  * both are rotated. The sum is in ascending order of heads, one product and one addition each. Of
  * equal scores the later position is chosen. A row that sees at most top_k keys has no choice.
  *
+ * With pools of n tokens (glm5_next) keys do not rotate, and of each full pool one key is made, for
+ * each of its dims
+ *
+ *   sum_j softmax_j(gate x_j + bias_j) k_j.   The best top_k / n pools are chosen, and the tokens
+ *
+ * behind the last full pool. The cache has k and the gate of a token as its value, and the key of
+ * its pool as the key of the pool's last token.
+ *
  * Rows are processed one after another, so a choice depends on nothing but the row and the index
  * keys before it. The chosen keys are copied, in ascending order, to a small cache that attention
  * walks like any other: a row therefore reads all index keys, but only top_k latents. */
@@ -16,6 +24,8 @@
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/latent_attention.h"
+#include "runtime/vector/fmath.h"
+#include "quantize/types/float_cast.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +39,8 @@ static enum sp_cache_type type_of_cache(const struct sp_decoder *d)
 enum sp_status sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d,
                                        struct sp_err *err)
 {
-    struct sp_kv_shape shape = {1, d->model->config.index.head_dim, 1}; /* values are not used */
+    const struct sp_index_config *c = &d->model->config.index;
+    struct sp_kv_shape shape = {1, c->head_dim, c->pool ? 2 * c->head_dim : 1};
 
     return sp_kv_init(cache, type_of_cache(d), shape, d->options.n_positions, 0,
                       d->options.max_rows, err);
@@ -50,9 +61,10 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     if (c->top_k == 0) return SP_OK;
     if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->key_index = s;
-    s->n_chosen = c->top_k < ws->n_positions ? c->top_k : ws->n_positions;
+    s->n_chosen = c->pool ? (size_t)c->top_k + c->pool - 1 : c->top_k;
+    if (s->n_chosen > ws->n_positions) s->n_chosen = ws->n_positions;
     s->ld_q = sp_matrix_ld(n_heads * c->head_dim);
-    s->ld_k = sp_matrix_ld(c->head_dim);
+    s->ld_k = sp_matrix_ld((c->pool ? 2 : 1) * (size_t)c->head_dim);
     s->ld_weights = sp_matrix_ld(n_heads);
     if ((st = sp_arena_rows(&ws->memory, &s->q, rows, s->ld_q, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->k, rows, s->ld_k, err))) return st;
@@ -81,10 +93,12 @@ struct index_job {
 
 static void rotate(const struct index_job *job, size_t t, float *x)
 {
-    const struct sp_rotation *rotation = &job->ws->rotations[job->layer->config->rope];
+    int rope = job->layer->config->rope;
+    const struct sp_rotation *rotation = &job->ws->rotations[rope < 0 ? 0 : rope];
     const struct sp_index_config *c = &job->ws->model->config.index;
     size_t half = job->ws->model->config.latent.rope_dim / 2;
 
+    if (rope < 0) return;
     if (c->rotates_last) x += c->head_dim - 2 * half;
     job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
 }
@@ -108,6 +122,62 @@ static void prepare_row(void *context, size_t t, unsigned worker)
         rotate(job, t, s->q + t * s->ld_q + h * c->head_dim);
     vector->scale(s->weights + t * s->ld_weights, (float)(1 / sqrt((double)c->n_heads)),
                   c->n_heads);
+}
+
+/* ---- pools ---- */
+
+/* out[0..n-1] = numbers of a value of the cache, from its number `first` on. */
+static void read_value(float *out, const struct sp_kv *cache, size_t pos, size_t first, size_t n)
+{
+    size_t at = pos % SP_KV_BLOCK * cache->value_dim + first;
+    const uint8_t *values = sp_kv_values(cache, 0, pos);
+
+    for (size_t i = 0; i < n; i++)
+        if (cache->type == SP_CACHE_F32)
+            memcpy(out + i, values + 4 * (at + i), sizeof *out);
+        else
+            out[i] = sp_f32_of_f16(sp_get16(values + 2 * (at + i)));
+}
+
+/* key = the key of the pool that ends at `pos`. */
+static void make_pool_key(float *key, const struct index_job *job, size_t pos)
+{
+    const struct sp_index_config *c = &job->ws->model->config.index;
+    const float *bias = job->layer->latent.index.pool_bias;
+
+    for (size_t d = 0; d < c->head_dim; d++) {
+        float max = -INFINITY, sum = 0;
+        key[d] = 0;
+        for (int step = 0; step < 2; step++) {
+            for (size_t j = 0; j < c->pool; j++) {
+                size_t at = pos + 1 - c->pool + j;
+                float k, gate;
+                read_value(&gate, job->cache, at, c->head_dim + d, 1);
+                gate += bias[j * c->head_dim + d];
+                if (step == 0) max = gate > max ? gate : max;
+                if (step == 0) continue;
+                read_value(&k, job->cache, at, d, 1);
+                sum += sp_expf(gate - max);
+                key[d] += sp_expf(gate - max) * k;
+            }
+        }
+        key[d] /= sum;
+    }
+}
+
+static void store_pools(const struct index_job *job, struct sp_kv *cache, size_t first, size_t n)
+{
+    const struct sp_key_index_scratch *s = job->ws->key_index;
+    size_t pool = job->ws->model->config.index.pool;
+
+    for (size_t t = first; pool && t < first + n; t++) {
+        size_t pos = job->ws->positions[t];
+        float key[SP_MAX_HEAD_DIM];
+        if ((pos + 1) % pool != 0) continue;
+        make_pool_key(key, job, pos);
+        sp_kv_put_head(cache, job->ws->backend->vector, 0, pos, 1, key, s->k + t * s->ld_k,
+                       s->ld_k);
+    }
 }
 
 /* ---- choice ---- */
@@ -183,17 +253,28 @@ static void choose_row(struct index_job *job, size_t t)
     const struct sp_index_config *c = &job->ws->model->config.index;
     const struct sp_key_index_scratch *s = job->ws->key_index;
     const struct sp_backend *backend = job->ws->backend;
+    size_t pool = c->pool ? c->pool : 1, n, n_pools, k = c->top_k / pool;
+    uint32_t *chosen = s->chosen + t * s->n_chosen;
 
     job->t = t;
-    job->n_keys = job->ws->positions[t] + 1;
-    if (job->n_keys <= s->n_chosen) return;
+    n = job->ws->positions[t] + 1;
+    if (n <= s->n_chosen) return;
+    n_pools = n / pool;
+    job->n_keys = n_pools * pool;
     for (size_t h = 0; h < c->n_heads; h++) {
         backend->vector->kv[job->cache->type]->prepare(s->queries + h * sp_query_size(c->head_dim),
                                                        s->q + t * s->ld_q + h * c->head_dim,
                                                        c->head_dim);
     }
     sp_pool_run(backend->pool, (job->n_keys + SP_SPAN - 1) / SP_SPAN, score_span, job);
-    choose(s->chosen + t * s->n_chosen, s->n_chosen, s->scores, job->n_keys);
+    for (size_t i = 0; i < n_pools; i++)
+        s->scores[i] = s->scores[i * pool + pool - 1];
+    choose(chosen, k, s->scores, n_pools);
+    for (size_t i = k; i-- > 0;)
+        for (size_t j = pool; j-- > 0;)
+            chosen[i * pool + j] = chosen[i] * (uint32_t)pool + (uint32_t)j;
+    for (size_t i = n_pools * pool; i < n; i++)
+        chosen[c->top_k + i - n_pools * pool] = (uint32_t)i;
 }
 
 void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -204,11 +285,12 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
     const struct sp_product in[] = {
         {.w = &w->k, .y = s->k, .ldy = s->ld_k},
         {.w = &w->weights, .y = s->weights, .ldy = s->ld_weights},
+        {.w = &w->pool_gate, .y = s->k + w->k.rows, .ldy = s->ld_k},
     };
     const struct sp_product q = {.w = &w->q, .y = s->q, .ldy = s->ld_q};
 
     ws->latent_attention->q_latent.cols = w->q.cols;
-    sp_backend_multiply(ws->backend, in, 2, &ws->hidden, n);
+    sp_backend_multiply(ws->backend, in, w->pool_gate.rows ? 3 : 2, &ws->hidden, n);
     sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
     sp_backend_rows(ws->backend, n, prepare_row, &job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
@@ -217,6 +299,7 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
         const float *k = s->k + first * s->ld_k;
         sp_kv_put_head(cache, ws->backend->vector, 0, seq->pos, seq->n, k, k, s->ld_k);
         job.cache = cache;
+        store_pools(&job, cache, first, seq->n);
         for (size_t t = first; t < first + seq->n; t++)
             choose_row(&job, t);
     }
@@ -241,11 +324,13 @@ static void gather_block(void *context, size_t block, unsigned worker)
         sp_kv_copy(job->to, i, job->from, job->chosen[i]);
 }
 
-void sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t)
+size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t)
 {
+    const struct sp_index_config *c = &ws->model->config.index;
     struct sp_key_index_scratch *s = ws->key_index;
-    struct gather_job job = {kv, &s->gathered, s->chosen + t * s->n_chosen, s->n_chosen};
+    size_t n = c->top_k + (c->pool ? (ws->positions[t] + 1) % c->pool : 0);
+    struct gather_job job = {kv, &s->gathered, s->chosen + t * s->n_chosen, n};
 
-    sp_pool_run(ws->backend->pool, (s->n_chosen + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block,
-                &job);
+    sp_pool_run(ws->backend->pool, (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &job);
+    return n;
 }

@@ -13,7 +13,7 @@ struct sp_key_index_scratch {
     uint8_t *queries;      /* [n_heads] of one row, prepared */
     float *head_scores;    /* [threads][n_heads][SP_SPAN] */
     float *scores;         /* [n_positions, in whole spans] of one row */
-    size_t n_chosen;       /* top_k, or all positions if these are fewer */
+    size_t n_chosen;       /* the most keys that a row attends to without a choice, or by one */
     uint32_t *chosen;      /* [max_rows][n_chosen] ascending, of rows that see more keys */
     struct sp_kv gathered; /* [n_chosen] keys and values of one row */
 };
@@ -31,8 +31,8 @@ sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d, struct 
  * latents of its queries. */
 void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n);
 
-/* Copies the keys and values that were chosen for row t of the pass from `kv`, to positions
- * 0..n_chosen-1 of ws->key_index->gathered. */
-void sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t);
+/* Copies the keys and values that were chosen for row t of the pass from `kv`, to the first
+ * positions of ws->key_index->gathered; returns their number. */
+size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t);
 
 #endif

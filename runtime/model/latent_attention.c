@@ -224,8 +224,7 @@ static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *
     sp_self_attention_find_ranges(ws->ranges, job->layer->config, seq);
     attend(job, kv, first, n);
     for (; n < seq->n; n++) {
-        sp_key_index_gather(ws, kv, first + n);
-        ws->ranges[0] = (struct sp_key_range){0, n_chosen};
+        ws->ranges[0] = (struct sp_key_range){0, sp_key_index_gather(ws, kv, first + n)};
         attend(job, &ws->key_index->gathered, first + n, 1);
     }
 }

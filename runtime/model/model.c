@@ -275,6 +275,8 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     bind_matrix(b, &w->index.q, "@self_attn.indexer.wq_b.weight", i);
     bind_matrix(b, &w->index.k, "@self_attn.indexer.wk.weight", i);
     bind_matrix(b, &w->index.weights, "@self_attn.indexer.weights_proj.weight", i);
+    bind_matrix(b, &w->index.pool_gate, "@self_attn.indexer.pool_gate.weight", i);
+    w->index.pool_bias = bind_bias(b, "@self_attn.indexer.pool_bias", i);
     w->index.k_norm = bind_bias(b, "@self_attn.indexer.k_norm.weight", i);
     w->index.k_norm_bias = bind_bias(b, "@self_attn.indexer.k_norm.bias", i);
 }

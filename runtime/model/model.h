@@ -19,6 +19,8 @@ struct sp_index_weights {
     struct sp_matrix k;                /* [head_dim, H] */
     struct sp_matrix weights;          /* [n_heads, H] */
     const float *k_norm, *k_norm_bias; /* [head_dim] */
+    struct sp_matrix pool_gate;        /* [head_dim, H], or empty */
+    const float *pool_bias;            /* [pool][head_dim] */
 };
 
 /* Weights of latent attention (struct sp_latent_config) besides the layer's q or o. */
@@ -108,8 +110,8 @@ struct sp_altup_weights {
 
 /* What a sublayer, or the head, reads of k streams and writes to them (runtime/model/hyper.c). */
 struct sp_hyper_weights {
-    struct sp_matrix fn;       /* [2 k, k H]; of the head: [k, k H] */
-    const float *base, *scale; /* [rows of fn], [rows of fn / k] */
+    struct sp_matrix fn;       /* [2 k, or 2 k + k^2, k H]; of the head: [k, k H], or empty */
+    const float *base, *scale; /* [rows of fn], [3], [2] or [1] */
 };
 
 /* Limits of the factors of a SwiGLU (struct sp_product); 0: none. */

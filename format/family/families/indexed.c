@@ -124,12 +124,14 @@ static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_tex
     enum sp_status st;
 
     (void)sizes;
-    c->hyper = (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6};
+    c->hyper =
+        (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6, .out_eps = 1e-6};
     if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
         (st = sp_text_double(t, "hc_magnitude", 1e-6, 1e6, &c->hyper.strength, err)) ||
         (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
         (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)))
         return st;
+    c->hyper.out_eps = c->hyper.eps;
     c->index.norm_eps = c->norm_eps;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].output_gate = true;

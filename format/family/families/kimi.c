@@ -140,6 +140,62 @@ static enum sp_status read_bailing(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
+/* ---- GLM-5.3: its layers with hyper-connections, and an index over pools of tokens ---- */
+
+static const struct sp_delta_family delta_glm5 = {
+    .defaults =
+        {.n_value_heads = 64, .value_dim = 128, .kernel = 4, .by_channel = true, .low_rank = 128},
+    .full_interval = 4,
+    .object = "linear_attn_config",
+};
+
+static const struct sp_latent_family latent_glm5 = {
+    .defaults = {.kv_rank = 512, .q_rank = 1536, .nope_dim = 256, .value_dim = 256},
+    .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .pool = 16},
+    .index_shared = true,
+    .ropeless = true,
+};
+
+static const struct sp_alias glm5_aliases[] = {
+    {"attention_streams.hc_*", "hc_attn_*", NULL, 0},
+    {"mlp_streams.hc_*", "hc_ffn_*", NULL, 0},
+    {"linear_attn.A_log", "self_attn.A_log", NULL, 0},
+    {"self_attn.indexer.pool_gate.weight", "self_attn.indexer.index_kpool_compress_gate", NULL, 0},
+    {"self_attn.indexer.pool_bias", "self_attn.indexer.index_kpool_compress_ape", NULL, 0},
+    {0},
+};
+
+static enum sp_status read_glm5(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *object = sp_text_get(t, "linear_attn_config");
+    double limit = 10, floor = -5;
+    bool tail = true;
+    enum sp_status st;
+
+    (void)sizes;
+    c->hyper = (struct sp_hyper_config){
+        .n_streams = 4, .strength = 2, .eps = 1e-6, .n_balance = 20, .mean = true};
+    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
+        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance, err)) ||
+        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
+        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)) ||
+        (st = sp_text_double(t, "linear_lower_bound", -1e3, -1e-6, &floor, err)) ||
+        (st = sp_json_get_double(object, "gate_lower_bound", -1e3, -1e-6, &floor, err)) ||
+        (st = sp_text_bool(t, "index_kpool_always_select_tail", &tail, err)))
+        return st;
+    if (!tail) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "index_kpool_always_select_tail false is not supported");
+    }
+    c->delta.decay_floor = floor;
+    for (unsigned i = 0; i < c->n_layers; i++)
+        c->layers[i].limits[0] = c->layers[i].limits[1] = limit;
+    return SP_OK;
+}
+
+static const char *const glm5_own_keys[] = {"swiglu_limit", NULL};
+
 const struct sp_family sp_families_kimi[] = {
     {
         .name = "kimi_linear",
@@ -181,6 +237,26 @@ const struct sp_family sp_families_kimi[] = {
         .key_names = bailing_keys,
         .read_own = read_bailing,
         .aliases = {bailing_aliases, sp_aliases_experts, sp_aliases_shared_experts},
+        .unread_layers = true,
+    },
+    {
+        .name = "glm5_next_text",
+        .architecture = "Glm5NextTextModel",
+        .sizes = {154880, 4096, 12288, 45, 64, 64, 0, 1048576, 0},
+        .norm_eps = 1e-5,
+        .unrotated = true,
+        .delta_layers = true,
+        .delta = &delta_glm5,
+        .latent = &latent_glm5,
+        .mlp_bias = SP_BIAS_NEVER,
+        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_EXPERT_SIZES(288, 8, 2048, 3, 1),
+        .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
+        .reads = {.layer_types = true, SP_V3_READS},
+        .read_own = read_glm5,
+        .own_keys = glm5_own_keys,
+        .aliases = {glm5_aliases, kimi_delta_aliases, sp_aliases_experts, sp_aliases_shared_experts,
+                    sp_aliases_latent},
         .unread_layers = true,
     },
     {.name = NULL},

@@ -20,6 +20,7 @@ const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("glm46v", "Glm46V", "glm4v_text", .any_text = true),
     WRAPPER("glm4v", "Glm4v", "glm4v_text", .any_text = false),
     WRAPPER("glm4v_moe", "Glm4vMoe", "glm4v_moe_text", .any_text = false),
+    WRAPPER("glm5_next", "Glm5Next", "glm5_next_text", .any_text = false),
     WRAPPER("idefics3", "Idefics3", "llama", .any_text = true),
     WRAPPER("internvl", "InternVL", "qwen2", .any_text = true),
     WRAPPER("kimi_k25", "Kimi_K25", "deepseek_v3", .any_text = true),
