@@ -99,13 +99,6 @@ static enum sp_status print_calibration(const struct sp_calibration_facts *facts
     return st;
 }
 
-/* Writes the facts as a member of an object that the caller has begun. */
-static void calibration_to_json(struct sp_json_out *out, const struct sp_calibration_facts *facts)
-{
-    sp_json_out_put(out, "calibration:{tokens:%zu, matrices:%zu, smoothed_norms:%zu, groups:%zu}",
-                    (size_t)facts->n_tokens, facts->n_matrices, facts->n_smoothed, facts->n_groups);
-}
-
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
@@ -285,7 +278,10 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
     sp_json_out_put(&out, "{file:%s, size:%zu", name, (size_t)sp_pack_size(pack));
     if (!sp_pack_is_outline(pack)) sp_json_out_text(&out, "identity", identity);
     if (is_calibration)
-        calibration_to_json(&out, &calibration);
+        sp_json_out_put(&out,
+                        "calibration:{tokens:%zu, matrices:%zu, smoothed_norms:%zu, groups:%zu}",
+                        (size_t)calibration.n_tokens, calibration.n_matrices,
+                        calibration.n_smoothed, calibration.n_groups);
     else
         sp_pack_facts_to_json(&out, &facts);
     if (o->tensors) tensors_to_json(&out, pack);

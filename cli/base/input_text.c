@@ -15,13 +15,6 @@ static bool is_stdin(const char *path)
     return path == NULL || strcmp(path, "-") == 0;
 }
 
-static bool is_pipe(const char *path)
-{
-    struct stat info;
-
-    return stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
-}
-
 bool sp_input_is_piped(void)
 {
     struct stat info;
@@ -78,13 +71,15 @@ enum sp_status sp_input_text(char **text, size_t *size, const char *path, const 
                              size_t most, struct sp_err *err)
 {
     FILE *stream;
+    struct stat info;
     enum sp_status st;
 
     if (is_stdin(path)) {
         sp_input_announce(what);
         return read_stream(text, size, stdin, sp_input_name(path), most, err);
     }
-    if (!is_pipe(path)) return sp_file_read_text(text, size, path, most, err);
+    if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
+        return sp_file_read_text(text, size, path, most, err);
     if ((stream = fopen(path, "rb")) == NULL)
         return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
     st = read_stream(text, size, stream, path, most, err);

@@ -1,6 +1,7 @@
 #include "cli/base/lines.h"
 #include "cli/base/input_text.h"
 #include "format/base/mem.h"
+#include "format/base/unicode_case.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -86,11 +87,6 @@ static enum sp_status next_line(size_t *size, struct lines *l, struct sp_err *er
     return SP_OK;
 }
 
-static bool is_whitespace(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 enum sp_status sp_each_line(enum sp_status (*line)(void *context, size_t number, const char *text,
                                                    size_t size, struct sp_err *err),
                             bool (*stop)(void *context), void *context, const char *what,
@@ -104,7 +100,7 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, size_t number,
     while ((st = next_line(&size, &l, err)) == SP_OK && size > 0) {
         const char *text = l.text + l.at;
         number++;
-        for (len = size; len > 0 && is_whitespace(text[len - 1]);)
+        for (len = size; len > 0 && sp_is_whitespace(text[len - 1]);)
             len--;
         if (len > 0 && (st = line(context, number, text, len, err))) {
             sp_context(err, "line %zu", number);

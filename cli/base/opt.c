@@ -163,31 +163,6 @@ static bool read_size(uint64_t *out, const char *text)
     return *out > 0;
 }
 
-static enum sp_status set_size(struct parser *p, const char *text, void *to)
-{
-    uint64_t n;
-
-    if (!read_size(&n, text)) {
-        return sp_fail(p->err, SP_E_USAGE, "%s is %s, expected a size such as 500M, 5.5G or 6GiB",
-                       p->given, text);
-    }
-    memcpy(to, &n, sizeof n);
-    return SP_OK;
-}
-
-static enum sp_status set_seconds(struct parser *p, const char *text, void *to)
-{
-    double v;
-
-    if (!sp_duration_read(&v, text)) {
-        return sp_fail(p->err, SP_E_USAGE,
-                       "%s is %s, expected seconds or a duration such as 5m or 1h30m", p->given,
-                       text);
-    }
-    memcpy(to, &v, sizeof v);
-    return SP_OK;
-}
-
 /* Returns the first number in the name of a type, as in q4, iq2_xxs and float16; 0: none, or above
  * 99, or a name with a hyphen, which is no type. */
 static int number_in(const char *word)
@@ -244,20 +219,10 @@ enum sp_status sp_opt_choose(const char **out, const char *const *choices, const
                    near ? "; " : "", near ? near : "", near ? " is the nearest" : "");
 }
 
-static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_opt_list *list)
-{
-    enum sp_status st;
-
-    if (list->items == NULL &&
-        (st = sp_new(&list->items, (size_t)p->argc, sizeof *list->items, p->err)))
-        return st;
-    list->items[list->n++] = text;
-    return SP_OK;
-}
-
 static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const char *text)
 {
     void *to = (char *)p->args->options + o->offset;
+    struct sp_opt_list *list = to;
     enum sp_status st;
     int64_t integer;
     double number;
@@ -274,13 +239,22 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
         if ((st = set_number(p, o, text, &number)) == SP_OK) *(float *)to = (float)number;
         return st;
     case SP_OPT_SIZE:
-        return set_size(p, text, to);
+        if (read_size(to, text)) return SP_OK;
+        return sp_fail(p->err, SP_E_USAGE, "%s is %s, expected a size such as 500M, 5.5G or 6GiB",
+                       p->given, text);
     case SP_OPT_SECONDS:
-        return set_seconds(p, text, to);
+        if (sp_duration_read(to, text)) return SP_OK;
+        return sp_fail(p->err, SP_E_USAGE,
+                       "%s is %s, expected seconds or a duration such as 5m or 1h30m", p->given,
+                       text);
     case SP_OPT_CHOICE:
         return sp_opt_choose(to, o->choices, p->given, text, p->err);
     case SP_OPT_LIST:
-        return add_to_list(p, text, to);
+        if (list->items == NULL &&
+            (st = sp_new(&list->items, (size_t)p->argc, sizeof *list->items, p->err)))
+            return st;
+        list->items[list->n++] = text;
+        return SP_OK;
     default:
         if (o->path && *text == '\0')
             return sp_fail(p->err, SP_E_USAGE, "%s is empty, expected %s", p->given, o->value);

@@ -43,12 +43,6 @@ static const struct {
     {"parameters system license", NULL, "show FILE --modelfile prints it", "show"},
 };
 
-/* True for the empty name in an empty list, too. */
-static bool is_one_of(const char *words, const char *name)
-{
-    return *words ? sp_is_among(name, words) : *name == '\0';
-}
-
 static bool has_option(const struct sp_opt *o, const char *name)
 {
     while (o->kind != SP_OPT_END && (o->kind == SP_OPT_HEADING || strcmp(o->name, name) != 0))
@@ -62,7 +56,9 @@ void sp_other_option_find(const char **ours, const char **hint, const struct sp_
     *ours = *hint = NULL;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         const char *same = options[i].ours, *only = options[i].command;
-        if (!is_one_of(options[i].theirs, name) || (only && strcmp(only, command->name) != 0))
+        const char *theirs = options[i].theirs;
+        if (!(*theirs ? sp_is_among(name, theirs) : *name == '\0') ||
+            (only && strcmp(only, command->name) != 0))
             continue;
         if (same && !(*same ? has_option(command->opts, same) : command->max_operands > 0))
             continue;

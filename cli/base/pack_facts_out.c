@@ -149,27 +149,21 @@ static void add_changed_rows(struct sp_table *t, const struct sp_pack_facts *fac
     }
 }
 
-/* Adds the first line of a text that is not blank, cut between characters. */
-static void add_text_row(struct sp_table *t, const char *what, const char *text)
-{
-    const char *first = text + strspn(text, " \t\r\n");
-    int line = (int)strcspn(first, "\r\n"), shown = line > 60 ? 60 : line;
-
-    while (shown > 0 && (first[shown] & 0xC0) == 0x80)
-        shown--;
-    add_row(t, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
-}
-
-/* Adds rows for the records after FROM and DRAFT; of long texts the first line is shown. */
+/* Adds rows for the records after FROM and DRAFT: of texts the first line that is not blank, cut
+ * between characters. */
 static void add_record_rows(struct sp_table *t, const struct sp_modelfile *records)
 {
     for (size_t i = 0; i < records->n_records; i++) {
         const struct sp_modelfile_record *record = records->records + i;
         const char *name = record->name ? record->name : "";
+        const char *first = record->value + strspn(record->value, " \t\r\n");
+        int line = (int)strcspn(first, "\r\n"), shown = line > 60 ? 60 : line;
         char what[128];
         snprintf(what, sizeof what, "%s%s%s", sp_modelfile_command_name(record->command),
                  *name ? " " : "", name);
-        add_text_row(t, what, record->value);
+        while (shown > 0 && (first[shown] & 0xC0) == 0x80)
+            shown--;
+        add_row(t, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
     }
 }
 

@@ -186,27 +186,23 @@ done:
     return st;
 }
 
-static enum sp_status prompt_of_file(struct run *r, struct sp_ids *ids, const char *path)
-{
-    char *text;
-    size_t size;
-    enum sp_status st = sp_input_text(&text, &size, path, "a prompt", SP_INPUT_MOST, r->err);
-
-    if (st) return st;
-    if ((st = prompt_of_text(r, ids, text))) sp_context(r->err, "%s", path);
-    free(text);
-    return st;
-}
-
 /* Reads prompt i of those given as options. */
 static enum sp_status named_prompt(struct run *r, struct sp_ids *ids, size_t i)
 {
     const struct sp_bench_options *o = r->options;
+    const char *path;
+    char *text;
+    size_t size;
+    enum sp_status st;
 
     if (i < o->ids.n) return sp_ids_parse(ids, o->ids.items[i], r->err);
     i -= o->ids.n;
     if (i < o->texts.n) return prompt_of_text(r, ids, o->texts.items[i]);
-    return prompt_of_file(r, ids, o->files.items[i - o->texts.n]);
+    path = o->files.items[i - o->texts.n];
+    if ((st = sp_input_text(&text, &size, path, "a prompt", SP_INPUT_MOST, r->err))) return st;
+    if ((st = prompt_of_text(r, ids, text))) sp_context(r->err, "%s", path);
+    free(text);
+    return st;
 }
 
 static enum sp_status read_prompts(struct run *r)
@@ -397,28 +393,23 @@ static enum sp_status compare_tokens(const struct run *r, size_t prompt,
                    prompt + 1, other->n_ids, first->n_ids);
 }
 
-/* Adds a run to the totals and returns its rate. */
-static double add_run(struct sp_bench_runs *runs, const struct sp_result *result)
-{
-    double seconds = result->draft_seconds + result->verify_seconds + result->plain_seconds;
-
-    runs->n_tokens += result->n_ids - 1;
-    runs->n_passes += result->n_rounds;
-    runs->drafted += result->drafted;
-    runs->accepted += result->accepted;
-    return seconds > 0 ? (double)(result->n_ids - 1) / seconds : 0;
-}
-
 static enum sp_status measure_run(struct run *r, size_t prompt, bool drafts, size_t run,
                                   struct sp_result *first)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
     struct sp_bench_runs *runs = drafts ? &p->drafted : &p->plain;
     struct sp_result result = SP_RESULT_INIT;
+    double seconds;
     enum sp_status st;
 
     if ((st = generate(r, &p->ids, drafts, run, &result))) return st;
-    r->rates[drafts * r->options->n_repeat + run] = add_run(runs, &result);
+    runs->n_tokens += result.n_ids - 1;
+    runs->n_passes += result.n_rounds;
+    runs->drafted += result.drafted;
+    runs->accepted += result.accepted;
+    seconds = result.draft_seconds + result.verify_seconds + result.plain_seconds;
+    r->rates[drafts * r->options->n_repeat + run] =
+        seconds > 0 ? (double)(result.n_ids - 1) / seconds : 0;
     if (first->ids == NULL) {
         *first = result;
         return SP_OK;

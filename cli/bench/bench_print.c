@@ -135,15 +135,6 @@ static void add_prompt(struct sp_table *table, const struct sp_bench *b, size_t 
     sp_table_add(table, "%.2f", sp_bench_per_pass(d));
 }
 
-/* Prints what follows the last prompt. */
-static enum sp_status complete(struct sp_table *table, const struct sp_bench *b)
-{
-    enum sp_status st = sp_table_print(stdout, table, INDENT);
-
-    if (!st && b->info.draft && !sp_bench_simulated(b)) puts("Both generated the same tokens.");
-    return st;
-}
-
 /* ---- all tables ---- */
 
 static void print_title(const struct sp_bench *b)
@@ -189,7 +180,8 @@ enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_
         add_prompt(table, b, index);
         break;
     case SP_BENCH_COMPLETE:
-        st = complete(table, b);
+        st = sp_table_print(stdout, table, INDENT);
+        if (!st && b->info.draft && !sp_bench_simulated(b)) puts("Both generated the same tokens.");
         break;
     }
     if (st == SP_OK && table->align) st = sp_table_print(stdout, table, INDENT);

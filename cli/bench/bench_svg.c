@@ -7,6 +7,7 @@
 #include "format/base/atomic_file.h"
 #include "format/base/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,8 +30,9 @@ static const char plain_color[] = "#9aa5b1", drafted_color[] = "#ff7f0e";
 
 enum { N_COLORS = sizeof line_colors / sizeof *line_colors };
 
-static void write_escaped(FILE *out, const char *text)
+static void write_text(FILE *out, double x, double y, const char *anchor, const char *text)
 {
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         if (c == '&' || c == '<' || c == '>' || c == '"')
@@ -38,12 +40,6 @@ static void write_escaped(FILE *out, const char *text)
         else
             fputc(c >= 0x20 && c < 0x7f ? c : '?', out);
     }
-}
-
-static void write_text(FILE *out, double x, double y, const char *anchor, const char *text)
-{
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    write_escaped(out, text);
     fputs("</text>\n", out);
 }
 
@@ -108,24 +104,15 @@ static void write_line(FILE *out, const struct sp_bench_depth *d, size_t color, 
     fputs("\"/>\n", out);
 }
 
-/* Returns the longest time of a pass in milliseconds. */
-static double longest_pass(const struct sp_bench *b)
-{
-    double most = 0;
-
-    for (size_t i = 0; i < b->n_depths * SP_BENCH_ROW_COUNTS; i++) {
-        double ms =
-            b->depths[i / SP_BENCH_ROW_COUNTS].verify_seconds[i % SP_BENCH_ROW_COUNTS] * 1e3;
-        if (ms > most) most = ms;
-    }
-    return most;
-}
-
 static void write_rows(FILE *out, const struct sp_bench *b)
 {
-    double top = round_up(longest_pass(b));
+    double longest = 0, top;
     char label[48];
 
+    for (size_t i = 0; i < b->n_depths; i++)
+        for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++)
+            longest = fmax(longest, b->depths[i].verify_seconds[k]);
+    top = round_up(longest * 1e3);
     write_frame(out, LEFT_PLOT, top, "Milliseconds per forward pass, by rows");
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
         snprintf(label, sizeof label, "%zu", sp_bench_row_counts[k]);
@@ -151,25 +138,15 @@ static void write_bar(FILE *out, double x, double width, double rate, double top
     write_text(out, x + width / 2, PLOT_TOP + PLOT_HEIGHT - height - 4, "middle", label);
 }
 
-/* Returns the highest rate of all prompts. */
-static double highest_rate(const struct sp_bench *b)
-{
-    double most = 0;
-
-    for (size_t i = 0; i < b->n_prompts; i++) {
-        const struct sp_bench_prompt *p = &b->prompts[i];
-        if (p->plain.rate > most) most = p->plain.rate;
-        if (p->drafted.rate > most) most = p->drafted.rate;
-    }
-    return most;
-}
-
 static void write_bars(FILE *out, const struct sp_bench *b)
 {
-    double top = round_up(highest_rate(b) * 1.05), step = (double)PLOT_WIDTH / (double)b->n_prompts;
+    double highest = 0, top, step = (double)PLOT_WIDTH / (double)b->n_prompts;
     double width = step * 0.35, bottom = PLOT_TOP + PLOT_HEIGHT;
     char label[64];
 
+    for (size_t i = 0; i < b->n_prompts; i++)
+        highest = fmax(highest, fmax(b->prompts[i].plain.rate, b->prompts[i].drafted.rate));
+    top = round_up(highest * 1.05);
     write_frame(out, RIGHT_PLOT, top, "Tokens per second, by prompt");
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];

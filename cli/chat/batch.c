@@ -377,14 +377,6 @@ static enum sp_status choose_lines(struct batch *b, struct sp_err *err)
     return SP_OK;
 }
 
-static void note_kept(const struct batch *b)
-{
-    if (b->output.n_kept == 0 || b->options->quiet) return;
-    sp_note("run", "%.300s has %zu answer%s already; the batch continues after %s", b->output.path,
-            b->output.n_kept, b->output.n_kept == 1 ? "" : "s",
-            b->output.n_kept == 1 ? "it" : "them");
-}
-
 static void print_end(const struct batch *b, double seconds)
 {
     size_t n = b->n_written - b->output.n_kept;
@@ -409,7 +401,11 @@ enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_opt
     enum sp_status st;
 
     if ((st = sp_batch_output_open(&b.output, options->output, err))) goto done;
-    note_kept(&b);
+    if (b.output.n_kept > 0 && !options->quiet) {
+        sp_note("run", "%.300s has %zu answer%s already; the batch continues after %s",
+                b.output.path, b.output.n_kept, b.output.n_kept == 1 ? "" : "s",
+                b.output.n_kept == 1 ? "it" : "them");
+    }
     b.n_written = b.output.n_kept;
     sp_progress_begin(&b.progress, "batch");
     b.progress.unit = "lines";

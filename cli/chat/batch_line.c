@@ -139,14 +139,6 @@ static enum sp_status request(struct sp_conversation *c, const struct sp_json *l
         "expected a string, an array of token IDs, or an object with prompt or messages");
 }
 
-static void take_prompt(struct sp_batch_line *line, struct sp_conversation *c)
-{
-    line->ids = c->prompt;
-    line->rendered = c->rendered;
-    c->prompt = (struct sp_ids){0};
-    c->rendered = NULL;
-}
-
 enum sp_status sp_batch_line_request(struct sp_loaded_model *out, struct sp_batch_line *line,
                                      struct sp_loaded_model *m, struct sp_err *err)
 {
@@ -163,7 +155,12 @@ enum sp_status sp_batch_line_request(struct sp_loaded_model *out, struct sp_batc
     if (st == SP_OK && c->template == NULL && sp_json_has(line->json, "reasoning_budget"))
         st = sp_fail(err, SP_E_UNSUPPORTED, "reasoning_budget requires a chat template");
     if (st == SP_OK) st = request(c, line->json, err);
-    if (st == SP_OK) take_prompt(line, c);
+    if (st == SP_OK) {
+        line->ids = c->prompt;
+        line->rendered = c->rendered;
+        c->prompt = (struct sp_ids){0};
+        c->rendered = NULL;
+    }
     *out = *m;
     out->settings = &line->settings;
     out->style.custom_id = line->custom_id;

@@ -128,15 +128,6 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
     return flush(s);
 }
 
-static int show_id(struct stream *s, const struct sp_token *token)
-{
-    if (s->last != '\n') putchar(',');
-    if (s->style->show_draft) color(s, token->drafted);
-    printf("%" PRIu32, token->id);
-    s->last = '0';
-    return flush(s);
-}
-
 static void note_loop(struct stream *s)
 {
     sp_note("run", "the answer repeats its last %zu token%s again and again; %s",
@@ -156,13 +147,6 @@ static void watch_for_loop(struct stream *s, uint32_t id)
     if (!sp_out_is_terminal(stdout) || !sp_out_is_terminal(stderr)) note_loop(s);
 }
 
-/* Tells a script once that its answer goes on to the end of the context. */
-static void watch_length(struct stream *s)
-{
-    if (s->n_left == 0 || --s->n_left > 0) return;
-    sp_note("run", "the answer is long and has no limit but the context; --num-predict sets one");
-}
-
 static int show_token(void *context, const struct sp_token *token)
 {
     struct stream *s = context;
@@ -170,8 +154,17 @@ static int show_token(void *context, const struct sp_token *token)
 
     if (s->first_token == 0) s->first_token = sp_seconds();
     watch_for_loop(s, token->id);
-    watch_length(s);
-    if (s->style->ids && !s->style->json) return show_id(s, token);
+    /* Tells a script once that its answer goes on to the end of the context. */
+    if (s->n_left > 0 && --s->n_left == 0)
+        sp_note("run",
+                "the answer is long and has no limit but the context; --num-predict sets one");
+    if (s->style->ids && !s->style->json) {
+        if (s->last != '\n') putchar(',');
+        if (s->style->show_draft) color(s, token->drafted);
+        printf("%" PRIu32, token->id);
+        s->last = '0';
+        return flush(s);
+    }
     if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
     sp_json_out_put(&out, "{id:%u, drafted:%d", token->id, token->drafted);
     if (s->logprobs) sp_json_out_double(&out, "logprob", (double)token->logprob);
@@ -187,16 +180,6 @@ static int show_token(void *context, const struct sp_token *token)
     return sp_signals_caught();
 }
 
-/* Ends the last line of an answer. On a terminal a line end is added only if the answer lacks one;
- * elsewhere one is always added to a complete answer, so that a program gets the exact text by
- * dropping the last byte. */
-static void end_line(const struct stream *s, bool complete)
-{
-    bool terminal = sp_out_is_terminal(stdout);
-
-    if (s->last != '\n' || (complete && !terminal)) putchar('\n');
-}
-
 static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt *prompt,
                                   struct sp_err *err)
 {
@@ -206,14 +189,6 @@ static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt 
     s->separate = !s->style->json &&
                   (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
     return sp_chat_reader_open(&s->reader, prompt, &options, err);
-}
-
-static enum sp_status finish_output(struct stream *s, enum sp_status st, struct sp_err *err)
-{
-    if (!st && s->write_errno)
-        st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(s->write_errno));
-    dim(s, false);
-    return st;
 }
 
 enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
@@ -245,10 +220,15 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     r.text = show_text;
     r.reader = stream.reader;
     st = sp_session_generate(session, &r, result, err);
-    st = finish_output(&stream, st, err);
+    if (!st && stream.write_errno)
+        st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(stream.write_errno));
+    dim(&stream, false);
     color(&stream, false);
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
-    if (!style->json) end_line(&stream, st == SP_OK);
+    /* On a terminal a line end is added only if the answer lacks one; elsewhere one is always added
+     * to a complete answer, so that a program gets the exact text by dropping the last byte. */
+    if (!style->json && (stream.last != '\n' || (st == SP_OK && !sp_out_is_terminal(stdout))))
+        putchar('\n');
     fflush(stdout);
     if (stream.repetition.period > 0 && !style->reported_loop) note_loop(&stream);
     style->first_token_seconds = stream.first_token > 0 ? stream.first_token - stream.started : 0;

@@ -40,18 +40,6 @@ static enum sp_status open_session(struct sp_loaded_model *m, const struct sp_ar
     return sp_backend_open_session(&m->session, m->package, opts, m->no_draft, 0, err);
 }
 
-static enum sp_status open_adapters(struct sp_loaded_model *m, const struct sp_args *args,
-                                    struct sp_err *err)
-{
-    enum sp_status st = sp_new(&m->loras, m->n_adapters, sizeof *m->loras, err);
-
-    for (size_t i = 0; i < m->n_adapters && !st; i++) {
-        st = sp_lora_file_open(&m->loras[i], m->package, m->path, m->adapters[i],
-                               args->command->name, err);
-    }
-    return st;
-}
-
 enum sp_status sp_loaded_model_open(struct sp_loaded_model *m, const struct sp_args *args,
                                     const struct sp_backend_opts *backend_opts, struct sp_err *err)
 {
@@ -71,7 +59,11 @@ enum sp_status sp_loaded_model_open(struct sp_loaded_model *m, const struct sp_a
         ((st = sp_conversation_attach(&m->conversation, m->package, err)) ||
          (st = sp_infill_find(&m->infill, sp_package_tokenizer(m->package), err))))
         return st;
-    if ((st = open_adapters(m, args, err))) return st;
+    st = sp_new(&m->loras, m->n_adapters, sizeof *m->loras, err);
+    for (size_t i = 0; i < m->n_adapters && !st; i++)
+        st = sp_lora_file_open(&m->loras[i], m->package, m->path, m->adapters[i],
+                               args->command->name, err);
+    if (st) return st;
     if ((st = open_session(m, args, &opts, err))) return st;
     m->backend = opts;
     return SP_OK;

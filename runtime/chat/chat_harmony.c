@@ -147,14 +147,6 @@ static enum sp_status read_message(bool *more, struct sp_chat_harmony *h, struct
     return SP_OK;
 }
 
-/* Text that is not a header is content, even if it begins with a tag. */
-static void begin_content(struct sp_chat_harmony *h, struct sp_chat_pending *s)
-{
-    h->inside = true;
-    h->kind = SP_CHAT_CONTENT;
-    if (s->text.at[0] == '<') sp_chat_pending_emit(s, SP_CHAT_CONTENT, 1);
-}
-
 enum sp_status sp_chat_harmony_read(struct sp_chat_harmony *h, struct sp_chat_pending *s,
                                     bool final, struct sp_err *err)
 {
@@ -171,7 +163,10 @@ enum sp_status sp_chat_harmony_read(struct sp_chat_harmony *h, struct sp_chat_pe
         }
         match = sp_tag_find(message, s->text.at, s->text.len, &at, &len);
         if (!may_be_header(s) || at > MAX_HEADER || (match != SP_TAG_YES && final)) {
-            begin_content(h, s);
+            /* Text that is not a header is content, even if it begins with a tag. */
+            h->inside = true;
+            h->kind = SP_CHAT_CONTENT;
+            if (s->text.at[0] == '<') sp_chat_pending_emit(s, SP_CHAT_CONTENT, 1);
         } else if (match == SP_TAG_YES) {
             st = read_header(h, s, at, err);
             sp_chat_pending_drop(s, at + len);

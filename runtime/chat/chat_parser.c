@@ -128,14 +128,6 @@ static bool reads_calls(const struct sp_chat_parser *p)
     return p->reading.tools != NULL && p->format->calls.style != SP_TOOL_CALL_UNKNOWN;
 }
 
-/* Returns true if objects count as calls without a tag at the beginning of an answer: some
- * templates have no tag, and small models forget theirs. */
-static bool reads_bare(const struct sp_chat_parser *p)
-{
-    return reads_calls(p) && p->format->calls.style == SP_TOOL_CALL_OBJECT && !p->has_content &&
-           !p->called;
-}
-
 enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
                                    const struct sp_chat_parser_options *reading, struct sp_err *err)
 {
@@ -254,7 +246,9 @@ static struct found find_tag(const struct sp_chat_parser *p)
     if (*p->format->calls.all_open) look_for(&found, p->format->calls.open, CALL, p);
     look_for_fence(&found, p);
     if (found.match != SP_TAG_NO && found.at <= at) return found;
-    if (reads_bare(p) && at < pending->len && strchr("{[", pending->at[at]) != NULL)
+    /* Some templates have no tag, and small models forget theirs. */
+    if (p->format->calls.style == SP_TOOL_CALL_OBJECT && !p->has_content && !p->called &&
+        at < pending->len && strchr("{[", pending->at[at]) != NULL)
         found = (struct found){SP_TAG_YES, at, 0, CALL, true, false};
     return found;
 }

@@ -154,13 +154,6 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
     return sp_grammar_matcher_read(c->matcher, state, text, len, err);
 }
 
-static enum sp_status forget(struct sp_constraint *c, struct sp_err *err)
-{
-    c->n_ids = 0;
-    sp_token_masks_forget(c->masks);
-    return sp_grammar_matcher_forget(c->matcher, err);
-}
-
 static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err *err)
 {
     uint32_t state = c->states[c->n_ids];
@@ -182,7 +175,11 @@ static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const
     size_t n = pos - c->options.start, same = 0;
     enum sp_status st;
 
-    if (sp_grammar_matcher_is_full(c->matcher) && (st = forget(c, err))) return st;
+    if (sp_grammar_matcher_is_full(c->matcher)) {
+        c->n_ids = 0;
+        sp_token_masks_forget(c->masks);
+        if ((st = sp_grammar_matcher_forget(c->matcher, err))) return st;
+    }
     ids += c->options.start;
     while (same < n && same < c->n_ids && c->ids[same] == ids[same])
         same++;

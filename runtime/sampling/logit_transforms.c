@@ -177,13 +177,6 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void penalize(float *logit, const struct sp_sampling *s, size_t count)
-{
-    *logit = *logit < 0 ? *logit * s->repeat_penalty : *logit / s->repeat_penalty;
-    *logit -= s->presence_penalty;
-    *logit -= s->frequency_penalty * (float)count;
-}
-
 static bool penalizes_tokens(const struct sp_sampling *s)
 {
     return s->repeat_last_n != 0 &&
@@ -218,10 +211,14 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     copy_recent(scratch->recent, h, n);
     qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
     for (size_t i = 0, j; i < n; i = j) {
+        float *logit;
         for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++)
             continue;
-        if (scratch->recent[i] < scratch->n_vocab)
-            penalize(&scratch->logits[scratch->recent[i]], s, j - i);
+        if (scratch->recent[i] >= scratch->n_vocab) continue;
+        logit = &scratch->logits[scratch->recent[i]];
+        *logit = *logit < 0 ? *logit * s->repeat_penalty : *logit / s->repeat_penalty;
+        *logit -= s->presence_penalty;
+        *logit -= s->frequency_penalty * (float)(j - i);
     }
     return SP_OK;
 }

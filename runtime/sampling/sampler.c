@@ -263,25 +263,14 @@ static bool same_history(const struct sp_history *a, const struct sp_history *b)
     return true;
 }
 
-static bool same_float(float a, float b)
-{
-    return !(a < b) && !(a > b);
-}
-
 static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b)
 {
     if (a->n_biases != b->n_biases) return false;
     for (size_t i = 0; i < a->n_biases; i++) {
-        if (a->biases[i].id != b->biases[i].id) return false;
-        if (!same_float(a->biases[i].bias, b->biases[i].bias)) return false;
+        float x = a->biases[i].bias, y = b->biases[i].bias;
+        if (a->biases[i].id != b->biases[i].id || x < y || x > y) return false;
     }
     return true;
-}
-
-/* Compares the options that transforms use. Slots with DRY share nothing: breakers may differ. */
-static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
-{
-    return sp_sampling_same(a, b) && !sp_dry_is_on(a) && same_biases(a, b);
 }
 
 static uint64_t position(const struct query *query)
@@ -293,7 +282,10 @@ static bool same_query(const struct query *a, const struct query *b)
 {
     const struct sp_sampling *x = &a->slot->options, *y = &b->slot->options;
 
-    if (a->row->logits != b->row->logits || !same_options(x, y)) return false;
+    /* Slots with DRY share nothing: breakers may differ. */
+    if (a->row->logits != b->row->logits || !sp_sampling_same(x, y) || sp_dry_is_on(x) ||
+        !same_biases(x, y))
+        return false;
     if (!sp_sampling_excludes_alike(x, position(a), y, position(b))) return false;
     return !sp_sampling_looks_back(x) || same_history(&a->history, &b->history);
 }

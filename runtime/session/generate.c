@@ -302,14 +302,6 @@ static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *choose
     return SP_OK;
 }
 
-/* True if more than the chooser reads rows of logits. */
-static bool reads_rows(const struct run *run)
-{
-    const struct sp_request *q = run->request;
-
-    return run->hash || (q->token && (q->logprobs || q->n_top));
-}
-
 static enum sp_status run_rounds(struct run *run)
 {
     struct sp_session *s = run->session;
@@ -331,7 +323,8 @@ static enum sp_status run_rounds(struct run *run)
     if (q->grammar && (st = constrain(run, &chooser))) return st;
     if (q->reasoning_limit && (st = limit_reasoning(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
-    speculator->needs = reads_rows(run) ? SP_LOGITS_ROWS : chooser.needs;
+    speculator->needs =
+        run->hash || (q->token && (q->logprobs || q->n_top)) ? SP_LOGITS_ROWS : chooser.needs;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err)))
         return st;

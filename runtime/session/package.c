@@ -133,27 +133,6 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
     return SP_OK;
 }
 
-static bool has_part(const struct sp_pack *pack, enum sp_part part)
-{
-    return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
-}
-
-static void open_drafting(struct sp_package *p)
-{
-    const struct sp_drafter_ops *ops = sp_drafter_find(p->draft->config.draft.kind);
-
-    sp_drafting_controller_init(&p->drafting, sp_drafter_max_draft_len(p->draft), ops->stepwise);
-}
-
-/* Opens the budget of the caches, and adds the weights to it if they are mapped. */
-static void open_budget(struct sp_package *p, const struct sp_package_options *o)
-{
-    p->own_budget.limit = o->cache_memory;
-    p->caches = o->budget ? o->budget : &p->own_budget;
-    p->mapped = p->copy ? 0 : (size_t)sp_pack_size(p->pack);
-    atomic_fetch_add(&p->caches->mapped, p->mapped);
-}
-
 static void open_ticket_lock(struct sp_ticket_lock *t)
 {
     pthread_mutex_init(&t->lock, NULL);
@@ -182,17 +161,21 @@ static enum sp_status open_package(struct sp_package **out, const char *path,
                                             reference->mode, err)))
         goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
-    open_budget(p, o);
+    p->own_budget.limit = o->cache_memory;
+    p->caches = o->budget ? o->budget : &p->own_budget;
+    p->mapped = p->copy ? 0 : (size_t)sp_pack_size(p->pack);
+    atomic_fetch_add(&p->caches->mapped, p->mapped);
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
     if (p->target->config.draft.kind != SP_DRAFT_NONE) {
         st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);
         goto in_file;
     }
-    if (has_part(p->pack, SP_PART_DRAFT)) {
+    if (sp_pack_find_section(p->pack, SP_PART_DRAFT, SP_SECTION_CONFIG)) {
         if ((st = sp_model_open(&p->draft, p->pack, SP_PART_DRAFT, err))) goto in_file;
         st = sp_config_fit_target(&p->draft->config, &p->target->config, err);
         if (st || (st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
-        open_drafting(p);
+        sp_drafting_controller_init(&p->drafting, sp_drafter_max_draft_len(p->draft),
+                                    sp_drafter_find(p->draft->config.draft.kind)->stepwise);
         snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
                  sp_draft_kind_name(p->draft->config.draft.kind));
     }

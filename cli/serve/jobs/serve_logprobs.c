@@ -88,20 +88,15 @@ enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out, const struct 
 
 /* ---- output ---- */
 
-static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
-{
-    sp_json_out_begin(out, "bytes", '[');
-    for (size_t i = 0; i < size; i++)
-        sp_json_out_u64(out, NULL, (unsigned char)text[i]);
-    sp_json_out_end(out, ']');
-}
-
 /* Writes the members of a token into an object that the caller has opened. */
 static void write_choice(struct sp_json_out *out, const char *bytes, size_t size, float logprob)
 {
     sp_json_out_string(out, "token", bytes, size);
     sp_json_out_double(out, "logprob", (double)logprob);
-    write_bytes(out, bytes, size);
+    sp_json_out_begin(out, "bytes", '[');
+    for (size_t i = 0; i < size; i++)
+        sp_json_out_u64(out, NULL, (unsigned char)bytes[i]);
+    sp_json_out_end(out, ']');
 }
 
 static void write_alternative(struct sp_json_out *out, const struct sp_package *package,

@@ -64,12 +64,6 @@ static bool is_idle(const struct sp_serve_models *m, const struct sp_serve_model
     return model->use.is_open && model->use.n_users == 0 && !m->options.keep_open;
 }
 
-/* True if the file of an open model was cut short, so that the model answers no more. */
-static bool is_damaged(const struct sp_serve_model *model)
-{
-    return model->loaded && sp_package_check_file(model->loaded->package, NULL) != SP_OK;
-}
-
 /* Closes an idle model; releases the lock meanwhile. */
 static void close_model(struct sp_serve_models *m, struct sp_serve_model *model)
 {
@@ -304,7 +298,10 @@ int sp_serve_models_acquire(struct sp_serve_models *m, struct sp_serve_model *mo
     int status = 0;
 
     lock(m);
-    if (is_idle(m, model) && is_damaged(model)) close_model(m, model);
+    /* The file of an open model was cut short, so that the model answers no more. */
+    if (is_idle(m, model) && model->loaded &&
+        sp_package_check_file(model->loaded->package, NULL) != SP_OK)
+        close_model(m, model);
     if (m->stopped) {
         status = refuse(err, 503, "the server is shutting down");
     } else if (m->n_waiting >= m->options.max_waiting) {

@@ -163,18 +163,6 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                           key, err);
 }
 
-/* Reads the most tokens of reasoning by the names that llama-server and vLLM have for it. */
-static enum sp_status read_reasoning_budget(struct sp_serve_request *request,
-                                            const struct sp_conversation *c, struct sp_err *err)
-{
-    enum sp_status st =
-        sp_serve_read_reasoning_budget(request, c, request->body, "thinking_budget_tokens", err);
-
-    return st ? st
-              : sp_serve_read_reasoning_budget(request, c, request->body, "thinking_token_budget",
-                                               err);
-}
-
 enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
                                               struct sp_err *err)
 {
@@ -197,7 +185,11 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
                                                err)) ||
         (st = sp_serve_openai_read_kwargs(request, err)) ||
         (st = sp_serve_openai_read_effort(request, request->body, "reasoning_effort", err)) ||
-        (st = read_reasoning_budget(request, c, err)) ||
+        /* the names that llama-server and vLLM have for it */
+        (st = sp_serve_read_reasoning_budget(request, c, request->body, "thinking_budget_tokens",
+                                             err)) ||
+        (st = sp_serve_read_reasoning_budget(request, c, request->body, "thinking_token_budget",
+                                             err)) ||
         (st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
         (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
         return st;

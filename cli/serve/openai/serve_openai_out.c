@@ -15,15 +15,6 @@ void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure
 
 /* ---- log-probabilities ---- */
 
-static void write_chat_logprobs(struct sp_serve_response *r)
-{
-    struct sp_json_out *out = &r->out;
-
-    sp_json_out_begin(out, "logprobs", '{');
-    sp_serve_logprobs_write(r, "content", r->tokens, r->n_tokens);
-    sp_json_out_put(out, "refusal:null}");
-}
-
 /* Writes alternatives as members named by their text; of two with equal text the likelier one. */
 static void write_alternatives(struct sp_serve_response *r, const struct sp_serve_logprob *t)
 {
@@ -81,12 +72,15 @@ static void write_text_logprobs(struct sp_serve_response *r)
 
 static void write_logprobs(struct sp_serve_response *r)
 {
-    if (!r->request->logprobs || r->n_tokens == 0)
+    if (!r->request->logprobs || r->n_tokens == 0) {
         sp_json_out_text(&r->out, "logprobs", NULL);
-    else if (r->api->is_chat)
-        write_chat_logprobs(r);
-    else
+    } else if (r->api->is_chat) {
+        sp_json_out_begin(&r->out, "logprobs", '{');
+        sp_serve_logprobs_write(r, "content", r->tokens, r->n_tokens);
+        sp_json_out_put(&r->out, "refusal:null}");
+    } else {
         write_text_logprobs(r);
+    }
 }
 
 /* ---- figures ---- */
@@ -268,15 +262,6 @@ static void write_message(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-/* Writes the text of a completion, after that of its prompt if the request echoes it. */
-static void write_completion(struct sp_serve_response *r, const struct sp_result *result)
-{
-    if (r->echo == NULL)
-        sp_json_out_string(&r->out, "text", result->text, result->text_size);
-    else
-        sp_json_out_string(&r->out, "text", r->echo->len ? r->echo->at : "", r->echo->len);
-}
-
 /* Writes the response to a request for one answer, or one choice of several. */
 static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
@@ -285,8 +270,10 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
     sp_json_out_put(out, "{index:%zu", r->answer);
     if (r->api->is_chat)
         write_message(r);
-    else
-        write_completion(r, result);
+    else if (r->echo == NULL)
+        sp_json_out_string(out, "text", result->text, result->text_size);
+    else /* the text after that of its prompt */
+        sp_json_out_string(out, "text", r->echo->len ? r->echo->at : "", r->echo->len);
     write_logprobs(r);
     sp_json_out_put(out, "finish_reason:%s}", reason(r, result));
 }

@@ -196,20 +196,11 @@ static void write_format(struct sp_serve_response *r)
     sp_json_out_put(out, "verbosity:'medium'}");
 }
 
-static void write_reasoning(struct sp_serve_response *r)
-{
-    const struct sp_json *reasoning = sp_json_get(r->request->body, "reasoning");
-    struct sp_json_out *out = &r->out;
-
-    sp_json_out_put(out, "reasoning:{effort:%s, summary:%s}",
-                    sp_json_to_string(sp_json_get(reasoning, "effort"), NULL),
-                    sp_json_to_string(sp_json_get(reasoning, "summary"), NULL));
-}
-
 /* Writes the settings of the request, with the values in effect for those that it left out. */
 static void write_request(struct sp_serve_response *r)
 {
     const struct sp_settings *settings = &r->request->settings;
+    const struct sp_json *reasoning = sp_json_get(r->request->body, "reasoning");
     struct sp_json_out *out = &r->out;
     bool parallel = true;
 
@@ -220,7 +211,9 @@ static void write_request(struct sp_serve_response *r)
     echo_all(r, "metadata", "{}");
     sp_json_out_put(out, "parallel_tool_calls:%d, previous_response_id:null", parallel);
     echo(r, "prompt_cache_key", NULL);
-    write_reasoning(r);
+    sp_json_out_put(out, "reasoning:{effort:%s, summary:%s}",
+                    sp_json_to_string(sp_json_get(reasoning, "effort"), NULL),
+                    sp_json_to_string(sp_json_get(reasoning, "summary"), NULL));
     echo(r, "safety_identifier", NULL);
     sp_json_out_put(out, "service_tier:'default', store:false");
     sp_settings_sampling_to_json(out, settings, "temperature");
@@ -231,15 +224,6 @@ static void write_request(struct sp_serve_response *r)
     sp_settings_sampling_to_json(out, settings, "top_p");
     sp_json_out_text(out, "truncation", "disabled");
     echo(r, "user", NULL);
-}
-
-static void write_error(struct sp_json_out *out, const char *sentence)
-{
-    if (sentence == NULL) {
-        sp_json_out_text(out, "error", NULL);
-        return;
-    }
-    sp_json_out_put(out, "error:{code:'server_error', message:%s}", sentence);
 }
 
 static void write_end(struct sp_json_out *out, const char *status)
@@ -272,7 +256,10 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
                     "background:false",
                     sp_serve_id(id, "resp_", r), (size_t)r->began.tv_sec, sp_serve_model_name(r),
                     status);
-    write_error(out, sentence);
+    if (sentence)
+        sp_json_out_put(out, "error:{code:'server_error', message:%s}", sentence);
+    else
+        sp_json_out_text(out, "error", NULL);
     write_end(out, status);
     write_output(r, whole ? "completed" : "incomplete");
     write_request(r);

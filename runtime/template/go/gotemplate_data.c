@@ -322,13 +322,6 @@ static const struct field *table_of(const struct sp_dict *dict)
     return NULL;
 }
 
-/* True if encoding/json considers a field empty. An interface{} is empty only if it is nil,
- * whatever its content. */
-static bool is_empty(const struct field *f, struct sp_value v)
-{
-    return f->type == F_ANY ? v.kind == SP_V_NONE : !sp_value_truth(v);
-}
-
 static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
     enum sp_status st;
@@ -338,11 +331,14 @@ static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *di
     if (fields == NULL) return sp_fail(b->heap->err, SP_E_BUG, "a struct without its table");
     if ((st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {
-        if (fields[i].omit_empty && is_empty(&fields[i], dict->at[i].value)) continue;
+        /* An interface{} is empty only if it is nil, whatever its content. */
+        const struct sp_value v = dict->at[i].value;
+        bool empty = fields[i].type == F_ANY ? v.kind == SP_V_NONE : !sp_value_truth(v);
+        if (fields[i].omit_empty && empty) continue;
         if (!first && (st = sp_build(b, ",", 1))) return st;
         if ((st = sp_build_json_text(b, sp_value_name(fields[i].json), SP_JSON_TEXT_GO))) return st;
         if ((st = sp_build(b, ":", 1))) return st;
-        if ((st = json_at(b, dict->at[i].value, depth + 1))) return st;
+        if ((st = json_at(b, v, depth + 1))) return st;
         first = false;
     }
     return sp_build(b, "}", 1);
@@ -363,18 +359,6 @@ static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict,
     return sp_build(b, "}", 1);
 }
 
-static enum sp_status json_list(struct sp_builder *b, const struct sp_list *list, int depth)
-{
-    enum sp_status st;
-
-    if ((st = sp_build(b, "[", 1))) return st;
-    for (size_t i = 0; i < list->n; i++) {
-        if (i && (st = sp_build(b, ",", 1))) return st;
-        if ((st = json_at(b, list->at[i], depth + 1))) return st;
-    }
-    return sp_build(b, "]", 1);
-}
-
 /* Appends a float: with an exponent below 1e-6 and from 1e21 on, without a leading zero. */
 static enum sp_status json_float(struct sp_builder *b, double v)
 {
@@ -391,6 +375,8 @@ static enum sp_status json_float(struct sp_builder *b, double v)
 
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth)
 {
+    enum sp_status st;
+
     if (depth > SP_VALUE_DEPTH)
         return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
     switch (v.kind) {
@@ -404,7 +390,12 @@ static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth
         return sp_build_json_text(b, v, SP_JSON_TEXT_GO);
     case SP_V_LIST:
         if (v.shape == SP_SHAPE_TYPE && v.list->n == 1) return json_at(b, v.list->at[0], depth + 1);
-        return json_list(b, v.list, depth);
+        if ((st = sp_build(b, "[", 1))) return st;
+        for (size_t i = 0; i < v.list->n; i++) {
+            if (i && (st = sp_build(b, ",", 1))) return st;
+            if ((st = json_at(b, v.list->at[i], depth + 1))) return st;
+        }
+        return sp_build(b, "]", 1);
     case SP_V_DICT:
         return sp_go_is_struct(v) ? json_struct(b, v.dict, depth) : json_map(b, v.dict, depth);
     default:

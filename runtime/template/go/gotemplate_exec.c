@@ -459,24 +459,19 @@ static enum sp_status walk_list(struct sp_go_machine *m, struct sp_value dot,
     return st;
 }
 
-static enum sp_status append_response(struct sp_go_machine *m, struct sp_value data)
-{
-    const struct sp_value *response = sp_dict_find_name(data.dict, "Response");
-
-    return response ? sp_go_build(m->out, *response) : SP_OK;
-}
-
 enum sp_status sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t,
                                     struct sp_value data, enum sp_gotemplate_part part,
                                     struct sp_template_time now, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_go_machine m = {.heap = out->heap, .out = out, .tree = t, .part = part, .now = now};
+    const struct sp_value *response;
     enum flow flow = FLOW_ON;
 
     out->heap->err = err;
     if ((st = push_var(&m, sp_value_name("$"), data))) return st;
     if ((st = walk_list(&m, data, t->body, &flow))) return st;
     if (part == SP_GOTEMPLATE_ALL || !t->appends_response) return SP_OK;
-    return append_response(&m, data);
+    response = sp_dict_find_name(data.dict, "Response");
+    return response ? sp_go_build(out, *response) : SP_OK;
 }

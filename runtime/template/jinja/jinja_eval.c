@@ -250,25 +250,6 @@ static enum sp_status define_macro(struct sp_jinja_machine *m, struct sp_value *
     return SP_OK;
 }
 
-static enum sp_status run_call_block(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
-{
-    enum sp_status st;
-    struct sp_value caller, result;
-
-    if ((st = define_macro(m, &caller, node))) return st;
-    if ((st = sp_jinja_eval_call(m, &result, node->a, &caller))) return st;
-    return sp_jinja_build_str(m->out, result);
-}
-
-static enum sp_status run_set(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
-{
-    enum sp_status st;
-    struct sp_value value;
-
-    if ((st = sp_jinja_eval(m, &value, node->b))) return st;
-    return assign(m, node->a, value);
-}
-
 static enum sp_status run_with(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                enum flow *flow)
 {
@@ -289,32 +270,25 @@ static enum sp_status run_with(struct sp_jinja_machine *m, const struct sp_jinja
     return st;
 }
 
-static enum sp_status run_output(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
-{
-    enum sp_status st;
-    struct sp_value value;
-
-    if ((st = sp_jinja_eval(m, &value, node->list))) return st;
-    return sp_jinja_build_str(m->out, value);
-}
-
 static enum sp_status run_statement(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                     enum flow *flow)
 {
     enum sp_status st;
-    struct sp_value value;
+    struct sp_value value, caller;
 
     switch (node->kind) {
     case SP_J_TEXT:
         return sp_build(m->out, node->value.text, node->value.len);
     case SP_J_OUTPUT:
-        return run_output(m, node);
+        if ((st = sp_jinja_eval(m, &value, node->list))) return st;
+        return sp_jinja_build_str(m->out, value);
     case SP_J_IF:
         return run_if(m, node, flow);
     case SP_J_FOR:
         return run_loop(m, node);
     case SP_J_SET:
-        return run_set(m, node);
+        if ((st = sp_jinja_eval(m, &value, node->b))) return st;
+        return assign(m, node->a, value);
     case SP_J_SET_BLOCK:
         if ((st = filtered(m, &value, node->b, node->body))) return st;
         return assign(m, node->a, value);
@@ -330,7 +304,9 @@ static enum sp_status run_statement(struct sp_jinja_machine *m, const struct sp_
         if ((st = define_macro(m, &value, node))) return st;
         return define(m, node->value, value);
     case SP_J_CALL_BLOCK:
-        return run_call_block(m, node);
+        if ((st = define_macro(m, &caller, node))) return st;
+        if ((st = sp_jinja_eval_call(m, &value, node->a, &caller))) return st;
+        return sp_jinja_build_str(m->out, value);
     case SP_J_BREAK:
         *flow = FLOW_BREAK;
         return SP_OK;

@@ -50,20 +50,14 @@ SP_JINJA_FUNCTION(filter_trim)
     return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_BOTH);
 }
 
-/* Reads an integer; None gives the default, as an absent argument does. */
-static enum sp_status want_optional(struct sp_jinja_machine *m, struct sp_value v,
-                                    int64_t otherwise, int64_t *out)
-{
-    return sp_jinja_want_integer(m, v.kind == SP_V_NONE ? (struct sp_value){0} : v, otherwise, out);
-}
-
 SP_JINJA_FUNCTION(filter_replace)
 {
     enum sp_status st;
-    struct sp_value from, to;
+    struct sp_value from, to, limit;
     int64_t count;
 
-    if ((st = want_optional(m, arg[2], -1, &count))) return st;
+    limit = arg[2].kind == SP_V_NONE ? (struct sp_value){0} : arg[2];
+    if ((st = sp_jinja_want_integer(m, limit, -1, &count))) return st;
     if ((st = sp_jinja_to_text(m, &in, in))) return st;
     if ((st = sp_jinja_to_text(m, &from, arg[0]))) return st;
     if ((st = sp_jinja_to_text(m, &to, arg[1]))) return st;
@@ -198,13 +192,6 @@ static bool parse_number(struct sp_value text, struct sp_value *out)
     return *end == '\0';
 }
 
-static bool integer_of_double(double d, struct sp_value *out)
-{
-    if (!(fabs(d) < 9.2e18)) return false;
-    *out = sp_value_int((int64_t)d);
-    return true;
-}
-
 SP_JINJA_FUNCTION(filter_int)
 {
     enum sp_status st;
@@ -217,7 +204,7 @@ SP_JINJA_FUNCTION(filter_int)
     }
     if (in.kind == SP_V_INT || in.kind == SP_V_BIG) *out = in;
     if (in.kind == SP_V_BOOL) *out = sp_value_int(in.truth);
-    if (in.kind == SP_V_FLOAT) (void)integer_of_double(in.real, out);
+    if (in.kind == SP_V_FLOAT && fabs(in.real) < 9.2e18) *out = sp_value_int((int64_t)in.real);
     return SP_OK;
 }
 

@@ -36,12 +36,6 @@ static enum sp_status get_attribute(struct sp_jinja_machine *m, struct sp_value 
     return SP_OK;
 }
 
-static enum sp_status fold_case(struct sp_jinja_machine *m, struct sp_value *v, bool case_sensitive)
-{
-    if (case_sensitive || v->kind != SP_V_TEXT) return SP_OK;
-    return sp_jinja_recase(m, v, *v, SP_JINJA_LOWER);
-}
-
 /* The sort key of an item: the item itself or an attribute. */
 static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value item,
                              struct sp_value attribute, bool case_sensitive)
@@ -52,7 +46,8 @@ static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, s
     if (sp_jinja_given(attribute) &&
         (st = get_attribute(m, out, item, attribute, (struct sp_value){0})))
         return st;
-    return fold_case(m, out, case_sensitive);
+    if (case_sensitive || out->kind != SP_V_TEXT) return SP_OK;
+    return sp_jinja_recase(m, out, *out, SP_JINJA_LOWER);
 }
 
 /* An order of pairs {key, item} by their keys. `equal_first`: equal keys need not be orderable, so

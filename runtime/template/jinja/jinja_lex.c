@@ -219,13 +219,6 @@ static enum sp_status lex_name(struct lexer *x)
     return SP_OK;
 }
 
-/* Adds the line to the message of a failure. */
-static enum sp_status at_line(const struct lexer *x, enum sp_status st)
-{
-    if (st) sp_context(x->heap->err, "template:%u", x->line);
-    return st;
-}
-
 /* Reads one escape; *pos is after the backslash, which stays if it begins no escape. */
 static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos)
 {
@@ -243,7 +236,8 @@ static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *po
     }
     st = sp_build_escape(b, &known, x->text, x->size, pos);
     if (!st && !known) st = sp_build(b, "\\", 1);
-    return at_line(x, st);
+    if (st) sp_context(x->heap->err, "template:%u", x->line);
+    return st;
 }
 
 static enum sp_status lex_string(struct lexer *x)

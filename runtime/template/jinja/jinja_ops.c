@@ -70,18 +70,14 @@ enum sp_status sp_jinja_defined(struct sp_jinja_machine *m, struct sp_value v)
     return v.kind == SP_V_UNDEFINED ? sp_jinja_fail(m, "%s", v.text) : SP_OK;
 }
 
-static const char *operator_name(enum sp_jinja_token op)
-{
-    return op == SP_T_POW ? "** or pow()" : sp_jinja_token_name(op);
-}
-
 static enum sp_status bad_operands(struct sp_jinja_machine *m, enum sp_jinja_token op,
                                    struct sp_value a, struct sp_value b)
 {
     enum sp_status st;
 
     if ((st = sp_jinja_defined(m, a)) || (st = sp_jinja_defined(m, b))) return st;
-    return sp_jinja_fail(m, "unsupported operand type(s) for %s: '%s' and '%s'", operator_name(op),
+    return sp_jinja_fail(m, "unsupported operand type(s) for %s: '%s' and '%s'",
+                         op == SP_T_POW ? "** or pow()" : sp_jinja_token_name(op),
                          sp_jinja_type_name(a), sp_jinja_type_name(b));
 }
 

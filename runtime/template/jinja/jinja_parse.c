@@ -250,16 +250,6 @@ static enum sp_status parse_statement(struct sp_jinja_parser *p, struct sp_jinja
                    node->line, (int)name.len, name.text);
 }
 
-static enum sp_status parse_output(struct sp_jinja_parser *p, struct sp_jinja_node *node)
-{
-    enum sp_status st;
-
-    node->kind = SP_J_OUTPUT;
-    p->at++;
-    if ((st = sp_jinja_parse_tuple(p, &node->list, true, NULL))) return st;
-    return sp_jinja_expect(p, SP_T_VAR_END);
-}
-
 static enum sp_status parse_body(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
     enum sp_status st;
@@ -274,7 +264,10 @@ static enum sp_status parse_body(struct sp_jinja_parser *p, struct sp_jinja_node
         } else {
             if ((st = sp_jinja_new_node(p, &node, SP_J_TEXT))) return st;
             if (p->at->token == SP_T_VAR_BEGIN) {
-                if ((st = parse_output(p, node))) return st;
+                node->kind = SP_J_OUTPUT;
+                p->at++;
+                if ((st = sp_jinja_parse_tuple(p, &node->list, true, NULL))) return st;
+                if ((st = sp_jinja_expect(p, SP_T_VAR_END))) return st;
             } else {
                 node->value = p->at++->value;
             }
