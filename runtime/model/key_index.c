@@ -69,6 +69,7 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     if ((st = sp_arena_rows(&ws->memory, &s->q, rows, s->ld_q, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->k, rows, s->ld_k, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->weights, rows, s->ld_weights, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->pool_key, 1, s->ld_k, err))) return st;
     if ((st = sp_new_aligned(&s->queries, n_heads, sp_query_size(c->head_dim), err))) return st;
     if ((st = sp_arena_keep(&ws->memory, s->queries, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->head_scores, n_threads * n_heads, SP_SPAN, err)))
@@ -172,10 +173,9 @@ static void store_pools(const struct index_job *job, struct sp_kv *cache, size_t
 
     for (size_t t = first; pool && t < first + n; t++) {
         size_t pos = job->ws->positions[t];
-        float key[SP_MAX_HEAD_DIM];
         if ((pos + 1) % pool != 0) continue;
-        make_pool_key(key, job, pos);
-        sp_kv_put_head(cache, job->ws->backend->vector, 0, pos, 1, key, s->k + t * s->ld_k,
+        make_pool_key(s->pool_key, job, pos);
+        sp_kv_put_head(cache, job->ws->backend->vector, 0, pos, 1, s->pool_key, s->k + t * s->ld_k,
                        s->ld_k);
     }
 }

@@ -10,6 +10,7 @@ struct sp_workspace; /* runtime/model/workspace.h */
 struct sp_key_index_scratch {
     float *q, *k, *weights; /* [max_rows][ld_q], [max_rows][ld_k], [max_rows][ld_weights] */
     size_t ld_q, ld_k, ld_weights;
+    float *pool_key;       /* [head_dim] */
     uint8_t *queries;      /* [n_heads] of one row, prepared */
     float *head_scores;    /* [threads][n_heads][SP_SPAN] */
     float *scores;         /* [n_positions, in whole spans] of one row */
