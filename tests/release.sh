@@ -74,3 +74,5 @@ newest=$(objdump -T venv/lib/python3*/site-packages/spectool/libspectool.so | gr
 python3 -m zipfile -e "$folder"/spectool-*-musllinux_1_2_"$(uname -m)".whl musl
 [ "$(readelf -d musl/spectool/libspectool.so | grep NEEDED)" = "$(readelf -d musl/spectool/libspectool.so | grep 'NEEDED.*\[libc\.so\]$')" ] ||
     fail 'the library for musl needs another library'
+newer='_Fork|gettid|pthread_getname_np|preadv2|pwritev2|qsort_r|reallocarray|renameat2|statx' # than musl 1.2.0
+! nm -D --undefined-only musl/spectool/libspectool.so | grep -wE "$newer" || fail 'the library needs a newer musl than 1.2.0'
