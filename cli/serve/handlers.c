@@ -1,8 +1,6 @@
 #include "cli/serve/handlers.h"
 #include "cli/base/advice.h"
-#include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
-#include "cli/serve/jobs/serve_prompt.h"
 #include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/serve_page.h"
 
@@ -51,9 +49,8 @@ static void close_object(struct sp_exchange *x)
 
 void sp_handle_health(struct sp_exchange *x)
 {
-    open_object(x);
-    sp_json_out_text(&x->out, "status", "ok");
-    close_object(x);
+    sp_json_out_put(&x->out, "{status:'ok'}");
+    sp_exchange_close_body(x, 200);
 }
 
 /* Readiness: whether the server would accept a request for text now. */
@@ -61,8 +58,7 @@ void sp_handle_ready(struct sp_exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
-    open_object(x);
-    sp_json_out_put(&x->out, "status:%s, answers_running:%zu, requests_waiting:%zu}",
+    sp_json_out_put(&x->out, "{status:%s, answers_running:%zu, requests_waiting:%zu}",
                     load.ends   ? "shutting down"
                     : load.full ? "busy"
                                 : "ready",
@@ -134,53 +130,10 @@ void sp_handle_lora_scales(struct sp_exchange *x)
                        "name of the adapter as model");
 }
 
-/* Moves the body that was read into a request for the model. */
-static void take_body(struct sp_serve_request *request, struct sp_exchange *x)
-{
-    request->model = x->model;
-    request->body = x->body.json;
-    request->take_memory = sp_serve_body_take;
-    request->memory = &x->body;
-    x->body.json = NULL;
-}
-
-/* Ends an object whose members were written with this status. */
-static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp_serve_fault *fault,
-                       struct sp_err *err)
-{
-    if (st == SP_OK) {
-        close_object(x);
-        return;
-    }
-    sp_strbuf_release(&x->out.text);
-    x->out = (struct sp_json_out){0};
-    sp_advise(err);
-    if (st == SP_E_CANCELLED)
-        sp_exchange_refuse(x, 503, "the server is shutting down");
-    else
-        sp_exchange_refuse_for(x, sp_serve_status_of(st), fault, err->text);
-}
-
 void sp_handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
 {
     struct sp_serve_request request = {.n_each = 1};
-    struct sp_err err = {0};
-    enum sp_status st;
-
-    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
-    open_object(x);
-    take_body(&request, x);
-    st = write(&x->out, x->serve, &request, &err);
-    if (!st) sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
-    if (!st) st = sp_package_check_file(x->model->loaded->package, &err);
-    end_object(x, st, &request.fault, &err);
-    sp_serve_request_release(&request);
-}
-
-void sp_handle_embed(struct sp_exchange *x, sp_serve_embed_fn *fn)
-{
-    struct sp_serve_request request = {.n_each = 1};
-    struct sp_serve_embed embed = {
+    struct sp_serve_call call = {
         .serve = x->serve,
         .request = &request,
         .connection = x->request->connection,
@@ -191,10 +144,25 @@ void sp_handle_embed(struct sp_exchange *x, sp_serve_embed_fn *fn)
 
     if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
     open_object(x);
-    take_body(&request, x);
-    st = fn(&x->out, &embed, &err);
+    request.model = x->model;
+    request.body = x->body.json;
+    request.take_memory = sp_serve_body_take;
+    request.memory = &x->body;
+    x->body.json = NULL;
+    st = write(&x->out, &call, &err);
     if (!st) sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
-    end_object(x, st, &(struct sp_serve_fault){.code = embed.code}, &err);
+    if (!st) st = sp_package_check_file(x->model->loaded->package, &err);
+    if (st == SP_OK) {
+        close_object(x);
+    } else {
+        sp_strbuf_release(&x->out.text);
+        x->out = (struct sp_json_out){0};
+        sp_advise(&err);
+        if (st == SP_E_CANCELLED)
+            sp_exchange_refuse(x, 503, "the server is shutting down");
+        else
+            sp_exchange_refuse_for(x, sp_serve_status_of(st), &request.fault, err.text);
+    }
     sp_serve_request_release(&request);
 }
 
@@ -204,9 +172,8 @@ static const char ollama_version[] = "0.13.4";
 
 void sp_handle_version(struct sp_exchange *x)
 {
-    open_object(x);
-    sp_json_out_put(&x->out, "version:%s, spectool:%s", ollama_version, x->serve->version);
-    close_object(x);
+    sp_json_out_put(&x->out, "{version:%s, spectool:%s}", ollama_version, x->serve->version);
+    sp_exchange_close_body(x, 200);
 }
 
 void sp_handle_list(struct sp_exchange *x, sp_serve_list_fn *write)
@@ -253,30 +220,6 @@ void sp_handle_model(struct sp_exchange *x)
         sp_serve_model_entry(&x->out, x->model, name);
     sp_serve_models_unlock(x->serve->models);
     close_object(x);
-}
-
-/* Handles the request for the number of tokens of a conversation's prompt. */
-void sp_handle_count_tokens(struct sp_exchange *x)
-{
-    struct sp_serve_request request = {.n_each = 1};
-    struct sp_err err = {0};
-    size_t n = 0;
-    enum sp_status st;
-
-    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
-    take_body(&request, x);
-    st = sp_serve_anthropic_read_prompt(&request, &err);
-    if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
-    if (!st) st = sp_package_check_file(x->model->loaded->package, &err);
-    if (st) {
-        sp_exchange_refuse(x, sp_serve_status_of(st), err.text);
-    } else {
-        sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
-        open_object(x);
-        sp_json_out_u64(&x->out, "input_tokens", n);
-        close_object(x);
-    }
-    sp_serve_request_release(&request);
 }
 
 /* Handles paths of the APIs that one packed file cannot serve. */

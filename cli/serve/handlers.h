@@ -3,7 +3,7 @@
 #define SP_CLI_SERVE_HANDLERS_H
 
 #include "cli/serve/http/serve_budget.h"
-#include "cli/serve/serve_embed.h"
+#include "cli/serve/jobs/serve.h"
 #include "format/json/json.h"
 
 #include <stdatomic.h>
@@ -96,14 +96,39 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x);
 /* Opens the model of a body that was read. Returns false if an error was written. */
 bool sp_exchange_open_model(struct sp_exchange *x);
 
-/* ---- the state of the server (serve_inspect.c) ----
- *
- * Endpoints of llama-server that show the tokenizer, the template and the state of the server. */
+/* ---- requests that the thread of the connection answers ---- */
 
-/* Writes members of the response, whose object is open. The request has its model and its body. */
-typedef enum sp_status sp_serve_members_fn(struct sp_json_out *out, const struct sp_serve *serve,
-                                           struct sp_serve_request *request, struct sp_err *err);
+struct sp_serve_call {
+    const struct sp_serve *serve;
+    struct sp_serve_request *request; /* its body and its model */
+    const struct sp_http_connection *connection;
+    double arrived_at; /* when the request arrived, seconds of sp_seconds */
+};
 
+/* Each writes members of the response, whose object is open; after a failure they are useless. */
+typedef enum sp_status sp_serve_members_fn(struct sp_json_out *out, struct sp_serve_call *call,
+                                           struct sp_err *err);
+
+/* Embeddings in the formats of OpenAI's and ollama's APIs (serve_embed.c). The library lets them
+ * share the model with the answers that are generated. */
+sp_serve_members_fn sp_serve_openai_embeddings; /* POST /v1/embeddings */
+sp_serve_members_fn sp_serve_ollama_embed;      /* POST /api/embed */
+sp_serve_members_fn sp_serve_ollama_embeddings; /* POST /api/embeddings, its earlier form */
+/* Reranking in the format of Jina's and Cohere's APIs, which llama-server and vLLM have, too: POST
+ * /v1/rerank, /v1/reranking, /v2/rerank (serve_rerank.c). */
+sp_serve_members_fn sp_serve_rerank;
+
+/* The name that the response shows: that of the request, or of the model. */
+const char *sp_serve_embed_model(const struct sp_serve_call *call);
+/* A callback of the library: nonzero if the client has gone or the server shuts down. context: the
+ * struct sp_serve_call. */
+int sp_serve_embed_is_abandoned(void *context, size_t done, size_t total);
+
+/* POST /v1/messages/count_tokens: the number of tokens of a conversation's prompt. */
+sp_serve_members_fn sp_serve_count_tokens;
+
+/* Endpoints of llama-server that show the tokenizer, the template and the state of the server
+ * (serve_inspect.c). */
 sp_serve_members_fn sp_serve_tokenize;       /* POST /tokenize: `content` as token ids */
 sp_serve_members_fn sp_serve_detokenize;     /* POST /detokenize: the text of `tokens` */
 sp_serve_members_fn sp_serve_apply_template; /* POST /apply-template: a chat completion's prompt */
@@ -129,13 +154,11 @@ void sp_handle_version(struct sp_exchange *x);
 void sp_handle_show(struct sp_exchange *x);
 void sp_handle_models(struct sp_exchange *x);
 void sp_handle_model(struct sp_exchange *x);
-void sp_handle_count_tokens(struct sp_exchange *x);
 void sp_handle_missing(struct sp_exchange *x);
 
-/* Answer with members that a function makes of the body, with embeddings or scores, and with what a
- * function writes about all models; or with the function's error. */
+/* Answer with members that a function makes of the body, and with what a function writes about all
+ * models; or with the function's error. */
 void sp_handle_members(struct sp_exchange *x, sp_serve_members_fn *write);
-void sp_handle_embed(struct sp_exchange *x, sp_serve_embed_fn *fn);
 void sp_handle_list(struct sp_exchange *x, sp_serve_list_fn *write);
 
 /* ---- requests for text, which the queue answers (handlers_generate.c) ----

@@ -1,4 +1,5 @@
 #include "cli/serve/handlers.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_prompt.h"
 #include "cli/serve/openai/serve_openai.h"
 
@@ -14,9 +15,10 @@ static void write_piece(struct sp_json_out *out, const struct sp_tokenizer *toke
     sp_json_out_end(out, '}');
 }
 
-enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve *serve,
-                                 struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_tokenize(struct sp_json_out *out, struct sp_serve_call *call,
+                                 struct sp_err *err)
 {
+    struct sp_serve_request *request = call->request;
     const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *body = request->body;
     bool special = false, parse = true, pieces = false;
@@ -26,7 +28,6 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
     unsigned flags;
     enum sp_status st;
 
-    (void)serve;
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: expected a string");
     if ((st = sp_json_get_bool(body, "add_special", &special, err))) return st;
     if ((st = sp_json_get_bool(body, "parse_special", &parse, err))) return st;
@@ -49,9 +50,10 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
     return SP_OK;
 }
 
-enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serve *serve,
-                                   struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_detokenize(struct sp_json_out *out, struct sp_serve_call *call,
+                                   struct sp_err *err)
 {
+    struct sp_serve_request *request = call->request;
     const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *tokens = sp_json_get(request->body, "tokens");
     struct sp_token_info token;
@@ -60,7 +62,6 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
     size_t size = 0, n = 0;
     enum sp_status st;
 
-    (void)serve;
     if (sp_json_kind(tokens) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "tokens: expected an array of token ids");
     if (sp_json_len(tokens) > 0 && (st = sp_ids_of_json(&ids, tokens, err))) {
@@ -79,16 +80,28 @@ done:
     return st;
 }
 
-enum sp_status sp_serve_apply_template(struct sp_json_out *out, const struct sp_serve *serve,
-                                       struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_count_tokens(struct sp_json_out *out, struct sp_serve_call *call,
+                                     struct sp_err *err)
 {
+    size_t n = 0;
+    enum sp_status st = sp_serve_anthropic_read_prompt(call->request, err);
+
+    if (!st) st = sp_serve_prompt_count(&n, call->serve, call->request, err);
+    if (!st) sp_json_out_put(out, "input_tokens:%zu", n);
+    return st;
+}
+
+enum sp_status sp_serve_apply_template(struct sp_json_out *out, struct sp_serve_call *call,
+                                       struct sp_err *err)
+{
+    struct sp_serve_request *request = call->request;
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct sp_serve_prompt prompt = {.n_ids = 0};
     const struct sp_settings *settings = request->model->loaded->settings;
     enum sp_status st = sp_settings_copy(&request->settings, settings, err);
 
     if (!st) st = sp_serve_openai_read_chat(request, err);
-    if (!st) st = sp_serve_prompt_read(&prompt, serve, request, 0, err);
+    if (!st) st = sp_serve_prompt_read(&prompt, call->serve, request, 0, err);
     if (!st) {
         sp_chat_prompt_describe(prompt.rendered, &info);
         st = request->take_memory(request->memory, 2 * info.text_size, err);

@@ -16,7 +16,6 @@ static const struct route {
     void (*answer)(struct sp_exchange *x);
     const struct sp_serve_api *text;
     sp_serve_members_fn *members;
-    sp_serve_embed_fn *embed;
     sp_serve_list_fn *list;
 } routes[] = {
     {"GET", "/", .answer = sp_handle_root},
@@ -42,7 +41,7 @@ static const struct route {
     {"GET", "/v1/models", .answer = sp_handle_models},
     {"GET", "/v1/models/", .answer = sp_handle_model},
     {"POST", "/v1/messages", .answer = sp_handle_anthropic},
-    {"POST", "/v1/messages/count_tokens", .answer = sp_handle_count_tokens},
+    {"POST", "/v1/messages/count_tokens", .members = sp_serve_count_tokens},
     {NULL, "/v1/messages/batches", .answer = sp_handle_missing},
     {NULL, "/v1/messages/batches/", .answer = sp_handle_missing},
     {NULL, "/v1/complete", .answer = sp_handle_missing},
@@ -50,10 +49,10 @@ static const struct route {
     {"POST", "/v1/completions", .text = &sp_serve_openai_text},
     {"POST", "/v1/responses", .text = &sp_serve_responses},
     {NULL, "/v1/responses/", .answer = sp_handle_missing},
-    {"POST", "/v1/embeddings", .embed = sp_serve_openai_embeddings},
-    {"POST", "/v1/rerank", .embed = sp_serve_rerank},
-    {"POST", "/v1/reranking", .embed = sp_serve_rerank},
-    {"POST", "/v2/rerank", .embed = sp_serve_rerank},
+    {"POST", "/v1/embeddings", .members = sp_serve_openai_embeddings},
+    {"POST", "/v1/rerank", .members = sp_serve_rerank},
+    {"POST", "/v1/reranking", .members = sp_serve_rerank},
+    {"POST", "/v2/rerank", .members = sp_serve_rerank},
     {NULL, "/v1/images/", .answer = sp_handle_missing},
     {NULL, "/v1/audio/", .answer = sp_handle_missing},
     {NULL, "/v1/moderations", .answer = sp_handle_missing},
@@ -64,8 +63,8 @@ static const struct route {
     {"POST", "/api/show", .answer = sp_handle_show},
     {"POST", "/api/chat", .answer = sp_handle_ollama_chat},
     {"POST", "/api/generate", .answer = sp_handle_ollama_text},
-    {"POST", "/api/embed", .embed = sp_serve_ollama_embed},
-    {"POST", "/api/embeddings", .embed = sp_serve_ollama_embeddings},
+    {"POST", "/api/embed", .members = sp_serve_ollama_embed},
+    {"POST", "/api/embeddings", .members = sp_serve_ollama_embeddings},
     {NULL, "/api/pull", .answer = sp_handle_missing},
     {NULL, "/api/push", .answer = sp_handle_missing},
     {NULL, "/api/create", .answer = sp_handle_missing},
@@ -96,8 +95,6 @@ static void answer(struct sp_exchange *x, const struct route *route)
         sp_handle_text(x, route->text);
     else if (route->members)
         sp_handle_members(x, route->members);
-    else if (route->embed)
-        sp_handle_embed(x, route->embed);
     else if (route->list)
         sp_handle_list(x, route->list);
     else

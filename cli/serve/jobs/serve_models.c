@@ -29,11 +29,6 @@ struct sp_serve_models {
     bool has_closer;
 };
 
-static void lock(struct sp_serve_models *m)
-{
-    pthread_mutex_lock(&m->lock);
-}
-
 static void unlock_and_signal(struct sp_serve_models *m)
 {
     pthread_cond_broadcast(&m->changed);
@@ -71,7 +66,7 @@ static void close_model(struct sp_serve_models *m, struct sp_serve_model *model)
     model->use.is_changing = true;
     pthread_mutex_unlock(&m->lock);
     m->options.close(m->options.context, model);
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     model->use.is_changing = false;
     m->n_open--;
     pthread_cond_broadcast(&m->changed);
@@ -114,7 +109,7 @@ static enum sp_status open_model(struct sp_serve_models *m, struct sp_serve_mode
         *err = (struct sp_err){0};
         st = m->options.open(m->options.context, model, err);
     } while (st == SP_E_NOMEM && sp_serve_models_unload_idle(m));
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     model->use.is_changing = false;
     model->use.is_open = st == SP_OK;
     if (st) m->n_open--;
@@ -145,7 +140,7 @@ static void *run_closer(void *context)
     struct sp_serve_model *model;
     double seconds;
 
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     while (!m->ends)
         if ((model = find_expired(m, &seconds)) != NULL)
             close_model(m, model);
@@ -181,7 +176,7 @@ enum sp_status sp_serve_models_new(struct sp_serve_models **out,
 void sp_serve_models_free(struct sp_serve_models *m)
 {
     if (m == NULL) return;
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     m->ends = true;
     m->options.keep_open = false;
     unlock_and_signal(m);
@@ -195,14 +190,14 @@ void sp_serve_models_free(struct sp_serve_models *m)
 
 void sp_serve_models_stop(struct sp_serve_models *m)
 {
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     m->stopped = true;
     unlock_and_signal(m);
 }
 
 void sp_serve_models_lock(struct sp_serve_models *m)
 {
-    lock(m);
+    pthread_mutex_lock(&m->lock);
 }
 
 void sp_serve_models_unlock(struct sp_serve_models *m)
@@ -297,7 +292,7 @@ int sp_serve_models_acquire(struct sp_serve_models *m, struct sp_serve_model *mo
 {
     int status = 0;
 
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     /* The file of an open model was cut short, so that the model answers no more. */
     if (is_idle(m, model) && model->loaded &&
         sp_package_check_file(model->loaded->package, NULL) != SP_OK)
@@ -323,7 +318,7 @@ void sp_serve_models_release(struct sp_serve_models *m, struct sp_serve_model *m
 {
     double keep;
 
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     model->use.n_users--;
     model->use.used_at = ++m->n_uses;
     keep = model->use.keep_alive;
@@ -335,7 +330,7 @@ bool sp_serve_models_hold(struct sp_serve_models *m, struct sp_serve_model *mode
 {
     bool is_open;
 
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     is_open = model->use.is_open;
     if (is_open) model->use.n_users++;
     pthread_mutex_unlock(&m->lock);
@@ -344,14 +339,14 @@ bool sp_serve_models_hold(struct sp_serve_models *m, struct sp_serve_model *mode
 
 void sp_serve_models_let_go(struct sp_serve_models *m, struct sp_serve_model *model)
 {
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     model->use.n_users--;
     unlock_and_signal(m);
 }
 
 void sp_serve_models_unload(struct sp_serve_models *m, struct sp_serve_model *model)
 {
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     model->use.keep_alive = 0;
     model->use.expires_at = 0;
     if (is_idle(m, model)) close_model(m, model);
@@ -362,7 +357,7 @@ bool sp_serve_models_unload_idle(struct sp_serve_models *m)
 {
     bool closed;
 
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     closed = close_oldest(m);
     unlock_and_signal(m);
     return closed;
@@ -387,14 +382,14 @@ bool sp_serve_models_reclaim(struct sp_serve_models *m)
     uint64_t used_at = 0;
     bool freed;
 
-    lock(m);
+    pthread_mutex_lock(&m->lock);
     freed = close_oldest(m);
     while (!freed && (model = next_open(m, used_at)) != NULL) {
         used_at = model->use.used_at;
         model->use.n_users++;
         pthread_mutex_unlock(&m->lock);
         freed = m->options.trim(m->options.context, model);
-        lock(m);
+        pthread_mutex_lock(&m->lock);
         model->use.n_users--;
     }
     unlock_and_signal(m);

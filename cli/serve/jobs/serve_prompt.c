@@ -88,35 +88,35 @@ static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prom
     return SP_OK;
 }
 
-static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_request *request,
+/* Renders the prompt, or counts its tokens where n_tokens is not NULL. Each rendering may take the
+ * memory that a template is allowed, so that they are made one at a time. A second lock keeps those
+ * that may take long from delaying the others. */
+static enum sp_status render(struct sp_serve_prompt *p, size_t *n_tokens,
+                             const struct sp_serve *serve, const struct sp_serve_request *request,
                              struct sp_err *err)
 {
+    static const size_t many = (size_t)256 << 10;
+    size_t size = sp_json_tree_bytes(request->messages) + sp_json_tree_bytes(request->prompt);
+    pthread_mutex_t *lock = &serve->template_locks[request->template || size > many];
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct chat_request r = {.n_texts = 0};
     const struct sp_chat *chat;
-    enum sp_status st = find_chat(&chat, p, request, err);
+    enum sp_status st;
 
+    pthread_mutex_lock(lock);
+    st = find_chat(&chat, p, request, err);
     if (!st) st = fill(&r, request, request->model->loaded, err);
-    if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
+    if (!st) {
+        st = n_tokens ? sp_chat_count_tokens(chat, &r.request, n_tokens, err)
+                      : sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
+    }
     release(&r);
-    if (st) return st;
+    pthread_mutex_unlock(lock);
+    if (st || n_tokens) return st;
     sp_chat_prompt_describe(p->rendered, &info);
     p->ids = info.ids;
     p->n_ids = info.n_ids;
     return SP_OK;
-}
-
-static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
-                            const struct sp_serve_request *request, struct sp_err *err)
-{
-    struct chat_request r = {.n_texts = 0};
-    const struct sp_chat *chat;
-    enum sp_status st = find_chat(&chat, p, request, err);
-
-    if (!st) st = fill(&r, request, request->model->loaded, err);
-    if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
-    release(&r);
-    return st;
 }
 
 /* ---- all prompts ---- */
@@ -196,37 +196,20 @@ static bool is_rendered(const struct sp_serve_request *request)
     return request->messages != NULL || request->prompt != NULL;
 }
 
-/* Each rendering may take the memory that a template is allowed, so that they are made one at a
- * time. A second lock keeps those that may take long from delaying the others. */
-static pthread_mutex_t *lock_template(const struct sp_serve *serve,
-                                      const struct sp_serve_request *request)
-{
-    static const size_t many = (size_t)256 << 10;
-    size_t size = sp_json_tree_bytes(request->messages) + sp_json_tree_bytes(request->prompt);
-    pthread_mutex_t *lock = &serve->template_locks[request->template || size > many];
-
-    pthread_mutex_lock(lock);
-    return lock;
-}
-
 enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve *serve,
                                     const struct sp_serve_request *request, size_t which,
                                     struct sp_err *err)
 {
     const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
-    pthread_mutex_t *lock;
     enum sp_status st;
 
-    if (is_rendered(request)) {
-        lock = lock_template(serve, request);
-        st = render(&p, request, err);
-        pthread_mutex_unlock(lock);
-    } else if (request->suffix) {
+    if (is_rendered(request))
+        st = render(&p, NULL, serve, request, err);
+    else if (request->suffix)
         st = read_gap(&p, request, which, err);
-    } else {
+    else
         st = read_raw(&p, &request->prompts[which], loaded, err);
-    }
     if (st) {
         sp_serve_prompt_release(&p);
         return st;
@@ -240,13 +223,10 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
 {
     const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
-    pthread_mutex_t *lock;
     enum sp_status st;
 
     if (is_rendered(request)) {
-        lock = lock_template(serve, request);
-        st = count(n_tokens, &p, request, err);
-        pthread_mutex_unlock(lock);
+        st = render(&p, n_tokens, serve, request, err);
     } else {
         st = read_raw(&p, &request->prompts[0], loaded, err);
         *n_tokens = p.n_ids;

@@ -44,16 +44,6 @@ void sp_serve_queue_free(struct sp_serve_queue *q)
     free(q);
 }
 
-static void lock(struct sp_serve_queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-}
-
-static void unlock(struct sp_serve_queue *q)
-{
-    pthread_mutex_unlock(&q->lock);
-}
-
 static void unlock_and_signal(struct sp_serve_queue *q)
 {
     pthread_cond_broadcast(&q->changed);
@@ -62,14 +52,14 @@ static void unlock_and_signal(struct sp_serve_queue *q)
 
 void sp_serve_queue_drain(struct sp_serve_queue *q)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     q->drains = true;
     unlock_and_signal(q);
 }
 
 void sp_serve_queue_stop(struct sp_serve_queue *q)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     q->drains = q->stopped = true;
     unlock_and_signal(q);
 }
@@ -85,7 +75,7 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
 {
     enum sp_serve_entry entry = SP_SERVE_IN;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (q->drains) {
         entry = SP_SERVE_STOPPED;
     } else if (q->n_waiting >= q->max_waiting) {
@@ -103,7 +93,7 @@ struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *q)
 {
     struct sp_serve_load load;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     load = (struct sp_serve_load){.n_running = q->n_running,
                                   .n_waiting = q->n_waiting,
                                   .n_pending = q->n_running,
@@ -111,7 +101,7 @@ struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *q)
                                   .ends = q->drains};
     for (const struct sp_serve_job *job = q->first; job; job = job->next)
         load.n_pending += job->n_answers - job->n_taken;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return load;
 }
 
@@ -163,11 +153,11 @@ int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
     bool connected = true;
     int status;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     while (connected && job->status == 0 && !has_ended(job))
         connected = wait_and_poll(q, job);
     status = job->status;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return status;
 }
 
@@ -175,10 +165,10 @@ bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     bool connected = true;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     while (connected && !has_ended(job))
         connected = wait_and_poll(q, job);
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return connected;
 }
 
@@ -187,7 +177,7 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
     bool connected = true;
     size_t n = 0;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     while (connected && job->n_sent == job->out.len && !has_ended(job))
         connected = wait_and_poll(q, job);
     connected = connected && !job->aborted;
@@ -197,18 +187,18 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
         if (n > 0) memcpy(to, job->out.at + job->n_sent, n);
         job->n_sent += n;
     }
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return connected ? (long)n : -1;
 }
 
 void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     job->aborted = true;
     dequeue(q, job);
     while (!has_ended(job))
         pthread_cond_wait(&q->changed, &q->lock);
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
 }
 
 /* Returns the first job of which an answer may be generated now; NULL: none. A stopped queue gives
@@ -245,11 +235,11 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answe
 {
     struct sp_serve_job *job;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     while ((job = find_next(q)) == NULL && !(q->drains && q->first == NULL))
         pthread_cond_wait(&q->changed, &q->lock);
     if (job != NULL) take(q, job, answer);
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return job;
 }
 
@@ -257,9 +247,9 @@ bool sp_serve_queue_is_abandoned(struct sp_serve_queue *q, const struct sp_serve
 {
     bool abandoned;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     abandoned = job->aborted || job->failed || q->stopped;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return abandoned;
 }
 
@@ -267,31 +257,31 @@ bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
 {
     bool stopped;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     stopped = q->stopped;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return stopped;
 }
 
 void sp_serve_queue_set_changes(struct sp_serve_queue *q, struct sp_serve_job *job,
                                 const char *changes)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (job->status == 0) snprintf(job->changes, sizeof job->changes, "%s", changes);
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
 }
 
 void sp_serve_queue_set_seconds(struct sp_serve_queue *q, struct sp_serve_job *job, double seconds)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (job->status == 0 && job->prompt_seconds <= 0) job->prompt_seconds = seconds;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
 }
 
 void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
                           size_t size)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (!job->failed && job->status == 0) {
         if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
         job->status = 200;
@@ -302,14 +292,14 @@ void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, co
 void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
                           size_t size)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
     unlock_and_signal(q);
 }
 
 void sp_serve_queue_abort(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     job->aborted = true;
     unlock_and_signal(q);
 }
@@ -319,7 +309,7 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job 
 {
     bool first;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     first = !job->failed;
     job->failed = true;
     if (first) snprintf(job->failure, sizeof job->failure, "%s", sentence);
@@ -332,7 +322,7 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job 
 void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int status,
                          const char *text, size_t size)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
     if (job->status == 0) job->status = status;
     unlock_and_signal(q);
@@ -344,25 +334,25 @@ bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
 {
     bool last;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     sp_serve_usage_add(&job->usage, result, message, first, period);
     last = ++job->n_done == job->n_answers;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
     return last;
 }
 
 void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
 {
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     if (sp_strbuf_append(&job->log_line, text, strlen(text), NULL)) job->aborted = true;
-    unlock(q);
+    pthread_mutex_unlock(&q->lock);
 }
 
 struct sp_serve_model *sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct sp_serve_model *model = NULL;
 
-    lock(q);
+    pthread_mutex_lock(&q->lock);
     job->n_running--;
     q->n_running--;
     if (job->n_answers > 1) q->n_several--;
