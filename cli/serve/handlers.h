@@ -118,8 +118,6 @@ sp_serve_members_fn sp_serve_ollama_embeddings; /* POST /api/embeddings, its ear
  * /v1/rerank, /v1/reranking, /v2/rerank (serve_rerank.c). */
 sp_serve_members_fn sp_serve_rerank;
 
-/* The name that the response shows: that of the request, or of the model. */
-const char *sp_serve_embed_model(const struct sp_serve_call *call);
 /* A callback of the library: nonzero if the client has gone or the server shuts down. context: the
  * struct sp_serve_call. */
 int sp_serve_embed_is_abandoned(void *context, size_t done, size_t total);

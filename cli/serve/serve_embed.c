@@ -1,6 +1,7 @@
 #include "cli/serve/handlers.h"
 
 #include "cli/base/embed_inputs.h"
+#include "cli/serve/jobs/serve_job.h"
 #include "format/base/bytes.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
@@ -95,7 +96,7 @@ static enum sp_status compute(struct job *job, struct sp_serve_call *call, struc
     };
     enum sp_status st;
 
-    st = sp_serve_model_check_base(call->request->model, sp_serve_embed_model(call), err);
+    st = sp_serve_model_check_base(call->request->model, sp_serve_model_name(call->request), err);
     if (st) return st;
     st = sp_package_embed(call->request->model->loaded->package, &request, &job->rows, &job->width,
                           err);
@@ -103,13 +104,6 @@ static enum sp_status compute(struct job *job, struct sp_serve_call *call, struc
         sp_serve_metrics_embeddings(call->serve->metrics, call->request->model->number,
                                     job->inputs.n, job->inputs.n_tokens);
     return st;
-}
-
-const char *sp_serve_embed_model(const struct sp_serve_call *call)
-{
-    const char *name = sp_json_get_text(call->request->body, "model");
-
-    return name ? name : call->request->model->names[0];
 }
 
 static void write_numbers(struct sp_json_out *out, const char *key, const float *row, size_t n)
@@ -187,7 +181,7 @@ enum sp_status sp_serve_openai_embeddings(struct sp_json_out *out, struct sp_ser
     }
     if ((st = compute(&job, call, err)) || (st = write_openai(out, &job, base64, err))) goto done;
     sp_json_out_put(out, "model:%s, usage:{prompt_tokens:%zu, total_tokens:%zu}",
-                    sp_serve_embed_model(call), job.inputs.n_tokens, job.inputs.n_tokens);
+                    sp_serve_model_name(call->request), job.inputs.n_tokens, job.inputs.n_tokens);
 done:
     release_job(&job);
     return st;
@@ -217,7 +211,7 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_ca
     if (!is_empty(sp_json_get(body, "input")) &&
         ((st = read_texts(&job, call, "input", false, err)) || (st = compute(&job, call, err))))
         goto done;
-    sp_json_out_put(out, "model:%s, embeddings:[", sp_serve_embed_model(call));
+    sp_json_out_put(out, "model:%s, embeddings:[", sp_serve_model_name(call->request));
     for (size_t i = 0; i < job.inputs.n; i++)
         write_numbers(out, NULL, job.rows + i * job.width, job.width);
     sp_json_out_put(out, "], total_duration:%zu, load_duration:%zu, prompt_eval_count:%zu",

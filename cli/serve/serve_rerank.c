@@ -1,4 +1,5 @@
 #include "cli/serve/handlers.h"
+#include "cli/serve/jobs/serve_job.h"
 
 #include "format/base/mem.h"
 
@@ -84,7 +85,7 @@ static enum sp_status rank(struct job *job, struct sp_serve_call *call, struct s
     if ((st = sp_json_get_i64(body, "max_tokens_per_doc", 1, INT32_MAX, &most, err))) return st;
     request.max_document_tokens = (size_t)most;
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
-    st = sp_serve_model_check_base(call->request->model, sp_serve_embed_model(call), err);
+    st = sp_serve_model_check_base(call->request->model, sp_serve_model_name(call->request), err);
     if (st) return st;
     st = sp_package_rerank(call->request->model->loaded->package, &request, &job->scores,
                            &job->n_tokens, err);
@@ -125,7 +126,7 @@ enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_call *ca
     if ((st = sp_json_get_bool(body, "return_documents", &documents, err))) goto done;
     if ((st = read_documents(&job, sp_json_get(body, "documents"), err))) goto done;
     if ((st = rank(&job, call, err))) goto done;
-    sp_json_out_put(out, "object:'list', model:%s", sp_serve_embed_model(call));
+    sp_json_out_put(out, "object:'list', model:%s", sp_serve_model_name(call->request));
     write_results(out, &job, top_n && (size_t)top_n < job.n ? (size_t)top_n : job.n, documents);
     sp_json_out_put(out, "usage:{prompt_tokens:%zu, total_tokens:%zu}", job.n_tokens, job.n_tokens);
 done:

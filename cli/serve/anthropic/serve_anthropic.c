@@ -120,16 +120,6 @@ static enum sp_status read_effort(struct sp_serve_request *request, const struct
     return SP_OK;
 }
 
-static enum sp_status read_output(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *config = NULL;
-    enum sp_status st =
-        sp_serve_read_kind(&config, request->body, "output_config", SP_JSON_OBJECT, err);
-
-    if (!st) st = read_effort(request, config, err);
-    return st ? st : sp_serve_anthropic_read_response_format(request, err);
-}
-
 /* Accepts edits that remove reasoning from earlier answers, since the chat template decides which
  * reasoning it keeps. Rejects every other edit of the conversation. */
 static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
@@ -231,18 +221,17 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
 enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_conversation *c = &request->model->loaded->conversation;
+    const struct sp_json *config = NULL;
     enum sp_status st;
 
     sp_serve_read_hints(request->body, "cache_control inference_geo metadata service_tier speed");
-    if (c->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s has no chat template: use /v1/completions, which needs none",
-                       request->model->names[0]);
-    }
-    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
+    if ((st = sp_serve_model_check_template(request->model, err)) ||
+        (st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = read_edits(request->body, err)) || (st = read_thinking(request, err)) ||
-        (st = read_output(request, err)) || (st = read_tools(request, err)) ||
-        (st = read_choice(request, err)) ||
+        (st = sp_serve_read_kind(&config, request->body, "output_config", SP_JSON_OBJECT, err)) ||
+        (st = read_effort(request, config, err)) ||
+        (st = sp_serve_anthropic_read_response_format(request, err)) ||
+        (st = read_tools(request, err)) || (st = read_choice(request, err)) ||
         (st = sp_serve_anthropic_read_messages(request, c, err)))
         return st;
     if (request->partial.len == 0) return SP_OK;

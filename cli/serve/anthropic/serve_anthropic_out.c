@@ -101,7 +101,7 @@ static void begin_message(struct sp_serve_response *r)
     char id[SP_SERVE_ID_SIZE];
 
     sp_json_out_put(out, "id:%s, type:'message', role:'assistant', model:%s, content:[",
-                    sp_serve_id(id, "msg_", r), sp_serve_model_name(r));
+                    sp_serve_id(id, "msg_", r), sp_serve_model_name(r->request));
 }
 
 /* ---- blocks ---- */

@@ -50,11 +50,11 @@ int sp_serve_status_of(enum sp_status st)
     }
 }
 
-const char *sp_serve_model_name(const struct sp_serve_response *r)
+const char *sp_serve_model_name(const struct sp_serve_request *request)
 {
-    const char *name = sp_json_get_text(r->request->body, "model");
+    const char *name = sp_json_get_text(request->body, "model");
 
-    return name ? name : r->request->model->names[0];
+    return name ? name : request->model->names[0];
 }
 
 void sp_serve_begin_event(struct sp_serve_response *r, const char *type)
@@ -149,15 +149,6 @@ static void begin_stream(struct answer_run *a)
     a->sent_at = sp_seconds();
 }
 
-/* The first call for a prompt: what is cached is known, and how long the rest will take. */
-static void begin_prompt(struct answer_run *a, size_t done, size_t total, double now)
-{
-    a->prompt_at = now;
-    a->response.n_reused = done;
-    sp_serve_queue_set_seconds(a->serve->queue, a->job,
-                               sp_session_prompt_seconds(a->session, total - done));
-}
-
 /* Sends a keep-alive from time to time, since a stream has no other output during prompt
  * processing. The first call comes when the caches have memory for the prompt. */
 static int on_prompt(void *context, size_t done, size_t total)
@@ -165,7 +156,12 @@ static int on_prompt(void *context, size_t done, size_t total)
     struct answer_run *a = context;
     double now = sp_seconds(), seconds = a->job->request.return_progress ? 0 : 5;
 
-    if (a->prompt_at <= 0) begin_prompt(a, done, total, now);
+    if (a->prompt_at <= 0) { /* what is cached is known, and how long the rest will take */
+        a->prompt_at = now;
+        a->response.n_reused = done;
+        sp_serve_queue_set_seconds(a->serve->queue, a->job,
+                                   sp_session_prompt_seconds(a->session, total - done));
+    }
     a->response.n_processed = done;
     a->response.prompt_seconds = now - a->prompt_at;
     begin_stream(a);
@@ -205,9 +201,9 @@ static enum sp_status keep_token(struct answer_run *a, const struct sp_token *to
     return SP_OK;
 }
 
-/* Counts the time to the first token, or to the next one. */
-static void count_token(struct answer_run *a)
+static int on_token(void *context, const struct sp_token *token)
 {
+    struct answer_run *a = context;
     const size_t model = a->job->request.model->number;
     double now = sp_seconds();
 
@@ -216,13 +212,6 @@ static void count_token(struct answer_run *a)
     else
         sp_serve_metrics_first_token(a->serve->metrics, model, now - a->job->arrived_at);
     a->token_at = now;
-}
-
-static int on_token(void *context, const struct sp_token *token)
-{
-    struct answer_run *a = context;
-
-    count_token(a);
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
     /* With the prompt's tokens come all of the answer, for clients that split them by number. */
     if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
@@ -267,12 +256,6 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
     a->response.is_drafted = drafted;
     a->n_shown += size;
     return is_abandoned(a);
-}
-
-/* True if the answer is the first one to its prompt. */
-static bool is_first(const struct answer_run *a)
-{
-    return a->response.answer % sp_serve_request_n_each(&a->job->request) == 0;
 }
 
 static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
@@ -324,7 +307,8 @@ static void finish(struct answer_run *a)
         send_whole(a);
     }
     a->sent = true;
-    if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message, is_first(a),
+    if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message,
+                            a->response.answer % sp_serve_request_n_each(&a->job->request) == 0,
                             a->repetition.period))
         return;
     close_all(a);

@@ -19,7 +19,7 @@ const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
                         const struct sp_serve_response *response);
 
 /* The name of the model in a response: that of the request, if it has one. */
-const char *sp_serve_model_name(const struct sp_serve_response *response);
+const char *sp_serve_model_name(const struct sp_serve_request *request);
 
 /* Begins a server-sent event of this type, whose data is an object that has the type, too; ends the
  * object of one. */

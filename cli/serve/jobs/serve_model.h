@@ -99,6 +99,10 @@ bool sp_serve_model_inserts_by(const struct sp_template *t);
 SP_MUST_CHECK enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *model,
                                                          const char *key, struct sp_err *err);
 
+/* SP_E_UNSUPPORTED if the open model has no chat template, with the endpoint that needs none. */
+SP_MUST_CHECK enum sp_status sp_serve_model_check_template(const struct sp_serve_model *model,
+                                                           struct sp_err *err);
+
 /* The adapter of the open model that `name` means; NULL: none. name NULL: the model itself. */
 const struct sp_lora *sp_serve_model_lora(const struct sp_serve_model *model, const char *name);
 /* SP_E_UNSUPPORTED if `name` means an adapter, which embeddings and reranking do not use. */

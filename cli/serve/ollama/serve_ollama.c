@@ -249,7 +249,7 @@ static void last_line(struct sp_serve_response *r, const struct sent *sent,
     struct sp_json_out *out = &r->out;
     bool cut = sp_serve_is_truncated(result);
 
-    begin_line(out, sp_serve_model_name(r));
+    begin_line(out, sp_serve_model_name(r->request));
     write_text(out, r->api->is_chat, sent);
     write_logprobs(r);
     sp_json_out_put(out,
@@ -278,7 +278,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
         sent.content = p->text;
         sent.n_content = p->size;
     }
-    begin_line(&r->out, sp_serve_model_name(r));
+    begin_line(&r->out, sp_serve_model_name(r->request));
     write_text(&r->out, r->api->is_chat, &sent);
     write_logprobs(r);
     sp_json_out_put(&r->out, "done:false}\n");
@@ -295,7 +295,7 @@ static void keep_alive(struct sp_serve_response *r)
 {
     const struct sent nothing = {.content = NULL};
 
-    begin_line(&r->out, sp_serve_model_name(r));
+    begin_line(&r->out, sp_serve_model_name(r->request));
     write_text(&r->out, r->api->is_chat, &nothing);
     sp_json_out_put(&r->out, "done:false}\n");
 }

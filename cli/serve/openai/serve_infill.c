@@ -84,7 +84,7 @@ static void write_end(struct sp_serve_response *r, const struct sp_result *resul
     sp_json_out_put(out,
                     "stop:true, model:%s, stop_type:%s, stopping_word:%s, tokens_predicted:%zu, "
                     "tokens_evaluated:%zu, tokens_cached:%zu, truncated:false",
-                    sp_serve_model_name(r),
+                    sp_serve_model_name(r->request),
                     word    ? "word"
                     : limit ? "limit"
                             : "eos",

@@ -50,17 +50,6 @@ static enum sp_status wrong_number(struct sp_serve_request *request, const char 
     return st;
 }
 
-static enum sp_status read_limits(struct sp_serve_request *request,
-                                  const struct sp_request_setting *rows, struct sp_err *err)
-{
-    for (; rows->key != NULL; rows++) {
-        const struct sp_request_setting row[] = {*rows, {NULL, NULL}};
-        enum sp_status st = sp_request_settings_read(&request->settings, request->body, row, err);
-        if (st) return wrong_number(request, rows->key, st);
-    }
-    return SP_OK;
-}
-
 enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                              const struct sp_request_setting *limit,
                                              struct sp_err *err)
@@ -73,7 +62,11 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                         &key, err);
     if (st) return wrong_number(request, key, st);
     if ((st = sp_request_settings_read_breakers(&request->settings, request->body, err))) return st;
-    if ((st = read_limits(request, limit, err))) return st;
+    for (const struct sp_request_setting *row = limit; row->key != NULL; row++) {
+        const struct sp_request_setting one[] = {*row, {NULL, NULL}};
+        st = sp_request_settings_read(&request->settings, request->body, one, err);
+        if (st) return wrong_number(request, row->key, st);
+    }
     for (; limit->key != NULL && !request->prompt_only; limit++) {
         if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {
             sp_serve_fault_set(&request->fault, "invalid_value", "%s", limit->key);
@@ -163,22 +156,13 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                           key, err);
 }
 
-enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
-                                              struct sp_err *err)
-{
-    if (request->model->loaded->conversation.template != NULL) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s has no chat template: use /v1/completions, which needs none",
-                   request->model->names[0]);
-}
-
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_conversation *c = &request->model->loaded->conversation;
     int64_t n_top = 0;
     enum sp_status st;
 
-    if ((st = sp_serve_openai_check_template(request, err)) ||
+    if ((st = sp_serve_model_check_template(request->model, err)) ||
         (st = read_common(request, chat_refusals, chat_hints, err)) ||
         (st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err)) ||
         (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),

@@ -24,9 +24,6 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                                          const struct sp_json *object,
                                                          const char *key, struct sp_err *err);
-/* Fails if the file has no chat template. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
-                                                            struct sp_err *err);
 
 /* Writes {"error": {"message": ...}}. */
 void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);

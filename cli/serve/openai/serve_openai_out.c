@@ -133,7 +133,7 @@ static void begin_object(struct sp_serve_response *r, const char *kind)
 
     sp_serve_id(id, r->api->is_chat ? "chatcmpl-" : "cmpl-", r);
     sp_json_out_put(out, "{id:%s, object:%s, created:%zu, model:%s", id, kind,
-                    (size_t)r->began.tv_sec, sp_serve_model_name(r));
+                    (size_t)r->began.tv_sec, sp_serve_model_name(r->request));
     snprintf(id, sizeof id, "sp-%.16s", r->request->model->file.digest);
     sp_json_out_text(out, "system_fingerprint", id);
 }

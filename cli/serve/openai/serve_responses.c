@@ -247,14 +247,6 @@ static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp
     return sp_fail(err, SP_E_UNSUPPORTED, "reasoning.summary: expected \"auto\" or \"detailed\"");
 }
 
-static enum sp_status read_text(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *text = NULL;
-    enum sp_status st = read_object(&text, request->body, "text", text_refusals, err);
-
-    return st ? st : sp_serve_responses_read_response_format(request, err);
-}
-
 static enum sp_status read_include(struct sp_serve_request *request, struct sp_err *err)
 {
     static const char logprobs[] = "message.output_text.logprobs",
@@ -296,18 +288,20 @@ static enum sp_status check_repeated(const struct sp_json *body, struct sp_err *
 
 static enum sp_status read_request(struct sp_serve_request *request, struct sp_err *err)
 {
+    const struct sp_json *text = NULL;
     struct sp_json *messages = NULL;
     enum sp_status st;
 
     sp_serve_read_hints(request->body, "prompt_cache_retention service_tier store stream_options");
-    if ((st = sp_serve_openai_check_template(request, err)) ||
+    if ((st = sp_serve_model_check_template(request->model, err)) ||
         (st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = check_repeated(request->body, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
         (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
-        (st = read_text(request, err)) || (st = read_include(request, err)) ||
-        (st = sp_serve_responses_read_tools(request, err)) ||
+        (st = read_object(&text, request->body, "text", text_refusals, err)) ||
+        (st = sp_serve_responses_read_response_format(request, err)) ||
+        (st = read_include(request, err)) || (st = sp_serve_responses_read_tools(request, err)) ||
         (st = sp_serve_responses_read_input(&messages, request, err)))
         return st;
     st = sp_serve_read_messages(request, &request->model->loaded->conversation, messages, err);

@@ -254,8 +254,8 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
     sp_json_out_put(out,
                     "id:%s, object:'response', created_at:%zu, model:%s, status:%s, "
                     "background:false",
-                    sp_serve_id(id, "resp_", r), (size_t)r->began.tv_sec, sp_serve_model_name(r),
-                    status);
+                    sp_serve_id(id, "resp_", r), (size_t)r->began.tv_sec,
+                    sp_serve_model_name(r->request), status);
     if (sentence)
         sp_json_out_put(out, "error:{code:'server_error', message:%s}", sentence);
     else

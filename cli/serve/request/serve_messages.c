@@ -1,6 +1,7 @@
 /* Converts the messages of a request to those that the chat template renders. */
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_tools.h"
+#include "format/base/affix.h"
 #include "format/base/strbuf.h"
 #include "format/json/json_write.h"
 
@@ -86,13 +87,6 @@ static const struct sp_json *reasoning_of(const struct sp_json *message)
     return NULL;
 }
 
-static bool is_one_of(const char *key, const char *const *names)
-{
-    for (; *names != NULL; names++)
-        if (strcmp(*names, key) == 0) return true;
-    return false;
-}
-
 /* Writes the content. The content of a message with calls is null if it is empty and the template
  * writes calls only without content; it is left out if the template rejects content next to
  * reasoning and calls, as harmony's does. */
@@ -138,7 +132,6 @@ static enum sp_status check_message(struct sp_serve_request *request, size_t i,
                                     const struct sp_json *message, const struct sp_conversation *c,
                                     struct sp_err *err)
 {
-    static const char *const roles[] = {"system", "user", "assistant", "tool", NULL};
     const char *role = role_of(message);
     bool answers;
 
@@ -150,7 +143,7 @@ static enum sp_status check_message(struct sp_serve_request *request, size_t i,
         blame(request, "missing_required_parameter", i, ".role");
         return sp_fail(err, SP_E_INPUT, "has no role");
     }
-    if (!is_one_of(role, roles) && !template_names(c, role)) {
+    if (!sp_is_among(role, "system user assistant tool") && !template_names(c, role)) {
         blame(request, "invalid_value", i, ".role");
         return sp_fail(err, SP_E_INPUT, "role is %.40s, expected system, user, assistant or tool",
                        role);
@@ -169,10 +162,8 @@ static enum sp_status check_message(struct sp_serve_request *request, size_t i,
 static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_call_ids *known,
                                     const struct sp_json *message, struct sp_err *err)
 {
-    static const char *const handled[] = {
-        "role",      "content",  "images",     "reasoning_content",
-        "reasoning", "thinking", "tool_calls", NULL};
-    static const char *const call_reference[] = {"tool_call_id", "name", "tool_name", NULL};
+    static const char handled[] =
+        "role content images reasoning_content reasoning thinking tool_calls";
     const struct sp_json *reasoning = reasoning_of(message), *calls;
     const char *role = role_of(message);
     struct sp_json_iter it = {0};
@@ -188,8 +179,8 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
         st = sp_serve_write_calls(out, known, calls, err);
     if (tool) sp_serve_write_call_reference(out, known, message);
     while (!st && sp_json_next(message, &it)) {
-        if (it.value == NULL || is_one_of(it.key, handled) ||
-            (tool && is_one_of(it.key, call_reference)))
+        if (it.value == NULL || sp_is_among(it.key, handled) ||
+            (tool && sp_is_among(it.key, "tool_call_id name tool_name")))
             continue;
         sp_json_out_value(out, it.key, it.value);
     }
