@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the installed header spectool.h, and writes its interface as text, as ctypes, or as checks in C.
+"""Reads the installed header spectool.h, and spectool_measure.h beside it, and writes its interface as text, as ctypes, or as checks in C.
 
 Usage: interface.py text HEADER      functions, structs with the offsets and sizes of their members, constants
        interface.py ctypes HEADER    a Python module with the same
@@ -43,7 +43,7 @@ def declarators(text, constants):
 
 
 def read(path):
-    text = open(path, encoding="ascii").read()
+    text = "".join(open(p, encoding="ascii").read() for p in (path, path.replace(".h", "_measure.h")))
     version = [re.search(rf"VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH")]
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     text = re.sub(r"\\\n", " ", text)
@@ -106,7 +106,7 @@ def as_checks(header):
     _, constants, structs, _ = read(header)
     module = {}
     exec(as_ctypes(header), module)  # pylint: disable=exec-used
-    lines = ["#include <spectool.h>"]
+    lines = ["#include <spectool.h>", "#include <spectool_measure.h>"]
     for name, members in structs.items():
         lines.append(f'_Static_assert(sizeof(struct {name}) == {ctypes.sizeof(module[name])}, "{name}");')
         lines += [f'_Static_assert(offsetof(struct {name}, {m}) == {getattr(module[name], m).offset}, "{name}.{m}");'
