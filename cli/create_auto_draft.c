@@ -432,18 +432,6 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
     return SP_OK;
 }
 
-static enum sp_status choose(struct job *job, struct sp_create_report *report)
-{
-    const struct trial *t = fastest(job->trials);
-    enum sp_status st;
-
-    if ((st = print_trials(job))) return st;
-    sp_word_wrap_print(
-        stderr, 0, "the draft becomes %s: %.3f tokens per round at draft depth %zu, speed-up %.2f",
-        sp_dtype_info(t->type)->name, t->tokens, t->draft_len, t->speed_up);
-    return write_chosen(job, report, t);
-}
-
 /* ---- the whole ---- */
 
 /* Refuses what the first step would refuse, before it works for long. */
@@ -500,16 +488,6 @@ static enum sp_status divide_calibration(struct job *job)
     return SP_OK;
 }
 
-static enum sp_status create_first(struct job *job, struct sp_create_report *report)
-{
-    struct sp_create_options first = job->options;
-    enum sp_status st;
-
-    if ((st = sp_temp_file_open(&job->temporary, "packed.bin", job->err))) return st;
-    first.output = job->temporary.path;
-    return sp_create_checked(report, &first, false, job->command, job->err);
-}
-
 enum sp_status sp_create_auto_draft(struct sp_create_report *report,
                                     const struct sp_create_options *options,
                                     const struct sp_opt_list *texts, const char *command,
@@ -517,6 +495,8 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
 {
     struct job job = {
         .options = *options, .command = command, .backend = SP_BACKEND_DEFAULTS, .err = err};
+    struct sp_create_options first;
+    const struct trial *t;
     enum sp_status st;
 
     job.backend.n_threads = options->n_threads;
@@ -526,10 +506,21 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
         note_intention(&job, texts->n ? texts->n : SP_N_CREATE_TEXTS);
         return SP_OK;
     }
-    st = create_first(&job, report);
+    if (!(st = sp_temp_file_open(&job.temporary, "packed.bin", err))) {
+        first = job.options;
+        first.output = job.temporary.path;
+        st = sp_create_checked(report, &first, false, command, err);
+    }
     if (!st) st = read_texts(&job, texts);
     if (!st) st = measure(&job);
-    if (!st) st = choose(&job, report);
+    if (!st && !(st = print_trials(&job))) {
+        t = fastest(job.trials);
+        sp_word_wrap_print(
+            stderr, 0,
+            "the draft becomes %s: %.3f tokens per round at draft depth %zu, speed-up %.2f",
+            sp_dtype_info(t->type)->name, t->tokens, t->draft_len, t->speed_up);
+        st = write_chosen(&job, report, t);
+    }
     sp_temp_file_remove(&job.temporary);
     for (size_t i = 0; i < job.n_texts; i++)
         free(job.texts[i].ids);

@@ -33,15 +33,6 @@ static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pac
     }
 }
 
-static enum sp_status read_config(struct sp_part_facts *facts, const struct sp_pack *pack,
-                                  enum sp_part part, struct sp_err *err)
-{
-    enum sp_status st = sp_config_of_pack(&facts->config, pack, part, err);
-
-    if (st) sp_context(err, "%s", sp_pack_path(pack));
-    return st;
-}
-
 static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_pack *pack,
                                    struct sp_err *err)
 {
@@ -143,7 +134,9 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
 
     count_tensors(&facts, pack);
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++)
-        if (facts.parts[part].present) st = read_config(&facts.parts[part], pack, part, err);
+        if (facts.parts[part].present &&
+            (st = sp_config_of_pack(&facts.parts[part].config, pack, part, err)))
+            sp_context(err, "%s", sp_pack_path(pack));
     if (st == SP_OK && facts.parts[SP_PART_TARGET].present && facts.parts[SP_PART_DRAFT].present) {
         st = sp_config_fit_target(&facts.parts[SP_PART_DRAFT].config,
                                   &facts.parts[SP_PART_TARGET].config, err);

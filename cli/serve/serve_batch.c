@@ -184,21 +184,6 @@ static void write_line_error(struct sp_json_out *out, bool anthropic, const char
     if (anthropic) sp_json_out_put(out, "}}");
 }
 
-static void write_openai(struct sp_json_out *out, int status, const char *id,
-                         const struct sp_strbuf *body)
-{
-    sp_json_out_put(out, "response:{status_code:%zu, request_id:%s", (size_t)status, id);
-    sp_json_out_written(out, "body", body->at, body->len);
-    sp_json_out_put(out, "}, error:null");
-}
-
-static void write_anthropic(struct sp_json_out *out, int status, const struct sp_strbuf *body)
-{
-    sp_json_out_put(out, "result:{type:%s", status == 200 ? "succeeded" : "errored");
-    sp_json_out_written(out, status == 200 ? "message" : "error", body->at, body->len);
-    sp_json_out_end(out, '}');
-}
-
 /* Makes the error of a response that is not a success, with the sentence of its body. */
 static enum sp_status status_error(int status, const struct sp_strbuf *body, struct sp_err *err)
 {
@@ -234,12 +219,18 @@ enum sp_status sp_serve_batch_answer(void *context, FILE *file, size_t number,
     sp_json_out_begin(&out, NULL, '{');
     if (!anthropic) sp_json_out_text(&out, "id", batch_id);
     sp_json_out_text(&out, "custom_id", sp_json_get_text(line, "custom_id"));
-    if (st)
+    if (st) {
         write_line_error(&out, anthropic, err->text);
-    else if (anthropic)
-        write_anthropic(&out, status, &body);
-    else
-        write_openai(&out, status, request_id, &body);
+    } else if (anthropic) {
+        sp_json_out_put(&out, "result:{type:%s", status == 200 ? "succeeded" : "errored");
+        sp_json_out_written(&out, status == 200 ? "message" : "error", body.at, body.len);
+        sp_json_out_end(&out, '}');
+    } else {
+        sp_json_out_put(&out, "response:{status_code:%zu, request_id:%s", (size_t)status,
+                        request_id);
+        sp_json_out_written(&out, "body", body.at, body.len);
+        sp_json_out_put(&out, "}, error:null");
+    }
     sp_json_out_end_line(&out);
     if (!st && status != 200) {
         st = status_error(status, &body, err);

@@ -5,16 +5,6 @@
 
 #include <stdlib.h>
 
-static void write_piece(struct sp_json_out *out, const struct sp_tokenizer *tokenizer, uint32_t id)
-{
-    struct sp_token_info token = {0};
-
-    (void)sp_tokenizer_token(tokenizer, id, &token);
-    sp_json_out_put(out, "{id:%u", id);
-    sp_json_out_string(out, "piece", token.bytes ? token.bytes : "", token.len);
-    sp_json_out_end(out, '}');
-}
-
 enum sp_status sp_serve_tokenize(struct sp_json_out *out, struct sp_serve_call *call,
                                  struct sp_err *err)
 {
@@ -40,11 +30,17 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, struct sp_serve_call *
         return st;
     }
     sp_json_out_begin(out, "tokens", '[');
-    for (size_t i = 0; i < n; i++)
-        if (pieces)
-            write_piece(out, sp_package_tokenizer(package), ids[i]);
-        else
+    for (size_t i = 0; i < n; i++) {
+        struct sp_token_info token = {0};
+        if (!pieces) {
             sp_json_out_u64(out, NULL, ids[i]);
+            continue;
+        }
+        (void)sp_tokenizer_token(sp_package_tokenizer(package), ids[i], &token);
+        sp_json_out_put(out, "{id:%u", ids[i]);
+        sp_json_out_string(out, "piece", token.bytes ? token.bytes : "", token.len);
+        sp_json_out_end(out, '}');
+    }
     sp_json_out_end(out, ']');
     free(ids);
     return SP_OK;
@@ -111,23 +107,18 @@ enum sp_status sp_serve_apply_template(struct sp_json_out *out, struct sp_serve_
     return st;
 }
 
-static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
+void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
+                    const struct sp_serve_model *m)
 {
-    sp_json_out_begin(out, "params", '{');
+    const struct sp_settings *s = m->loaded->settings;
+
+    sp_json_out_put(out, "default_generation_settings:{n_ctx:%zu, params:{", m->n_context);
     sp_settings_sampling_to_json(out, s, NULL);
     sp_json_out_put(out, "max_tokens:%g, stop:[", s->n_predict > 0 ? (double)s->n_predict : -1);
     for (size_t i = 0; i < s->stops.n; i++)
         sp_json_out_text(out, NULL, s->stops.at[i]);
-    sp_json_out_put(out, "]}");
-}
-
-void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
-                    const struct sp_serve_model *m)
-{
-    sp_json_out_put(out, "default_generation_settings:{n_ctx:%zu", m->n_context);
-    write_settings(out, m->loaded->settings);
     sp_json_out_put(out,
-                    "}, total_slots:%zu, model_alias:%s, chat_template:%s, "
+                    "]}}, total_slots:%zu, model_alias:%s, chat_template:%s, "
                     "modalities:{vision:false, audio:false}, build_info:%s",
                     serve->n_sessions, m->names[0], m->file.template ? m->file.template : "",
                     serve->version);

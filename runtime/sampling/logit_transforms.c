@@ -241,18 +241,12 @@ static int compare_candidate_ids(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* True if x ranks after y. */
-static bool ranks_after(const struct candidate *x, const struct candidate *y)
-{
-    return compare_probs(x, y) > 0;
-}
-
 static void sift_down(struct candidate *heap, size_t n, size_t i)
 {
     for (;;) {
         size_t worst = i;
         for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++)
-            if (ranks_after(&heap[child], &heap[worst])) worst = child;
+            if (compare_probs(&heap[child], &heap[worst]) > 0) worst = child;
         if (worst == i) return;
         struct candidate swap = heap[i];
         heap[i] = heap[worst];
@@ -273,7 +267,7 @@ static void collect_top_k(struct sp_sampler_scratch *s, size_t k)
             c[i] = next;
             for (size_t j = i + 1 == k ? k / 2 : 0; j-- > 0;)
                 sift_down(c, k, j);
-        } else if (ranks_after(&c[0], &next)) {
+        } else if (compare_probs(&c[0], &next) > 0) {
             c[0] = next;
             sift_down(c, k, 0);
         }
@@ -459,7 +453,7 @@ static size_t keep_least_of_top(struct candidate *c, size_t n, double threshold)
         sum += c[i].prob;
     for (size_t i = 0; i < n; i++) {
         if (c[i].prob / sum < threshold) continue;
-        if (last == n || ranks_after(&c[i], &c[last])) last = i;
+        if (last == n || compare_probs(&c[i], &c[last]) > 0) last = i;
     }
     for (size_t i = 0; i < n; i++)
         if (i == last || c[i].prob / sum < threshold) c[kept++] = c[i];

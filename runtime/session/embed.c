@@ -153,16 +153,6 @@ static enum sp_status open_slot(struct embedder *e, struct slot *slot)
                            e->err);
 }
 
-static void close_slots(struct embedder *e)
-{
-    while (e->n_slots > 0) {
-        struct slot *slot = &e->slots[--e->n_slots];
-        sp_decoder_close(slot->decoder);
-        free(slot->sum);
-        *slot = (struct slot){0};
-    }
-}
-
 /* A text whose caches exceed the limit even alone is refused for good. */
 static enum sp_status check_memory(const struct embedder *e, const struct slot *slot)
 {
@@ -437,16 +427,6 @@ static enum sp_status choose_pooling(struct embedder *e)
     return st;
 }
 
-static enum sp_status choose_dimensions(struct embedder *e)
-{
-    size_t n = sp_pooling_width(&e->pooling, e->package->target->config.n_hidden);
-
-    e->n_dimensions = e->request->n_dimensions ? e->request->n_dimensions : n;
-    if (e->n_dimensions <= n) return SP_OK;
-    return sp_fail(e->err, SP_E_USAGE, "%zu dimensions: the model's embeddings have %zu",
-                   e->n_dimensions, n);
-}
-
 /* Allocates the row that passes through the dense layers. */
 static enum sp_status open_rows(struct embedder *e)
 {
@@ -507,7 +487,12 @@ static enum sp_status compute_group(struct embedder *e)
             st = sp_fail(e->err, SP_E_CANCELLED, "interrupted");
         sp_scheduler_acquire(scheduler);
     }
-    close_slots(e);
+    while (e->n_slots > 0) {
+        struct slot *slot = &e->slots[--e->n_slots];
+        sp_decoder_close(slot->decoder);
+        free(slot->sum);
+        *slot = (struct slot){0};
+    }
     sp_scheduler_release(scheduler);
     return st;
 }
@@ -558,11 +543,18 @@ enum sp_status sp_package_embed(struct sp_package *package,
 {
     struct sp_embedding_request q = {0};
     struct embedder e = {.package = package, .request = &q, .err = err};
+    size_t n;
     enum sp_status st;
 
     if ((st = sp_copy_in(&q, sizeof q, request, "sp_embedding_request", err))) return st;
-    if ((st = choose_pooling(&e)) || (st = choose_dimensions(&e)) || (st = check_texts(&e)))
-        return st;
+    if ((st = choose_pooling(&e))) return st;
+    n = sp_pooling_width(&e.pooling, package->target->config.n_hidden);
+    e.n_dimensions = q.n_dimensions ? q.n_dimensions : n;
+    if (e.n_dimensions > n) {
+        return sp_fail(err, SP_E_USAGE, "%zu dimensions: the model's embeddings have %zu",
+                       e.n_dimensions, n);
+    }
+    if ((st = check_texts(&e))) return st;
     if ((st = sp_new_rows(&e.out, q.n_texts, e.n_dimensions, err))) return st;
     if ((st = compute(&e))) {
         free(e.out);

@@ -44,16 +44,6 @@ done:
     return st;
 }
 
-static enum sp_status open_tokenizer(struct sp_package *p, struct sp_err *err)
-{
-    const struct sp_pack_section *map =
-        sp_pack_find_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
-
-    if (map == NULL) return SP_OK;
-    sp_file_prefetch(map->data, (size_t)map->size);
-    return sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err);
-}
-
 /* A job that reads a file into memory with all threads. */
 struct copy_job {
     const struct sp_file *file;
@@ -151,6 +141,7 @@ static enum sp_status open_package(struct sp_package **out, const char *path,
                                    const struct sp_reference_options *reference, struct sp_err *err)
 {
     struct sp_package *p = NULL;
+    const struct sp_pack_section *map;
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
@@ -179,7 +170,10 @@ static enum sp_status open_package(struct sp_package **out, const char *path,
         snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
                  sp_draft_kind_name(p->draft->config.draft.kind));
     }
-    if ((st = open_tokenizer(p, err))) goto in_file;
+    map = sp_pack_find_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
+    if (map) sp_file_prefetch(map->data, (size_t)map->size);
+    if (map && (st = sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err)))
+        goto in_file;
     if ((st = sp_package_open_pooling(p, err))) goto in_file;
     if ((st = find_eos(p, err))) goto in_file;
     if (p->ranks)

@@ -134,13 +134,8 @@ static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct 
     size_t n_around = 0, most = r->request->max_document_tokens;
     enum sp_status st;
 
-    if ((st = sp_tokenizer_encode(r->package->tokenizer, r->request->query,
-                                  strlen(r->request->query), SP_ENCODE_PARSE_SPECIAL, &texts[0].at,
-                                  &texts[0].n, r->err)))
-        goto done;
-    if ((st = sp_tokenizer_encode(r->package->tokenizer, document->text, document->size,
-                                  SP_ENCODE_PARSE_SPECIAL, &texts[1].at, &texts[1].n, r->err)))
-        goto done;
+    if ((st = encode(&texts[0], r, r->request->query, strlen(r->request->query)))) goto done;
+    if ((st = encode(&texts[1], r, document->text, document->size))) goto done;
     for (size_t i = 0; i < 3; i++)
         n_around += pair->n_ids[i];
     n_around += texts[0].n;

@@ -72,8 +72,8 @@ static void close_model(struct sp_serve_models *m, struct sp_serve_model *model)
     pthread_cond_broadcast(&m->changed);
 }
 
-/* Returns the least recently used idle model; NULL: there is none. */
-static struct sp_serve_model *find_idle(const struct sp_serve_models *m)
+/* Closes the least recently used idle model, without the lock meanwhile. False if there is none. */
+static bool close_oldest(struct sp_serve_models *m)
 {
     struct sp_serve_model *oldest = NULL;
 
@@ -82,14 +82,6 @@ static struct sp_serve_model *find_idle(const struct sp_serve_models *m)
         if (!is_idle(m, model)) continue;
         if (oldest == NULL || model->use.used_at < oldest->use.used_at) oldest = model;
     }
-    return oldest;
-}
-
-/* Closes the least recently used idle model, without the lock meanwhile. False if there is none. */
-static bool close_oldest(struct sp_serve_models *m)
-{
-    struct sp_serve_model *oldest = find_idle(m);
-
     if (oldest == NULL) return false;
     close_model(m, oldest);
     return true;

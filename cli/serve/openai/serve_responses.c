@@ -100,16 +100,6 @@ static void write_content_event(struct sp_serve_response *r, const char *type, s
     sp_serve_end_event(r);
 }
 
-static void begin_part(struct sp_serve_response *r, size_t part)
-{
-    const char *added = names_of(r, part)->added;
-
-    write_item_event(r, "response.output_item.added", part, "in_progress", true);
-    if (added != NULL) write_content_event(r, added, part, true);
-    r->n_started = part + 1;
-    r->is_open = true;
-}
-
 static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     size_t part = r->message->n_segments - 1;
@@ -156,9 +146,15 @@ static void serve_responses_keep_alive(struct sp_serve_response *r)
 
 static void serve_responses_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
+    const char *added;
+
     if (r->message->n_segments > r->n_started) {
         end_part(r, "completed");
-        begin_part(r, r->message->n_segments - 1);
+        r->n_started = r->message->n_segments;
+        r->is_open = true;
+        added = names_of(r, r->n_started - 1)->added;
+        write_item_event(r, "response.output_item.added", r->n_started - 1, "in_progress", true);
+        if (added != NULL) write_content_event(r, added, r->n_started - 1, true);
     }
     if (p->kind != SP_CHAT_TOOL_CALL_START) write_delta_event(r, p);
     if (p->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");

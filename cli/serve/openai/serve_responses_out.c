@@ -137,17 +137,6 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
 
 /* ---- the response ---- */
 
-/* Writes the output. If the answer was cut off, its last item is incomplete. */
-static void write_output(struct sp_serve_response *r, const char *last_status)
-{
-    sp_json_out_begin(&r->out, "output", '[');
-    for (size_t i = 0; i < r->message->n_segments; i++) {
-        bool last = i + 1 == r->message->n_segments;
-        sp_serve_responses_write_item(r, NULL, i, last ? last_status : "completed", false);
-    }
-    sp_json_out_end(&r->out, ']');
-}
-
 static void write_usage(struct sp_serve_response *r, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
@@ -261,7 +250,12 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
     else
         sp_json_out_text(out, "error", NULL);
     write_end(out, status);
-    write_output(r, whole ? "completed" : "incomplete");
+    sp_json_out_begin(out, "output", '[');
+    for (size_t i = 0; i < r->message->n_segments; i++) {
+        bool cut = !whole && i + 1 == r->message->n_segments; /* the last item of a cut answer */
+        sp_serve_responses_write_item(r, NULL, i, cut ? "incomplete" : "completed", false);
+    }
+    sp_json_out_end(out, ']');
     write_request(r);
     if (result != NULL)
         write_usage(r, result);

@@ -22,22 +22,11 @@ static enum sp_status add_dict_args(struct sp_jinja_machine *m, struct sorted_ar
     return st;
 }
 
-static enum sp_status add_list_args(struct sp_jinja_machine *m, struct sorted_args *s,
-                                    struct sp_value value)
-{
-    enum sp_status st;
-    const struct sp_list *items;
-
-    if ((st = sp_jinja_items(m, &items, value))) return st;
-    for (size_t i = 0; i < items->n && !st; i++)
-        st = sp_list_push(m->heap, s->positional.list, items->at[i]);
-    return st;
-}
-
 static enum sp_status eval_args(struct sp_jinja_machine *m, struct sorted_args *s,
                                 const struct sp_jinja_node *list)
 {
     enum sp_status st;
+    const struct sp_list *items;
 
     if ((st = sp_value_list(m->heap, &s->positional, SP_SHAPE_TUPLE, 0))) return st;
     if ((st = sp_value_list(m->heap, &s->names, SP_SHAPE_TUPLE, 0))) return st;
@@ -47,7 +36,9 @@ static enum sp_status eval_args(struct sp_jinja_machine *m, struct sorted_args *
         if ((st = sp_jinja_eval(m, &value, arg->a))) return st;
         switch (arg->op) {
         case SP_J_ARG_STAR:
-            st = add_list_args(m, s, value);
+            if ((st = sp_jinja_items(m, &items, value))) return st;
+            for (size_t i = 0; i < items->n && !st; i++)
+                st = sp_list_push(m->heap, s->positional.list, items->at[i]);
             break;
         case SP_J_ARG_STARS:
             st = add_dict_args(m, s, value);
@@ -208,15 +199,6 @@ static enum sp_status eval_cond(struct sp_jinja_machine *m, struct sp_value *out
                               node->line);
 }
 
-static enum sp_status eval_logic(struct sp_jinja_machine *m, struct sp_value *out,
-                                 const struct sp_jinja_node *node)
-{
-    enum sp_status st = sp_jinja_eval(m, out, node->a);
-
-    if (st || sp_value_truth(*out) != (node->kind == SP_J_AND)) return st;
-    return sp_jinja_eval(m, out, node->b);
-}
-
 static enum sp_status eval_operation(struct sp_jinja_machine *m, struct sp_value *out,
                                      const struct sp_jinja_node *node)
 {
@@ -245,6 +227,8 @@ static enum sp_status eval_operation(struct sp_jinja_machine *m, struct sp_value
 static enum sp_status eval_kind(struct sp_jinja_machine *m, struct sp_value *out,
                                 const struct sp_jinja_node *node)
 {
+    enum sp_status st;
+
     switch (node->kind) {
     case SP_J_LITERAL:
         *out = node->value;
@@ -269,7 +253,9 @@ static enum sp_status eval_kind(struct sp_jinja_machine *m, struct sp_value *out
         return eval_compare(m, out, node);
     case SP_J_AND:
     case SP_J_OR:
-        return eval_logic(m, out, node);
+        st = sp_jinja_eval(m, out, node->a);
+        if (st || sp_value_truth(*out) != (node->kind == SP_J_AND)) return st;
+        return sp_jinja_eval(m, out, node->b);
     case SP_J_CONCAT:
         return eval_concat(m, out, node);
     case SP_J_COND:

@@ -111,16 +111,6 @@ enum sp_status sp_jinja_replace(struct sp_jinja_machine *m, struct sp_value *out
     return SP_OK;
 }
 
-static enum sp_status build_chars(struct sp_builder *b, const uint32_t *c, size_t n)
-{
-    enum sp_status st = SP_OK;
-    char bytes[SP_UTF8_MAX];
-
-    for (size_t i = 0; i < n && !st; i++)
-        st = sp_build(b, bytes, sp_utf8_put(bytes, c[i]));
-    return st;
-}
-
 /* True for a capital sigma at the end of a word, which becomes the final small one. */
 static bool final_sigma(struct sp_value text, size_t begin, size_t end)
 {
@@ -152,6 +142,7 @@ enum sp_status sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value *out,
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
+    char bytes[SP_UTF8_MAX];
     bool in_word = false;
     size_t pos = 0;
 
@@ -162,7 +153,8 @@ enum sp_status sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value *out,
         size_t n = mapped(to, c, how, begin == 0, in_word);
         if (c == 0x3a3 && to[0] == 0x3c3 && final_sigma(text, begin, pos)) to[0] = 0x3c2;
         in_word = sp_unicode_is_cased(c);
-        st = build_chars(&b, to, n);
+        for (size_t i = 0; i < n && !st; i++)
+            st = sp_build(&b, bytes, sp_utf8_put(bytes, to[i]));
     }
     *out = sp_builder_value(&b);
     out->shape = text.shape;

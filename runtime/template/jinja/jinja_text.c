@@ -47,17 +47,6 @@ static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
     return v.shape == SP_SHAPE_MARKUP ? sp_build(b, ")", 1) : SP_OK;
 }
 
-static enum sp_status repr_items(struct sp_builder *b, const struct sp_list *list, int depth)
-{
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; i < list->n && !st; i++) {
-        if (i && (st = sp_build(b, ", ", 2))) return st;
-        st = repr_at(b, list->at[i], depth + 1);
-    }
-    return st;
-}
-
 static enum sp_status repr_list(struct sp_builder *b, struct sp_value v, int depth)
 {
     static const char *const open[] = {
@@ -81,7 +70,10 @@ static enum sp_status repr_list(struct sp_builder *b, struct sp_value v, int dep
         return sp_build_text(b, range);
     }
     if ((st = sp_build_text(b, open[v.shape]))) return st;
-    if ((st = repr_items(b, v.list, depth))) return st;
+    for (size_t i = 0; i < v.list->n; i++) {
+        if (i && (st = sp_build(b, ", ", 2))) return st;
+        if ((st = repr_at(b, v.list->at[i], depth + 1))) return st;
+    }
     if (v.shape == SP_SHAPE_PLAIN) close = "]";
     if (v.shape == SP_SHAPE_TUPLE) close = v.list->n == 1 ? ",)" : ")";
     return sp_build_text(b, close);
