@@ -39,7 +39,7 @@ for file in 'packed.bin -q q4' 'model -q q4 --no-cache' 'model -q q9'; do
     spectool run $file hi
     echo "exit $?"
 done
-mkdir files && spectool serve -q q4 files
+mkdir files && spectool serve --port 0 -q q4 files
 echo "exit $?"
 cp "$TESTDATA/gguf/olmo2.gguf" model.gguf
 spectool run model.gguf --ids 1,2,3 -n 4 2>&1 | hide

@@ -1,7 +1,7 @@
 # The start and end of the server. tests/serve/ tests its responses.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 try() {
-    spectool serve "$@"
+    spectool serve --port 0 "$@" # no other server may be in the way
     echo "exit $?: $*"
 }
 try

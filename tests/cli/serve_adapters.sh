@@ -91,7 +91,7 @@ replay() {
 replay --adapter "$a/tiny_attention" --kernels scalar --threads 1
 replay
 try() {
-    spectool serve packed.bin "$@"
+    spectool serve packed.bin --port 0 "$@"
     echo "exit $?"
 }
 try --adapter mlp
