@@ -4,7 +4,9 @@
  * Acceptance is that of sp_session_eval_draft, with as many draft tokens per round as the draft
  * proposes: a round of n emits 1 + a1 + a1 a2 + ... + a1..an tokens on average, where ai is how
  * often draft token i was accepted if those before it were. The cost of a round is the bytes that
- * it reads from memory, which bound generation on a CPU. */
+ * it reads from memory, which bound generation on a CPU. A type ends before the last text where it
+ * is clearly slower than the fastest so far: by 2 % and by four standard errors of the mean of the
+ * ratios of their speed-ups on the same texts, of three at least. */
 #include "cli/create_auto_draft.h"
 
 #include "cli/base/backend_opts.h"
@@ -24,6 +26,7 @@
 #include "runtime/spectool_measure.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +64,7 @@ struct trial {
     double tokens, cost; /* of a round; the cost in bytes */
     double plain;        /* bytes of a pass without drafting */
     double speed_up;     /* below 1: slower */
+    size_t n_texts;      /* fewer than there are: it was clearly slower */
 };
 
 struct job {
@@ -71,10 +75,12 @@ struct job {
     struct sp_backend_opts backend;
     struct sp_eval_text *texts; /* [n_texts] owned */
     size_t n_texts;
+    double *speed_ups; /* [2][n_texts] owned: on each text, of this type and of the fastest */
+    double fastest;    /* speed-up of the fastest type so far */
     struct trial trials[N_TYPES]; /* the first: as it is stored */
     struct sp_progress progress;  /* over all types */
     char label[64];               /* of the progress */
-    size_t n_done;                /* texts, of all types */
+    size_t n_done, n_left_out;    /* texts, of all types */
     struct sp_err *err;
 };
 
@@ -125,6 +131,7 @@ static enum sp_status read_texts(struct job *job, const struct sp_opt_list *file
     enum sp_status st;
 
     if ((st = sp_new(&job->texts, n, sizeof *job->texts, job->err))) return st;
+    if ((st = sp_new(&job->speed_ups, 2 * n, sizeof *job->speed_ups, job->err))) return st;
     if ((st = sp_backend_open_package(&package, job->temporary.path, &job->backend, job->err)))
         return st;
     sp_package_describe(package, &info);
@@ -181,7 +188,7 @@ static int show_progress(void *context, size_t done, size_t total)
     struct job *job = context;
 
     sp_progress_show(&job->progress, job->n_done * each + (total ? each * done / total : 0),
-                     N_TYPES * job->n_texts * each);
+                     (N_TYPES * job->n_texts - job->n_left_out) * each);
     return sp_signals_caught();
 }
 
@@ -219,39 +226,6 @@ done:
     return st;
 }
 
-/* Adds how often each draft token was tried and accepted. */
-static enum sp_status try_texts(struct job *job, struct sp_session *session, size_t *tried,
-                                size_t *accepted)
-{
-    size_t n_rounds = 0;
-
-    for (size_t k = 0; k < job->n_texts; k++) {
-        struct sp_draft_eval eval = SP_DRAFT_EVAL_INIT;
-        struct sp_draft_eval_request request = {
-            .size = sizeof request,
-            .ids = job->texts[k].ids,
-            .n = job->texts[k].n_ids,
-            .n_places = PLACES,
-            .n_predict = PREDICT,
-            .draft_len = SP_DRAFT_LENGTH_AUTO,
-            .context = job,
-            .progress = show_progress,
-        };
-        enum sp_status st = sp_session_eval_draft(session, &request, &eval, job->err);
-        if (st) return st;
-        job->n_done++;
-        n_rounds += eval.n_rounds;
-        for (size_t i = 0; i < eval.n_draft_positions; i++) {
-            tried[i] += eval.draft_positions[i].tried;
-            accepted[i] += eval.draft_positions[i].accepted;
-        }
-        sp_draft_eval_release(&eval);
-    }
-    if (n_rounds) return SP_OK;
-    return sp_fail(job->err, SP_E_USAGE,
-                   "nothing was drafted: the texts are empty, or the model ends them at once");
-}
-
 /* Chooses the draft length. A pass that verifies several rows reads the weights once, like a pass
  * of one row. */
 static void choose_length(struct trial *t, const struct sp_session *session, size_t max_draft_len,
@@ -259,6 +233,7 @@ static void choose_length(struct trial *t, const struct sp_session *session, siz
 {
     double all = 1, sum = 1;
 
+    t->speed_up = 0;
     t->plain = (double)sp_session_read_size(session, 0, 0);
     for (size_t i = 0; i < max_draft_len && i < MOST_DRAFTED; i++) {
         double cost = (double)sp_session_read_size(session, 0, i + 1), speed_up;
@@ -274,9 +249,69 @@ static void choose_length(struct trial *t, const struct sp_session *session, siz
     }
 }
 
-static enum sp_status try_type(struct job *job, struct trial *t)
+/* True if the type need not be measured on more than the first n texts. */
+static bool is_clearly_slower(const struct job *job, size_t n)
+{
+    const double *fastest = job->speed_ups + job->n_texts;
+    double sum = 0, squares = 0, mean;
+
+    if (n < 3 || !(job->fastest > 0)) return false;
+    for (size_t k = 0; k < n; k++)
+        sum += log(job->speed_ups[k] / fastest[k]);
+    mean = sum / (double)n;
+    for (size_t k = 0; k < n; k++)
+        squares += pow(log(job->speed_ups[k] / fastest[k]) - mean, 2);
+    return mean < -0.02 && mean < -4 * sqrt(squares / (double)(n - 1) / (double)n);
+}
+
+/* Measures the type on one text after the other. */
+static enum sp_status try_texts(struct job *job, struct trial *t, struct sp_session *session,
+                                size_t max_draft_len)
 {
     size_t tried[SP_DRAFT_EVAL_LENGTH] = {0}, accepted[SP_DRAFT_EVAL_LENGTH] = {0};
+    size_t n_rounds = 0;
+
+    for (size_t k = 0; k < job->n_texts; k++) {
+        struct sp_draft_eval eval = SP_DRAFT_EVAL_INIT;
+        struct sp_draft_eval_request request = {
+            .size = sizeof request,
+            .ids = job->texts[k].ids,
+            .n = job->texts[k].n_ids,
+            .n_places = PLACES,
+            .n_predict = PREDICT,
+            .draft_len = SP_DRAFT_LENGTH_AUTO,
+            .context = job,
+            .progress = show_progress,
+        };
+        size_t n_tried[SP_DRAFT_EVAL_LENGTH] = {0}, n_accepted[SP_DRAFT_EVAL_LENGTH] = {0};
+        enum sp_status st = sp_session_eval_draft(session, &request, &eval, job->err);
+        if (st) return st;
+        job->n_done++;
+        t->n_texts++;
+        for (size_t i = 0; i < eval.n_draft_positions; i++) {
+            tried[i] += n_tried[i] = eval.draft_positions[i].tried;
+            accepted[i] += n_accepted[i] = eval.draft_positions[i].accepted;
+        }
+        n_rounds += eval.n_rounds;
+        sp_draft_eval_release(&eval);
+        choose_length(t, session, max_draft_len, n_tried, n_accepted);
+        job->speed_ups[k] = t->speed_up;
+        if (is_clearly_slower(job, k + 1)) break;
+    }
+    choose_length(t, session, max_draft_len, tried, accepted);
+    job->n_left_out += job->n_texts - t->n_texts;
+    if (n_rounds == 0) {
+        return sp_fail(job->err, SP_E_USAGE,
+                       "nothing was drafted: the texts are empty, or the model ends them at once");
+    }
+    if (t->n_texts < job->n_texts || !(t->speed_up > job->fastest)) return SP_OK;
+    job->fastest = t->speed_up;
+    memcpy(job->speed_ups + job->n_texts, job->speed_ups, job->n_texts * sizeof *job->speed_ups);
+    return SP_OK;
+}
+
+static enum sp_status try_type(struct job *job, struct trial *t)
+{
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_backend_opts backend = job->backend;
     struct sp_package *package = NULL;
@@ -290,8 +325,7 @@ static enum sp_status try_type(struct job *job, struct trial *t)
     sp_package_describe(package, &info);
     backend.n_context = info.max_positions < CONTEXT ? (int64_t)info.max_positions : CONTEXT;
     if ((st = sp_backend_open_session(&session, package, &backend, false, 0, job->err))) goto done;
-    if ((st = try_texts(job, session, tried, accepted))) goto done;
-    choose_length(t, session, info.max_draft_len, tried, accepted);
+    st = try_texts(job, t, session, info.max_draft_len);
 done:
     sp_session_close(session);
     sp_package_close(package);
@@ -312,40 +346,45 @@ static enum sp_status measure(struct job *job)
     }
     sp_progress_begin(&job->progress, "drafting");
     job->progress.unit = "tokens";
-    for (size_t i = 0; i < N_TYPES && !st; i++) {
+    for (size_t i = 0; i < N_TYPES; i++)
         job->trials[i].type = i ? sp_block_dtypes[i - 1].dtype : stored;
-        st = try_type(job, &job->trials[i]);
-    }
+    /* Usually the smaller types are fast, and slower ones end early behind them. */
+    for (size_t i = 0; i < N_TYPES && !st; i++)
+        st = try_type(job, &job->trials[N_TYPES - 1 - i]);
     sp_progress_end(&job->progress);
     return st;
 }
 
 /* ---- the choice ---- */
 
-/* Returns the fastest type; of equally fast ones the smallest. */
+/* Returns the fastest type of those that were measured on all texts, as the fastest one is; of
+ * equally fast ones the smallest. */
 static const struct trial *fastest(const struct trial *trials)
 {
     const struct trial *best = trials;
 
     for (const struct trial *t = trials + 1; t < trials + N_TYPES; t++) {
         bool same = !(t->speed_up < best->speed_up) && !(t->speed_up > best->speed_up);
-        if (t->speed_up > best->speed_up || (same && t->size < best->size)) best = t;
+        if (t->n_texts < best->n_texts) continue;
+        if (t->n_texts > best->n_texts || t->speed_up > best->speed_up ||
+            (same && t->size < best->size))
+            best = t;
     }
     return best;
 }
 
-static void add_row(struct sp_table *table, const struct trial *t, bool stored)
+static void add_row(struct sp_table *table, const struct job *job, const struct trial *t)
 {
     char size[SP_AMOUNT_TEXT];
 
-    sp_table_add(table, "%s%s", sp_dtype_info(t->type)->name, stored ? ", stored" : "");
+    sp_table_add(table, "%s%s", sp_dtype_info(t->type)->name, t == job->trials ? ", stored" : "");
     sp_table_add(table, "%s", sp_out_size(size, t->size));
     sp_table_add(table, "%.1f%%", 100 * t->first);
     sp_table_add(table, "%zu", t->draft_len);
     sp_table_add(table, "%.3f", t->tokens);
     sp_table_add(table, "%.2f", (t->cost - t->plain) / 1e6);
     sp_table_add(table, "%.2f", t->cost / 1e6);
-    sp_table_add(table, "%.2fx", t->speed_up);
+    sp_table_add(table, "%.2fx%s", t->speed_up, t->n_texts < job->n_texts ? ", ended" : "");
 }
 
 static enum sp_status print_trials(const struct job *job)
@@ -361,9 +400,11 @@ static enum sp_status print_trials(const struct job *job)
     for (size_t i = 0; i < sizeof heading / sizeof *heading; i++)
         sp_table_add(&table, "%s", heading[i]);
     for (size_t i = 0; i < N_TYPES; i++)
-        add_row(&table, &job->trials[i], i == 0);
-    if (!(st = sp_table_print(stderr, &table, 2)))
-        fprintf(stderr, "  a pass without drafting reads %.2f MB\n", job->trials->plain / 1e6);
+        add_row(&table, job, &job->trials[i]);
+    if (!(st = sp_table_print(stderr, &table, 2))) {
+        fprintf(stderr, "  a pass without drafting reads %.2f MB%s\n", job->trials->plain / 1e6,
+                job->n_left_out ? "; ended: clearly slower before the last text" : "");
+    }
     sp_table_release(&table);
     return st;
 }
@@ -395,7 +436,7 @@ static enum sp_status receipt_members(char **members, const struct job *job,
         sp_number_print(number, sizeof number, "%.17g", t->tokens);
         fprintf(out, ",\"tokens_per_round\":%s", number);
         sp_number_print(number, sizeof number, "%.17g", t->speed_up);
-        fprintf(out, ",\"speed_up\":%s}", number);
+        fprintf(out, ",\"speed_up\":%s,\"n_texts\":%zu}", number, t->n_texts);
     }
     fputs("]", out);
     return sp_close_text(out, members, job->err);
@@ -525,5 +566,6 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
     for (size_t i = 0; i < job.n_texts; i++)
         free(job.texts[i].ids);
     free(job.texts);
+    free(job.speed_ups);
     return st;
 }

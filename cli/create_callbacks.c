@@ -68,8 +68,17 @@ static void note(void *context, const char *sentence)
 
 static void plan(void *context, const char *line)
 {
+    struct sp_word_wrap wrap;
+
     (void)context;
-    puts(line);
+    if (sp_out_is_screen(stdout)) {
+        sp_word_wrap_begin(&wrap, stdout);
+        wrap.indent = 8;
+        sp_word_wrap_text(&wrap, line, strlen(line));
+        sp_word_wrap_text(&wrap, "\n", 1);
+    } else {
+        puts(line);
+    }
 }
 
 static int progress(void *context, uint64_t done, uint64_t total)
