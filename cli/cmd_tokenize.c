@@ -105,21 +105,6 @@ static const struct sp_opt tokenize_opts[] = {
     {.kind = SP_OPT_END},
 };
 
-static void print_json(const uint32_t *ids, size_t n)
-{
-    struct sp_json_out out = {.file = stdout};
-
-    sp_ids_to_json(&out, NULL, ids, n);
-    putchar('\n');
-}
-
-static void print_ids(const uint32_t *ids, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        printf("%s%" PRIu32, i ? "," : "", ids[i]);
-    putchar('\n');
-}
-
 /* Prints a line per token: its id and its quoted text. */
 static void print_tokens(const struct sp_tokenizer *tokenizer, const uint32_t *ids, size_t n)
 {
@@ -139,14 +124,16 @@ static enum sp_status tokenize(const struct token_job *job, const char *text, si
     const struct tokenize_options *o = job->options;
     unsigned flags = SP_ENCODE_PARSE_SPECIAL | (o->special ? SP_ENCODE_ADD_SPECIAL : 0);
     struct sp_ids ids = {0};
+    struct sp_json_out out = {.file = stdout};
     enum sp_status st;
 
     if ((st = sp_tokenizer_encode(job->tokenizer, text, size, flags, &ids.at, &ids.n, err)))
         return st;
-    if (o->json || o->batch)
-        print_json(ids.at, ids.n);
-    else if (o->ids)
-        print_ids(ids.at, ids.n);
+    if (o->json || o->batch) sp_ids_to_json(&out, NULL, ids.at, ids.n);
+    for (size_t i = 0; o->ids && !o->json && !o->batch && i < ids.n; i++)
+        printf("%s%" PRIu32, i ? "," : "", ids.at[i]);
+    if (o->json || o->batch || o->ids)
+        putchar('\n');
     else
         print_tokens(job->tokenizer, ids.at, ids.n);
     sp_ids_release(&ids);

@@ -348,14 +348,6 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
                        prompt, r->n_ids, r->n_ids == 1 ? "" : "s", together, digest);
 }
 
-/* Prints a note if no draft token was proposed, since the comparison then proves nothing. */
-static void note_unproven(const struct check *c, const struct sp_result *r, size_t prompt)
-{
-    if (r->drafted > 0 || r->n_rounds == 0) return;
-    sp_note("verify", "prompt %zu: nothing proved, as the %s proposed no draft tokens", prompt,
-            c->info.draft);
-}
-
 /* Compares with drafted generation; plain: the result without drafting. */
 static enum sp_status check_drafting(struct check *c, const struct sp_ids *ids,
                                      const struct sp_result *plain, size_t prompt)
@@ -370,7 +362,10 @@ static enum sp_status check_drafting(struct check *c, const struct sp_ids *ids,
     sp_progress_end(&c->progress);
     report(c, &drafted, prompt);
     fflush(stdout);
-    note_unproven(c, &drafted, prompt);
+    /* If no draft token was proposed the comparison proves nothing. */
+    if (drafted.drafted == 0 && drafted.n_rounds > 0)
+        sp_note("verify", "prompt %zu: nothing proved, as the %s proposed no draft tokens", prompt,
+                c->info.draft);
 done:
     sp_result_release(&drafted);
     return st;

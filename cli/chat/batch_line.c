@@ -39,17 +39,6 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
     return SP_OK;
 }
 
-static enum sp_status read_format(struct sp_batch_line *line, const struct sp_loaded_model *m,
-                                  struct sp_err *err)
-{
-    const struct sp_json *format = sp_json_get(line->json, "format");
-
-    if (format == NULL) return SP_OK;
-    if (m->ignore_eos)
-        return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
-    return sp_response_format_of_json(&line->grammar, format, NULL, err);
-}
-
 static bool begins_value(const char *text, size_t size)
 {
     size_t i = 0;
@@ -82,6 +71,7 @@ bool sp_batch_line_is_request(const struct sp_batch_line *line)
 enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_loaded_model *m,
                                   struct sp_err *err)
 {
+    const struct sp_json *format = sp_json_get(out->json, "format");
     const char *key;
     enum sp_status st;
 
@@ -94,7 +84,10 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_loa
         (st = sp_request_settings_read_breakers(&out->settings, out->json, err)) ||
         (st = sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err)))
         return st;
-    return read_format(out, m, err);
+    if (format == NULL) return SP_OK;
+    if (m->ignore_eos)
+        return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
+    return sp_response_format_of_json(&out->grammar, format, NULL, err);
 }
 
 static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_json *think,

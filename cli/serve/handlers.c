@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-static void write_plain_text(struct sp_exchange *x, const char *text)
-{
-    x->answer->status = 200;
-    x->answer->type = "text/plain; charset=utf-8";
-    if (sp_strbuf_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
-}
-
 /* Answers with the file of the page that the path names. */
 void sp_handle_page(struct sp_exchange *x)
 {
@@ -28,12 +21,17 @@ void sp_handle_page(struct sp_exchange *x)
 /* Answers a browser with the page, and clients that ask if the server is alive with a sentence. */
 void sp_handle_root(struct sp_exchange *x)
 {
+    static const char sentence[] = "spectool is running";
     const char *accept = sp_http_header(x->request->connection, "Accept");
 
-    if (accept && strstr(accept, "text/html"))
+    if (accept && strstr(accept, "text/html")) {
         sp_handle_page(x);
-    else
-        write_plain_text(x, "spectool is running");
+        return;
+    }
+    x->answer->status = 200;
+    x->answer->type = "text/plain; charset=utf-8";
+    if (sp_strbuf_append(&x->answer->body, sentence, strlen(sentence), NULL))
+        x->answer->status = 500;
 }
 
 static void open_object(struct sp_exchange *x)

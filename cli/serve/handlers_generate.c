@@ -33,22 +33,15 @@ static void release_client(struct client *c)
     free(c);
 }
 
-/* Adds the name of the model to the log line of a request, if there are several. */
-static void add_model_to_log(struct sp_strbuf *line, const struct client *c)
-{
-    const char *name = c->job.request.model->names[0];
-
-    if (c->serve->n_models == 1) return;
-    sp_exchange_add_to_log(line, c->serve, "model", name);
-    if (c->job.log_line.len > 0) (void)!sp_strbuf_append(line, ", ", 2, NULL);
-}
-
 static void close_job(void *stream, struct sp_strbuf *log_line)
 {
     struct client *c = stream;
 
     sp_serve_queue_leave(c->serve->queue, &c->job);
-    add_model_to_log(log_line, c);
+    if (c->serve->n_models > 1) {
+        sp_exchange_add_to_log(log_line, c->serve, "model", c->job.request.model->names[0]);
+        if (c->job.log_line.len > 0) (void)!sp_strbuf_append(log_line, ", ", 2, NULL);
+    }
     if (c->job.log_line.len > 0)
         (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
     if (*c->job.failure) {

@@ -366,17 +366,6 @@ static enum sp_status normalize_messages(struct sp_json **messages, struct turns
 /* ---- tools ------------------------------------------------------------------------------------
  */
 
-/* Writes the parameters of a function, with the `properties` that templates take for granted. */
-static void write_parameters(struct sp_json_out *out, const struct sp_json *parameters)
-{
-    sp_json_out_begin(out, "parameters", '{');
-    if (!sp_json_get(parameters, "type")) sp_json_out_text(out, "type", "object");
-    for (struct sp_json_iter it = {0}; sp_json_next(parameters, &it);)
-        if (it.value) sp_json_out_value(out, it.key, it.value);
-    if (!sp_json_get(parameters, "properties")) sp_json_out_put(out, "properties:{}");
-    sp_json_out_end(out, '}');
-}
-
 static bool is_full(const struct sp_json *function)
 {
     return sp_json_get(function, "description") &&
@@ -386,6 +375,7 @@ static bool is_full(const struct sp_json *function)
 static void write_full_tool(struct sp_json_out *out, const struct sp_json *tool)
 {
     const struct sp_json *function = sp_json_get(tool, "function");
+    const struct sp_json *parameters = sp_json_get(function, "parameters");
 
     sp_json_out_begin(out, NULL, '{');
     for (struct sp_json_iter it = {0}; sp_json_next(tool, &it);)
@@ -394,8 +384,13 @@ static void write_full_tool(struct sp_json_out *out, const struct sp_json *tool)
     for (struct sp_json_iter it = {0}; sp_json_next(function, &it);)
         if (strcmp(it.key, "parameters") != 0 && it.value) sp_json_out_value(out, it.key, it.value);
     if (!sp_json_get(function, "description")) sp_json_out_text(out, "description", "");
-    write_parameters(out, sp_json_get(function, "parameters"));
-    sp_json_out_put(out, "}}");
+    /* the parameters, with the `properties` that templates take for granted */
+    sp_json_out_begin(out, "parameters", '{');
+    if (!sp_json_get(parameters, "type")) sp_json_out_text(out, "type", "object");
+    for (struct sp_json_iter it = {0}; sp_json_next(parameters, &it);)
+        if (it.value) sp_json_out_value(out, it.key, it.value);
+    if (!sp_json_get(parameters, "properties")) sp_json_out_put(out, "properties:{}");
+    sp_json_out_put(out, "}}}");
 }
 
 /* Replaces *tools if something must be filled in. */

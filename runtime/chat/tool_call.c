@@ -225,18 +225,6 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call 
 
 /* ---- arguments between tags ---- */
 
-/* Removes the whitespace that the template writes around a value, usually a line break. */
-static void strip_value(const char **text, size_t *size, const struct sp_tool_call_format *s)
-{
-    size_t lead = strlen(s->value_lead), tail = strlen(s->value_tail);
-
-    if (*size >= lead && memcmp(*text, s->value_lead, lead) == 0) {
-        *text += lead;
-        *size -= lead;
-    }
-    if (*size >= tail && memcmp(*text + *size - tail, s->value_tail, tail) == 0) *size -= tail;
-}
-
 /* Finds the end of a value that begins at `at`: the next tag that is not inside JSON. *len: the
  * length of that tag. */
 static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
@@ -266,9 +254,15 @@ static enum sp_status append_value(struct sp_tool_call *call, const struct sp_to
                                    const char *key, const char *value, size_t size, bool is_text,
                                    struct sp_err *err)
 {
+    size_t lead = strlen(in->format->value_lead), tail = strlen(in->format->value_tail);
     enum sp_status st;
 
-    strip_value(&value, &size, in->format);
+    if (size >= lead && memcmp(value, in->format->value_lead, lead) == 0) {
+        value += lead;
+        size -= lead;
+    }
+    if (size >= tail && memcmp(value + size - tail, in->format->value_tail, tail) == 0)
+        size -= tail;
     if (call->arguments.len > 1 && (st = sp_strbuf_append(&call->arguments, ", ", 2, err)))
         return st;
     if ((st = sp_tool_value_string(&call->arguments, key, strlen(key), err))) return st;

@@ -64,17 +64,6 @@ static enum sp_status open_pattern(struct product *p, const struct sp_text_patte
     return sp_grammar_matcher_open(&p->matchers[p->n++], g, err);
 }
 
-/* A text that a matcher refuses only because it has too many parses must not be forbidden. */
-static enum sp_status check_parses(const struct product *p, const struct sp_text_pattern *patterns,
-                                   struct sp_err *err)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (sp_grammar_matcher_was_ambiguous(p->matchers[i]))
-            return sp_fail(err, SP_E_UNSUPPORTED, "%s/%s: too ambiguous", patterns[i].path,
-                           patterns[i].key);
-    return SP_OK;
-}
-
 /* The index of a state, which is added if it is new. */
 static size_t add_state(struct product *p, const struct state *state)
 {
@@ -204,7 +193,12 @@ static enum sp_status multiply(struct product *p, const struct sp_text_pattern *
     (void)add_state(p, &start);
     for (size_t at = 0; at < p->n_states && !p->g->err.status; at++)
         if ((st = expand(p, at, end, err))) return st == SP_E_INPUT ? SP_E_UNSUPPORTED : st;
-    return check_parses(p, patterns, err);
+    /* A text that a matcher refuses only because it has too many parses must not be forbidden. */
+    for (size_t i = 0; i < p->n; i++)
+        if (sp_grammar_matcher_was_ambiguous(p->matchers[i]))
+            return sp_fail(err, SP_E_UNSUPPORTED, "%s/%s: too ambiguous", patterns[i].path,
+                           patterns[i].key);
+    return SP_OK;
 }
 
 uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_pattern *patterns,

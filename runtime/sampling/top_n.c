@@ -9,18 +9,6 @@ static size_t digit_of(uint64_t key, size_t digit)
     return key >> (BITS * digit) & (N_VALUES - 1);
 }
 
-/* Turns the counts of a digit's values into the index at which each value begins. */
-static void prefix_sums(size_t *counts)
-{
-    size_t begin = 0;
-
-    for (size_t i = 0; i < N_VALUES; i++) {
-        size_t count = counts[i];
-        counts[i] = begin;
-        begin += count;
-    }
-}
-
 /* Radix sort from the least significant digit, each pass in the order of the last. A digit that is
  * equal in all keys is skipped. */
 void sp_top_n_sort(struct sp_top_n *ranks, struct sp_top_n *spare, size_t n)
@@ -34,7 +22,11 @@ void sp_top_n_sort(struct sp_top_n *ranks, struct sp_top_n *spare, size_t n)
     for (size_t digit = 0; digit < N_DIGITS && n > 0; digit++) {
         struct sp_top_n *swap = from;
         if (counts[digit][digit_of(from[0].key, digit)] == n) continue;
-        prefix_sums(counts[digit]);
+        for (size_t i = 0, begin = 0; i < N_VALUES; i++) { /* counts become where each begins */
+            size_t count = counts[digit][i];
+            counts[digit][i] = begin;
+            begin += count;
+        }
         for (size_t i = 0; i < n; i++)
             to[counts[digit][digit_of(from[i].key, digit)]++] = from[i];
         from = to;

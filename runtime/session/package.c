@@ -90,17 +90,6 @@ done:
     return st;
 }
 
-static enum sp_status open_backend(struct sp_package *p, const struct sp_package_options *o,
-                                   struct sp_err *err)
-{
-    enum sp_status st;
-
-    if ((o->n_ranks > 1 || o->group) && (st = sp_ranks_open(&p->ranks, p->pack, o, err))) return st;
-    if ((st = sp_backend_init(&p->backend, o->kernels, sp_ranks_threads(o, 0), err))) return st;
-    if (p->ranks) p->backend.remote = &p->ranks->remote;
-    return SP_OK;
-}
-
 /* Opens the file and the backend. Threads read a file into memory, but ranks start before them. */
 static enum sp_status open_file(struct sp_package *p, const char *path,
                                 const struct sp_package_options *o, struct sp_err *err)
@@ -117,7 +106,9 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
     /* Vectors, which lie between the matrices, are read while the models are opened. */
     if (o->n_ranks > 1 || o->group)
         sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_SINGLE);
-    if ((st = open_backend(p, o, err))) return st;
+    if ((o->n_ranks > 1 || o->group) && (st = sp_ranks_open(&p->ranks, p->pack, o, err))) return st;
+    if ((st = sp_backend_init(&p->backend, o->kernels, sp_ranks_threads(o, 0), err))) return st;
+    if (p->ranks) p->backend.remote = &p->ranks->remote;
     if (o->huge_pages && (st = open_copy(p, path, err))) return st;
     p->backend.pack = p->pack;
     return SP_OK;

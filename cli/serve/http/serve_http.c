@@ -492,14 +492,6 @@ static enum sp_status start_accepting(struct sp_http *http, struct sp_err *err)
     return SP_OK;
 }
 
-static void stop_accepting(struct sp_http *http)
-{
-    if (http->wake[1] >= 0) close(http->wake[1]); /* the reading end becomes ready */
-    if (http->accepts) pthread_join(http->acceptor, NULL);
-    if (http->wake[0] >= 0) close(http->wake[0]);
-    sp_listen_close(&http->options.listeners);
-}
-
 enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *options,
                             struct sp_err *err)
 {
@@ -556,7 +548,10 @@ void sp_http_await_responses(struct sp_http *http, double seconds)
 void sp_http_close(struct sp_http *http)
 {
     if (http == NULL) return;
-    stop_accepting(http);
+    if (http->wake[1] >= 0) close(http->wake[1]); /* the reading end becomes ready */
+    if (http->accepts) pthread_join(http->acceptor, NULL);
+    if (http->wake[0] >= 0) close(http->wake[0]);
+    sp_listen_close(&http->options.listeners);
     if (http->daemon != NULL) {
         sp_http_await_responses(http, CLOSE_SECONDS);
         MHD_stop_daemon(http->daemon);

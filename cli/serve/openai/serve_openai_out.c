@@ -226,17 +226,6 @@ static void end_stream(struct sp_serve_response *r, const struct sp_result *resu
     sp_serve_end_event(r);
 }
 
-static void close_stream(struct sp_serve_response *r)
-{
-    if (r->request->include_usage) {
-        begin_chunk(r);
-        sp_json_out_put(&r->out, "choices:[]");
-        write_usage(&r->out, r->usage);
-        sp_serve_end_event(r);
-    }
-    sp_json_out_raw(&r->out, "data: [DONE]\n\n");
-}
-
 /* Writes the message; its content is null if it consists of calls only. */
 static void write_message(struct sp_serve_response *r)
 {
@@ -295,10 +284,17 @@ static void close_whole(struct sp_serve_response *r, const struct sp_result *las
 
 static void close_all(struct sp_serve_response *r, const struct sp_result *last)
 {
-    if (r->request->stream)
-        close_stream(r);
-    else
+    if (!r->request->stream) {
         close_whole(r, last);
+        return;
+    }
+    if (r->request->include_usage) {
+        begin_chunk(r);
+        sp_json_out_put(&r->out, "choices:[]");
+        write_usage(&r->out, r->usage);
+        sp_serve_end_event(r);
+    }
+    sp_json_out_raw(&r->out, "data: [DONE]\n\n");
 }
 
 void sp_serve_openai_fail_stream(struct sp_serve_response *r,

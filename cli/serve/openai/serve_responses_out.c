@@ -102,20 +102,11 @@ static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
     sp_strbuf_release(&marked);
 }
 
-static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool partial)
-{
-    bool wants_summary = sp_serve_responses_wants_summary(r);
-
-    write_contents(r, "summary", part, partial || !wants_summary);
-    write_contents(r, "content", part, partial || wants_summary);
-    if (!partial && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content"))
-        write_tagged_reasoning(r, part);
-}
-
 void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key, size_t part,
                                    const char *status, bool partial)
 {
     const struct sp_chat_segment *p = &r->message->segments[part];
+    bool summary = sp_serve_responses_wants_summary(r);
     struct sp_json_out *out = &r->out;
     char id[SP_RESPONSES_ID_SIZE];
 
@@ -127,7 +118,11 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
         sp_json_out_put(out, "call_id:%s, name:%s", call->id, call->name);
         sp_json_out_string(out, "arguments", call->arguments, partial ? 0 : call->size);
     } else if (p->kind == SP_CHAT_REASONING) {
-        write_reasoning_text(r, part, partial);
+        write_contents(r, "summary", part, partial || !summary);
+        write_contents(r, "content", part, partial || summary);
+        if (!partial &&
+            sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content"))
+            write_tagged_reasoning(r, part);
     } else {
         sp_json_out_text(out, "role", "assistant");
         write_contents(r, "content", part, partial);

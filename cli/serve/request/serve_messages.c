@@ -55,17 +55,6 @@ enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json 
     return st;
 }
 
-static enum sp_status write_content(struct sp_json_out *out, const struct sp_json *content,
-                                    struct sp_err *err)
-{
-    struct sp_strbuf joined = {0};
-    enum sp_status st = sp_serve_join_content(&joined, content, err);
-
-    if (!st) sp_json_out_string(out, "content", joined.len ? joined.at : "", joined.len);
-    sp_strbuf_release(&joined);
-    return st;
-}
-
 /* Returns the role of a message; "developer" is OpenAI's newer name of "system". */
 static const char *role_of(const struct sp_json *message)
 {
@@ -95,6 +84,8 @@ static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_
 {
     const struct sp_json *content = sp_json_get(message, "content");
     size_t len = content == NULL ? 0 : 1;
+    struct sp_strbuf joined = {0};
+    enum sp_status st;
 
     (void)sp_json_to_string(content, &len);
     if (sp_json_len(sp_json_get(message, "tool_calls")) > 0) {
@@ -104,7 +95,10 @@ static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_
         }
         if (chat->no_content_with_reasoning && reasoning_of(message) != NULL) content = NULL;
     }
-    return write_content(out, content, err);
+    st = sp_serve_join_content(&joined, content, err);
+    if (!st) sp_json_out_string(out, "content", joined.len ? joined.at : "", joined.len);
+    sp_strbuf_release(&joined);
+    return st;
 }
 
 /* True if the text of the template contains `word` between quotes. */

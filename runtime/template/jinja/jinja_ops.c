@@ -70,17 +70,6 @@ enum sp_status sp_jinja_defined(struct sp_jinja_machine *m, struct sp_value v)
     return v.kind == SP_V_UNDEFINED ? sp_jinja_fail(m, "%s", v.text) : SP_OK;
 }
 
-static enum sp_status bad_operands(struct sp_jinja_machine *m, enum sp_jinja_token op,
-                                   struct sp_value a, struct sp_value b)
-{
-    enum sp_status st;
-
-    if ((st = sp_jinja_defined(m, a)) || (st = sp_jinja_defined(m, b))) return st;
-    return sp_jinja_fail(m, "unsupported operand type(s) for %s: '%s' and '%s'",
-                         op == SP_T_POW ? "** or pow()" : sp_jinja_token_name(op),
-                         sp_jinja_type_name(a), sp_jinja_type_name(b));
-}
-
 static enum sp_status too_big(struct sp_jinja_machine *m, enum sp_jinja_token op)
 {
     return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "the result of %s does not fit 64 bits",
@@ -280,6 +269,8 @@ static enum sp_status join_lists(struct sp_jinja_machine *m, struct sp_value *ou
 enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
                                enum sp_jinja_token op, struct sp_value a, struct sp_value b)
 {
+    enum sp_status st;
+
     if (sp_value_is_number(a) && sp_value_is_number(b)) return number_op(m, out, op, a, b);
     if (op == SP_T_ADD && a.kind == SP_V_TEXT && b.kind == SP_V_TEXT)
         return join_texts(m, out, a, b);
@@ -291,7 +282,10 @@ enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
         return repeat(m, out, b, sp_value_to_integer(a));
     if (op == SP_T_MOD && a.kind == SP_V_TEXT)
         return sp_jinja_refuse(m, "the operator", sp_value_name("% of strings"));
-    return bad_operands(m, op, a, b);
+    if ((st = sp_jinja_defined(m, a)) || (st = sp_jinja_defined(m, b))) return st;
+    return sp_jinja_fail(m, "unsupported operand type(s) for %s: '%s' and '%s'",
+                         op == SP_T_POW ? "** or pow()" : sp_jinja_token_name(op),
+                         sp_jinja_type_name(a), sp_jinja_type_name(b));
 }
 
 enum sp_status sp_jinja_unary(struct sp_jinja_machine *m, struct sp_value *out,
