@@ -85,6 +85,7 @@ const checks = {
         expect("the row", /answering/.test(at("list").firstChild.textContent), true);
         const early = storedAs(id).messages[1];
         expect("its end in the storage", early.end, "growing");
+        window.dispatchEvent(new StorageEvent("storage", {key: "spectool.conversation." + id})); // has no effect
         await until(() => storedAs(id).messages[1].content.length > early.content.length);
         await answered();
         back();
@@ -107,7 +108,7 @@ const checks = {
         await until(() => open.messages[1].content.length > 40);
     },
     async afterReload() {
-        const [, answer] = open.messages, begun = answer.content, requests = watchRequests();
+        const [, answer] = open.messages, begun = answer.content, {seed} = answer.settings, requests = watchRequests();
         expect("what was typed", at("input").value, "not sent");
         expect("the title", document.title, "Tell me a story. \u2013 tiny \u2013 spectool");
         expect("the end", last().querySelector(".ending").textContent,
@@ -115,8 +116,13 @@ const checks = {
         expect("the beginning", begun, (await apiAnswer(["Tell me a story."], 100)).slice(0, begun.length));
         at("max").value = 20;
         at("temperature").value = 0;
+        at("think").value = "true";
+        answer.compared = "the same text";
         press(last(), "Continue");
+        at("think").value = "";
         await answered();
+        expect("the seed, and reasoning", [requests[0].seed, requests[0].chat_template_kwargs], [seed, undefined]);
+        expect("the comparison", answer.compared, undefined);
         expect("the request", requests[0].messages, [{role: "user", content: "Tell me a story."},
                                                      {role: "assistant", content: begun}]);
         expect("the rest", answer.content.startsWith(begun) && answer.content.length > begun.length, true);
@@ -171,6 +177,27 @@ const checks = {
         expect("versions of the answer", open.messages[1].versions.length, 2);
     },
 
+    /* A conversation that is answered becomes the first of the list; Escape stops its answer. */
+    async escape() {
+        press(at("side"), "New conversation");
+        send("One.", 4);
+        await answered();
+        const older = open;
+        press(at("side"), "New conversation");
+        send("Two.", 4);
+        await answered();
+        select(older);
+        const back = slowDown();
+        at("max").value = 100;
+        press(last(), "Try again");
+        expect("the first", conversations[0] === older, true);
+        await until(() => older.messages[1].content);
+        document.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
+        await answered();
+        back();
+        expect("the end", last().querySelector(".ending").textContent, "Stopped.");
+    },
+
     /* Until the first token comes, the page says how long the prompt still takes. */
     async progress() {
         let isSeen;
@@ -180,7 +207,7 @@ const checks = {
             for (const [processed, time_ms] of [[100, 0], [300, 2000]])
                 for (isSeen = false; !isSeen; await nap())
                     body.enqueue(event("", {total: 900, cache: 100, processed, time_ms}));
-            body.enqueue(event("Hi", undefined, "stop"));
+            body.enqueue(event("Hi", undefined, "length"));
             body.close();
         }})));
         const shows = async text => {
@@ -194,6 +221,8 @@ const checks = {
         await answered();
         back();
         expect("the answer", open.messages[1].content, "Hi");
+        expect("its end", last().querySelector(".ending").textContent,
+               "Stopped, because the context of the model is full.");
         await shows("1 token");
         expect("the request", requestOf(open.messages, {}).return_progress, true);
     },
@@ -302,6 +331,9 @@ const checks = {
         press(at("notice"), "Undo");
         expect("stored", storedAs(conversation.id).title, "Hi there");
         expect("open", open === conversation, true);
+        press(at("list").firstChild, "Delete Hi there");
+        expect("closed", [open, at("log").children.length], [null, 0]);
+        press(at("notice"), "Undo");
         window.prompt = () => " Another title ";
         press(at("list").firstChild, "Rename Hi there");
         expect("the title", [at("list").querySelector("button").textContent, storedAs(conversation.id).title],
@@ -339,6 +371,9 @@ const checks = {
                [{role: "assistant", content: "b", figures: {n: 1}}]);
         expect("the old key", localStorage.getItem("spectool.conversations"), null);
         expect("a bad one", localStorage.getItem("spectool.conversation.bad"), "{");
+        for (const [id, changed] of [["a", 1], ["z", 2]])
+            store.write("conversation." + id, {...makeConversation(id, []), id, changed});
+        expect("the newest first", readConversations().map(c => c.id).filter(id => "az".includes(id)), ["z", "a"]);
         Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); };
         keep(conversations[0]);
         expect("the notice", at("notice").checkVisibility() && at("notice").textContent,

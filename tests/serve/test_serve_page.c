@@ -307,8 +307,8 @@ static void check(void **state)
     browser_await(&page, "result", "right");
 }
 
-CASES(check, "elsewhere", "beforeReload", "afterReload", "retry", "edit", "progress", "failure",
-      "search", "files", "undo", "windows", "storage");
+CASES(check, "elsewhere", "beforeReload", "afterReload", "retry", "edit", "escape", "progress",
+      "failure", "search", "files", "undo", "windows", "storage");
 
 /* ---- a server with an API key and two models ---- */
 
