@@ -384,7 +384,7 @@ static void add_row(struct sp_table *table, const struct job *job, const struct 
     sp_table_add(table, "%.3f", t->tokens);
     sp_table_add(table, "%.2f", (t->cost - t->plain) / 1e6);
     sp_table_add(table, "%.2f", t->cost / 1e6);
-    sp_table_add(table, "%.2fx%s", t->speed_up, t->n_texts < job->n_texts ? ", ended" : "");
+    sp_table_add(table, "%.2fx%s", t->speed_up, t->n_texts < job->n_texts ? " *" : "");
 }
 
 static enum sp_status print_trials(const struct job *job)
@@ -402,8 +402,9 @@ static enum sp_status print_trials(const struct job *job)
     for (size_t i = 0; i < N_TYPES; i++)
         add_row(&table, job, &job->trials[i]);
     if (!(st = sp_table_print(stderr, &table, 2))) {
-        fprintf(stderr, "  a pass without drafting reads %.2f MB%s\n", job->trials->plain / 1e6,
-                job->n_left_out ? "; ended: clearly slower before the last text" : "");
+        fprintf(stderr, "  a pass without drafting reads %.2f MB\n", job->trials->plain / 1e6);
+        if (job->n_left_out)
+            fputs("  * clearly slower than another type before the last text\n", stderr);
     }
     sp_table_release(&table);
     return st;

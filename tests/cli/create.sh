@@ -110,7 +110,7 @@ terminal spectool create -o next.bin "$TESTDATA/tiny/target" </dev/null | tr -d 
 terminal spectool create -o embed.bin "$TESTDATA/gguf/bert.gguf" </dev/null | tr -d '\r' | tail -n 1
 echo '# types of the draft that are clearly slower end before the last text'
 printf "FROM $TESTDATA/tiny/target\nDRAFT $TESTDATA/tiny/target\n" >Modelfile
-spectool create -q q4 --quantize-draft auto --force -o auto.bin 2>&1 | grep ended
+spectool create -q q4 --quantize-draft auto --force -o auto.bin 2>&1 | grep '[*]'
 spectool show auto.bin --json | grep -o '"n_texts":[0-9]'
 echo '# the rows of a dry run in 80 columns'
 terminal -c 80 spectool create --dry-run -q q4 "$TESTDATA/tiny/target" </dev/null | tr -d '\r' | sed -n '1,4p; /total/,$p'
