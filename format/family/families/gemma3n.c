@@ -29,7 +29,7 @@ static enum sp_status read_layer(struct sp_config *c, const struct sp_config_tex
     l->sparsity = i < 10 && c->n_layers > 10 ? 0.95 : 0;
     st = read_item(&l->sparsity, t, "activation_sparsity_pattern", i, 0, 0.999, err);
     if (st == SP_OK) st = read_item(&width, t, "intermediate_size", i, 1, SP_CAP_WIDTH, err);
-    l->n_ffn = (unsigned)width;
+    if (st == SP_OK) l->n_ffn = (unsigned)width;
     return st;
 }
 
