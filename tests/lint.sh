@@ -24,6 +24,9 @@ sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 [ "$(sed -n '/^static const char without_effect/,/;$/s/.*"\(.*\)".*/\1/p' format/config/config_refuse.c | tr -s ' ' '\n' | grep .)" = \
     "$(cut -f 1 testdata/config/keys_without_effect.txt)" ] ||
     say 'the keys of config_refuse.c are not those of testdata/config/keys_without_effect.txt'
+[ "$(sed -n '/^static const char silent/,/;$/s/.*"\(.*\)".*/\1/p' convert/source/generation_config.c | tr -s ' ' '\n' | grep .)" = \
+    "$(grep -v 'noted: ' testdata/config/generation_keys.txt | cut -f 1)" ] ||
+    say 'the keys of generation_config.c are not those of testdata/config/generation_keys.txt'
 
 # fclose alone does not say that a stream in memory lost its text.
 for f in $(grep -l 'open_memstream(' $(echo "$sources" | grep -v '^tests/')); do

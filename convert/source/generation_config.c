@@ -5,37 +5,34 @@
 #include "format/pack_contents.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* What else transformers lets change the text, with the value that changes nothing; null, false,
- * and empty lists and objects never do. */
+/* The keys that are read, and those that change no text; a star stands for any text. Any other key
+ * is named. testdata/config/generation_keys.txt says what each does. */
+static const char silent[] =
+    "do_sample eos_token_id min_p repetition_penalty temperature top_k top_p typical_p "
+    "_from_model_config assistant_* bos_token_id cache_* chat_format compile_config "
+    "continuous_batching_config decoder_start_token_id disable_compile early_stopping "
+    "encoder_no_repeat_ngram_size is_assistant length_penalty low_memory max_cache_len "
+    "max_matching_ngram_size max_window_size num_assistant_tokens* num_return_sequences output_* "
+    "pad_token_id prefill_chunk_size prompt_lookup_num_tokens remove_invalid_values "
+    "renormalize_logits return_dict_in_generate speculation_type target_lookbehind "
+    "transformers_version trust_remote_code use_cache use_mtp ";
+
+/* The numbers of the others that change nothing, where that is not 0; null, false, and empty lists
+ * and objects never do. */
 static const struct {
     const char *key;
-    double neutral;
-} unread[] = {
-    {"bad_words_ids", 0},
-    {"begin_suppress_tokens", 0},
-    {"diversity_penalty", 0},
-    {"dola_layers", 0},
+    double value;
+} neutral[] = {
     {"encoder_repetition_penalty", 1},
-    {"epsilon_cutoff", 0},
-    {"eta_cutoff", 0},
-    {"exponential_decay_length_penalty", 0},
     {"forced_bos_token_id", -1},
     {"forced_eos_token_id", -1},
     {"guidance_scale", 1},
     {"max_length", 20},
-    {"max_new_tokens", -1},
-    {"min_length", 0},
-    {"min_new_tokens", 0},
-    {"no_repeat_ngram_size", 0},
+    {"num_beam_groups", 1},
     {"num_beams", 1},
-    {"penalty_alpha", 0},
-    {"sequence_bias", 0},
-    {"stop_strings", 0},
-    {"suppress_tokens", 0},
-    {"token_healing", 0},
     {"top_h", 1},
-    {"watermarking_config", 0},
 };
 
 static enum sp_status check_values(const struct sp_json *generation, char **warnings,
@@ -53,14 +50,16 @@ static enum sp_status check_values(const struct sp_json *generation, char **warn
     return st;
 }
 
-static bool is_neutral(const struct sp_json *v, double neutral)
+static bool is_neutral(const char *key, const struct sp_json *v)
 {
-    double d;
+    double d, unchanged = 0;
     bool b;
 
+    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
+        if (strcmp(neutral[i].key, key) == 0) unchanged = neutral[i].value;
     if (v == NULL) return true;
     if (sp_json_to_bool(v, &b)) return !b;
-    if (sp_json_to_double(v, &d)) return !(d < neutral) && !(d > neutral);
+    if (sp_json_to_double(v, &d)) return !(d < unchanged) && !(d > unchanged);
     return (sp_json_kind(v) == SP_JSON_ARRAY || sp_json_kind(v) == SP_JSON_OBJECT) &&
            sp_json_len(v) == 0;
 }
@@ -70,9 +69,9 @@ static enum sp_status note_unread(const struct sp_json *generation, char **warni
 {
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < sizeof unread / sizeof *unread && !st; i++) {
-        if (is_neutral(sp_json_get(generation, unread[i].key), unread[i].neutral)) continue;
-        st = sp_warn(warnings, err, "generation_config.json: %s has no effect", unread[i].key);
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(generation, &it);) {
+        if (sp_config_names(silent, it.key) || is_neutral(it.key, it.value)) continue;
+        st = sp_warn(warnings, err, "generation_config.json: %.100s has no effect", it.key);
     }
     return st;
 }

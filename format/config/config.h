@@ -513,6 +513,10 @@ bool sp_config_is_recurrent(const struct sp_config *config);
 
 void sp_config_release(struct sp_config *config);
 
+/* True if the key is one of the words, each of which ends with a blank; a star stands for any text.
+ */
+bool sp_config_names(const char *words, const char *key);
+
 /* End-of-sequence ids. The first source that states any counts: generation_config, the root of
  * config, text_config. Both texts may be NULL. *n is 0 if no source states any; the caller then
  * uses those of the tokenizer. */

@@ -11,6 +11,7 @@
 
 #include <fnmatch.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The values of a key that have no effect; null and {} never have one. */
@@ -189,18 +190,17 @@ static const char without_effect[] =
     "seq_length speculators_* tie_encoder_decoder torch_dtype torchscript transformers* "
     "unsloth_* use_associative_scan use_bfloat16 use_cache use_mamba* ";
 
-static bool has_effect(const char *key)
+bool sp_config_names(const char *words, const char *key)
 {
-    char pattern[sizeof without_effect];
+    char pattern[64];
     size_t n;
 
-    for (const char *at = without_effect; *at; at += n + 1) {
+    for (const char *at = words; *at; at += n + 1) {
         n = strcspn(at, " ");
-        memcpy(pattern, at, n);
-        pattern[n] = '\0';
-        if (fnmatch(pattern, key, 0) == 0) return false;
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, at);
+        if (fnmatch(pattern, key, 0) == 0) return true;
     }
-    return true;
+    return false;
 }
 
 struct unread {
@@ -213,7 +213,8 @@ static void note_unread(void *context, const char *key, const struct sp_json *va
 {
     struct unread *u = context;
 
-    if (u->st || is_neutral(value, NEUTRAL_NULL, NULL) || !has_effect(key)) return;
+    if (u->st || is_neutral(value, NEUTRAL_NULL, NULL) || sp_config_names(without_effect, key))
+        return;
     u->st = sp_warn(u->warnings, u->err, "config.json: %.100s is not known and has no effect", key);
 }
 

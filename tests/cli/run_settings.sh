@@ -71,6 +71,10 @@ generation '{"do_sample": false, "temperature": 0.6, "top_k": 20, "repetition_pe
 from_checkpoint
 echo '# what nothing here reads is named, what cannot be read is refused'
 generation '{"num_beams": 1, "max_new_tokens": 2048, "suppress_tokens": [7, 8], "bad_words_ids": [], "guidance_scale": null, "max_length": 20, "token_healing": true, "dola_layers": "low"}'
+echo '# of the keys that transformers has, each is read, changes no text, or is named, and so is an unknown one'
+notes=$(generation "$(awk -F'\t' '{ gsub(/\*/, "x"); printf "%s\"%s\": %s", NR == 1 ? "{" : ", ", $1, $2 } END { print ", \"new_key\": 7}" }' \
+    "$TESTDATA/config/generation_keys.txt")" | sed 's/.*json: //; s/ has no effect//')
+[ "$notes" = "$(grep 'noted: ' "$TESTDATA/config/generation_keys.txt" | cut -f 1; echo new_key)" ] && echo all || echo "$notes"
 for wrong in 'no json' '[]' '{"eos_token_id": "x"}' '{"do_sample": "yes"}'; do
     generation "$wrong"
 done
