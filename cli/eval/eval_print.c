@@ -9,6 +9,7 @@
 #include <math.h>
 
 #define LN2 0x1.62e42fefa39efp-1
+#define WIDE 0.2 /* half of the interval of a loss in nats: the text is too short to tell much */
 
 /* A file and some of the texts. */
 struct view {
@@ -49,15 +50,35 @@ static double share(size_t part, size_t all)
 
 enum { ESTIMATE_TEXT = 64 };
 
-/* "12.3456 +- 0.1234"; without its interval where that is unknown. */
+/* Digits after the point that show two digits of the interval, but at most `most`. */
+static int digits_of(double half, int most)
+{
+    double digits = 1 - floor(log10(half));
+
+    return digits < 0 ? 0 : digits < most ? (int)digits : most;
+}
+
+/* "12.34 +- 0.12"; without its interval where that is unknown. */
 static const char *shown(char text[ESTIMATE_TEXT], struct sp_eval_estimate x, int digits,
                          const char *unit)
 {
+    if (!isnan(x.half)) digits = digits_of(x.half, digits);
     if (isnan(x.half))
         snprintf(text, ESTIMATE_TEXT, "%.*f%s", digits, x.mean, unit);
     else
         snprintf(text, ESTIMATE_TEXT, "%.*f%s +- %.*f%s", digits, x.mean, unit, digits, x.half,
                  unit);
+    return text;
+}
+
+/* e to the power of x; where the interval is wide, which that makes lopsided, "17 (1.3 to 220)". */
+static const char *shown_exp(char text[ESTIMATE_TEXT], struct sp_eval_estimate x, int digits)
+{
+    double low = exp(x.mean - x.half), high = exp(x.mean + x.half), mean = exp(x.mean);
+
+    if (!(x.half > WIDE)) return shown(text, sp_eval_exp(x), digits, "");
+    snprintf(text, ESTIMATE_TEXT, "%.*f (%.*f to %.*f)", digits_of(mean, digits), mean,
+             digits_of(low, digits), low, digits_of(high, digits), high);
     return text;
 }
 
@@ -72,7 +93,7 @@ static void print_text(const struct view *v)
     sp_word_wrap_print(stdout, 0, "%s: %zu tokens, %zu scored, in %zu window%s of at most %zu",
                        v->file->name, v->counts.n_tokens, t->n_scored, t->n_windows,
                        t->n_windows == 1 ? "" : "s", t->n_window);
-    printf("  perplexity       %s\n", shown(text, sp_eval_exp(loss), 4, ""));
+    printf("  perplexity       %s\n", shown_exp(text, loss, 4));
     printf("  bits per token   %s\n", shown(text, scaled(loss, 1 / LN2), 4, ""));
     if (v->counts.n_bytes) printf("  bits per byte    %.4f\n", bits_per_byte(v));
     printf("  accuracy         %s\n", shown(text, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%"));
@@ -84,9 +105,8 @@ static void print_comparison(const struct view *v)
     char text[ESTIMATE_TEXT];
 
     sp_word_wrap_print(stdout, 0, "\nAgainst %s, whose perplexity is %s:", v->eval->reference,
-                       shown(text, sp_eval_exp(mean_of(v, SP_EVAL_REFERENCE_LOSS)), 4, ""));
-    printf("  perplexity ratio %s\n",
-           shown(text, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, ""));
+                       shown_exp(text, mean_of(v, SP_EVAL_REFERENCE_LOSS), 4));
+    printf("  perplexity ratio %s\n", shown_exp(text, mean_of(v, SP_EVAL_LOSS_CHANGE), 5));
     printf("  KL divergence    %s nats\n", shown(text, mean_of(v, SP_EVAL_DIVERGENCE), 6, ""));
     sp_word_wrap_print(
         stdout, WRAPPED_INDENT,
@@ -163,12 +183,14 @@ static const char *row_name(const struct view *v)
 
 static void text_row(struct sp_table *t, const struct view *v)
 {
+    char text[ESTIMATE_TEXT];
+
     sp_table_add(t, "%s", row_name(v));
     sp_table_add(t, "%zu", v->counts.n_scored);
-    estimate_cell(t, sp_eval_exp(mean_of(v, SP_EVAL_LOSS)), 4, "");
+    sp_table_add(t, "%s", shown_exp(text, mean_of(v, SP_EVAL_LOSS), 4));
     estimate_cell(t, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%");
     if (v->eval->reference == NULL) return;
-    estimate_cell(t, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, "");
+    sp_table_add(t, "%s", shown_exp(text, mean_of(v, SP_EVAL_LOSS_CHANGE), 5));
     estimate_cell(t, mean_of(v, SP_EVAL_DIVERGENCE), 6, "");
     estimate_cell(t, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%");
 }
@@ -263,19 +285,25 @@ static enum sp_status print_difference(const struct sp_eval *eval, struct sp_err
 enum sp_status sp_eval_print(const struct sp_eval *eval, struct sp_err *err)
 {
     struct view v = view_of(eval, &eval->files[0], 0, 1);
+    struct view all = view_of(eval, &eval->files[0], 0, eval->n_texts);
+    const bool one = eval->n_files == 1 && eval->n_texts == 1;
     enum sp_status st = SP_OK;
 
-    if (eval->n_files == 1 && eval->n_texts == 1) {
+    if (one) {
         print_text(&v);
         if (eval->reference) print_comparison(&v);
         if (v.file->draft) print_trial(&v);
-        return SP_OK;
     }
-    for (size_t i = 0; i < eval->n_files && !st; i++) {
+    for (size_t i = 0; i < eval->n_files && !one && !st; i++) {
         if (i) putchar('\n');
         st = print_file(eval, &eval->files[i], err);
     }
-    return st || eval->n_files == 1 ? st : print_difference(eval, err);
+    if (!st && eval->n_files > 1) st = print_difference(eval, err);
+    if (!st && mean_of(&all, SP_EVAL_LOSS).half > WIDE)
+        sp_word_wrap_print(stdout, 0,
+                           "\nThe intervals are wide because the text is short: ten "
+                           "times as many tokens make them about a third as wide.");
+    return st;
 }
 
 /* ---- as JSON ---- */
