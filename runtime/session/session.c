@@ -349,7 +349,7 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
                                    struct sp_err *err)
 {
     struct sp_speculator *s = session->speculator;
-    const struct sp_drafter_ops *ops = s->drafter->ops;
+    struct sp_drafter *drafter = s->drafter;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
     struct sp_proposal proposal = {.chooser = &greedy};
     struct sp_logits ignored;
@@ -359,9 +359,9 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     greedy.needs = SP_LOGITS_WHOLE;
     if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
     sp_speculator_begin(s, ids[n - 1]);
-    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
+    if ((st = sp_drafter_propose(drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
-        struct sp_logits logits = ops->logits(s->drafter, i);
+        struct sp_logits logits = drafter->ops->logits(drafter, i);
         if (fn(context, i, logits.row, logits.n))
             return sp_fail(err, SP_E_CANCELLED, "interrupted");
     }

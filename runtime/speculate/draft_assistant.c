@@ -211,25 +211,15 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
     return sp_logits_of(d->backend->vector, logits, d->n_vocab);
 }
 
-static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                        size_t *n, const struct sp_proposal *proposal,
-                                        struct sp_err *err)
+static struct sp_logits assistant_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                       size_t i, double *confidence)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;
-    enum sp_status st = SP_OK;
-    bool more = true;
-    size_t i;
 
+    (void)confidence;
     assert(d->known && n_cached > 0);
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        size_t pos = n_cached + 1 + i;
-        struct sp_logits logits;
-        run_row(d, &ids[pos - 1], i ? d->next : d->hidden, n_cached);
-        logits = finish_step(d, d->logits + i * d->n_vocab);
-        st = sp_propose_token(proposal, &more, ids, pos, &logits, err);
-    }
-    *n = i;
-    return st;
+    run_row(d, &ids[n_cached + i], i ? d->next : d->hidden, n_cached);
+    return finish_step(d, d->logits + i * d->n_vocab);
 }
 
 static struct sp_logits assistant_logits(const struct sp_drafter *base, size_t i)
@@ -268,7 +258,7 @@ const struct sp_drafter_ops sp_draft_assistant_ops = {
     .size = sizeof(struct draft_assistant),
     .open = assistant_open,
     .limit = assistant_limit,
-    .propose = assistant_propose,
+    .next = assistant_next,
     .logits = assistant_logits,
     .commit = assistant_commit,
     .truncate = assistant_truncate,

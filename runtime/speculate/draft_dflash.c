@@ -10,12 +10,6 @@
 #include "runtime/speculate/draft_dflash.h"
 
 #include "runtime/model/state_checkpoint.h"
-#include "runtime/speculate/draft_vocab.h"
-
-struct draft_dflash {
-    struct sp_dflash block;
-    struct sp_draft_vocab vocabulary;
-};
 
 enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_model *draft,
                                struct sp_err *err)
@@ -52,6 +46,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_setup
                               const unsigned *taps, unsigned n_taps, struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
+    enum sp_status st;
 
     d->model = setup->draft;
     d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
@@ -73,25 +68,16 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_setup
         .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
         .shortlist_of = sp_draft_vocab_shortlist(setup->draft, d->head),
     };
-    return sp_decoder_open(&d->base.decoder, setup->draft, setup->backend, &options, err);
+    st = sp_decoder_open(&d->base.decoder, setup->draft, setup->backend, &options, err);
+    if (st) return st;
+    return sp_draft_vocab_init(&d->vocabulary, &d->base.memory, setup->draft,
+                               setup->target->config.n_vocab, err);
 }
 
 static enum sp_status dflash_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
-    struct draft_dflash *d = (struct draft_dflash *)base;
-    enum sp_status st;
-
-    if ((st = sp_dflash_init(&d->block, setup, NULL, 0, err))) return st;
-    return sp_draft_vocab_init(&d->vocabulary, &base->memory, setup->draft,
-                               setup->target->config.n_vocab, err);
-}
-
-size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
-{
-    (void)ids;
-    (void)n_cached;
-    return sp_drafter_max_draft_len(((const struct sp_dflash *)base)->model);
+    return sp_dflash_init((struct sp_dflash *)base, setup, NULL, 0, err);
 }
 
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n,
@@ -116,23 +102,20 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
     sp_drafter_pass(&d->base, &seq, SP_PRIORITY_DRAFT);
 }
 
-static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_proposal *proposal,
-                                     struct sp_err *err)
+static void dflash_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                         const struct sp_proposal *proposal)
 {
-    struct draft_dflash *d = (struct draft_dflash *)base;
-    enum sp_status st = SP_OK;
-    bool more = true;
-    size_t i;
+    sp_dflash_run_block((struct sp_dflash *)base, ids, n_cached, *n, sp_proposal_needs(proposal));
+}
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n, sp_proposal_needs(proposal));
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = sp_dflash_logits(base, i);
-        logits = sp_draft_vocab_spread(&d->vocabulary, logits);
-        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
-    }
-    *n = i;
-    return st;
+static struct sp_logits dflash_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                    size_t i, double *confidence)
+{
+    (void)ids;
+    (void)n_cached;
+    (void)confidence;
+    return sp_draft_vocab_spread(&((struct sp_dflash *)base)->vocabulary,
+                                 sp_dflash_logits(base, i));
 }
 
 struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i)
@@ -174,10 +157,10 @@ enum sp_status sp_dflash_page(struct sp_drafter *base, struct sp_cache_file *fil
 const struct sp_drafter_ops sp_draft_dflash_ops = {
     .kind = SP_DRAFT_DFLASH,
     .check = sp_dflash_check,
-    .size = sizeof(struct draft_dflash),
+    .size = sizeof(struct sp_dflash),
     .open = dflash_open,
-    .limit = sp_dflash_limit,
-    .propose = dflash_propose,
+    .begin = dflash_begin,
+    .next = dflash_next,
     .logits = sp_dflash_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,

@@ -21,8 +21,9 @@ struct draft_dflash2 {
     struct sp_acts hidden; /* [block_size][H] */
     float *projected;      /* [block_size][ld]: W h_t */
     size_t ld;
-    struct sp_top_logit *candidates; /* [top_k], best first */
-    float *scores; /* [n_vocab] scores of the current row's candidates, SP_NEVER for the rest */
+    struct sp_top_logit *candidates; /* [top_k], best first; those of the last row scored */
+    size_t n_candidates;
+    float *scores;         /* [n_vocab] of the candidates, SP_NEVER for the rest */
     float *wanted, *found; /* [rank] */
 };
 
@@ -72,48 +73,47 @@ static void project_rows(struct draft_dflash2 *d, size_t n)
     sp_backend_multiply(d->backend, &product, 1, &d->hidden, n);
 }
 
-static void score_candidates(struct draft_dflash2 *d, size_t n, const float *projected,
-                             uint32_t previous)
+/* Scores the candidates of row i. */
+static void score_candidates(struct draft_dflash2 *d, size_t i, uint32_t previous)
 {
+    for (size_t k = 0; k < d->n_candidates; k++)
+        d->scores[d->candidates[k].index] = SP_NEVER;
+    d->n_candidates = sp_decoder_top(d->block.base.decoder, i, d->candidates, d->top_k);
     sp_backend_read_row(d->backend, d->wanted, &d->weights->predecessors, previous);
-    d->backend->vector->mul(d->wanted, projected, d->rank);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t id = d->candidates[i].index;
+    d->backend->vector->mul(d->wanted, d->projected + i * d->ld, d->rank);
+    for (size_t c = 0; c < d->n_candidates; c++) {
+        uint32_t id = d->candidates[c].index;
         float sum = 0;
         sp_backend_read_row(d->backend, d->found, &d->weights->successors, id);
         for (size_t k = 0; k < d->rank; k++)
             sum += d->wanted[k] * d->found[k];
-        d->scores[id] = d->candidates[i].logit + sum;
+        d->scores[id] = d->candidates[c].logit + sum;
     }
 }
 
-static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                      size_t *n, const struct sp_proposal *proposal,
-                                      struct sp_err *err)
+static void dflash2_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                          const struct sp_proposal *proposal)
 {
     struct draft_dflash2 *d = (struct draft_dflash2 *)base;
     /* Choosers read scores of candidates; only readers of the draft's own logits need all. */
     enum sp_logits_need needs =
         proposal->chooser->needs == SP_LOGITS_WHOLE ? SP_LOGITS_WHOLE : SP_LOGITS_BEST;
-    enum sp_status st = SP_OK;
-    bool more = true;
-    size_t i;
 
     sp_dflash_run_block(&d->block, ids, n_cached, *n, needs);
     project_rows(d, *n);
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        size_t pos = n_cached + 1 + i, n_found;
-        struct sp_logits scores;
-        n_found = sp_decoder_top(d->block.base.decoder, i, d->candidates, d->top_k);
-        score_candidates(d, n_found, d->projected + i * d->ld, ids[pos - 1]);
-        scores = sp_logits_of(d->backend->vector, d->scores, d->block.n_vocab);
-        if (sp_dflash_logits(base, i).best == SIZE_MAX) scores.best = SIZE_MAX;
-        st = sp_propose_token(proposal, &more, ids, pos, &scores, err);
-        for (size_t k = 0; k < n_found; k++)
-            d->scores[d->candidates[k].index] = SP_NEVER;
-    }
-    *n = i;
-    return st;
+}
+
+static struct sp_logits dflash2_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t i, double *confidence)
+{
+    struct draft_dflash2 *d = (struct draft_dflash2 *)base;
+    struct sp_logits scores;
+
+    (void)confidence;
+    score_candidates(d, i, ids[n_cached + i]);
+    scores = sp_logits_of(d->backend->vector, d->scores, d->block.n_vocab);
+    if (sp_dflash_logits(base, i).best == SIZE_MAX) scores.best = SIZE_MAX;
+    return scores;
 }
 
 const struct sp_drafter_ops sp_draft_dflash2_ops = {
@@ -121,8 +121,8 @@ const struct sp_drafter_ops sp_draft_dflash2_ops = {
     .check = sp_dflash_check,
     .size = sizeof(struct draft_dflash2),
     .open = dflash2_open,
-    .limit = sp_dflash_limit,
-    .propose = dflash2_propose,
+    .begin = dflash2_begin,
+    .next = dflash2_next,
     .logits = sp_dflash_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,

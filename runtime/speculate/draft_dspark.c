@@ -12,7 +12,6 @@
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"
-#include "runtime/speculate/draft_vocab.h"
 
 #include <string.h>
 
@@ -22,7 +21,6 @@ struct draft_dspark {
     struct sp_dflash block;
     const struct sp_backend *backend;
     const struct sp_dspark_weights *weights;
-    struct sp_draft_vocab vocabulary;
     size_t rank, n_hidden;
     enum sp_markov markov;
     struct sp_acts gate_in;       /* [1][columns of the gate] */
@@ -68,7 +66,6 @@ static enum sp_status dspark_open(struct sp_drafter *base, const struct sp_draft
 {
     const struct sp_config *config = &setup->draft->config;
     struct draft_dspark *d = (struct draft_dspark *)base;
-    size_t n_vocab = setup->target->config.n_vocab;
     enum sp_status st;
 
     d->backend = setup->backend;
@@ -77,8 +74,6 @@ static enum sp_status dspark_open(struct sp_drafter *base, const struct sp_draft
     d->n_hidden = config->n_hidden;
     d->markov = config->draft.dspark.markov;
     if ((st = sp_dflash_init(&d->block, setup, own_taps, 1, err))) return st;
-    if ((st = sp_draft_vocab_init(&d->vocabulary, &base->memory, setup->draft, n_vocab, err)))
-        return st;
     return open_heads(d, err);
 }
 
@@ -166,42 +161,33 @@ static void begin_chain(struct draft_dspark *d, uint32_t anchor, const float *hi
     step_state(d, hidden);
 }
 
-static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_proposal *proposal,
-                                     struct sp_err *err)
+static void dspark_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                         const struct sp_proposal *proposal)
 {
     struct draft_dspark *d = (struct draft_dspark *)base;
-    size_t first = d->block.model->config.draft.first_row;
-    const float *hidden;
-    enum sp_status st = SP_OK;
-    bool more = true;
-    size_t i;
 
     sp_dflash_run_block(&d->block, ids, n_cached, *n,
                         d->confidence ? sp_proposal_needs_choice(proposal)
                                       : sp_proposal_needs(proposal));
-    hidden = sp_decoder_features(d->block.base.decoder);
-    begin_chain(d, ids[n_cached], hidden);
-    hidden += first * d->n_hidden;
-    for (i = 0; st == SP_OK && more && i < *n; i++, hidden += d->n_hidden) {
-        size_t pos = n_cached + 1 + i;
-        struct sp_logits logits;
-        if (d->rank) {
-            embed(d, ids[pos - 1]);
-            logits = correct_row(d, i, hidden);
-        } else {
-            logits = sp_decoder_row(d->block.base.decoder, i);
-        }
-        logits = sp_draft_vocab_spread(&d->vocabulary, logits);
-        if (d->confidence) {
-            st = sp_propose_rated_token(proposal, &more, ids, pos, &logits, rate_row(d, hidden),
-                                        err);
-        } else {
-            st = sp_propose_token(proposal, &more, ids, pos, &logits, err);
-        }
+    begin_chain(d, ids[n_cached], sp_decoder_features(d->block.base.decoder));
+}
+
+static struct sp_logits dspark_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                    size_t i, double *confidence)
+{
+    struct draft_dspark *d = (struct draft_dspark *)base;
+    size_t row = d->block.model->config.draft.first_row + i;
+    const float *hidden = sp_decoder_features(d->block.base.decoder) + row * d->n_hidden;
+    struct sp_logits logits;
+
+    if (d->rank) {
+        embed(d, ids[n_cached + i]);
+        logits = correct_row(d, i, hidden);
+    } else {
+        logits = sp_dflash_logits(base, i);
     }
-    *n = i;
-    return st;
+    if (d->confidence) *confidence = rate_row(d, hidden);
+    return sp_draft_vocab_spread(&d->block.vocabulary, logits);
 }
 
 static struct sp_logits dspark_logits(const struct sp_drafter *base, size_t i)
@@ -218,8 +204,8 @@ const struct sp_drafter_ops sp_draft_dspark_ops = {
     .check = sp_dflash_check,
     .size = sizeof(struct draft_dspark),
     .open = dspark_open,
-    .limit = sp_dflash_limit,
-    .propose = dspark_propose,
+    .begin = dspark_begin,
+    .next = dspark_next,
     .logits = dspark_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,

@@ -4,16 +4,10 @@
  * norm(h_t)] and adds to h_t. Its own head scores a vocabulary of its own, often a part of the
  * target's (draft_vocab.h). */
 #include "runtime/speculate/draft_feature_head.h"
-#include "runtime/speculate/draft_vocab.h"
 
 #include "format/base/mem.h"
 
 #include <string.h>
-
-struct eagle3 {
-    struct sp_feature_head pairs;
-    struct sp_draft_vocab vocabulary;
-};
 
 static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
 
@@ -25,34 +19,22 @@ static enum sp_status eagle3_check(const struct sp_model *target, const struct s
     return st ? st : sp_draft_vocab_check(draft, target->config.n_vocab, err);
 }
 
-static struct sp_logits translate(struct sp_feature_head *pairs, struct sp_logits logits)
+/* `parallel` of the pairs is the caller's; `tap` as in sp_feature_head_init. */
+static enum sp_status eagle3_init(struct sp_feature_head *pairs,
+                                  const struct sp_drafter_setup *setup, const unsigned *tap,
+                                  struct sp_err *err)
 {
-    return sp_draft_vocab_spread(&((struct eagle3 *)pairs)->vocabulary, logits);
-}
-
-/* Depth and parallel of the pairs are the caller's; `tap` as in sp_feature_head_init. */
-static enum sp_status eagle3_init(struct eagle3 *d, const struct sp_drafter_setup *setup,
-                                  const unsigned *tap, struct sp_err *err)
-{
-    const struct sp_model *draft = setup->draft;
-    enum sp_status st;
-
-    d->pairs.embedder = draft->embedding.rows ? draft : setup->target;
-    d->pairs.head = draft;
-    if (draft->token_map) d->pairs.translate = translate;
-    if ((st = sp_feature_head_init(&d->pairs, setup, tap, err))) return st;
-    return sp_draft_vocab_init(&d->vocabulary, &d->pairs.base.memory, draft,
-                               setup->target->config.n_vocab, err);
+    pairs->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
+    pairs->head = setup->draft;
+    return sp_feature_head_init(pairs, setup, tap, err);
 }
 
 static enum sp_status eagle3_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
     const unsigned *tap = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
-    struct eagle3 *d = (struct eagle3 *)base;
 
-    d->pairs.draft_len = SP_FEATURE_HEAD_MAX;
-    return eagle3_init(d, setup, tap, err);
+    return eagle3_init((struct sp_feature_head *)base, setup, tap, err);
 }
 
 static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
@@ -68,12 +50,13 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .stepwise = true,
     .max_draft_len = SP_FEATURE_HEAD_MAX,
     .check = eagle3_check,
-    .size = sizeof(struct eagle3),
+    .size = sizeof(struct sp_feature_head),
     .open = eagle3_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
     .n_unread = sp_feature_head_n_unread,
-    .propose = sp_feature_head_propose,
+    .begin = sp_feature_head_begin,
+    .next = sp_feature_head_next,
     .logits = sp_feature_head_logits,
     .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,
@@ -91,7 +74,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
  * is the same for any draft length, and only the slots wanted are run, together with the pairs that
  * wait. Their keys and values are overwritten by the next committed pairs. */
 struct draft_peagle {
-    struct eagle3 eagle3;
+    struct sp_feature_head pairs;
     uint32_t mask_token;
     const float *mask_hidden; /* learned */
     float *mask_state;        /* [n_hidden], made with the first proposal */
@@ -105,50 +88,38 @@ static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_draft
     struct draft_peagle *d = (struct draft_peagle *)base;
     enum sp_status st;
 
-    d->eagle3.pairs.draft_len = sp_drafter_max_draft_len(draft);
-    d->eagle3.pairs.parallel = true;
+    d->pairs.parallel = true;
     d->mask_token = draft->config.draft.mask_token;
     d->mask_hidden = draft->mask_hidden;
-    if ((st = eagle3_init(&d->eagle3, setup, NULL, err))) return st;
+    if ((st = eagle3_init(&d->pairs, setup, NULL, err))) return st;
     return sp_arena_rows(&base->memory, &d->mask_state, 1, draft->config.n_hidden, err);
 }
 
 static void make_mask_state(struct draft_peagle *d)
 {
     if (d->has_mask_state) return;
-    sp_decoder_fuse_features(d->eagle3.pairs.base.decoder, d->mask_state, d->mask_hidden, 1);
+    sp_decoder_fuse_features(d->pairs.base.decoder, d->mask_state, d->mask_hidden, 1);
     d->has_mask_state = true;
 }
 
-static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_proposal *proposal,
-                                     struct sp_err *err)
+static void peagle_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                         const struct sp_proposal *proposal)
 {
     struct draft_peagle *d = (struct draft_peagle *)base;
-    struct sp_feature_head *p = &d->eagle3.pairs;
+    struct sp_feature_head *p = &d->pairs;
     float *states = sp_feature_head_next_states(p);
-    enum sp_status st = SP_OK;
-    bool more = true;
-    size_t i;
 
     make_mask_state(d);
-    for (i = 0; i + 1 < *n; i++) {
+    for (size_t i = 0; i + 1 < *n; i++) {
         ids[n_cached + 1 + i] = d->mask_token; /* until it is drafted */
         memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
     }
-    sp_feature_head_begin(p, ids, n_cached, i, proposal);
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = sp_decoder_row(p->base.decoder, i);
-        if (p->translate) logits = p->translate(p, logits);
-        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
-    }
-    *n = i;
-    return st;
+    sp_feature_head_begin(base, ids, n_cached, n, proposal);
 }
 
 static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
 {
-    return sp_decoder_row(((const struct draft_peagle *)base)->eagle3.pairs.base.decoder, i);
+    return sp_decoder_row(base->decoder, i);
 }
 
 const struct sp_drafter_ops sp_draft_peagle_ops = {
@@ -159,7 +130,8 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
     .n_unread = sp_feature_head_n_unread,
-    .propose = peagle_propose,
+    .begin = peagle_begin,
+    .next = sp_feature_head_next,
     .logits = peagle_logits,
     .commit = eagle3_commit,
     .truncate = sp_feature_head_truncate,

@@ -2,7 +2,6 @@
 
 #include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
-#include "runtime/speculate/draft_vocab.h"
 
 #include <assert.h>
 #include <string.h>
@@ -10,12 +9,13 @@
 enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_drafter_setup *setup,
                                     const unsigned *tap, struct sp_err *err)
 {
-    size_t n_ahead = p->parallel ? p->draft_len : 0; /* rows of a pass that are draft tokens */
+    size_t draft_len = sp_drafter_max_draft_len(setup->draft);
+    size_t n_ahead = p->parallel ? draft_len : 0; /* rows of a pass that are draft tokens */
     struct sp_decoder_options options = {
         /* Draft tokens may reach past the session's last position. */
-        .n_positions = setup->n_positions + p->draft_len,
+        .n_positions = setup->n_positions + draft_len,
         .max_rows = setup->max_rows + n_ahead,
-        .max_logit_rows = p->parallel ? p->draft_len : 1,
+        .max_logit_rows = p->parallel ? draft_len : 1,
         .cache_type = setup->cache_type,
         .budget = setup->budget,
         .taps = tap,
@@ -28,13 +28,16 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
 
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
+    p->draft_len = draft_len;
     p->max_rows = setup->max_rows;
     st = sp_decoder_open(&p->base.decoder, setup->draft, setup->backend, &options, err);
     if (st) return st;
     st = sp_arena_rows(&p->base.memory, &p->hidden, p->max_rows + n_ahead, p->n_hidden, err);
+    if (st) return st;
+    st = sp_draft_vocab_init(&p->vocabulary, &p->base.memory, setup->draft,
+                             setup->target->config.n_vocab, err);
     if (st || p->parallel) return st;
-    return sp_arena_new(&p->base.memory, &p->logits, p->draft_len * p->n_rows, sizeof *p->logits,
-                        err);
+    return sp_arena_new(&p->base.memory, &p->logits, draft_len * p->n_rows, sizeof *p->logits, err);
 }
 
 size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
@@ -105,9 +108,11 @@ void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size
     if (sp_feature_head_n_unread(base, n_cached)) store_pairs(p, ids, p->n_have - 1);
 }
 
-size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
-                             size_t n_more, const struct sp_proposal *proposal)
+void sp_feature_head_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                           const struct sp_proposal *proposal)
 {
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
+    size_t n_more = p->parallel ? *n - 1 : 0;
     struct sp_batch_seq seq;
 
     p->needs = sp_proposal_needs(proposal);
@@ -118,39 +123,29 @@ size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, siz
     seq = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
     sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     p->n_true = p->n_have;
-    return seq.first_logits;
+    p->row = seq.first_logits;
 }
 
-/* The logits of draft token i over the head's rows; `row` is what sp_feature_head_begin returned.
- * The first draft token comes from the last committed pair, others from their pass's only row. */
-static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
-                                    size_t i, size_t row)
-{
-    if (i > 0) {
-        const float *o = sp_decoder_features(p->base.decoder) + (i == 1 ? row : 0) * p->n_hidden;
-        struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
-        sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
-    }
-    if (p->needs > SP_LOGITS_ROWS) return sp_decoder_row(p->base.decoder, 0);
-    return sp_decoder_keep_row(p->base.decoder, 0, p->logits + i * p->n_rows, p->n_rows);
-}
-
-enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                       size_t *n, const struct sp_proposal *proposal,
-                                       struct sp_err *err)
+/* If not all draft tokens come from one pass, the first comes from the last committed pair, others
+ * from their pass's only row. */
+struct sp_logits sp_feature_head_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                      size_t i, double *confidence)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
-    size_t row = sp_feature_head_begin(p, ids, n_cached, 0, proposal), i;
-    enum sp_status st = SP_OK;
-    bool more = true;
+    struct sp_decoder *decoder = base->decoder;
+    struct sp_logits logits;
 
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = draft_token(p, ids, n_cached, i, row);
-        if (p->translate) logits = p->translate(p, logits);
-        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
+    (void)confidence;
+    if (i > 0 && !p->parallel) {
+        const float *o = sp_decoder_features(decoder) + (i == 1 ? p->row : 0) * p->n_hidden;
+        struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
+        sp_drafter_pass(base, &seq, SP_PRIORITY_DRAFT);
     }
-    *n = i;
-    return st;
+    if (p->parallel || p->needs > SP_LOGITS_ROWS)
+        logits = sp_decoder_row(decoder, p->parallel ? i : 0);
+    else
+        logits = sp_decoder_keep_row(decoder, 0, p->logits + i * p->n_rows, p->n_rows);
+    return sp_draft_vocab_spread(&p->vocabulary, logits);
 }
 
 struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i)

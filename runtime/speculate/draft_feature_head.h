@@ -1,6 +1,5 @@
 /* The common part of drafts that pair a hidden state of the target with the token after it: the
- * multi-token prediction head of Qwen3.5 (draft_mtp.c), EAGLE-3 (draft_eagle3.c) and P-EAGLE
- * (draft_peagle.c).
+ * multi-token prediction head of Qwen3.5 (draft_mtp.c), EAGLE-3 and P-EAGLE (draft_eagle3.c).
  *
  * Slot t of their cache pairs the state h_t, from row t of the target, with token t+1; the layer's
  * output o predicts token t+2. Further draft tokens feed o in place of a state that is not known
@@ -11,6 +10,7 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_FEATURE_HEAD_H
 #define SP_RUNTIME_SPECULATE_DRAFT_FEATURE_HEAD_H
 
+#include "runtime/speculate/draft_vocab.h"
 #include "runtime/speculate/drafter.h"
 
 enum { SP_FEATURE_HEAD_MAX = 16 };
@@ -29,12 +29,12 @@ struct sp_feature_head {
     float *logits; /* [draft_len][n_rows] of the last proposal, if it needed rows; NULL if it comes
                       from one pass */
     enum sp_logits_need needs; /* of the last proposal */
-    /* Maps the head's logits to the target's ids if the head has ids of its own; else NULL. */
-    struct sp_logits (*translate)(struct sp_feature_head *pairs, struct sp_logits logits);
+    size_t row;                /* of its first pass: that of the last committed pair */
+    struct sp_draft_vocab vocabulary;
 };
 
-/* Opens everything but embedder, head, draft_len, parallel and translate, which the caller has
- * set. `tap`: the row of the draft that is fed back; static; NULL: none. */
+/* Opens everything but embedder, head and parallel, which the caller has set. `tap`: the row of the
+ * draft that is fed back; static; NULL: none. */
 SP_MUST_CHECK enum sp_status sp_feature_head_init(struct sp_feature_head *pairs,
                                                   const struct sp_drafter_setup *setup,
                                                   const unsigned *tap, struct sp_err *err);
@@ -42,22 +42,17 @@ SP_MUST_CHECK enum sp_status sp_feature_head_init(struct sp_feature_head *pairs,
 /* Returns the place for n committed states, [n][n_hidden], which the caller fills. */
 float *sp_feature_head_commit(struct sp_feature_head *pairs, const struct sp_commit *commit);
 
-/* Runs the waiting pairs and, in the same pass, n_more slots, whose states are at
- * sp_feature_head_next_states and whose tokens are ids[n_cached + 1].. The decoder then has the
- * logits of the last pair and of these slots. Returns the row of that pair. */
-size_t sp_feature_head_begin(struct sp_feature_head *pairs, const uint32_t *ids, size_t n_cached,
-                             size_t n_more, const struct sp_proposal *proposal);
-
 /* The states of draft_len slots after the committed ones; only for parallel heads. */
 float *sp_feature_head_next_states(struct sp_feature_head *pairs);
 
-/* Members of struct sp_drafter_ops. */
+/* Members of struct sp_drafter_ops. A parallel head begins with *n - 1 slots behind the waiting
+ * pairs, whose states are at sp_feature_head_next_states and whose tokens are in ids. */
 size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i);
-SP_MUST_CHECK enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids,
-                                                     size_t n_cached, size_t *n,
-                                                     const struct sp_proposal *proposal,
-                                                     struct sp_err *err);
+void sp_feature_head_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                           const struct sp_proposal *proposal);
+struct sp_logits sp_feature_head_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                      size_t i, double *confidence);
 size_t sp_feature_head_n_unread(const struct sp_drafter *base, size_t n_cached);
 void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same);

@@ -136,47 +136,20 @@ static size_t grammar_limit(struct sp_drafter *base, const uint32_t *ids, size_t
 
 /* The confidences of the tokens: the last one gets another value than the rest. The values
  * themselves mean nothing; acceptance is counted for each. */
-static enum sp_status grammar_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                      size_t *n, const struct sp_proposal *proposal,
-                                      struct sp_err *err)
+static struct sp_logits grammar_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t i, double *confidence)
 {
-    struct grammar_draft *f = grammar_of(base);
-    size_t i = 0;
-    bool more = true, kept = true;
+    const struct grammar_draft *f = grammar_of(base);
 
-    while (i < *n && more) {
-        double confidence = i + 1 < f->n ? 0.97 : 0.8;
-        size_t pos = n_cached + 1 + i;
-        enum sp_status st;
-        ids[pos] = f->draft[i];
-        if ((st = sp_propose_copied_token(proposal, &kept, &more, ids, pos, confidence, err)))
-            return st;
-        i += kept;
-    }
-    *n = i;
-    return SP_OK;
-}
-
-static void grammar_commit(struct sp_drafter *base, const struct sp_commit *commit)
-{
-    (void)base;
-    (void)commit;
-}
-
-static bool grammar_truncate(struct sp_drafter *base, size_t len, size_t n_same)
-{
-    (void)base;
-    (void)len;
-    (void)n_same;
-    return true;
+    ids[n_cached + 1 + i] = f->draft[i];
+    *confidence = i + 1 < f->n ? 0.97 : 0.8;
+    return (struct sp_logits){0};
 }
 
 static const struct sp_drafter_ops ops = {
     .stepwise = true,
     .limit = grammar_limit,
-    .propose = grammar_propose,
-    .commit = grammar_commit,
-    .truncate = grammar_truncate,
+    .next = grammar_next,
 };
 
 enum sp_status sp_draft_grammar_open(struct sp_drafter **out, struct sp_constraint *constraint,

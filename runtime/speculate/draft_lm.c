@@ -159,24 +159,26 @@ static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_c
     }
 }
 
-static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
-                                 const struct sp_proposal *proposal, struct sp_err *err)
+static void lm_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                     const struct sp_proposal *proposal)
 {
     struct draft_lm *d = (struct draft_lm *)base;
-    enum sp_status st = SP_OK;
-    bool more = true;
-    size_t i;
 
+    (void)ids;
+    (void)n_cached;
+    (void)n;
     d->needs = d->logits ? sp_proposal_needs_rows(proposal) : sp_proposal_needs(proposal);
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits;
-        feed(d, ids, n_cached, n_cached + i);
-        logits = d->logits ? sp_decoder_keep_row(d->base.decoder, 0, d->logits, d->n_vocab)
-                           : sp_decoder_row(d->base.decoder, 0);
-        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
-    }
-    *n = i;
-    return st;
+}
+
+static struct sp_logits lm_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t i,
+                                double *confidence)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    (void)confidence;
+    feed(d, ids, n_cached, n_cached + i);
+    return d->logits ? sp_decoder_keep_row(base->decoder, 0, d->logits, d->n_vocab)
+                     : sp_decoder_row(base->decoder, 0);
 }
 
 /* Tokens read beyond the committed positions were draft tokens; accepted ones stay in the cache. */
@@ -221,7 +223,8 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .limit = lm_limit,
     .catch_up = lm_catch_up,
     .n_unread = lm_n_unread,
-    .propose = lm_propose,
+    .begin = lm_begin,
+    .next = lm_next,
     .commit = lm_commit,
     .truncate = lm_truncate,
     .close = lm_close,

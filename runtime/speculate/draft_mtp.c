@@ -32,7 +32,6 @@ static enum sp_status mtp_open(struct sp_drafter *base, const struct sp_drafter_
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
 
-    p->draft_len = SP_FEATURE_HEAD_MAX;
     p->embedder = p->head = setup->target;
     return sp_feature_head_init(p, setup,
                                 setup->draft->config.draft.normed_output ? taps : raw_taps, err);
@@ -57,7 +56,8 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
     .n_unread = sp_feature_head_n_unread,
-    .propose = sp_feature_head_propose,
+    .begin = sp_feature_head_begin,
+    .next = sp_feature_head_next,
     .logits = sp_feature_head_logits,
     .commit = mtp_commit,
     .truncate = sp_feature_head_truncate,

@@ -127,28 +127,25 @@ static double confidence_of(const struct ngram *l, size_t n_tokens)
     return l->again ? 0.49 : 0.19;
 }
 
-/* The copied range may overlap the draft tokens it writes: a text that repeats itself. Each copied
- * token lengthens the match. What follows a single token is only worth drafting where each draft
- * token is considered. */
-static enum sp_status ngram_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                    size_t *n, const struct sp_proposal *proposal,
-                                    struct sp_err *err)
+/* What follows a single token is only worth drafting where each draft token is considered. */
+static void ngram_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                        const struct sp_proposal *proposal)
 {
-    struct ngram *l = ngram_of(base);
-    size_t i = 0;
-    bool more = l->length > 1 || proposal->draft_len != NULL, kept = true;
+    (void)ids;
+    (void)n_cached;
+    if (ngram_of(base)->length < 2 && proposal->draft_len == NULL) *n = 0;
+}
 
-    while (i < *n && more) {
-        double confidence = confidence_of(l, l->length + i);
-        size_t pos = n_cached + 1 + i;
-        enum sp_status st;
-        ids[pos] = ids[l->match + 1 + i];
-        if ((st = sp_propose_copied_token(proposal, &kept, &more, ids, pos, confidence, err)))
-            return st;
-        i += kept;
-    }
-    *n = i;
-    return SP_OK;
+/* The copied range may overlap the draft tokens it writes: a text that repeats itself. Each copied
+ * token lengthens the match. */
+static struct sp_logits ngram_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                   size_t i, double *confidence)
+{
+    const struct ngram *l = ngram_of(base);
+
+    ids[n_cached + 1 + i] = ids[l->match + 1 + i];
+    *confidence = confidence_of(l, l->length + i);
+    return (struct sp_logits){0};
 }
 
 /* A place is indexed when the token after it is known. */
@@ -181,7 +178,8 @@ static bool ngram_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 static const struct sp_drafter_ops ops = {
     .stepwise = true,
     .limit = ngram_limit,
-    .propose = ngram_propose,
+    .begin = ngram_begin,
+    .next = ngram_next,
     .commit = ngram_commit,
     .truncate = ngram_truncate,
 };

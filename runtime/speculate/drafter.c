@@ -102,42 +102,35 @@ enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal)
     return proposal->chooser->needs == SP_LOGITS_WHOLE ? SP_LOGITS_WHOLE : SP_LOGITS_ROWS;
 }
 
-enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more, uint32_t *ids,
-                                size_t pos, const struct sp_logits *logits, struct sp_err *err)
+/* Chooses the draft token for position `pos`. *kept becomes false if it is none. */
+static enum sp_status choose(const struct sp_proposal *proposal, bool *kept, uint32_t *ids,
+                             size_t pos, const struct sp_logits *logits, double *confidence,
+                             struct sp_err *err)
 {
-    const struct sp_chooser *chooser = proposal->chooser;
-    double confidence;
-    enum sp_status st = chooser->propose(
-        chooser->state, &ids[pos], proposal->draft_len ? &confidence : NULL, logits, ids, pos, err);
+    const struct sp_chooser *c = proposal->chooser;
 
-    *more = st == SP_OK && (proposal->draft_len == NULL ||
-                            sp_draft_length_consider(proposal->draft_len, confidence));
-    return st;
+    if (logits->n == 0) return c->adopt ? c->adopt(c->state, kept, ids, pos, err) : SP_OK;
+    if (proposal->draft_len == NULL || *confidence >= 0) confidence = NULL;
+    return c->propose(c->state, &ids[pos], confidence, logits, ids, pos, err);
 }
 
-enum sp_status sp_propose_rated_token(const struct sp_proposal *proposal, bool *more, uint32_t *ids,
-                                      size_t pos, const struct sp_logits *logits, double confidence,
-                                      struct sp_err *err)
+enum sp_status sp_drafter_propose(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached,
+                                  size_t *n, const struct sp_proposal *proposal, struct sp_err *err)
 {
-    const struct sp_chooser *chooser = proposal->chooser;
-    enum sp_status st = chooser->propose(chooser->state, &ids[pos], NULL, logits, ids, pos, err);
+    bool more = true, kept = true;
+    enum sp_status st;
+    size_t i = 0;
 
-    *more = st == SP_OK && (proposal->draft_len == NULL ||
-                            sp_draft_length_consider(proposal->draft_len, confidence));
-    return st;
-}
-
-enum sp_status sp_propose_copied_token(const struct sp_proposal *proposal, bool *kept, bool *more,
-                                       const uint32_t *ids, size_t pos, double confidence,
-                                       struct sp_err *err)
-{
-    const struct sp_chooser *chooser = proposal->chooser;
-    enum sp_status st = SP_OK;
-
-    *kept = true;
-    if (chooser->adopt) st = chooser->adopt(chooser->state, kept, ids, pos, err);
-    *more =
-        st == SP_OK && *kept &&
-        (proposal->draft_len == NULL || sp_draft_length_consider(proposal->draft_len, confidence));
-    return st;
+    if (drafter->ops->begin) drafter->ops->begin(drafter, ids, n_cached, n, proposal);
+    while (i < *n && more) {
+        double confidence = -1;
+        struct sp_logits logits = drafter->ops->next(drafter, ids, n_cached, i, &confidence);
+        st = choose(proposal, &kept, ids, n_cached + 1 + i, &logits, &confidence, err);
+        if (st) return st;
+        i += kept;
+        more = kept && (proposal->draft_len == NULL ||
+                        sp_draft_length_consider(proposal->draft_len, confidence));
+    }
+    *n = i;
+    return SP_OK;
 }

@@ -65,7 +65,8 @@ struct sp_drafter_ops {
      * Called without holding the scheduler: must not run a pass. */
     enum sp_status (*open)(struct sp_drafter *drafter, const struct sp_drafter_setup *setup,
                            struct sp_err *err);
-    /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. */
+    /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. NULL:
+     * always the most of any. */
     size_t (*limit)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* Reads the tokens of ids[0..n_cached - 1] that the draft has not seen, if they are more than
      * one round leaves: a prompt, or the output of plain steps. Called before a proposal so that
@@ -74,15 +75,21 @@ struct sp_drafter_ops {
     void (*catch_up)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* The number of tokens that catch_up would read. NULL: none. */
     size_t (*n_unread)(const struct sp_drafter *drafter, size_t n_cached);
-    /* Writes draft tokens to ids[n_cached + 1 .. n_cached + *n], 1 <= *n <= limit, one after the
-     * other by sp_propose_token, until that asks for no more; *n becomes their number. Only in
-     * this function and in catch_up may other threads hold the scheduler meanwhile. */
-    enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
-                              const struct sp_proposal *proposal, struct sp_err *err);
+    /* Begins a proposal of *n draft tokens, 1 <= *n <= limit, or of fewer. NULL: nothing to do. */
+    void (*begin)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
+                  const struct sp_proposal *proposal);
+    /* The logits of draft token i of the proposal, while those before it are in ids[n_cached
+     * + 1..]; a draft that states its confidence in the token that is chosen from them, 0..1, sets
+     * it. Without rows (n is 0) the token is in ids[n_cached + 1 + i], chosen by no logits, and the
+     * confidence is set. Only in begin, next and catch_up may other threads hold the scheduler
+     * meanwhile. */
+    struct sp_logits (*next)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t i,
+                             double *confidence);
     /* The logits that chose draft token i of the last proposal, over the rows of the draft's head;
      * `best` is not set. The chooser of that proposal needs rows. NULL: the draft is a language
      * model of its own, whose logits any pass computes. */
     struct sp_logits (*logits)(const struct sp_drafter *drafter, size_t i);
+    /* This and truncate are NULL for the drafter of one answer, which reads it in limit. */
     void (*commit)(struct sp_drafter *drafter, const struct sp_commit *commit);
     /* Forgets everything from position len on. The tokens ids[0..n_same-1], n_same >= len, stay
      * the same. Returns false and changes nothing if a sliding window no longer holds what a
@@ -136,29 +143,19 @@ const unsigned *sp_drafter_taps(const struct sp_model *draft, unsigned *n_taps);
 SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
                                               const struct sp_model *draft, struct sp_err *err);
 
-/* What sp_propose_token needs of logits whose elements are the target's tokens. */
+/* What a proposal needs of logits whose elements are the target's tokens. */
 enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal);
-/* What sp_propose_rated_token needs of them. */
+/* What it needs of them if the draft states its confidence. */
 enum sp_logits_need sp_proposal_needs_choice(const struct sp_proposal *proposal);
-/* What sp_propose_token needs of logits that the draft makes those of the target's tokens from. */
+/* What it needs of logits that the draft makes those of the target's tokens from. */
 enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal);
 
-/* Writes the draft token for position `pos` to ids[pos]. *more becomes false after the last one. */
-SP_MUST_CHECK enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more,
-                                              uint32_t *ids, size_t pos,
-                                              const struct sp_logits *logits, struct sp_err *err);
-
-/* Like sp_propose_token, for a draft that states its confidence in the token, 0..1. */
-SP_MUST_CHECK enum sp_status sp_propose_rated_token(const struct sp_proposal *proposal, bool *more,
-                                                    uint32_t *ids, size_t pos,
-                                                    const struct sp_logits *logits,
-                                                    double confidence, struct sp_err *err);
-
-/* Like sp_propose_token, for a token in ids[pos] that no logits chose. *kept becomes false, as
- * does *more, if the target can never choose it: then it is no draft token. */
-SP_MUST_CHECK enum sp_status sp_propose_copied_token(const struct sp_proposal *proposal, bool *kept,
-                                                     bool *more, const uint32_t *ids, size_t pos,
-                                                     double confidence, struct sp_err *err);
+/* Writes draft tokens to ids[n_cached + 1 .. n_cached + *n], 1 <= *n <= limit, until the proposal
+ * asks for no more; *n becomes their number. A token that the target can never choose is none. */
+SP_MUST_CHECK enum sp_status sp_drafter_propose(struct sp_drafter *drafter, uint32_t *ids,
+                                                size_t n_cached, size_t *n,
+                                                const struct sp_proposal *proposal,
+                                                struct sp_err *err);
 
 /* The operations of a kind of draft; NULL if there are none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);

@@ -309,7 +309,8 @@ size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter)
     size_t left = s->n_positions - s->n_cached - 1, limit;
 
     if (drafter == NULL) return 0;
-    limit = drafter->ops->limit(drafter, s->ids, s->n_cached);
+    limit =
+        drafter->ops->limit ? drafter->ops->limit(drafter, s->ids, s->n_cached) : s->max_draft_len;
     return limit < left ? limit : left;
 }
 
@@ -369,7 +370,7 @@ enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter 
     round->catch_up_seconds = spent(drafter, t0).seconds;
     t0 = sp_seconds();
     drafter->time = (struct sp_pass_time){0};
-    if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, proposal, err))) return st;
+    if ((st = sp_drafter_propose(drafter, s->ids, s->n_cached, &n, proposal, err))) return st;
     round->made = n;
     round->drafted = proposal->draft_len ? sp_draft_length_n_verify(proposal->draft_len) : n;
     time = spent(drafter, t0);
@@ -447,7 +448,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     n = clamp_draft_len(s, n);
     if (n) catch_up(s, s->drafter);
     t0 = sp_seconds();
-    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, err)))
+    if (n && (st = sp_drafter_propose(s->drafter, s->ids, s->n_cached, &n, &proposal, err)))
         return st;
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)

@@ -332,16 +332,13 @@ TEST(equal_prompts_share_draft_passes)
 static const struct sp_drafter_ops *sound_ops;
 static size_t proposals_left;
 
-static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached,
-                                   size_t *n, const struct sp_proposal *proposal,
-                                   struct sp_err *err)
+static struct sp_logits fail_at_last(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached,
+                                     size_t i, double *confidence)
 {
-    enum sp_status st;
+    struct sp_logits logits = sound_ops->next(drafter, ids, n_cached, i, confidence);
 
-    *n = 1;
-    st = sound_ops->propose(drafter, ids, n_cached, n, proposal, err);
-    if (st || --proposals_left) return st;
-    return sp_fail(err, SP_E_INPUT, "no more draft tokens");
+    if (i == 0 && --proposals_left == 0) logits.best = SIZE_MAX;
+    return logits;
 }
 
 /* When the proposal of one session fails during the rounds of the others, only its response ends,
@@ -364,7 +361,7 @@ TEST(failing_draft)
     drafter = shared->speculator->drafter;
     sound_ops = drafter->ops;
     failing = *sound_ops;
-    failing.propose = fail_at_last;
+    failing.next = fail_at_last;
     drafter->ops = &failing;
     proposals_left = 4;
     converse_together(clients, 2, g.package->scheduler);

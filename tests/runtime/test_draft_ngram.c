@@ -32,7 +32,7 @@ static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
     struct sp_proposal proposal = {.chooser = &chooser};
     size_t n = l->ops->limit(l, ids, n_cached);
 
-    if (n && l->ops->propose(l, ids, n_cached, &n, &proposal, NULL)) fail_msg("no proposal");
+    if (n && sp_drafter_propose(l, ids, n_cached, &n, &proposal, NULL)) fail_msg("no proposal");
     return n;
 }
 
@@ -145,7 +145,7 @@ TEST(single_tokens)
             sp_drafting_controller_init(&batch, SP_DRAFT_NGRAM_MAX, true);
             sp_draft_length_init(&draft_len, &batch);
             assert_int_equal(sp_draft_length_choose(&draft_len, 1, NULL), 1);
-            assert_ok(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL));
+            assert_ok(sp_drafter_propose(l, ids, n_cached, &n, &proposal, NULL));
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
             assert_true(repeated ? draft_len.confidences[1] > 0.3 : draft_len.confidences[1] < 0.3);
@@ -209,7 +209,7 @@ TEST(confidence_grows_with_match_length)
         sp_drafting_controller_init(&batch, SP_DRAFT_NGRAM_MAX, true);
         sp_draft_length_init(&draft_len, &batch);
         n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX, NULL);
-        assert_ok(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL));
+        assert_ok(sp_drafter_propose(l, ids, n_cached, &n[i], &proposal, NULL));
         n[i] = (size_t)(1e3 * draft_len.confidences[1]);
     }
     assert_in_range(n[0], 100, 500); /* two tokens match */

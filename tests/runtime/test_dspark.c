@@ -91,7 +91,7 @@ static void observed_confidences(struct sp_session *session, double *out, size_t
     sp_draft_length_init(&draft_len, &batch);
     draft_len.n_asked = n_rows;
     sp_scheduler_acquire(s->scheduler);
-    if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err))
+    if (sp_drafter_propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err))
         fail_msg("%s", err.text);
     sp_scheduler_release(s->scheduler);
     assert_int_equal(n, n_rows);

@@ -357,8 +357,8 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
     assert_int_equal(sp_speculator_prompt(s, story, 3, &ignored, NULL, NULL, NULL), SP_OK);
     sp_speculator_begin(s, story[3]);
     if (n_ranks > 1) before = package->ranks->traffic;
-    assert_int_equal(
-        s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &p.n, &proposal, NULL), SP_OK);
+    assert_int_equal(sp_drafter_propose(s->drafter, s->ids, s->n_cached, &p.n, &proposal, NULL),
+                     SP_OK);
     if (n_ranks > 1) {
         p.n_messages = package->ranks->traffic.n_messages - before.n_messages;
         p.received = package->ranks->traffic.received - before.received;
