@@ -253,6 +253,18 @@ static struct found find_tag(const struct sp_chat_parser *p)
     return found;
 }
 
+/* Whether the end of the answer cuts a tag, which is not shown, given that one may begin there.
+ * Where a grammar constrains calls, more than a byte of a tag is one, and so is all of an answer.
+ */
+static bool is_cut_tag(const struct sp_chat_parser *p, const struct found *found)
+{
+    const struct sp_strbuf *pending = &p->stream.text;
+
+    if (!p->reading.constrained || found->fenced) return false;
+    return pending->len - found->at > 1 ||
+           (!p->has_content && found->at <= sp_whitespace_run(pending->at, pending->len));
+}
+
 static enum step read_content(struct sp_chat_parser *p, bool final)
 {
     struct sp_strbuf *pending = &p->stream.text;
@@ -262,7 +274,7 @@ static enum step read_content(struct sp_chat_parser *p, bool final)
 
     if (!sp_chat_pending_settle(&p->stream)) return WAIT;
     found = find_tag(p);
-    if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
+    if (found.match == SP_TAG_MAYBE && final && !is_cut_tag(p, &found)) found.match = SP_TAG_NO;
     n = found.match == SP_TAG_NO ? pending->len : found.at;
     if (found.match != SP_TAG_NO || (watches && !final)) n = sp_trim_whitespace(pending->at, n);
     if (n > 0) {
@@ -270,7 +282,10 @@ static enum step read_content(struct sp_chat_parser *p, bool final)
         sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, n);
         p->has_content = true;
     }
-    if (found.match != SP_TAG_YES) return WAIT;
+    if (found.match != SP_TAG_YES) {
+        if (final) sp_chat_pending_drop(&p->stream, pending->len);
+        return WAIT;
+    }
     if (found.state != CALL) {
         sp_chat_pending_drop(&p->stream, found.at + found.len);
         p->stream.skip_whitespace = true;
@@ -303,11 +318,27 @@ static enum step read_reasoning(struct sp_chat_parser *p, bool final)
 
 /* ---- calls ---- */
 
+/* Emits the name of a call, or more of its arguments. */
+static void emit_beginning(const struct sp_chat_parser *p, enum sp_chat_part_kind kind,
+                           const char *text, size_t size)
+{
+    const bool starts = kind == SP_CHAT_TOOL_CALL_START;
+    const struct sp_chat_part part = {kind, text, size, starts ? p->call.name.at : NULL};
+
+    if (starts || size > 0) p->reading.part(p->reading.context, &part);
+}
+
 /* Text that began like a call is content; its tag is not examined again. A constrained call that
- * the answer ends in before its name is known is nothing. */
+ * the answer ends in is a call with cut arguments or, before its name is known, nothing. */
 static enum step give_up_call(struct sp_chat_parser *p, bool final)
 {
+    const struct sp_strbuf *arguments = &p->call.arguments;
+
     if (final && p->reading.constrained && !p->bare) {
+        if (p->call.name.len > 0) {
+            emit_beginning(p, SP_CHAT_TOOL_CALL_START, "", 0);
+            emit_beginning(p, SP_CHAT_TOOL_CALL_ARGUMENTS, arguments->at, arguments->len);
+        }
         sp_chat_pending_drop(&p->stream, p->stream.text.len);
         return WAIT;
     }
@@ -321,7 +352,6 @@ static enum step give_up_call(struct sp_chat_parser *p, bool final)
 static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_call_source *source,
                                  struct sp_err *err)
 {
-    struct sp_chat_part part = {.kind = SP_CHAT_TOOL_CALL_START, .text = ""};
     struct partial_call partial;
     enum sp_status st;
 
@@ -334,14 +364,11 @@ static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_
                  sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name, err)))
             return st;
         if ((st = sp_strbuf_append(&p->call.name, "", 1, err))) return st;
-        part.name = p->call.name.at;
-        p->reading.part(p->reading.context, &part);
+        emit_beginning(p, SP_CHAT_TOOL_CALL_START, "", 0);
         p->is_started = true;
     }
-    part = (struct sp_chat_part){.kind = SP_CHAT_TOOL_CALL_ARGUMENTS,
-                                 .text = source->text + partial.arguments + p->n_emitted,
-                                 .size = partial.n_arguments - p->n_emitted};
-    if (part.size > 0) p->reading.part(p->reading.context, &part);
+    emit_beginning(p, SP_CHAT_TOOL_CALL_ARGUMENTS, source->text + partial.arguments + p->n_emitted,
+                   partial.n_arguments - p->n_emitted);
     p->n_emitted = partial.n_arguments;
     return SP_OK;
 }

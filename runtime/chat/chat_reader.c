@@ -170,9 +170,9 @@ static void place_tokens(struct sp_chat_reader *reader)
     reader->n_placed = reader->n_tokens;
 }
 
-/* A call whose start was emitted is in the answer already when it is complete, also if the answer
- * was cut off in it. Only those who stream calls see its parts; others get the
- * whole call, if there is one. */
+/* A call whose start was emitted is in the answer, as the model wrote it, before it is complete and
+ * if the end of the answer cuts it. Only those who stream calls see its parts; others get the whole
+ * call, if there is one. */
 static void take_part(void *context, const struct sp_chat_part *part)
 {
     struct sp_chat_reader *reader = context;
@@ -184,10 +184,7 @@ static void take_part(void *context, const struct sp_chat_part *part)
     if (known) reader->in_call = false;
     if (begins) reader->in_call = true;
     if (reader->failure.status || reader->is_stopped || (known && streams)) return;
-    if (known) reader->store.calls[reader->store.n_calls - 1].size = 0;
-    if (known ? add_arguments(&reader->store, part, &reader->failure)
-              : chat_answer_add(&reader->store, part, &reader->failure))
-        return;
+    if (!known && chat_answer_add(&reader->store, part, &reader->failure)) return;
     place_tokens(reader);
     if (reader->options.part == NULL) return;
     if (!streams && (begins || part->kind == SP_CHAT_TOOL_CALL_ARGUMENTS)) return;

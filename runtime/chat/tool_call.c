@@ -249,10 +249,11 @@ static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
     return match == SP_TAG_YES ? SP_VALUE_READ : SP_VALUE_MORE;
 }
 
-/* Appends the value without the whitespace that the template writes around it. */
+/* Appends the value without the whitespace that the template writes around it. A value that is cut
+ * is the beginning of its JSON. */
 static enum sp_status append_value(struct sp_tool_call *call, const struct sp_tool_call_source *in,
                                    const char *key, const char *value, size_t size, bool is_text,
-                                   struct sp_err *err)
+                                   bool is_cut, struct sp_err *err)
 {
     size_t lead = strlen(in->format->value_lead), tail = strlen(in->format->value_tail);
     enum sp_status st;
@@ -267,7 +268,12 @@ static enum sp_status append_value(struct sp_tool_call *call, const struct sp_to
         return st;
     if ((st = sp_tool_value_string(&call->arguments, key, strlen(key), err))) return st;
     if ((st = sp_strbuf_append(&call->arguments, ": ", 2, err))) return st;
-    if (is_text) return sp_tool_value_string(&call->arguments, value, size, err);
+    if (is_text) {
+        st = sp_tool_value_string(&call->arguments, value, size, err);
+        if (is_cut && !st) call->arguments.len--;
+        return st;
+    }
+    if (is_cut) return sp_strbuf_append(&call->arguments, value, size, err);
     return sp_tool_value_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
 }
 
@@ -300,10 +306,10 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_tool_cal
     if ((st = sp_copy_text(&name, text + key, n_key, err))) return st;
     is_text = is_text || sp_tool_value_is_text(sp_tool_value_tool(in->tools, call->name.at), name);
     *read = find_value_end(at, &len, value, in, is_text);
-    if (*read == SP_VALUE_READ) {
-        st = append_value(call, in, name, text + value, *at - value, is_text, err);
-        *at += len;
-    }
+    if (*read == SP_VALUE_READ || in->final)
+        st = append_value(call, in, name, text + value, *at - value, is_text,
+                          *read != SP_VALUE_READ, err);
+    if (*read == SP_VALUE_READ) *at += len;
     free(name);
     return st;
 }

@@ -23,7 +23,8 @@ struct sp_tool_call_source {
 };
 
 /* Parses a call into *call, which is replaced. *used: the bytes up to its closing tag, not
- * included. SP_VALUE_MORE: with more text it may become a call. */
+ * included. SP_VALUE_MORE: with more text it may become a call; at the end of the answer that is
+ * SP_VALUE_NONE, and *call has the part that is certain, if its name is known. */
 SP_MUST_CHECK enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *call,
                                                size_t *used,
                                                const struct sp_tool_call_source *source,

@@ -87,20 +87,24 @@ static bool wants_key(const struct reading *r)
     return (r->opened[r->depth - 1] == '{' || is_pairs(r)) && (last == '{' || last == ',');
 }
 
-/* A string between `quote`s, without escapes. */
+/* A string between `quote`s, without escapes; as far as it is known. */
 static enum sp_status read_quoted(enum sp_value_read *read, struct reading *r)
 {
     const char *quote = r->notation->quote;
-    size_t n = strlen(quote), from = r->at + n;
+    size_t n = strlen(quote), from = r->at + n, i = from;
+    enum sp_status st;
 
-    for (size_t i = from; i + n <= r->size; i++) {
-        if (memcmp(r->text + i, quote, n) != 0) continue;
-        r->at = i + n;
-        *read = SP_VALUE_READ;
-        return sp_tool_value_string(r->out, r->text + from, i - from, r->err);
+    for (; i < r->size; i++) {
+        size_t left = r->size - i;
+        if (memcmp(r->text + i, quote, n < left ? n : left) == 0) break;
     }
-    *read = SP_VALUE_MORE;
-    return SP_OK;
+    *read = i + n <= r->size ? SP_VALUE_READ : SP_VALUE_MORE;
+    st = sp_tool_value_string(r->out, r->text + from, i - from, r->err);
+    if (*read == SP_VALUE_READ)
+        r->at = i + n;
+    else if (!st)
+        r->out->len--;
+    return st;
 }
 
 /* Appends the character that a backslash and the text after it mean in Python and JSON, escaped
@@ -301,7 +305,7 @@ enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *ou
     } while (!st && *read == SP_VALUE_READ && r.depth > 0);
     if (!st && *read == SP_VALUE_READ && !is_json(out->at + r.begin, out->len - r.begin))
         *read = SP_VALUE_NONE;
-    if (*read != SP_VALUE_READ) out->len = r.begin;
+    if (*read == SP_VALUE_NONE) out->len = r.begin;
     *end = r.at;
     return st;
 }

@@ -24,7 +24,7 @@ struct sp_value_notation {
 };
 
 /* Appends the JSON of the bracketed value at the beginning of the text; *end: its bytes. A value
- * with SP_VALUE_READ is valid JSON. */
+ * with SP_VALUE_READ is valid JSON; with SP_VALUE_MORE its beginning is appended. */
 SP_MUST_CHECK enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *out,
                                                 size_t *end, const char *text, size_t size,
                                                 const struct sp_value_notation *notation,

@@ -539,9 +539,25 @@ TEST(calls_are_reported_as_they_arrive)
          "<calls><call>function<sep>get_weather\n```json\n{\"city\": \"P\"}\n```</call></calls>",
          "get_weather({\"city\": \"P\"})"},
         {&kimi, "<|section|><|call|>functions.now:0<|argument|>{}<|end|><|/section|>", "now({})"},
-        {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: reported when complete */
+        /* A call that is not JSON is reported when it is complete or cut. */
+        {&glm, "<tool_call>now\n</tool_call>", ")"},
+        {&glm,
+         "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n"
+         "<arg_key>days</arg_key>\n<arg_value>1",
+         "get_weather({\"city\": \"Rome\", \"days\": 1"},
+        {&coder, "<tool_call>\n<function=get_weather>\n<parameter=city>\nA \"<b>\"\nRo\n</param",
+         "get_weather({\"city\": \"A \\\"<b>\\\"\\nRo"},
+        {&coder, "<tool_call>\n<function=get_weather>\n<param", "get_weather({"},
+        {&coder, "<tool_call>\n<function=get_wea", ""},
+        {&coder, "<tool_call>\n<fun", ""},
+        {&coder, "<", ""},
+        {&gemma, "<|tool_call>call:get_weather{city:<|\"|>A \"b\"<|",
+         "get_weather({\"city\":\"A \\\"b\\\""},
+        {&lfm, "<|tool_call_start|>[now(), get_weather(days=2, city='Ro",
+         ")get_weather({\"days\":2,\"city\":\"Ro"},
     };
-    static const char fence[] = "```\n{\"name\": \"now\", \"arguments\": {}}\n```";
+    static const char content[] = "a <",
+                      fence[] = "```\n{\"name\": \"now\", \"arguments\": {}}\n```";
     char *fenced;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -551,6 +567,7 @@ TEST(calls_are_reported_as_they_arrive)
             assert_string_equal(transcript, cases[i].transcript);
         }
     }
+    assert_string_equal(read_parts(&coder, content, 3, 3), "!!");
     /* No call that a grammar constrains stands in a fence. */
     fenced = read_parts(&hermes, fence, sizeof fence - 1, 1);
     assert_null(strchr(fenced, ')'));
