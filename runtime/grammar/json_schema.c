@@ -413,7 +413,7 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
     size_t which;
     const char *key;
 
-    if (v->never) return SP_GRAMMAR_NEVER;
+    if (v->never || sp_schema_is_contradictory(s, v)) return SP_GRAMMAR_NEVER;
     check_unevaluated(s, v);
     if (sp_schema_find_choice(s, v, &which, &key)) return choices(s, v, which, key);
     types = sp_schema_types(s, v);

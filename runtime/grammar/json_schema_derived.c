@@ -60,10 +60,13 @@ static void put_other_types(struct sp_json_out *out, unsigned types)
 
 static int compare_numbers(const void *a, const void *b)
 {
+    const struct sp_json *const *first = a, *const *second = b;
+    int64_t i, k;
     double x = 0, y = 0;
 
-    (void)sp_json_to_double(*(const struct sp_json *const *)a, &x);
-    (void)sp_json_to_double(*(const struct sp_json *const *)b, &y);
+    if (sp_json_to_i64(*first, &i) && sp_json_to_i64(*second, &k)) return (i > k) - (i < k);
+    (void)sp_json_to_double(*first, &x);
+    (void)sp_json_to_double(*second, &y);
     return (x > y) - (x < y);
 }
 
@@ -323,7 +326,21 @@ const struct sp_json *sp_schema_negation(struct sp_schema *s, const struct sp_sc
                                          const char *key, const struct sp_json *schema)
 {
     s->g->is_narrowed = true;
-    return derive(s, schema, part, key);
+    return derive(s, sp_schema_resolve(s, part, schema), part, key);
+}
+
+bool sp_schema_is_contradictory(const struct sp_schema *s, const struct sp_schema_view *v)
+{
+    for (size_t d = 0; d < s->n_derived; d++) {
+        bool says = false, denies = false;
+        for (size_t i = 0; i < v->n && s->derived[d].negated; i++) {
+            const struct sp_json *json = s->places[v->parts[i].place].json;
+            says = says || json == s->derived[d].of;
+            denies = denies || json == s->derived[d].json;
+        }
+        if (says && denies) return true;
+    }
+    return false;
 }
 
 const struct sp_json *sp_schema_conditions(struct sp_schema *s, const struct sp_schema_part *part)

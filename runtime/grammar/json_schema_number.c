@@ -8,27 +8,26 @@
 #include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
-#include "format/base/number_text.h"
+#include "format/json/json_write.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DIGITS = SP_JSON_WHOLE_DIGITS + SP_JSON_FRACTION_DIGITS };
+enum { MOST_DIGITS = SP_JSON_WHOLE_DIGITS + SP_JSON_FRACTION_DIGITS, MOST_EXPONENT = 1 << 20 };
 
-/* The digits of a non-negative bound: the whole part without leading zeros ("0" for 0), then the
+/* A bound: its sign, the digits of the whole part without leading zeros ("0" for 0), then the
  * fraction, padded with zeros. */
 struct bound {
-    bool is_set, exclusive;
+    bool is_set, exclusive, negative;
     char digits[MOST_DIGITS + 1];
     size_t n_whole;
 };
 
-/* The signed bounds of a view. */
+/* The bounds of a view. */
 struct range {
-    bool has_min, has_max, min_exclusive, max_exclusive;
+    struct bound min, max;
     bool has_large; /* a bound that only a number with an exponent could exceed */
-    double min, max;
 };
 
 struct span {
@@ -50,70 +49,98 @@ struct span {
 
 /* ---- reading bounds ---- */
 
-/* Every number that is written is below this one. */
-static const double number_limit = 1e16;
+enum fit { FITS, TOO_LARGE, TOO_PRECISE };
 
-/* Reads |x| as digits; false if it has too many. */
-static bool read_digits(struct bound *b, double x)
+/* Reads the text of a JSON number. Of one that does not fit only the sign is read. */
+static enum fit read_digits(struct bound *b, const char *text)
 {
-    char text[512], *point;
-    int precision = SP_JSON_FRACTION_DIGITS;
-    size_t n_fraction;
+    char kept[MOST_DIGITS]; /* the digits from the first on that is not 0 */
+    long point = 0;         /* how many of the digits stand before the point */
+    size_t n = 0;
+    bool fraction = false, precise = false;
 
-    if (!(fabs(x) < number_limit)) return false;
-    /* Finds the shortest decimal fraction that is the same number. */
-    for (precision = 0; precision <= SP_JSON_FRACTION_DIGITS; precision++) {
-        sp_number_print(text, sizeof text, "%.*f", precision, fabs(x));
-        if (!(sp_number_read(text, NULL) < fabs(x)) && !(sp_number_read(text, NULL) > fabs(x)))
-            break;
+    *b = (struct bound){.is_set = true, .negative = *text == '-', .n_whole = 1};
+    for (text += b->negative; *text == '.' || (*text >= '0' && *text <= '9'); text++) {
+        if (*text == '.') {
+            fraction = true;
+            continue;
+        }
+        if (n == 0 && *text == '0') {
+            point -= fraction;
+            continue;
+        }
+        point += !fraction;
+        if (n < MOST_DIGITS)
+            kept[n++] = *text;
+        else
+            precise = precise || *text != '0';
     }
-    if (precision > SP_JSON_FRACTION_DIGITS) return false;
-    point = strchr(text, '.');
-    b->n_whole = point ? (size_t)(point - text) : strlen(text);
-    n_fraction = point ? strlen(point + 1) : 0;
     memset(b->digits, '0', MOST_DIGITS);
-    memcpy(b->digits, text, b->n_whole);
-    if (n_fraction) memcpy(b->digits + b->n_whole, point + 1, n_fraction);
-    b->is_set = true;
-    return true;
+    while (n > 0 && kept[n - 1] == '0')
+        n--;
+    if (n == 0) b->negative = false;
+    if (n == 0) return FITS;
+    if (*text) {
+        long exponent = strtol(text + 1, NULL, 10);
+        point += exponent < -MOST_EXPONENT  ? -MOST_EXPONENT
+                 : exponent > MOST_EXPONENT ? MOST_EXPONENT
+                                            : exponent;
+    }
+    if (point > SP_JSON_WHOLE_DIGITS) return TOO_LARGE;
+    if (precise || (long)n - point > SP_JSON_FRACTION_DIGITS) return TOO_PRECISE;
+    if (point > 0) b->n_whole = (size_t)point;
+    memcpy(b->digits + (point > 0 ? 0 : 1 - point), kept, n);
+    return FITS;
 }
 
-static void read_bound(struct sp_schema *s, const struct sp_schema_view *v, const char *key,
-                       int sign, bool *has, bool *exclusive, double *bound, bool *has_large)
+static enum fit read_number(struct sp_schema *s, struct bound *b, const struct sp_json *value)
 {
-    bool excludes = key[0] == 'e';
+    char *text = NULL;
+    enum fit fit = TOO_LARGE;
+
+    if (sp_json_print(&text, value, &s->g->err) == SP_OK) fit = read_digits(b, text);
+    free(text);
+    return fit;
+}
+
+/* Compares two bounds as strcmp does. */
+static int compare(const struct bound *a, const struct bound *b)
+{
+    int order = memcmp(a->digits, b->digits, MOST_DIGITS);
+
+    if (a->n_whole != b->n_whole) order = a->n_whole < b->n_whole ? -1 : 1;
+    if (a->negative != b->negative) order = 1;
+    return a->negative ? -order : order;
+}
+
+/* Reads the closest bound of all parts; sign: 1 for minima, -1 for maxima. */
+static void read_bound(struct sp_schema *s, const struct sp_schema_view *v, const char *key,
+                       int sign, struct bound *bound, bool *has_large)
+{
     const struct sp_json *value;
     const struct sp_schema_part *part;
     double x;
 
     for (size_t i = 0; (part = sp_schema_next(s, v, key, &i, &value));) {
-        struct bound unused;
-        if (!sp_json_to_double(value, &x) || sp_json_kind(value) == SP_JSON_BOOL) {
+        struct bound b = {0};
+        enum fit fit;
+        int order = 1;
+        if (!sp_json_to_double(value, &x) || isnan(x)) {
             sp_schema_fail(s, part, key, SP_E_INPUT, "expected a number");
-        } else if (sign > 0 ? x <= -number_limit : x >= number_limit) {
+            return;
+        }
+        fit = read_number(s, &b, value);
+        b.exclusive = key[0] == 'e';
+        if (bound->is_set) order = sign * compare(&b, bound);
+        if (fit == TOO_LARGE && b.negative == (sign > 0)) {
             *has_large = true;
-        } else if (!read_digits(&unused, x)) {
+        } else if (fit != FITS) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
                            "expected a number below 1e16 with at most 15 digits after the point");
-        } else if (!*has || (sign > 0 ? x > *bound : x < *bound) ||
-                   (excludes && !(x < *bound) && !(x > *bound))) {
-            *has = true;
-            *exclusive = excludes;
-            *bound = x;
+        } else if (order > 0 || (order == 0 && b.exclusive)) {
+            *bound = b;
         }
     }
-}
-
-/* Rounds a bound to an integer, which makes it inclusive. */
-static void make_whole(bool has, bool *exclusive, double *bound, double (*towards)(double),
-                       int sign)
-{
-    double rounded = towards(*bound);
-
-    if (!has) return;
-    if (*exclusive && !(rounded < *bound) && !(rounded > *bound)) rounded += sign;
-    *bound = rounded;
-    *exclusive = false;
 }
 
 /* ---- digits ---- */
@@ -257,38 +284,25 @@ done:
 
 /* ---- the value ---- */
 
-static bool is_empty(const struct range *r)
-{
-    if (!r->has_min || !r->has_max || r->min < r->max) return false;
-    return r->min > r->max || r->min_exclusive || r->max_exclusive;
-}
-
 static uint32_t from_zero(struct span *p, const struct range *r)
 {
-    struct bound low = {0}, high = {0};
+    static const struct bound none = {0};
+    const struct bound *max = &r->max;
 
-    if (r->has_max && (r->max < 0 || (!(r->max > 0) && r->max_exclusive))) return SP_GRAMMAR_NEVER;
-    if (r->has_min && r->min >= 0) {
-        (void)read_digits(&low, r->min);
-        low.exclusive = r->min_exclusive;
-    }
-    if (r->has_max) (void)read_digits(&high, r->max);
-    high.exclusive = r->max_exclusive;
-    return unsigned_range(p, &low, &high, &p->g->err);
+    if (max->negative || (max->is_set && max->exclusive && is_zero_from(max, 0)))
+        return SP_GRAMMAR_NEVER;
+    return unsigned_range(p, r->min.negative ? &none : &r->min, max, &p->g->err);
 }
 
 /* Negative numbers. Zero has no sign. */
 static uint32_t below_zero(struct span *p, const struct range *r, bool whole)
 {
-    struct bound low = {0}, high = {0};
-    bool negative_max = r->has_max && r->max < 0;
+    struct bound low = r->max;
 
-    if (r->has_min && r->min >= 0) return SP_GRAMMAR_NEVER;
-    (void)read_digits(&low, negative_max ? r->max : whole ? 1 : 0);
-    low.exclusive = negative_max ? r->max_exclusive : !whole;
-    if (r->has_min) (void)read_digits(&high, r->min);
-    high.exclusive = r->min_exclusive;
-    return sp_grammar_text(p->g, "-", 1, unsigned_range(p, &low, &high, &p->g->err));
+    if (r->min.is_set && !r->min.negative) return SP_GRAMMAR_NEVER;
+    if (!low.negative) (void)read_digits(&low, whole ? "1" : "0");
+    if (!r->max.negative) low.exclusive = !whole;
+    return sp_grammar_text(p->g, "-", 1, unsigned_range(p, &low, &r->min, &p->g->err));
 }
 
 /* Reads `multipleOf`, digits without the zeros at their end. */
@@ -299,7 +313,8 @@ static void read_multiple(struct sp_schema *s, const struct sp_schema_view *v, s
     const struct sp_json *value;
     size_t i = 0, n = MOST_DIGITS;
     const struct sp_schema_part *part = sp_schema_next(s, v, "multipleOf", &i, &value);
-    struct bound b = {0};
+    struct bound b;
+    enum fit fit;
     uint32_t divisor = 0, prime;
     double x = 0;
 
@@ -308,9 +323,10 @@ static void read_multiple(struct sp_schema *s, const struct sp_schema_view *v, s
     if (part == NULL) return;
     if (!sp_json_to_double(value, &x) || !(x > 0))
         sp_schema_fail(s, part, "multipleOf", SP_E_INPUT, "expected a number above 0");
-    while (read_digits(&b, x) && n > b.n_whole && b.digits[n - 1] == '0')
+    fit = read_number(s, &b, value);
+    while (fit == FITS && n > b.n_whole && b.digits[n - 1] == '0')
         n--;
-    for (size_t k = 0; k < n && b.is_set && divisor <= MOST; k++)
+    for (size_t k = 0; k < n && fit == FITS && divisor <= MOST; k++)
         divisor = divisor * 10 + (uint32_t)(b.digits[k] - '0');
     for (prime = divisor; prime && (prime % 2 == 0 || prime % 5 == 0);)
         prime /= prime % 2 ? 5 : 2;
@@ -332,20 +348,15 @@ uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *v, b
     struct range r = {0};
     uint32_t choice;
 
-    read_bound(s, v, "minimum", 1, &r.has_min, &r.min_exclusive, &r.min, &r.has_large);
-    read_bound(s, v, "exclusiveMinimum", 1, &r.has_min, &r.min_exclusive, &r.min, &r.has_large);
-    read_bound(s, v, "maximum", -1, &r.has_max, &r.max_exclusive, &r.max, &r.has_large);
-    read_bound(s, v, "exclusiveMaximum", -1, &r.has_max, &r.max_exclusive, &r.max, &r.has_large);
+    read_bound(s, v, "minimum", 1, &r.min, &r.has_large);
+    read_bound(s, v, "exclusiveMinimum", 1, &r.min, &r.has_large);
+    read_bound(s, v, "maximum", -1, &r.max, &r.has_large);
+    read_bound(s, v, "exclusiveMaximum", -1, &r.max, &r.has_large);
     read_multiple(s, v, &p, whole);
-    if (!r.has_min && !r.has_max && !r.has_large && p.divisor == 1 &&
+    if (!r.min.is_set && !r.max.is_set && !r.has_large && p.divisor == 1 &&
         p.n_fraction == (whole ? 0 : SP_JSON_FRACTION_DIGITS))
         return sp_json_number(&s->json, whole, next);
-    if (whole) {
-        make_whole(r.has_min, &r.min_exclusive, &r.min, ceil, 1);
-        make_whole(r.has_max, &r.max_exclusive, &r.max, floor, -1);
-    }
-    if (is_empty(&r) || s->g->err.status) return SP_GRAMMAR_NEVER;
+    if (s->g->err.status) return SP_GRAMMAR_NEVER;
     choice = from_zero(&p, &r);
-    if (r.has_min && r.min >= 0) return choice;
     return sp_grammar_either(s->g, choice, below_zero(&p, &r, whole));
 }

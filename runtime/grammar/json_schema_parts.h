@@ -37,12 +37,20 @@ void sp_schema_add(struct sp_schema *s, struct sp_schema_view *view, const struc
 const struct sp_json *sp_schema_follow(struct sp_schema *s, const struct sp_schema_part *part,
                                        const char *pointer);
 
+/* The schema that a schema with nothing but a $ref stands for, or itself; NULL: as above. */
+const struct sp_json *sp_schema_resolve(struct sp_schema *s, const struct sp_schema_part *part,
+                                        const struct sp_json *json);
+
 /* What a schema does not match, and the conditions (if, dependencies) of a part's schema, as
  * schemas of other keywords, borrowed until sp_schema_finish. NULL: a failure was recorded, or
  * there are no conditions. */
 const struct sp_json *sp_schema_negation(struct sp_schema *s, const struct sp_schema_part *part,
                                          const char *key, const struct sp_json *schema);
 const struct sp_json *sp_schema_conditions(struct sp_schema *s, const struct sp_schema_part *part);
+
+/* True if a value would have to match a schema and not to match it, as in {"not": {"$ref": "#"}}.
+ */
+bool sp_schema_is_contradictory(const struct sp_schema *s, const struct sp_schema_view *view);
 
 /* True for {"type": "string", "not": {"pattern": ...}}, which is a keyword of strings. */
 bool sp_schema_is_unlike(const struct sp_json *json);

@@ -205,13 +205,31 @@ const struct sp_json *sp_schema_follow(struct sp_schema *s, const struct sp_sche
 
 /* ---- views ---- */
 
-static bool has_more_than_ref(const struct sp_json *json)
+/* True if no other keyword than a $ref restricts values. */
+static bool is_reference(const struct sp_json *json)
 {
     for (struct sp_json_iter it = {0}; sp_json_next(json, &it);) {
         const struct keyword *k = find_keyword(it.key);
-        if (k && k->treatment == READ && strcmp(it.key, "$ref") != 0) return true;
+        if (k && k->treatment == READ && strcmp(it.key, "$ref") != 0) return false;
     }
-    return false;
+    return sp_json_has(json, "$ref");
+}
+
+const struct sp_json *sp_schema_resolve(struct sp_schema *s, const struct sp_schema_part *part,
+                                        const struct sp_json *json)
+{
+    enum { MOST = 64 };
+
+    for (unsigned i = 0; json && is_reference(json); i++) {
+        const char *ref = sp_json_get_text(json, "$ref");
+        if (ref == NULL || i == MOST) {
+            sp_schema_fail(s, part, "$ref", SP_E_INPUT,
+                           ref ? "refers to itself" : "expected a string");
+            return NULL;
+        }
+        json = sp_schema_follow(s, part, ref);
+    }
+    return json;
 }
 
 static void add_part(struct sp_schema *s, struct sp_schema_view *v, const struct sp_json *json,
@@ -263,7 +281,8 @@ static void add_referenced(struct sp_schema *s, struct sp_schema_view *v, size_t
             sp_schema_fail(s, &part, "$ref", SP_E_INPUT, "expected a string");
             return;
         }
-        if ((to = sp_schema_follow(s, &part, ref)) == NULL) return;
+        to = sp_schema_resolve(s, &part, sp_schema_follow(s, &part, ref));
+        if (to == NULL) return;
         add_part(s, v, to, ref, NULL, NULL);
     }
     if (sp_json_has(json, "not") && !sp_schema_is_unlike(json) &&
@@ -301,7 +320,7 @@ void sp_schema_add(struct sp_schema *s, struct sp_schema_view *v, const struct s
      * have equal views. */
     for (size_t i = first; i < v->n; i++) {
         const struct sp_json *part = s->places[v->parts[i].place].json;
-        if (!sp_json_has(part, "$ref") || has_more_than_ref(part)) v->parts[kept++] = v->parts[i];
+        if (!is_reference(part)) v->parts[kept++] = v->parts[i];
     }
     v->n = kept;
 }

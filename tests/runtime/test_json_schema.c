@@ -169,6 +169,17 @@ TEST(numbers)
         {whole, TEXTS("-17"), TEXTS("1.0", "1e1")},
         {"{\"type\":\"number\",\"maximum\":1e20}", TEXTS("9999999999999999"), TEXTS("1e30")},
         {"{\"type\":\"integer\",\"minimum\":0.5}", TEXTS("1"), TEXTS("0")},
+        {"{\"minimum\":15e-4,\"maximum\":0.012E1}", TEXTS("0.0015", "0.12"),
+         TEXTS("0.0014", "0.121")},
+        /* Neighbours of 2^53 that are the same double. */
+        {"{\"type\":\"integer\",\"minimum\":9007199254740993}", TEXTS("9007199254740993"),
+         TEXTS("9007199254740992")},
+        {"{\"type\":\"integer\",\"exclusiveMinimum\":-9007199254740993,\"maximum\":"
+         "9007199254740992.5}",
+         TEXTS("-9007199254740992", "9007199254740992"),
+         TEXTS("-9007199254740993", "9007199254740993")},
+        {"{\"not\":{\"enum\":[9007199254740993,9007199254740992]}}", TEXTS("9007199254740991"),
+         TEXTS("9007199254740992", "9007199254740993")},
         {"{\"type\":\"integer\",\"minimum\":2,\"allOf\":[{\"minimum\":4},{\"maximum\":5}]}",
          TEXTS("4"), TEXTS("3")},
     };
@@ -306,6 +317,9 @@ TEST(refusals)
          "\"b\":{}},\"required\":[\"b\"]}],\"unevaluatedProperties\":false}",
          SP_E_UNSUPPORTED,
          "#/unevaluatedProperties: only supported in a schema that all others are parts of"},
+        {"{\"not\":{\"$ref\":\"#\"}}", SP_E_UNSUPPORTED, "#: no finite text can match"},
+        {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"$ref\":\"#\"}}}", SP_E_INPUT,
+         "#/$ref: refers to itself"},
         {"{\"multipleOf\":0}", SP_E_INPUT, "#/multipleOf: expected a number above 0"},
         {"{\"patternProperties\":{\"a(?=b)\":{}}}", SP_E_UNSUPPORTED,
          "#/patternProperties: character 4: of the groups that begin with (? only (?: is "
