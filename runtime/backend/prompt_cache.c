@@ -33,6 +33,8 @@ struct sp_prompt_cache {
     uint64_t added;       /* bytes added since the folder was looked at */
     double paused_until;  /* seconds of sp_seconds */
     bool noted;           /* that pages cannot be stored */
+    struct sp_page_claim *claims;
+    pthread_cond_t unclaimed; /* some page */
 };
 
 static void note(const struct sp_prompt_cache *c, const char *sentence)
@@ -79,6 +81,7 @@ enum sp_status sp_prompt_cache_open(struct sp_prompt_cache **out,
     }
     c->options.folder = c->folder;
     pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->unclaimed, NULL);
     trim(c);
     *out = c;
     return SP_OK;
@@ -87,6 +90,7 @@ enum sp_status sp_prompt_cache_open(struct sp_prompt_cache **out,
 void sp_prompt_cache_close(struct sp_prompt_cache *c)
 {
     if (c == NULL) return;
+    pthread_cond_destroy(&c->unclaimed);
     pthread_mutex_destroy(&c->lock);
     free(c->folder);
     free(c);
@@ -125,6 +129,22 @@ enum sp_status sp_prompt_cache_open_page(const struct sp_prompt_cache *c,
     return sp_cache_file_open(out, path_of(path, c, name), err);
 }
 
+/* The caller of this and the next function holds the lock. */
+static bool is_paused(const struct sp_prompt_cache *c)
+{
+    return c->paused_until > sp_seconds();
+}
+
+/* The link to the claim to a page; a link to NULL: there is none. */
+static struct sp_page_claim **find_claim(struct sp_prompt_cache *c, const char *name)
+{
+    struct sp_page_claim **at = &c->claims;
+
+    while (*at && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
 enum sp_status sp_prompt_cache_create_page(struct sp_prompt_cache *c, struct sp_cache_file **out,
                                            const char *name, struct sp_err *err)
 {
@@ -132,7 +152,7 @@ enum sp_status sp_prompt_cache_create_page(struct sp_prompt_cache *c, struct sp_
     bool paused;
 
     pthread_mutex_lock(&c->lock);
-    paused = c->paused_until > sp_seconds();
+    paused = is_paused(c);
     pthread_mutex_unlock(&c->lock);
     return paused ? SP_E_CHECK : sp_cache_file_create(out, path_of(path, c, name), err);
 }
@@ -175,4 +195,37 @@ void sp_prompt_cache_pause(struct sp_prompt_cache *c, const struct sp_err *why)
     if (!is_first) return;
     snprintf(sentence, sizeof sentence, "%s: prompts are not kept for now", why->text);
     note(c, sentence);
+}
+
+bool sp_prompt_cache_claim(struct sp_prompt_cache *c, struct sp_page_claim *claim, const char *name)
+{
+    bool granted = true;
+
+    if (name ? strcmp(claim->name, name) == 0 : *claim->name == '\0') return true;
+    pthread_mutex_lock(&c->lock);
+    if (*claim->name) {
+        *find_claim(c, claim->name) = claim->next;
+        *claim->name = '\0';
+        pthread_cond_broadcast(&c->unclaimed);
+    }
+    if (name && !is_paused(c)) {
+        granted = *find_claim(c, name) == NULL;
+        if (granted) {
+            snprintf(claim->name, sizeof claim->name, "%s", name);
+            claim->next = c->claims;
+            c->claims = claim;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return granted;
+}
+
+void sp_prompt_cache_await(struct sp_prompt_cache *c, const char *name, double seconds)
+{
+    struct timespec until = sp_deadline(seconds);
+
+    pthread_mutex_lock(&c->lock);
+    while (*find_claim(c, name) && pthread_cond_timedwait(&c->unclaimed, &c->lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&c->lock);
 }

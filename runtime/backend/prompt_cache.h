@@ -38,4 +38,17 @@ void sp_prompt_cache_drop(struct sp_prompt_cache *cache, const char *name,
 /* Notes why a page could not be stored, and stores none for a while. */
 void sp_prompt_cache_pause(struct sp_prompt_cache *cache, const struct sp_err *why);
 
+/* A sequence's claim to a page that it computes, so that others of the process wait for it. */
+struct sp_page_claim {
+    char name[SP_PAGE_NAME]; /* empty: none */
+    struct sp_page_claim *next;
+};
+
+/* Exchanges what a claim holds for the page of this name; NULL: for none. False: another claim has
+ * the page, and this one holds none. While no pages are stored every claim is granted. */
+bool sp_prompt_cache_claim(struct sp_prompt_cache *cache, struct sp_page_claim *claim,
+                           const char *name);
+/* Waits until no claim has the page, for at most so many seconds. */
+void sp_prompt_cache_await(struct sp_prompt_cache *cache, const char *name, double seconds);
+
 #endif

@@ -27,7 +27,9 @@
  * 128 rows have some megabytes. Where address space is limited, an area still holds texts of 32
  * thousand tokens that are embedded in one pass. Products that do not fit are computed by rank 0,
  * and caches whose passes do not fit are not opened. */
-enum { POLLS_PER_CLOCK = 16, NAP_MS = 50, ANSWER_SECONDS = 120 };
+enum { POLLS_PER_CLOCK = 16, ANSWER_SECONDS = 120 };
+
+#define NAP_SECONDS 0.05
 /* Ranks of one product finish within a part of its time, and attention may take that long. A rank
  * that waits longer than a wake-up takes lets other processes run in between. */
 static const double spin_seconds = 50e-6, yield_seconds = 2e-3;
@@ -100,13 +102,9 @@ static bool spin(struct signal *s, uint64_t number)
 /* Sleeps until the number is reached or a short time is over. */
 static bool nap(struct signal *s, uint64_t number)
 {
-    struct timespec until;
+    struct timespec until = sp_deadline(NAP_SECONDS);
     bool reached;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += NAP_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     atomic_store(&s->sleeps, true);
     reached = atomic_load(&s->number) >= number;
     if (!reached) sem_timedwait(&s->wake, &until);

@@ -152,11 +152,16 @@ static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_c
     if (d->pages) d->n_fed = sp_prompt_pages_restore(d->pages, ids, d->n_fed, n_cached, 0);
     while (d->n_fed < n_cached) {
         size_t n = sp_scheduler_prompt_rows(d->base.scheduler, d->max_rows);
+        if (d->pages && !sp_prompt_pages_claim(d->pages, d->n_fed)) {
+            d->n_fed = sp_prompt_pages_restore(d->pages, ids, d->n_fed, n_cached, 0);
+            continue;
+        }
         n = sp_prompt_pages_rows(d->pages, d->n_fed, n);
         if (n > n_cached - d->n_fed) n = n_cached - d->n_fed;
         run(d, ids, n, n, 0, SP_PRIORITY_FIFO);
         if (d->pages) sp_prompt_pages_keep(d->pages, ids, d->n_fed);
     }
+    if (d->pages) sp_prompt_pages_unclaim(d->pages);
 }
 
 static void lm_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,

@@ -15,6 +15,9 @@
 /* A state is written when the pages since the last one take as much, or after so many pages. */
 enum { MOST_PAGES_WITHOUT_STATE = 4 };
 
+/* So often a sequence that waits for another one's page looks whether it was cancelled. */
+#define WAIT_SECONDS 0.1
+
 struct name {
     char text[SP_PAGE_NAME];
 };
@@ -26,9 +29,12 @@ struct sp_prompt_pages {
     size_t n_names, room;
     size_t n_kept;         /* pages that need not be written */
     size_t n_prompt;       /* pages of the prompt without its last token */
+    size_t n_shared;       /* pages that are read if another sequence computes them */
+    size_t n_seen;         /* pages that were there when the claim was last refused */
     uint64_t since_state;  /* bytes of the pages since the last state */
     struct timespec begun; /* when the sequence began */
     double page_seconds;   /* to read a page; 0: not known */
+    struct sp_page_claim claim;
 };
 
 enum sp_status sp_prompt_pages_open(struct sp_prompt_pages **out,
@@ -241,6 +247,7 @@ size_t sp_prompt_pages_restore(struct sp_prompt_pages *p, const uint32_t *ids, s
     clock_gettime(CLOCK_REALTIME, &p->begun);
     begin_names(p);
     p->n_prompt = most;
+    p->n_shared = 0;
     p->since_state = 0;
     p->n_kept = name_pages(p, ids, most) ? 0 : SIZE_MAX;
     if (p->n_kept > 0) return n_cached;
@@ -248,6 +255,7 @@ size_t sp_prompt_pages_restore(struct sp_prompt_pages *p, const uint32_t *ids, s
         p->page_seconds /= 2; /* so that reading is tried again later */
         return n_cached;
     }
+    p->n_shared = most;
     while ((end = find(p, most)) * SP_SPAN > n_cached) {
         size_t n_read = read_pages(p, ids, first, end);
         n_cached = n_read == end ? end * SP_SPAN : 0;
@@ -258,6 +266,35 @@ size_t sp_prompt_pages_restore(struct sp_prompt_pages *p, const uint32_t *ids, s
     if (n_cached / SP_SPAN > first)
         p->page_seconds = (sp_seconds() - t0) / (double)(n_cached / SP_SPAN - first);
     return n_cached;
+}
+
+bool sp_prompt_pages_claim(struct sp_prompt_pages *p, size_t n_cached)
+{
+    size_t n = n_cached / SP_SPAN, page = n;
+    struct sp_prompt_cache *cache = p->setup.cache;
+    bool granted = true;
+
+    if (p->n_kept == SIZE_MAX) p->n_shared = 0;
+    while (page < p->n_shared &&
+           (granted = sp_prompt_cache_claim(cache, &p->claim, p->names[page].text)) &&
+           sp_prompt_cache_has(cache, p->names[page].text))
+        page++;
+    if (page >= p->n_shared) sp_prompt_cache_claim(cache, &p->claim, NULL);
+    if (page > n && page > p->n_seen) { /* they came after they were looked for */
+        p->n_seen = page;
+        return false;
+    }
+    if (granted) return true;
+    sp_scheduler_release(p->setup.scheduler);
+    sp_prompt_cache_await(cache, p->names[page].text, WAIT_SECONDS);
+    sp_scheduler_acquire(p->setup.scheduler);
+    return false;
+}
+
+void sp_prompt_pages_unclaim(struct sp_prompt_pages *p)
+{
+    p->n_seen = 0;
+    sp_prompt_cache_claim(p->setup.cache, &p->claim, NULL);
 }
 
 size_t sp_prompt_pages_rows(const struct sp_prompt_pages *p, size_t pos, size_t most)

@@ -38,6 +38,13 @@ void sp_prompt_pages_close(struct sp_prompt_pages *pages); /* NULL is fine */
 size_t sp_prompt_pages_restore(struct sp_prompt_pages *pages, const uint32_t *ids, size_t n_cached,
                                size_t n, double row_seconds);
 
+/* Before a pass of the prompt at position n_cached: claims the page that the sequence computes.
+ * False: another sequence of the process computes the next page, and was waited for a while, or
+ * pages have come since; call restore, and this again. The scheduler is released while it waits. */
+bool sp_prompt_pages_claim(struct sp_prompt_pages *pages, size_t n_cached);
+/* Ends the claim, after the prompt or where it fails. */
+void sp_prompt_pages_unclaim(struct sp_prompt_pages *pages);
+
 /* At most `most` rows for a pass at position pos, so that it ends at the end of a page. */
 size_t sp_prompt_pages_rows(const struct sp_prompt_pages *pages, size_t pos, size_t most);
 

@@ -251,13 +251,14 @@ static void time_rows(struct sp_speculator *s, struct sp_pass pass)
     if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
 }
 
-/* Reads the pages of the prompt that the prompt cache has. */
+/* Reads the pages of the prompt that the prompt cache has by now. */
 static void read_pages(struct sp_speculator *s, size_t n)
 {
     size_t had = s->n_cached;
     size_t has = sp_prompt_pages_restore(s->pages, s->ids, had, n, s->row_seconds);
 
     if (has < had) rewind_to(s, has, has);
+    s->n_reused = has < had ? has : s->n_reused + has - had;
     s->n_cached = has;
     if (has > had && s->drafter && s->drafter->decoder)
         sp_decoder_add_tokens(s->drafter->decoder, s->ids + had, has - had);
@@ -270,7 +271,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
 {
     size_t rows, checkpoint;
     struct sp_pass pass;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
     assert(n >= 1 && n <= s->n_positions);
     if ((st = sp_speculator_grow(s, n, err))) return st;
@@ -279,22 +280,29 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
     memcpy(s->ids, prompt, n * sizeof *prompt);
     s->n_ids = s->n_prompt = n;
     s->n_last = s->n_positions;
+    s->n_reused = s->n_cached;
     if (s->pages) read_pages(s, n);
     checkpoint = checkpoint_place(s, n);
-    s->n_reused = s->n_cached;
     while (s->n_cached < n) {
         if (progress && progress(context, s->n_cached, n)) {
             s->n_ids = s->n_cached;
-            return sp_fail(err, SP_E_CANCELLED, "interrupted");
+            st = sp_fail(err, SP_E_CANCELLED, "interrupted");
+            break;
+        }
+        if (s->pages && !sp_prompt_pages_claim(s->pages, s->n_cached)) {
+            read_pages(s, n);
+            continue;
         }
         rows = rows_of_pass(s, n, checkpoint);
         if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))
-            return st;
+            break;
         time_rows(s, pass);
         commit(s, rows);
         if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
         if (s->pages && s->n_cached < n) sp_prompt_pages_keep(s->pages, s->ids, s->n_cached);
     }
+    if (s->pages) sp_prompt_pages_unclaim(s->pages);
+    if (st) return st;
     *logits = sp_decoder_row(s->decoder, 0);
     return SP_OK;
 }

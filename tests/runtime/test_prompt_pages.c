@@ -14,6 +14,7 @@
 #include "runtime/session/session.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -273,6 +274,99 @@ TEST(draft_reads_pages)
     }
 }
 
+/* ---- pages that several sequences need at the same time ---- */
+
+enum { N_TOGETHER = 3 };
+
+/* A sequence with a thread of its own. */
+struct together {
+    struct sp_session *session;
+    struct sp_request request;
+    struct sp_result result;
+    enum sp_status status;
+    pthread_t thread;
+};
+
+static void *generate_together(void *context)
+{
+    struct together *t = context;
+
+    t->status = sp_session_generate(t->session, &t->request, &t->result, NULL);
+    return NULL;
+}
+
+static int cancel_begun(void *context, size_t done, size_t total)
+{
+    (void)context;
+    (void)total;
+    return done > 0;
+}
+
+/* Sequences of one package that begin with the same two pages, which the first n_cancelled of them
+ * do not complete. All wait for the scheduler when the first one begins. */
+static void check_together(const char *path, size_t n_cancelled)
+{
+    size_t n_kept = kept_count(), n_reused = 0;
+    struct sp_prompt_cache *cache = open_cache(new_folder(), 0);
+    struct generate_fixture g = open_long(path, NULL, 2, cache);
+    const struct sp_session_options options = {.size = sizeof options,
+                                               .n_context = N_CONTEXT,
+                                               .draft_by = SP_DRAFT_BY_BOTH,
+                                               .prompt_cache = cache};
+    struct sp_scheduler *scheduler = g.package->scheduler;
+    struct together all[N_TOGETHER] = {{0}};
+    struct prompts p;
+    struct sp_result want;
+
+    make_prompts(&p, &g);
+    want = plain_answer(path, p.next, N_NEXT);
+    for (size_t i = 0; i < N_TOGETHER; i++)
+        all[i] = (struct together){
+            .session = keep_session(g.package, &options),
+            .request = {ANSWER_TO(p.next, N_NEXT, N_TOKENS), .draft_len = DRAFT_LENGTH,
+                        .digest = true, .ignore_eos = true,
+                        .prompt_progress = i < n_cancelled ? cancel_begun : NULL},
+            .result = SP_RESULT_INIT,
+        };
+    sp_scheduler_acquire(scheduler);
+    for (size_t i = 0; i < N_TOGETHER; i++) {
+        assert_int_equal(pthread_create(&all[i].thread, NULL, generate_together, &all[i]), 0);
+        while (sp_scheduler_n_active(scheduler) < i + 2)
+            continue;
+    }
+    sp_scheduler_release(scheduler);
+    for (size_t i = 0; i < N_TOGETHER; i++) {
+        assert_int_equal(pthread_join(all[i].thread, NULL), 0);
+        assert_int_equal(all[i].status, i < n_cancelled ? SP_E_CANCELLED : SP_OK);
+        if (all[i].status == SP_OK) generate_assert_same(&all[i].result, &want);
+        n_reused += all[i].result.n_reused;
+        sp_result_release(&all[i].result);
+    }
+    assert_int_equal(n_reused, (N_TOGETHER - 1 - n_cancelled) * 512);
+    assert_string_equal(notes, "");
+    kept_release(n_kept);
+}
+
+/* Each page is computed once. */
+TEST(sequences_wait_for_pages)
+{
+    static const char *const families[] = {"olmo3", "qwen3_next"};
+    char folder[400];
+
+    check_together(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 0);
+    check_together(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_Q8), 0);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", families[i]);
+        check_together(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE), 0);
+    }
+}
+
+/* A page whose computation is cancelled is computed by one of those that wait for it. */
+TEST(cancelled_pages_are_computed)
+{
+    check_together(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 1);
+}
+
 /* ---- pages that cannot be used ---- */
 
 struct kept {
@@ -330,13 +424,12 @@ static void write_page(const char *path, const uint8_t *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Checks that what precedes the page is used, that a note says why, and that the page is there
+/* Checks that the other page is used, that a note says why, and that the page is there
  * again. */
-static void check_damage(const struct kept *k, const char *page, size_t n_reused, const char *why)
+static void check_damage(const struct kept *k, const char *page, const char *why)
 {
     notes[0] = '\0';
-    assert_int_equal(answer_anew(k->path, NULL, k->folder, k->p.first, N_FIRST, &k->want),
-                     n_reused);
+    assert_int_equal(answer_anew(k->path, NULL, k->folder, k->p.first, N_FIRST, &k->want), 256);
     if (strstr(notes, why) == NULL) fail_msg("%s: expected %s", notes, why);
     assert_non_null(strstr(notes, page));
     notes[0] = '\0';
@@ -356,14 +449,14 @@ static void check_damages(const char *path)
             size_t changed = 40 + (size - 41) * i / 2;
             bytes[changed] ^= 4;
             write_page(at, bytes, size);
-            check_damage(&k, at, 256 * page, at);
+            check_damage(&k, at, at);
             bytes[changed] ^= 4;
             write_page(at, bytes, (size - 1) * i / 2);
-            check_damage(&k, at, 256 * page, at);
+            check_damage(&k, at, at);
         }
         bytes[8] = 9;
         write_page(at, bytes, size);
-        check_damage(&k, at, 256 * page, "version 9");
+        check_damage(&k, at, "version 9");
     }
 }
 

@@ -263,13 +263,14 @@ TEST(test_prompt_progress)
     assert_true(strtod(at + strlen("X-Prompt-Seconds: "), NULL) < 60);
 }
 
-/* A prompt that an earlier server processed is not processed again. */
+/* A prompt that several requests have is processed once, and not again by a later server. */
 TEST(test_prompt_cache)
 {
     char prompt[2048] = "", question[2600];
     const char *cache = packed_path("pages");
-    const char *const options[] = {"--cache-dir", cache, "--kv-type", "f32", NULL};
-    struct sp_json *want, *json;
+    const char *const options[] = {"--cache-dir", cache, "--kv-type", "f32",
+                                   "--sessions",  "3",   NULL};
+    struct sp_json *want;
 
     for (int i = 0; i < 300; i++)
         snprintf(prompt + strlen(prompt), 8, "%s%d", i ? "," : "", 5 + i * 31 % 1000);
@@ -278,9 +279,16 @@ TEST(test_prompt_cache)
     want = served_post("/v1/completions", question);
     for (int i = 0; i < 2; i++) {
         struct server s = server_start(served_file, options);
-        json = server_post(&s, "/v1/completions", question, 200);
-        assert_int_equal(json_number(json, "usage.prompt_tokens_details.cached_tokens"), i * 256);
-        assert_string_equal(json_text(json, "choices.0.text"), json_text(want, "choices.0.text"));
+        int requests[3], n_cached = 0;
+        for (int k = 0; k < 3; k++)
+            requests[k] = server_begin_request(&s, "/v1/completions", question);
+        for (int k = 0; k < 3; k++) {
+            struct sp_json *json = http_reply_json(client_receive(requests[k]), 200);
+            n_cached += (int)json_number(json, "usage.prompt_tokens_details.cached_tokens");
+            assert_string_equal(json_text(json, "choices.0.text"),
+                                json_text(want, "choices.0.text"));
+        }
+        assert_int_equal(n_cached, (2 + i) * 256);
         assert_int_equal(server_stop(&s), 0);
     }
 }

@@ -57,8 +57,7 @@ static void *watch(void *context)
 
     pthread_mutex_lock(&s->lock);
     while (!s->stopped) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
+        until = sp_deadline(1);
         (void)pthread_cond_timedwait(&s->stop, &s->lock, &until);
         close_late(s);
     }

@@ -1,6 +1,7 @@
 /* _GNU_SOURCE declares POLLRDHUP: POSIX poll reports no closed connection with unread bytes. */
 #define _GNU_SOURCE
 #include "cli/serve/http/serve_http.h"
+#include "format/base/clock.h"
 #include "cli/base/signals.h"
 #include "cli/serve/http/serve_connections.h"
 #include "format/system/macos.h"
@@ -534,11 +535,9 @@ done:
 
 void sp_http_await_responses(struct sp_http *http, double seconds)
 {
-    struct timespec until;
+    struct timespec until = sp_deadline(seconds);
     int late = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)seconds + 1;
     pthread_mutex_lock(&http->lock);
     while (http->n_open > 0 && !late)
         late = pthread_cond_timedwait(&http->idle, &http->lock, &until);

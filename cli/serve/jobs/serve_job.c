@@ -426,6 +426,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
         return SP_OK;
     }
     st = sp_session_generate(loaded->session, &a->request, &a->result, err);
+    if (!st) a->response.n_reused = a->result.n_reused;
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
     if (!st) st = sp_loaded_model_record(loaded, &a->request, &a->result, err);
     if (!st && request->echo)

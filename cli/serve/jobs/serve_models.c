@@ -38,16 +38,8 @@ static void unlock_and_signal(struct sp_serve_models *m)
 /* Waits for a change, for at most some seconds. */
 static void wait_for(struct sp_serve_models *m, double seconds)
 {
-    struct timespec until;
-    double whole = floor(seconds);
+    struct timespec until = sp_deadline(seconds);
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)whole;
-    until.tv_nsec += (long)((seconds - whole) * 1e9);
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_nsec -= 1000000000L;
-        until.tv_sec++;
-    }
     pthread_cond_timedwait(&m->changed, &m->lock, &until);
 }
 

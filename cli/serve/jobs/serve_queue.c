@@ -132,15 +132,9 @@ static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
 /* Waits until something has changed or the interval has passed. False: the client has gone. */
 static bool wait_and_poll(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
-    struct timespec until;
+    struct timespec until = sp_deadline(POLL_SECONDS);
     double now;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(POLL_SECONDS * 1e9);
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_nsec -= 1000000000L;
-        until.tv_sec++;
-    }
     pthread_cond_timedwait(&q->changed, &q->lock, &until);
     now = sp_seconds();
     if (now - job->polled_at < POLL_SECONDS) return true;
