@@ -328,6 +328,8 @@ static const char *find_malformed(struct MHD_Connection *mhd, const char *versio
     if (check.n_encodings > 1) return "the request has more than one Transfer-Encoding header";
     if (check.n_lengths + check.n_encodings > 1)
         return "the request has both Content-Length and Transfer-Encoding";
+    if (check.n_encodings && strcmp(version, MHD_HTTP_VERSION_1_0) == 0)
+        return "the request has Transfer-Encoding, which HTTP/1.0 does not have";
     if (check.bad_encoding)
         return "Transfer-Encoding is not chunked, the only one that is supported";
     return NULL;
