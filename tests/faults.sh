@@ -254,7 +254,10 @@ faults calibrate "${calibrate[@]}" -o out/x.bin
 faults calibrate_again "${calibrate[@]}" -o out/x.bin
 cmp calibration.bin clean/x.bin || failed=1
 faults export export base.bin out/x --threads 1
-if [ "$kind" != kill ]; then
+if [ "$kind" = kill ]; then
+    calls=linkat errno=-1 # after the new file was named
+    faults create_named create -f "$tiny/Modelfile.ar" -o out/x.bin --threads 1
+else
     faults run run --threads 1 --num-predict 4 --ids 1,2,3 base.bin
     faults run_adapter run --threads 1 --num-predict 4 --ids 1,2,3 --adapter "$adapters/tiny_mlp" base.bin
     faults show show --json base.bin

@@ -87,6 +87,16 @@ TEST(text_is_copied_with_its_end)
     assert_int_equal(sp_copy_text(&copy, "x", SIZE_MAX, NULL), SP_E_NOMEM);
 }
 
+/* A stream of open_memstream that finds no memory may be closed with success and without a text. */
+TEST(closed_text_is_missing)
+{
+    FILE *stream = tmpfile();
+    char *text = NULL;
+
+    assert_non_null(stream);
+    assert_int_equal(sp_close_text(stream, &text, NULL), SP_E_NOMEM);
+}
+
 TEST(numbers_are_little_endian)
 {
     static const uint8_t bytes[] = {0xFF, 0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x07, 0x88};
