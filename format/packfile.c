@@ -5,6 +5,7 @@
  * in front of them. */
 #include "format/packfile.h"
 
+#include "format/base/atomic_file.h"
 #include "format/base/compress.h"
 #include "format/base/file.h"
 #include "format/system/file_guard.h"
@@ -274,6 +275,11 @@ const char *sp_pack_path(const struct sp_pack *pack)
 uint64_t sp_pack_size(const struct sp_pack *pack)
 {
     return pack->size;
+}
+
+void sp_pack_copied_by(const struct sp_pack *pack, struct sp_atomic_file *output)
+{
+    sp_atomic_file_copies(output, &pack->mapping, pack->path);
 }
 
 const uint8_t *sp_pack_bytes(const struct sp_pack *pack)

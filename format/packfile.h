@@ -11,6 +11,7 @@
 #include "format/base/err.h"
 #include "format/pack_contents.h"
 
+struct sp_atomic_file;
 struct sp_pack; /* opaque */
 
 /* *is_pack = true if the file begins as packed files do. SP_E_IO: it cannot be read. */
@@ -39,6 +40,9 @@ uint64_t sp_pack_size(const struct sp_pack *pack);        /* bytes of the file *
 const uint8_t *sp_pack_bytes(const struct sp_pack *pack); /* [size], borrowed until close */
 uint64_t
 sp_pack_identity(const struct sp_pack *pack); /* digest of the directory: names the content */
+
+/* Lets the bytes of the file that are written to `output` be copied by the system. */
+void sp_pack_copied_by(const struct sp_pack *pack, struct sp_atomic_file *output);
 
 size_t sp_pack_n_tensors(const struct sp_pack *pack);
 const struct sp_pack_tensor *sp_pack_tensor(const struct sp_pack *pack, size_t i); /* file order */

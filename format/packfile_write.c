@@ -12,6 +12,7 @@
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
+#include "format/packfile.h"
 #include "format/packfile_layout.h"
 
 #include <stdlib.h>
@@ -227,7 +228,12 @@ enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *w, enum sp_par
     return add_section(w, &s, stored, err);
 }
 
-static enum sp_status write_input_stats(struct sp_pack_writer *w, struct sp_err *err)
+void sp_pack_writer_copies(struct sp_pack_writer *w, const struct sp_pack *source)
+{
+    sp_pack_copied_by(source, w->file);
+}
+
+static enum sp_status write_gathered(struct sp_pack_writer *w, struct sp_err *err)
 {
     size_t size = w->gathered;
 
@@ -250,7 +256,7 @@ static enum sp_status move_to(struct sp_pack_writer *w, const struct slot *s, st
         w->gathered += (size_t)(offset - end);
         return SP_OK;
     }
-    if ((st = write_input_stats(w, err))) return st;
+    if ((st = write_gathered(w, err))) return st;
     w->collected_at = offset;
     return SP_OK;
 }
@@ -264,13 +270,16 @@ static enum sp_status gather(struct sp_pack_writer *w, const struct slot *s, con
     if ((st = move_to(w, s, err))) return st;
     while (size > 0) {
         size_t at = (size_t)(offset % WINDOW), n = WINDOW - at < size ? WINDOW - at : size;
-        if (at == 0 && size >= WINDOW) { /* whole windows need no gathering */
-            n = size - size % WINDOW;
+        size_t past = at % SP_FILE_BLOCK;
+        if (past == 0 && size >= WINDOW) { /* much needs no gathering */
+            n = size - size % SP_FILE_BLOCK;
+            if ((st = write_gathered(w, err))) return st;
             if ((st = sp_atomic_file_write_at(w->file, offset, bytes, n, err))) return st;
         } else {
+            if (size >= WINDOW && n > SP_FILE_BLOCK - past) n = SP_FILE_BLOCK - past;
             memcpy(w->window + at, bytes, n);
             w->gathered += n;
-            if (at + n == WINDOW && (st = write_input_stats(w, err))) return st;
+            if (at + n == WINDOW && (st = write_gathered(w, err))) return st;
         }
         offset += n;
         bytes += n;
@@ -431,7 +440,7 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
 {
     enum sp_status st;
 
-    if ((st = check_complete(w, err)) || (st = write_input_stats(w, err))) return st;
+    if ((st = check_complete(w, err)) || (st = write_gathered(w, err))) return st;
     return write_rest(w, file_size, err);
 }
 

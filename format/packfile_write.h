@@ -12,6 +12,7 @@
 
 #include "format/pack_contents.h"
 
+struct sp_pack;
 struct sp_pack_writer; /* opaque */
 
 /* Refuses (SP_E_USAGE, SP_E_IO) an output that sp_pack_writer_open would refuse. */
@@ -36,6 +37,10 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *
                                                          enum sp_part part,
                                                          const struct sp_pack_section *section,
                                                          struct sp_err *err);
+
+/* Large parts of tensors that are put as they are mapped by another packed file are copied by the
+ * system from now on, without writing where the file system can share them. The file stays open. */
+void sp_pack_writer_copies(struct sp_pack_writer *w, const struct sp_pack *source);
 
 /* Appends `size` bytes to tensor `i` (index into the array given to open). One call at a time.
  * Digests run along. */

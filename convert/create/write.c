@@ -246,6 +246,7 @@ enum sp_status sp_pack_input_write(const struct sp_pack_input *input, const char
     struct sp_pack_writer *w = NULL;
 
     if ((st = sp_plan_open_writer(&w, &input->plan, path, force, err))) goto done;
+    if (input->target->pack) sp_pack_writer_copies(w, input->target->pack);
     if ((st = write_sections(w, input, callbacks, err))) goto done;
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
     st = sp_plan_execute(&input->plan, w, pool, callbacks->progress, callbacks->context, err);

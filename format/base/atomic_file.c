@@ -4,9 +4,9 @@
  * the process, even one that is killed, unless that happens between naming and renaming a file that
  * replaces another. It is made by open() rather than mkstemp(), so that it has
  * the permissions that the user's umask gives new files; or those of the file that it replaces. */
-#define _GNU_SOURCE /* fallocate, O_TMPFILE, renameat2, sync_file_range: POSIX has no reservation  \
-                     * that says "cannot", no file without a name, no rename that leaves an        \
-                     * existing file alone, and no sync that does not wait */
+/* POSIX has no copy in the kernel, no reservation that says "cannot", no file without a name, no
+ * rename that leaves an existing file alone, and no sync that does not wait. */
+#define _GNU_SOURCE /* copy_file_range, fallocate, O_TMPFILE, renameat2, sync_file_range */
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -29,6 +29,8 @@ struct sp_atomic_file {
     char *name;      /* final name inside the folder */
     char *temporary; /* inside the folder; NULL while it has no name, or when there is none */
     int folder, fd;
+    int source; /* the file that `mapping` maps; -1: there is none */
+    const struct sp_mapping *mapping;
     mode_t mode; /* of the file that is replaced; 0: a new one */
     bool force;
 };
@@ -210,7 +212,7 @@ enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, const char *path
     struct sp_atomic_file *o = NULL;
 
     if ((st = sp_new(&o, 1, sizeof *o, err))) return st;
-    *o = (struct sp_atomic_file){.folder = -1, .fd = -1, .force = force};
+    *o = (struct sp_atomic_file){.folder = -1, .fd = -1, .source = -1, .force = force};
     if ((st = sp_copy_text(&o->path, path, strlen(path), err))) goto done;
     if ((st = open_folder(o, err))) goto done;
     if ((st = check_target(o, err))) goto done;
@@ -246,6 +248,25 @@ static void start_writing(const struct sp_atomic_file *o, uint64_t offset, size_
         (void)!sync_file_range(o->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 }
 
+void sp_atomic_file_copies(struct sp_atomic_file *o, const struct sp_mapping *source,
+                           const char *path)
+{
+    o->mapping = source;
+    o->source = sp_file_reopen(source, path);
+}
+
+/* Copies whole blocks from the file that they are mapped from. 0: that cannot be done. */
+static ssize_t copy_blocks(struct sp_atomic_file *o, uint64_t offset, const char *from, size_t size)
+{
+    uintptr_t at = (uintptr_t)from - (o->mapping ? (uintptr_t)o->mapping->data : 0);
+    off_t in = (off_t)at, out = (off_t)offset;
+    ssize_t n;
+
+    if (o->source < 0 || at >= o->mapping->size || (at | offset) % SP_FILE_BLOCK) return 0;
+    n = copy_file_range(o->source, &in, o->fd, &out, size - size % SP_FILE_BLOCK, 0);
+    return n > 0 ? n : 0;
+}
+
 enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *o, uint64_t offset, const void *bytes,
                                        size_t size, struct sp_err *err)
 {
@@ -254,7 +275,8 @@ enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *o, uint64_t offset
     if (offset > INT64_MAX || size > INT64_MAX - offset)
         return sp_fail(err, SP_E_INPUT, "%s: writing at byte %ju", o->path, (uintmax_t)offset);
     while (size > 0) {
-        ssize_t n = pwrite(o->fd, from, size, (off_t)offset);
+        ssize_t n = copy_blocks(o, offset, from, size);
+        if (n == 0) n = pwrite(o->fd, from, size, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return io_error(o, "writing", err);
         start_writing(o, offset, (size_t)n);
@@ -324,6 +346,7 @@ void sp_atomic_file_close(struct sp_atomic_file *o)
     if (o == NULL) return;
     drop_temporary(o);
     if (o->folder >= 0) close(o->folder);
+    if (o->source >= 0) close(o->source);
     free(o->name);
     free(o->path);
     free(o);

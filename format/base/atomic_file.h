@@ -2,7 +2,7 @@
 #ifndef SP_FORMAT_BASE_ATOMIC_FILE_H
 #define SP_FORMAT_BASE_ATOMIC_FILE_H
 
-#include "format/base/err.h"
+#include "format/base/file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +29,13 @@ SP_MUST_CHECK enum sp_status sp_atomic_file_check(const char *path, bool force, 
  * with `force`, else SP_E_USAGE. */
 SP_MUST_CHECK enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, const char *path,
                                                  bool force, uint64_t size, struct sp_err *err);
+
+/* From now on whole blocks of a mapped file that are written, from and to the beginning of a block,
+ * are copied by the system, which shares them where the file system can do that. If `path` names
+ * another file by now, nothing changes. The mapping stays until close. */
+void sp_atomic_file_copies(struct sp_atomic_file *output, const struct sp_mapping *source,
+                           const char *path);
+enum { SP_FILE_BLOCK = 4096 };
 
 /* Thread-safe for ranges that do not overlap. */
 SP_MUST_CHECK enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *output, uint64_t offset,

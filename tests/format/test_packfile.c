@@ -479,6 +479,48 @@ TEST(test_writer_buffers_pieces)
     }
 }
 
+/* What is put as it is mapped by another packed file is copied, also from a file whose name another
+ * one has taken. */
+TEST(test_writer_copies)
+{
+    enum { N = 3 };
+    static const size_t lens[N] = {5000, 3200000, 1300000};
+    struct folder *f = *state;
+    struct sp_pack_tensor tensors[N];
+    struct sp_pack *packs[4] = {NULL};
+    float *numbers = keep(malloc(lens[1] * sizeof *numbers));
+
+    assert_non_null(numbers);
+    for (size_t i = 0; i < N; i++) {
+        tensors[i] = three[1];
+        tensors[i].name = (const char *[]){"a", "b", "c"}[i];
+        tensors[i].shape[0] = lens[i];
+    }
+    for (size_t run = 0; run < 4; run++) { /* numbers, a copy, others, a copy of the first */
+        const struct sp_pack *from = run == 1 || run == 3 ? packs[0] : NULL;
+        struct sp_pack_writer *w = NULL;
+
+        for (size_t i = 0; i < lens[1]; i++)
+            numbers[i] = (float)(i + run / 2);
+        assert_ok(sp_pack_writer_open(&w, f->file, true, tensors, N, NULL));
+        if (from) sp_pack_writer_copies(w, from);
+        for (size_t i = 0; i < N; i++) {
+            const void *bytes = from ? (const void *)sp_pack_tensor(from, i)->data : numbers;
+            assert_ok(sp_pack_writer_put(w, i, bytes, lens[i] * 4, NULL));
+        }
+        assert_ok(sp_pack_writer_finish(w, NULL, NULL));
+        sp_pack_writer_close(w);
+        assert_ok(sp_pack_open(&packs[run], f->file, NULL));
+        for (size_t i = 0; i < N; i++)
+            assert_ok(sp_pack_check_tensor(packs[run], i, NULL));
+    }
+    for (size_t run = 0; run < 4; run++) {
+        assert_int_equal(
+            sp_pack_tensor(packs[run], 1)->digest != sp_pack_tensor(packs[0], 1)->digest, run == 2);
+        sp_pack_close(packs[run]);
+    }
+}
+
 TEST(test_writer_of_no_tensors)
 {
     struct folder *f = *state;

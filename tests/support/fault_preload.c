@@ -241,6 +241,9 @@ int close(int fd)
 
 FILE_CALL(ssize_t, pwrite, (int fd, const void *bytes, size_t size, off_t at),
           (fd, bytes, size, at), -1)
+FILE_CALL(ssize_t, copy_file_range,
+          (int from, off_t *at, int to, off_t *to_at, size_t size, unsigned flags),
+          (from, at, to, to_at, size, flags), -1)
 FILE_CALL(ssize_t, read, (int fd, void *bytes, size_t size), (fd, bytes, size), -1)
 FILE_CALL(ssize_t, pread, (int fd, void *bytes, size_t size, off_t at), (fd, bytes, size, at), -1)
 FILE_CALL(int, fsync, (int fd), (fd), -1)
