@@ -1,5 +1,7 @@
 #include "format/config/config.h"
 
+#include "format/base/mem.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +63,33 @@ bool sp_config_is_recurrent(const struct sp_config *config)
     return sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers ||
            sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers ||
            sp_config_first_layer(config, SP_MIXER_MAMBA) < config->n_layers;
+}
+
+bool sp_config_joins(const struct sp_config *config)
+{
+    for (unsigned i = 0; i < config->n_layers; i++)
+        if (config->layers[i].joins) return true;
+    return false;
+}
+
+enum sp_status sp_config_repeat_layers(struct sp_config *config, unsigned first, unsigned n,
+                                       unsigned times, struct sp_err *err)
+{
+    struct sp_layer_config *layers = NULL;
+    unsigned more = n * (times - 1), n_all = config->n_layers + more;
+    enum sp_status st = sp_new(&layers, n_all, sizeof *layers, err);
+
+    if (st) return st;
+    for (unsigned i = 0; i < n_all; i++) {
+        unsigned again = i < first ? 0 : (i - first) / n < times ? (i - first) / n : times - 1;
+        layers[i] = config->layers[i - again * n];
+        layers[i].kv_source = (int)i;
+        if (i < first + n * times) layers[i].repeats += again * n;
+    }
+    free(config->layers);
+    config->layers = layers;
+    config->n_layers = n_all;
+    return SP_OK;
 }
 
 void sp_config_release(struct sp_config *config)

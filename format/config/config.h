@@ -63,6 +63,14 @@ enum sp_mixer {
     SP_MIXER_MAMBA = 8,
 };
 
+/* What becomes of the residual stream x before a layer, in this order, as bits. */
+enum sp_join {
+    SP_JOIN_NORM = 1,  /* x is normed as at the end */
+    SP_JOIN_FIRST = 2, /* x is kept, and begins anew as the start vector, if there is one */
+    SP_JOIN_ADD = 4,   /* the kept rows are added to x */
+    SP_JOIN_KEEP = 8,  /* x as it was before that is kept instead of them */
+};
+
 /* Where the norms of a layer are. */
 enum sp_norms {
     SP_NORM_PRE,      /* on the inputs of attention and MLP */
@@ -102,6 +110,8 @@ struct sp_layer_config {
     bool chunked;       /* it sees only keys of its own chunk of `window` positions (Llama 4) */
     bool window_before; /* the window counts keys before the forward pass only */
     int rope;           /* index into sp_config.ropes; -1: no rotation */
+    unsigned repeats;   /* its weights are those of the layer so many before it; 0: its own */
+    unsigned joins;     /* enum sp_join */
     int kv_source;      /* layer whose K/V this one reads, normally its own index; -1: the
                            target's last layer of the same type (drafts) */
     /* Of the mixer and of the MLP: the factor of its normed input, which becomes the residual
@@ -385,6 +395,7 @@ struct sp_config {
     bool norm_bias;        /* norms of the residual stream have biases */
     bool norm_centered;    /* norms of the residual stream subtract the mean first (LayerNorm) */
     bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
+    bool starts;           /* there is a start vector (SP_JOIN_FIRST) */
     bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
     unsigned n_positions_table; /* rows of a table of learned positions; 0: none (BERT) */
     bool sinusoidal;            /* that table is made of sines and cosines (XGLM) */
@@ -507,6 +518,14 @@ SP_MUST_CHECK enum sp_status sp_config_check_token_order(const float *order, siz
 
 /* The first layer with this mixer; n_layers if there is none. */
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
+
+/* True if rows are kept for a later layer (enum sp_join). */
+bool sp_config_joins(const struct sp_config *config);
+
+/* Makes layers first..first+n-1 run `times` times, each time with caches of their own. */
+SP_MUST_CHECK enum sp_status sp_config_repeat_layers(struct sp_config *config, unsigned first,
+                                                     unsigned n, unsigned times,
+                                                     struct sp_err *err);
 
 /* True if a layer has recurrent state, which cannot be rolled back position by position. */
 bool sp_config_is_recurrent(const struct sp_config *config);

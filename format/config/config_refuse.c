@@ -161,7 +161,7 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
 static const char without_effect[] =
     /* training */
     "*_dropout *_dropout_prob *_pdrop *_noise *_coef *_coefficient *init* "
-    "altup_coef_clip dropout embedding_fraction layerdrop mtp_* time_step_* "
+    "L_bp_cycles altup_coef_clip dropout embedding_fraction layerdrop mtp_* time_step_* "
     "linear_a_log_* linear_dt_* aux_loss_alpha embed_requires_grad finetuning_task "
     "gradient_checkpointing id2label label2id moe_use_aux_free pretraining_tp problem_type "
     "rescale_prenorm_residual seq_aux sparse_pred* "

@@ -139,6 +139,10 @@ typedef enum sp_status sp_read_own_fn(struct sp_config *out, const struct sp_con
 typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes, const struct sp_config_text *t,
                                              struct sp_err *err);
 
+/* Writes the beginning of the names that the tensors of a layer have in a checkpoint, "layers.3.".
+ * The layer is number i of the n that have weights of their own. */
+typedef void sp_name_layer_fn(char *out, size_t size, unsigned i, unsigned n);
+
 enum { SP_MAX_ALIASES = 5 };
 
 struct sp_family {
@@ -265,7 +269,8 @@ struct sp_family {
     /* ---- tensors ---- */
     /* Lists that may name the same tensor come in order of precedence; unused ones are NULL. */
     const struct sp_alias *aliases[SP_MAX_ALIASES];
-    const char *layers; /* beginning of the names of layers; NULL: "layers." */
+    const char *layers;           /* beginning of the names of layers; NULL: "layers." */
+    sp_name_layer_fn *name_layer; /* writes that beginning and the number instead; or NULL */
     /* A layer of a checkpoint is two layers here, each with attention and an MLP: num_layers counts
      * those of the checkpoint, and '#' in an alias stands for 0 or 1. */
     bool halves;

@@ -119,15 +119,25 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     const char *const begins[] = {m->published ? NULL : m->family->old_layers,
                                   m->family->layers ? m->family->layers : "layers."};
 
-    if (m->family->halves) {
-        m->half = layer % 2;
-        layer /= 2;
+    char begin[40];
+    unsigned number = 0, n_own = 0;
+
+    for (unsigned i = 0; i < m->config->n_layers; i++) {
+        if (i == layer) number = n_own;
+        n_own += m->config->layers[i].repeats == 0;
     }
+    if (m->family->halves) {
+        m->half = number % 2;
+        number /= 2;
+    }
+    if (m->family->name_layer) m->family->name_layer(begin, sizeof begin, number, n_own);
     for (unsigned i = begins[0] == NULL; i < 2; i++) {
         if (m->only_layer)
             snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
+        else if (m->family->name_layer)
+            snprintf(prefix, sizeof prefix, "%s%s", m->prefix, begin);
         else
-            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], layer);
+            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], number);
         alias = find_alias(name, m, prefix, canonical);
         if (exists(m, name)) break;
     }

@@ -298,6 +298,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"embed_token_types.weight", SP_ROLE_SMALL, types != 0, {types, hidden}},
         {"embed_norm.weight", SP_ROLE_NORM, c->normed_input, {hidden}},
         {"embed_norm.bias", SP_ROLE_BIAS, c->normed_input && c->norm_bias, {hidden}},
+        {"loop_start", SP_ROLE_SMALL, c->starts, {hidden}},
         {"norm.weight", SP_ROLE_NORM, norm, {hidden}},
         {"norm.bias", SP_ROLE_BIAS, norm && c->norm_bias, {hidden}},
         {"embed_tokens_per_layer.weight",
@@ -418,10 +419,11 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
     if ((st = add_dense(&specs, config, err))) goto done;
     if ((st = add_streams(&specs, config, err))) goto done;
     for (unsigned i = 0; i < config->n_layers; i++)
-        if ((st = add_norms(&specs, config, i, err)) ||
-            (st = add_attention(&specs, config, i, err)) ||
-            (st = add_recurrent(&specs, config, i, err)) ||
-            (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err)))
+        if (config->layers[i].repeats == 0 &&
+            ((st = add_norms(&specs, config, i, err)) ||
+             (st = add_attention(&specs, config, i, err)) ||
+             (st = add_recurrent(&specs, config, i, err)) ||
+             (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err))))
             goto done;
     sp_specs_sort(&specs);
     *out = specs;

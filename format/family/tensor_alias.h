@@ -37,6 +37,7 @@ sp_layout_fn sp_layout_whole;              /* the source unchanged */
 sp_layout_fn sp_layout_one_row;            /* a vector stored as a matrix of one row */
 sp_layout_fn sp_layout_scalar;             /* one element stored without dimensions */
 sp_layout_fn sp_layout_qkv;                /* rows of q, k, v; parts 0, 1, 2 */
+sp_layout_fn sp_layout_gate_qkv;           /* rows of the output gate, q, k, v; parts 0 to 3 */
 sp_layout_fn sp_layout_grouped_qkv;        /* rows of q, k, v of each K/V head; parts 0, 1, 2 */
 sp_layout_fn sp_layout_gate_up;            /* rows of gate, up; parts 0, 1 */
 sp_layout_fn sp_layout_query_gate;         /* [2 n, H]: query, gate rows per head; parts 0, 1 */

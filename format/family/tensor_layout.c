@@ -77,6 +77,16 @@ enum sp_status sp_layout_qkv(struct sp_tensor_match *m, struct sp_tensor_spec *s
     return add_slice(m, spec, source->name, first[source->part], q + 2 * kv);
 }
 
+enum sp_status sp_layout_gate_qkv(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                  const struct sp_alias_source *source)
+{
+    const struct sp_layer_config *l = source->layer;
+    uint64_t q = (uint64_t)l->n_heads * l->head_dim, kv = (uint64_t)l->n_kv_heads * l->head_dim;
+    const uint64_t first[] = {0, q, 2 * q, 2 * q + kv};
+
+    return add_slice(m, spec, source->name, first[source->part], 2 * (q + kv));
+}
+
 enum sp_status sp_layout_gate_up(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                  const struct sp_alias_source *source)
 {

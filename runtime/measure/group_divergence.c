@@ -445,7 +445,8 @@ static void advance(struct sp_group_divergence *d, unsigned depth)
 
     while (to > 0 && (layers[to - 1].defers_experts || (to < n_layers && layers[to].shares_index)))
         to--;
-    if (d->package->target->config.n_streams || d->package->target->config.hyper.n_streams)
+    if (d->package->target->config.n_streams || d->package->target->config.hyper.n_streams ||
+        sp_config_joins(&d->package->target->config))
         to = 0; /* all streams begin there */
     assert(d->layer <= to);
     for (size_t k = 0; k < d->n_windows && d->layer < to; k++) {

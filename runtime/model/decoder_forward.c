@@ -417,6 +417,28 @@ static void run_layer(struct layer_job *job, unsigned layer)
         ws->backend->vector->scale(ws->x + t * ws->ld_x, l->scalar, ws->model->config.n_hidden);
 }
 
+/* What enum sp_join says. */
+static void join_streams_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    unsigned joins = job->layer->config->joins;
+    size_t n = ws->model->config.n_hidden;
+    float *x = ws->x + t * ws->ld_x, *kept = ws->kept + t * ws->ld_x;
+
+    (void)worker;
+    if (joins & SP_JOIN_NORM) sp_final_norm(ws, x, t);
+    if (joins & SP_JOIN_FIRST) {
+        memcpy(kept, x, n * sizeof *x);
+        if (ws->model->start) memcpy(x, ws->model->start, n * sizeof *x);
+    }
+    for (size_t i = 0; (joins & SP_JOIN_ADD) && i < n; i++) {
+        float sum = x[i] + kept[i];
+        if (joins & SP_JOIN_KEEP) kept[i] = x[i];
+        x[i] = sum;
+    }
+}
+
 /* Sets the adapters of the pass's rows. NULL: none has one. */
 static struct sp_lora_rows *set_adapters(struct sp_workspace *ws)
 {
@@ -450,6 +472,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     if (ws->hyper && first < end) sp_hyper_begin(ws, n);
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
+        if (job.layer->config->joins) sp_backend_rows(ws->backend, n, join_streams_row, &job);
         run_layer(&job, i);
         keep_taps(ws, i);
     }

@@ -53,10 +53,12 @@ const struct sp_lora_products *sp_lora_products_of(const struct sp_lora *lora)
     return &lora->products;
 }
 
-static enum sp_status find_matrix(const struct sp_matrix **out, const struct sp_lora *lora,
+/* *out = the number of the first matrix with this tensor. */
+static enum sp_status find_matrix(size_t *out, const struct sp_lora *lora,
                                   const struct sp_lora_product *p, struct sp_err *err)
 {
     const struct sp_model *m = lora->model;
+    const struct sp_matrix *w;
     size_t i = 0;
 
     while (i < m->n_matrices && strcmp(m->matrices[i].tensor->name, p->tensor) != 0)
@@ -68,12 +70,13 @@ static enum sp_status find_matrix(const struct sp_matrix **out, const struct sp_
                        "only be merged (ADAPTER in a Modelfile)",
                        p->tensor);
     }
-    *out = m->matrices[i].w;
-    if ((*out)->rows != p->n_rows || (*out)->cols != p->n_cols || p->rank == 0) {
+    *out = i;
+    w = m->matrices[i].w;
+    if (w->rows != p->n_rows || w->cols != p->n_cols || p->rank == 0) {
         return sp_fail(err, SP_E_INPUT,
                        "tensor \"%s\" has shape [%zu, %zu], and its low-rank product [%zu, %zu] of "
                        "rank %zu",
-                       p->tensor, (*out)->rows, (*out)->cols, p->n_rows, p->n_cols, p->rank);
+                       p->tensor, w->rows, w->cols, p->n_rows, p->n_cols, p->rank);
     }
     return SP_OK;
 }
@@ -108,15 +111,20 @@ static uint64_t product_digest(const struct sp_lora_product *p)
 enum sp_status sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *product,
                            struct sp_err *err)
 {
-    const struct sp_matrix *w = NULL;
+    const struct sp_bound_matrix *matrices = lora->model->matrices;
     struct sp_lora_product p = {0};
+    size_t first = 0;
     const int8_t *exponents = NULL;
     enum sp_status st;
 
     if ((st = sp_copy_in(&p, sizeof p, product, "sp_lora_product", err))) return st;
-    if ((st = find_matrix(&w, lora, &p, err))) return st;
+    if ((st = find_matrix(&first, lora, &p, err))) return st;
     if ((st = find_exponents(&exponents, lora, &p, err))) return st;
-    if ((st = sp_lora_products_add(&lora->products, w, &p, exponents, err))) return st;
+    for (size_t i = first; i < lora->model->n_matrices; i++) {
+        if (matrices[i].tensor != matrices[first].tensor) continue;
+        st = sp_lora_products_add(&lora->products, matrices[i].w, &p, exponents, err);
+        if (st) return st;
+    }
     lora->digest += product_digest(&p);
     if (p.rank > lora->model->max_lora_rank) lora->model->max_lora_rank = p.rank;
     return SP_OK;

@@ -63,11 +63,11 @@ done:
 static const struct sp_pack_tensor *find(struct binder *b, const char *format, unsigned layer)
 {
     char name[128];
-    int n = snprintf(name, sizeof name, "layers.%u.", layer);
 
     if (b->status) return NULL;
     if (strncmp(format, "@", 1) == 0)
-        snprintf(name + n, sizeof name - (size_t)n, "%s", format + 1);
+        snprintf(name, sizeof name, "layers.%u.%s", layer - b->model->config.layers[layer].repeats,
+                 format + 1);
     else
         snprintf(name, sizeof name, "%s", format);
     return sp_pack_find(b->pack, b->model->part, name);
@@ -580,6 +580,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
 
     for (unsigned i = 0; i < m->config.n_layers; i++)
         bind_layer(&b, &m->layers[i], i);
+    m->start = bind_bias(&b, "loop_start", 0);
     m->norm = bind_vector(&b, "norm.weight", 0, !m->config.final_unshifted);
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);

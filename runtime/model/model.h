@@ -182,6 +182,7 @@ struct sp_model {
     const float *head_bias;      /* [V] */
     struct sp_matrix head_dense; /* [H, H], with head_norm and its bias [H] (config.head_dense) */
     const float *head_norm, *head_norm_bias;
+    const float *start;                                /* [H] (SP_JOIN_FIRST), or NULL */
     const float *norm, *norm_bias;                     /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     const float *slopes;                               /* [n_heads] of ALiBi, or NULL */

@@ -125,6 +125,9 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if (defers_experts(config) &&
         (st = sp_arena_rows(&ws->memory, &ws->deferred, rows, ws->ld_x, err)))
         return st;
+    if (sp_config_joins(config) &&
+        (st = sp_arena_rows(&ws->memory, &ws->kept, rows, ws->ld_x, err)))
+        return st;
     if (has_parallel_mixers(config) &&
         (st = sp_arena_rows(&ws->memory, &ws->mamba_y, rows, ws->ld_x, err)))
         return st;

@@ -88,7 +88,7 @@ struct sp_workspace {
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
     float *x;                             /* [max_rows][ld_x] residual stream */
     float *y;                             /* [max_rows][ld_x] output of a sublayer */
-    float
+    float *kept,   /* [max_rows][ld_x] rows for a later layer (enum sp_join); NULL: none is kept */
         *deferred; /* [max_rows][ld_x] what the next layer adds at its end; NULL: no layer defers */
     float *mamba_y; /* [max_rows][ld_x] output of Mamba-2 in a layer with two mixers; NULL: none */
     float *q;       /* [max_rows][ld_q] */
