@@ -118,6 +118,7 @@ struct sp_layer_config {
      * stream, or 0: the stream is not changed; and the factor of its output (MiniMax). */
     double stream_scales[2], out_scales[2];
     bool shares_index;       /* attends to the keys that were chosen for the layer before */
+    bool unindexed;          /* attends to all keys although other layers have an index */
     bool causal;             /* false: rows of a DFlash block see each other */
     bool reads_pair;         /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
     bool v_from_k;           /* v is the output of k_proj (Gemma 4 full layers) */
@@ -170,6 +171,10 @@ struct sp_index_config {
     unsigned pool;     /* tokens of a pool, of which one key is made; 0: each token has its own */
     bool rotates_last; /* its last rope_dim dims rotate instead (HY 4) */
     double norm_eps;   /* of the norm of its keys */
+    /* Tokens of a block. Each head of the index chooses blocks for the same number of heads of keys
+     * and values, by queries made of the layer's input. 0: there are no blocks. */
+    unsigned block;
+    unsigned n_local; /* the last blocks, which are always chosen */
 };
 
 /* The epsilon of the norms of latents. No config changes it, because the modeling files use the

@@ -113,6 +113,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
                    !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
                    !(r->t->family->latent && r->t->family->latent->index.top_k &&
                      strcmp(type, "indexed_attention") == 0) &&
+                   !(r->t->family->indexed && strcmp(type, r->t->family->indexed) == 0) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
                    !(r->t->family->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
                    !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
@@ -188,14 +189,16 @@ static const char *key_name(const struct sp_config_text *t, const char *own, con
     return sp_text_get(t, second) && !sp_text_get(t, first) ? second : first;
 }
 
-/* A list that states for each layer whether its MLP is "dense" or "sparse". */
+/* A list that states for each layer whether its MLP is "dense" or "sparse", or 0 or 1. */
 static enum sp_status read_mlp_types(struct layer_rules *r, const char *key, struct sp_err *err)
 {
     unsigned n = r->sizes->n_layers;
     enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n, err);
 
     for (size_t i = 0; st == SP_OK && i < sp_json_len(r->mlp_types); i++) {
+        int64_t sparse;
         if (has_type(r->mlp_types, i, "dense") || has_type(r->mlp_types, i, "sparse")) continue;
+        if (sp_json_to_i64(sp_json_at(r->mlp_types, i), &sparse) && sparse >> 1 == 0) continue;
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
     }
     return st;
@@ -439,7 +442,11 @@ static bool has_experts(const struct layer_rules *r, unsigned i)
     if (r->expert_period.period && r->mlp_types == NULL &&
         i % r->expert_period.period != r->expert_period.offset)
         return false;
-    if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
+    if (r->n_experts && r->mlp_types) {
+        int64_t sparse = has_type(r->mlp_types, i, "sparse");
+        (void)sp_json_to_i64(sp_json_at(r->mlp_types, i), &sparse);
+        return sparse != 0;
+    }
     if (r->n_experts && r->sparse) return contains(r->sparse, i);
     if (r->n_experts && r->sparse_text) return text_contains(r->sparse_text, i);
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;

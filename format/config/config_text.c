@@ -8,8 +8,13 @@
 
 static const struct sp_json *find_exact(const struct sp_config_text *t, const char *key)
 {
+    const char *nested = t->family ? t->family->nested : NULL;
+    const struct sp_json *object;
+
     if (t->text && sp_json_has(t->text, key)) return t->text;
-    return sp_json_has(t->root, key) ? t->root : NULL;
+    if (sp_json_has(t->root, key)) return t->root;
+    object = nested ? sp_json_get(t->text ? t->text : t->root, nested) : NULL;
+    return sp_json_has(object, key) ? object : NULL;
 }
 
 /* *key becomes the family's other spelling of it if only that is there. */

@@ -202,6 +202,7 @@ struct sp_family {
     struct sp_period attention_period, expert_period;
     const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
+    const char *indexed; /* name in layer_types of layers with an index, without a latent */
 
     /* ---- sliding windows ---- */
     enum sp_windows windows;
@@ -262,7 +263,8 @@ struct sp_family {
     /* ---- reading config.json ---- */
     struct sp_family_reads reads;
     const struct sp_key_name *key_names; /* other spellings of keys; NULL: none */
-    sp_read_own_fn *read_own;            /* reads keys that no shared reader reads; or NULL */
+    const char *nested;          /* an object whose keys count like those of the config; or NULL */
+    sp_read_own_fn *read_own;    /* reads keys that no shared reader reads; or NULL */
     const char *const *own_keys; /* keys of read_own that config_refuse.c lists; NULL at the end */
     bool assistants;             /* text_config of an assistant draft may name this family */
 

@@ -164,6 +164,7 @@ bool sp_source_is_skipped(const char *name)
         "vision_tower.",
         "vision_model.",
         "multi_modal_projector.",
+        "patch_merge_mlp.",
         "visual.",
         "audio_tower.",
         "embed_vision.",

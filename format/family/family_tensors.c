@@ -98,10 +98,12 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
     bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
-    bool gate = attention && l->output_gate, index = latent && c->index.top_k && !l->shares_index;
+    bool gate = attention && l->output_gate;
+    bool index = attention && c->index.top_k && !l->shares_index && !l->unindexed;
     bool inner = attention && c->inner_norms;
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
-    bool pool = index && c->index.pool;
+    bool pool = index && c->index.pool, block = index && c->index.block;
+    bool sum = index && !block; /* of the scores of heads */
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
@@ -117,11 +119,16 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, latent, {kv_rank}},
         {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
         {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
-        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, index, {n_index * index_dim, q_rank}},
+        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_index * index_dim, q_rank}},
+        {"self_attn.indexer.q_proj.weight",
+         SP_ROLE_ATTENTION,
+         block,
+         {n_index * index_dim, hidden}},
         {"self_attn.indexer.wk.weight", SP_ROLE_KEY_VALUE, index, {index_dim, hidden}},
         {"self_attn.indexer.k_norm.weight", SP_ROLE_NORM, index, {index_dim}},
-        {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, index, {index_dim}},
-        {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
+        {"self_attn.indexer.q_norm.weight", SP_ROLE_NORM, block, {index_dim}},
+        {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, sum, {index_dim}},
+        {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, sum, {n_index, hidden}},
         {"self_attn.indexer.pool_gate.weight", SP_ROLE_KEY_VALUE, pool, {index_dim, hidden}},
         {"self_attn.indexer.pool_bias", SP_ROLE_SMALL, pool, {c->index.pool, index_dim}},
         {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, attention, {hidden, o}},

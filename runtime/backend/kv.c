@@ -174,27 +174,26 @@ static size_t rows_of_key(const struct sp_kv *kv, size_t *width)
     return kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
 }
 
-void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos)
+void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos,
+                size_t head)
 {
     size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK, width;
     size_t n = rows_of_key(from, &width), size = from->value_block_size / SP_KV_BLOCK;
+    uint8_t *values = sp_kv_values(to, head, to_pos);
+    const uint8_t *others = sp_kv_values(from, head, from_pos);
 
     assert(to->type == from->type && to->head_dim == from->head_dim &&
            to->value_dim == from->value_dim);
-    for (size_t h = 0; h < from->n_heads; h++) {
-        uint8_t *values = sp_kv_values(to, h, to_pos);
-        const uint8_t *others = sp_kv_values(from, h, from_pos);
-        copy_lane(sp_kv_keys(to, h, to_pos), a, sp_kv_keys(from, h, from_pos), b, n, width);
-        if (from->type != SP_CACHE_Q8) {
-            memcpy(values + a * size, others + b * size, size);
-            continue;
-        }
-        memcpy(values + 4 * a, others + 4 * b, 4);
-        values += 4 * SP_KV_BLOCK + a / 4 * 4 * to->value_dim + a % 4;
-        others += 4 * SP_KV_BLOCK + b / 4 * 4 * to->value_dim + b % 4;
-        for (size_t d = 0; d < to->value_dim; d++)
-            values[4 * d] = others[4 * d];
+    copy_lane(sp_kv_keys(to, head, to_pos), a, sp_kv_keys(from, head, from_pos), b, n, width);
+    if (from->type != SP_CACHE_Q8) {
+        memcpy(values + a * size, others + b * size, size);
+        return;
     }
+    memcpy(values + 4 * a, others + 4 * b, 4);
+    values += 4 * SP_KV_BLOCK + a / 4 * 4 * to->value_dim + a % 4;
+    others += 4 * SP_KV_BLOCK + b / 4 * 4 * to->value_dim + b % 4;
+    for (size_t d = 0; d < to->value_dim; d++)
+        values[4 * d] = others[4 * d];
 }
 
 enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file, size_t span,

@@ -73,8 +73,9 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
                     size_t n, const float *k, const float *v, size_t ld);
 
-/* Copies the keys and values of one position; both caches have the same type and shape. */
-void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos);
+/* Copies the key and value of a head at one position; both caches have the same type and shape. */
+void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos,
+                size_t head);
 
 /* Index of the block that contains position `pos` of a head, in lane pos % SP_KV_BLOCK. The
  * following blocks, to the end of the span, contain the next positions of the same head. */

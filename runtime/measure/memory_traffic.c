@@ -109,7 +109,7 @@ static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_befor
     uint64_t n = n_before + 1, index = 0;
 
     if (layer->window && n > layer->window) n = layer->window;
-    if (config->index.top_k && n > config->index.top_k) {
+    if (config->index.top_k && !layer->unindexed && n > config->index.top_k) {
         index = n * d->caches[config->n_layers + i].key_block_size / SP_KV_BLOCK;
         n = config->index.top_k;
     }

@@ -64,11 +64,12 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .window = l->window,
             .max_rows = d->options.max_rows,
         };
-        /* A rank knows no slopes, and no values of another size than keys. */
-        bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0;
+        /* A rank knows no slopes, no values of another size than keys, and no choice of keys. */
+        bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0 &&
+                     config->index.block == 0;
         struct sp_remote *remote = plain ? d->backend->remote : NULL;
         if ((st = sp_kv_open(&d->caches[i], remote, &options, err))) return st;
-        if (n_caches == n || l->shares_index) continue;
+        if (n_caches == n || l->shares_index || l->unindexed) continue;
         if ((st = sp_key_index_open_cache(&d->caches[n + i], d, err))) return st;
     }
     return SP_OK;

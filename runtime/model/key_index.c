@@ -15,6 +15,11 @@
  * behind the last full pool. The cache has k and the gate of a token as its value, and the key of
  * its pool as the key of the pool's last token.
  *
+ * With blocks of n tokens (minimax_m3_vl in transformers 5.24) each head of the index chooses for
+ * heads of keys and values of its own, by scores q_h . k_s, q and k normed. The score of a block is
+ * that of its best key before the row, and the last blocks count as best. The block of the row
+ * itself may not be full.
+ *
  * Rows are processed one after another, so a choice depends on nothing but the row and the index
  * keys before it. The chosen keys are copied, in ascending order, to a small cache that attention
  * walks like any other: a row therefore reads all index keys, but only top_k latents. */
@@ -51,6 +56,7 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
 {
     const struct sp_config *config = &ws->model->config;
     const struct sp_index_config *c = &config->index;
+    const struct sp_layer_config *l = &config->layers[0];
     struct sp_kv_shape shape = {1, config->latent.kv_rank + config->latent.rope_dim,
                                 config->latent.kv_rank};
     size_t n_heads = c->n_heads, n_threads = sp_pool_n_threads(ws->backend->pool);
@@ -66,6 +72,10 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     s->ld_q = sp_matrix_ld(n_heads * c->head_dim);
     s->ld_k = sp_matrix_ld((c->pool ? 2 : 1) * (size_t)c->head_dim);
     s->ld_weights = sp_matrix_ld(n_heads);
+    s->ld_scores = sp_matrix_ld(sp_round_up(ws->n_positions, SP_SPAN));
+    s->n_choices = c->block ? n_heads : 1;
+    if (c->block)
+        shape = (struct sp_kv_shape){l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
     if ((st = sp_arena_rows(&ws->memory, &s->q, rows, s->ld_q, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->k, rows, s->ld_k, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->weights, rows, s->ld_weights, err))) return st;
@@ -74,10 +84,9 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     if ((st = sp_arena_keep(&ws->memory, s->queries, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->head_scores, n_threads * n_heads, SP_SPAN, err)))
         return st;
-    if ((st =
-             sp_arena_rows(&ws->memory, &s->scores, 1, sp_round_up(ws->n_positions, SP_SPAN), err)))
-        return st;
-    if ((st = sp_arena_new(&ws->memory, &s->chosen, rows * s->n_chosen, sizeof *s->chosen, err)))
+    if ((st = sp_arena_rows(&ws->memory, &s->scores, s->n_choices, s->ld_scores, err))) return st;
+    if ((st = sp_arena_new(&ws->memory, &s->chosen, rows * s->n_choices * s->n_chosen,
+                           sizeof *s->chosen, err)))
         return st;
     if ((st = sp_kv_init(&s->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
     return sp_kv_grow(&s->gathered, s->n_chosen, err);
@@ -96,31 +105,35 @@ static void rotate(const struct index_job *job, size_t t, float *x)
 {
     int rope = job->layer->config->rope;
     const struct sp_rotation *rotation = &job->ws->rotations[rope < 0 ? 0 : rope];
-    const struct sp_index_config *c = &job->ws->model->config.index;
-    size_t half = job->ws->model->config.latent.rope_dim / 2;
+    const struct sp_config *config = &job->ws->model->config;
+    const struct sp_index_config *c = &config->index;
+    size_t half = rope < 0 ? 0 : config->ropes[rope].n_rot / 2;
 
     if (rope < 0) return;
     if (c->rotates_last) x += c->head_dim - 2 * half;
     job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
 }
 
-/* Norms and rotates the key of row t, rotates its queries and scales its weights. */
+/* Norms and rotates the key of row t and its queries, and scales its weights. */
 static void prepare_row(void *context, size_t t, unsigned worker)
 {
     const struct index_job *job = context;
     const struct sp_index_config *c = &job->ws->model->config.index;
     const struct sp_key_index_scratch *s = job->ws->key_index;
-    const struct sp_index_weights *w = &job->layer->latent.index;
+    const struct sp_index_weights *w = &job->layer->index;
     const struct sp_vector *vector = job->ws->backend->vector;
     float *k = s->k + t * s->ld_k;
 
     (void)worker;
-    sp_center(k, k, c->head_dim);
+    if (w->k_norm_bias) sp_center(k, k, c->head_dim);
     vector->rms_norm(k, k, w->k_norm, c->head_dim, (float)c->norm_eps);
-    vector->add(k, w->k_norm_bias, c->head_dim);
+    if (w->k_norm_bias) vector->add(k, w->k_norm_bias, c->head_dim);
     rotate(job, t, k);
-    for (size_t h = 0; h < c->n_heads; h++)
-        rotate(job, t, s->q + t * s->ld_q + h * c->head_dim);
+    for (size_t h = 0; h < c->n_heads; h++) {
+        float *q = s->q + t * s->ld_q + h * c->head_dim;
+        if (w->q_norm) vector->rms_norm(q, q, w->q_norm, c->head_dim, (float)c->norm_eps);
+        rotate(job, t, q);
+    }
     vector->scale(s->weights + t * s->ld_weights, (float)(1 / sqrt((double)c->n_heads)),
                   c->n_heads);
 }
@@ -144,7 +157,7 @@ static void read_value(float *out, const struct sp_kv *cache, size_t pos, size_t
 static void make_pool_key(float *key, const struct index_job *job, size_t pos)
 {
     const struct sp_index_config *c = &job->ws->model->config.index;
-    const float *bias = job->layer->latent.index.pool_bias;
+    const float *bias = job->layer->index.pool_bias;
 
     for (size_t d = 0; d < c->head_dim; d++) {
         float max = -INFINITY, sum = 0;
@@ -197,6 +210,9 @@ static void score_span(void *context, size_t span, unsigned worker)
     job->ws->backend->vector->kv[job->cache->type]->scores(
         of_heads, SP_SPAN, s->queries, c->n_heads, sp_kv_keys(job->cache, 0, first),
         (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, c->head_dim, (float)(1 / sqrt((double)c->head_dim)));
+    for (size_t h = 0; c->block && h < c->n_heads; h++)
+        memcpy(scores + h * s->ld_scores, of_heads + h * SP_SPAN, n * sizeof *scores);
+    if (c->block) return;
     memset(scores, 0, n * sizeof *scores);
     for (size_t h = 0; h < c->n_heads; h++, of_heads += SP_SPAN)
         for (size_t i = 0; i < n; i++)
@@ -248,50 +264,70 @@ static void choose(uint32_t *chosen, size_t k, const float *scores, size_t n)
     }
 }
 
+/* Replaces the scores of keys by those of n units of `unit` keys: pools, or blocks. */
+static void score_units(const struct index_job *job, float *scores, size_t n, size_t unit)
+{
+    const struct sp_index_config *c = &job->ws->model->config.index;
+
+    for (size_t i = 0; i < n; i++) {
+        const float *of_keys = scores + i * unit;
+        size_t n_keys = job->n_keys - i * unit < unit ? job->n_keys - i * unit : unit;
+        float score = of_keys[n_keys - 1];
+        for (size_t j = 0; c->block && j < n_keys; j++)
+            score = of_keys[j] > score ? of_keys[j] : score;
+        scores[i] = c->block && i + c->n_local >= n ? INFINITY : score;
+    }
+}
+
 static void choose_row(struct index_job *job, size_t t)
 {
     const struct sp_index_config *c = &job->ws->model->config.index;
     const struct sp_key_index_scratch *s = job->ws->key_index;
     const struct sp_backend *backend = job->ws->backend;
-    size_t pool = c->pool ? c->pool : 1, n, n_pools, k = c->top_k / pool;
-    uint32_t *chosen = s->chosen + t * s->n_chosen;
+    size_t unit = c->block ? c->block : c->pool ? c->pool : 1, n, n_units, k = c->top_k / unit;
 
     job->t = t;
     n = job->ws->positions[t] + 1;
     if (n <= s->n_chosen) return;
-    n_pools = n / pool;
-    job->n_keys = n_pools * pool;
+    n_units = (n + (c->block ? unit - 1 : 0)) / unit;
+    job->n_keys = c->block ? n : n_units * unit;
     for (size_t h = 0; h < c->n_heads; h++) {
         backend->vector->kv[job->cache->type]->prepare(s->queries + h * sp_query_size(c->head_dim),
                                                        s->q + t * s->ld_q + h * c->head_dim,
                                                        c->head_dim);
     }
     sp_pool_run(backend->pool, (job->n_keys + SP_SPAN - 1) / SP_SPAN, score_span, job);
-    for (size_t i = 0; i < n_pools; i++)
-        s->scores[i] = s->scores[i * pool + pool - 1];
-    choose(chosen, k, s->scores, n_pools);
-    for (size_t i = k; i-- > 0;)
-        for (size_t j = pool; j-- > 0;)
-            chosen[i * pool + j] = chosen[i] * (uint32_t)pool + (uint32_t)j;
-    for (size_t i = n_pools * pool; i < n; i++)
-        chosen[c->top_k + i - n_pools * pool] = (uint32_t)i;
+    for (size_t choice = 0; choice < s->n_choices; choice++) {
+        uint32_t *chosen = s->chosen + (t * s->n_choices + choice) * s->n_chosen;
+        float *scores = s->scores + choice * s->ld_scores;
+        score_units(job, scores, n_units, unit);
+        choose(chosen, k, scores, n_units);
+        for (size_t i = k; i-- > 0;)
+            for (size_t j = unit; j-- > 0;)
+                chosen[i * unit + j] = chosen[i] * (uint32_t)unit + (uint32_t)j;
+        for (size_t i = job->n_keys; i < n; i++)
+            chosen[c->top_k + i - job->n_keys] = (uint32_t)i;
+    }
 }
 
 void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     const struct sp_key_index_scratch *s = ws->key_index;
     struct index_job job = {.ws = ws, .layer = &ws->model->layers[layer]};
-    const struct sp_index_weights *w = &job.layer->latent.index;
+    const struct sp_index_weights *w = &job.layer->index;
+    const struct sp_product q = {.w = &w->q, .y = s->q, .ldy = s->ld_q};
+    const struct sp_product weights = {.w = &w->weights, .y = s->weights, .ldy = s->ld_weights};
     const struct sp_product in[] = {
         {.w = &w->k, .y = s->k, .ldy = s->ld_k},
-        {.w = &w->weights, .y = s->weights, .ldy = s->ld_weights},
+        ws->latent_attention ? weights : q,
         {.w = &w->pool_gate, .y = s->k + w->k.rows, .ldy = s->ld_k},
     };
-    const struct sp_product q = {.w = &w->q, .y = s->q, .ldy = s->ld_q};
 
-    ws->latent_attention->q_latent.cols = w->q.cols;
     sp_backend_multiply(ws->backend, in, w->pool_gate.rows ? 3 : 2, &ws->hidden, n);
-    sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
+    if (ws->latent_attention) {
+        ws->latent_attention->q_latent.cols = w->q.cols;
+        sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
+    }
     sp_backend_rows(ws->backend, n, prepare_row, &job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
         const struct sp_batch_seq *seq = &ws->seqs[i];
@@ -309,8 +345,8 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
 
 struct gather_job {
     const struct sp_kv *from;
-    struct sp_kv *to;
-    const uint32_t *chosen;
+    struct sp_key_index_scratch *s;
+    const uint32_t *chosen; /* [n_choices][n_chosen] */
     size_t n;
 };
 
@@ -320,16 +356,22 @@ static void gather_block(void *context, size_t block, unsigned worker)
     const struct gather_job *job = context;
 
     (void)worker;
-    for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < job->n; i++)
-        sp_kv_copy(job->to, i, job->from, job->chosen[i]);
+    for (size_t h = 0; h < job->from->n_heads; h++) {
+        size_t choice = h * job->s->n_choices / job->from->n_heads;
+        const uint32_t *chosen = job->chosen + choice * job->s->n_chosen;
+        for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < job->n; i++)
+            sp_kv_copy(&job->s->gathered, i, job->from, chosen[i], h);
+    }
 }
 
 size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t)
 {
     const struct sp_index_config *c = &ws->model->config.index;
     struct sp_key_index_scratch *s = ws->key_index;
-    size_t n = c->top_k + (c->pool ? (ws->positions[t] + 1) % c->pool : 0);
-    struct gather_job job = {kv, &s->gathered, s->chosen + t * s->n_chosen, n};
+    size_t tail = c->pool ? (ws->positions[t] + 1) % c->pool : 0;
+    size_t missing = c->block ? c->block - 1 - ws->positions[t] % c->block : 0;
+    size_t n = c->top_k + tail - missing;
+    struct gather_job job = {kv, s, s->chosen + t * s->n_choices * s->n_chosen, n};
 
     sp_pool_run(ws->backend->pool, (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &job);
     return n;

@@ -10,12 +10,14 @@ struct sp_workspace; /* runtime/model/workspace.h */
 struct sp_key_index_scratch {
     float *q, *k, *weights; /* [max_rows][ld_q], [max_rows][ld_k], [max_rows][ld_weights] */
     size_t ld_q, ld_k, ld_weights;
-    float *pool_key;       /* [head_dim] */
-    uint8_t *queries;      /* [n_heads] of one row, prepared */
-    float *head_scores;    /* [threads][n_heads][SP_SPAN] */
-    float *scores;         /* [n_positions, in whole spans] of one row */
+    float *pool_key;    /* [head_dim] */
+    uint8_t *queries;   /* [n_heads] of one row, prepared */
+    float *head_scores; /* [threads][n_heads][SP_SPAN] */
+    size_t n_choices;   /* of a row: one, or one for each head of the index (blocks) */
+    float *scores;      /* [n_choices][ld_scores] of one row, in whole spans */
+    size_t ld_scores;
     size_t n_chosen;       /* the most keys that a row attends to without a choice, or by one */
-    uint32_t *chosen;      /* [max_rows][n_chosen] ascending, of rows that see more keys */
+    uint32_t *chosen;      /* [max_rows][n_choices][n_chosen] ascending, of rows that see more */
     struct sp_kv gathered; /* [n_chosen] keys and values of one row */
 };
 

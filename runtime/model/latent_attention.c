@@ -264,7 +264,7 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 
     project(&job);
     store(&job);
-    if (l->latent.index.k.rows) sp_key_index_choose(ws, layer, n);
+    if (l->index.k.rows) sp_key_index_choose(ws, layer, n);
     sp_backend_rows(ws->backend, n, gather_nope, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
     sp_backend_rows(ws->backend, n, append_rope, &job);

@@ -272,13 +272,19 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
     w->q_norm = bind_scaled(b, "@self_attn.q_a_layernorm.weight", i, c->q_rank, c->q_scale);
     w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
-    bind_matrix(b, &w->index.q, "@self_attn.indexer.wq_b.weight", i);
-    bind_matrix(b, &w->index.k, "@self_attn.indexer.wk.weight", i);
-    bind_matrix(b, &w->index.weights, "@self_attn.indexer.weights_proj.weight", i);
-    bind_matrix(b, &w->index.pool_gate, "@self_attn.indexer.pool_gate.weight", i);
-    w->index.pool_bias = bind_bias(b, "@self_attn.indexer.pool_bias", i);
-    w->index.k_norm = bind_bias(b, "@self_attn.indexer.k_norm.weight", i);
-    w->index.k_norm_bias = bind_bias(b, "@self_attn.indexer.k_norm.bias", i);
+}
+
+static void bind_index(struct binder *b, struct sp_index_weights *w, unsigned i)
+{
+    bind_matrix(b, &w->q, "@self_attn.indexer.wq_b.weight", i);
+    bind_matrix(b, &w->q, "@self_attn.indexer.q_proj.weight", i);
+    bind_matrix(b, &w->k, "@self_attn.indexer.wk.weight", i);
+    bind_matrix(b, &w->weights, "@self_attn.indexer.weights_proj.weight", i);
+    bind_matrix(b, &w->pool_gate, "@self_attn.indexer.pool_gate.weight", i);
+    w->pool_bias = bind_bias(b, "@self_attn.indexer.pool_bias", i);
+    w->q_norm = bind_norm(b, "@self_attn.indexer.q_norm.weight", i);
+    w->k_norm = bind_norm(b, "@self_attn.indexer.k_norm.weight", i);
+    w->k_norm_bias = bind_bias(b, "@self_attn.indexer.k_norm.bias", i);
 }
 
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
@@ -301,6 +307,7 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
     l->o_norm = bind_norm(b, "@self_attn.inner_norm.weight", i);
     bind_latent(b, &l->latent, i);
+    bind_index(b, &l->index, i);
 }
 
 /* Binds the per-layer embeddings and the scalar of Gemma 4. */

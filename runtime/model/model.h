@@ -13,12 +13,13 @@ struct sp_norm_gate_weights {
     struct sp_matrix down, up;
 };
 
-/* Weights of the index of latent attention (struct sp_index_config). */
+/* Weights of the index of attention (struct sp_index_config). */
 struct sp_index_weights {
-    struct sp_matrix q;                /* [n_heads * head_dim, q_rank] */
+    struct sp_matrix q;                /* [n_heads * head_dim, q_rank, or H] */
     struct sp_matrix k;                /* [head_dim, H] */
-    struct sp_matrix weights;          /* [n_heads, H] */
-    const float *k_norm, *k_norm_bias; /* [head_dim] */
+    struct sp_matrix weights;          /* [n_heads, H], or empty */
+    const float *q_norm;               /* [head_dim], or NULL */
+    const float *k_norm, *k_norm_bias; /* [head_dim], or NULL */
     struct sp_matrix pool_gate;        /* [head_dim, H], or empty */
     const float *pool_bias;            /* [pool][head_dim] */
 };
@@ -33,7 +34,6 @@ struct sp_latent_weights {
     struct sp_matrix v_b; /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
     const float *q_bias, *kv_bias; /* of q_a and kv_a, or NULL */
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
-    struct sp_index_weights index; /* empty: the layer has none */
 };
 
 /* Weights of a gated delta-rule layer; channels = 2 * key heads * key dim + value heads * its dim.
@@ -145,6 +145,7 @@ struct sp_layer {
     const float *output_gate_bias; /* [rows of output_gate], or NULL */
     struct sp_conv_weights attention_conv, ffn_conv;
     struct sp_latent_weights latent;         /* in place of k and v */
+    struct sp_index_weights index;           /* empty: the layer has none */
     struct sp_delta_weights delta;           /* in place of attention */
     struct sp_short_conv_weights short_conv; /* in place of attention */
     struct sp_mamba_weights mamba;           /* in place of attention, or parallel to it */

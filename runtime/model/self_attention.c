@@ -5,6 +5,7 @@
 #include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/gated_norm.h"
+#include "runtime/model/key_index.h"
 #include "runtime/vector/fmath.h"
 
 static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const struct sp_layer *l,
@@ -172,6 +173,42 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
     return n;
 }
 
+/* Attention of row t to the keys that the index chose for it. */
+static void attend_chosen(struct sp_workspace *ws, unsigned layer, size_t t, const struct sp_kv *kv)
+{
+    const struct sp_key_range range = {0, sp_key_index_gather(ws, kv, t)};
+    const struct sp_attention a = {
+        .kv = &ws->key_index->gathered,
+        .n_heads = ws->model->layers[layer].config->n_heads,
+        .scale = (float)ws->model->config.attention_scale,
+        .q = ws->q + t * ws->ld_q,
+        .ldq = ws->ld_q,
+        .out = ws->heads.x + t * ws->heads.ld,
+        .ld_out = ws->heads.ld,
+        .n_rows = 1,
+        .ranges = &range,
+    };
+
+    sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
+}
+
+/* Runs a layer's attention. Rows that see more keys than the index chooses attend to none at first.
+ */
+static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_attention_job *job)
+{
+    const struct sp_layer *l = &ws->model->layers[layer];
+    size_t t = 0, most = l->index.k.rows ? ws->key_index->n_chosen : SIZE_MAX;
+
+    for (size_t i = 0; i < n; i++)
+        if (ws->positions[i] >= most) ws->ranges[i].last = ws->ranges[i].first;
+    sp_backend_attend(job);
+    if (l->index.k.rows == 0) return;
+    sp_key_index_choose(ws, layer, n);
+    for (size_t i = 0; i < ws->n_seqs; i++)
+        for (size_t end = t + ws->seqs[i].n; t < end; t++)
+            if (ws->positions[t] >= most) attend_chosen(ws, layer, t, job->seqs[i].kv);
+}
+
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &ws->model->layers[layer];
@@ -186,8 +223,8 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     job.n_products = list_products(ws, l, products);
     job.ranges = ws->ranges;
     sp_backend_prepare(ws->backend, &ws->heads, &l->o);
-    if (l->output_gate.rows || l->o_norm) ws->heads.coded = false;
-    sp_backend_attend(&job);
+    if (l->output_gate.rows || l->o_norm || l->index.k.rows) ws->heads.coded = false;
+    attend(ws, layer, n, &job);
     if (l->output_gate.rows)
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &gate);
     sp_inner_norm_run(ws, &ws->heads, l->o_norm, l->o.cols, n);

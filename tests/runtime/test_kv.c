@@ -113,7 +113,8 @@ TEST(test_copy)
         init(&same, (enum sp_cache_type)type, 256, 0, 1);
         put(&from, 300, 0.25f);
         put(&from, 301, 0.5f);
-        sp_kv_copy(&to, 5, &from, 301);
+        for (size_t head = 0; head < from.n_heads; head++)
+            sp_kv_copy(&to, 5, &from, 301, head);
         put(&same, 5, 0.5f + 296);
         for (size_t lane = 0; lane < 2; lane++)
             assert_true(kv_digest(&to, 5 - lane, 6) == kv_digest(&same, 5 - lane, 6));

@@ -15,6 +15,13 @@ extern const struct sp_key_name sp_gguf_keys_mistral3[];
 SP_MUST_CHECK enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer,
                                                   unsigned n_own, struct sp_err *err);
 
+/* Reads swiglu_limit and swiglu_alpha, the constant inside the gate, which the kernels have built
+ * in. */
+SP_MUST_CHECK enum sp_status sp_read_clamped_swiglu(struct sp_config *c,
+                                                    const struct sp_config_text *t,
+                                                    const struct sp_sizes *sizes,
+                                                    struct sp_err *err);
+
 /* LayerNorm with biases, as most configurations spell it. */
 #define SP_LAYER_NORM                                                                              \
     .norm_eps = 1e-5, .norm_eps_key = "layer_norm_eps", .norm_centered = true, .norm_bias = true

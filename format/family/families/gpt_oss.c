@@ -4,9 +4,8 @@
 
 static const char *const own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
 
-/* The kernel has alpha, the constant inside the gate, built in; the limit is part of the config. */
-static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+enum sp_status sp_read_clamped_swiglu(struct sp_config *c, const struct sp_config_text *t,
+                                      const struct sp_sizes *sizes, struct sp_err *err)
 {
     double alpha = 1.702, limit = 7;
     enum sp_status st;
@@ -19,7 +18,7 @@ static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_te
                        alpha);
     }
     for (unsigned i = 0; i < c->n_layers; i++)
-        c->layers[i].limits[0] = limit;
+        c->layers[i].limits[0] = c->layers[i].limits[1] = limit;
     return SP_OK;
 }
 
@@ -65,7 +64,7 @@ const struct sp_family sp_families_gpt_oss[] = {
         .clamped_swiglu = true,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN, .biased = true},
         .reads = {.layer_types = true, .experts = true},
-        .read_own = read_swiglu,
+        .read_own = sp_read_clamped_swiglu,
         .own_keys = own_keys,
         .aliases = {expert_aliases},
         .gguf = {.archs = {{.name = "gpt-oss", .scaling = "yarn"},

@@ -1,6 +1,9 @@
-/* MiniMax-Text-01: lightning attention between layers of attention, with experts. */
+/* MiniMax-Text-01: lightning attention between layers of attention, with experts. MiniMax-M3:
+ * layers whose heads attend to blocks of keys that an index chooses. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
+
+#include <string.h>
 
 static const struct sp_delta_family lightning = {
     .defaults = {.n_value_heads = 32, .value_dim = 128, .kernel = 1, .lightning = true},
@@ -53,6 +56,97 @@ static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
+/* ---- MiniMax-M3 ---- */
+
+static const struct sp_alias m3_aliases[] = {
+    {"self_attn.indexer.wk.weight", "self_attn.indexer.k_proj.weight", NULL, 0},
+    {"self_attn.indexer.q_proj.weight", "self_attn.index_q_proj.weight", NULL, 0},
+    {"self_attn.indexer.wk.weight", "self_attn.index_k_proj.weight", NULL, 0},
+    {"self_attn.indexer.q_norm.weight", "self_attn.index_q_norm.weight", NULL, 0},
+    {"self_attn.indexer.k_norm.weight", "self_attn.index_k_norm.weight", NULL, 0},
+    {"self_attn.indexer.q_proj.weight", NULL, NULL, 0},
+    {"self_attn.indexer.q_norm.weight", NULL, NULL, 0},
+    {"self_attn.indexer.k_norm.weight", NULL, NULL, 0},
+    {"mlp.gate_proj.weight", NULL, NULL, 0},
+    {"mlp.up_proj.weight", NULL, NULL, 0},
+    {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
+    {"mlp.shared_expert.gate_proj.weight", "mlp.shared_experts.gate_up_proj.weight",
+     sp_layout_gate_up, 0},
+    {"mlp.shared_expert.up_proj.weight", "mlp.shared_experts.gate_up_proj.weight",
+     sp_layout_gate_up, 1},
+    {0},
+};
+
+/* Of sparse_attention_config in published files. */
+static const struct sp_key_name m3_keys[] = {
+    {"sparse_num_index_heads", "index_n_heads"},
+    {"sparse_index_dim", "index_head_dim"},
+    {"sparse_block_size", "index_block_size"},
+    {"sparse_topk_blocks", "index_topk_blocks"},
+    {"sparse_local_block", "index_local_blocks"},
+    {"moe_layer_freq", "mlp_layer_types"},
+    {0},
+};
+
+static const char m3_sparse[] = "minimax_m3_sparse";
+
+/* Sets the layers that have an index, by name or by 0 and 1. */
+static bool find_indexed(struct sp_config *c, const struct sp_config_text *t)
+{
+    const struct sp_json *types = sp_text_get(t, "layer_types");
+    bool any = false;
+
+    if (types == NULL) types = sp_text_get(t, "sparse_attention_freq");
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        size_t len;
+        const char *name = sp_json_to_string(sp_json_at(types, i), &len);
+        int64_t indexed = name && strcmp(name, m3_sparse) == 0;
+        (void)sp_json_to_i64(sp_json_at(types, i), &indexed);
+        c->layers[i].unindexed = indexed == 0;
+        any = any || indexed != 0;
+    }
+    return any;
+}
+
+static enum sp_status read_m3(struct sp_config *c, const struct sp_config_text *t,
+                              const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct sp_index_config x = {.n_heads = 4, .head_dim = 128, .block = 128, .n_local = 1};
+    unsigned n_blocks = 16;
+    enum sp_status st;
+
+    c->activation = SP_SWIGLU_CLAMPED;
+    if ((st = sp_read_clamped_swiglu(c, t, sizes, err)) ||
+        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &x.n_heads, err)) ||
+        (st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &x.head_dim, err)) ||
+        (st = sp_text_unsigned(t, "index_block_size", 1, 65536, &x.block, err)) ||
+        (st = sp_text_unsigned(t, "index_topk_blocks", 1, 65536, &n_blocks, err)) ||
+        (st = sp_text_unsigned(t, "index_local_blocks", 0, 65536, &x.n_local, err)))
+        return st;
+    x.norm_eps = c->norm_eps;
+    x.top_k = n_blocks * x.block;
+    if (!find_indexed(c, t)) return SP_OK;
+    c->index = x;
+    if (x.n_local == 0 || x.n_local > n_blocks) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "index_local_blocks %u is not from 1 to %u, "
+                       "index_topk_blocks",
+                       x.n_local, n_blocks);
+    }
+    if (sizes->n_kv_heads % x.n_heads != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "index_n_heads %u does not divide num_key_value_heads %u", x.n_heads,
+                       sizes->n_kv_heads);
+    }
+    if (c->ropes[0].n_rot <= x.head_dim && n_blocks <= SP_CAP_POSITIONS / x.block) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u tokens "
+                   "are more than %d",
+                   x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
+}
+
+static const char *const m3_own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
+
 const struct sp_family sp_families_minimax[] = {
     {
         .name = "minimax",
@@ -70,6 +164,35 @@ const struct sp_family sp_families_minimax[] = {
         .reads = {.experts = true},
         .read_own = read_minimax,
         .aliases = {minimax_aliases, sp_aliases_block_sparse},
+    },
+    {
+        .name = "minimax_m3_vl_text",
+        .architecture = "MiniMaxM3VLForCausalLM",
+        .sizes = {200064, 6144, 12288, 60, 64, 4, 128, 524288, 0},
+        .ffn_key = "dense_intermediate_size",
+        .norm_shifted = true,
+        .qk_norm = SP_QK_HEADS,
+        .theta = 5e6,
+        .partial_rotary = 1,
+        .rotary_dim = true,
+        .indexed = m3_sparse,
+        .biases = SP_BIAS_NEVER,
+        .activation_key = "",
+        SP_EXPERT_SIZES(128, 4, 3072, 0, 0),
+        .n_shared_ffn = 3072,
+        .expert_keys = {.width = "intermediate_size",
+                        .parallel_width = "shared_intermediate_size",
+                        .types = "mlp_layer_types"},
+        .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .scale = 2},
+        .router_norm_fixed = true,
+        .reads = {.layer_types = true, .experts = true, .routed_scale = true},
+        .key_names = m3_keys,
+        .nested = "sparse_attention_config",
+        .read_own = read_m3,
+        .own_keys = m3_own_keys,
+        .unread_layers = true,
+        .aliases = {m3_aliases, sp_aliases_block_sparse, sp_aliases_shared_experts,
+                    sp_aliases_experts, sp_aliases_gate_up},
     },
     {.name = NULL},
 };
