@@ -113,7 +113,7 @@ bool sp_prompt_cache_has(const struct sp_prompt_cache *c, const char *name)
 void sp_prompt_cache_prefetch(const struct sp_prompt_cache *c, const char *name)
 {
     char path[PATH_MAX];
-    int fd = open(path_of(path, c, name), O_RDONLY | O_CLOEXEC);
+    int fd = open(path_of(path, c, name), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0) return;
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);

@@ -118,10 +118,10 @@ static void touch(const struct sp_prompt_pages *p, const struct name *name, size
 /* ---- contents ---- */
 
 /* What a page or a state begins with. */
-static enum sp_status match(const struct sp_prompt_pages *p, struct sp_cache_file *file,
+static enum sp_status match(struct sp_cache_file *file, const struct name *name,
                             const uint32_t *ids, size_t page, struct sp_err *err)
 {
-    enum sp_status st = sp_cache_file_match(file, p->root.text, SP_HASH128_TEXT - 1, err);
+    enum sp_status st = sp_cache_file_match(file, name->text, strlen(name->text), err);
 
     return st ? st : sp_cache_file_match(file, ids, (page + 1) * SP_SPAN * sizeof *ids, err);
 }
@@ -132,7 +132,7 @@ static enum sp_status walk_page(const struct sp_prompt_pages *p, struct sp_cache
     struct sp_drafter *drafter = drafter_of(p);
     enum sp_status st;
 
-    if ((st = match(p, file, ids, page, err)) ||
+    if ((st = match(file, &p->names[page], ids, page, err)) ||
         (st = sp_decoder_transfer(p->setup.decoder, file, page, err)) || drafter == NULL)
         return st;
     return drafter->ops->page(drafter, file, page, resumes, err);
@@ -141,7 +141,8 @@ static enum sp_status walk_page(const struct sp_prompt_pages *p, struct sp_cache
 static enum sp_status walk_state(const struct sp_prompt_pages *p, struct sp_cache_file *file,
                                  const uint32_t *ids, size_t page, struct sp_err *err)
 {
-    enum sp_status st = match(p, file, ids, page, err);
+    const struct name name = state_name(p, page);
+    enum sp_status st = match(file, &name, ids, page, err);
 
     return st ? st : sp_decoder_transfer_state(p->setup.decoder, file, err);
 }

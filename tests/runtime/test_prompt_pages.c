@@ -479,6 +479,8 @@ TEST(lost_states_are_missed)
         true);
     char path[4096];
     DIR *files = opendir(k.folder);
+    uint8_t *bytes;
+    size_t size;
 
     for (const struct dirent *e; (e = readdir(files)) != NULL;) {
         if (strstr(e->d_name, ".state") == NULL) continue;
@@ -489,9 +491,12 @@ TEST(lost_states_are_missed)
     assert_in_range(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 0, 256);
     assert_non_null(strstr(notes, ".state.page"));
     assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 512);
+    bytes = (uint8_t *)scratch_read(path, &size);
+    write_page(page_path(&k, 1), bytes, size);
+    assert_in_range(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 0, 256);
 }
 
-/* A page of other tokens under the name of this one. */
+/* A page of other tokens under the name of this one, and a FIFO. */
 TEST(foreign_pages_are_refused)
 {
     struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
@@ -502,6 +507,9 @@ TEST(foreign_pages_are_refused)
     write_page(second, bytes, size);
     assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 256);
     assert_non_null(strstr(notes, "a page of other tokens"));
+    assert_int_equal(unlink(second), 0);
+    assert_int_equal(mkfifo(second, 0600), 0);
+    assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 256);
 }
 
 /* Another file, another type of the caches, and another context of a rotation that depends on it
@@ -703,7 +711,7 @@ TEST(corrupted_pages_are_refused_or_usable)
 {
     static const char *const drafts[] = {"anchored", "peagle"};
     static const uint64_t numbers[] = {0, 3, 1ull << 40, UINT64_MAX};
-    enum { TOKENS = HEAD + 32 + 512 * 4 };
+    enum { TOKENS = HEAD + 37 + 512 * 4 };
     uint32_t noise = 1;
 
     for (size_t d = 0; d < sizeof drafts / sizeof *drafts; d++) {
