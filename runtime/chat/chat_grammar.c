@@ -150,6 +150,43 @@ static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json 
     }
 }
 
+/* Adds to the changes which keyword of a function's schema has no effect. */
+static void note_relaxed(const struct sp_chat_grammar_options *o, const char *name,
+                         const struct sp_err *why)
+{
+    size_t len = strlen(o->changes), left = o->changes_size - len;
+    const char *path = strchr(why->text, '#');
+    int n = path ? (int)strcspn(path, ": ") : 0;
+
+    if ((size_t)snprintf(o->changes + len, left, "%sschema of %.50s relaxed%s%.*s", len ? ", " : "",
+                         name, n ? ": " : "", n, path) >= left)
+        o->changes[len] = '\0';
+}
+
+/* Relaxes the schema of a function where it cannot be enforced and may be relaxed. */
+static uint32_t call_or_relaxed(struct sp_chat_grammar_builder *b, const struct sp_json *function,
+                                const char *name)
+{
+    struct sp_grammar *g = b->g;
+    size_t n_nodes = g->n_nodes, n_rules = g->n_rules;
+    bool strict = false;
+    uint32_t call;
+
+    (void)sp_json_to_bool(sp_json_get(function, "strict"), &strict);
+    b->relaxed = (struct sp_err){0};
+    b->is_relaxed = b->options->changes && !strict;
+    call = call_of(b, function, name);
+    if (b->is_relaxed && g->err.status == SP_E_UNSUPPORTED) {
+        b->relaxed = g->err;
+        sp_grammar_shrink(g, n_nodes, n_rules);
+        b->takes_any = true;
+        call = call_of(b, function, name);
+        b->takes_any = false;
+    }
+    if (b->relaxed.status) note_relaxed(b->options, name, &b->relaxed);
+    return call;
+}
+
 /* The rule for a call of any of the functions. */
 static uint32_t any_call(struct sp_chat_grammar_builder *b)
 {
@@ -170,7 +207,7 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
             break;
         }
         if (b->options->function && strcmp(b->options->function, name) != 0) continue;
-        ways = sp_grammar_either(b->g, ways, call_of(b, function, name));
+        ways = sp_grammar_either(b->g, ways, call_or_relaxed(b, function, name));
     }
     if (ways == SP_GRAMMAR_NEVER && !b->g->err.status)
         sp_grammar_fail(b->g, SP_E_INPUT, "none of the tools is allowed");
@@ -336,7 +373,6 @@ enum sp_status sp_chat_grammar(struct sp_grammar **out,
     sp_json_grammar_init(&b.json, b.g);
     b.word = add_word(b.g);
     node = answer(&b);
-    if (options->n_nodes) *options->n_nodes += b.g->n_nodes;
     if ((st = sp_grammar_finish(b.g, node, err))) goto done;
     *out = b.g;
     b.g = NULL;

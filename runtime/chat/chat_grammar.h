@@ -39,7 +39,11 @@ struct sp_chat_grammar_options {
     bool must_call;                   /* the answer is calls without content */
     bool one_call;
     bool tagged_only; /* text that begins with no tag is free; not with `must_call` or `content` */
-    size_t *n_nodes; /* increased by the nodes that were built, of a refused grammar too; or NULL */
+    /* NULL: a schema that cannot be enforced is refused. Else that of a tool which is not strict is
+     * relaxed: keywords that are not supported restrict nothing, or it allows any arguments. The
+     * first such keyword of each tool is added here. */
+    char *changes; /* [changes_size] a text */
+    size_t changes_size;
 };
 
 /* Returns whether the answer begins with reasoning, given the prompt and the options. `think`:
@@ -55,15 +59,5 @@ bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *format);
 SP_MUST_CHECK enum sp_status sp_chat_grammar(struct sp_grammar **out,
                                              const struct sp_chat_grammar_options *options,
                                              struct sp_err *err);
-
-/* Tools whose schemas cannot be enforced, with schemas that can. */
-
-/* *out = the tools of `options`, those that are not strict and that its grammar refuses with
- * simpler parameters: names, types and enums of the properties or, where these are refused as well,
- * any object. Owned by the caller. Their names are added to `changes`. Fails as the grammar does if
- * a strict tool is refused, and with SP_E_UNSUPPORTED where too much would have to be tried. */
-SP_MUST_CHECK enum sp_status sp_chat_relax_tools(struct sp_json **out, char *changes, size_t size,
-                                                 const struct sp_chat_grammar_options *options,
-                                                 struct sp_err *err);
 
 #endif

@@ -23,8 +23,11 @@ static void open_schema(struct sp_chat_grammar_builder *b, struct sp_schema *s,
 {
     const struct sp_json *parameters = sp_json_get(function, "parameters");
 
-    *s = (struct sp_schema){
-        .g = b->g, .json = b->json, .root = parameters ? parameters : b->no_arguments};
+    if (parameters == NULL) parameters = b->no_arguments;
+    *s = (struct sp_schema){.g = b->g,
+                            .json = b->json,
+                            .root = b->takes_any ? b->object : parameters,
+                            .relaxed = b->is_relaxed ? &b->relaxed : NULL};
     *view = (struct sp_schema_view){0};
     sp_schema_add(s, view, s->root, "#", NULL, NULL);
     sp_schema_add(s, view, b->object, "#", NULL, NULL);
@@ -65,9 +68,15 @@ struct writing {
     struct sp_schema *s;
 };
 
+/* Refuses the schema of a property, or relaxes it. */
 static void refuse(struct writing *w, const char *key, const char *what)
 {
-    sp_grammar_fail(w->b->g, SP_E_UNSUPPORTED, "#/properties/%s: %s", key, what);
+    struct sp_err *relaxed = w->s->relaxed;
+
+    if (relaxed == NULL)
+        sp_grammar_fail(w->b->g, SP_E_UNSUPPORTED, "#/properties/%s: %s", key, what);
+    else if (relaxed->status == SP_OK)
+        (void)!sp_fail(relaxed, SP_E_UNSUPPORTED, "#/properties/%s: %s", key, what);
 }
 
 /* Writes one value of `enum` or `const`. */
@@ -114,9 +123,9 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     }
     for (size_t i = 0; sp_schema_next(w->s, view, "const", &i, &one); n_given++)
         alternatives = sp_grammar_either(w->b->g, alternatives, given_text(w, key, one, after));
-    if (n_given == 0) alternatives = sp_chat_grammar_free_text(w->b, &any);
     if (n_given > 1) refuse(w, key, "more than one enum or const is not supported");
-    if (alternatives == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
+    if (n_given > 0 && alternatives == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
+    if (alternatives == SP_GRAMMAR_NEVER) alternatives = sp_chat_grammar_free_text(w->b, &any);
     return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), alternatives);
 }
 
@@ -188,8 +197,10 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
     struct sp_grammar *g = b->g;
     bool text = n->before_text && sp_tool_value_is_text(w->function, key);
 
-    if (n->keys_are_words ? !is_word(key) : !is_plain(key))
+    if (n->keys_are_words ? !is_word(key) : !is_plain(key)) {
         refuse(w, key, "the model cannot write this name");
+        return SP_GRAMMAR_NEVER;
+    }
     if (text) {
         next = text_value(w, key, view, next);
     } else {
@@ -215,6 +226,7 @@ static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *al
         uint32_t one = SP_GRAMMAR_NEVER, more;
         sp_schema_property(w->s, all, key, &view);
         if (!view.never) one = argument(w, key, &view, later);
+        if (one == SP_GRAMMAR_NEVER && w->s->relaxed) continue;
         more =
             sp_grammar_text(g, separator, strlen(separator), sp_chat_grammar_whitespace(w->b, one));
         first = required ? one : sp_grammar_either(g, one, first);

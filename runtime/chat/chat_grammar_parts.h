@@ -13,6 +13,8 @@ struct sp_chat_grammar_builder {
     uint32_t word;                /* rule for SP_TAG_ANY */
     struct sp_json *no_arguments; /* schema of an object without members; owned */
     struct sp_json *object;       /* schema of any object; owned */
+    bool is_relaxed, takes_any;   /* the schema of the current function is relaxed, or ignored */
+    struct sp_err relaxed;        /* its first keyword without an effect */
 };
 
 /* The arguments of a function as a JSON object. */

@@ -62,7 +62,6 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         .one_call = request->one_call,
         .tagged_only = p->tagged_calls_only,
     };
-    struct sp_json *relaxed = NULL;
     struct sp_err own = {0};
     uint32_t *ends = NULL;
     enum sp_status st;
@@ -78,14 +77,11 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         sp_chat_format_can_constrain_calls(&chat->format)) {
         size_t n_changes = strlen(p->changes);
         own = (struct sp_err){0};
-        st = sp_chat_relax_tools(&relaxed, p->changes, sizeof p->changes, &options, &own);
-        if (!st) {
-            options.tools = relaxed;
-            st = sp_chat_grammar(&p->own_grammar, &options, &own);
-        }
+        options.changes = p->changes;
+        options.changes_size = sizeof p->changes;
+        st = sp_chat_grammar(&p->own_grammar, &options, &own);
         if (st) p->changes[n_changes] = '\0';
     }
-    sp_json_free(relaxed);
     if (st && options.tools) sp_context(&own, options.must_call ? "tool_choice" : "tools");
     if (st) st = sp_fail_as(err, &own);
     p->grammar = p->own_grammar;

@@ -117,6 +117,14 @@ void sp_grammar_define(struct sp_grammar *g, uint32_t rule, uint32_t start)
     g->rules[rule].defined = true;
 }
 
+void sp_grammar_shrink(struct sp_grammar *g, size_t n_nodes, size_t n_rules)
+{
+    while (g->n_rules > n_rules)
+        free(g->rules[--g->n_rules].name);
+    g->n_nodes = n_nodes;
+    g->err = (struct sp_err){0};
+}
+
 uint32_t sp_grammar_text(struct sp_grammar *g, const char *text, size_t len, uint32_t next)
 {
     while (len-- > 0) {

@@ -28,6 +28,7 @@ struct state {
 
 struct product {
     struct sp_grammar *g;
+    const struct sp_text_pattern *first;        /* for messages */
     struct sp_grammar *patterns[MOST_PATTERNS]; /* owned, like the matchers */
     struct sp_grammar_matcher *matchers[MOST_PATTERNS];
     bool negated[MOST_PATTERNS];
@@ -77,8 +78,8 @@ static size_t add_state(struct product *p, const struct state *state)
     }
     if (p->n_states == MOST_STATES) {
         sp_grammar_fail(p->g, SP_E_UNSUPPORTED,
-                        "patterns and lengths together are too large: more than %d states",
-                        MOST_STATES);
+                        "%s/%s: too large with other patterns and lengths: more than %d states",
+                        p->first->path, p->first->key, MOST_STATES);
         return 0;
     }
     p->states[p->n_states] = *state;
@@ -204,7 +205,7 @@ static enum sp_status multiply(struct product *p, const struct sp_text_pattern *
 uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_pattern *patterns,
                                  size_t n, uint32_t min, uint32_t max, uint32_t next)
 {
-    struct product p = {.g = g, .min = min, .max = max};
+    struct product p = {.g = g, .first = patterns, .min = min, .max = max};
     struct sp_err err = {0};
     uint32_t node = SP_GRAMMAR_NEVER;
     enum sp_status st;

@@ -299,9 +299,8 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
         bool limited = sp_schema_type_of(one) & keyword_types;
         if (!sp_schema_is_enum_value(s, v, one, single ? NULL : values, types)) continue;
         if (limited && sp_schema_type_of(one) & (SP_TYPE_ARRAY | SP_TYPE_OBJECT)) {
-            if (!s->relaxed)
-                sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                               "cannot be combined with keywords for the types of its values");
+            sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
+                           "cannot be combined with keywords for the types of its values");
         } else if (limited && !keywords_allow(s, v, one, checks)) {
             continue;
         }
@@ -391,7 +390,7 @@ static void check_unevaluated(struct sp_schema *s, const struct sp_schema_view *
 {
     static const char *const keys[] = {"unevaluatedProperties", "unevaluatedItems"};
 
-    for (size_t i = 0; i < v->n && !s->relaxed; i++) {
+    for (size_t i = 0; i < v->n; i++) {
         const struct sp_json *json = s->places[v->parts[i].place].json;
         bool whole = i == 0 && !s->g->is_narrowed &&
                      (v->n == 1 || sp_json_has(json, "$ref") || sp_json_has(json, "allOf") ||
@@ -442,7 +441,7 @@ void sp_schema_finish(struct sp_schema *s)
 }
 
 static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
-                      const struct sp_json *root, bool relaxed)
+                      const struct sp_json *root, struct sp_err *relaxed)
 {
     struct sp_schema s = {.g = g, .json = *json, .root = root, .relaxed = relaxed};
     struct sp_schema_view view = {0};
@@ -456,7 +455,7 @@ static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
 
 /* Makes the grammar of a schema; NULL: of any JSON object. */
 static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, bool as_object,
-                           bool relaxed, struct sp_err *err)
+                           struct sp_err *relaxed, struct sp_err *err)
 {
     struct sp_grammar *g;
     struct sp_json_grammar json;
@@ -475,7 +474,7 @@ static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, 
 }
 
 static enum sp_status of_schema(struct sp_grammar **out, const char *text, size_t size,
-                                bool relaxed, struct sp_err *err)
+                                struct sp_err *relaxed, struct sp_err *err)
 {
     struct sp_json *root = NULL;
     enum sp_status st;
@@ -491,16 +490,18 @@ static enum sp_status of_schema(struct sp_grammar **out, const char *text, size_
 enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
                                     struct sp_err *err)
 {
-    return of_schema(out, text, size, false, err);
+    return of_schema(out, text, size, NULL, err);
 }
 
 enum sp_status sp_grammar_of_schema_relaxed(struct sp_grammar **out, const char *text, size_t size,
                                             struct sp_err *err)
 {
-    return of_schema(out, text, size, true, err);
+    struct sp_err unused = {0};
+
+    return of_schema(out, text, size, &unused, err);
 }
 
 enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err)
 {
-    return make(out, NULL, true, false, err);
+    return make(out, NULL, true, NULL, err);
 }

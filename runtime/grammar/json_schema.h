@@ -77,7 +77,8 @@ struct sp_schema {
     size_t n_jobs, cap_jobs;
     struct sp_schema_derived *derived; /* [n_derived] owned */
     size_t n_derived, cap_derived, derived_bytes;
-    bool relaxed; /* what is not supported restricts nothing */
+    struct sp_err *relaxed; /* borrowed: keywords that are not supported restrict nothing, and the
+                             * first one is reported here; NULL: they are a failure */
 };
 
 /* Defines the rules of all views that were requested, and releases the memory of *s. Before the

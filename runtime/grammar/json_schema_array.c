@@ -211,7 +211,7 @@ static uint32_t elements(struct sp_schema *s, const struct sp_schema_view *v, ui
         !sp_schema_has(s, v, "maxContains") && !is_unique(s, v) &&
         !sp_schema_next(s, v, "contains", &i, &value))
         return containing(s, v, contains, least, end);
-    if (contains && !s->relaxed)
+    if (contains)
         sp_schema_fail(s, contains, "contains", SP_E_UNSUPPORTED,
                        "only supported once, without prefixItems, maxContains, and bounds beyond "
                        "minContains");
@@ -219,9 +219,8 @@ static uint32_t elements(struct sp_schema *s, const struct sp_schema_view *v, ui
     if (is_unique(s, v) && max > 1) {
         element_view(s, v, SIZE_MAX, &element);
         if (n_prefix == 0 && unique_elements(s, &element, min, max, end, &node)) return node;
-        if (!s->relaxed)
-            sp_schema_fail(s, sp_schema_next(s, v, "uniqueItems", &i, &value), "uniqueItems",
-                           SP_E_UNSUPPORTED, "only supported for an enum of at most 10 values");
+        sp_schema_fail(s, sp_schema_next(s, v, "uniqueItems", &i, &value), "uniqueItems",
+                       SP_E_UNSUPPORTED, "only supported for an enum of at most 10 values");
     }
     if (n_prefix > max) n_prefix = max;
     node = more_elements(s, v, n_prefix, min, max, end);

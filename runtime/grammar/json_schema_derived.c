@@ -305,7 +305,7 @@ static const struct sp_json *derive(struct sp_schema *s, const struct sp_json *o
     else
         put_conditions(&out, of);
     s->derived_bytes += out.text.len;
-    if (part && !said && !s->relaxed)
+    if (part && !said)
         sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
                        "what these keywords forbid is not supported");
     if (s->derived_bytes > MOST_BYTES)
@@ -325,8 +325,10 @@ static const struct sp_json *derive(struct sp_schema *s, const struct sp_json *o
 const struct sp_json *sp_schema_negation(struct sp_schema *s, const struct sp_schema_part *part,
                                          const char *key, const struct sp_json *schema)
 {
+    const struct sp_json *of = sp_schema_resolve(s, part, schema);
+
     s->g->is_narrowed = true;
-    return derive(s, sp_schema_resolve(s, part, schema), part, key);
+    return schema && of == NULL ? NULL : derive(s, of, part, key);
 }
 
 bool sp_schema_is_contradictory(const struct sp_schema *s, const struct sp_schema_view *v)

@@ -335,7 +335,7 @@ static void read_multiple(struct sp_schema *s, const struct sp_schema_view *v, s
         p->divisor = divisor;
         p->n_fraction = whole ? 0 : n - b.n_whole;
         p->shift = whole ? n - b.n_whole : 0;
-    } else if (!s->relaxed) {
+    } else {
         sp_schema_fail(s, part, "multipleOf", SP_E_UNSUPPORTED,
                        "only one divisor of few digits is supported");
     }

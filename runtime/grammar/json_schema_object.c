@@ -126,14 +126,15 @@ static void find_patterns(struct sp_schema *s, const struct sp_schema_view *v,
     for (size_t i = 0; (part = sp_schema_next(s, v, "patternProperties", &i, &json));) {
         for (struct sp_json_iter it = {0}; sp_json_next(json, &it) && !s->g->err.status;) {
             size_t k = 0;
-            if (s->relaxed && !sp_schema_pattern_is_supported(it.key, strlen(it.key))) continue;
+            if (!sp_schema_takes_pattern(s, part, "patternProperties", it.key, strlen(it.key)))
+                continue;
             while (k < p->n && strcmp(p->at[k], it.key) != 0)
                 k++;
             if (k < p->n) continue;
             if (k < MOST_NAME_PATTERNS) {
                 p->parts[p->n] = part;
                 p->at[p->n++] = it.key;
-            } else if (!s->relaxed) {
+            } else {
                 sp_schema_fail(s, part, "patternProperties", SP_E_UNSUPPORTED,
                                "more than 6 patterns");
             }
@@ -149,7 +150,7 @@ static bool has_pattern(struct sp_schema *s, const struct sp_schema_part *part, 
     struct sp_text_pattern text = text_pattern(s, part, key, false);
 
     if (name == NULL) return pattern && strcmp(pattern, key) == 0;
-    if (s->relaxed && !sp_schema_pattern_is_supported(key, strlen(key))) return false;
+    if (!sp_schema_takes_pattern(s, part, "patternProperties", key, strlen(key))) return false;
     return sp_grammar_pattern_matches(s->g, &text, name);
 }
 
@@ -263,7 +264,7 @@ static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v
     none = none || view.never || names.never || sp_schema_has(s, &names, "enum");
     spelled =
         !listed && p->n == 0 && patterns.n == 0 && sp_schema_types(s, &names) == SP_TYPE_STRING;
-    if (!listed && !spelled && (p->n > 0 || !none || patterns.n > 0) && !s->relaxed) {
+    if (!listed && !spelled && (p->n > 0 || !none || patterns.n > 0)) {
         size_t i = 0;
         const struct sp_json *unused;
         const struct sp_schema_part *part = sp_schema_next(s, v, "propertyNames", &i, &unused);
@@ -434,7 +435,7 @@ static void read_counts(struct sp_schema *s, const struct sp_schema_view *v,
     if (*min <= m->n_required) *min = 0;
     if (!m->other && *max >= m->n) *max = SP_NO_LIMIT;
     if ((*min <= 1 && *max == SP_NO_LIMIT) || (*min <= 1 && m->n == 0 && m->other)) return;
-    for (size_t i = 0; i < v->n && !s->relaxed; i++) {
+    for (size_t i = 0; i < v->n; i++) {
         const char *key = *min > 1 ? "minProperties" : "maxProperties";
         if (sp_json_has(s->places[v->parts[i].place].json, key))
             sp_schema_fail(s, &v->parts[i], key, SP_E_UNSUPPORTED,

@@ -24,7 +24,8 @@ uint32_t sp_grammar_intersection(struct sp_grammar *g, const struct sp_text_patt
 bool sp_grammar_pattern_matches(struct sp_grammar *g, const struct sp_text_pattern *pattern,
                                 const char *text);
 
-/* Records the failure SP_E_INPUT or SP_E_UNSUPPORTED "#/path/key: what" for a keyword of a part. */
+/* Records the failure SP_E_INPUT or SP_E_UNSUPPORTED "#/path/key: what" for a keyword of a part.
+ * The second is none in a relaxed schema, where the keyword restricts nothing. */
 void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
                     enum sp_status status, const char *what);
 
@@ -120,7 +121,9 @@ void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, 
                         struct sp_schema_view *out);
 uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);
 
-bool sp_schema_pattern_is_supported(const char *text, size_t len);
+/* False if the view is relaxed and a pattern, which then restricts nothing, is not supported. */
+bool sp_schema_takes_pattern(struct sp_schema *s, const struct sp_schema_part *part,
+                             const char *key, const char *text, size_t len);
 uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *view, uint32_t next);
 
 /* Matches a string without escapes that differs from all n names. */

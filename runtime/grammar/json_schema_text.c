@@ -101,15 +101,18 @@ static void add_pattern(struct sp_schema *s, struct constraints *c,
     c->patterns[c->n++].len = len;
 }
 
-bool sp_schema_pattern_is_supported(const char *text, size_t len)
+bool sp_schema_takes_pattern(struct sp_schema *s, const struct sp_schema_part *part,
+                             const char *key, const char *text, size_t len)
 {
     struct sp_grammar *g = NULL;
     bool supported;
 
-    if (sp_grammar_new(&g, NULL)) return false;
+    if (s->relaxed == NULL) return true;
+    if (sp_grammar_new(&g, &s->g->err)) return false;
     (void)sp_grammar_regex(g, text, len, sp_json_spell, SP_GRAMMAR_END);
     supported = g->err.status != SP_E_UNSUPPORTED;
     sp_grammar_close(g);
+    if (!supported) sp_schema_fail(s, part, key, SP_E_UNSUPPORTED, "not supported");
     return supported;
 }
 
@@ -128,7 +131,7 @@ static void read_patterns(struct sp_schema *s, const struct sp_schema_view *v,
             len = strlen(text);
             break;
         }
-        if (text && (!s->relaxed || sp_schema_pattern_is_supported(text, len)))
+        if (text && sp_schema_takes_pattern(s, part, "pattern", text, len))
             add_pattern(s, c, part, text, len, false);
     }
     for (size_t i = 0; (part = sp_schema_next(s, v, "not", &i, &value));) {
@@ -136,7 +139,7 @@ static void read_patterns(struct sp_schema *s, const struct sp_schema_view *v,
         add_pattern(s, c, part, "", 0, false); /* any text */
         value = sp_json_get(value, "pattern");
         const char *text = sp_json_to_string(value, &len);
-        if (!s->relaxed || sp_schema_pattern_is_supported(text, len))
+        if (sp_schema_takes_pattern(s, part, "not", text, len))
             add_pattern(s, c, part, text, len, true);
     }
 }

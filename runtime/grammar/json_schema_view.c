@@ -74,7 +74,12 @@ bool sp_schema_is_keyword(const char *name)
 void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
                     enum sp_status status, const char *what)
 {
-    sp_grammar_fail(s->g, status, "%s/%s: %s", s->places[part->place].path, key, what);
+    const char *path = s->places[part->place].path;
+
+    if (status != SP_E_UNSUPPORTED || s->relaxed == NULL)
+        sp_grammar_fail(s->g, status, "%s/%s: %s", path, key, what);
+    else if (s->relaxed->status == SP_OK)
+        (void)!sp_fail(s->relaxed, status, "%s/%s: %s", path, key, what);
 }
 
 /* ---- places ---- */
@@ -94,15 +99,16 @@ static enum sp_status append_name(struct sp_strbuf *path, const char *name, stru
     return st;
 }
 
-static void check_keywords(struct sp_schema *s, const struct sp_schema_place *place)
+static void check_keywords(struct sp_schema *s, uint32_t place)
 {
-    for (struct sp_json_iter it = {0}; sp_json_next(place->json, &it);) {
+    const struct sp_json *json = s->places[place].json;
+
+    for (struct sp_json_iter it = {0}; sp_json_next(json, &it);) {
         const struct keyword *k = find_keyword(it.key);
-        bool base = strcmp(it.key, "$id") == 0 && place->json != s->root;
-        bool refused = k && k->treatment == REFUSED;
-        if ((!refused && !base) || s->relaxed) continue;
-        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: this keyword is not supported", place->path,
-                        it.key);
+        bool base = strcmp(it.key, "$id") == 0 && json != s->root;
+        if (!base && !(k && k->treatment == REFUSED)) continue;
+        sp_schema_fail(s, &(struct sp_schema_part){.place = place}, it.key, SP_E_UNSUPPORTED,
+                       "this keyword is not supported");
     }
 }
 
@@ -128,7 +134,7 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
         return 0;
     }
     s->places[s->n_places] = (struct sp_schema_place){json, text.at};
-    check_keywords(s, &s->places[s->n_places]);
+    check_keywords(s, (uint32_t)s->n_places);
     return (uint32_t)s->n_places++;
 }
 
@@ -381,11 +387,9 @@ bool sp_schema_has(const struct sp_schema *s, const struct sp_schema_view *view,
 bool sp_schema_is_short(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
                         const struct sp_json *array, size_t most)
 {
-    char sentence[64];
-
     if (sp_json_len(array) <= most) return true;
-    snprintf(sentence, sizeof sentence, "more than %zu are not taken", most);
-    sp_schema_fail(s, part, key, SP_E_UNSUPPORTED, sentence);
+    sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: more than %zu are not taken",
+                    s->places[part->place].path, key, most);
     return false;
 }
 

@@ -573,6 +573,61 @@ TEST(calls_are_reported_as_they_arrive)
     assert_null(strchr(fenced, ')'));
 }
 
+/* ---- relaxed schemas --------------------------------------------------------------------------
+ */
+
+#define TOOL(more, properties)                                                                     \
+    "{\"name\": \"f\"" more ", \"parameters\": {\"properties\": {" properties "}}}"
+
+/* The schema of a tool that is not strict keeps what can be enforced. */
+TEST(schemas_are_relaxed)
+{
+    static const struct {
+        const struct sp_chat_format *format;
+        const char *tool, *changes, *allowed, *forbidden;
+    } cases[] = {
+        {&hermes,
+         TOOL("", "\"a\": {\"type\": \"array\", \"items\": {\"type\": \"integer\"}, "
+                  "\"uniqueItems\": true}, \"b\": {\"pattern\": \"^(?=a)\"}"),
+         "x, schema of f relaxed: #/properties/a/uniqueItems",
+         "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, 1], \"b\": \"c\"}}</tool_call>",
+         "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [\"1\"]}}</tool_call>"},
+        /* The largest part of the schema is too large. */
+        {&hermes, TOOL("", "\"a\": {\"pattern\": \"^(a|b)*a(a|b){14}$\", \"maxLength\": 9999}"),
+         "x, schema of f relaxed: #/properties/a/pattern",
+         "<tool_call>{\"name\": \"f\", \"arguments\": {\"b\": 1}}</tool_call>",
+         "<tool_call>{\"name\": \"g\", \"arguments\": {\"b\": 1}}</tool_call>"},
+        {&coder,
+         TOOL("", "\"a\": {\"type\": \"string\", \"maxLength\": 1}, \"b>\": {}, \"c\": {\"type\": "
+                  "\"integer\"}"),
+         "x, schema of f relaxed: #/properties/b>",
+         "<tool_call>\n<function=f>\n<parameter=a>\nbc\n</parameter>\n<parameter=c>\n3\n</"
+         "parameter>\n</function>\n</tool_call>",
+         "<tool_call>\n<function=f>\n<parameter=c>\nx\n</parameter>\n</function>\n</tool_call>"},
+        {&hermes, TOOL(", \"strict\": true", "\"a\": {\"uniqueItems\": true}"), NULL, NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char changes[320] = "x", text[512];
+        struct sp_chat_grammar_options options = {.format = cases[i].format,
+                                                  .must_call = true,
+                                                  .changes = changes,
+                                                  .changes_size = sizeof changes};
+        struct sp_grammar *g = NULL;
+        snprintf(text, sizeof text, "[{\"type\": \"function\", \"function\": %s}]", cases[i].tool);
+        options.tools = keep_parsed(text, strlen(text), SP_JSON_STRICT);
+        if (cases[i].changes == NULL) {
+            assert_int_equal(sp_chat_grammar(&g, &options, NULL), SP_E_UNSUPPORTED);
+            continue;
+        }
+        g = make(&options);
+        assert_string_equal(changes, cases[i].changes);
+        assert_true(allows(g, cases[i].allowed));
+        assert_false(allows(g, cases[i].forbidden));
+        sp_grammar_close(g);
+    }
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 

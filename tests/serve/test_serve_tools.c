@@ -109,7 +109,8 @@ TEST(test_choice)
         "'tools': [" PAINT("") ", {'function': {'name': 'list', "
                                "'parameters': {'properties': {'a': {'uniqueItems': true}}}}}]}");
     assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.head, "\r\nX-Changes: schema of list relaxed\r\n"));
+    assert_non_null(
+        strstr(r.head, "\r\nX-Changes: schema of list relaxed: #/properties/a/uniqueItems\r\n"));
     /* Without tool_choice the model, which was not trained on tools, writes its story. */
     json = request(&s, REQUEST TOOLS ", 'max_tokens': 8, 'tool_choice': 'none'}");
     assert_int_equal(check_calls(json, 0), 0);
