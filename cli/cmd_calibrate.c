@@ -74,14 +74,13 @@ static int show_layer_progress(void *context, size_t done, size_t total)
 static enum sp_status read_text(struct sp_ids *ids, const struct sp_package *package,
                                 const char *path, struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
+    struct sp_text text;
     enum sp_status st;
 
-    if ((st = sp_input_text(&text, &size, path, "a text", SP_INPUT_MOST, err))) return st;
-    st = sp_prompt_raw(ids, package, text, size, true, err);
+    if ((st = sp_input_text(&text, path, "a text", SP_INPUT_MOST, err))) return st;
+    st = sp_prompt_raw(ids, package, text.at, text.size, true, err);
     if (st) sp_context(err, "%s", sp_input_name(path));
-    free(text);
+    free(text.at);
     return st;
 }
 

@@ -67,12 +67,11 @@ static enum sp_status read_line(void *context, size_t number, const char *text, 
 
 static enum sp_status read_input(struct sp_embed_inputs *inputs, struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size;
-    enum sp_status st = sp_input_text(&text, &size, NULL, "a text", SP_INPUT_MOST, err);
+    struct sp_text text = {0};
+    enum sp_status st = sp_input_text(&text, NULL, "a text", SP_INPUT_MOST, err);
 
-    if (st == SP_OK) st = sp_embed_inputs_add(inputs, text, size, err);
-    free(text);
+    if (st == SP_OK) st = sp_embed_inputs_add(inputs, text.at, text.size, err);
+    free(text.at);
     return st;
 }
 

@@ -114,14 +114,15 @@ static const char *base_name(const char *path)
 }
 
 /* The second file must read a text as the same tokens. */
-static enum sp_status check_same_ids(struct job *job, const char *path, const char *text,
-                                     size_t size, const struct sp_ids *ids)
+static enum sp_status check_same_ids(struct job *job, const char *path, const struct sp_text *text,
+                                     const struct sp_ids *ids)
 {
     struct sp_ids others = {0};
     enum sp_status st = SP_OK;
 
     if (job->eval.n_files < 2) return SP_OK;
-    if ((st = sp_prompt_raw(&others, job->packages[1], text, size, true, job->err))) return st;
+    if ((st = sp_prompt_raw(&others, job->packages[1], text->at, text->size, true, job->err)))
+        return st;
     if (others.n != ids->n || memcmp(others.at, ids->at, ids->n * sizeof *ids->at) != 0) {
         st = sp_fail(job->err, SP_E_INPUT, "%s and %s read %s as different tokens",
                      job->eval.files[0].name, job->eval.files[1].name, path);
@@ -132,20 +133,19 @@ static enum sp_status check_same_ids(struct job *job, const char *path, const ch
 
 static enum sp_status read_file(struct job *job, struct sp_eval_text *out, const char *path)
 {
-    char *text = NULL;
+    struct sp_text text;
     struct sp_ids ids = {0};
-    size_t size = 0;
     enum sp_status st;
 
-    if ((st = sp_input_text(&text, &size, path, "a text", SP_INPUT_MOST, job->err))) return st;
-    st = sp_prompt_raw(&ids, job->packages[0], text, size, true, job->err);
+    if ((st = sp_input_text(&text, path, "a text", SP_INPUT_MOST, job->err))) return st;
+    st = sp_prompt_raw(&ids, job->packages[0], text.at, text.size, true, job->err);
     if (st) sp_context(job->err, "%s", sp_input_name(path));
-    if (!st) st = check_same_ids(job, sp_input_name(path), text, size, &ids);
+    if (!st) st = check_same_ids(job, sp_input_name(path), &text, &ids);
     out->name = base_name(sp_input_name(path));
-    sp_hash128_text(out->digest, text, size);
+    sp_hash128_text(out->digest, text.at, text.size);
     out->ids = ids.at;
     out->n_ids = ids.n;
-    free(text);
+    free(text.at);
     return st;
 }
 

@@ -155,21 +155,26 @@ static enum sp_status check_json(const char *text, size_t size, const char *name
 static enum sp_status read_json(char **text, const char *path, const char *what, struct sp_err *err)
 {
     enum sp_status st;
-    size_t size;
+    struct sp_text json;
 
-    if ((st = sp_input_text(text, &size, path, what, MAX_JSON, err))) return st;
-    if (size == 0)
+    if ((st = sp_input_text(&json, path, what, MAX_JSON, err))) return st;
+    *text = json.at;
+    if (json.size == 0)
         return sp_fail(err, SP_E_INPUT, "%s is empty, expected a JSON array", sp_input_name(path));
-    return check_json(*text, size, sp_input_name(path), err);
+    return check_json(json.at, json.size, sp_input_name(path), err);
 }
 
 /* *out = messages with the text as the only one, a user's; owned by the caller. */
 static enum sp_status user_message(char **out, const char *text, struct sp_err *err)
 {
     struct sp_json_out json = {0};
+    struct sp_text printed = {0};
+    enum sp_status st;
 
     sp_json_out_put(&json, "[{role:'user', content:%s}]", text);
-    return sp_json_out_take(out, &json, err);
+    st = sp_json_out_take(&printed, &json, err);
+    *out = printed.at;
+    return st;
 }
 
 /* Reads --think for the template. */

@@ -116,15 +116,15 @@ static const struct sp_opt opts[] = {
 /* Reads standard input. The line end that closes it is not part of a message. */
 static enum sp_status read_input(struct sp_strbuf *message, bool keep_line_end, struct sp_err *err)
 {
-    char *input = NULL;
-    size_t size;
+    struct sp_text input;
     enum sp_status st;
 
-    if ((st = sp_input_text(&input, &size, NULL, "a prompt", SP_INPUT_MOST, err))) return st;
-    while (!keep_line_end && size > 0 && (input[size - 1] == '\r' || input[size - 1] == '\n'))
-        size--;
-    st = sp_strbuf_append(message, input, size, err);
-    free(input);
+    if ((st = sp_input_text(&input, NULL, "a prompt", SP_INPUT_MOST, err))) return st;
+    while (!keep_line_end && input.size > 0 &&
+           (input.at[input.size - 1] == '\r' || input.at[input.size - 1] == '\n'))
+        input.size--;
+    st = sp_strbuf_append(message, input.at, input.size, err);
+    free(input.at);
     return st;
 }
 

@@ -57,18 +57,17 @@ static enum sp_status read_calibration(struct sp_calibration_facts *out, const s
                                        struct sp_err *err)
 {
     struct sp_json *record = NULL;
-    char *text = NULL;
-    size_t size = 0;
+    struct sp_text text;
     enum sp_status st;
 
     *out = (struct sp_calibration_facts){.n_matrices = count_matrices(pack)};
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, err);
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, err);
     if (st) return st;
-    st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    st = sp_json_parse_within(&record, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = read_record(out, record, err);
     if (st) sp_context(err, "%s: section calibration", sp_pack_path(pack));
     sp_json_free(record);
-    free(text);
+    free(text.at);
     return st;
 }
 
@@ -120,18 +119,16 @@ static enum sp_status show_modelfile(const char *name, const struct sp_pack *pac
                                      struct sp_err *err)
 {
     enum sp_status st;
-    char *records = NULL, *text = NULL;
-    size_t n_records = 0, size;
+    struct sp_text records, text = {0};
 
     if ((st = sp_pack_expect_model(pack, err))) return st;
-    if ((st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &n_records,
-                                   err)))
+    if ((st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, err)))
         return st;
-    st = sp_modelfile_recreate(&text, &size, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
-                               records, n_records, err);
-    if (st == SP_OK) fwrite(text, 1, size, stdout);
-    free(records);
-    free(text);
+    st = sp_modelfile_recreate(&text, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
+                               &records, err);
+    if (st == SP_OK) fwrite(text.at, 1, text.size, stdout);
+    free(records.at);
+    free(text.at);
     return st;
 }
 
@@ -207,16 +204,15 @@ static enum sp_status show_metadata(const struct sp_pack *pack, struct sp_err *e
     for (size_t i = 0; i < sp_pack_n_sections(pack); i++) {
         const struct sp_pack_section *s = sp_pack_section(pack, i);
         enum sp_status st;
-        char *text = NULL;
-        size_t size = 0;
+        struct sp_text text;
         printf("%s %s: %" PRIu64 " bytes, %" PRIu64 " stored\n", sp_part_name(s->part),
                sp_section_name(s->kind), s->size, s->stored);
         if (!is_text(s->kind)) continue;
-        if ((st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err))) return st;
-        sp_out_text(stdout, text, size);
-        if (size == 0 || text[size - 1] != '\n') putchar('\n');
+        if ((st = sp_pack_read_section(pack, s->part, s->kind, &text, err))) return st;
+        sp_out_text(stdout, text.at, text.size);
+        if (text.size == 0 || text.at[text.size - 1] != '\n') putchar('\n');
         putchar('\n');
-        free(text);
+        free(text.at);
     }
     return SP_OK;
 }
@@ -228,16 +224,14 @@ static enum sp_status metadata_to_json(struct sp_json_out *out, const struct sp_
     for (size_t i = 0; i < sp_pack_n_sections(pack); i++) {
         const struct sp_pack_section *s = sp_pack_section(pack, i);
         enum sp_status st;
-        char *text = NULL;
-        size_t size = 0;
-        if (is_text(s->kind) &&
-            (st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err)))
+        struct sp_text text = {0};
+        if (is_text(s->kind) && (st = sp_pack_read_section(pack, s->part, s->kind, &text, err)))
             return st;
         sp_json_out_put(out, "{part:%s, name:%s, size:%zu, stored:%zu", sp_part_name(s->part),
                         sp_section_name(s->kind), (size_t)s->size, (size_t)s->stored);
-        if (text != NULL) sp_json_out_string(out, "text", text, size);
+        if (text.at) sp_json_out_string(out, "text", text.at, text.size);
         sp_json_out_end(out, '}');
-        free(text);
+        free(text.at);
     }
     sp_json_out_end(out, ']');
     return SP_OK;

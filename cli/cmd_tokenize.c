@@ -46,10 +46,11 @@ static enum sp_status token_text(const struct token_job *job, const struct sp_ar
                                  struct sp_err *err)
 {
     struct sp_strbuf text = {0};
+    struct sp_text input = {0};
     enum sp_status st = SP_OK;
 
-    if (sp_args_text(args) == NULL)
-        st = sp_input_text(&text.at, &text.len, NULL, job->what, SP_INPUT_MOST, err);
+    if (sp_args_text(args) == NULL) st = sp_input_text(&input, NULL, job->what, SP_INPUT_MOST, err);
+    text = (struct sp_strbuf){.at = input.at, .len = input.size};
     for (size_t i = 1; sp_args_text(args) && i < args->n_operands && !st; i++) {
         st = sp_strbuf_append(&text, " ", i > 1, err);
         if (!st) st = sp_strbuf_append(&text, args->operands[i], strlen(args->operands[i]), err);

@@ -110,14 +110,13 @@ static enum sp_status add_text(struct job *job, const struct sp_package *package
 
 static enum sp_status add_file(struct job *job, const struct sp_package *package, const char *path)
 {
-    char *text = NULL;
-    size_t size = 0;
+    struct sp_text text;
     enum sp_status st;
 
-    if ((st = sp_input_text(&text, &size, path, "a text", SP_INPUT_MOST, job->err))) return st;
-    st = add_text(job, package, sp_input_name(path), text, size);
+    if ((st = sp_input_text(&text, path, "a text", SP_INPUT_MOST, job->err))) return st;
+    st = add_text(job, package, sp_input_name(path), text.at, text.size);
     if (st) sp_context(job->err, "%s", sp_input_name(path));
-    free(text);
+    free(text.at);
     return st;
 }
 

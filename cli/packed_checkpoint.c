@@ -220,14 +220,13 @@ bool sp_packed_checkpoint_is_needed(const char *path)
 static bool is_modelfile(const char *path)
 {
     struct sp_modelfile file = {0};
-    char *text = NULL;
-    size_t size = 0;
-    bool is_one = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, NULL) == SP_OK &&
-                  sp_modelfile_parse(&file, path, text, size, NULL) == SP_OK &&
+    struct sp_text text = {0};
+    bool is_one = sp_file_read_text(&text, path, SP_MODELFILE_MAX_SIZE, NULL) == SP_OK &&
+                  sp_modelfile_parse(&file, path, text.at, text.size, NULL) == SP_OK &&
                   sp_modelfile_find(&file, SP_MODELFILE_FROM, NULL) != NULL;
 
     sp_modelfile_release(&file);
-    free(text);
+    free(text.at);
     return is_one;
 }
 

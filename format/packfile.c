@@ -10,7 +10,6 @@
 #include "format/base/file.h"
 #include "format/system/file_guard.h"
 #include "format/base/hash.h"
-#include "format/base/mem.h"
 #include "format/packfile_layout.h"
 
 #include <stdlib.h>
@@ -370,16 +369,14 @@ static enum sp_status unpack(const struct sp_pack_section *s, char *text, struct
 }
 
 enum sp_status sp_pack_read_section(const struct sp_pack *pack, enum sp_part part,
-                                    enum sp_section kind, char **text, size_t *size,
-                                    struct sp_err *err)
+                                    enum sp_section kind, struct sp_text *text, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_pack_section *s = sp_pack_find_section(pack, part, kind);
     char *content = NULL;
 
     if (s == NULL) {
-        *text = NULL;
-        *size = 0;
+        *text = (struct sp_text){0};
         return SP_OK;
     }
     sp_file_prefetch(s->data, (size_t)s->stored);
@@ -390,8 +387,7 @@ enum sp_status sp_pack_read_section(const struct sp_pack *pack, enum sp_part par
                    sp_part_name(part));
         goto done;
     }
-    *text = content;
-    *size = s->size;
+    *text = (struct sp_text){content, s->size};
     content = NULL;
 done:
     free(content);
@@ -424,13 +420,12 @@ enum sp_status sp_pack_check_section(const struct sp_pack *pack, size_t i, struc
 {
     enum sp_status st;
     const struct sp_pack_section *s = &pack->sections[i];
-    char *text = NULL;
-    size_t size;
+    struct sp_text text = {0};
 
     if ((st = check_gap(pack, pack->header.n_tensors + i, s->data, err))) return st;
     if ((st = check_section_digest(pack, s, err)) || !s->compressed) return st;
     /* The digest covers the stored bytes: that they unpack is another question. */
-    st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err);
-    free(text);
+    st = sp_pack_read_section(pack, s->part, s->kind, &text, err);
+    free(text.at);
     return st;
 }

@@ -8,7 +8,7 @@
 #define SP_FORMAT_PACKFILE_H
 
 #include "format/dtype.h"
-#include "format/base/err.h"
+#include "format/base/mem.h"
 #include "format/pack_contents.h"
 
 struct sp_atomic_file;
@@ -55,10 +55,10 @@ const struct sp_pack_section *sp_pack_section(const struct sp_pack *pack, size_t
 const struct sp_pack_section *sp_pack_find_section(const struct sp_pack *pack, enum sp_part part,
                                                    enum sp_section kind);
 
-/* Reads the text of a section: checks its digest and decompresses it. *text is owned by the caller
- * and NUL-terminated. A missing section gives *text = NULL, *size = 0 and SP_OK. */
+/* Reads the text of a section: checks its digest and decompresses it. A missing section is a text
+ * that is none. */
 SP_MUST_CHECK enum sp_status sp_pack_read_section(const struct sp_pack *pack, enum sp_part part,
-                                                  enum sp_section kind, char **text, size_t *size,
+                                                  enum sp_section kind, struct sp_text *text,
                                                   struct sp_err *err);
 
 /* Names the tensors of a part, their types, shapes and bytes; recorded in the pairing section. */

@@ -36,16 +36,16 @@ static void append(struct sp_json_out *list, const char *receipt)
 }
 
 /* True if one of the added receipts has the kind of this one, which it replaces. */
-static bool is_replaced(const char *receipt, const char *const *added, size_t n_added)
+static bool is_replaced(const char *receipt, const struct sp_text *added, size_t n_added)
 {
     for (size_t i = 0; i < n_added; i++)
-        if (strncmp(receipt, added[i], strcspn(added[i], ",")) == 0) return true;
+        if (strncmp(receipt, added[i].at, strcspn(added[i].at, ",")) == 0) return true;
     return false;
 }
 
 /* Appends the receipts of a section that count and are not replaced. */
 static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dropped,
-                                          const struct sp_json *before, const char *const *added,
+                                          const struct sp_json *before, const struct sp_text *added,
                                           size_t n_added, const struct sp_part_digests *digests,
                                           struct sp_err *err)
 {
@@ -64,28 +64,26 @@ static enum sp_status append_those_before(struct sp_json_out *list, size_t *n_dr
     return st;
 }
 
-enum sp_status sp_receipts_join(char **text, size_t *size, size_t *n_dropped, const char *before,
-                                size_t before_size, const char *const *added, size_t n_added,
-                                const struct sp_part_digests *digests, struct sp_err *err)
+enum sp_status sp_receipts_join(struct sp_text *text, size_t *n_dropped,
+                                const struct sp_text *before, const struct sp_text *added,
+                                size_t n_added, const struct sp_part_digests *digests,
+                                struct sp_err *err)
 {
     struct sp_json_out list = {0};
     struct sp_json *root = NULL;
     enum sp_status st = SP_OK;
     size_t dropped = 0;
 
-    if (before) {
-        st =
-            sp_json_parse_within(&root, before, before_size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
-        if (st) sp_context(err, "receipts");
-    }
+    if (before->at && (st = sp_json_parse_within(&root, before->at, before->size, SP_JSON_STRICT,
+                                                 SP_JSON_SETTINGS, err)))
+        sp_context(err, "receipts");
     if (!st) st = append_those_before(&list, &dropped, root, added, n_added, digests, err);
     sp_json_free(root);
     for (size_t i = 0; i < n_added; i++)
-        append(&list, added[i]);
+        append(&list, added[i].at);
     if (list.text.len) sp_json_out_raw(&list, "]");
     if (!st) st = sp_json_out_check(&list, err);
-    *text = NULL;
-    *size = list.text.len;
+    *text = (struct sp_text){0};
     *n_dropped = dropped;
     if (!st && list.text.len) return sp_json_out_take(text, &list, err);
     sp_strbuf_release(&list.text);
@@ -96,20 +94,20 @@ enum sp_status sp_receipts_read(struct sp_json **out, const struct sp_pack *pack
                                 struct sp_err *err)
 {
     struct sp_part_digests digests = {0};
-    char *section = NULL, *text = NULL;
-    size_t section_size, size, n_dropped;
+    struct sp_text section = {0}, text = {0};
+    size_t n_dropped;
     enum sp_status st;
 
-    st =
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &section, &section_size, err);
-    if (st || section == NULL) return st;
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &section, err);
+    if (st || section.at == NULL) return st;
     if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) goto done;
     if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) goto done;
-    st = sp_receipts_join(&text, &size, &n_dropped, section, section_size, NULL, 0, &digests, err);
+    st = sp_receipts_join(&text, &n_dropped, &section, NULL, 0, &digests, err);
     if (st) sp_context(err, "%s", sp_pack_path(pack));
-    if (text) st = sp_json_parse_within(out, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    if (text.at)
+        st = sp_json_parse_within(out, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
 done:
-    free(section);
-    free(text);
+    free(section.at);
+    free(text.at);
     return st;
 }

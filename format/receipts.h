@@ -21,11 +21,11 @@ SP_MUST_CHECK enum sp_status sp_receipts_read(struct sp_json **out, const struct
                                               struct sp_err *err);
 
 /* *text = the section of a file with the parts `digests`: the receipts of the section `before`
- * (NULL: none) that count and are not of the kind of an added one, and the `added` ones; owned by
- * the caller, NULL if there is none. *n_dropped = how many of `before` do not count. */
-SP_MUST_CHECK enum sp_status sp_receipts_join(char **text, size_t *size, size_t *n_dropped,
-                                              const char *before, size_t before_size,
-                                              const char *const *added, size_t n_added,
+ * that count and are not of the kind of an added one, and the `added` ones. Both sections may be
+ * none. *n_dropped = how many of `before` do not count. */
+SP_MUST_CHECK enum sp_status sp_receipts_join(struct sp_text *text, size_t *n_dropped,
+                                              const struct sp_text *before,
+                                              const struct sp_text *added, size_t n_added,
                                               const struct sp_part_digests *digests,
                                               struct sp_err *err);
 

@@ -227,13 +227,14 @@ static enum sp_status open_index(struct sp_safetensors *c, const char *folder, c
                                  char **warnings, struct sp_err *err)
 {
     enum sp_status st;
-    char *text = NULL;
-    size_t size, n = 0;
+    struct sp_text text;
+    size_t n = 0;
     struct sp_json *index = NULL;
     struct mapped *mapped = NULL;
 
-    if ((st = sp_file_read_text(&text, &size, path, MAX_INDEX, err))) return st;
-    if ((st = sp_json_parse_within(&index, text, size, SP_JSON_STRICT, MAX_INDEX_TREE, err)) ||
+    if ((st = sp_file_read_text(&text, path, MAX_INDEX, err))) return st;
+    if ((st = sp_json_parse_within(&index, text.at, text.size, SP_JSON_STRICT, MAX_INDEX_TREE,
+                                   err)) ||
         (st = read_weight_map(&mapped, &n, index, err))) {
         sp_context(err, "%s", path);
         goto done;
@@ -248,7 +249,7 @@ static enum sp_status open_index(struct sp_safetensors *c, const char *folder, c
 done:
     free(mapped);
     sp_json_free(index);
-    free(text);
+    free(text.at);
     return st;
 }
 

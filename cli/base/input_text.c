@@ -36,8 +36,8 @@ const char *sp_input_name(const char *path)
     return is_stdin(path) ? "standard input" : path;
 }
 
-static enum sp_status read_stream(char **text, size_t *size, FILE *stream, const char *name,
-                                  size_t most, struct sp_err *err)
+static enum sp_status read_stream(struct sp_text *text, FILE *stream, const char *name, size_t most,
+                                  struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     char *bytes = NULL;
@@ -59,16 +59,15 @@ static enum sp_status read_stream(char **text, size_t *size, FILE *stream, const
         goto done;
     }
     bytes[n] = '\0';
-    *text = bytes;
-    *size = n;
+    *text = (struct sp_text){bytes, n};
     bytes = NULL;
 done:
     free(bytes);
     return st;
 }
 
-enum sp_status sp_input_text(char **text, size_t *size, const char *path, const char *what,
-                             size_t most, struct sp_err *err)
+enum sp_status sp_input_text(struct sp_text *text, const char *path, const char *what, size_t most,
+                             struct sp_err *err)
 {
     FILE *stream;
     struct stat info;
@@ -76,13 +75,13 @@ enum sp_status sp_input_text(char **text, size_t *size, const char *path, const 
 
     if (is_stdin(path)) {
         sp_input_announce(what);
-        return read_stream(text, size, stdin, sp_input_name(path), most, err);
+        return read_stream(text, stdin, sp_input_name(path), most, err);
     }
     if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
-        return sp_file_read_text(text, size, path, most, err);
+        return sp_file_read_text(text, path, most, err);
     if ((stream = fopen(path, "rb")) == NULL)
         return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
-    st = read_stream(text, size, stream, path, most, err);
+    st = read_stream(text, stream, path, most, err);
     fclose(stream);
     return st;
 }

@@ -2,7 +2,7 @@
 #ifndef SP_CLI_BASE_INPUT_TEXT_H
 #define SP_CLI_BASE_INPUT_TEXT_H
 
-#include "format/base/err.h"
+#include "format/base/mem.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@ enum { SP_INPUT_MOST = 64 << 20 }; /* default limit in bytes */
 
 /* *text = the contents of a file, of a pipe (such as a shell's `<(command)` or /dev/stdin) or, if
  * `path` is NULL or "-", of standard input, which sp_input_announce says on a terminal;
- * NUL-terminated, owned by the caller. SP_E_INPUT: longer than `most`, or no file or pipe. */
-SP_MUST_CHECK enum sp_status sp_input_text(char **text, size_t *size, const char *path,
-                                           const char *what, size_t most, struct sp_err *err);
+ * SP_E_INPUT: longer than `most`, or no file or pipe. */
+SP_MUST_CHECK enum sp_status sp_input_text(struct sp_text *text, const char *path, const char *what,
+                                           size_t most, struct sp_err *err);
 /* True if standard input is a pipe, a file or a socket: not a terminal, and not /dev/null. */
 bool sp_input_is_piped(void);
 /* Says on a terminal what is read from it, such as "a text", and how that ends. */

@@ -36,30 +36,25 @@ static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pac
 static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_pack *pack,
                                    struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    enum sp_status st =
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
+    struct sp_text text = {0};
+    enum sp_status st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, err);
 
-    if (st == SP_OK && text != NULL)
-        st = sp_modelfile_parse(&facts->records, sp_pack_path(pack), text, size, err);
-    free(text);
+    if (text.at)
+        st = sp_modelfile_parse(&facts->records, sp_pack_path(pack), text.at, text.size, err);
+    free(text.at);
     return st;
 }
 
 static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_pack *pack,
                                   struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    enum sp_status st =
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, err);
+    struct sp_text text = {0};
+    enum sp_status st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, err);
 
-    if (st == SP_OK && text != NULL) {
-        st = sp_merge_records_read(&facts->merged, &facts->n_merged, text, size, err);
-        if (st) sp_context(err, "%s", sp_pack_path(pack));
-    }
-    free(text);
+    if (text.at &&
+        (st = sp_merge_records_read(&facts->merged, &facts->n_merged, text.at, text.size, err)))
+        sp_context(err, "%s", sp_pack_path(pack));
+    free(text.at);
     return st;
 }
 

@@ -191,17 +191,16 @@ static enum sp_status named_prompt(struct run *r, struct sp_ids *ids, size_t i)
 {
     const struct sp_bench_options *o = r->options;
     const char *path;
-    char *text;
-    size_t size;
+    struct sp_text text;
     enum sp_status st;
 
     if (i < o->ids.n) return sp_ids_parse(ids, o->ids.items[i], r->err);
     i -= o->ids.n;
     if (i < o->texts.n) return prompt_of_text(r, ids, o->texts.items[i]);
     path = o->files.items[i - o->texts.n];
-    if ((st = sp_input_text(&text, &size, path, "a prompt", SP_INPUT_MOST, r->err))) return st;
-    if ((st = prompt_of_text(r, ids, text))) sp_context(r->err, "%s", path);
-    free(text);
+    if ((st = sp_input_text(&text, path, "a prompt", SP_INPUT_MOST, r->err))) return st;
+    if ((st = prompt_of_text(r, ids, text.at))) sp_context(r->err, "%s", path);
+    free(text.at);
     return st;
 }
 

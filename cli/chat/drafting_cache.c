@@ -55,14 +55,13 @@ static bool is_retry(void)
 
 void sp_drafting_cache_load(struct sp_package *package)
 {
-    char *path = path_of(package), *text = NULL;
-    size_t size;
+    char *path = path_of(package);
+    struct sp_text text = {0};
 
-    if (path && sp_file_exists(path) &&
-        sp_file_read_text(&text, &size, path, MAX_SIZE, NULL) == SP_OK &&
-        sp_package_set_drafting_statistics(package, text, size, is_retry(), NULL))
+    if (path && sp_file_exists(path) && sp_file_read_text(&text, path, MAX_SIZE, NULL) == SP_OK &&
+        sp_package_set_drafting_statistics(package, text.at, text.size, is_retry(), NULL))
         unlink(path); /* damaged */
-    free(text);
+    free(text.at);
     free(path);
 }
 

@@ -124,7 +124,7 @@ enum sp_status sp_record_answer(struct sp_record *record, const struct sp_record
     const struct sp_lora *lora;
     struct sp_json_out out = {0};
     float scale;
-    char *line = NULL;
+    struct sp_text line;
     enum sp_status st;
 
     if (record == NULL || a->result->stop == SP_STOP_CANCELLED) return SP_OK;
@@ -144,8 +144,8 @@ enum sp_status sp_record_answer(struct sp_record *record, const struct sp_record
     hash_to_json(&out, "logits_xxh3", a->result->logits_digest);
     sp_json_out_end_line(&out);
     if ((st = sp_json_out_take(&line, &out, err))) return st;
-    st = append(record, line, strlen(line), err);
-    free(line);
+    st = append(record, line.at, line.size, err);
+    free(line.at);
     return st;
 }
 

@@ -224,14 +224,15 @@ static bool set(struct sp_repl *repl, char *words)
 static bool answer_file(struct sp_repl *repl, const char *path, const char *words)
 {
     enum { MOST_BYTES = 16 << 20 };
-    struct sp_strbuf message = {0};
+    struct sp_strbuf message;
+    struct sp_text text;
     struct sp_err err = {0};
 
-    if (sp_file_read_text(&message.at, &message.len, path, MOST_BYTES, &err)) {
+    if (sp_file_read_text(&text, path, MOST_BYTES, &err)) {
         sp_repl_reply("%s.", err.text);
         return true;
     }
-    message.cap = message.len;
+    message = (struct sp_strbuf){text.at, text.size, text.size};
     while (message.len > 0 && strchr(" \t\r\n", message.at[message.len - 1]))
         message.len--;
     if (*words) repl->status = sp_strbuf_append(&message, "\n\n", 2, repl->err);

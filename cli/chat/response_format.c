@@ -39,7 +39,8 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
 {
     enum { MOST_BYTES = 16 << 20 };
     static const char byte_order_mark[] = "\xEF\xBB\xBF";
-    char *file = NULL, *text;
+    struct sp_text file;
+    const char *text;
     size_t size;
     enum sp_status st;
 
@@ -57,10 +58,10 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
                        "grammar: %s",
                        format, strerror(ENOENT));
     }
-    if ((st = sp_input_text(&file, &size, format, "a JSON schema or a GBNF grammar", MOST_BYTES,
-                            err)))
-        return st;
-    text = file;
+    st = sp_input_text(&file, format, "a JSON schema or a GBNF grammar", MOST_BYTES, err);
+    if (st) return st;
+    text = file.at;
+    size = file.size;
     if (size >= strlen(byte_order_mark) &&
         memcmp(text, byte_order_mark, strlen(byte_order_mark)) == 0) {
         text += strlen(byte_order_mark);
@@ -69,7 +70,7 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
     st = is_json(text, size) ? sp_grammar_of_schema(out, text, size, err)
                              : sp_grammar_of_gbnf(out, text, size, err);
     if (st) sp_context(err, "%s", sp_input_name(format));
-    free(file);
+    free(file.at);
     return st;
 }
 

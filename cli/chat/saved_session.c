@@ -148,13 +148,12 @@ static enum sp_status read_saved(struct saved *s, const char *path, const struct
                                  struct sp_err *err)
 {
     int64_t version = 0;
-    char *text = NULL;
-    size_t size = 0;
+    struct sp_text text;
     enum sp_status st;
 
-    if ((st = sp_file_read_text(&text, &size, path, SP_JSON_SETTINGS, err))) return st;
-    st = sp_json_parse_within(&s->json, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
-    free(text);
+    if ((st = sp_file_read_text(&text, path, SP_JSON_SETTINGS, err))) return st;
+    st = sp_json_parse_within(&s->json, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    free(text.at);
     if (st) return st;
     if (!sp_json_to_i64(sp_json_get(s->json, "spectool_session"), &version))
         return sp_fail(err, SP_E_INPUT, "not a saved session: spectool_session is missing");

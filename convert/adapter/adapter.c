@@ -78,18 +78,19 @@ static enum sp_status check_file(bool *is_gguf, const char *path, struct sp_err 
 static enum sp_status read_config(struct sp_adapter *a, const char *folder, struct sp_err *err)
 {
     enum sp_status st;
-    char *path = NULL, *text = NULL;
-    size_t size;
+    struct sp_text text = {0};
+    char *path = NULL;
 
     if ((st = sp_file_join(&path, folder, config_name, err))) return st;
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT, "%s: %s is missing in its folder", a->path, config_name);
         goto done;
     }
-    if ((st = sp_file_read_text(&text, &size, path, MAX_CONFIG, err))) goto done;
-    if ((st = sp_adapter_config_parse(&a->config, text, size, err))) sp_context(err, "%s", path);
+    if ((st = sp_file_read_text(&text, path, MAX_CONFIG, err))) goto done;
+    if ((st = sp_adapter_config_parse(&a->config, text.at, text.size, err)))
+        sp_context(err, "%s", path);
 done:
-    free(text);
+    free(text.at);
     free(path);
     return st;
 }

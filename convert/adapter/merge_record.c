@@ -72,7 +72,7 @@ static void put_record(struct sp_json_out *out, const struct sp_merge_record *r)
                       r->scale[0], r->scale[1], r->has_magnitudes ? "true" : "false", r->n_wholes);
 }
 
-enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,
+enum sp_status sp_merge_records_add(struct sp_text *out, const struct sp_text *text,
                                     const struct sp_merge_record *record, struct sp_err *err)
 {
     struct sp_merge_record *before = NULL;
@@ -80,12 +80,12 @@ enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,
     enum sp_status st;
     size_t n = 0;
 
-    if (text) {
-        if ((st = sp_merge_records_read(&before, &n, text, size, err))) return st;
+    if (text->at) {
+        if ((st = sp_merge_records_read(&before, &n, text->at, text->size, err))) return st;
         free(before);
     }
     /* [A] and B become [A,B]. */
-    if (n) sp_json_out_bytes(&joined, text, size - 1);
+    if (n) sp_json_out_bytes(&joined, text->at, text->size - 1);
     sp_json_out_raw(&joined, n ? "," : "[");
     put_record(&joined, record);
     sp_json_out_raw(&joined, "]");

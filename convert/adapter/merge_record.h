@@ -22,9 +22,8 @@ enum { SP_MERGE_WORDS = 256 };
 void sp_merge_words(char text[SP_MERGE_WORDS], const struct sp_merge_record *record);
 const char *sp_adapter_format_name(enum sp_adapter_format format); /* "peft", "mlx"; static */
 
-/* The section's content with one more record at its end; `text` may be NULL. *out owned by the
- * caller. */
-SP_MUST_CHECK enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,
+/* The section's content with one more record at its end; `text` may be none. */
+SP_MUST_CHECK enum sp_status sp_merge_records_add(struct sp_text *out, const struct sp_text *text,
                                                   const struct sp_merge_record *record,
                                                   struct sp_err *err);
 

@@ -64,14 +64,13 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
     enum sp_status st;
     const struct sp_pack *pack = f->pack;
     struct sp_json *record = NULL;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
     int64_t block = 0;
 
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, err);
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, err);
     if (st) return st;
-    if (text == NULL) return fail_other(sp_pack_path(pack), err);
-    st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    if (text.at == NULL) return fail_other(sp_pack_path(pack), err);
+    st = sp_json_parse_within(&record, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
     if (!st && block != SP_GPTQ_BLOCK) {
         st = sp_fail(
@@ -87,7 +86,7 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
         sp_context(err, "%s: section %s", sp_pack_path(pack),
                    sp_section_name(SP_SECTION_CALIBRATION));
     sp_json_free(record);
-    free(text);
+    free(text.at);
     return st;
 }
 

@@ -129,8 +129,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     enum sp_status st;
     const char *path = options->modelfile ? options->modelfile : "Modelfile";
     const struct sp_modelfile_record *template;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
     if (options->modelfile == NULL && !sp_file_exists(path)) {
         return sp_fail(
@@ -140,9 +139,9 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     }
     if (sp_file_is_folder(path))
         return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile", path);
-    if ((st = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, err))) return st;
-    st = sp_modelfile_parse(out, path, text, size, err);
-    free(text);
+    if ((st = sp_file_read_text(&text, path, SP_MODELFILE_MAX_SIZE, err))) return st;
+    st = sp_modelfile_parse(out, path, text.at, text.size, err);
+    free(text.at);
     if (st) return st;
     if ((st = check_output(options, err))) return st;
     st = sp_modelfile_check(out, options->callbacks.note, options->callbacks.context, err);
@@ -231,10 +230,9 @@ static enum sp_status make_records(struct sp_create_job *job, const struct sp_mo
     struct sp_modelfile base = {0};
     const struct sp_modelfile_record *template;
     struct sp_strbuf text = {0};
-    char *own = NULL, *inherited = NULL;
-    size_t own_size, size = 0;
+    struct sp_text own, inherited = {0};
 
-    if ((st = sp_modelfile_print(&own, &own_size, file, err))) return st;
+    if ((st = sp_modelfile_print(&own, file, err))) return st;
     if (job->named.manifest) {
         if ((st = sp_strbuf_append(&text, "FROM ollama\n", 12, err)) ||
             (st = sp_ollama_append_records(&text, job->named.manifest, file, &options->stores,
@@ -250,20 +248,19 @@ static enum sp_status make_records(struct sp_create_job *job, const struct sp_mo
                        job->named.manifest);
             goto done;
         }
-        if ((st = sp_modelfile_print(&inherited, &size, &base, err))) goto done;
+        if ((st = sp_modelfile_print(&inherited, &base, err))) goto done;
     }
     text.len = 0;
-    if ((st = sp_strbuf_append(&text, inherited, size, err))) goto done;
-    if ((st = sp_strbuf_append(&text, own, own_size, err))) goto done;
+    if ((st = sp_strbuf_append(&text, inherited.at, inherited.size, err))) goto done;
+    if ((st = sp_strbuf_append(&text, own.at, own.size, err))) goto done;
     if ((st = sp_strbuf_append(&text, "", 1, err))) goto done;
-    job->records = text.at;
-    job->records_size = text.len - 1;
+    job->records = (struct sp_text){text.at, text.len - 1};
     text = (struct sp_strbuf){0};
 done:
     sp_modelfile_release(&base);
     sp_strbuf_release(&text);
-    free(own);
-    free(inherited);
+    free(own.at);
+    free(inherited.at);
     return st;
 }
 
@@ -331,10 +328,10 @@ static enum sp_status check_request(const struct sp_create_options *options, boo
 static enum sp_status read_records(struct sp_create_job *job, struct sp_err *err)
 {
     enum sp_status st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE,
-                                             &job->records, &job->records_size, err);
+                                             &job->records, err);
 
-    if (st || job->records) return st;
-    return sp_copy_text(&job->records, "", 0, err);
+    if (st || job->records.at) return st;
+    return sp_copy_text(&job->records.at, "", 0, err);
 }
 
 /* Opens both parts of a packed file. */

@@ -29,7 +29,7 @@ void sp_create_job_release(struct sp_create_job *job)
     sp_source_release(&job->target);
     sp_source_release(&job->draft);
     sp_named_source_release(&job->named);
-    free(job->records);
+    free(job->records.at);
     free(job->warnings);
 }
 
@@ -69,56 +69,34 @@ static enum sp_status note_gaps(struct sp_create_job *job, const struct sp_sourc
     return st;
 }
 
-/* A source with the texts of its tokenizer. */
-struct side {
-    struct sp_draft_compat_side compat;
-    struct sp_source_text tokenizer, tokenizer_config;
-};
-
-static enum sp_status open_side(struct side *side, const struct sp_source *source,
-                                struct sp_err *err)
-{
-    enum sp_status st = sp_source_text_open(&side->tokenizer, source, SP_SECTION_TOKENIZER, err);
-
-    if (!st)
-        st = sp_source_text_open(&side->tokenizer_config, source, SP_SECTION_TOKENIZER_CONFIG, err);
-    side->compat = (struct sp_draft_compat_side){
-        .config = &source->config,
-        .tokenizer = side->tokenizer.at,
-        .tokenizer_size = side->tokenizer.size,
-        .tokenizer_config = side->tokenizer_config.at,
-        .tokenizer_config_size = side->tokenizer_config.size,
-    };
-    return st;
-}
-
-static void release_side(struct side *side)
-{
-    free(side->tokenizer.owned);
-    free(side->tokenizer_config.owned);
-}
-
 /* The tokenizers of two parts of one packed file were compared when it was made. */
 static enum sp_status check_draft(struct sp_create_job *job, struct sp_err *err)
 {
     const struct sp_source *target = &job->target, *draft = &job->draft;
-    struct side sides[2] = {{.compat.config = &target->config}, {.compat.config = &draft->config}};
+    const struct sp_source *sources[2] = {target, draft};
+    struct sp_draft_compat_side sides[2] = {{.config = &target->config},
+                                            {.config = &draft->config}};
+    bool together = target->pack && draft->pack &&
+                    sp_pack_identity(target->pack) == sp_pack_identity(draft->pack);
     struct sp_vocab_order order = {0};
     enum sp_status st = SP_OK;
 
-    if (!target->pack || !draft->pack ||
-        sp_pack_identity(target->pack) != sp_pack_identity(draft->pack)) {
-        st = open_side(&sides[0], target, err);
-        if (!st) st = open_side(&sides[1], draft, err);
+    for (int i = 0; i < 2 && !st && !together; i++) {
+        st = sp_source_read_text(&sides[i].tokenizer, sources[i], SP_SECTION_TOKENIZER, err);
+        if (st) break;
+        st = sp_source_read_text(&sides[i].tokenizer_config, sources[i],
+                                 SP_SECTION_TOKENIZER_CONFIG, err);
     }
     if (!st) {
-        st = sp_draft_compat_check(&order, &sides[0].compat, &sides[1].compat,
-                                   sp_source_same(target, draft), &job->warnings, err);
+        st = sp_draft_compat_check(&order, &sides[0], &sides[1], sp_source_same(target, draft),
+                                   &job->warnings, err);
     }
     if (!st && order.rows) st = sp_source_reorder_vocab(&job->draft, order.rows, target, err);
     free(order.rows);
-    release_side(&sides[0]);
-    release_side(&sides[1]);
+    for (int i = 0; i < 2; i++) {
+        free(sides[i].tokenizer.at);
+        free(sides[i].tokenizer_config.at);
+    }
     return st;
 }
 
@@ -229,7 +207,6 @@ static enum sp_status make_plan(struct sp_create_job *job, struct sp_err *err)
     inputs->target = &job->target;
     inputs->draft = job->has_draft ? &job->draft : NULL;
     inputs->records = job->records;
-    inputs->records_size = job->records_size;
     return sp_plan_make(&job->made, inputs, &job->warnings, err);
 }
 
@@ -288,9 +265,7 @@ enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_rep
             .target = &job->target,
             .draft = job->has_draft ? &job->draft : NULL,
             .records = job->records,
-            .records_size = job->records_size,
-            .smoothing = job->made.smoothing.at, /* NULL: none */
-            .smoothing_size = job->made.smoothing.len,
+            .smoothing = {job->made.smoothing.at, job->made.smoothing.len},
             .budget = job->inputs.budget,
             .draft_choice = job->draft_choice,
             .predicted_kl = done.predicted_kl,

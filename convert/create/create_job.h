@@ -25,13 +25,11 @@ struct sp_vocab_order {
     size_t n_unknown; /* ids whose token the draft does not have in any place */
 };
 
-/* One side of the comparison, target or draft. All pointers are borrowed. */
+/* One side of the comparison, target or draft. */
 struct sp_draft_compat_side {
-    const struct sp_config *config; /* settled (sp_config_settle) */
-    const char *tokenizer; /* tokenizer.json; NULL: there is none, or both are known to match */
-    size_t tokenizer_size;
-    const char *tokenizer_config; /* tokenizer_config.json; NULL: there is none */
-    size_t tokenizer_config_size;
+    const struct sp_config *config;  /* settled (sp_config_settle); borrowed */
+    struct sp_text tokenizer;        /* tokenizer.json; none, too, if both are known to match */
+    struct sp_text tokenizer_config; /* tokenizer_config.json */
 };
 
 /* *order: where the rows of a language model have to be put, owned by the caller even on failure
@@ -82,8 +80,7 @@ SP_MUST_CHECK enum sp_status sp_budget_choose(struct sp_plan_choice *choices, bo
 
 struct sp_plan_inputs {
     const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
-    const char *records;                    /* of the Modelfile; borrowed; they count for `size` */
-    size_t records_size;
+    struct sp_text records;                 /* of the Modelfile; borrowed; they count for `size` */
     struct sp_policy_request target_request, draft_request;
     struct sp_type_rules rules; /* borrowed */
     struct sp_budget budget;
@@ -112,12 +109,11 @@ struct sp_create_job {
     struct sp_named_source named;   /* what the value of FROM stands for; owned */
     bool has_draft;
     struct sp_plan_inputs inputs; /* the user's options; the job sets sources and records */
-    char *records;                /* [records_size] the text of the Modelfile's records; owned */
-    size_t records_size;
-    struct sp_made_plan made; /* owned */
-    char *warnings;           /* sentences for the user, a line each; owned; NULL: none */
-    const char *output;       /* borrowed */
-    const char *draft_choice; /* of struct sp_create_options; borrowed; NULL: none */
+    struct sp_text records;       /* the Modelfile's; owned */
+    struct sp_made_plan made;     /* owned */
+    char *warnings;               /* sentences for the user, a line each; owned; NULL: none */
+    const char *output;           /* borrowed */
+    const char *draft_choice;     /* of struct sp_create_options; borrowed; NULL: none */
     bool force, dry_run, only_read, outline;     /* of struct sp_create_options */
     bool in_place;                               /* the output is the source */
     unsigned n_threads;                          /* 0: as many as there are */

@@ -283,23 +283,16 @@ static enum sp_status compare_ends(const struct sp_vocab *target, const struct s
 static enum sp_status open_vocab(struct sp_vocab **out, const struct sp_draft_compat_side *side,
                                  const char *what, struct sp_err *err)
 {
-    enum sp_status st = sp_vocab_open(out, side->tokenizer, side->tokenizer_size,
-                                      side->tokenizer_config, side->tokenizer_config_size, err);
+    enum sp_status st = sp_vocab_open(out, &side->tokenizer, &side->tokenizer_config, err);
 
     if (st) sp_context(err, "%s tokenizer", what);
     return st;
 }
 
-static bool equal_texts(const struct sp_draft_compat_side *a, const struct sp_draft_compat_side *b)
+static bool equal_texts(const struct sp_text *a, const struct sp_text *b)
 {
-    bool configs =
-        a->tokenizer_config == NULL || b->tokenizer_config == NULL
-            ? a->tokenizer_config == b->tokenizer_config
-            : a->tokenizer_config_size == b->tokenizer_config_size &&
-                  memcmp(a->tokenizer_config, b->tokenizer_config, a->tokenizer_config_size) == 0;
-
-    return configs && a->tokenizer_size == b->tokenizer_size &&
-           memcmp(a->tokenizer, b->tokenizer, a->tokenizer_size) == 0;
+    if (a->at == NULL || b->at == NULL) return a->at == b->at;
+    return a->size == b->size && memcmp(a->at, b->at, a->size) == 0;
 }
 
 /* Equal ids must be equal text, after the rows of the draft have been put into the order of the
@@ -312,12 +305,14 @@ static enum sp_status check_tokenizers(struct sp_vocab_order *order,
     struct sp_vocab *a = NULL, *b = NULL;
     enum sp_status st = SP_OK;
 
-    if (target->tokenizer == NULL && draft->tokenizer == NULL) return SP_OK;
-    if (target->tokenizer == NULL || draft->tokenizer == NULL) {
+    if (target->tokenizer.at == NULL && draft->tokenizer.at == NULL) return SP_OK;
+    if (target->tokenizer.at == NULL || draft->tokenizer.at == NULL) {
         return sp_warn(warnings, err, "%s has no tokenizer: that of the other model is assumed",
-                       target->tokenizer ? "draft" : "target");
+                       target->tokenizer.at ? "draft" : "target");
     }
-    if (equal_texts(target, draft)) return SP_OK;
+    if (equal_texts(&target->tokenizer, &draft->tokenizer) &&
+        equal_texts(&target->tokenizer_config, &draft->tokenizer_config))
+        return SP_OK;
     if ((st = open_vocab(&a, target, "target", err))) goto done;
     if ((st = open_vocab(&b, draft, "draft", err))) goto done;
     if ((st = match_vocabularies(order, a, b, draft->config->n_vocab, err))) goto done;

@@ -177,15 +177,13 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
         .target = m->in->target,
         .draft = m->in->draft,
         .records = m->in->records,
-        .records_size = m->in->records_size,
         .plan = m->made->plan, /* still owned by `made` */
     };
 
     if (smoothing->n) {
         sp_smoothing_print(&out, smoothing);
         if ((st = sp_json_out_check(&out, err))) goto done;
-        input.smoothing = out.text.at;
-        input.smoothing_size = out.text.len;
+        input.smoothing = (struct sp_text){out.text.at, out.text.len};
     }
     if ((st = sp_pack_input_measure(&size, &input, NULL, err))) goto done;
     *overhead = size - target_size(m) + MOST_PADDING;

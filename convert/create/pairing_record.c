@@ -67,7 +67,7 @@ static void put_eagle(struct sp_json_out *out, const struct sp_draft_config *d)
     put_taps(out, d);
 }
 
-enum sp_status sp_pairing_record_print(char **text, size_t *size, const struct sp_config *draft,
+enum sp_status sp_pairing_record_print(struct sp_text *text, const struct sp_config *draft,
                                        uint64_t target_digest, uint64_t draft_digest,
                                        struct sp_err *err)
 {
@@ -92,7 +92,6 @@ enum sp_status sp_pairing_record_print(char **text, size_t *size, const struct s
     }
     sp_json_out_print(&out, "],\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\"}",
                       target_digest, draft_digest);
-    *size = out.text.len;
     return sp_json_out_take(text, &out, err);
 }
 
@@ -101,13 +100,12 @@ enum sp_status sp_pairing_record_put(struct sp_pack_writer *w, const struct sp_c
                                      struct sp_err *err)
 {
     enum sp_status st;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
-    st = sp_pairing_record_print(&text, &size, draft, target_digest, draft_digest, err);
+    st = sp_pairing_record_print(&text, draft, target_digest, draft_digest, err);
     if (st) return st;
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
-    free(text);
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text.at, text.size, err);
+    free(text.at);
     return st;
 }
 
@@ -138,14 +136,14 @@ static enum sp_status check_digest(const struct sp_pack *pack, const struct sp_j
                    sp_part_name(part), found, stated ? stated : "nothing");
 }
 
-static enum sp_status check_record(const struct sp_pack *pack, const char *text, size_t size,
+static enum sp_status check_record(const struct sp_pack *pack, const struct sp_text *text,
                                    struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_json *record = NULL;
+    enum sp_status st =
+        sp_json_parse_within(&record, text->at, text->size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
 
-    if ((st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
-        return st;
+    if (st) return st;
     st = check_digest(pack, record, SP_PART_TARGET, err);
     if (!st) st = check_digest(pack, record, SP_PART_DRAFT, err);
     sp_json_free(record);
@@ -156,19 +154,18 @@ enum sp_status sp_pairing_record_check(const struct sp_pack *pack, struct sp_err
 {
     enum sp_status st;
     bool has_draft = sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, err);
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, err);
     if (st) return st;
-    if (has_draft != (text != NULL)) {
+    if (has_draft != (text.at != NULL)) {
         st = sp_fail(err, SP_E_INPUT,
                      has_draft ? "a draft without a pairing record"
                                : "a pairing record without a draft");
-    } else if (text) {
-        st = check_record(pack, text, size, err);
+    } else if (text.at) {
+        st = check_record(pack, &text, err);
     }
     if (st) sp_context(err, "%s: pairing", sp_pack_path(pack));
-    free(text);
+    free(text.at);
     return st;
 }

@@ -8,8 +8,8 @@
 #include "format/packfile.h"
 #include "format/packfile_write.h"
 
-/* Prints the record for a draft and the digests of the two parts. *text is owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_pairing_record_print(char **text, size_t *size,
+/* Prints the record for a draft and the digests of the two parts. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_print(struct sp_text *text,
                                                      const struct sp_config *draft,
                                                      uint64_t target_digest, uint64_t draft_digest,
                                                      struct sp_err *err);

@@ -13,6 +13,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+static enum sp_status write_text(struct sp_pack_writer *w, enum sp_part part,
+                                 enum sp_section section, const struct sp_text *text,
+                                 struct sp_err *err)
+{
+    return sp_pack_writer_section(w, part, section, text->at, text->size, err);
+}
+
 /* The compiled tokenizer: a packed source's own, or that of a checkpoint's tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
                                       enum sp_part part,
@@ -31,11 +38,9 @@ static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_
         if (st) sp_context(err, "%s", source->path);
         return st;
     }
-    if (source->texts[SP_SECTION_TOKENIZER] == NULL) return SP_OK;
-    st = sp_vocab_compile(&blob, &size, source->texts[SP_SECTION_TOKENIZER],
-                          source->text_sizes[SP_SECTION_TOKENIZER],
-                          source->texts[SP_SECTION_TOKENIZER_CONFIG],
-                          source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], &warning, err);
+    if (source->texts[SP_SECTION_TOKENIZER].at == NULL) return SP_OK;
+    st = sp_vocab_compile(&blob, &size, &source->texts[SP_SECTION_TOKENIZER],
+                          &source->texts[SP_SECTION_TOKENIZER_CONFIG], &warning, err);
     if (st) sp_context(err, "%s: tokenizer.json", source->path);
     if (!st && warning && callbacks->note) callbacks->note(callbacks->context, warning);
     if (!st) st = sp_pack_writer_section(w, part, SP_SECTION_TOKENIZER_MAP, blob, size, err);
@@ -53,26 +58,21 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE && !st; s++) {
         enum sp_section kind = (enum sp_section)s;
         if (!sp_source_has_text(source, kind)) continue;
-        if (source->pack) {
-            st = sp_pack_writer_copy_section(
-                w, part, sp_pack_find_section(source->pack, source->part, kind), err);
-        } else {
-            st =
-                sp_pack_writer_section(w, part, kind, source->texts[s], source->text_sizes[s], err);
-        }
+        st = source->pack
+                 ? sp_pack_writer_copy_section(
+                       w, part, sp_pack_find_section(source->pack, source->part, kind), err)
+                 : write_text(w, part, kind, &source->texts[s], err);
     }
-    for (int s = SP_SECTION_ADAPTERS; s <= SP_SECTION_POOLING && !st; s++) {
-        if (source->texts[s] == NULL || part != SP_PART_TARGET) continue;
-        st = sp_pack_writer_section(w, part, (enum sp_section)s, source->texts[s],
-                                    source->text_sizes[s], err);
-    }
+    for (int s = SP_SECTION_ADAPTERS; s <= SP_SECTION_POOLING && !st; s++)
+        if (source->texts[s].at && part == SP_PART_TARGET)
+            st = write_text(w, part, (enum sp_section)s, &source->texts[s], err);
     return st ? st : write_tokenizer(w, source, part, callbacks, err);
 }
 
 /* ---- receipts ---- */
 
-/* *out = the receipt of types that were chosen for a budget; NULL if there is none. */
-static enum sp_status print_types(char **out, const struct sp_pack_input *input,
+/* *out = the receipt of types that were chosen for a budget; none if there was no budget. */
+static enum sp_status print_types(struct sp_text *out, const struct sp_pack_input *input,
                                   uint64_t target_digest, struct sp_err *err)
 {
     const struct sp_budget *b = &input->budget;
@@ -111,7 +111,7 @@ static enum sp_status note_dropped(size_t n, const struct sp_create_callbacks *c
 }
 
 /* *out = the receipt of the draft's type that was chosen. */
-static enum sp_status print_draft_choice(char **out, const char *members,
+static enum sp_status print_draft_choice(struct sp_text *out, const char *members,
                                          const struct sp_part_digests *digests, struct sp_err *err)
 {
     struct sp_json_out text = {0};
@@ -132,31 +132,25 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
 {
     const struct sp_pack *pack = input->target->pack;
     struct sp_part_digests digests = {0};
-    char *added[2] = {0}, *before = NULL, *text = NULL;
-    size_t size = 0, before_size = 0, n_added = 0, n_dropped;
+    struct sp_text added[2] = {{0}}, before = {0}, text = {0};
+    size_t n_added = 0, n_dropped;
     enum sp_status st;
 
     if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) return st;
     if ((st = print_types(&added[0], input, digests.target, err))) return st;
-    if (added[0]) n_added++;
+    if (added[0].at) n_added++;
     if (input->draft_choice)
         st = print_draft_choice(&added[n_added++], input->draft_choice, &digests, err);
-    if (!st && pack) {
-        st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &before, &before_size,
-                                  err);
-    }
-    if (!st) {
-        st = sp_receipts_join(&text, &size, &n_dropped, before, before_size,
-                              (const char *const *)added, n_added, &digests, err);
-    }
-    if (!st && text)
-        st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, text, size, err);
+    if (!st && pack)
+        st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &before, err);
+    if (!st) st = sp_receipts_join(&text, &n_dropped, &before, added, n_added, &digests, err);
+    if (!st && text.at) st = write_text(w, SP_PART_FILE, SP_SECTION_RECEIPTS, &text, err);
     if (!st) st = note_dropped(n_dropped, callbacks, err);
-    free(added[0]);
-    free(added[1]);
-    free(before);
-    free(text);
+    free(added[0].at);
+    free(added[1].at);
+    free(before.at);
+    free(text.at);
     return st;
 }
 
@@ -167,10 +161,8 @@ static enum sp_status write_smoothing(struct sp_pack_writer *w, const struct sp_
     const struct sp_source *target = input->target;
     const struct sp_pack_section *section = NULL;
 
-    if (input->smoothing) {
-        return sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_SMOOTHING, input->smoothing,
-                                      input->smoothing_size, err);
-    }
+    if (input->smoothing.at)
+        return write_text(w, SP_PART_TARGET, SP_SECTION_SMOOTHING, &input->smoothing, err);
     if (target->pack)
         section = sp_pack_find_section(target->pack, target->part, SP_SECTION_SMOOTHING);
     return section ? sp_pack_writer_copy_section(w, SP_PART_TARGET, section, err) : SP_OK;
@@ -181,8 +173,7 @@ static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_p
                                      const struct sp_create_callbacks *callbacks,
                                      struct sp_err *err)
 {
-    enum sp_status st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE,
-                                               input->records, input->records_size, err);
+    enum sp_status st = write_text(w, SP_PART_FILE, SP_SECTION_MODELFILE, &input->records, err);
 
     if (!st) st = write_texts(w, input->target, SP_PART_TARGET, callbacks, err);
     if (!st) st = write_smoothing(w, input, err);

@@ -11,14 +11,12 @@
 /* The complete input of a packed file. */
 struct sp_pack_input {
     const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
-    const char *records;                    /* the text of the Modelfile's records; borrowed */
-    size_t records_size;
-    const char *smoothing; /* [smoothing_size] the text of its section, or NULL; borrowed */
-    size_t smoothing_size;
-    struct sp_budget budget;  /* that the target's types were chosen for */
-    double predicted_kl;      /* of that choice; 0: unknown */
-    const char *draft_choice; /* of struct sp_create_options; borrowed */
-    struct sp_plan plan;      /* released by the caller */
+    struct sp_text records;                 /* the Modelfile's; borrowed */
+    struct sp_text smoothing;               /* its section, or none; borrowed */
+    struct sp_budget budget;                /* that the target's types were chosen for */
+    double predicted_kl;                    /* of that choice; 0: unknown */
+    const char *draft_choice;               /* of struct sp_create_options; borrowed */
+    struct sp_plan plan;                    /* released by the caller */
 };
 
 /* *most = bytes of the file that would be written, or a few more. No weight is read. `outline`, if

@@ -20,18 +20,16 @@ static const char target_folder[] = "target", draft_folder[] = "draft", modelfil
 struct checkpoint {
     struct sp_source *source; /* NULL: there is none; borrowed */
     struct sp_export_plan plan;
-    char *config; /* config.json */
-    size_t config_size;
-    uint64_t size;  /* bytes of tensors */
-    size_t n_lossy; /* tensors that were quantized and are rounded */
+    struct sp_text config; /* config.json */
+    uint64_t size;         /* bytes of tensors */
+    size_t n_lossy;        /* tensors that were quantized and are rounded */
     enum sp_dtype type;
 };
 
 struct job {
     struct sp_create_job sources;     /* which nothing is created from */
     struct checkpoint checkpoints[2]; /* target, draft */
-    char *modelfile;
-    size_t modelfile_size;
+    struct sp_text modelfile;
     const struct sp_export_options *options;
 };
 
@@ -39,10 +37,10 @@ static void release_job(struct job *job)
 {
     for (int i = 0; i < 2; i++) {
         sp_export_plan_release(&job->checkpoints[i].plan);
-        free(job->checkpoints[i].config);
+        free(job->checkpoints[i].config.at);
     }
     sp_create_job_release(&job->sources);
-    free(job->modelfile);
+    free(job->modelfile.at);
 }
 
 static void note(const struct job *job, const char *sentence)
@@ -78,10 +76,8 @@ static enum sp_status choose_type(struct checkpoint *c, enum sp_dtype wanted, st
     enum sp_status st = SP_OK;
 
     c->type = wanted;
-    if (c->type == SP_DTYPE_NONE) {
-        st = sp_config_stated_dtype(&c->type, c->source->texts[SP_SECTION_CONFIG],
-                                    c->source->text_sizes[SP_SECTION_CONFIG], err);
-    }
+    if (c->type == SP_DTYPE_NONE)
+        st = sp_config_stated_dtype(&c->type, &c->source->texts[SP_SECTION_CONFIG], err);
     if (c->type == SP_DTYPE_NONE) c->type = SP_BF16;
     return st;
 }
@@ -137,9 +133,8 @@ static enum sp_status publish_config(struct job *job, struct checkpoint *c, stru
 {
     const struct sp_source *s = c->source;
     bool text_only;
-    enum sp_status st = sp_config_publish(
-        &c->config, &c->config_size, &text_only, s->texts[SP_SECTION_CONFIG],
-        s->text_sizes[SP_SECTION_CONFIG], &s->config, sp_export_plan_dtype(&c->plan), err);
+    enum sp_status st = sp_config_publish(&c->config, &text_only, &s->texts[SP_SECTION_CONFIG],
+                                          &s->config, sp_export_plan_dtype(&c->plan), err);
 
     if (st) {
         sp_context(err, "%s: %s config.json", s->path, sp_part_name(s->part));
@@ -151,9 +146,9 @@ static enum sp_status publish_config(struct job *job, struct checkpoint *c, stru
 
 static enum sp_status print_modelfile(struct job *job, struct sp_err *err)
 {
-    return sp_modelfile_recreate(&job->modelfile, &job->modelfile_size, "./target",
+    return sp_modelfile_recreate(&job->modelfile, "./target",
                                  job->checkpoints[1].source ? "./draft" : NULL,
-                                 job->sources.records, job->sources.records_size, err);
+                                 &job->sources.records, err);
 }
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
@@ -212,14 +207,14 @@ static bool is_ours(const char *inside, const char *name)
     return sp_safetensors_is_weights_name(name);
 }
 
-static enum sp_status write_text(const char *folder, const char *name, const char *text,
-                                 size_t size, struct sp_err *err)
+static enum sp_status write_text(const char *folder, const char *name, const struct sp_text *text,
+                                 struct sp_err *err)
 {
     enum sp_status st;
     char *path = NULL;
 
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    st = sp_atomic_file_write_file(path, false, text, size, err);
+    st = sp_atomic_file_write_file(path, false, text->at, text->size, err);
     free(path);
     return st;
 }
@@ -228,16 +223,14 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
                                   struct sp_err *err)
 {
     const struct sp_source *source = c->source;
-    enum sp_status st =
-        write_text(folder, sp_section_name(SP_SECTION_CONFIG), c->config, c->config_size, err);
+    enum sp_status st = write_text(folder, sp_section_name(SP_SECTION_CONFIG), &c->config, err);
 
     for (int s = SP_SECTION_GENERATION; s <= SP_SECTION_TEMPLATE && !st; s++) {
         enum sp_section section = (enum sp_section)s;
-        struct sp_source_text text;
-        st = sp_source_text_open(&text, source, section, err);
-        if (st == SP_OK && text.at != NULL)
-            st = write_text(folder, sp_section_name(section), text.at, text.size, err);
-        free(text.owned);
+        struct sp_text text = {0};
+        st = sp_source_read_text(&text, source, section, err);
+        if (!st && text.at) st = write_text(folder, sp_section_name(section), &text, err);
+        free(text.at);
     }
     return st;
 }
@@ -265,8 +258,7 @@ static enum sp_status write_all(const struct job *job, const struct sp_atomic_fo
             goto done;
         progress.before += c->size;
     }
-    st = write_text(sp_atomic_folder_path(folder), modelfile, job->modelfile, job->modelfile_size,
-                    err);
+    st = write_text(sp_atomic_folder_path(folder), modelfile, &job->modelfile, err);
 done:
     free(path);
     sp_pool_close(pool);

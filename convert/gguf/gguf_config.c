@@ -252,7 +252,7 @@ static void write_config(struct sp_gguf_writer *w)
     sp_json_out_raw(&w->out, "\n}\n");
 }
 
-enum sp_status sp_gguf_config_text(char **text, size_t *size, const struct sp_gguf_model *model,
+enum sp_status sp_gguf_config_text(struct sp_text *text, const struct sp_gguf_model *model,
                                    char **warnings, struct sp_err *err)
 {
     struct sp_gguf_writer w = {.model = model, .err = err};
@@ -260,5 +260,5 @@ enum sp_status sp_gguf_config_text(char **text, size_t *size, const struct sp_gg
 
     if (st) return st;
     write_config(&w);
-    return sp_gguf_finish(text, size, &w);
+    return sp_gguf_finish(text, &w);
 }

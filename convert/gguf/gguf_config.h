@@ -6,19 +6,19 @@
 #include "convert/gguf/gguf_model.h"
 #include "format/config/pooling.h"
 
-/* *text = the JSON, owned by the caller. A key of the architecture that is not read is named in
- * *warnings; one whose value cannot be honoured is an error. */
-SP_MUST_CHECK enum sp_status sp_gguf_config_text(char **text, size_t *size,
+/* A key of the architecture that is not read is named in *warnings; one whose value cannot be
+ * honoured is an error. */
+SP_MUST_CHECK enum sp_status sp_gguf_config_text(struct sp_text *text,
                                                  const struct sp_gguf_model *model, char **warnings,
                                                  struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_gguf_generation_text(char **text, size_t *size,
+SP_MUST_CHECK enum sp_status sp_gguf_generation_text(struct sp_text *text,
                                                      const struct sp_gguf_model *model,
                                                      struct sp_err *err);
 
-/* *text = the record of the pooling that ARCH.pooling_type states, owned by the caller; unchanged
- * with *out if it states none. Embeddings have length 1, as llama.cpp's have by default.
- * max_tokens: of the longest text. Dense layers that the file lacks are named in *warnings. */
-SP_MUST_CHECK enum sp_status sp_gguf_pooling_text(char **text, size_t *size,
+/* *text = the record of the pooling that ARCH.pooling_type states; unchanged with *out if it states
+ * none. Embeddings have length 1, as llama.cpp's have by default. max_tokens: of the longest text.
+ * Dense layers that the file lacks are named in *warnings. */
+SP_MUST_CHECK enum sp_status sp_gguf_pooling_text(struct sp_text *text,
                                                   struct sp_pooling_config *out,
                                                   const struct sp_gguf_model *model,
                                                   unsigned max_tokens, char **warnings,

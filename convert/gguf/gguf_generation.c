@@ -93,7 +93,7 @@ static void put_sampling(struct sp_gguf_writer *w)
     }
 }
 
-enum sp_status sp_gguf_generation_text(char **text, size_t *size, const struct sp_gguf_model *model,
+enum sp_status sp_gguf_generation_text(struct sp_text *text, const struct sp_gguf_model *model,
                                        struct sp_err *err)
 {
     struct sp_gguf_writer w = {.model = model, .err = err};
@@ -104,5 +104,5 @@ enum sp_status sp_gguf_generation_text(char **text, size_t *size, const struct s
     sp_gguf_copy_id(&w, "tokenizer.ggml.padding_token_id", "pad_token_id");
     put_sampling(&w);
     sp_json_out_raw(&w.out, "\n}\n");
-    return sp_gguf_finish(text, size, &w);
+    return sp_gguf_finish(text, &w);
 }

@@ -51,7 +51,7 @@ enum sp_status sp_gguf_pooling_check_rank(const struct sp_gguf_model *model, str
                    key, type);
 }
 
-enum sp_status sp_gguf_pooling_text(char **text, size_t *size, struct sp_pooling_config *out,
+enum sp_status sp_gguf_pooling_text(struct sp_text *text, struct sp_pooling_config *out,
                                     const struct sp_gguf_model *model, unsigned max_tokens,
                                     char **warnings, struct sp_err *err)
 {
@@ -71,7 +71,7 @@ enum sp_status sp_gguf_pooling_text(char **text, size_t *size, struct sp_pooling
     if (modes[type] == SP_POOL_NONE) return SP_OK;
     pooling.mode = modes[type];
     if ((st = find_dense(&pooling, model, warnings, err))) return st;
-    if ((st = sp_pooling_print(text, size, &pooling, NULL, NULL, err))) return st;
+    if ((st = sp_pooling_print(text, &pooling, NULL, NULL, err))) return st;
     *out = pooling;
     return SP_OK;
 }

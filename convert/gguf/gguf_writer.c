@@ -173,13 +173,9 @@ void sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key, const char *publ
     if (id != UINT64_MAX) sp_gguf_put_integer(w, published, id);
 }
 
-enum sp_status sp_gguf_finish(char **text, size_t *size, struct sp_gguf_writer *w)
+enum sp_status sp_gguf_finish(struct sp_text *text, struct sp_gguf_writer *w)
 {
-    if (w->st) {
-        sp_strbuf_release(&w->out.text);
-        return w->st;
-    }
-    if ((w->st = sp_json_out_take(text, &w->out, w->err))) return w->st;
-    *size = w->out.text.len - 1;
-    return SP_OK;
+    if (!w->st) w->st = sp_json_out_take(text, &w->out, w->err);
+    sp_strbuf_release(&w->out.text);
+    return w->st;
 }

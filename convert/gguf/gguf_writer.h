@@ -73,7 +73,7 @@ bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key);
 sp_gguf_put_fn sp_gguf_put_delta, sp_gguf_put_mamba, sp_gguf_put_by_heads, sp_gguf_put_sublayers,
     sp_gguf_put_latent, sp_gguf_put_gemma4;
 
-/* Hands the text over, terminated, or releases it and returns the failure. */
-SP_MUST_CHECK enum sp_status sp_gguf_finish(char **text, size_t *size, struct sp_gguf_writer *w);
+/* Hands the text over, or releases it and returns the failure. */
+SP_MUST_CHECK enum sp_status sp_gguf_finish(struct sp_text *text, struct sp_gguf_writer *w);
 
 #endif

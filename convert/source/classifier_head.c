@@ -274,7 +274,7 @@ static enum sp_status read_activation(struct sp_pooling_config *p, const struct 
 }
 
 /* The members of config.json, and the record of all. */
-static enum sp_status finish(char **record, size_t *size, struct sp_pooling_config *out,
+static enum sp_status finish(struct sp_text *record, struct sp_pooling_config *out,
                              const struct sp_pooling_config *head, const struct sp_config *config,
                              const struct sp_json *root, struct sp_err *err)
 {
@@ -284,44 +284,42 @@ static enum sp_status finish(char **record, size_t *size, struct sp_pooling_conf
     if ((st = check_labels(config, root, err))) return st;
     if ((st = read_layers(&p, config, root, err))) return st;
     if (config->n_token_types < 2) p.pair.second_type = false;
-    if ((st = sp_pooling_print(record, size, &p, NULL, NULL, err))) return st;
+    if ((st = sp_pooling_print(record, &p, NULL, NULL, err))) return st;
     *out = p;
     return SP_OK;
 }
 
-enum sp_status sp_classifier_head_read(char **record, size_t *size, struct sp_pooling_config *out,
+enum sp_status sp_classifier_head_read(struct sp_text *record, struct sp_pooling_config *out,
                                        const char *folder, const struct sp_config *config,
-                                       const char *json, size_t json_size, struct sp_err *err)
+                                       const struct sp_text *json, struct sp_err *err)
 {
     struct sp_pooling_config p = {.classifies = true};
     struct sp_json *root = NULL;
     enum sp_status st;
 
-    *record = NULL;
-    if ((st = sp_json_parse_settings(&root, json, json_size, err))) return st;
+    if ((st = sp_json_parse_settings(&root, json, err))) return st;
     if (!(st = read_activation(&p, root, folder, err)) &&
         !(st = read_pair_file(&p.pair, folder, err)) &&
         !(st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err)))
-        st = finish(record, size, out, &p, config, root, err);
+        st = finish(record, out, &p, config, root, err);
     sp_json_free(root);
     return st;
 }
 
 /* A file that names no activation of the score has a sigmoid, as CrossEncoder assumes. */
-enum sp_status sp_classifier_head_read_text(char **record, size_t *size,
-                                            struct sp_pooling_config *out, const char *tokenizer,
-                                            size_t tokenizer_size, const struct sp_config *config,
-                                            const char *json, size_t json_size, struct sp_err *err)
+enum sp_status sp_classifier_head_read_text(struct sp_text *record, struct sp_pooling_config *out,
+                                            const struct sp_text *tokenizer,
+                                            const struct sp_config *config,
+                                            const struct sp_text *json, struct sp_err *err)
 {
     struct sp_pooling_config p = {
         .classifies = true, .max_tokens = config->max_positions, .score = {.sigmoid = true}};
     struct sp_json *root = NULL;
     enum sp_status st;
 
-    *record = NULL;
-    st = sp_json_parse_settings(&root, json, json_size, err);
-    if (!st && !(st = read_pair_text(&p.pair, tokenizer, tokenizer_size, err)))
-        st = finish(record, size, out, &p, config, root, err);
+    st = sp_json_parse_settings(&root, json, err);
+    if (!st && !(st = read_pair_text(&p.pair, tokenizer->at, tokenizer->size, err)))
+        st = finish(record, out, &p, config, root, err);
     sp_json_free(root);
     return st;
 }

@@ -128,19 +128,18 @@ static bool find_named(char **name, const char *folder, size_t kind)
 static enum sp_status fail_adapter(const char *folder, const char *config, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    char *text = NULL;
+    struct sp_text text = {0};
     const char *base = NULL;
-    size_t size, len;
 
-    if (sp_file_read_text(&text, &size, config, MAX_CONFIG, NULL) == SP_OK &&
-        sp_json_parse(&root, text, size, SP_JSON_LENIENT, NULL) == SP_OK)
-        base = sp_json_to_string(sp_json_get(root, "base_model_name_or_path"), &len);
+    if (sp_file_read_text(&text, config, MAX_CONFIG, NULL) == SP_OK &&
+        sp_json_parse(&root, text.at, text.size, SP_JSON_LENIENT, NULL) == SP_OK)
+        base = sp_json_to_string(sp_json_get(root, "base_model_name_or_path"), &(size_t){0});
     (void)sp_fail(err, SP_E_INPUT,
                   "%s: it holds a LoRA adapter; a Modelfile names the model it belongs to (%.200s) "
                   "after FROM, and this folder after ADAPTER",
                   folder, base ? base : "its adapter_config.json does not say which");
     sp_json_free(root);
-    free(text);
+    free(text.at);
     return SP_E_INPUT;
 }
 

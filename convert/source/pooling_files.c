@@ -304,7 +304,7 @@ done:
     return st;
 }
 
-static enum sp_status print_record(char **record, size_t *size, struct sp_pooling_config *p,
+static enum sp_status print_record(struct sp_text *record, struct sp_pooling_config *p,
                                    const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
@@ -328,12 +328,12 @@ static enum sp_status print_record(char **record, size_t *size, struct sp_poolin
     if (st)
         sp_context(err, "%s/config_sentence_transformers.json", folder);
     else
-        st = sp_pooling_print(record, size, p, prompts, name, err);
+        st = sp_pooling_print(record, p, prompts, name, err);
     sp_json_free(root);
     return st;
 }
 
-enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pooling_config *out,
+enum sp_status sp_pooling_files_read(struct sp_text *record, struct sp_pooling_config *out,
                                      const char *folder, unsigned n_hidden, unsigned max_positions,
                                      struct sp_err *err)
 {
@@ -343,7 +343,7 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
     size_t n;
     enum sp_status st;
 
-    *record = NULL;
+    *record = (struct sp_text){0};
     if ((st = read_modules(modules, &n, &root, folder, err)) || n == 0) goto done;
     for (size_t i = 0; i < n; i++) {
         if ((st = check_order(&p, &modules[i], i, err))) {
@@ -361,12 +361,12 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
     }
     if ((st = check_texts(&p, folder, err))) goto done;
     if ((st = sp_pooling_files_max_tokens(&p.max_tokens, folder, max_positions, err))) goto done;
-    if ((st = print_record(record, size, &p, folder, err))) goto done;
+    if ((st = print_record(record, &p, folder, err))) goto done;
     /* Reading it back checks what concerns all layers together. */
-    if ((st = sp_pooling_read(out, NULL, *record, *size, n_hidden, err))) {
+    if ((st = sp_pooling_read(out, NULL, record, n_hidden, err))) {
         sp_context(err, "%s/modules.json", folder);
-        free(*record);
-        *record = NULL;
+        free(record->at);
+        *record = (struct sp_text){0};
     }
 done:
     sp_json_free(root);

@@ -6,10 +6,10 @@
 #include "format/config/pooling.h"
 #include "format/safetensors.h"
 
-/* Reads the pooling of a checkpoint in this folder. *record, owned by the caller, is the text of
- * the pooling section; NULL: the folder has no modules.json. n_hidden and max_positions are those
- * of the model. SP_E_UNSUPPORTED names the module or the key that cannot be honoured. */
-SP_MUST_CHECK enum sp_status sp_pooling_files_read(char **record, size_t *size,
+/* Reads the pooling of a checkpoint in this folder. *record is the text of the pooling section;
+ * none: the folder has no modules.json. n_hidden and max_positions are those of the model.
+ * SP_E_UNSUPPORTED names the module or the key that cannot be honoured. */
+SP_MUST_CHECK enum sp_status sp_pooling_files_read(struct sp_text *record,
                                                    struct sp_pooling_config *out,
                                                    const char *folder, unsigned n_hidden,
                                                    unsigned max_positions, struct sp_err *err);
@@ -32,19 +32,18 @@ SP_MUST_CHECK enum sp_status sp_pooling_files_add(struct sp_safetensors *checkpo
  * and the tokenizer's form for two texts a part of its record. */
 
 /* Reads the head of a checkpoint in this folder, whose parsed config is `config` and whose
- * config.json has the text `json`. *record, owned by the caller, is the text of the pooling
- * section. SP_E_UNSUPPORTED names what cannot be honoured, such as several labels. */
+ * config.json is `json`. *record is the text of the pooling section. SP_E_UNSUPPORTED names what
+ * cannot be honoured, such as several labels. */
 SP_MUST_CHECK enum sp_status
-sp_classifier_head_read(char **record, size_t *size, struct sp_pooling_config *out,
-                        const char *folder, const struct sp_config *config, const char *json,
-                        size_t json_size, struct sp_err *err);
+sp_classifier_head_read(struct sp_text *record, struct sp_pooling_config *out, const char *folder,
+                        const struct sp_config *config, const struct sp_text *json,
+                        struct sp_err *err);
 
-/* Reads the head of a checkpoint without further files, which a GGUF file is: `tokenizer` is the
- * text of its tokenizer.json. */
+/* Reads the head of a checkpoint without further files, which a GGUF file is: `tokenizer` is its
+ * tokenizer.json. */
 SP_MUST_CHECK enum sp_status
-sp_classifier_head_read_text(char **record, size_t *size, struct sp_pooling_config *out,
-                             const char *tokenizer, size_t tokenizer_size,
-                             const struct sp_config *config, const char *json, size_t json_size,
-                             struct sp_err *err);
+sp_classifier_head_read_text(struct sp_text *record, struct sp_pooling_config *out,
+                             const struct sp_text *tokenizer, const struct sp_config *config,
+                             const struct sp_text *json, struct sp_err *err);
 
 #endif

@@ -50,17 +50,16 @@ static enum sp_status read_json_template(struct sp_source *source, const char *f
                                          struct sp_err *err)
 {
     static const char name[] = "chat_template.json";
+    struct sp_text *out = &source->texts[SP_SECTION_TEMPLATE];
     struct sp_json *json;
     const char *text;
-    size_t size = 0;
     enum sp_status st;
 
-    if (source->texts[SP_SECTION_TEMPLATE] != NULL) return SP_OK;
+    if (out->at != NULL) return SP_OK;
     if ((st = sp_json_read_in(&json, folder, name, err)) || json == NULL) return st;
-    text = sp_json_to_string(sp_json_get(json, "chat_template"), &size);
-    st = text ? sp_copy_text(&source->texts[SP_SECTION_TEMPLATE], text, size, err)
+    text = sp_json_to_string(sp_json_get(json, "chat_template"), &out->size);
+    st = text ? sp_copy_text(&out->at, text, out->size, err)
               : sp_fail(err, SP_E_INPUT, "%s/%s: chat_template is not a string", folder, name);
-    source->text_sizes[SP_SECTION_TEMPLATE] = st ? 0 : size;
     sp_json_free(json);
     return st;
 }
@@ -144,8 +143,7 @@ static enum sp_status open_weights(struct sp_source *source, const char *folder,
 {
     struct sp_prequantized stated;
     struct sp_json *root = NULL, *beside = NULL;
-    enum sp_status st = sp_json_parse_settings(&root, source->texts[SP_SECTION_CONFIG],
-                                               source->text_sizes[SP_SECTION_CONFIG], err);
+    enum sp_status st = sp_json_parse_settings(&root, &source->texts[SP_SECTION_CONFIG], err);
 
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
@@ -207,52 +205,40 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
                                       const char *folder, const char *weights, char **warnings,
                                       struct sp_err *err)
 {
+    struct sp_text *texts = source->texts, *json = &texts[SP_SECTION_CONFIG];
     enum sp_status st;
     bool untied;
 
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
-        st = sp_file_read_in(&source->texts[s], &source->text_sizes[s], folder,
-                             sp_section_name((enum sp_section)s), MAX_TEXT, err);
+        st = sp_file_read_in(&texts[s], folder, sp_section_name((enum sp_section)s), MAX_TEXT, err);
         if (st) return st;
     }
-    if (source->texts[SP_SECTION_TOKENIZER] == NULL &&
-        (st = sp_bpe_files_read(&source->texts[SP_SECTION_TOKENIZER],
-                                &source->text_sizes[SP_SECTION_TOKENIZER], folder,
-                                source->texts[SP_SECTION_TOKENIZER_CONFIG],
-                                source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], err)))
+    if (texts[SP_SECTION_TOKENIZER].at == NULL &&
+        (st = sp_bpe_files_read(&texts[SP_SECTION_TOKENIZER], folder,
+                                &texts[SP_SECTION_TOKENIZER_CONFIG], err)))
         return st;
-    st = sp_older_files_add(&source->texts[SP_SECTION_TOKENIZER_CONFIG],
-                            &source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], folder,
-                            source->texts[SP_SECTION_TOKENIZER],
-                            source->text_sizes[SP_SECTION_TOKENIZER], err);
+    st = sp_older_files_add(&texts[SP_SECTION_TOKENIZER_CONFIG], folder,
+                            &texts[SP_SECTION_TOKENIZER], err);
     if (st) return st;
     if ((st = read_json_template(source, folder, err))) return st;
-    if (source->texts[SP_SECTION_CONFIG] == NULL) {
+    if (json->at == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s: config.json is missing %s", source->path,
                        folder == weights ? "in it" : "in its folder");
     }
-    st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
-                         source->text_sizes[SP_SECTION_CONFIG], warnings, err);
-    if (st) {
+    if ((st = sp_config_parse(&source->config, json->at, json->size, warnings, err))) {
         sp_context(err, "%s: config.json", source->path);
         return st;
     }
     if (sp_config_is_classifier(&source->config)) {
-        st = check_classifier(source, want, err);
-        if (!st) {
-            st = sp_classifier_head_read(
-                &source->texts[SP_SECTION_POOLING], &source->text_sizes[SP_SECTION_POOLING],
-                &source->config.pooling, folder, &source->config, source->texts[SP_SECTION_CONFIG],
-                source->text_sizes[SP_SECTION_CONFIG], err);
-        }
-        if (st) {
+        if ((st = check_classifier(source, want, err)) ||
+            (st = sp_classifier_head_read(&texts[SP_SECTION_POOLING], &source->config.pooling,
+                                          folder, &source->config, json, err))) {
             sp_context(err, "%s", source->path);
             return st;
         }
     } else if (want == SP_PART_TARGET && source->config.draft.kind == SP_DRAFT_NONE &&
-               (st = sp_pooling_files_read(&source->texts[SP_SECTION_POOLING],
-                                           &source->text_sizes[SP_SECTION_POOLING],
-                                           &source->config.pooling, folder, source->config.n_hidden,
+               (st = sp_pooling_files_read(&texts[SP_SECTION_POOLING], &source->config.pooling,
+                                           folder, source->config.n_hidden,
                                            source->config.max_positions, err))) {
         return st;
     }
@@ -289,15 +275,13 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
 {
     enum sp_status st;
     struct sp_source source = {0};
-    const char *config = target->texts[SP_SECTION_CONFIG];
-    size_t size = target->text_sizes[SP_SECTION_CONFIG];
+    struct sp_text *json = &source.texts[SP_SECTION_CONFIG];
 
     *out = source;
     source.part = SP_PART_DRAFT;
     if ((st = sp_copy_text(&source.path, target->path, strlen(target->path), err))) goto done;
-    if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
-    source.text_sizes[SP_SECTION_CONFIG] = size;
-    if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
+    if ((st = sp_source_read_text(json, target, SP_SECTION_CONFIG, err))) goto done;
+    if ((st = sp_config_parse(&source.config, json->at, json->size, NULL, err))) goto done;
     if (target->gguf) {
         if ((st = sp_new(&source.gguf, 1, sizeof *source.gguf, err))) goto done;
         if ((st = sp_gguf_model_open(source.gguf, source.path, NULL, err))) goto done;
@@ -318,21 +302,15 @@ done:
 static enum sp_status make_texts(struct sp_source *source, char **warnings, struct sp_err *err)
 {
     const struct sp_gguf_model *gguf = source->gguf;
-    char **texts = source->texts;
-    size_t *sizes = source->text_sizes;
+    struct sp_text *texts = source->texts;
     enum sp_status st;
 
-    if ((st = sp_gguf_config_text(&texts[SP_SECTION_CONFIG], &sizes[SP_SECTION_CONFIG], gguf,
-                                  warnings, err)) ||
-        (st = sp_gguf_generation_text(&texts[SP_SECTION_GENERATION], &sizes[SP_SECTION_GENERATION],
-                                      gguf, err)) ||
-        (st = sp_gguf_tokenizer_text(&texts[SP_SECTION_TOKENIZER], &sizes[SP_SECTION_TOKENIZER],
-                                     gguf->file, err)) ||
-        (st = sp_gguf_tokenizer_config_text(&texts[SP_SECTION_TOKENIZER_CONFIG],
-                                            &sizes[SP_SECTION_TOKENIZER_CONFIG], gguf->file, err)))
+    if ((st = sp_gguf_config_text(&texts[SP_SECTION_CONFIG], gguf, warnings, err)) ||
+        (st = sp_gguf_generation_text(&texts[SP_SECTION_GENERATION], gguf, err)) ||
+        (st = sp_gguf_tokenizer_text(&texts[SP_SECTION_TOKENIZER], gguf->file, err)) ||
+        (st = sp_gguf_tokenizer_config_text(&texts[SP_SECTION_TOKENIZER_CONFIG], gguf->file, err)))
         return st;
-    return sp_gguf_template_text(&texts[SP_SECTION_TEMPLATE], &sizes[SP_SECTION_TEMPLATE],
-                                 gguf->file, warnings, err);
+    return sp_gguf_template_text(&texts[SP_SECTION_TEMPLATE], gguf->file, warnings, err);
 }
 
 static enum sp_status read_gguf_head(struct sp_source *source, enum sp_part want,
@@ -342,30 +320,25 @@ static enum sp_status read_gguf_head(struct sp_source *source, enum sp_part want
 
     if (!st) st = sp_gguf_pooling_check_rank(source->gguf, err);
     if (st) return st;
-    return sp_classifier_head_read_text(
-        &source->texts[SP_SECTION_POOLING], &source->text_sizes[SP_SECTION_POOLING],
-        &source->config.pooling, source->texts[SP_SECTION_TOKENIZER],
-        source->text_sizes[SP_SECTION_TOKENIZER], &source->config, source->texts[SP_SECTION_CONFIG],
-        source->text_sizes[SP_SECTION_CONFIG], err);
+    return sp_classifier_head_read_text(&source->texts[SP_SECTION_POOLING], &source->config.pooling,
+                                        &source->texts[SP_SECTION_TOKENIZER], &source->config,
+                                        &source->texts[SP_SECTION_CONFIG], err);
 }
 
 static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, char **warnings,
                                 struct sp_err *err)
 {
+    const struct sp_text *json = &source->texts[SP_SECTION_CONFIG];
     enum sp_status st;
 
     if ((st = sp_new(&source->gguf, 1, sizeof *source->gguf, err))) return st;
     if ((st = sp_gguf_model_open(source->gguf, source->path, warnings, err))) return st;
     st = make_texts(source, warnings, err);
-    if (!st) {
-        st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
-                             source->text_sizes[SP_SECTION_CONFIG], warnings, err);
-    }
+    if (!st) st = sp_config_parse(&source->config, json->at, json->size, warnings, err);
     if (!st && sp_config_is_classifier(&source->config)) {
         st = read_gguf_head(source, want, err);
     } else if (!st && want == SP_PART_TARGET) {
-        st = sp_gguf_pooling_text(&source->texts[SP_SECTION_POOLING],
-                                  &source->text_sizes[SP_SECTION_POOLING], &source->config.pooling,
+        st = sp_gguf_pooling_text(&source->texts[SP_SECTION_POOLING], &source->config.pooling,
                                   source->gguf, source->config.max_positions, warnings, err);
     }
     if (!st) st = match_tensors(source, err);
@@ -427,8 +400,8 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
                                            SP_SECTION_ADAPTERS, SP_SECTION_POOLING};
 
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        st = sp_pack_read_section(source->pack, source->part, kept[i], &source->texts[kept[i]],
-                                  &source->text_sizes[kept[i]], err);
+        st =
+            sp_pack_read_section(source->pack, source->part, kept[i], &source->texts[kept[i]], err);
         if (st) return st;
     }
     st = sp_config_of_pack(&source->config, source->pack, source->part, err);
@@ -455,24 +428,20 @@ static enum sp_status open_pack(struct sp_source *source, enum sp_part want, str
 
 bool sp_source_has_text(const struct sp_source *source, enum sp_section section)
 {
-    return source->texts[section] != NULL ||
+    return source->texts[section].at != NULL ||
            (source->pack != NULL &&
             sp_pack_find_section(source->pack, source->part, section) != NULL);
 }
 
-enum sp_status sp_source_text_open(struct sp_source_text *out, const struct sp_source *source,
+enum sp_status sp_source_read_text(struct sp_text *out, const struct sp_source *source,
                                    enum sp_section section, struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
+    const struct sp_text *text = &source->texts[section];
 
-    *out =
-        (struct sp_source_text){.at = source->texts[section], .size = source->text_sizes[section]};
-    if (out->at == NULL && source->pack != NULL) {
-        st =
-            sp_pack_read_section(source->pack, source->part, section, &out->owned, &out->size, err);
-        out->at = out->owned;
-    }
-    return st;
+    *out = (struct sp_text){.size = text->size};
+    if (text->at) return sp_copy_text(&out->at, text->at, text->size, err);
+    if (source->pack == NULL) return SP_OK;
+    return sp_pack_read_section(source->pack, source->part, section, out, err);
 }
 
 static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **warnings,
@@ -561,7 +530,7 @@ bool sp_source_same(const struct sp_source *a, const struct sp_source *b)
 void sp_source_release(struct sp_source *source)
 {
     for (int s = 0; s < SP_N_SECTIONS; s++)
-        free(source->texts[s]);
+        free(source->texts[s].at);
     sp_specs_release(&source->specs);
     sp_config_release(&source->config);
     sp_smoothing_release(&source->smoothing);

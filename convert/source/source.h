@@ -28,10 +28,9 @@ struct sp_source {
     struct sp_pack *pack;                /* owned; NULL for the other kinds */
     enum sp_part part;                   /* which part of the packed file; else the wanted one */
     struct sp_smoothing smoothing;       /* of the packed file's target, which reading undoes */
-    /* By section, unchanged; NULL: the source has none; owned. Of a packed file only what a plan
-     * needs: config.json, generation_config.json, adapters and pooling (sp_source_text_open). */
-    char *texts[SP_N_SECTIONS];
-    size_t text_sizes[SP_N_SECTIONS];
+    /* By section, unchanged; owned. Of a packed file only what a plan needs: config.json,
+     * generation_config.json, adapters and pooling (sp_source_read_text). */
+    struct sp_text texts[SP_N_SECTIONS];
     struct sp_config config; /* settled by the tensors (sp_config_settle) */
     struct sp_specs specs;   /* the tensors, by canonical name */
     size_t n_skipped;        /* tensors of the checkpoint that are not used */
@@ -53,13 +52,8 @@ void sp_source_release(struct sp_source *source);
 
 bool sp_source_has_text(const struct sp_source *source, enum sp_section section);
 
-/* A text of a source. at is borrowed from the source or from `owned`; NULL: there is none. */
-struct sp_source_text {
-    const char *at;
-    size_t size;
-    char *owned; /* for free() */
-};
-SP_MUST_CHECK enum sp_status sp_source_text_open(struct sp_source_text *out,
+/* *out = a copy of a text of a source, that of a packed file included. */
+SP_MUST_CHECK enum sp_status sp_source_read_text(struct sp_text *out,
                                                  const struct sp_source *source,
                                                  enum sp_section section, struct sp_err *err);
 

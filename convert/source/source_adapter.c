@@ -41,17 +41,15 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
 static enum sp_status add_record(struct sp_source *source, const struct sp_merge_record *record,
                                  struct sp_err *err)
 {
-    char **text = &source->texts[SP_SECTION_ADAPTERS], *joined = NULL;
-    size_t *size = &source->text_sizes[SP_SECTION_ADAPTERS];
-    enum sp_status st = sp_merge_records_add(&joined, *text, *size, record, err);
+    struct sp_text *text = &source->texts[SP_SECTION_ADAPTERS], joined;
+    enum sp_status st = sp_merge_records_add(&joined, text, record, err);
 
     if (st) {
         sp_context(err, "%s", source->path);
         return st;
     }
-    free(*text);
+    free(text->at);
     *text = joined;
-    *size = strlen(joined);
     return SP_OK;
 }
 

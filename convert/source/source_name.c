@@ -119,20 +119,20 @@ static enum sp_status read_commit(char out[MAX_COMMIT], const char *folder, stru
                                   struct sp_err *err)
 {
     enum sp_status st;
-    char path[PATH_SIZE], ref[MAX_NAME + 8], *text = NULL;
-    size_t size;
+    char path[PATH_SIZE], ref[MAX_NAME + 8];
+    struct sp_text text;
 
     snprintf(ref, sizeof ref, "refs/%.*s", (int)revision.len, revision.at);
     snprintf(out, MAX_COMMIT, "%.*s", (int)revision.len, revision.at);
     if ((st = print_path(path, err, folder, ref)) || !sp_file_exists(path)) return st;
-    if ((st = sp_file_read_text(&text, &size, path, MAX_COMMIT - 1, err))) return st;
-    while (size && (text[size - 1] == '\n' || text[size - 1] == '\r'))
-        text[--size] = 0;
-    if (is_part(text, size))
-        snprintf(out, MAX_COMMIT, "%s", text);
+    if ((st = sp_file_read_text(&text, path, MAX_COMMIT - 1, err))) return st;
+    while (text.size && (text.at[text.size - 1] == '\n' || text.at[text.size - 1] == '\r'))
+        text.at[--text.size] = 0;
+    if (is_part(text.at, text.size))
+        snprintf(out, MAX_COMMIT, "%s", text.at);
     else
         st = sp_fail(err, SP_E_INPUT, "%s: does not name a commit", path);
-    free(text);
+    free(text.at);
     return st;
 }
 
@@ -163,12 +163,12 @@ static enum sp_status find_in_hub(char **path, const struct model_name *name, co
 static enum sp_status read_manifest(struct sp_json **out, const char *path, struct sp_err *err)
 {
     enum sp_status st;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
-    if ((st = sp_file_read_text(&text, &size, path, MAX_MANIFEST, err))) return st;
-    if ((st = sp_json_parse(out, text, size, SP_JSON_LENIENT, err))) sp_context(err, "%s", path);
-    free(text);
+    if ((st = sp_file_read_text(&text, path, MAX_MANIFEST, err))) return st;
+    if ((st = sp_json_parse(out, text.at, text.size, SP_JSON_LENIENT, err)))
+        sp_context(err, "%s", path);
+    free(text.at);
     return st;
 }
 
@@ -417,10 +417,8 @@ static enum sp_status put_messages(struct sp_strbuf *out, const struct sp_json *
     return st;
 }
 
-/* One layer; `text` is the blob. */
-static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const char *text,
-                                size_t size, const struct sp_modelfile *own, char **warnings,
-                                struct sp_err *err)
+static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const struct sp_text *blob,
+                                const struct sp_modelfile *own, char **warnings, struct sp_err *err)
 {
     static const struct {
         const char *kind;
@@ -433,16 +431,16 @@ static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const c
     enum sp_status st;
     struct sp_json *root = NULL;
 
-    if (strlen(text) != size)
+    if (strlen(blob->at) != blob->size)
         return sp_fail(err, SP_E_INPUT, "%s of ollama's model contains a NUL", kind);
-    if (sp_utf8_valid(text, size) != size)
+    if (sp_utf8_valid(blob->at, blob->size) != blob->size)
         return sp_fail(err, SP_E_INPUT, "%s of ollama's model is not UTF-8 text", kind);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(kind, texts[i].kind) != 0) continue;
         if (sp_modelfile_find(own, texts[i].command, NULL)) return SP_OK;
-        return put_record(out, texts[i].command, "", text, err);
+        return put_record(out, texts[i].command, "", blob->at, err);
     }
-    if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
+    if ((st = sp_json_parse(&root, blob->at, blob->size, SP_JSON_LENIENT, err))) return st;
     st = strcmp(kind, "params") == 0 ? put_parameters(out, root, own, warnings, err)
          : sp_modelfile_find(own, SP_MODELFILE_MESSAGE, NULL) ? SP_OK
                                                               : put_messages(out, root, err);
@@ -465,16 +463,17 @@ enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *mani
     for (size_t i = 0; i < sp_json_len(layers) && !st; i++) {
         const struct sp_json *layer = sp_json_at(layers, i);
         const char *kind = layer_kind(layer);
-        char path[PATH_SIZE], *blob = NULL;
-        size_t size, k = 0;
+        char path[PATH_SIZE];
+        struct sp_text blob = {0};
+        size_t k = 0;
         while (k < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[k]) != 0)
             k++;
         if (k == sizeof kinds / sizeof *kinds) continue;
         st = blob_path(path, layer, manifest, stores->ollama, err);
-        if (!st) st = sp_file_read_text(&blob, &size, path, SP_MODELFILE_MAX_SIZE, err);
-        if (!st && (st = put_layer(text, kind, blob, size, own, warnings, err)))
+        if (!st) st = sp_file_read_text(&blob, path, SP_MODELFILE_MAX_SIZE, err);
+        if (!st && (st = put_layer(text, kind, &blob, own, warnings, err)))
             sp_context(err, "%s", path);
-        free(blob);
+        free(blob.at);
     }
     sp_json_free(root);
     return st;

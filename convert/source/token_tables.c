@@ -135,18 +135,13 @@ static enum sp_status reorder(struct sp_specs *specs, struct sp_tensor_spec *spe
 static enum sp_status copy_section(struct sp_source *source, const struct sp_source *target,
                                    enum sp_section section, struct sp_err *err)
 {
-    struct sp_source_text text;
-    char *copy = NULL;
-    enum sp_status st = sp_source_text_open(&text, target, section, err);
+    struct sp_text text;
+    enum sp_status st = sp_source_read_text(&text, target, section, err);
 
-    if (!st && text.at) st = sp_copy_text(&copy, text.at, text.size, err);
-    if (!st) {
-        free(source->texts[section]);
-        source->texts[section] = copy;
-        source->text_sizes[section] = text.size;
-    }
-    free(text.owned);
-    return st;
+    if (st) return st;
+    free(source->texts[section].at);
+    source->texts[section] = text;
+    return SP_OK;
 }
 
 enum sp_status sp_source_reorder_vocab(struct sp_source *source, const uint32_t *rows,

@@ -287,7 +287,7 @@ enum sp_status sp_file_read_at(const struct sp_file *file, uint64_t offset, void
     return st;
 }
 
-enum sp_status sp_file_read_text(char **text, size_t *size, const char *path, size_t cap,
+enum sp_status sp_file_read_text(struct sp_text *text, const char *path, size_t cap,
                                  struct sp_err *err)
 {
     enum sp_status st;
@@ -302,8 +302,7 @@ enum sp_status sp_file_read_text(char **text, size_t *size, const char *path, si
     }
     if ((st = sp_new(&bytes, (size_t)file->size + 1, 1, err))) goto done;
     if ((st = sp_file_read_at(file, 0, bytes, (size_t)file->size, err))) goto done;
-    *text = bytes;
-    *size = (size_t)file->size;
+    *text = (struct sp_text){bytes, (size_t)file->size};
     bytes = NULL;
 done:
     free(bytes);
@@ -320,14 +319,14 @@ bool sp_file_exists_in(const char *folder, const char *name)
     return there;
 }
 
-enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder, const char *name,
+enum sp_status sp_file_read_in(struct sp_text *text, const char *folder, const char *name,
                                size_t cap, struct sp_err *err)
 {
     enum sp_status st;
     char *path = NULL;
 
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (sp_file_exists(path)) st = sp_file_read_text(text, size, path, cap, err);
+    if (sp_file_exists(path)) st = sp_file_read_text(text, path, cap, err);
     free(path);
     return st;
 }

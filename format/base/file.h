@@ -5,11 +5,7 @@
 #ifndef SP_FORMAT_BASE_FILE_H
 #define SP_FORMAT_BASE_FILE_H
 
-#include "format/base/err.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "format/base/mem.h"
 
 /* True when something is there under this name, readable or not (reading it then says why not). */
 bool sp_file_exists(const char *path);
@@ -67,15 +63,14 @@ uint64_t sp_file_size(const struct sp_file *file);    /* bytes at open */
 SP_MUST_CHECK enum sp_status sp_file_read_at(const struct sp_file *file, uint64_t offset,
                                              void *buffer, size_t size, struct sp_err *err);
 
-/* *text = the whole file and a terminating NUL, owned by the caller; *size without the NUL. Larger
- * than `cap` bytes: SP_E_INPUT. */
-SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const char *path,
-                                               size_t cap, struct sp_err *err);
+/* Reads a whole file. Larger than `cap` bytes: SP_E_INPUT. */
+SP_MUST_CHECK enum sp_status sp_file_read_text(struct sp_text *text, const char *path, size_t cap,
+                                               struct sp_err *err);
 
 /* True if the folder has this file; false also where memory lacks. */
 bool sp_file_exists_in(const char *folder, const char *name);
 /* The text of a file of the folder; *text stays as it is where there is no such file. */
-SP_MUST_CHECK enum sp_status sp_file_read_in(char **text, size_t *size, const char *folder,
+SP_MUST_CHECK enum sp_status sp_file_read_in(struct sp_text *text, const char *folder,
                                              const char *name, size_t cap, struct sp_err *err);
 
 /* Fills `magic` with the first bytes of a file, with zeros where it is shorter. */

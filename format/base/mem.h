@@ -60,6 +60,13 @@ SP_MUST_CHECK enum sp_status sp_arena_rows(struct sp_arena *arena, float **out, 
 SP_MUST_CHECK enum sp_status sp_arena_keep(struct sp_arena *arena, void *block, struct sp_err *err);
 void sp_arena_release(struct sp_arena *arena);
 
+/* A text of a file or section, with a NUL behind its bytes. Who fills it hands it over, for
+ * free(at); at NULL: there is none. */
+struct sp_text {
+    char *at;
+    size_t size; /* without the NUL */
+};
+
 /* *out = a copy of `len` bytes and a terminating NUL, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
                                           struct sp_err *err);

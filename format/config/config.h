@@ -8,12 +8,9 @@
 #ifndef SP_FORMAT_CONFIG_CONFIG_H
 #define SP_FORMAT_CONFIG_CONFIG_H
 
-#include "format/base/err.h"
+#include "format/base/mem.h"
 
 #include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum sp_rope_kind {
     SP_ROPE_DEFAULT,
@@ -542,10 +539,10 @@ void sp_config_release(struct sp_config *config);
 bool sp_config_names(const char *words, const char *key);
 
 /* End-of-sequence ids. The first source that states any counts: generation_config, the root of
- * config, text_config. Both texts may be NULL. *n is 0 if no source states any; the caller then
+ * config, text_config. Both texts may be none. *n is 0 if no source states any; the caller then
  * uses those of the tokenizer. */
-SP_MUST_CHECK enum sp_status sp_config_eos(uint32_t ids[SP_MAX_EOS], size_t *n, const char *config,
-                                           size_t config_size, const char *generation,
-                                           size_t generation_size, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_config_eos(uint32_t ids[SP_MAX_EOS], size_t *n,
+                                           const struct sp_text *config,
+                                           const struct sp_text *generation, struct sp_err *err);
 
 #endif

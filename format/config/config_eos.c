@@ -34,14 +34,14 @@ static enum sp_status read_ids(uint32_t ids[SP_MAX_EOS], size_t *n, const struct
     return st;
 }
 
-static enum sp_status read_text(uint32_t ids[SP_MAX_EOS], size_t *n, const char *text, size_t size,
+static enum sp_status read_text(uint32_t ids[SP_MAX_EOS], size_t *n, const struct sp_text *text,
                                 const char *file, struct sp_err *err)
 {
     struct sp_json *root = NULL;
     enum sp_status st;
 
-    if (text == NULL || *n) return SP_OK;
-    if ((st = sp_json_parse_settings(&root, text, size, err))) goto done;
+    if (*n) return SP_OK;
+    if ((st = sp_json_parse_settings(&root, text, err))) goto done;
     if ((st = read_ids(ids, n, root, err)) || *n) goto done;
     st = read_ids(ids, n, sp_json_get(root, "text_config"), err);
 done:
@@ -50,13 +50,12 @@ done:
     return st;
 }
 
-enum sp_status sp_config_eos(uint32_t ids[SP_MAX_EOS], size_t *n, const char *config,
-                             size_t config_size, const char *generation, size_t generation_size,
-                             struct sp_err *err)
+enum sp_status sp_config_eos(uint32_t ids[SP_MAX_EOS], size_t *n, const struct sp_text *config,
+                             const struct sp_text *generation, struct sp_err *err)
 {
     enum sp_status st;
 
     *n = 0;
-    st = read_text(ids, n, generation, generation_size, "generation_config.json", err);
-    return st ? st : read_text(ids, n, config, config_size, "config.json", err);
+    st = read_text(ids, n, generation, "generation_config.json", err);
+    return st ? st : read_text(ids, n, config, "config.json", err);
 }

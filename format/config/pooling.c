@@ -83,12 +83,11 @@ static void put_prompts(struct sp_json_out *out, const struct sp_json *prompts)
     if (sp_json_len(prompts)) sp_json_out_raw(out, "}");
 }
 
-enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooling_config *pooling,
+enum sp_status sp_pooling_print(struct sp_text *text, const struct sp_pooling_config *pooling,
                                 const struct sp_json *prompts, const char *default_prompt,
                                 struct sp_err *err)
 {
     struct sp_json_out out = {0};
-    enum sp_status st;
 
     sp_json_out_print(&out, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
                       pooling->classifies ? score_name : sp_pooling_name(pooling->mode),
@@ -101,9 +100,7 @@ enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooli
         sp_json_out_quoted(&out, default_prompt, strlen(default_prompt));
     }
     sp_json_out_raw(&out, "}");
-    if ((st = sp_json_out_take(text, &out, err))) return st;
-    *size = out.text.len - 1;
-    return SP_OK;
+    return sp_json_out_take(text, &out, err);
 }
 
 /* ---- reading ---- */
@@ -249,13 +246,14 @@ static enum sp_status check_prompts(const struct sp_json *root, struct sp_err *e
 }
 
 enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **root,
-                               const char *text, size_t size, unsigned n_hidden, struct sp_err *err)
+                               const struct sp_text *text, unsigned n_hidden, struct sp_err *err)
 {
     struct sp_pooling_config p = {0};
     struct sp_json *own = NULL;
     enum sp_status st;
 
-    if ((st = sp_json_parse_within(&own, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)) ||
+    if ((st = sp_json_parse_within(&own, text->at, text->size, SP_JSON_STRICT, SP_JSON_SETTINGS,
+                                   err)) ||
         (st = read_mode(&p, own, err)) ||
         (st = sp_json_get_bool(own, "normalize", &p.normalize, err)) ||
         (st = sp_object_unsigned(own, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens, err)) ||

@@ -15,16 +15,15 @@ const char *sp_pooling_name(enum sp_pooling_mode mode);
 /* The width of an embedding of a model with this hidden size; 1 for a score. */
 unsigned sp_pooling_width(const struct sp_pooling_config *pooling, unsigned n_hidden);
 
-/* Writes the record. `prompts` (an object of texts) and `default_prompt` may be NULL. *text is
- * owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_pooling_print(char **text, size_t *size,
+/* Writes the record. `prompts` (an object of texts) and `default_prompt` may be NULL. */
+SP_MUST_CHECK enum sp_status sp_pooling_print(struct sp_text *text,
                                               const struct sp_pooling_config *pooling,
                                               const struct sp_json *prompts,
                                               const char *default_prompt, struct sp_err *err);
 /* Reads a record. n_hidden: the width of the first dense layer's input. *root, owned by the caller,
  * is the record as a whole, with its prompts; root may be NULL. */
 SP_MUST_CHECK enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **root,
-                                             const char *text, size_t size, unsigned n_hidden,
+                                             const struct sp_text *text, unsigned n_hidden,
                                              struct sp_err *err);
 
 #endif

@@ -42,15 +42,13 @@ static struct sp_tables tables_of(const struct sp_config *config, const struct s
 static enum sp_status read_pooling(struct sp_config *config, const struct sp_pack *pack,
                                    enum sp_part part, struct sp_err *err)
 {
-    char *text = NULL;
-    size_t size;
+    struct sp_text text = {0};
     enum sp_status st;
 
     if (part != SP_PART_TARGET) return SP_OK;
-    st = sp_pack_read_section(pack, part, SP_SECTION_POOLING, &text, &size, err);
-    if (!st && text)
-        st = sp_pooling_read(&config->pooling, NULL, text, size, config->n_hidden, err);
-    free(text);
+    st = sp_pack_read_section(pack, part, SP_SECTION_POOLING, &text, err);
+    if (text.at) st = sp_pooling_read(&config->pooling, NULL, &text, config->n_hidden, err);
+    free(text.at);
     return st;
 }
 
@@ -58,15 +56,14 @@ enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pa
                                  enum sp_part part, struct sp_err *err)
 {
     struct sp_tables found;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
     enum sp_status st;
 
     memset(out, 0, sizeof *out);
-    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) return st;
-    if (text == NULL)
+    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, err))) return st;
+    if (text.at == NULL)
         return sp_fail(err, SP_E_INPUT, "%s: no configuration in the file", sp_part_name(part));
-    if ((st = sp_config_parse(out, text, size, NULL, err))) {
+    if ((st = sp_config_parse(out, text.at, text.size, NULL, err))) {
         sp_context(err, "%s config.json", sp_part_name(part));
         goto done;
     }
@@ -75,6 +72,6 @@ enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pa
     st = sp_config_settle(out, &found, err);
 done:
     if (st) sp_config_release(out);
-    free(text);
+    free(text.at);
     return st;
 }

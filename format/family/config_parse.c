@@ -230,7 +230,8 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     enum sp_status st;
 
     memset(out, 0, sizeof *out);
-    if ((st = sp_json_parse_settings(&root, json, size, err))) goto done;
+    if ((st = sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
+        goto done;
     text = (struct sp_json *)(uintptr_t)sp_json_get(root, "text_config");
     wrapped = sp_json_kind(text) == SP_JSON_OBJECT;
     sp_json_watch(root, &marks[0]);

@@ -24,14 +24,14 @@ static enum sp_dtype type_named(const char *name)
     return SP_DTYPE_NONE;
 }
 
-enum sp_status sp_config_stated_dtype(enum sp_dtype *out, const char *json, size_t size,
+enum sp_status sp_config_stated_dtype(enum sp_dtype *out, const struct sp_text *json,
                                       struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json *root = NULL;
     struct sp_config_text t = {0};
 
-    if ((st = sp_json_parse_settings(&root, json, size, err))) return st;
+    if ((st = sp_json_parse_settings(&root, json, err))) return st;
     t.root = root;
     t.text = sp_json_get(root, "text_config");
     *out = SP_DTYPE_NONE;
@@ -155,15 +155,14 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
                               struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    enum sp_status st = sp_json_parse_settings(&root, text->at, text->len, err);
+    enum sp_status st = sp_json_parse_settings(&root, &(struct sp_text){text->at, text->len}, err);
 
     if (st) return st;
     *text_only = is_wrapped(root, config);
     if (*text_only) {
         if ((st = unwrap(text, root, config, err))) goto done;
         sp_json_free(root);
-        root = NULL;
-        st = sp_json_parse_settings(&root, text->at, text->len, err);
+        st = sp_json_parse_settings(&root, &(struct sp_text){text->at, text->len}, err);
         if (st) goto done;
     }
     if ((st = correct_type(text, root, dtype, err))) goto done;
@@ -174,20 +173,18 @@ done:
     return st;
 }
 
-enum sp_status sp_config_publish(char **out, size_t *out_size, bool *text_only, const char *json,
-                                 size_t size, const struct sp_config *config, enum sp_dtype dtype,
+enum sp_status sp_config_publish(struct sp_text *out, bool *text_only, const struct sp_text *json,
+                                 const struct sp_config *config, enum sp_dtype dtype,
                                  struct sp_err *err)
 {
     enum sp_status st;
     struct sp_strbuf text = {0};
 
-    if ((st = sp_strbuf_append(&text, json, size, err)) ||
-        (st = rewrite(&text, text_only, config, dtype, err)) ||
-        (st = sp_copy_text(out, text.at, text.len, err))) {
-        sp_strbuf_release(&text);
-        return st;
+    if (!(st = sp_strbuf_append(&text, json->at, json->size, err)) &&
+        !(st = rewrite(&text, text_only, config, dtype, err))) {
+        out->size = text.len;
+        st = sp_copy_text(&out->at, text.at, text.len, err);
     }
-    *out_size = text.len;
     sp_strbuf_release(&text);
-    return SP_OK;
+    return st;
 }

@@ -8,15 +8,15 @@
 
 /* The type of the weights that a config.json states: f32, f16 or bf16; SP_DTYPE_NONE if it states
  * none of these. */
-SP_MUST_CHECK enum sp_status sp_config_stated_dtype(enum sp_dtype *out, const char *json,
-                                                    size_t size, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_config_stated_dtype(enum sp_dtype *out, const struct sp_text *json,
+                                                    struct sp_err *err);
 
-/* *out = the text for weights of type `dtype`, owned by the caller. `config` is settled. These
+/* *out = the text for weights of type `dtype`. `config` is settled. These
  * parts of the text may change: the stated type; a stated quantization, which is removed; and
  * whether embedding and output matrix are tied. Of a multimodal config, only that of the text model
  * remains, together with the keys of the root that apply to it; *text_only is set then. */
-SP_MUST_CHECK enum sp_status sp_config_publish(char **out, size_t *out_size, bool *text_only,
-                                               const char *json, size_t size,
+SP_MUST_CHECK enum sp_status sp_config_publish(struct sp_text *out, bool *text_only,
+                                               const struct sp_text *json,
                                                const struct sp_config *config, enum sp_dtype dtype,
                                                struct sp_err *err);
 

@@ -300,10 +300,12 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     return finish(out, &b, read_document(&b, max_bytes));
 }
 
-enum sp_status sp_json_parse_settings(struct sp_json **out, const char *text, size_t size,
+enum sp_status sp_json_parse_settings(struct sp_json **out, const struct sp_text *text,
                                       struct sp_err *err)
 {
-    return sp_json_parse_within(out, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    *out = NULL;
+    if (text->at == NULL) return SP_OK;
+    return sp_json_parse_within(out, text->at, text->size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
 }
 
 enum sp_status sp_json_read_in(struct sp_json **out, const char *folder, const char *name,
@@ -311,16 +313,16 @@ enum sp_status sp_json_read_in(struct sp_json **out, const char *folder, const c
 {
     enum { MAX_FILE = 128 << 20 };
     enum sp_status st;
-    char *path = NULL, *text = NULL;
-    size_t size;
+    char *path = NULL;
+    struct sp_text text = {0};
 
     *out = NULL;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (sp_file_exists(path) && !(st = sp_file_read_text(&text, &size, path, MAX_FILE, err)) &&
-        (st = sp_json_parse_settings(out, text, size, err)))
+    if (sp_file_exists(path) && !(st = sp_file_read_text(&text, path, MAX_FILE, err)) &&
+        (st = sp_json_parse_settings(out, &text, err)))
         sp_context(err, "%s", path);
     free(path);
-    free(text);
+    free(text.at);
     return st;
 }
 

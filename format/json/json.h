@@ -10,11 +10,7 @@
 #ifndef SP_FORMAT_JSON_JSON_H
 #define SP_FORMAT_JSON_JSON_H
 
-#include "format/base/err.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "format/base/mem.h"
 
 /* max_bytes of sp_json_parse_within for a document of settings: a configuration or a record. */
 #define SP_JSON_SETTINGS ((size_t)64 << 20)
@@ -44,9 +40,9 @@ SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *tex
 SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const char *text,
                                                   size_t size, enum sp_json_strictness strictness,
                                                   size_t max_bytes, struct sp_err *err);
-/* Parses a lenient document of settings: a configuration or a record. */
-SP_MUST_CHECK enum sp_status sp_json_parse_settings(struct sp_json **out, const char *text,
-                                                    size_t size, struct sp_err *err);
+/* Parses a lenient document of settings: a configuration or a record. *out is NULL for no text. */
+SP_MUST_CHECK enum sp_status sp_json_parse_settings(struct sp_json **out,
+                                                    const struct sp_text *text, struct sp_err *err);
 /* Parses such a file of the folder, at most 128 MB; *out is NULL if it does not exist. */
 SP_MUST_CHECK enum sp_status sp_json_read_in(struct sp_json **out, const char *folder,
                                              const char *name, struct sp_err *err);

@@ -186,9 +186,12 @@ void sp_json_out_f32(struct sp_json_out *out, float number)
 enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err)
 {
     struct sp_json_out writer = {0};
+    struct sp_text text;
+    enum sp_status st;
 
     put_value(&writer, v);
-    return sp_json_out_take(out, &writer, err);
+    if ((st = sp_json_out_take(&text, &writer, err)) == SP_OK) *out = text.at;
+    return st;
 }
 
 /* ---- the writer -------------------------------------------------------------------------------
@@ -325,15 +328,16 @@ void sp_json_out_put(struct sp_json_out *out, const char *form, ...)
     va_end(args);
 }
 
-enum sp_status sp_json_out_take(char **text, struct sp_json_out *out, struct sp_err *err)
+enum sp_status sp_json_out_take(struct sp_text *text, struct sp_json_out *out, struct sp_err *err)
 {
     enum sp_status st;
 
     sp_json_out_bytes(out, "", 1);
-    if ((st = sp_json_out_check(out, err)))
-        sp_strbuf_release(&out->text);
-    else
-        *text = out->text.at;
+    if ((st = sp_json_out_check(out, err)) == SP_OK) {
+        *text = (struct sp_text){out->text.at, out->text.len - 1};
+        out->text = (struct sp_strbuf){0};
+    }
+    sp_strbuf_release(&out->text);
     return st;
 }
 

@@ -56,8 +56,8 @@ void sp_json_out_f32(struct sp_json_out *out, float number);
 
 /* SP_E_NOMEM if `text` lacks something. */
 SP_MUST_CHECK enum sp_status sp_json_out_check(const struct sp_json_out *out, struct sp_err *err);
-/* *text = what was written, with a NUL after it, owned by the caller. Releases it on failure. */
-SP_MUST_CHECK enum sp_status sp_json_out_take(char **text, struct sp_json_out *out,
+/* Hands over what was written; `text` is empty then. Releases it on failure. */
+SP_MUST_CHECK enum sp_status sp_json_out_take(struct sp_text *text, struct sp_json_out *out,
                                               struct sp_err *err);
 /* Parses and releases `text`. `st` is the status of the writing so far, with its error in `err`.
  * *value is owned by the caller. */

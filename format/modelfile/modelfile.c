@@ -388,7 +388,7 @@ bool sp_modelfile_names_source(enum sp_modelfile_command command)
            command == SP_MODELFILE_ADAPTER;
 }
 
-enum sp_status sp_modelfile_print(char **text, size_t *size, const struct sp_modelfile *file,
+enum sp_status sp_modelfile_print(struct sp_text *text, const struct sp_modelfile *file,
                                   struct sp_err *err)
 {
     enum sp_status st;
@@ -404,8 +404,7 @@ enum sp_status sp_modelfile_print(char **text, size_t *size, const struct sp_mod
         p += r->size;
         *p++ = '\n';
     }
-    *text = out;
-    *size = (size_t)(p - out);
+    *text = (struct sp_text){out, (size_t)(p - out)};
     return SP_OK;
 }
 
@@ -419,11 +418,11 @@ static int print_source(char *out, size_t cap, const char *command, const char *
     return snprintf(out, cap, bare ? "%s %s\n" : "%s \"\"\"%s\"\"\"\n", command, name);
 }
 
-enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *from, const char *draft,
-                                     const char *records, size_t records_size, struct sp_err *err)
+enum sp_status sp_modelfile_recreate(struct sp_text *text, const char *from, const char *draft,
+                                     const struct sp_text *records, struct sp_err *err)
 {
     enum sp_status st;
-    size_t cap = strlen(from) + (draft ? strlen(draft) : 0) + 32 + records_size + 1, n;
+    size_t cap = strlen(from) + (draft ? strlen(draft) : 0) + 32 + records->size + 1, n;
     char *out = NULL;
 
     if (strpbrk(from, "\r\n") || (draft && strpbrk(draft, "\r\n"))) {
@@ -433,8 +432,7 @@ enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *from
     if ((st = sp_new(&out, cap, 1, err))) return st;
     n = (size_t)print_source(out, cap, "FROM", from);
     if (draft) n += (size_t)print_source(out + n, cap - n, "DRAFT", draft);
-    if (records_size) memcpy(out + n, records, records_size);
-    *text = out;
-    *size = n + records_size;
+    if (records->size) memcpy(out + n, records->at, records->size);
+    *text = (struct sp_text){out, n + records->size};
     return SP_OK;
 }

@@ -17,11 +17,7 @@
 #ifndef SP_FORMAT_MODELFILE_MODELFILE_H
 #define SP_FORMAT_MODELFILE_MODELFILE_H
 
-#include "format/base/err.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "format/base/mem.h"
 
 enum sp_modelfile_command {
     SP_MODELFILE_FROM,
@@ -80,15 +76,15 @@ const struct sp_modelfile_record *sp_modelfile_find(const struct sp_modelfile *f
 bool sp_modelfile_names_source(enum sp_modelfile_command command);
 
 /* Records that a packed file stores: all that name no source, byte for byte, each on a line of its
- * own. *text owned by the caller. */
+ * own. */
 SP_MUST_CHECK enum sp_status
-sp_modelfile_print(char **text, size_t *size, const struct sp_modelfile *file, struct sp_err *err);
+sp_modelfile_print(struct sp_text *text, const struct sp_modelfile *file, struct sp_err *err);
 
 /* The Modelfile that recreates a packed file: FROM with the path `from`, DRAFT with `draft` (NULL:
- * none), then the stored records. *text owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *from,
-                                                   const char *draft, const char *records,
-                                                   size_t records_size, struct sp_err *err);
+ * none), then the stored records. */
+SP_MUST_CHECK enum sp_status sp_modelfile_recreate(struct sp_text *text, const char *from,
+                                                   const char *draft, const struct sp_text *records,
+                                                   struct sp_err *err);
 
 enum sp_parameter_type {
     SP_PARAMETER_INT,

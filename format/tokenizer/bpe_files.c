@@ -81,24 +81,22 @@ static enum sp_status put_beginning(struct sp_json_out *out, const struct sp_jso
     return SP_OK;
 }
 
-enum sp_status sp_bpe_files_read(char **text, size_t *size, const char *folder, const char *config,
-                                 size_t config_size, struct sp_err *err)
+enum sp_status sp_bpe_files_read(struct sp_text *text, const char *folder,
+                                 const struct sp_text *config, struct sp_err *err)
 {
     struct sp_json *root = NULL, *words = NULL;
     struct sp_json_out out = {0};
-    char *vocab = NULL, *merges = NULL;
+    struct sp_text vocab = {0}, merges = {0};
     const char *members;
-    size_t vocab_size, merges_size;
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
-    *text = NULL;
-    if (config && (st = sp_json_parse_settings(&root, config, config_size, err))) return st;
+    *text = (struct sp_text){0};
+    if ((st = sp_json_parse_settings(&root, config, err))) return st;
     if ((members = members_of(root)) == NULL) goto done;
-    if ((st = sp_file_read_in(&vocab, &vocab_size, folder, "vocab.json", MAX_TEXT, err))) goto done;
-    if ((st = sp_file_read_in(&merges, &merges_size, folder, "merges.txt", MAX_TEXT, err)))
-        goto done;
-    if (vocab == NULL || merges == NULL) goto done;
-    if ((st = sp_json_parse(&words, vocab, vocab_size, SP_JSON_LENIENT, err))) {
+    if ((st = sp_file_read_in(&vocab, folder, "vocab.json", MAX_TEXT, err))) goto done;
+    if ((st = sp_file_read_in(&merges, folder, "merges.txt", MAX_TEXT, err))) goto done;
+    if (vocab.at == NULL || merges.at == NULL) goto done;
+    if ((st = sp_json_parse(&words, vocab.at, vocab.size, SP_JSON_LENIENT, err))) {
         sp_context(err, "%s/vocab.json", folder);
         goto done;
     }
@@ -106,23 +104,21 @@ enum sp_status sp_bpe_files_read(char **text, size_t *size, const char *folder, 
     sp_json_out_raw(&out, members);
     if ((st = put_beginning(&out, root, words, err))) goto done;
     sp_json_out_raw(&out, ", \"decoder\": " BYTE_LEVEL("true") ", \"model\": {\"type\": \"BPE\", ");
-    sp_json_out_written(&out, "vocab", vocab, vocab_size);
+    sp_json_out_written(&out, "vocab", vocab.at, vocab.size);
     sp_json_out_begin(&out, "merges", '[');
-    put_merges(&out, merges);
+    put_merges(&out, merges.at);
     sp_json_out_end(&out, ']');
     sp_json_out_raw(&out, "}}");
-    *size = out.text.len;
     st = sp_json_out_take(text, &out, err);
-    out.text = (struct sp_strbuf){0};
 done:
     sp_json_free(root);
     sp_json_free(words);
     sp_strbuf_release(&out.text);
-    free(vocab);
-    free(merges);
-    if (st || *text) return st;
-    st = sp_sentencepiece_read(text, size, folder, config, config_size, err);
-    return st || *text ? st : sp_tekken_read(text, size, folder, err);
+    free(vocab.at);
+    free(merges.at);
+    if (st || text->at) return st;
+    st = sp_sentencepiece_read(text, folder, config, err);
+    return st || text->at ? st : sp_tekken_read(text, folder, err);
 }
 
 enum sp_status sp_tokenizer_files_fail(const char *folder, struct sp_err *err)

@@ -513,56 +513,50 @@ static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
     return SP_OK;
 }
 
-static enum sp_status make_text(char **text, size_t *size, struct sp_gguf_token_writer w,
+static enum sp_status make_text(struct sp_text *text, struct sp_gguf_token_writer w,
                                 enum sp_status (*write)(struct sp_gguf_token_writer *))
 {
     enum sp_status st = read_vocabulary(&w);
 
-    *text = NULL;
-    *size = 0;
-    if (st || w.tokens.n == 0) goto done;
-    if ((st = write(&w)) || (st = sp_json_out_take(text, &w.out, w.err))) goto done;
-    *size = w.out.text.len - 1;
-    w.out.text = (struct sp_strbuf){0};
-done:
+    *text = (struct sp_text){0};
+    if (!st && w.tokens.n && !(st = write(&w))) st = sp_json_out_take(text, &w.out, w.err);
     sp_strbuf_release(&w.out.text);
     sp_gguf_tokens_release(&w.tokens);
     return st;
 }
 
-enum sp_status sp_gguf_tokenizer_text(char **text, size_t *size, const struct sp_gguf *file,
+enum sp_status sp_gguf_tokenizer_text(struct sp_text *text, const struct sp_gguf *file,
                                       struct sp_err *err)
 {
-    return make_text(text, size, (struct sp_gguf_token_writer){.file = file, .err = err},
+    return make_text(text, (struct sp_gguf_token_writer){.file = file, .err = err},
                      write_tokenizer);
 }
 
-enum sp_status sp_gguf_sentencepiece_text(char **text, size_t *size, const struct sp_gguf *file,
+enum sp_status sp_gguf_sentencepiece_text(struct sp_text *text, const struct sp_gguf *file,
                                           const char *prefix, struct sp_err *err)
 {
     struct sp_gguf_token_writer w = {
         .file = file, .err = err, .sentencepiece = true, .prefix = prefix};
 
-    return make_text(text, size, w, write_tokenizer);
+    return make_text(text, w, write_tokenizer);
 }
 
-enum sp_status sp_gguf_ranked_text(char **text, size_t *size, const struct sp_gguf *file,
+enum sp_status sp_gguf_ranked_text(struct sp_text *text, const struct sp_gguf *file,
                                    const struct sp_gguf_pre *pre, struct sp_err *err)
 {
     return make_text(
-        text, size,
-        (struct sp_gguf_token_writer){.file = file, .err = err, .pre = pre, .ranked = true},
+        text, (struct sp_gguf_token_writer){.file = file, .err = err, .pre = pre, .ranked = true},
         write_tokenizer);
 }
 
-enum sp_status sp_gguf_tokenizer_config_text(char **text, size_t *size, const struct sp_gguf *file,
+enum sp_status sp_gguf_tokenizer_config_text(struct sp_text *text, const struct sp_gguf *file,
                                              struct sp_err *err)
 {
-    return make_text(text, size, (struct sp_gguf_token_writer){.file = file, .err = err},
+    return make_text(text, (struct sp_gguf_token_writer){.file = file, .err = err},
                      write_tokenizer_config);
 }
 
-enum sp_status sp_gguf_template_text(char **text, size_t *size, const struct sp_gguf *file,
+enum sp_status sp_gguf_template_text(struct sp_text *text, const struct sp_gguf *file,
                                      char **warnings, struct sp_err *err)
 {
     static const char key[] = "tokenizer.chat_template";
@@ -571,8 +565,7 @@ enum sp_status sp_gguf_template_text(char **text, size_t *size, const struct sp_
     const struct sp_gguf_value *values = sp_gguf_values(file, &n);
     enum sp_status st;
 
-    *text = NULL;
-    *size = 0;
+    *text = (struct sp_text){0};
     for (size_t i = 0; i < n; i++) {
         if (strncmp(values[i].key, key, sizeof key - 1) != 0 ||
             values[i].key[sizeof key - 1] != '.')
@@ -581,8 +574,8 @@ enum sp_status sp_gguf_template_text(char **text, size_t *size, const struct sp_
                      SHOWN, values[i].key, key);
         if (st) return st;
     }
-    if ((st = sp_gguf_get_text(file, key, &found, size, err)) || found == NULL) return st;
-    if (sp_utf8_valid(found, *size) != *size || memchr(found, 0, *size))
+    if ((st = sp_gguf_get_text(file, key, &found, &text->size, err)) || found == NULL) return st;
+    if (sp_utf8_valid(found, text->size) != text->size || memchr(found, 0, text->size))
         return sp_fail(err, SP_E_INPUT, "%s is not UTF-8 text", key);
-    return sp_copy_text(text, found, *size, err);
+    return sp_copy_text(&text->at, found, text->size, err);
 }

@@ -88,7 +88,7 @@ static enum sp_status put_entry(struct sp_json_out *out, const struct sp_json *t
 }
 
 static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *tokens,
-                                  const struct sp_json *names, const char *tokenizer, size_t size,
+                                  const struct sp_json *names, const struct sp_text *tokenizer,
                                   struct sp_err *err)
 {
     struct sp_json_out out = {0};
@@ -96,7 +96,7 @@ static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *
     enum sp_status st;
 
     sp_json_out_raw(&out, "{");
-    st = sp_json_parse(&root, tokenizer, size, SP_JSON_LENIENT, err);
+    st = sp_json_parse(&root, tokenizer->at, tokenizer->size, SP_JSON_LENIENT, err);
     for (struct sp_json_iter it = {0}; !st && sp_json_next(tokens, &it);)
         st = put_entry(&out, root, names, it.key, it.value, err);
     if (!st && out.text.len > 1) {
@@ -109,15 +109,15 @@ static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *
     return st;
 }
 
-enum sp_status sp_older_files_add(char **config, size_t *size, const char *folder,
-                                  const char *tokenizer, size_t tokenizer_size, struct sp_err *err)
+enum sp_status sp_older_files_add(struct sp_text *config, const char *folder,
+                                  const struct sp_text *tokenizer, struct sp_err *err)
 {
     struct sp_json *root = NULL, *map = NULL, *tokens = NULL, *names = NULL;
     struct sp_strbuf text = {0};
     enum sp_status st;
 
-    if (tokenizer == NULL) return SP_OK;
-    if (*config && (st = sp_json_parse_settings(&root, *config, *size, err))) return st;
+    if (tokenizer->at == NULL) return SP_OK;
+    if ((st = sp_json_parse_settings(&root, config, err))) return st;
     if (sp_json_has(root, "added_tokens_decoder")) {
         sp_json_free(root);
         return SP_OK;
@@ -126,17 +126,18 @@ enum sp_status sp_older_files_add(char **config, size_t *size, const char *folde
         (st = read_file(&tokens, folder, "added_tokens.json", err)) ||
         (map == NULL && tokens == NULL))
         goto done;
-    if ((st = sp_strbuf_append(&text, *config ? *config : "{}", *config ? *size : 2, err)))
+    if ((st = sp_strbuf_append(&text, config->at ? config->at : "{}", config->at ? config->size : 2,
+                               err)))
         goto done;
     if ((st = add_names(&text, root, map, err))) goto done;
-    if (tokens && ((st = sp_json_parse_settings(&names, text.at, text.len, err)) ||
-                   (st = add_decoder(&text, tokens, names, tokenizer, tokenizer_size, err))))
+    if (tokens && ((st = sp_json_parse_within(&names, text.at, text.len, SP_JSON_LENIENT,
+                                              SP_JSON_SETTINGS, err)) ||
+                   (st = add_decoder(&text, tokens, names, tokenizer, err))))
         goto done;
-    if (text.len == (*config ? *size : 2)) goto done;
+    if (text.len == (config->at ? config->size : 2)) goto done;
     if ((st = sp_strbuf_append(&text, "", 1, err))) goto done;
-    free(*config);
-    *config = text.at;
-    *size = text.len - 1;
+    free(config->at);
+    *config = (struct sp_text){text.at, text.len - 1};
     text = (struct sp_strbuf){0};
 done:
     if (st) sp_context(err, "%s", folder);

@@ -172,8 +172,7 @@ static enum sp_status read_config(struct model *m, unsigned class, const struct 
 #define KEY(name) "tokenizer.ggml." name
 
 /* The values of a GGUF file, by key, and tokenizer.json of them. */
-static enum sp_status write_text(char **text, size_t *size, const struct model *m,
-                                 struct sp_err *err)
+static enum sp_status write_text(struct sp_text *text, const struct model *m, struct sp_err *err)
 {
     const uint8_t flags[4] = {m->bos, m->eos, m->prefix, m->strip};
     const char *kind = m->kind == BPE ? "llama" : "t5";
@@ -200,35 +199,34 @@ static enum sp_status write_text(char **text, size_t *size, const struct model *
         {KEY("unknown_token_id"), SP_GGUF_I32, false, 1, ids[0]},
     };
     st = sp_gguf_of_values(&file, values, sizeof values / sizeof *values, err);
-    if (!st) st = sp_gguf_sentencepiece_text(text, size, file, m->scheme, err);
+    if (!st) st = sp_gguf_sentencepiece_text(text, file, m->scheme, err);
     sp_gguf_close(file);
     return st;
 }
 
-enum sp_status sp_sentencepiece_read(char **text, size_t *size, const char *folder,
-                                     const char *config, size_t config_size, struct sp_err *err)
+enum sp_status sp_sentencepiece_read(struct sp_text *text, const char *folder,
+                                     const struct sp_text *config, struct sp_err *err)
 {
     struct model m = {
         .kind = UNIGRAM, .ids = {0, 1, 2}, .prefix = true, .strip = true, .escape = true};
     struct sp_json *root = NULL;
     struct bytes bytes;
-    char *file = NULL;
-    size_t file_size = 0;
+    struct sp_text file = {0};
     unsigned class;
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
-    *text = NULL;
-    if (config && (st = sp_json_parse_settings(&root, config, config_size, err))) return st;
+    *text = file;
+    if ((st = sp_json_parse_settings(&root, config, err))) return st;
     if ((class = find_class(root)) == N_CLASSES) goto done;
-    st = sp_file_read_in(&file, &file_size, folder, "tokenizer.model", MAX_SIZE, err);
-    if (st || file == NULL) goto done;
-    bytes = (struct bytes){(const uint8_t *)file, (const uint8_t *)file + file_size};
+    st = sp_file_read_in(&file, folder, "tokenizer.model", MAX_SIZE, err);
+    if (st || file.at == NULL) goto done;
+    bytes = (struct bytes){(const uint8_t *)file.at, (const uint8_t *)file.at + file.size};
     if (!(st = read_model(&m, bytes, err)) && !(st = read_config(&m, class, root, err)))
-        st = write_text(text, size, &m, err);
+        st = write_text(text, &m, err);
     if (st) sp_context(err, "%s/tokenizer.model", folder);
 done:
     sp_json_free(root);
     sp_gguf_token_list_release(&m.tokens);
-    free(file);
+    free(file.at);
     return st;
 }

@@ -95,7 +95,7 @@ static enum sp_status add_token(struct sp_gguf_token_list *tokens, const struct 
 }
 
 /* The values of a GGUF file, by key, and tokenizer.json of them. */
-static enum sp_status write_text(char **text, size_t *size, const struct sp_gguf_token_list *tokens,
+static enum sp_status write_text(struct sp_text *text, const struct sp_gguf_token_list *tokens,
                                  const char *pattern, struct sp_err *err)
 {
     static const uint8_t bos[4] = {1}, eos[4] = {2}, kind[] = "\4\0\0\0\0\0\0\0gpt2";
@@ -115,7 +115,7 @@ static enum sp_status write_text(char **text, size_t *size, const struct sp_gguf
     enum sp_status st;
 
     if ((st = sp_gguf_of_values(&file, values, sizeof values / sizeof *values, err))) return st;
-    st = sp_gguf_ranked_text(text, size, file, &pre, err);
+    st = sp_gguf_ranked_text(text, file, &pre, err);
     sp_gguf_close(file);
     return st;
 }
@@ -151,24 +151,23 @@ static enum sp_status read_tokens(struct sp_gguf_token_list *tokens, const char 
     return st;
 }
 
-enum sp_status sp_tekken_read(char **text, size_t *size, const char *folder, struct sp_err *err)
+enum sp_status sp_tekken_read(struct sp_text *text, const char *folder, struct sp_err *err)
 {
     struct sp_gguf_token_list tokens = {0};
     struct sp_json *root = NULL;
     const char *pattern;
-    char *file = NULL;
-    size_t file_size = 0;
+    struct sp_text file = {0};
     enum sp_status st;
 
-    *text = NULL;
-    st = sp_file_read_in(&file, &file_size, folder, "tekken.json", MAX_SIZE, err);
-    if (st || file == NULL) return st;
-    st = sp_json_parse(&root, file, file_size, SP_JSON_LENIENT, err);
+    *text = file;
+    st = sp_file_read_in(&file, folder, "tekken.json", MAX_SIZE, err);
+    if (st || file.at == NULL) return st;
+    st = sp_json_parse(&root, file.at, file.size, SP_JSON_LENIENT, err);
     if (!st) st = read_tokens(&tokens, &pattern, root, err);
-    if (!st) st = write_text(text, size, &tokens, pattern, err);
+    if (!st) st = write_text(text, &tokens, pattern, err);
     if (st) sp_context(err, "%s/tekken.json", folder);
     sp_gguf_token_list_release(&tokens);
     sp_json_free(root);
-    free(file);
+    free(file.at);
     return st;
 }

@@ -3,13 +3,11 @@
 #ifndef SP_FORMAT_TOKENIZER_TEKKEN_H
 #define SP_FORMAT_TOKENIZER_TEKKEN_H
 
-#include "format/base/err.h"
+#include "format/base/mem.h"
 
-#include <stddef.h>
-
-/* *text = the tokenizer.json of the folder's tekken.json, owned by the caller; NULL if there is
- * none. Texts begin with token 1, as in mistral-common. */
-SP_MUST_CHECK enum sp_status sp_tekken_read(char **text, size_t *size, const char *folder,
+/* *text = the tokenizer.json of the folder's tekken.json; none if there is no such file. Texts
+ * begin with token 1, as in mistral-common. */
+SP_MUST_CHECK enum sp_status sp_tekken_read(struct sp_text *text, const char *folder,
                                             struct sp_err *err);
 
 #endif

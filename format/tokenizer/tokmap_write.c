@@ -397,18 +397,17 @@ static enum sp_status lay_out(uint8_t **blob, size_t *blob_size, const struct co
     return SP_OK;
 }
 
-enum sp_status sp_vocab_compile(uint8_t **blob, size_t *blob_size, const char *json, size_t size,
-                                const char *config, size_t config_size, char **warning,
-                                struct sp_err *err)
+enum sp_status sp_vocab_compile(uint8_t **blob, size_t *size, const struct sp_text *json,
+                                const struct sp_text *config, char **warning, struct sp_err *err)
 {
     struct sp_vocab *vocab = NULL;
     struct compiler c = {.vocab = NULL};
     enum sp_status st;
 
-    if ((st = sp_vocab_open(&vocab, json, size, config, config_size, err))) return st;
+    if ((st = sp_vocab_open(&vocab, json, config, err))) return st;
     c.vocab = vocab;
     if ((st = make_all(&c, err))) goto done;
-    if ((st = lay_out(blob, blob_size, &c, err))) goto done;
+    if ((st = lay_out(blob, size, &c, err))) goto done;
     if (warning != NULL) {
         *warning = vocab->warning;
         vocab->warning = NULL;

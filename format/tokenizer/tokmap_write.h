@@ -17,8 +17,9 @@ SP_MUST_CHECK enum sp_status sp_tokmap_make_tree(uint8_t **out, size_t *size,
 /* Compiles the text of a tokenizer.json: *blob owned by the caller (free), the same bytes for the
  * same input. *warning (may be NULL): NULL or one sentence for the user, owned by the caller
  * (free). */
-SP_MUST_CHECK enum sp_status sp_vocab_compile(uint8_t **blob, size_t *blob_size, const char *json,
-                                              size_t size, const char *config, size_t config_size,
-                                              char **warning, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_vocab_compile(uint8_t **blob, size_t *size,
+                                              const struct sp_text *json,
+                                              const struct sp_text *config, char **warning,
+                                              struct sp_err *err);
 
 #endif

@@ -656,16 +656,6 @@ static uint32_t config_id(const struct sp_vocab *vocab, const char *key)
     return text ? find_any(vocab, text, len) : SP_ID_NONE;
 }
 
-static enum sp_status parse_config(struct sp_vocab *vocab, const char *config, size_t size,
-                                   struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (config && (st = sp_json_parse(&vocab->config, config, size, SP_JSON_LENIENT, err)))
-        sp_context(err, "tokenizer_config.json");
-    return st;
-}
-
 /* ---- the whole file ---------------------------------------------------------------------------
  */
 
@@ -713,22 +703,26 @@ static enum sp_status read_chains(struct sp_vocab *vocab, struct sp_err *err)
     return check_template(vocab->suffix, vocab->n_suffix, vocab, err);
 }
 
-enum sp_status sp_vocab_open(struct sp_vocab **out, const char *json, size_t size,
-                             const char *config, size_t config_size, struct sp_err *err)
+enum sp_status sp_vocab_open(struct sp_vocab **out, const struct sp_text *json,
+                             const struct sp_text *config, struct sp_err *err)
 {
     struct sp_vocab *vocab = NULL;
     const struct sp_json *added;
     enum sp_status st;
 
     if ((st = sp_new(&vocab, 1, sizeof *vocab, err))) return st;
-    if ((st = sp_json_parse(&vocab->json, json, size, SP_JSON_LENIENT, err))) goto done;
+    if ((st = sp_json_parse(&vocab->json, json->at, json->size, SP_JSON_LENIENT, err))) goto done;
     added = sp_json_get(vocab->json, "added_tokens");
     if (added != NULL && sp_json_kind(added) != SP_JSON_ARRAY) {
         st = sp_fail(err, SP_E_INPUT, "added_tokens: expected a list, found %s",
                      sp_json_kind_name(sp_json_kind(added)));
         goto done;
     }
-    if ((st = parse_config(vocab, config, config_size, err))) goto done;
+    if (config->at &&
+        (st = sp_json_parse(&vocab->config, config->at, config->size, SP_JSON_LENIENT, err))) {
+        sp_context(err, "tokenizer_config.json");
+        goto done;
+    }
     if ((st = read_model(vocab, sp_json_get(vocab->json, "model"), added, err))) goto done;
     if ((st = read_chains(vocab, err))) goto done;
     vocab->bos = config_id(vocab, "bos_token");

@@ -132,11 +132,10 @@ struct sp_vocab {
     char *warning; /* owned; NULL, or what a user should know about a file that was accepted */
 };
 
-/* json: tokenizer.json; config: tokenizer_config.json or NULL. Errors name the place as a JSON
+/* json: tokenizer.json; config: tokenizer_config.json or none. Errors name the place as a JSON
  * path; the caller puts the file's name in front. */
-SP_MUST_CHECK enum sp_status sp_vocab_open(struct sp_vocab **out, const char *json, size_t size,
-                                           const char *config, size_t config_size,
-                                           struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_vocab_open(struct sp_vocab **out, const struct sp_text *json,
+                                           const struct sp_text *config, struct sp_err *err);
 void sp_vocab_close(struct sp_vocab *vocab); /* NULL is fine */
 
 /* The model's token with this text, or SP_ID_NONE. */

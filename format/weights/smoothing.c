@@ -114,21 +114,20 @@ enum sp_status sp_smoothing_of_pack(struct sp_smoothing *out, const struct sp_pa
                                     struct sp_err *err)
 {
     struct sp_json *object = NULL;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
     enum sp_status st;
 
     *out = (struct sp_smoothing){0};
-    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_SMOOTHING, &text, &size, err);
-    if (st || text == NULL) return st;
-    st = sp_json_parse_within(&object, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_SMOOTHING, &text, err);
+    if (st || text.at == NULL) return st;
+    st = sp_json_parse_within(&object, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_smoothing_read(out, object, err);
     if (st) {
         sp_context(err, "%s: section %s", sp_pack_path(pack),
                    sp_section_name(SP_SECTION_SMOOTHING));
     }
     sp_json_free(object);
-    free(text);
+    free(text.at);
     return st;
 }
 

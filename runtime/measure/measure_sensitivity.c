@@ -71,13 +71,13 @@ static enum sp_status read_known(struct measuring *m, struct sp_err *err)
 {
     struct sp_json *json = NULL;
     const char *of = "";
-    char *text = NULL;
-    size_t size;
+    struct sp_text text = {0};
     enum sp_status st;
 
     if (!sp_file_exists(m->path)) return SP_OK;
-    if ((st = sp_file_read_text(&text, &size, m->path, MAX_FILE, err))) goto done;
-    if ((st = sp_json_parse_within(&json, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
+    if ((st = sp_file_read_text(&text, m->path, MAX_FILE, err)) ||
+        (st = sp_json_parse_within(&json, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS,
+                                   err)))
         goto done;
     if ((st = sp_json_get_string(json, "measured_with", &of, err))) goto done;
     if (*of == 0)
@@ -90,7 +90,7 @@ done:
                    m->path);
     }
     sp_json_free(json);
-    free(text);
+    free(text.at);
     return st;
 }
 

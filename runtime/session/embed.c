@@ -28,14 +28,12 @@ enum {
 enum sp_status sp_package_open_pooling(struct sp_package *p, struct sp_err *err)
 {
     struct sp_pooling_config *config = &p->target->config.pooling;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text = {0};
     enum sp_status st;
 
-    st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_POOLING, &text, &size, err);
-    if (!st && text)
-        st = sp_pooling_read(config, &p->pooling, text, size, p->target->config.n_hidden, err);
-    free(text);
+    st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_POOLING, &text, err);
+    if (text.at) st = sp_pooling_read(config, &p->pooling, &text, p->target->config.n_hidden, err);
+    free(text.at);
     return st;
 }
 

@@ -103,16 +103,15 @@ static enum sp_status read_generation(struct sp_answer_settings *s, const struct
 {
     enum sp_status st;
     struct sp_json *json = NULL;
-    char *text = NULL;
-    size_t size = 0;
+    struct sp_text text;
 
-    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, &size, err);
-    if (st || text == NULL) return st;
-    st = sp_json_parse_settings(&json, text, size, err);
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, err);
+    if (st || text.at == NULL) return st;
+    st = sp_json_parse_settings(&json, &text, err);
     if (st == SP_OK) st = take_generation(s, json, err);
     if (st) sp_context(err, "%s: generation_config.json", sp_pack_path(pack));
     sp_json_free(json);
-    free(text);
+    free(text.at);
     return st;
 }
 
@@ -120,12 +119,12 @@ static enum sp_status read_file(struct sp_answer_settings *s, const struct sp_pa
                                 struct sp_err *err)
 {
     const struct sp_modelfile_record *system;
-    size_t size = 0, n, n_parameters;
+    size_t n, n_parameters;
     enum sp_status st;
 
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &s->records, &size, err);
-    if (!st && s->records)
-        st = sp_modelfile_parse(&s->file, sp_pack_path(pack), s->records, size, err);
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &s->records, err);
+    if (!st && s->records.at)
+        st = sp_modelfile_parse(&s->file, sp_pack_path(pack), s->records.at, s->records.size, err);
     if (st) return st;
     (void)sp_parameters(&n_parameters);
     n = s->file.n_records + n_parameters + 1;
@@ -187,7 +186,7 @@ void sp_file_settings_close(struct sp_file_settings *settings)
     free(s->stops);
     free(s->breakers);
     sp_modelfile_release(&s->file);
-    free(s->records);
+    free(s->records.at);
     free(s);
 }
 

@@ -23,24 +23,17 @@ const char *sp_version(void)
 
 static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
 {
-    char *config = NULL, *generation = NULL;
-    size_t config_size = 0, generation_size = 0;
+    struct sp_text config = {0}, generation = {0};
     enum sp_status st;
 
-    if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_CONFIG, &config,
-                                   &config_size, err)))
-        goto done;
-    if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_GENERATION, &generation,
-                                   &generation_size, err)))
-        goto done;
-    if ((st = sp_config_eos(p->eos, &p->n_eos, config, config_size, generation, generation_size,
-                            err)))
-        goto done;
-    if (p->n_eos == 0 && p->tokenizer && sp_tokenizer_eos(p->tokenizer) != SP_TOKEN_NONE)
+    st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_CONFIG, &config, err);
+    if (!st)
+        st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_GENERATION, &generation, err);
+    if (!st) st = sp_config_eos(p->eos, &p->n_eos, &config, &generation, err);
+    if (!st && p->n_eos == 0 && p->tokenizer && sp_tokenizer_eos(p->tokenizer) != SP_TOKEN_NONE)
         p->eos[p->n_eos++] = sp_tokenizer_eos(p->tokenizer);
-done:
-    free(config);
-    free(generation);
+    free(config.at);
+    free(generation.at);
     return st;
 }
 

@@ -75,8 +75,8 @@ static enum sp_status encode(struct ids *out, const struct ranking *r, const cha
 static enum sp_status open_qwen3(struct ranking *r)
 {
     static const char tag[] = "<|im_start|>";
-    const struct sp_template_texts texts = {.jinja = qwen3_template,
-                                            .jinja_size = sizeof qwen3_template - 1};
+    const struct sp_template_texts texts = {
+        .jinja = {(char *)(uintptr_t)qwen3_template, sizeof qwen3_template - 1}};
     const struct sp_tokenizer *tok = r->package->tokenizer;
 
     if (tok == NULL || sp_tokenizer_find(tok, tag, strlen(tag)) == SP_TOKEN_NONE) {

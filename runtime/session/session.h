@@ -21,7 +21,7 @@
 /* The struct of which callers see the first member. */
 struct sp_answer_settings {
     struct sp_file_settings stated; /* its arrays are those below */
-    char *records;                  /* the Modelfile; owned, like all members */
+    struct sp_text records;         /* the Modelfile; owned, like all members */
     struct sp_modelfile file;
     struct sp_file_setting *settings; /* those of generation_config.json last */
     size_t n_records;                 /* of the settings, PARAMETER records */

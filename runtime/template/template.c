@@ -162,13 +162,13 @@ static enum sp_status read_tokens(struct sp_template *t, const struct sp_json *c
     return SP_OK;
 }
 
-enum sp_status sp_template_read_tokens(struct sp_template *t, const char *config, size_t size,
+enum sp_status sp_template_read_tokens(struct sp_template *t, const struct sp_text *config,
                                        struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json *json = NULL;
 
-    if ((st = sp_json_parse_settings(&json, config, size, err))) return st;
+    if ((st = sp_json_parse_settings(&json, config, err))) return st;
     st = read_tokens(t, json, err);
     sp_json_free(json);
     return st;
@@ -231,14 +231,13 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
     return sp_jinja_compile(&(*out)->with_tools, text, len, err);
 }
 
-static enum sp_status open_member(struct sp_template **out, const char *text, size_t size,
+static enum sp_status open_member(struct sp_template **out, const struct sp_text *text,
                                   const char *name, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json *json = NULL;
 
-    if (text == NULL) return SP_OK;
-    st = sp_json_parse_settings(&json, text, size, err);
+    st = sp_json_parse_settings(&json, text, err);
     if (!st) st = compile_member(out, json, err);
     if (st) sp_context(err, "%s", name);
     sp_json_free(json);
@@ -248,23 +247,21 @@ static enum sp_status open_member(struct sp_template **out, const char *text, si
 enum sp_status sp_template_open(struct sp_template **out, const struct sp_template_texts *texts,
                                 struct sp_err *err)
 {
+    const struct sp_text *modelfile = &texts->modelfile, *jinja = &texts->jinja;
     enum sp_status st = SP_OK;
     struct sp_template *t = NULL;
 
-    if (texts->modelfile != NULL) {
-        st = sp_template_compile(&t, texts->modelfile, texts->modelfile_size, SP_TEMPLATE_UNKNOWN,
-                                 err);
+    if (modelfile->at != NULL) {
+        st = sp_template_compile(&t, modelfile->at, modelfile->size, SP_TEMPLATE_UNKNOWN, err);
         if (st) sp_context(err, "TEMPLATE");
-    } else if (texts->jinja != NULL) {
-        st = sp_template_compile(&t, texts->jinja, texts->jinja_size, SP_TEMPLATE_JINJA, err);
+    } else if (jinja->at != NULL) {
+        st = sp_template_compile(&t, jinja->at, jinja->size, SP_TEMPLATE_JINJA, err);
         if (st) sp_context(err, "chat_template.jinja");
     } else {
-        st = open_member(&t, texts->json, texts->json_size, "chat_template.json", err);
-        if (!st && t == NULL)
-            st = open_member(&t, texts->config, texts->config_size, "tokenizer_config.json", err);
+        st = open_member(&t, &texts->json, "chat_template.json", err);
+        if (!st && t == NULL) st = open_member(&t, &texts->config, "tokenizer_config.json", err);
     }
-    if (!st && t != NULL && texts->config != NULL)
-        st = sp_template_read_tokens(t, texts->config, texts->config_size, err);
+    if (!st && t != NULL) st = sp_template_read_tokens(t, &texts->config, err);
     if (st) {
         sp_template_close(t);
         return st;

@@ -15,16 +15,12 @@
  * UNKNOWN: there are none. */
 enum sp_template_language sp_template_recognize(const char *text, size_t size);
 
-/* The possible sources of a template, in order of precedence; texts are borrowed, NULL: absent. */
+/* The possible sources of a template, in order of precedence; texts are borrowed. */
 struct sp_template_texts {
-    const char *modelfile; /* the value of its TEMPLATE */
-    size_t modelfile_size;
-    const char *jinja; /* chat_template.jinja */
-    size_t jinja_size;
-    const char *json; /* chat_template.json */
-    size_t json_size;
-    const char *config; /* tokenizer_config.json: chat_template, and tokens such as bos_token */
-    size_t config_size;
+    struct sp_text modelfile; /* the value of its TEMPLATE */
+    struct sp_text jinja;     /* chat_template.jinja */
+    struct sp_text json;      /* chat_template.json */
+    struct sp_text config; /* tokenizer_config.json: chat_template, and tokens such as bos_token */
 };
 
 /* Compiles the template; *out = NULL if none of the texts has one. From a list of named templates
@@ -34,8 +30,8 @@ SP_MUST_CHECK enum sp_status sp_template_open(struct sp_template **out,
                                               struct sp_err *err);
 
 /* Reads the tokens of a tokenizer_config.json, which templates use as bos_token, eos_token, ... */
-SP_MUST_CHECK enum sp_status sp_template_read_tokens(struct sp_template *t, const char *config,
-                                                     size_t size, struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_template_read_tokens(struct sp_template *t, const struct sp_text *config, struct sp_err *err);
 
 /* The input of a rendering. JSON is borrowed; NULL: none. */
 struct sp_template_input {

@@ -1,4 +1,5 @@
 /* Opens the tokenizer of a packed file, a checkpoint folder, or a tokenizer.json. */
+#include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/packfile.h"
 #include "format/tokenizer/bpe_files.h"
@@ -36,13 +37,13 @@ static enum sp_status open_pack(struct sp_tokenizer **out, struct source *s, con
 }
 
 /* The tokenizer.json at `path`, or what the folder has in its place if that does not exist. */
-static enum sp_status read_json(char **json, size_t *size, const char *folder, const char *path,
-                                const char *config, size_t config_size, struct sp_err *err)
+static enum sp_status read_json(struct sp_text *json, const char *folder, const char *path,
+                                const struct sp_text *config, struct sp_err *err)
 {
     enum sp_status st;
 
-    if (sp_file_exists(path)) return sp_file_read_text(json, size, path, MAX_TEXT, err);
-    if ((st = sp_bpe_files_read(json, size, folder, config, config_size, err)) || *json) return st;
+    if (sp_file_exists(path)) return sp_file_read_text(json, path, MAX_TEXT, err);
+    if ((st = sp_bpe_files_read(json, folder, config, err)) || json->at) return st;
     return sp_tokenizer_files_fail(folder, err);
 }
 
@@ -50,19 +51,19 @@ static enum sp_status open_json(struct sp_tokenizer **out, struct source *s, con
                                 const char *path, struct sp_err *err)
 {
     enum sp_status st;
-    char *json = NULL, *config = NULL;
-    size_t size = 0, config_size = 0, blob_size = 0;
+    struct sp_text json = {0}, config = {0};
+    size_t size = 0;
 
-    st = sp_file_read_in(&config, &config_size, folder, "tokenizer_config.json", MAX_TEXT, err);
+    st = sp_file_read_in(&config, folder, "tokenizer_config.json", MAX_TEXT, err);
     if (st) goto done;
-    if ((st = read_json(&json, &size, folder, path, config, config_size, err))) goto done;
-    if ((st = sp_older_files_add(&config, &config_size, folder, json, size, err))) goto done;
-    st = sp_vocab_compile(&s->blob, &blob_size, json, size, config, config_size, NULL, err);
-    if (st == SP_OK) st = sp_tokenizer_open(out, s->blob, blob_size, err);
+    if ((st = read_json(&json, folder, path, &config, err))) goto done;
+    if ((st = sp_older_files_add(&config, folder, &json, err))) goto done;
+    st = sp_vocab_compile(&s->blob, &size, &json, &config, NULL, err);
+    if (st == SP_OK) st = sp_tokenizer_open(out, s->blob, size, err);
     if (st) sp_context(err, "%s", path);
 done:
-    free(json);
-    free(config);
+    free(json.at);
+    free(config.at);
     return st;
 }
 
@@ -95,12 +96,11 @@ enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out, const char *pat
 {
     struct sp_tokenizer *tokenizer = NULL;
     struct source s = {0};
-    size_t len = strlen(path);
     enum sp_status st;
 
     if (sp_file_is_folder(path))
         st = open_folder(&tokenizer, &s, path, err);
-    else if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
+    else if (sp_ends_with(path, ".json"))
         st = open_file(&tokenizer, &s, path, err);
     else
         st = open_pack(&tokenizer, &s, path, err);

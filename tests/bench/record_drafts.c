@@ -107,8 +107,7 @@ int main(int argc, char **argv)
     struct sp_package *package;
     struct sp_session *session;
     struct sp_err err = {0};
-    char *prompt;
-    size_t size;
+    struct sp_text prompt;
 
     if (argc < 4) {
         fprintf(stderr, "usage: record_drafts FILE N_TOKENS PROMPT...\n");
@@ -118,9 +117,9 @@ int main(int argc, char **argv)
         sp_session_open(&session, package, &session_options, &err))
         die(&err);
     for (int i = 3; i < argc; i++) {
-        if (sp_file_read_text(&prompt, &size, argv[i], 1 << 20, &err)) die(&err);
-        record_answer(session, prompt, strtoul(argv[2], NULL, 10));
-        free(prompt);
+        if (sp_file_read_text(&prompt, argv[i], 1 << 20, &err)) die(&err);
+        record_answer(session, prompt.at, strtoul(argv[2], NULL, 10));
+        free(prompt.at);
     }
     sp_session_close(session);
     sp_package_close(package);

@@ -171,11 +171,10 @@ TEST(test_stored_types_are_kept)
 static char *read_adapters(const char *path)
 {
     struct sp_pack *pack = create_open(path);
-    char *text;
-    size_t size;
+    struct sp_text text;
 
-    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL));
-    return keep(text);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, NULL));
+    return keep(text.at);
 }
 
 /* The record lists both adapters of a file that was merged twice, survives quantization, and

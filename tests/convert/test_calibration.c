@@ -499,11 +499,11 @@ TEST(test_smoothing_equals_the_definition)
     struct sp_smoothing smoothing;
     const struct sp_smoothed_norm *norm;
     struct sp_json *record = NULL;
-    char *text = NULL;
-    size_t size, n_other = 0;
+    struct sp_text text;
+    size_t n_other = 0;
 
-    assert_ok(sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, NULL));
-    record = keep_parsed(text, size, SP_JSON_STRICT);
+    assert_ok(sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, NULL));
+    record = keep_parsed(text.at, text.size, SP_JSON_STRICT);
     assert_ok(sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), NULL));
     norm = sp_smoothing_find(&smoothing, "layers.0.input_layernorm.weight");
     assert_non_null(norm);
@@ -524,7 +524,7 @@ TEST(test_smoothing_equals_the_definition)
         n_other += norm->exponents[k] != 0;
     }
     assert_true(n_other > 0);
-    free(text);
+    free(text.at);
     sp_smoothing_release(&smoothing);
     sp_pack_close(pack);
     sp_pack_close(made);

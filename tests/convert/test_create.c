@@ -68,18 +68,19 @@ static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const 
 static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
                               enum sp_section section, const char *path)
 {
-    char *text = NULL, *want;
-    size_t size, want_size;
+    struct sp_text text;
+    char *want;
+    size_t want_size;
 
-    assert_ok(sp_pack_read_section(pack, part, section, &text, &size, NULL));
+    assert_ok(sp_pack_read_section(pack, part, section, &text, NULL));
     if (!sp_file_exists(path)) {
-        assert_null(text);
+        assert_null(text.at);
         return;
     }
     want = scratch_read(path, &want_size);
-    assert_int_equal(size, want_size);
-    assert_memory_equal(text, want, size);
-    free(text);
+    assert_int_equal(text.size, want_size);
+    assert_memory_equal(text.at, want, want_size);
+    free(text.at);
 }
 
 TEST(test_weights_and_sections_are_kept)
@@ -110,16 +111,15 @@ TEST(test_records_are_kept)
 {
     const char *out = create_path("p.bin");
     struct sp_pack *pack;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
     create_pack(create_modelfile(
                     "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
                 out, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     pack = create_open(out);
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, NULL));
-    assert_string_equal(text, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
-    free(text);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, NULL));
+    assert_string_equal(text.at, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
+    free(text.at);
     assert_null(sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_PAIRING));
 }
 
@@ -131,15 +131,14 @@ TEST(test_pairing_is_recorded)
         "\"theta\":10000,\"factor\":1,\"rotated\":64}],\"target\":\"";
     const char *out = create_path("p.bin");
     struct sp_pack *pack;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
     create_pack(create_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
     pack = create_open(out);
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL));
-    assert_memory_equal(text, want, strlen(want));
-    free(text);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, NULL));
+    assert_memory_equal(text.at, want, strlen(want));
+    free(text.at);
 }
 
 TEST(test_threads_change_no_byte)
@@ -163,19 +162,16 @@ TEST(test_threads_change_no_byte)
 static const char *recreate(const char *pack_path, const char *name)
 {
     struct sp_pack *pack = create_open(pack_path);
-    char *records = NULL, *text = NULL;
-    size_t records_size, size;
+    struct sp_text records, text;
     const char *path;
 
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records,
-                                   &records_size, NULL));
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, NULL));
     assert_ok(sp_modelfile_recreate(
-        &text, &size, name,
-        sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL, records,
-        records_size, NULL));
-    path = create_keep_path(scratch_write("Modelfile.again", text, size));
-    free(records);
-    free(text);
+        &text, name, sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL,
+        &records, NULL));
+    path = create_keep_path(scratch_write("Modelfile.again", text.at, text.size));
+    free(records.at);
+    free(text.at);
     return path;
 }
 

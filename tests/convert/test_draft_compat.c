@@ -57,11 +57,8 @@ static struct sp_draft_compat_side side(const struct sp_config *c, const char *t
                                         const char *tokenizer_config)
 {
     return (struct sp_draft_compat_side){.config = c,
-                                         .tokenizer = tokenizer,
-                                         .tokenizer_size = tokenizer ? strlen(tokenizer) : 0,
-                                         .tokenizer_config = tokenizer_config,
-                                         .tokenizer_config_size =
-                                             tokenizer_config ? strlen(tokenizer_config) : 0};
+                                         .tokenizer = whole_text(tokenizer),
+                                         .tokenizer_config = whole_text(tokenizer_config)};
 }
 
 /* error NULL: the draft fits */

@@ -341,16 +341,16 @@ static char *config_of(struct made_gguf *m, char **warnings)
 {
     struct sp_gguf_model *model;
     struct sp_err err = {0};
-    char *text = NULL, *unexpected = NULL;
-    size_t size;
+    struct sp_text text;
+    char *unexpected = NULL;
 
     add_table(m);
     model = open_model(m, 4864, NULL);
-    if (sp_gguf_config_text(&text, &size, model, warnings ? warnings : &unexpected, &err))
+    if (sp_gguf_config_text(&text, model, warnings ? warnings : &unexpected, &err))
         fail_msg("%s", err.text);
     if (unexpected) fail_msg("%s", unexpected);
     if (warnings) keep(*warnings);
-    return keep(text);
+    return keep(text.at);
 }
 
 /* Keys of other converters mean what llama.cpp's do, by its loader and, for files of ollama's
@@ -443,7 +443,7 @@ TEST(rules_of_ollamas_llama3)
     struct sp_err err = {0};
     struct made_gguf m;
     uint8_t *bytes;
-    char *text = NULL;
+    struct sp_text text;
     size_t size, n;
 
     gguf_begin(&m);
@@ -461,11 +461,11 @@ TEST(rules_of_ollamas_llama3)
     sp_put64(bytes + size - strlen(eot) - 8, strlen(eot));
     memcpy(bytes + size - strlen(eot), eot, strlen(eot));
     if (sp_gguf_open(&file, scratch_write("made.gguf", bytes, size + ALIGNMENT), &err) ||
-        sp_gguf_tokenizer_text(&text, &size, file, &err))
+        sp_gguf_tokenizer_text(&text, file, &err))
         fail_msg("%s", err.text);
-    assert_non_null(strstr(text, "\\p{N}{1,3}"));
-    assert_non_null(strstr(text, "\"ignore_merges\": true"));
-    free(text);
+    assert_non_null(strstr(text.at, "\\p{N}{1,3}"));
+    assert_non_null(strstr(text.at, "\"ignore_merges\": true"));
+    free(text.at);
     sp_gguf_close(file);
 }
 
@@ -752,8 +752,7 @@ TEST(gemma4_tokens)
     static const uint32_t types[] = {3, 3, 4, 1, 4};
     const struct sp_gguf_model *model;
     struct made_gguf m;
-    char *text;
-    size_t size;
+    struct sp_text text;
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "gemma4");
@@ -768,16 +767,16 @@ TEST(gemma4_tokens)
     add_list(&m, "tokenizer.ggml.merges", SP_GGUF_STRING, 0);
     gguf_value_u32(&m, "tokenizer.ggml.eos_token_id", 0);
     model = open_model(&m, 0, NULL);
-    assert_ok(sp_gguf_generation_text(&text, &size, model, NULL));
-    assert_non_null(strstr(keep(text), "\"eos_token_id\": [0, 1, 2]"));
-    assert_ok(sp_gguf_tokenizer_text(&text, &size, model->file, NULL));
-    assert_non_null(strstr(keep(text),
+    assert_ok(sp_gguf_generation_text(&text, model, NULL));
+    assert_non_null(strstr(keep(text.at), "\"eos_token_id\": [0, 1, 2]"));
+    assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL));
+    assert_non_null(strstr(keep(text.at),
                            "\"content\": \"<|tool_response>\", \"single_word\": false, "
                            "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
                            "\"special\": true"));
-    assert_non_null(strstr(text, "\"content\": \"<mine>\", \"single_word\": false, "
-                                 "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
-                                 "\"special\": false"));
+    assert_non_null(strstr(text.at, "\"content\": \"<mine>\", \"single_word\": false, "
+                                    "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+                                    "\"special\": false"));
 }
 
 /* Ids without a token stand for none, types have any width, and of equal tokens the last one is
@@ -787,8 +786,8 @@ TEST(loose_tokens)
     static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "", "ab", ""};
     const struct sp_gguf_model *model;
     struct made_gguf m;
-    char *text, *warnings = NULL;
-    size_t size;
+    struct sp_text text;
+    char *warnings = NULL;
 
     gguf_begin(&m);
     add_llama(&m);
@@ -806,14 +805,14 @@ TEST(loose_tokens)
     gguf_value_u32(&m, "tokenizer.ggml.unknown_token_id", UINT32_MAX);
     gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, 0);
     model = open_model(&m, 1088, NULL);
-    assert_ok(sp_gguf_config_text(&text, &size, model, &warnings, NULL));
-    assert_non_null(strstr(keep(text), "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
+    assert_ok(sp_gguf_config_text(&text, model, &warnings, NULL));
+    assert_non_null(strstr(keep(text.at), "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
     assert_non_null(strstr(keep(warnings),
                            "tokenizer.ggml.padding_token_id is 4294967295, but there are "
                            "9 tokens: it is ignored"));
-    assert_ok(sp_gguf_tokenizer_text(&text, &size, model->file, NULL));
-    assert_non_null(strstr(keep(text), "\"merges\": [[\"a\",\"b\"]]"));
-    assert_non_null(strstr(text, "\"<s>\": {\"id\": \"<s>\", \"ids\": [1]"));
+    assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL));
+    assert_non_null(strstr(keep(text.at), "\"merges\": [[\"a\",\"b\"]]"));
+    assert_non_null(strstr(text.at, "\"<s>\": {\"id\": \"<s>\", \"ids\": [1]"));
 }
 
 /* What each key does that no reader takes: a key of the model or of its tokenizer may change the

@@ -109,7 +109,7 @@ TEST(pooling)
     assert_int_equal(a->config.pooling.mode, SP_POOL_LAST);
     assert_int_equal(a->config.pooling.mode, b->config.pooling.mode);
     assert_int_equal(a->config.pooling.normalize, b->config.pooling.normalize);
-    assert_non_null(a->texts[SP_SECTION_POOLING]);
+    assert_non_null(a->texts[SP_SECTION_POOLING].at);
     assert_same_tensors(a, b);
 }
 

@@ -12,16 +12,15 @@
 static void open_tokenizer(struct tokenizer_case *out, const char *path)
 {
     struct sp_gguf *file = NULL;
-    char *json = NULL, *config = NULL;
-    size_t size = 0, config_size = 0;
+    struct sp_text json, config;
     struct sp_err err = {0};
 
-    if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, &size, file, &err) ||
-        sp_gguf_tokenizer_config_text(&config, &config_size, file, &err))
+    if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, file, &err) ||
+        sp_gguf_tokenizer_config_text(&config, file, &err))
         fail_msg("%s", err.text);
-    tokenizer_case_open(out, json, size, config);
-    free(json);
-    free(config);
+    tokenizer_case_open(out, json.at, json.size, config.at);
+    free(json.at);
+    free(config.at);
     sp_gguf_close(file);
 }
 
@@ -120,17 +119,17 @@ static void pieces_equal(void **state)
     const char *name = *state;
     struct tokenizer_case t;
     struct sp_err err = {0};
-    char path[400], *config, *json = NULL;
-    size_t size;
+    char path[400], *config;
+    struct sp_text json, text;
 
     snprintf(path, sizeof path, TESTDATA "/tokenizer/%s/tokenizer_config.json", name);
-    config = golden_file(path, &size);
+    config = golden_file(path, &text.size);
+    text.at = config;
     *strrchr(path, '/') = '\0';
-    if (sp_bpe_files_read(&json, &size, path, config, strlen(config), &err))
-        fail_msg("%s", err.text);
-    assert_non_null(json);
-    tokenizer_case_open(&t, json, size, config);
-    free(json);
+    if (sp_bpe_files_read(&json, path, &text, &err)) fail_msg("%s", err.text);
+    assert_non_null(json.at);
+    tokenizer_case_open(&t, json.at, json.size, config);
+    free(json.at);
     strcat(path, "/cases.jsonl");
     assert_true(check_lines(&t, path) > 25);
 }
@@ -139,10 +138,12 @@ static void pieces_equal(void **state)
 static void read_pieces(char **json, const char *config, const void *bytes, size_t size,
                         struct sp_err *err)
 {
-    size_t n;
+    const struct sp_text text = whole_text(config);
+    struct sp_text made;
 
     scratch_write("tokenizer.model", bytes, size);
-    (void)!sp_bpe_files_read(json, &n, scratch_folder(), config, strlen(config), err);
+    (void)!sp_bpe_files_read(&made, scratch_folder(), &text, err);
+    *json = made.at;
 }
 
 /* JSON has no infinite numbers. */
@@ -227,21 +228,22 @@ TEST(refused_tekken)
         {": 30,", ": 531,", "default_num_special_tokens is 531"},
         {"\"special_tokens\": [", "\"special_tokens\": {}, \"x\": [", "special_tokens is no list"},
     };
-    size_t size, n;
+    const struct sp_text config = whole_text("{}");
+    size_t size;
     char *good = scratch_read(TESTDATA "/tokenizer/tekken/listed/tekken.json", &size);
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *at = memmem(good, size, cases[i][0], strlen(cases[i][0]));
         struct sp_err err = {0};
-        char *json = NULL;
+        struct sp_text json;
         if (i == 4) at = memmem(at + 1, size, cases[i][0], strlen(cases[i][0]));
         assert_non_null(at);
         const char *bad = keep_format("%.*s%s%.*s", (int)(at - good), good, cases[i][1],
                                       (int)(size - (size_t)(at - good) - strlen(cases[i][0])),
                                       at + strlen(cases[i][0]));
         scratch_write("tekken.json", bad, strlen(bad));
-        assert_int_equal(sp_bpe_files_read(&json, &n, scratch_folder(), "{}", 2, &err), SP_E_INPUT);
-        assert_null(json);
+        assert_int_equal(sp_bpe_files_read(&json, scratch_folder(), &config, &err), SP_E_INPUT);
+        assert_null(json.at);
         if (strstr(err.text, cases[i][2]) == NULL)
             fail_msg("\"%s\", expected \"%s\"", err.text, cases[i][2]);
     }

@@ -5,6 +5,7 @@
 #include "format/config/pooling.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #include <sys/stat.h>
@@ -115,25 +116,24 @@ static void check_case(const char *folder, const struct case_ *c)
 {
     struct sp_pooling_config config = {0}, again = {0};
     struct sp_err err = {0};
-    char *record = NULL;
-    size_t size;
+    struct sp_text record;
     enum sp_status st;
 
     write_file(folder, "modules.json", c->modules);
     write_file(folder, "p/config.json", c->pooling);
     write_file(folder, "d/config.json", c->dense);
     write_file(folder, "config_sentence_transformers.json", c->prompts);
-    st = sp_pooling_files_read(&record, &size, &config, folder, 8, 512, &err);
+    st = sp_pooling_files_read(&record, &config, folder, 8, 512, &err);
     if (st != c->status) fail_msg("%s: %d, %s", c->modules, st, err.text);
     if (st) {
         if (strstr(err.text, c->expected) == NULL) fail_msg("%s: %s", c->expected, err.text);
-        assert_null(record);
+        assert_null(record.at);
         return;
     }
-    assert_string_equal(record, c->expected);
-    assert_ok(sp_pooling_read(&again, NULL, record, size, 8, &err));
+    assert_string_equal(record.at, c->expected);
+    assert_ok(sp_pooling_read(&again, NULL, &record, 8, &err));
     assert_memory_equal(&again, &config, sizeof config);
-    free(record);
+    free(record.at);
 }
 
 TEST(files)
@@ -211,9 +211,9 @@ TEST(records)
     struct sp_err err;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const struct sp_text text = whole_text(bad[i].text);
         err = (struct sp_err){0};
-        assert_int_equal(sp_pooling_read(&config, NULL, bad[i].text, strlen(bad[i].text), 8, &err),
-                         SP_E_INPUT);
+        assert_int_equal(sp_pooling_read(&config, NULL, &text, 8, &err), SP_E_INPUT);
         if (strstr(err.text, bad[i].message) == NULL) fail_msg("%s: %s", bad[i].text, err.text);
     }
 }
@@ -223,21 +223,20 @@ TEST(kept)
 {
     const char *first = create_path("first.bin"), *second = create_path("second.bin");
     struct sp_pack *packs[2];
-    char *texts[2];
-    size_t sizes[2];
+    struct sp_text texts[2];
 
     create_pack(create_modelfile("FROM " TESTDATA "/embeddings/gemma3\n"), first, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
     create_requantize(first, second, SP_Q8, SP_DTYPE_NONE);
     for (size_t i = 0; i < 2; i++) {
         packs[i] = create_open(i ? second : first);
-        assert_ok(sp_pack_read_section(packs[i], SP_PART_TARGET, SP_SECTION_POOLING, &texts[i],
-                                       &sizes[i], NULL));
+        assert_ok(
+            sp_pack_read_section(packs[i], SP_PART_TARGET, SP_SECTION_POOLING, &texts[i], NULL));
         assert_non_null(sp_pack_find(packs[i], SP_PART_TARGET, "dense.1.weight"));
     }
-    assert_string_equal(texts[0], texts[1]);
+    assert_string_equal(texts[0].at, texts[1].at);
     for (size_t i = 0; i < 2; i++)
-        free(texts[i]);
+        free(texts[i].at);
     create_pack(create_modelfile("FROM " TESTDATA "/embeddings/qwen3\nDRAFT " TESTDATA
                                  "/embeddings/qwen3\n"),
                 second, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);

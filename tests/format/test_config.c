@@ -646,13 +646,13 @@ TEST(end_ids)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *g = cases[i].generation;
+        const struct sp_text config = whole_text(cases[i].config),
+                             g = whole_text(cases[i].generation);
         uint32_t ids[SP_MAX_EOS];
         char text[128] = "";
         struct sp_err err = {0};
         size_t n;
-        enum sp_status st = sp_config_eos(ids, &n, cases[i].config, strlen(cases[i].config), g,
-                                          g ? strlen(g) : 0, &err);
+        enum sp_status st = sp_config_eos(ids, &n, &config, &g, &err);
         if (cases[i].error) {
             assert_int_not_equal(st, SP_OK);
             assert_string_equal(err.text, cases[i].error);

@@ -98,8 +98,7 @@ TEST(non_files_are_refused)
     struct sp_file *f = NULL;
     struct sp_err err = {0};
     const char *fifo = scratch_path("fifo");
-    char *text;
-    size_t size;
+    struct sp_text text;
 
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_int_equal(sp_file_map(&m, fifo, &err), SP_E_INPUT);
@@ -109,7 +108,7 @@ TEST(non_files_are_refused)
     assert_non_null(strstr(err.text, "is a folder, expected a file"));
     assert_int_equal(sp_file_open(&f, "/dev/null", NULL), SP_E_INPUT);
     err = (struct sp_err){0};
-    assert_int_equal(sp_file_read_text(&text, &size, scratch_path("none"), 10, &err), SP_E_IO);
+    assert_int_equal(sp_file_read_text(&text, scratch_path("none"), 10, &err), SP_E_IO);
     assert_non_null(strstr(err.text, "/none: No such file or directory"));
     assert_null(f);
 }
@@ -143,14 +142,13 @@ TEST(small_files_as_text)
 {
     struct sp_err err = {0};
     const char *path = scratch_write("a", "a\0b", 3);
-    char *text = NULL;
-    size_t size = 0;
+    struct sp_text text;
 
-    assert_int_equal(sp_file_read_text(&text, &size, path, 3, NULL), SP_OK);
-    assert_int_equal(size, 3);
-    assert_memory_equal(text, "a\0b", 4);
-    free(text);
-    assert_int_equal(sp_file_read_text(&text, &size, path, 2, &err), SP_E_INPUT);
+    assert_int_equal(sp_file_read_text(&text, path, 3, NULL), SP_OK);
+    assert_int_equal(text.size, 3);
+    assert_memory_equal(text.at, "a\0b", 4);
+    free(text.at);
+    assert_int_equal(sp_file_read_text(&text, path, 2, &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "3 bytes, expected at most 2"));
 }
 

@@ -34,17 +34,17 @@ TEST(put)
 {
     static const char *volatile none; /* the compiler refuses a NULL that it sees */
     struct sp_json_out out = {0};
-    char *text = NULL;
+    struct sp_text text;
 
     sp_json_out_put(&out, "{a:%s, b:null, c:[%zu, %u, %g], d.e:{'it: [x]', %d}, f:%s", "q\"",
                     (size_t)1 << 40, 7U, 0.5, true, none);
     sp_json_out_text(&out, "g", "");
     sp_json_out_put(&out, "h:{}, i:[]}\n{j:%g}", (double)INFINITY);
     assert_ok(sp_json_out_take(&text, &out, NULL));
-    assert_string_equal(text, "{\"a\": \"q\\\"\", \"b\": null, \"c\": [1099511627776, 7, 0.5], "
-                              "\"d.e\": {\"it: [x]\", true}, \"f\": null, \"g\": \"\", "
-                              "\"h\": {}, \"i\": []}\n{\"j\": null}");
-    free(text);
+    assert_string_equal(text.at, "{\"a\": \"q\\\"\", \"b\": null, \"c\": [1099511627776, 7, 0.5], "
+                                 "\"d.e\": {\"it: [x]\", true}, \"f\": null, \"g\": \"\", "
+                                 "\"h\": {}, \"i\": []}\n{\"j\": null}");
+    free(text.at);
 }
 
 /* A document and how it is printed after strict and after lenient parsing; NULL: refused. */

@@ -205,20 +205,19 @@ TEST(test_records_are_kept_byte_for_byte)
     static const char stored[] = "System  \"\"\"x\r\n  y\"\"\"  \nPARAMETER stop \"a \"\n"
                                  "LICENSE  z  \n";
     struct sp_modelfile file, again;
-    char *out, *whole, *twice, *got, *want;
-    size_t size, whole_size, twice_size;
+    struct sp_text out, whole, twice;
+    char *got, *want;
 
     assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), NULL));
-    assert_ok(sp_modelfile_print(&out, &size, &file, NULL));
-    assert_string_equal(out, stored);
-    assert_int_equal(size, strlen(stored));
+    assert_ok(sp_modelfile_print(&out, &file, NULL));
+    assert_string_equal(out.at, stored);
+    assert_int_equal(out.size, strlen(stored));
 
-    assert_ok(
-        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, NULL));
-    assert_memory_equal(whole, "FROM dir/p.bin\nDRAFT dir/p.bin\nSystem", 37);
-    assert_ok(sp_modelfile_parse(&again, "m", whole, whole_size, NULL));
-    assert_ok(sp_modelfile_print(&twice, &twice_size, &again, NULL));
-    assert_string_equal(twice, stored);
+    assert_ok(sp_modelfile_recreate(&whole, "dir/p.bin", "dir/p.bin", &out, NULL));
+    assert_memory_equal(whole.at, "FROM dir/p.bin\nDRAFT dir/p.bin\nSystem", 37);
+    assert_ok(sp_modelfile_parse(&again, "m", whole.at, whole.size, NULL));
+    assert_ok(sp_modelfile_print(&twice, &again, NULL));
+    assert_string_equal(twice.at, stored);
     free(again.records[0].value);
     free(again.records[1].value);
     again.records[0].value = calloc(1, 4);
@@ -230,9 +229,9 @@ TEST(test_records_are_kept_byte_for_byte)
                   "LICENSE||z");
     assert_string_equal(got, want);
     free(want);
-    free(out);
-    free(whole);
-    free(twice);
+    free(out.at);
+    free(whole.at);
+    free(twice.at);
     sp_modelfile_release(&file);
     sp_modelfile_release(&again);
 }
@@ -243,14 +242,13 @@ TEST(test_odd_names_survive)
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct sp_modelfile file;
-        char *text;
-        size_t size;
-        assert_ok(sp_modelfile_recreate(&text, &size, names[i], NULL, "", 0, NULL));
-        assert_ok(sp_modelfile_parse(&file, "m", text, size, NULL));
+        struct sp_text text;
+        assert_ok(sp_modelfile_recreate(&text, names[i], NULL, &(struct sp_text){0}, NULL));
+        assert_ok(sp_modelfile_parse(&file, "m", text.at, text.size, NULL));
         assert_int_equal(file.n_records, 1);
         assert_string_equal(file.records[0].value, names[i]);
         sp_modelfile_release(&file);
-        free(text);
+        free(text.at);
     }
 }
 

@@ -24,13 +24,13 @@ static int hex_digit(int c)
 /* Reads testdata/pack/minimal.hex; the caller frees. */
 static uint8_t *read_hex(size_t *size)
 {
-    char *text = NULL;
-    size_t text_size, n = 0, cap = 1 << 16;
+    struct sp_text text;
+    size_t n = 0, cap = 1 << 16;
     uint8_t *bytes = calloc(cap, 1);
 
     assert_non_null(bytes);
-    assert_ok(sp_file_read_text(&text, &text_size, TESTDATA "/pack/minimal.hex", 1 << 20, NULL));
-    for (char *s = text; *s;) {
+    assert_ok(sp_file_read_text(&text, TESTDATA "/pack/minimal.hex", 1 << 20, NULL));
+    for (char *s = text.at; *s;) {
         if (*s == '#') {
             while (*s && *s != '\n')
                 s++;
@@ -45,7 +45,7 @@ static uint8_t *read_hex(size_t *size)
             s++;
         }
     }
-    free(text);
+    free(text.at);
     *size = n;
     return bytes;
 }
@@ -90,8 +90,7 @@ TEST(test_hand_made_file_is_read)
     uint8_t *bytes = minimal();
     struct sp_pack *pack = NULL;
     struct sp_err err = {0};
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
     uint64_t digest;
 
     assert_ok(sp_pack_open_bytes(&pack, bytes, MINIMAL_SIZE, "minimal", &err));
@@ -110,15 +109,15 @@ TEST(test_hand_made_file_is_read)
     assert_null(sp_pack_find(pack, SP_PART_TARGET, "c"));
 
     assert_int_equal(sp_pack_n_sections(pack), 3);
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, &err));
-    assert_string_equal(text, "PARAMETER seed 1\n");
-    assert_int_equal(size, 17);
-    free(text);
-    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, &err));
-    assert_string_equal(text, "{}");
-    free(text);
-    assert_ok(sp_pack_read_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG, &text, &size, &err));
-    assert_null(text);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &err));
+    assert_string_equal(text.at, "PARAMETER seed 1\n");
+    assert_int_equal(text.size, 17);
+    free(text.at);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &err));
+    assert_string_equal(text.at, "{}");
+    free(text.at);
+    assert_ok(sp_pack_read_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG, &text, &err));
+    assert_null(text.at);
     assert_memory_equal(sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP)->data,
                         "\x01\x02\x03\x04", 4);
 
@@ -400,35 +399,33 @@ TEST(test_writer_makes_the_hand_made_file)
     struct folder *f = *state;
     static const size_t orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 2, 0}};
     uint8_t *bytes = minimal();
-    char *first = NULL, *text = NULL;
-    size_t first_size = 0, size;
+    struct sp_text first = {0}, text;
     struct sp_pack *pack = NULL;
 
     for (size_t i = 0; i < 3; i++) {
         write_minimal(f->file, orders[i], bytes);
-        assert_ok(sp_file_read_text(&text, &size, f->file, 1 << 20, NULL));
-        if (first == NULL) {
+        assert_ok(sp_file_read_text(&text, f->file, 1 << 20, NULL));
+        if (first.at == NULL) {
             first = text;
-            first_size = size;
         } else {
-            assert_int_equal(size, first_size);
-            assert_memory_equal(text, first, size);
-            free(text);
+            assert_int_equal(text.size, first.size);
+            assert_memory_equal(text.at, first.at, text.size);
+            free(text.at);
         }
     }
     /* The files are equal except for the compressed sections, which depend on the version of zstd.
      */
-    assert_ok(verify((const uint8_t *)first, first_size, NULL));
-    assert_memory_equal(first + 128, bytes + 128, 12288 - 128);
+    assert_ok(verify((const uint8_t *)first.at, first.size, NULL));
+    assert_memory_equal(first.at + 128, bytes + 128, 12288 - 128);
     assert_ok(sp_pack_open(&pack, f->file, NULL));
-    assert_int_equal(sp_pack_size(pack), first_size);
-    assert_memory_equal(first + sp_get64((const uint8_t *)first + 24), bytes + MINIMAL_DIRECTORY,
-                        3 * SP_PACK_TENSOR_ENTRY);
-    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, NULL));
-    assert_string_equal(text, "{}");
-    free(text);
+    assert_int_equal(sp_pack_size(pack), first.size);
+    assert_memory_equal(first.at + sp_get64((const uint8_t *)first.at + 24),
+                        bytes + MINIMAL_DIRECTORY, 3 * SP_PACK_TENSOR_ENTRY);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, NULL));
+    assert_string_equal(text.at, "{}");
+    free(text.at);
     sp_pack_close(pack);
-    free(first);
+    free(first.at);
 }
 
 /* Writes tensors smaller and larger than the writer's buffer, in several orders and in pieces of
@@ -637,8 +634,9 @@ TEST(test_extreme_sections_are_stored)
     struct folder *f = *state;
     struct sp_pack_writer *w = NULL;
     struct sp_pack *pack = NULL;
-    size_t n = 4 << 20, size;
-    char *zeros = keep(calloc(n, 1)), *text = NULL;
+    size_t n = 4 << 20;
+    char *zeros = keep(calloc(n, 1));
+    struct sp_text text;
 
     assert_ok(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL));
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TEMPLATE, zeros, n, NULL),
@@ -648,14 +646,14 @@ TEST(test_extreme_sections_are_stored)
     assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
     assert_ok(sp_pack_open(&pack, f->file, NULL));
-    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER, &text, &size, NULL));
-    assert_int_equal(size, n);
-    assert_memory_equal(text, zeros, n);
-    free(text);
-    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, &size, NULL));
-    assert_int_equal(size, 0);
-    assert_non_null(text);
-    free(text);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER, &text, NULL));
+    assert_int_equal(text.size, n);
+    assert_memory_equal(text.at, zeros, n);
+    free(text.at);
+    assert_ok(sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_CONFIG, &text, NULL));
+    assert_int_equal(text.size, 0);
+    assert_non_null(text.at);
+    free(text.at);
     sp_pack_close(pack);
 }
 

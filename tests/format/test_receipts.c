@@ -45,19 +45,19 @@ TEST(receipts_are_joined)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *before = cases[i].before;
-        size_t n_dropped = 9, size = 9;
-        char *text = NULL;
-        assert_ok(sp_receipts_join(&text, &size, &n_dropped, before, before ? strlen(before) : 0,
-                                   &cases[i].added, cases[i].added != NULL, cases[i].digests,
-                                   NULL));
+        const struct sp_text before = whole_text(cases[i].before),
+                             added = whole_text(cases[i].added);
+        size_t n_dropped = 9;
+        struct sp_text text;
+        assert_ok(sp_receipts_join(&text, &n_dropped, &before, &added, added.at != NULL,
+                                   cases[i].digests, NULL));
         assert_int_equal(n_dropped, cases[i].n_dropped);
-        assert_int_equal(size, text ? strlen(text) : 0);
+        assert_int_equal(text.size, text.at ? strlen(text.at) : 0);
         if (cases[i].after)
-            assert_string_equal(text, cases[i].after);
+            assert_string_equal(text.at, cases[i].after);
         else
-            assert_null(text);
-        free(text);
+            assert_null(text.at);
+        free(text.at);
     }
 }
 

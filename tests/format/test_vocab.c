@@ -5,6 +5,7 @@
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
 #include "tests/support/scratch.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 #define WORDS "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3}"
@@ -127,11 +128,11 @@ TEST(refusals)
 {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         const char *json = refused[i].json;
+        const struct sp_text text = whole_text(json), none = {0};
         struct sp_err err = {0};
         uint8_t *blob = NULL;
         size_t size;
-        if (sp_vocab_compile(&blob, &size, json, strlen(json), NULL, 0, NULL, &err) !=
-            refused[i].status)
+        if (sp_vocab_compile(&blob, &size, &text, &none, NULL, &err) != refused[i].status)
             fail_msg("%s: status %d, \"%s\"", json, (int)err.status, err.text);
         assert_null(blob);
         if (strstr(err.text, refused[i].sentence) == NULL)
@@ -141,11 +142,11 @@ TEST(refusals)
 
 static struct sp_vocab *open_vocab(const char *json, const char *config)
 {
+    const struct sp_text texts[] = {whole_text(json), whole_text(config)};
     struct sp_vocab *vocab = NULL;
     struct sp_err err = {0};
 
-    if (sp_vocab_open(&vocab, json, strlen(json), config, config ? strlen(config) : 0, &err))
-        fail_msg("%s: %s", json, err.text);
+    if (sp_vocab_open(&vocab, &texts[0], &texts[1], &err)) fail_msg("%s: %s", json, err.text);
     return vocab;
 }
 
@@ -196,7 +197,8 @@ TEST(tokens_of_config)
     assert_string_equal(vocab->warning, "tokenizer_config.json gives \"<t>\" id 1, which is that "
                                         "of \"b\" in tokenizer.json; it gets the next free one, 3");
     sp_vocab_close(vocab);
-    assert_int_equal(sp_vocab_open(&vocab, json, strlen(json), far, strlen(far), &err), SP_E_INPUT);
+    const struct sp_text texts[] = {whole_text(json), whole_text(far)};
+    assert_int_equal(sp_vocab_open(&vocab, &texts[0], &texts[1], &err), SP_E_INPUT);
     assert_non_null(strstr(err.text, "token ID 9999999 is far beyond"));
 #undef FLAGS
 #undef TWO_WORDS
@@ -235,18 +237,17 @@ TEST(older_files)
     static const char json[] = "{\"added_tokens\":[{\"id\":2,\"content\":\"<e>\"}]}",
                       map[] = "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<b>\"}",
                       added[] = "{\"<e>\":2,\"<s>\":3,\"<t>\":4}";
-    char *config = NULL, *same = NULL;
+    struct sp_text config = {0}, same = {.size = 28}, text = whole_text(json);
     struct sp_json *root = NULL;
     const struct sp_json *decoder;
-    size_t size = 0, same_size = 2;
     bool special = false;
 
     assert_non_null(scratch_folder());
     scratch_write("special_tokens_map.json", map, strlen(map));
     scratch_write("added_tokens.json", added, strlen(added));
-    assert_ok(sp_older_files_add(&config, &size, scratch_path("."), json, strlen(json), NULL));
-    assert_ok(sp_json_parse(&root, config, size, SP_JSON_STRICT, NULL));
-    assert_string_equal(sp_json_to_string(sp_json_get(root, "bos_token"), &same_size), "<b>");
+    assert_ok(sp_older_files_add(&config, scratch_path("."), &text, NULL));
+    assert_ok(sp_json_parse(&root, config.at, config.size, SP_JSON_STRICT, NULL));
+    assert_string_equal(sp_json_get_text(root, "bos_token"), "<b>");
     decoder = sp_json_get(root, "added_tokens_decoder");
     assert_int_equal(sp_json_len(decoder), 2);
     assert_ok(sp_json_get_bool(sp_json_get(decoder, "3"), "special", &special, NULL));
@@ -256,12 +257,11 @@ TEST(older_files)
     sp_json_free(root);
 
     /* A newer file is complete. */
-    assert_ok(sp_copy_text(&same, "{\"added_tokens_decoder\": {}}", 28, NULL));
-    same_size = 28;
-    assert_ok(sp_older_files_add(&same, &same_size, scratch_path("."), json, strlen(json), NULL));
-    assert_int_equal(same_size, 28);
-    free(same);
-    free(config);
+    assert_ok(sp_copy_text(&same.at, "{\"added_tokens_decoder\": {}}", 28, NULL));
+    assert_ok(sp_older_files_add(&same, scratch_path("."), &text, NULL));
+    assert_int_equal(same.size, 28);
+    free(same.at);
+    free(config.at);
     scratch_remove();
 }
 
@@ -356,8 +356,8 @@ TEST(equal_data_gives_equal_bytes)
     size_t size[2];
 
     for (int i = 0; i < 2; i++) {
-        assert_ok(
-            sp_vocab_compile(&blob[i], &size[i], json[i], strlen(json[i]), NULL, 0, NULL, NULL));
+        const struct sp_text text = whole_text(json[i]), none = {0};
+        assert_ok(sp_vocab_compile(&blob[i], &size[i], &text, &none, NULL, NULL));
     }
     assert_int_equal(size[0], size[1]);
     assert_memory_equal(blob[0], blob[1], size[0]);

@@ -13,7 +13,9 @@ static void append_to_record(const char *text, size_t size)
 {
     struct sp_merge_record *records, *more;
     struct sp_err err = {0};
-    char words[SP_MERGE_WORDS], *joined;
+    char words[SP_MERGE_WORDS];
+    const struct sp_text before = {(char *)(uintptr_t)text, size};
+    struct sp_text joined;
     size_t n, n_more;
 
     if (sp_merge_records_read(&records, &n, text, size, &err)) {
@@ -22,12 +24,12 @@ static void append_to_record(const char *text, size_t size)
     }
     for (size_t i = 0; i < n; i++)
         sp_merge_words(words, &records[i]);
-    if (sp_merge_records_add(&joined, text, size, &records[n - 1], &err)) abort();
-    if (sp_merge_records_read(&more, &n_more, joined, strlen(joined), &err) == SP_OK) {
+    if (sp_merge_records_add(&joined, &before, &records[n - 1], &err)) abort();
+    if (sp_merge_records_read(&more, &n_more, joined.at, joined.size, &err) == SP_OK) {
         if (n_more != n + 1) abort();
         free(more);
     }
-    free(joined);
+    free(joined.at);
     free(records);
 }
 

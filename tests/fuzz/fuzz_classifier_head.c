@@ -16,9 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_config config = {.n_hidden = 16, .max_positions = 64, .n_token_types = 2};
     struct sp_pooling_config head, again;
     struct sp_err err = {0};
-    const char *json = own, *family, *file;
-    size_t json_size = sizeof own - 1, n;
-    char *record = NULL;
+    const char *family, *file;
+    struct sp_text json = {(char *)(uintptr_t)own, sizeof own - 1}, record = {0};
 
     if (size == 0) return 0;
     if (!opened && atexit(scratch_remove)) abort();
@@ -28,20 +27,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(config.family, family, strlen(family) + 1);
     memcpy(config.architecture, "XForSequenceClassification", 27);
     scratch_write("tokenizer.json", empty, sizeof empty - 1);
-    if (file) {
+    if (file)
         scratch_write(file, data + 1, size - 1);
-    } else {
-        json = (const char *)data + 1;
-        json_size = size - 1;
-    }
-    if (sp_classifier_head_read(&record, &n, &head, scratch_folder(), &config, json, json_size,
-                                &err)) {
-        if (err.text[0] == '\0' || record) abort();
-    } else if (sp_pooling_read(&again, NULL, record, n, config.n_hidden, &err) ||
+    else
+        json = (struct sp_text){(char *)(uintptr_t)data + 1, size - 1};
+    if (sp_classifier_head_read(&record, &head, scratch_folder(), &config, &json, &err)) {
+        if (err.text[0] == '\0' || record.at) abort();
+    } else if (sp_pooling_read(&again, NULL, &record, config.n_hidden, &err) ||
                memcmp(&head, &again, sizeof head) != 0) {
         abort();
     }
-    free(record);
+    free(record.at);
     if (file) unlink(scratch_path(file));
     return 0;
 }

@@ -44,15 +44,15 @@ static void publish(const struct sp_config *config, const struct sp_specs *specs
     struct sp_config again;
     struct sp_specs others = {0};
     struct sp_err err = {0};
-    char *out = NULL;
-    size_t out_size;
+    const struct sp_text json = {(char *)(uintptr_t)text, size};
+    struct sp_text out;
     bool text_only;
 
-    if (sp_config_publish(&out, &out_size, &text_only, text, size, config, SP_F16, &err)) {
+    if (sp_config_publish(&out, &text_only, &json, config, SP_F16, &err)) {
         if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
         return;
     }
-    if (sp_config_parse(&again, out, out_size, NULL, &err)) abort();
+    if (sp_config_parse(&again, out.at, out.size, NULL, &err)) abort();
     if (sp_config_settle(&again, &found, &err)) abort();
     if (again.tied != config->tied || strcmp(again.family, config->family) != 0) abort();
     if (sp_specs_of_config(&others, &again, NULL)) abort();
@@ -64,7 +64,7 @@ static void publish(const struct sp_config *config, const struct sp_specs *specs
     }
     sp_specs_release(&others);
     sp_config_release(&again);
-    free(out);
+    free(out.at);
 }
 
 static void check_layers(const struct sp_config *c)
@@ -112,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sp_specs_release(&specs);
         sp_config_release(&config);
     }
-    (void)!sp_config_eos(ids, &n, (const char *)data, size, NULL, 0, NULL);
+    const struct sp_text input = {(char *)(uintptr_t)data, size}, none = {0};
+    (void)!sp_config_eos(ids, &n, &input, &none, NULL);
     free(warnings);
     return 0;
 }

@@ -36,16 +36,15 @@ static void compare(const struct sp_modelfile *a, const struct sp_modelfile *b)
 static void round_trip(const struct sp_modelfile *file)
 {
     struct sp_modelfile again;
-    char *records = NULL, *text = NULL;
-    size_t records_size, size;
+    struct sp_text records, text;
 
-    if (sp_modelfile_print(&records, &records_size, file, NULL)) abort();
-    if (sp_modelfile_recreate(&text, &size, "p.bin", "p.bin", records, records_size, NULL)) abort();
-    if (sp_modelfile_parse(&again, "again", text, size, NULL)) abort();
+    if (sp_modelfile_print(&records, file, NULL)) abort();
+    if (sp_modelfile_recreate(&text, "p.bin", "p.bin", &records, NULL)) abort();
+    if (sp_modelfile_parse(&again, "again", text.at, text.size, NULL)) abort();
     compare(file, &again);
     sp_modelfile_release(&again);
-    free(text);
-    free(records);
+    free(text.at);
+    free(records.at);
 }
 
 static void ignore(void *context, const char *sentence)

@@ -19,20 +19,20 @@ static void join_receipts(const uint8_t *data, size_t size)
 {
     static const struct sp_part_digests digests = {0};
     struct sp_err err = {0};
-    char *text = NULL, *again = NULL;
-    size_t n, n_again, n_dropped;
+    const struct sp_text before = {(char *)(uintptr_t)data, size};
+    struct sp_text text, again = {0};
+    size_t n_dropped;
 
-    if (sp_receipts_join(&text, &n, &n_dropped, (const char *)data, size, NULL, 0, &digests,
-                         &err) != SP_OK) {
-        if (err.text[0] == 0 || text != NULL) abort();
+    if (sp_receipts_join(&text, &n_dropped, &before, NULL, 0, &digests, &err) != SP_OK) {
+        if (err.text[0] == 0 || text.at != NULL) abort();
         return;
     }
-    if (text && (sp_receipts_join(&again, &n_again, &n_dropped, text, n, NULL, 0, &digests, NULL) !=
-                     SP_OK ||
-                 n_dropped || n_again != n || memcmp(again, text, n) != 0))
+    if (text.at &&
+        (sp_receipts_join(&again, &n_dropped, &text, NULL, 0, &digests, NULL) != SP_OK ||
+         n_dropped || again.size != text.size || memcmp(again.at, text.at, text.size) != 0))
         abort();
-    free(text);
-    free(again);
+    free(text.at);
+    free(again.at);
 }
 
 static void read_all(const struct sp_pack *pack)
@@ -48,14 +48,13 @@ static void read_all(const struct sp_pack *pack)
     }
     for (size_t i = 0; i < sp_pack_n_sections(pack); i++) {
         const struct sp_pack_section *s = sp_pack_section(pack, i);
-        char *text = NULL;
-        size_t n;
+        struct sp_text text = {0};
         if (sp_pack_find_section(pack, s->part, s->kind) != s) abort();
-        if (sp_pack_read_section(pack, s->part, s->kind, &text, &n, NULL) == SP_OK) {
-            if (text == NULL || n != s->size || text[n] != 0) abort();
+        if (sp_pack_read_section(pack, s->part, s->kind, &text, NULL) == SP_OK) {
+            if (text.at == NULL || text.size != s->size || text.at[text.size] != 0) abort();
         }
         (void)!sp_pack_check_section(pack, i, NULL);
-        free(text);
+        free(text.at);
     }
     read_receipts(pack);
 }

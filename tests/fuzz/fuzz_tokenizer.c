@@ -79,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_size = zero ? (size_t)(zero - bytes) : size;
     size_t begin = zero ? json_size + 1 : size;
     size_t len = sp_utf8_valid(bytes + begin, size - begin);
-    if (sp_vocab_compile(&blob, &blob_size, bytes, json_size, NULL, 0, NULL, NULL)) return 0;
+    const struct sp_text json = {(char *)(uintptr_t)bytes, json_size}, none = {0};
+    if (sp_vocab_compile(&blob, &blob_size, &json, &none, NULL, NULL)) return 0;
     use(blob, blob_size, bytes + begin, len);
     free(blob);
     return 0;

@@ -23,12 +23,13 @@ struct opened {
 static struct opened open_template(const char *path)
 {
     static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    const struct sp_text text = whole_text(tokens);
     struct opened o = {.path = path};
     size_t size;
 
     o.template = keep_template(scratch_read(path, &size),
                                strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA);
-    assert_ok(sp_template_read_tokens(o.template, tokens, strlen(tokens), NULL));
+    assert_ok(sp_template_read_tokens(o.template, &text, NULL));
     assert_ok(sp_chat_format_learn(&o.format, o.template, NULL, NULL));
     assert_ok(sp_chat_learn_refusals(&o.refused, o.template, &o.format, NULL));
     return o;

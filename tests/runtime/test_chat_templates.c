@@ -175,13 +175,14 @@ static void round_trip(const char *path, const struct sp_template *t,
 static bool check_template(const char *path)
 {
     static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    const struct sp_text text = whole_text(tokens);
     size_t size;
     struct sp_template *t = keep_template(
         scratch_read(path, &size), strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA);
     struct sp_chat_format format;
     bool known;
 
-    assert_ok(sp_template_read_tokens(t, tokens, strlen(tokens), NULL));
+    assert_ok(sp_template_read_tokens(t, &text, NULL));
     assert_ok(sp_chat_format_learn(&format, t, NULL, NULL));
     known = format.calls.style != SP_TOOL_CALL_UNKNOWN;
     /* A known format that the template's text names, although no rendering shows it. */

@@ -68,14 +68,14 @@ static void read_costs(struct record *r, const char *line)
 
 static struct record *read_record(const char *name)
 {
-    char path[256], *text, *line, *next;
+    char path[256], *line, *next;
+    struct sp_text text;
     struct record *r = calloc(1, sizeof *r);
-    size_t size;
 
     assert_non_null(r);
     snprintf(path, sizeof path, "%s/drafting/%s.txt", TESTDATA, name);
-    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, NULL), SP_OK);
-    for (line = text; *line; line = next) {
+    assert_int_equal(sp_file_read_text(&text, path, 1 << 20, NULL), SP_OK);
+    for (line = text.at; *line; line = next) {
         struct answer *a = &r->answers[r->n_answers ? r->n_answers - 1 : 0];
         next = strchr(line, '\n') + 1;
         if (line[0] == '#') continue;
@@ -88,7 +88,7 @@ static struct record *read_record(const char *name)
             read_position(&a->at[a->n++], line);
         }
     }
-    free(text);
+    free(text.at);
     return r;
 }
 

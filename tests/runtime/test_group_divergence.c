@@ -154,15 +154,14 @@ static struct sp_sensitivities read_sensitivities(const char *path)
     struct sp_pack *pack = create_open(path);
     struct sp_json *json = NULL;
     struct sp_err err = {0};
-    char *record = NULL;
-    size_t size;
+    struct sp_text record;
 
-    if (sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &record, &size, &err) ||
-        sp_json_parse(&json, record, size, SP_JSON_STRICT, &err) ||
+    if (sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &record, &err) ||
+        sp_json_parse(&json, record.at, record.size, SP_JSON_STRICT, &err) ||
         sp_sensitivities_read(&s, json, &err))
         fail_msg("%s", err.text);
     sp_json_free(json);
-    free(record);
+    free(record.at);
     return s;
 }
 
@@ -238,16 +237,14 @@ static void assert_check(const char *path, const uint32_t *tokens, size_t n)
     struct sp_pack *pack = create_open(path);
     struct sp_json *record = NULL;
     const struct sp_json *check;
-    char *section = NULL;
-    size_t size;
+    struct sp_text section;
     int64_t id;
 
     assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &section, &size, NULL),
-        SP_OK);
-    assert_int_equal(
-        sp_json_parse_within(&record, section, size, SP_JSON_STRICT, SP_JSON_SETTINGS, NULL),
-        SP_OK);
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &section, NULL), SP_OK);
+    assert_int_equal(sp_json_parse_within(&record, section.at, section.size, SP_JSON_STRICT,
+                                          SP_JSON_SETTINGS, NULL),
+                     SP_OK);
     check = sp_json_get(record, "check");
     assert_int_equal(sp_json_len(check), 4 * 512);
     for (size_t i = 0; i < 4 * 512; i++) {
@@ -255,7 +252,7 @@ static void assert_check(const char *path, const uint32_t *tokens, size_t n)
         assert_int_equal(id, tokens[i / 512 * (n / 4) + i % 512]);
     }
     sp_json_free(record);
-    free(section);
+    free(section.at);
 }
 
 /* The statistics of long texts are those of the texts without the four windows of 128 tokens around

@@ -630,8 +630,8 @@ TEST(prompt_pages_are_equal)
 {
     const char *folder = packed_path("pages");
     uint32_t want[N_IDS], got[N_IDS];
-    char lost[256] = "", *files[3];
-    size_t sizes[3];
+    char lost[256] = "";
+    struct sp_text files[3];
 
     for (unsigned i = 0; i < 3; i++) {
         struct sp_package *package = open_ranks(i + 1, lost);
@@ -642,14 +642,13 @@ TEST(prompt_pages_are_equal)
             assert_int_equal(read_prompt(package, folder, got), 0);
             assert_memory_equal(got, want, sizeof want);
         }
-        assert_int_equal(sp_file_read_text(&files[i], &sizes[i], page_in(folder), 1 << 28, NULL),
-                         SP_OK);
-        assert_int_equal(sizes[i], sizes[0]);
-        assert_memory_equal(files[i], files[0], sizes[0]);
+        assert_int_equal(sp_file_read_text(&files[i], page_in(folder), 1 << 28, NULL), SP_OK);
+        assert_int_equal(files[i].size, files[0].size);
+        assert_memory_equal(files[i].at, files[0].at, files[0].size);
         sp_package_close(package);
     }
     for (size_t i = 0; i < 3; i++)
-        free(files[i]);
+        free(files[i].at);
 }
 
 TEST(link_is_measured)

@@ -63,7 +63,7 @@ static size_t write_file(const char *path, const struct sp_source *source,
 {
     struct sp_policy_request request = {.type = SP_F32};
     struct sp_create_callbacks silent = {0};
-    struct sp_pack_input input = {.target = source, .records = "", .records_size = 0};
+    struct sp_pack_input input = {.target = source, .records = whole_text("")};
     struct sp_smoothing applied = {0};
     struct sp_json_out out = {0};
     struct sp_err err = {0};
@@ -75,8 +75,7 @@ static size_t write_file(const char *path, const struct sp_source *source,
     if (smoothing) {
         smooth(&applied, &input.plan, smoothing, source);
         sp_smoothing_print(&out, &applied);
-        input.smoothing = out.text.at;
-        input.smoothing_size = out.text.len;
+        input.smoothing = (struct sp_text){out.text.at, out.text.len};
     }
     if (sp_pack_input_write(&input, path, true, 2, &silent, &size, &err)) fail_msg("%s", err.text);
     n = applied.n;

@@ -174,14 +174,13 @@ static void pairing(void **state)
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_result r[2];
     struct sp_pack *pack = NULL;
-    char *text = NULL;
-    size_t size;
+    struct sp_text text;
 
     assert_ok(sp_pack_open(&pack, path, NULL));
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL));
-    assert_true(size > strlen(record));
-    assert_memory_equal(text, record, strlen(record));
-    free(text);
+    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, NULL));
+    assert_true(text.size > strlen(record));
+    assert_memory_equal(text.at, record, strlen(record));
+    free(text.at);
     sp_pack_close(pack);
     again = packed_file(packed_modelfile(path, path), SP_DTYPE_NONE, SP_DTYPE_NONE);
     for (int i = 0; i < 2; i++) {

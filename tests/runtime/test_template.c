@@ -84,11 +84,12 @@ TEST(chats_in_jinja)
         "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}";
     static const char config[] = "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\","
                                  " \"pad_token\": null}";
+    const struct sp_text tokens = whole_text(config);
     struct conversation chat = {
         .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
     struct sp_template *t = keep_template(text, SP_TEMPLATE_UNKNOWN);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_JINJA);
-    assert_ok(sp_template_read_tokens(t, config, strlen(config), NULL));
+    assert_ok(sp_template_read_tokens(t, &tokens, NULL));
     assert_chat(t, &chat,
                 "<s><system>Be \xc3\xa9</s><user>Hi \"you\"\n</s><assistant>Yo</s><user>Bye</s>"
                 "<assistant>");
@@ -173,17 +174,17 @@ TEST(sources_by_precedence)
                       config[] = "{\"bos_token\": \"B\", \"chat_template\": \"config\", "
                                  "\"add_bos_token\": true, \"my_token\": {\"content\": \"M\"}, "
                                  "\"extra_special_tokens\": {\"tool_token\": \"T\"}}";
-    struct sp_template_texts texts = {modelfile, strlen(modelfile), jinja,  strlen(jinja),
-                                      json,      strlen(json),      config, strlen(config)};
+    struct sp_template_texts texts = {whole_text(modelfile), whole_text(jinja), whole_text(json),
+                                      whole_text(config)};
 
     assert_source(&texts, "Hi \"you\"\n");
-    texts.modelfile = NULL;
+    texts.modelfile.at = NULL;
     assert_source(&texts, "jinjaBMT");
-    texts.jinja = NULL;
+    texts.jinja.at = NULL;
     assert_source(&texts, "json");
-    texts.json = NULL;
+    texts.json.at = NULL;
     assert_source(&texts, "config");
-    texts.config = NULL;
+    texts.config.at = NULL;
     assert_source(&texts, NULL);
 }
 
@@ -191,7 +192,7 @@ TEST(named_templates)
 {
     static const char config[] = "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": "
                                  "\"T\"}, {\"name\": \"default\", \"template\": \"D\"}]}";
-    struct sp_template_texts texts = {.config = config, .config_size = strlen(config)};
+    struct sp_template_texts texts = {.config = whole_text(config)};
     struct sp_template_input in = {.now = noon};
     struct sp_template *t = NULL;
 
@@ -206,7 +207,7 @@ TEST(named_templates_without_default)
 {
     static const char config[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
                                  "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
-    struct sp_template_texts texts = {.config = config, .config_size = strlen(config)};
+    struct sp_template_texts texts = {.config = whole_text(config)};
     struct sp_template *t = NULL;
     struct sp_err err = {0};
 

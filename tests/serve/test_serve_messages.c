@@ -167,12 +167,12 @@ TEST(keep_alive)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_serve_response response = {
             .serve = &serve, .request = &request, .api = all[i].api};
-        char *text = NULL;
+        struct sp_text text;
         all[i].api->keep_alive(&response);
         assert_ok(sp_json_out_take(&text, &response.out, NULL));
-        assert_int_equal(strncmp(text, keep_quoted(all[i].begins), strlen(all[i].begins)), 0);
-        assert_non_null(strstr(text, keep_quoted(all[i].has)));
-        free(text);
+        assert_int_equal(strncmp(text.at, keep_quoted(all[i].begins), strlen(all[i].begins)), 0);
+        assert_non_null(strstr(text.at, keep_quoted(all[i].has)));
+        free(text.at);
     }
 }
 

@@ -113,13 +113,14 @@ static char *send_text(struct browser *b, const char *method, const char *key, c
     struct sp_json_out out = {0};
     struct sp_json *json = NULL;
     const struct sp_json *found;
-    char *answer, *command, *text = NULL;
+    char *answer, *text = NULL;
+    struct sp_text command;
 
     sp_json_out_print(&out, "{\"%s\": ", key);
     sp_json_out_quoted(&out, value, strlen(value));
     sp_json_out_print(&out, "%s}", further);
     assert_int_equal(sp_json_out_take(&command, &out, NULL), 0);
-    answer = browser_send(b, method, command);
+    answer = browser_send(b, method, command.at);
     assert_int_equal(sp_json_parse(&json, answer, strlen(answer), SP_JSON_LENIENT, NULL), 0);
     found = sp_json_get(json, member);
     if (sp_json_get(found, "value")) found = sp_json_get(found, "value");
@@ -127,7 +128,7 @@ static char *send_text(struct browser *b, const char *method, const char *key, c
     if (sp_json_get(json, "exceptionDetails")) fail_msg("%s: %.500s", value, answer);
     sp_json_free(json);
     free(answer);
-    free(command);
+    free(command.at);
     return text ? text : strdup("");
 }
 

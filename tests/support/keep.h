@@ -5,7 +5,7 @@
 
 #include "format/json/json.h"
 
-#include <stddef.h>
+#include <string.h>
 
 /* Each returns its argument. */
 void *keep(void *memory); /* of malloc */
@@ -18,6 +18,12 @@ __attribute__((format(printf, 1, 2))) const char *keep_format(const char *format
 /* Returns JSON whose strings may stand between single quotes, so that C needs no escapes, with
  * double quotes; kept. */
 const char *keep_quoted(const char *text);
+
+/* The text as a whole; NULL is none. Borrowed. */
+static inline struct sp_text whole_text(const char *text)
+{
+    return (struct sp_text){(char *)(uintptr_t)text, text ? strlen(text) : 0};
+}
 
 /* Parses the text, as by keep_quoted, and keeps the value; fails the test if it is refused. */
 struct sp_json *keep_parsed(const char *text, size_t size, enum sp_json_strictness strictness);

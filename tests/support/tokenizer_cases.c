@@ -17,11 +17,11 @@ static void close_tokenizer(void *tokenizer)
 void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size,
                          const char *config)
 {
+    const struct sp_text texts[] = {{(char *)(uintptr_t)json, size}, whole_text(config)};
     struct sp_err err = {0};
 
     memset(t, 0, sizeof *t);
-    if (sp_vocab_compile(&t->blob, &t->blob_size, json, size, config, config ? strlen(config) : 0,
-                         NULL, &err) ||
+    if (sp_vocab_compile(&t->blob, &t->blob_size, &texts[0], &texts[1], NULL, &err) ||
         sp_tokenizer_open(&t->tok, keep(t->blob), t->blob_size, &err))
         fail_msg("%s", err.text);
     keep_with(t->tok, close_tokenizer);

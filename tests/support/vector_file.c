@@ -5,16 +5,17 @@
 
 uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
 {
-    char path[512], *text = NULL;
-    size_t size, n = 0, on_line = 0;
+    char path[512];
+    struct sp_text text;
+    size_t n = 0, on_line = 0;
     uint64_t *numbers;
 
     snprintf(path, sizeof path, "%s/vectors/%s", TESTDATA, name);
-    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, NULL), SP_OK);
-    numbers = keep(calloc(size + 1, sizeof *numbers));
+    assert_int_equal(sp_file_read_text(&text, path, 1 << 20, NULL), SP_OK);
+    numbers = keep(calloc(text.size + 1, sizeof *numbers));
     assert_non_null(numbers);
     *n_lines = 0;
-    for (char *s = text; *s;) {
+    for (char *s = text.at; *s;) {
         char *end;
         numbers[n++] = strtoull(s, &end, 16);
         assert_true(end > s && (*end == ' ' || *end == '\n'));
@@ -27,6 +28,6 @@ uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
         s = end + 1;
     }
     assert_true(*n_lines > 0 && on_line == 0);
-    free(text);
+    free(text.at);
     return numbers;
 }

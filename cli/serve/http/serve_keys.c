@@ -37,19 +37,18 @@ enum sp_status sp_serve_keys_read(struct sp_serve_keys *out, const char *path, c
 {
     static const char bom[] = "\xEF\xBB\xBF"; /* byte order mark of some editors */
     struct sp_serve_keys keys = {0};
-    char *text = NULL;
-    size_t size;
+    struct sp_text text = {0};
     enum sp_status st = SP_OK;
 
     if (path) {
-        st = sp_file_read_text(&text, &size, path, MAX_FILE_BYTES, err);
-        if (!st && strlen(text) != size)
-            st = sp_fail(err, SP_E_INPUT, "%s: byte %zu is NUL", path, strlen(text));
-        if (!st) st = add_lines(&keys, text + (strncmp(text, bom, 3) == 0 ? 3 : 0), err);
+        st = sp_file_read_text(&text, path, MAX_FILE_BYTES, err);
+        if (!st && strlen(text.at) != text.size)
+            st = sp_fail(err, SP_E_INPUT, "%s: byte %zu is NUL", path, strlen(text.at));
+        if (!st) st = add_lines(&keys, text.at + (strncmp(text.at, bom, 3) == 0 ? 3 : 0), err);
         if (!st && keys.n == 0) st = sp_fail(err, SP_E_INPUT, "%s has no key", path);
     }
     if (!st && key && *key) st = add(&keys, key, strlen(key), err);
-    free(text);
+    free(text.at);
     if (st) sp_serve_keys_release(&keys);
     *out = keys;
     return st;

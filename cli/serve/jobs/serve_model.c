@@ -36,16 +36,15 @@ static enum sp_status read_names(struct sp_serve_model *m, const struct sp_opt_l
 static enum sp_status read_modelfile(struct sp_serve_file *f, const struct sp_pack *pack,
                                      const char *name, struct sp_err *err)
 {
-    char *records = NULL;
-    size_t n = 0, size;
+    struct sp_text records, text = {0};
     enum sp_status st;
 
-    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &n, err);
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, err);
     if (st) return st;
-    st = sp_modelfile_recreate(&f->modelfile, &size, name,
-                               f->facts.parts[SP_PART_DRAFT].present ? name : NULL,
-                               records ? records : "", n, err);
-    free(records);
+    st = sp_modelfile_recreate(&text, name, f->facts.parts[SP_PART_DRAFT].present ? name : NULL,
+                               &records, err);
+    f->modelfile = text.at;
+    free(records.at);
     return st;
 }
 

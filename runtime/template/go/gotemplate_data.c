@@ -183,7 +183,7 @@ static enum sp_status make_arguments(struct sp_heap *heap, struct sp_value *out,
     if (json == NULL) {
         st = sp_value_dict(heap, out);
     } else if ((text = sp_json_to_string(json, &len)) != NULL) {
-        st = sp_json_parse_settings(&parsed, text, len, heap->err);
+        st = sp_json_parse_within(&parsed, text, len, SP_JSON_LENIENT, SP_JSON_SETTINGS, heap->err);
         if (!st && sp_json_kind(parsed) != SP_JSON_OBJECT) st = wrong(heap, "an object", parsed);
         if (!st) st = sp_go_value(heap, out, parsed);
         sp_json_free(parsed);
