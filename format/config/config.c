@@ -65,6 +65,15 @@ bool sp_config_is_recurrent(const struct sp_config *config)
            sp_config_first_layer(config, SP_MIXER_MAMBA) < config->n_layers;
 }
 
+unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, const char *name)
+{
+    static const char *const own[] = {"mamba.", "input_layernorm.", "block."};
+
+    for (size_t k = 0; k < 3 && sp_layer_has_block(&config->layers[i]); k++)
+        if (strncmp(name, own[k], strlen(own[k])) == 0) return i;
+    return i - config->layers[i].repeats;
+}
+
 bool sp_config_joins(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++)

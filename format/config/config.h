@@ -117,7 +117,8 @@ struct sp_layer_config {
     bool shares_index;       /* attends to the keys that were chosen for the layer before */
     bool unindexed;          /* attends to all keys although other layers have an index */
     bool causal;             /* false: rows of a DFlash block see each other */
-    bool reads_pair;         /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
+    bool reads_pair;         /* q, k and v read two rows, 2 H wide: embedding and hidden state
+                                (EAGLE-3), or x and the kept rows (sp_layer_has_block) */
     bool v_from_k;           /* v is the output of k_proj (Gemma 4 full layers) */
     bool output_gate;        /* the attention output is multiplied by a sigmoid of its own width */
     bool head_gate;          /* each head's output is multiplied by one sigmoid (LFM3) */
@@ -130,6 +131,13 @@ struct sp_layer_config {
     double sparsity;     /* part of a normal distribution of gates that becomes 0 (Gemma 3n) */
     bool defers_experts; /* the sum of the experts is added after the next layer (LongCat) */
 };
+
+/* True if a Mamba layer reads norm(x + out(MLP(norm(attention(norm([x, kept]))))), the embedding
+ * being kept. Layers that repeat share all but Mamba, out, and low-rank adapters of the block. */
+static inline bool sp_layer_has_block(const struct sp_layer_config *l)
+{
+    return l->reads_pair && (l->mixers & SP_MIXER_MAMBA);
+}
 
 /* Multi-head latent attention. For each token, a layer caches one vector from which the keys and
  * values of all heads follow (the latent), and one rotated key that all heads share. A matrix
@@ -448,14 +456,16 @@ struct sp_config {
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;
     struct sp_mamba_config mamba;
-    unsigned n_conv_taps; /* taps of the convolutions around sublayers (DFlash2); 0: none */
-    unsigned conv_group;  /* neighboring channels of them that share their dynamic taps */
-    bool shared_gate;     /* the dense MLP in parallel to the experts is gated (Qwen) */
-    bool expert_norms;    /* that MLP and the sum of the experts are each normed (Gemma 4) */
-    bool inner_norms;     /* the inputs of o_proj and down_proj are normed (BitNet) */
-    bool v_norm;          /* v is normed per head without weights (Gemma 4) */
-    bool layer_scalars;   /* each layer multiplies the residual stream by a scalar (Gemma 4) */
-    unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
+    unsigned block_rank;   /* of the adapters of blocks (sp_layer_has_block); 0: none */
+    bool block_adapts_qkv; /* q, k and v have adapters too */
+    unsigned n_conv_taps;  /* taps of the convolutions around sublayers (DFlash2); 0: none */
+    unsigned conv_group;   /* neighboring channels of them that share their dynamic taps */
+    bool shared_gate;      /* the dense MLP in parallel to the experts is gated (Qwen) */
+    bool expert_norms;     /* that MLP and the sum of the experts are each normed (Gemma 4) */
+    bool inner_norms;      /* the inputs of o_proj and down_proj are normed (BitNet) */
+    bool v_norm;           /* v is normed per head without weights (Gemma 4) */
+    bool layer_scalars;    /* each layer multiplies the residual stream by a scalar (Gemma 4) */
+    unsigned n_per_layer;  /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
     unsigned n_streams;         /* streams of AltUp (Gemma 3n); 0: there is only the residual one */
     struct sp_hyper_config hyper;
@@ -520,6 +530,9 @@ SP_MUST_CHECK enum sp_status sp_config_check_token_order(const float *order, siz
 
 /* The first layer with this mixer; n_layers if there is none. */
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
+
+/* The layer whose tensor of this name, without "layers.N.", layer i has. */
+unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, const char *name);
 
 /* True if rows are kept for a later layer (enum sp_join). */
 bool sp_config_joins(const struct sp_config *config);

@@ -116,7 +116,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
                    !(r->t->family->indexed && strcmp(type, r->t->family->indexed) == 0) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
                    !(r->t->family->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
-                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
+                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i)) &&
+                   !(r->t->family->hybrids && strcmp(type, "hybrid") == 0)) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
         }
@@ -473,6 +474,7 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->mamba == NULL || r->t->family->mamba->parallel) return false;
+    if (r->t->family->layer_pattern && r->layer_types == NULL) return default_type(r, i) == 'm';
     if (r->attention_period.period && r->layer_types == NULL)
         return i % r->attention_period.period != r->attention_period.offset;
     return r->layer_types ? is_mamba_type(r->layer_types, i) : !contains(r->full_attention, i);

@@ -177,7 +177,8 @@ static const char without_effect[] =
     "original_max_position_embeddings q_head_dim qk_head_dim qk_norm_type rms_norm_eps "
     "scoring_func tie_word_embeddings top_k_experts topk_group use_routing_bias mlp_bias "
     "num_shared_expert block_auto_adjust_ff_dim num_hidden_layers num_target_layers "
-    "attention_layers expansion_ratio learned_pos_emb norm_type summary_* "
+    "attention_layers expansion_ratio learned_pos_emb norm_type summary_* attention_hidden_size "
+    "hybrid_layer_ids kv_channels num_query_groups "
     /* other modalities */
     "audio_* embd_layer image_* img_processor mm_tokens_per_image multimodal_projector_bias "
     "out_hidden_size projection_* projector_* spatial_merge_size video_* vision_* "
@@ -188,7 +189,7 @@ static const char without_effect[] =
     "for_llm_compressor is_decoder is_encoder_decoder linear_silu model_max_length n_ctx "
     "moe_shared_expert_overlap num_logits_to_keep quantization_config residual_in_fp32 "
     "seq_length speculators_* tie_encoder_decoder torch_dtype torchscript transformers* "
-    "unsloth_* use_associative_scan use_bfloat16 use_cache use_mamba* ";
+    "unsloth_* use_associative_scan use_bfloat16 use_cache use_mamba* use_mem_eff_path ";
 
 bool sp_config_names(const char *words, const char *key)
 {

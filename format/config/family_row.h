@@ -139,9 +139,10 @@ typedef enum sp_status sp_read_own_fn(struct sp_config *out, const struct sp_con
 typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes, const struct sp_config_text *t,
                                              struct sp_err *err);
 
-/* Writes the beginning of the names that the tensors of a layer have in a checkpoint, "layers.3.".
- * The layer is number i of the n that have weights of their own. */
-typedef void sp_name_layer_fn(char *out, size_t size, unsigned i, unsigned n);
+/* Writes the beginning of the name that a tensor of a layer has in a checkpoint, "layers.3.", and
+ * returns the number that '#' in an alias stands for. */
+typedef unsigned sp_name_layer_fn(char *out, size_t size, const struct sp_config *config,
+                                  unsigned layer, const char *canonical);
 
 enum { SP_MAX_ALIASES = 5 };
 
@@ -200,14 +201,16 @@ struct sp_family {
      * those whose number is offset modulo period. By the keys attn_layer_period, attn_layer_offset,
      * expert_layer_period and expert_layer_offset; zero: there is no such rule (Jamba). */
     struct sp_period attention_period, expert_period;
-    const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
+    const struct sp_mamba_family *mamba; /* some layers are Mamba-2; or NULL */
+    bool hybrids; /* layer_types may be hybrid: attention here, of which read_own makes more */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
     const char *indexed; /* name in layer_types of layers with an index, without a latent */
 
     /* ---- sliding windows ---- */
     enum sp_windows windows;
-    /* Default layer types: f full, s sliding, d delta attention. Those in parentheses repeat, those
-     * behind are of the last layers: "ff(sssf)f". NULL: `windows` and delta_layers state them. */
+    /* Default layer types: f full, s sliding, d delta attention, m Mamba. Those in parentheses
+     * repeat, those behind are of the last layers: "ff(sssf)f". NULL: `windows` and delta_layers
+     * state them. */
     const char *layer_pattern;
     unsigned window;         /* default of sliding_window */
     unsigned window_pattern; /* default of sliding_window_pattern */
@@ -274,7 +277,7 @@ struct sp_family {
     const char *layers;           /* beginning of the names of layers; NULL: "layers." */
     sp_name_layer_fn *name_layer; /* writes that beginning and the number instead; or NULL */
     /* A layer of a checkpoint is two layers here, each with attention and an MLP: num_layers counts
-     * those of the checkpoint, and '#' in an alias stands for 0 or 1. */
+     * those of the checkpoint. */
     bool halves;
     const char *old_layers;       /* the same in old checkpoints; NULL: no other */
     const char *prefix;           /* of the text model in an exported checkpoint; NULL: "model." */

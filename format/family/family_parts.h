@@ -39,7 +39,7 @@ struct sp_tensor_match {
     size_t n;
     const char *prefix;     /* of the text model's tensors */
     const char *head_name;  /* of the output matrix; NULL: there is none */
-    unsigned half;          /* of a checkpoint's layer, for '#' in aliases */
+    unsigned number;        /* that '#' in aliases stands for */
     const char *only_layer; /* replaces "layers.0." in the names of a single layer; or NULL */
     bool embedding_is_head; /* the file has only the output matrix, which serves as both */
     struct sp_published_list *published; /* exporting: collects the tensors; else NULL */

@@ -66,11 +66,13 @@ static bool exists(const struct sp_tensor_match *m, const char *name)
     return sp_tensor_match_has(m, "", first);
 }
 
-static void set_half(const struct sp_tensor_match *m, char *name)
+static void set_number(const struct sp_tensor_match *m, char name[SP_SOURCE_NAME])
 {
-    char *place = m->family->halves ? strchr(name, '#') : NULL;
+    char *place = m->family->name_layer ? strchr(name, '#') : NULL, rest[SP_SOURCE_NAME];
 
-    if (place) *place = (char)('0' + m->half);
+    if (place == NULL) return;
+    snprintf(rest, sizeof rest, "%s", place + 1);
+    snprintf(place, SP_SOURCE_NAME - (size_t)(place - name), "%u%s", m->number, rest);
 }
 
 /* The alias of a canonical name, and in `name` its source; NULL when there is no alias, and then
@@ -84,7 +86,7 @@ static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct
         for (const struct sp_alias *a = m->aliases[i]; a->canonical; a++) {
             if (!sp_alias_matches(a, canonical)) continue;
             sp_alias_source_name(name, SP_SOURCE_NAME, prefix, a, canonical);
-            set_half(m, name);
+            set_number(m, name);
             if (exists(m, name)) return a;
             if (first == NULL) first = a;
         }
@@ -93,7 +95,7 @@ static const struct sp_alias *find_alias(char name[SP_SOURCE_NAME], const struct
         sp_alias_source_name(name, SP_SOURCE_NAME, prefix, first, canonical);
     else
         snprintf(name, SP_SOURCE_NAME, "%s%s", prefix, canonical);
-    set_half(m, name);
+    set_number(m, name);
     return first;
 }
 
@@ -118,26 +120,17 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     const struct sp_alias *alias = NULL;
     const char *const begins[] = {m->published ? NULL : m->family->old_layers,
                                   m->family->layers ? m->family->layers : "layers."};
-
     char begin[40];
-    unsigned number = 0, n_own = 0;
 
-    for (unsigned i = 0; i < m->config->n_layers; i++) {
-        if (i == layer) number = n_own;
-        n_own += m->config->layers[i].repeats == 0;
-    }
-    if (m->family->halves) {
-        m->half = number % 2;
-        number /= 2;
-    }
-    if (m->family->name_layer) m->family->name_layer(begin, sizeof begin, number, n_own);
+    if (m->family->name_layer)
+        m->number = m->family->name_layer(begin, sizeof begin, m->config, layer, canonical);
     for (unsigned i = begins[0] == NULL; i < 2; i++) {
         if (m->only_layer)
             snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
         else if (m->family->name_layer)
             snprintf(prefix, sizeof prefix, "%s%s", m->prefix, begin);
         else
-            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], number);
+            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], layer);
         alias = find_alias(name, m, prefix, canonical);
         if (exists(m, name)) break;
     }

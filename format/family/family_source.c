@@ -194,8 +194,8 @@ bool sp_source_is_skipped(const char *name)
                     sp_ends_with(name, ".attn.bias") || sp_ends_with(name, ".attention.bias"));
 }
 
-/* True for a projection of keys or values in a layer that uses those of an earlier layer. Some
- * checkpoints have such tensors. */
+/* True for a projection of keys or values, or of a whole block, in a layer that uses those of an
+ * earlier layer. Some checkpoints have such tensors. */
 static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
 {
     static const char *const keys[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
@@ -205,6 +205,9 @@ static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
 
     if (!sp_begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + 7, NULL, 10);
+    if (layer < m->config->n_layers && m->config->layers[layer].repeats &&
+        strstr(inner, ".shared_transformer."))
+        return true;
     if (layer >= m->config->n_layers || m->config->layers[layer].kv_source < 0 ||
         m->config->layers[layer].kv_source == (int)layer)
         return false;

@@ -16,8 +16,8 @@ struct row {
 };
 
 /* Adds the wanted tensors of a layer, or outside of the layers if layer < 0. */
-static enum sp_status add(struct sp_specs *specs, const struct row *rows, size_t n, int layer,
-                          struct sp_err *err)
+static enum sp_status add(struct sp_specs *specs, const struct sp_config *c, const struct row *rows,
+                          size_t n, int layer, struct sp_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         struct sp_tensor_spec spec = {.role = rows[i].role};
@@ -25,6 +25,9 @@ static enum sp_status add(struct sp_specs *specs, const struct row *rows, size_t
         enum sp_status st;
 
         if (!rows[i].wanted) continue;
+        if (layer >= 0 &&
+            sp_config_tensor_layer(c, (unsigned)layer, rows[i].name) != (unsigned)layer)
+            continue;
         if (layer < 0)
             snprintf(name, sizeof name, "%s", rows[i].name);
         else
@@ -40,7 +43,7 @@ static enum sp_status add(struct sp_specs *specs, const struct row *rows, size_t
     return SP_OK;
 }
 
-#define ADD(rows, layer) add(specs, rows, sizeof(rows) / sizeof *(rows), layer, err)
+#define ADD(rows, layer) add(specs, c, rows, sizeof(rows) / sizeof *(rows), layer, err)
 
 /* ---- layers ---- */
 
@@ -58,11 +61,13 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
                 l->norms == SP_NORM_RESIDUAL;
     bool expert_norms = l->n_experts != 0 && c->expert_norms;
     const uint64_t rank = c->norm_gate_rank;
+    bool block = sp_layer_has_block(l);
     bool input_gate = input && rank, ffn_gate = l->n_experts != 0 && rank;
     const struct row rows[] = {
         {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
         {"input_layernorm.bias", SP_ROLE_BIAS, input && bias, {hidden}},
-        {"hidden_norm.weight", SP_ROLE_NORM, l->reads_pair, {hidden}},
+        {"hidden_norm.weight", SP_ROLE_NORM, l->reads_pair && !block, {hidden}},
+        {"pair_norm.weight", SP_ROLE_NORM, block, {2 * hidden}},
         {"post_attention_layernorm.weight", SP_ROLE_NORM, second, {hidden}},
         {"post_attention_layernorm.bias", SP_ROLE_BIAS, second && bias, {hidden}},
         {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, four, {hidden}},
@@ -286,6 +291,31 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
     return ADD(rows, (int)i);
 }
 
+/* What a layer does not share of its block (sp_layer_has_block). */
+static enum sp_status add_block(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                struct sp_err *err)
+{
+    const struct sp_layer_config *l = &c->layers[i];
+    const uint64_t hidden = c->n_hidden, r = c->block_rank, ffn = l->n_ffn;
+    const uint64_t q = (uint64_t)l->n_heads * l->head_dim,
+                   kv = (uint64_t)l->n_kv_heads * l->head_dim;
+    bool block = sp_layer_has_block(l), mlp = block && r, qkv = mlp && c->block_adapts_qkv;
+    const struct row rows[] = {
+        {"block.out_proj.weight", SP_ROLE_MLP, block, {hidden, hidden}},
+        {"block.mlp.A", SP_ROLE_SMALL, mlp, {r, hidden}},
+        {"block.gate.B", SP_ROLE_SMALL, mlp, {ffn, r}},
+        {"block.up.B", SP_ROLE_SMALL, mlp, {ffn, r}},
+        {"block.q.A", SP_ROLE_SMALL, qkv, {r, 2 * hidden}},
+        {"block.q.B", SP_ROLE_SMALL, qkv, {q, r}},
+        {"block.k.A", SP_ROLE_SMALL, qkv, {r, 2 * hidden}},
+        {"block.k.B", SP_ROLE_SMALL, qkv, {kv, r}},
+        {"block.v.A", SP_ROLE_SMALL, qkv, {r, 2 * hidden}},
+        {"block.v.B", SP_ROLE_SMALL, qkv, {kv, r}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
 /* ---- outside of the layers ---- */
 
 static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config *c,
@@ -426,11 +456,11 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
     if ((st = add_dense(&specs, config, err))) goto done;
     if ((st = add_streams(&specs, config, err))) goto done;
     for (unsigned i = 0; i < config->n_layers; i++)
-        if (config->layers[i].repeats == 0 &&
-            ((st = add_norms(&specs, config, i, err)) ||
-             (st = add_attention(&specs, config, i, err)) ||
-             (st = add_recurrent(&specs, config, i, err)) ||
-             (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err))))
+        if ((st = add_norms(&specs, config, i, err)) ||
+            (st = add_attention(&specs, config, i, err)) ||
+            (st = add_recurrent(&specs, config, i, err)) ||
+            (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err)) ||
+            (st = add_block(&specs, config, i, err)))
             goto done;
     sp_specs_sort(&specs);
     *out = specs;

@@ -168,7 +168,8 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
 {
     bool is_first = layer == config->layers;
 
-    if (layer->stream_scales[0] != 0 || config->n_streams) return NULL; /* others read the norm */
+    if (layer->stream_scales[0] != 0 || config->n_streams || sp_layer_has_block(layer))
+        return NULL; /* others read the norm */
     if (sp_is_among(matrix, mixer_inputs)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
         if (layer->reads_pair || (config->first_unnormed && is_first)) return NULL;

@@ -322,7 +322,9 @@ static void run_mixers(struct layer_job *job, unsigned layer)
 {
     unsigned mixers = job->layer->config->mixers;
 
-    if (mixers == SP_PARALLEL_MIXERS) {
+    if (sp_layer_has_block(job->layer->config)) {
+        mixers = SP_MIXER_MAMBA;
+    } else if (mixers == SP_PARALLEL_MIXERS) {
         run_parallel_mixers(job, layer);
         return;
     }
@@ -335,6 +337,62 @@ static void run_mixers(struct layer_job *job, unsigned layer)
     }
 }
 
+/* pairs = norm of [x, kept rows]. */
+static void pair_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    size_t n = ws->model->config.n_hidden;
+    float *pair = ws->pairs.x + t * ws->pairs.ld;
+
+    (void)worker;
+    memcpy(pair, ws->x + t * ws->ld_x, n * sizeof *pair);
+    memcpy(pair + n, ws->kept + t * ws->ld_x, n * sizeof *pair);
+    ws->backend->vector->rms_norm(pair, pair, job->layer->pair_norm, 2 * n,
+                                  (float)ws->model->config.norm_eps);
+}
+
+/* hidden = y, normed if there is a norm. */
+static void pass_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    float *hidden = ws->hidden.x + t * ws->hidden.ld;
+
+    (void)worker;
+    memcpy(hidden, ws->y + t * ws->ld_x, ws->model->config.n_hidden * sizeof *hidden);
+    if (job->norm_in) norm(ws, hidden, hidden, job->norm_in, NULL);
+}
+
+/* y = x + y; hidden = norm of y. */
+static void sum_norm_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_workspace *ws = job->ws;
+
+    ws->backend->vector->add(ws->y + t * ws->ld_x, ws->x + t * ws->ld_x,
+                             ws->model->config.n_hidden);
+    pass_row(context, t, worker);
+}
+
+/* Runs the block before a Mamba: hidden = the Mamba's input (sp_layer_has_block). */
+static void run_block(struct layer_job *job, unsigned layer)
+{
+    struct sp_workspace *ws = job->ws;
+    struct sp_product out = {.w = &job->layer->block_out, .y = ws->y, .ldy = ws->ld_x};
+
+    sp_backend_rows(ws->backend, job->n, pair_row, job);
+    run_attention(ws, layer, job->n);
+    job->norm_in = job->layer->ffn_norm;
+    sp_backend_rows(ws->backend, job->n, pass_row, job);
+    run_ffn(job);
+    job->norm_in = NULL;
+    sp_backend_rows(ws->backend, job->n, pass_row, job);
+    sp_backend_multiply(ws->backend, &out, 1, &ws->hidden, job->n);
+    job->norm_in = job->layer->input_norm;
+    sp_backend_rows(ws->backend, job->n, sum_norm_row, job);
+}
+
 /* Runs the mixers of a layer: y = their output, to be added to the residual stream. */
 static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
 {
@@ -345,7 +403,10 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     job->stream_scale = l->config->stream_scales[0];
     job->norm_in = l->input_norm;
     job->norm_in_bias = l->input_norm_bias;
-    if (!l->config->reads_pair) sp_backend_rows(ws->backend, job->n, norm_row, job);
+    if (sp_layer_has_block(l->config))
+        run_block(job, layer);
+    else if (!l->config->reads_pair)
+        sp_backend_rows(ws->backend, job->n, norm_row, job);
     sp_gated_norm_run(ws, &l->input_gate, job->n);
     if (ws->altup) sp_laurel_run(ws, l, job->n);
     sp_block_conv_before(ws, &l->attention_conv, job->n);
@@ -398,7 +459,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
 
     if (ws->altup) sp_altup_predict(ws, l, job->n);
     if (l->config->mixers) run_mixer_sublayer(job, layer);
-    if (l->config->n_ffn) run_mlp_sublayer(job);
+    if (l->config->n_ffn && !sp_layer_has_block(l->config)) run_mlp_sublayer(job);
     if (ws->hyper)
         sp_hyper_write(ws, job->n);
     else
@@ -448,7 +509,9 @@ static struct sp_lora_rows *set_adapters(struct sp_workspace *ws)
     sp_lora_rows_clear(rows);
     for (size_t i = 0; i < ws->n_seqs; i++) {
         const struct sp_decoder *d = ws->seqs[i].decoder;
-        sp_lora_rows_append(rows, d->lora ? sp_lora_products_of(d->lora) : NULL, d->lora_scale,
+        const struct sp_lora_products *own = d->lora ? sp_lora_products_of(d->lora) : NULL;
+        bool given = ws->model->adapters.n != 0;
+        sp_lora_rows_append(rows, given ? &ws->model->adapters : own, given ? 1 : d->lora_scale,
                             ws->seqs[i].n);
     }
     return sp_lora_rows_any(rows) ? rows : NULL;

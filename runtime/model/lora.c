@@ -19,9 +19,14 @@ enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, const s
                            struct sp_err *err)
 {
     struct sp_lora *lora = NULL;
-    enum sp_status st = sp_new(&lora, 1, sizeof *lora, err);
+    enum sp_status st;
 
-    if (st) return st;
+    if (model->adapters.n) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "an adapter of a model with adapters of its own can only be merged (ADAPTER "
+                       "in a Modelfile)");
+    }
+    if ((st = sp_new(&lora, 1, sizeof *lora, err))) return st;
     if ((st = sp_smoothing_of_pack(&lora->smoothing, pack, err))) {
         sp_lora_close(lora);
         return st;

@@ -66,8 +66,8 @@ static const struct sp_pack_tensor *find(struct binder *b, const char *format, u
 
     if (b->status) return NULL;
     if (strncmp(format, "@", 1) == 0)
-        snprintf(name, sizeof name, "layers.%u.%s", layer - b->model->config.layers[layer].repeats,
-                 format + 1);
+        snprintf(name, sizeof name, "layers.%u.%s",
+                 sp_config_tensor_layer(&b->model->config, layer, format + 1), format + 1);
     else
         snprintf(name, sizeof name, "%s", format);
     return sp_pack_find(b->pack, b->model->part, name);
@@ -463,6 +463,38 @@ static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->ffn_conv.dynamic, "@mlp_conv.kernel_projection.weight", i);
 }
 
+/* Binds the adapter B A of a matrix of a block. */
+static void bind_adapter(struct binder *b, const struct sp_matrix *w, const char *left,
+                         const char *right, unsigned layer)
+{
+    const struct sp_pack_tensor *l = find(b, left, layer), *r = find(b, right, layer);
+    size_t rank = b->model->config.block_rank, n = w->rows * rank;
+    struct sp_lora_product p = {sizeof p, left, w->rows, w->cols, rank, NULL, NULL};
+    float *factors = NULL;
+
+    if (l == NULL || r == NULL) return;
+    if (!(b->status = sp_new(&factors, n + rank * w->cols, sizeof *factors, b->err))) {
+        sp_decode_floats(factors, l->dtype, l->data, n);
+        sp_decode_floats(factors + n, r->dtype, r->data, rank * w->cols);
+        p.left = factors;
+        p.right = factors + n;
+        b->status = sp_lora_products_add(&b->model->adapters, w, &p, NULL, b->err);
+    }
+    free(factors);
+    b->model->max_lora_rank = rank;
+}
+
+static void bind_block(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->pair_norm = bind_norm(b, "@pair_norm.weight", i);
+    bind_matrix(b, &l->block_out, "@block.out_proj.weight", i);
+    bind_adapter(b, &l->gate, "@block.gate.B", "@block.mlp.A", i);
+    bind_adapter(b, &l->up, "@block.up.B", "@block.mlp.A", i);
+    bind_adapter(b, &l->q, "@block.q.B", "@block.q.A", i);
+    bind_adapter(b, &l->k, "@block.k.B", "@block.k.A", i);
+    bind_adapter(b, &l->v, "@block.v.B", "@block.v.A", i);
+}
+
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
 {
     enum sp_norms norms = b->model->config.layers[i].norms;
@@ -497,6 +529,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
     if (mixers & SP_MIXER_SHORT_CONV) bind_short_conv(b, &l->short_conv, i);
     if (mixers & SP_MIXER_MAMBA) bind_mamba(b, &l->mamba, i);
+    bind_block(b, l, i);
 }
 
 static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
@@ -661,6 +694,7 @@ void sp_model_close(struct sp_model *model)
     if (model == NULL) return;
     sp_arena_release(&model->memory);
     free(model->matrices);
+    sp_lora_products_release(&model->adapters);
     sp_config_release(&model->config);
     free(model);
 }

@@ -6,7 +6,7 @@
 
 #include "format/config/config.h"
 #include "format/packfile.h"
-#include "runtime/backend/backend.h"
+#include "runtime/backend/lora_rows.h"
 
 /* Weights of the gate of a norm: [rank, H], [H, rank]. */
 struct sp_norm_gate_weights {
@@ -141,6 +141,8 @@ struct sp_layer {
     struct sp_xielu xielu;             /* of the MLP (SP_XIELU) */
     struct sp_factor_limits limits[2]; /* of the experts; of the dense MLP or the shared expert */
     struct sp_matrix q, k, v, o;
+    const float *pair_norm;        /* [2 H], and */
+    struct sp_matrix block_out;    /* [H, H], of a block (sp_layer_has_block) */
     struct sp_matrix output_gate;  /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
     const float *output_gate_bias; /* [rows of output_gate], or NULL */
     struct sp_conv_weights attention_conv, ffn_conv;
@@ -213,6 +215,7 @@ struct sp_model {
     const float *dense_norm[SP_MAX_DENSE]; /* [n_out], or NULL */
     struct sp_bound_matrix *matrices;      /* [n_matrices] all matrices; owned */
     size_t n_matrices, cap_matrices;
+    struct sp_lora_products adapters; /* of blocks, which every row of a pass has */
     size_t max_lora_rank;   /* the largest rank of its adapters (runtime/model/lora.c); 0: none */
     struct sp_arena memory; /* of the layers and all widened vectors */
 };

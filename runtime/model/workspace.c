@@ -73,6 +73,13 @@ static bool has_parallel_mixers(const struct sp_config *config)
     return false;
 }
 
+static bool reads_pairs(const struct sp_config *config)
+{
+    for (unsigned i = 0; i < config->n_layers; i++)
+        if (config->layers[i].reads_pair) return true;
+    return false;
+}
+
 static bool defers_experts(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++)
@@ -149,7 +156,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_arena_new(&ws->memory, &ws->argmax, ws->max_logit_rows, sizeof *ws->argmax, err)))
         return st;
     if ((st = sp_arena_acts(&ws->memory, &ws->hidden, rows, config->n_hidden, err))) return st;
-    if (config->layers[0].reads_pair &&
+    if (reads_pairs(config) &&
         (st = sp_arena_acts(&ws->memory, &ws->pairs, rows, 2 * (size_t)config->n_hidden, err)))
         return st;
     if ((st = sp_arena_acts(&ws->memory, &ws->heads, rows, w.q, err))) return st;

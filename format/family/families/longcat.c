@@ -4,6 +4,7 @@
 #include "format/family/families/families.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const struct sp_latent_family latent_longcat = {.defaults = {.kv_rank = 512,
                                                                     .q_rank = 1536,
@@ -51,6 +52,15 @@ static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_t
     return sp_text_unsigned(t, "zero_expert_num", 0, SP_CAP_EXPERTS, &c->routing.n_zero, err);
 }
 
+static unsigned name_longcat_layer(char *out, size_t size, const struct sp_config *config,
+                                   unsigned layer, const char *canonical)
+{
+    (void)config;
+    (void)canonical;
+    snprintf(out, size, "layers.%u.", layer / 2);
+    return layer % 2;
+}
+
 const struct sp_family sp_families_longcat[] = {
     {
         .name = "longcat_flash",
@@ -74,6 +84,7 @@ const struct sp_family sp_families_longcat[] = {
         .read_own = read_longcat,
         .aliases = {longcat_aliases, sp_aliases_experts},
         .halves = true,
+        .name_layer = name_longcat_layer,
     },
     {.name = NULL},
 };

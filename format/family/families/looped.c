@@ -45,9 +45,16 @@ static enum sp_status read_hrm(struct sp_config *c, const struct sp_config_text 
                    "transformers without token_type_ids");
 }
 
-static void name_hrm_layer(char *out, size_t size, unsigned i, unsigned n)
+static unsigned name_hrm_layer(char *out, size_t size, const struct sp_config *config,
+                               unsigned layer, const char *canonical)
 {
-    snprintf(out, size, "%c_module.layers.%u.", i < n / 2 ? 'L' : 'H', i % (n / 2));
+    unsigned n = 1; /* layers of a stack */
+
+    (void)canonical;
+    while (config->layers[n].joins == 0)
+        n++;
+    snprintf(out, size, "%c_module.layers.%u.", layer < n ? 'L' : 'H', layer % n);
+    return 0;
 }
 
 static const struct sp_alias hrm_aliases[] = {
