@@ -401,12 +401,18 @@ struct sp_config {
     unsigned n_ropes;
     unsigned max_positions;
     double norm_eps;
-    bool norm_shifted;     /* norms multiply by 1 + w (Gemma) */
-    bool norm_bias;        /* norms of the residual stream have biases */
-    bool norm_centered;    /* norms of the residual stream subtract the mean first (LayerNorm) */
-    bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
-    bool starts;           /* there is a start vector (SP_JOIN_FIRST) */
-    bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
+    bool norm_shifted;    /* norms multiply by 1 + w (Gemma) */
+    bool norm_bias;       /* norms of the residual stream have biases */
+    bool norm_centered;   /* norms of the residual stream subtract the mean first (LayerNorm) */
+    bool norm_weightless; /* no norm has weights (OLMo 1, nanochat) */
+    /* All norms make vectors of length 1, a sublayer moves the stream towards its output by a rate
+     * for each dim, and q, gates, factors and logits have scales, all stored times init (Dory).
+     * rate: the rates of init; init 0: none of it. */
+    struct {
+        double init, rate;
+    } unit;
+    bool starts;                /* there is a start vector (SP_JOIN_FIRST) */
+    bool embedding_normed;      /* the embedding passes a norm without weights (nanochat) */
     unsigned n_positions_table; /* rows of a table of learned positions; 0: none (BERT) */
     bool sinusoidal;            /* that table is made of sines and cosines (XGLM) */
     unsigned first_position;    /* row of the first token in it */

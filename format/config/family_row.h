@@ -140,9 +140,9 @@ typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes, const struc
                                              struct sp_err *err);
 
 /* Writes the beginning of the name that a tensor of a layer has in a checkpoint, "layers.3.", and
- * returns the number that '#' in an alias stands for. */
+ * returns the number that '#' in an alias stands for. `other`: as other checkpoints have it. */
 typedef unsigned sp_name_layer_fn(char *out, size_t size, const struct sp_config *config,
-                                  unsigned layer, const char *canonical);
+                                  unsigned layer, const char *canonical, bool other);
 
 enum { SP_MAX_ALIASES = 5 };
 
@@ -202,7 +202,8 @@ struct sp_family {
      * expert_layer_period and expert_layer_offset; zero: there is no such rule (Jamba). */
     struct sp_period attention_period, expert_period;
     const struct sp_mamba_family *mamba; /* some layers are Mamba-2; or NULL */
-    bool hybrids; /* layer_types may be hybrid: attention here, of which read_own makes more */
+    const char
+        *own_type; /* layer_types may be this: attention here, of which read_own makes more */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
     const char *indexed; /* name in layer_types of layers with an index, without a latent */
 

@@ -118,19 +118,19 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
     struct sp_alias_source source = {.name = name, .layer = &m->config->layers[layer]};
     const struct sp_alias *alias = NULL;
-    const char *const begins[] = {m->published ? NULL : m->family->old_layers,
-                                  m->family->layers ? m->family->layers : "layers."};
+    const struct sp_family *f = m->family;
+    bool twice = !m->published && (f->old_layers || f->name_layer);
     char begin[40];
 
-    if (m->family->name_layer)
-        m->number = m->family->name_layer(begin, sizeof begin, m->config, layer, canonical);
-    for (unsigned i = begins[0] == NULL; i < 2; i++) {
-        if (m->only_layer)
-            snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
-        else if (m->family->name_layer)
-            snprintf(prefix, sizeof prefix, "%s%s", m->prefix, begin);
-        else
-            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], layer);
+    for (unsigned i = !twice; i < 2; i++) {
+        snprintf(begin, sizeof begin, "%s%u.",
+                 i == 0      ? f->old_layers
+                 : f->layers ? f->layers
+                             : "layers.",
+                 layer);
+        if (f->name_layer)
+            m->number = f->name_layer(begin, sizeof begin, m->config, layer, canonical, i == 0);
+        snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer ? m->only_layer : begin);
         alias = find_alias(name, m, prefix, canonical);
         if (exists(m, name)) break;
     }

@@ -56,12 +56,12 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
     bool input = l->mixers != 0 && weights && !(c->first_unnormed && i == 0) &&
                  l->norms != SP_NORM_POST && l->norms != SP_NORM_RESIDUAL;
     bool second = l->n_ffn != 0 && weights && l->norms != SP_NORM_PARALLEL;
-    bool four = l->norms == SP_NORM_SANDWICH;
+    bool four = weights && l->norms == SP_NORM_SANDWICH;
     bool post = four || l->norms == SP_NORM_PRE_POST || l->norms == SP_NORM_POST ||
                 l->norms == SP_NORM_RESIDUAL;
     bool expert_norms = l->n_experts != 0 && c->expert_norms;
     const uint64_t rank = c->norm_gate_rank;
-    bool block = sp_layer_has_block(l);
+    bool block = sp_layer_has_block(l), unit = c->unit.init != 0;
     bool input_gate = input && rank, ffn_gate = l->n_experts != 0 && rank;
     const struct row rows[] = {
         {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
@@ -81,6 +81,8 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
         {"ffn_gate.down_proj.weight", SP_ROLE_MLP, ffn_gate, {rank, hidden}},
         {"ffn_gate.up_proj.weight", SP_ROLE_MLP, ffn_gate, {hidden, rank}},
         {"layer_scalar", SP_ROLE_SMALL, c->layer_scalars, {1}},
+        {"attention_rate", SP_ROLE_SMALL, unit, {hidden}},
+        {"mlp_rate", SP_ROLE_SMALL, unit, {hidden}},
     };
 
     return ADD(rows, (int)i);
@@ -105,7 +107,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
     bool gate = attention && l->output_gate;
     bool index = attention && c->index.top_k && !l->shares_index && !l->unindexed;
-    bool inner = attention && c->inner_norms;
+    bool inner = attention && c->inner_norms && !c->norm_weightless;
+    bool unit = attention && c->unit.init != 0;
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
     bool pool = index && c->index.pool, block = index && c->index.block;
     bool sum = index && !block; /* of the scores of heads */
@@ -148,6 +151,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.k_norm.weight", SP_ROLE_NORM, norm && k, {own ? kv : l->head_dim}},
         {"self_attn.sinks", SP_ROLE_SMALL, sinks, {heads}},
         {"self_attn.inner_norm.weight", SP_ROLE_NORM, inner, {o}},
+        {"self_attn.q_scale", SP_ROLE_SMALL, unit, {q}},
+        {"self_attn.gate_scale", SP_ROLE_SMALL, unit, {q}},
     };
 
     return ADD(rows, (int)i);
@@ -222,6 +227,8 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     const uint64_t hidden = c->n_hidden, ffn = l->n_ffn, n = l->n_experts, wide = l->n_shared_ffn;
     const uint64_t choices = n + c->routing.n_zero;
     bool experts = n != 0, dense = ffn && !experts, gate = !c->plain_mlp, bias = c->mlp_bias;
+    bool inner = dense && c->inner_norms && !c->norm_weightless;
+    bool unit = dense && c->unit.init != 0;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const struct row rows[] = {
         {"mlp.gate_proj.weight", SP_ROLE_MLP, dense && gate, {ffn, hidden}},
@@ -230,7 +237,9 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.gate_proj.bias", SP_ROLE_BIAS, dense && gate && bias, {ffn}},
         {"mlp.up_proj.bias", SP_ROLE_BIAS, dense && bias, {ffn}},
         {"mlp.down_proj.bias", SP_ROLE_BIAS, dense && bias, {hidden}},
-        {"mlp.inner_norm.weight", SP_ROLE_NORM, dense && c->inner_norms, {ffn}},
+        {"mlp.inner_norm.weight", SP_ROLE_NORM, inner, {ffn}},
+        {"mlp.gate_scale", SP_ROLE_SMALL, unit, {ffn}},
+        {"mlp.up_scale", SP_ROLE_SMALL, unit, {ffn}},
         {"mlp.act_fn.alpha_p", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.beta", SP_ROLE_SMALL, xielu, {1}},
@@ -346,6 +355,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"per_layer_projection_norm.weight", SP_ROLE_NORM, per_layer, {width}},
         {"lm_head.weight", SP_ROLE_HEAD, head, {head_rows, hidden}},
         {"lm_head.bias", SP_ROLE_BIAS, c->head_bias, {head_rows}},
+        {"lm_head.scale", SP_ROLE_SMALL, c->unit.init != 0, {head_rows}},
         {"lm_head.dense.weight", SP_ROLE_MLP, c->head_dense, {hidden, hidden}},
         {"lm_head.norm.weight", SP_ROLE_NORM, c->head_dense, {hidden}},
         {"lm_head.norm.bias", SP_ROLE_BIAS, c->head_dense && c->norm_bias, {hidden}},

@@ -15,7 +15,10 @@ static void norm_head(const struct sp_attention_heads *a, size_t h, float *head,
         sp_center(head, head, a->head_dim);
         weight += h * a->head_dim;
     }
-    a->vector->rms_norm(head, head, weight, a->head_dim, a->eps);
+    if (a->unit)
+        a->vector->l2_norm(head, head, a->head_dim, a->eps, 1);
+    else
+        a->vector->rms_norm(head, head, weight, a->head_dim, a->eps);
 }
 
 /* Clamps, norms and rotates head h of row t of q or of k. */
@@ -50,6 +53,7 @@ static void prepare_query(const struct sp_attention_heads *a, size_t h)
         float *head = a->q + t * a->ld_q + h * a->head_dim;
         add_bias(a, head, a->q_bias, h * a->head_dim, a->head_dim);
         prepare_head(a, t, h, head, a->q_norm);
+        if (a->q_scales) a->vector->mul(head, a->q_scales + h * a->head_dim, a->head_dim);
         if (a->growth.beta != 0)
             a->vector->scale(head, sp_query_factor(&a->growth, a->positions[t]), a->head_dim);
     }

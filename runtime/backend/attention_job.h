@@ -22,6 +22,8 @@ struct sp_attention_heads {
     const float *q_bias, *k_bias, *v_bias;
     enum sp_qk_norm norm;         /* SP_QK_WHOLE: done for whole rows, not for heads */
     const float *q_norm, *k_norm; /* [head_dim], or SP_QK_OWN: of all heads; borrowed */
+    const float *q_scales;        /* of all heads, after the rotation; NULL: none; borrowed */
+    bool unit;                    /* the norms make vectors of length 1 */
     float eps;
     float limit;                /* q, k and v are clamped to it; 0: not */
     bool v_from_k;              /* v is k before its norm and rotation */

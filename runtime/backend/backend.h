@@ -105,8 +105,9 @@ void sp_argmax_of_part(atomic_uint_least64_t *argmax, const struct sp_vector *ve
  * is NULL, the rows of the next product, which has the same shape. */
 struct sp_product {
     const struct sp_matrix *w;
-    const float *bias; /* [rows] or NULL */
-    float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
+    const float *bias;   /* [rows] or NULL */
+    const float *scales; /* [rows] of W x before the bias, or NULL; of one matrix only */
+    float *y;            /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
     bool gated;
     enum sp_activation activation; /* of a gated product */

@@ -133,6 +133,9 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
         multiply_panels(job, g, p, first, n_panels);
     if (job->lora)
         sp_lora_rows_add(job->lora, job, i, result_row(job, p, 0, first), p->ldy, first, n_panels);
+    for (size_t t = g->to; p->scales && t < g->to + g->n; t++)
+        job->backend->vector->mul(result_row(job, p, t, first),
+                                  p->scales + column_of(job, p, first), len);
     for (size_t t = g->to; p->bias && t < g->to + g->n; t++) {
         job->backend->vector->add(result_row(job, p, t, first),
                                   p->bias + g->matrix * p->w->rows + column_of(job, p, first), len);

@@ -80,7 +80,8 @@ static bool can_shortlist(const struct sp_decoder *d)
 {
     const struct sp_model *source = d->options.shortlist_of;
 
-    return source && source->head_bias == NULL && d->backend->remote == NULL;
+    return source && source->head_bias == NULL && source->head_scales == NULL &&
+           d->backend->remote == NULL;
 }
 
 static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)

@@ -27,6 +27,10 @@ static void norm_by(const struct sp_workspace *ws, float *out, const float *x, c
     const struct sp_config *config = &ws->model->config;
     size_t n = config->n_hidden;
 
+    if (config->unit.init != 0) {
+        ws->backend->vector->l2_norm(out, x, n, (float)eps, 1);
+        return;
+    }
     if (config->norm_centered) sp_center(out, x, n);
     ws->backend->vector->rms_norm(out, config->norm_centered ? out : x, weight, n, (float)eps);
     if (bias) ws->backend->vector->add(out, bias, n);
@@ -91,6 +95,7 @@ struct layer_job {
     /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
     double scale;
     const float *norm_out, *norm_out_bias;
+    const float *rates; /* of sp_config.unit; NULL: there are none */
 };
 
 /* hidden = (norm of) x. */
@@ -120,6 +125,12 @@ static void add_row(void *context, size_t t, unsigned worker)
     bool residual = ws->model->config.norms == SP_NORM_RESIDUAL;
 
     (void)worker;
+    if (job->rates) {
+        norm(ws, y, y, NULL, NULL);
+        for (size_t i = 0; i < ws->model->config.n_hidden; i++)
+            x[i] += job->rates[i] * (y[i] - x[i]);
+        return;
+    }
     if (job->norm_out && !residual)
         norm_by(ws, y, y, job->norm_out, NULL, ws->model->config.post_norm_eps);
     ws->backend->vector->fma(x, y, (float)job->scale, ws->model->config.n_hidden);
@@ -176,6 +187,7 @@ static void run_ffn(struct layer_job *job)
     struct sp_product gate_up[] = {
         {.w = &l->gate,
          .bias = l->gate_bias,
+         .scales = l->gate_scales,
          .y = ws->ffn.x,
          .ldy = ws->ffn.ld,
          .gated = true,
@@ -183,7 +195,7 @@ static void run_ffn(struct layer_job *job)
          .limit = l->limits[1].up,
          .gate_limit = l->limits[1].gate,
          .into = &ws->ffn},
-        {.w = &l->up, .bias = l->up_bias, .y = ws->up, .ldy = ws->ld_ffn},
+        {.w = &l->up, .bias = l->up_bias, .scales = l->up_scales, .y = ws->up, .ldy = ws->ld_ffn},
     };
     struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = ws->y, .ldy = ws->ld_x};
 
@@ -192,7 +204,7 @@ static void run_ffn(struct layer_job *job)
         return;
     }
     sp_backend_prepare(ws->backend, &ws->ffn, &l->down);
-    if (l->down_norm) ws->ffn.coded = false;
+    if (ws->model->config.inner_norms) ws->ffn.coded = false;
     if (l->altup.cutoff != 0)
         sp_sparse_gate_run(ws, l, job->n);
     else if (ws->ones)
@@ -413,6 +425,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     run_mixers(job, layer);
     sp_block_conv_after(ws, &l->attention_conv);
     job->norm_out = l->attention_post;
+    job->rates = l->rates[0];
     job->norm_out_bias = l->attention_post_bias;
     job->scale = ws->model->config.residual_scale * l->config->out_scales[0];
 }
@@ -436,6 +449,7 @@ static void run_mlp_sublayer(struct layer_job *job)
     run_ffn(job);
     sp_block_conv_after(ws, &l->ffn_conv);
     job->norm_out = l->ffn_post;
+    job->rates = l->rates[1];
     job->norm_out_bias = l->ffn_post_bias;
     job->scale = ws->model->config.residual_scale * ws->model->config.ffn_out_scale *
                  l->config->out_scales[1];

@@ -83,6 +83,7 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     struct sp_product head[2] = {{
         .w = &source->head,
         .bias = source->head_bias,
+        .scales = source->head_scales,
         .y = ws->logits,
         .ldy = ws->ld_logits,
         .epilogue = &epilogue,

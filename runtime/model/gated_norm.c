@@ -29,11 +29,14 @@ struct inner_job {
 static void inner_row(void *context, size_t t, unsigned worker)
 {
     const struct inner_job *job = context;
+    const struct sp_config *c = &job->ws->model->config;
     float *x = job->rows->x + t * job->rows->ld;
 
     (void)worker;
-    job->ws->backend->vector->rms_norm(x, x, job->weight, job->n,
-                                       (float)job->ws->model->config.norm_eps);
+    if (c->unit.init != 0)
+        job->ws->backend->vector->l2_norm(x, x, job->n, (float)c->norm_eps, 1);
+    else
+        job->ws->backend->vector->rms_norm(x, x, job->weight, job->n, (float)c->norm_eps);
 }
 
 void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, const float *weight,
@@ -41,7 +44,7 @@ void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, cons
 {
     struct inner_job job = {ws, rows, weight, cols};
 
-    if (weight) sp_backend_rows(ws->backend, n, inner_row, &job);
+    if (ws->model->config.inner_norms) sp_backend_rows(ws->backend, n, inner_row, &job);
 }
 
 static void activate_row(void *context, size_t t, unsigned worker)

@@ -17,7 +17,7 @@ SP_MUST_CHECK enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct 
 /* Gates the n rows of ws->hidden, which are normed. Does nothing if w is empty. */
 void sp_gated_norm_run(struct sp_workspace *ws, const struct sp_norm_gate_weights *w, size_t n);
 
-/* Norms `cols` numbers of each of n rows by this weight. Does nothing if it is NULL. */
+/* Norms `cols` numbers of each of n rows by this weight. Does nothing without inner norms. */
 void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, const float *weight,
                        size_t cols, size_t n);
 

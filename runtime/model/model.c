@@ -9,6 +9,7 @@
 #include "runtime/model/rope.h"
 #include "runtime/vector/fmath.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,20 @@ static const float *bind_scaled(struct binder *b, const char *name, unsigned lay
     if ((b->status = keep_vector(b, &v, n))) return NULL;
     for (size_t i = 0; i < n; i++)
         v[i] = norm[i] * (float)scale;
+    return v;
+}
+
+/* Binds (stored * factor)^power, and its absolute value for power 0; of sp_config.unit. */
+static const float *bind_scales(struct binder *b, const char *name, unsigned layer, double factor,
+                                int power)
+{
+    const struct sp_pack_tensor *t = find(b, name, layer);
+    float *v = (float *)(uintptr_t)bind_vector(b, name, layer, false);
+
+    for (size_t i = 0; v && i < (size_t)t->shape[0]; i++) {
+        float x = v[i] * (float)(factor / b->model->config.unit.init);
+        v[i] = power == 2 ? x * x : power == 0 && x < 0 ? -x : x;
+    }
     return v;
 }
 
@@ -463,6 +478,20 @@ static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->ffn_conv.dynamic, "@mlp_conv.kernel_projection.weight", i);
 }
 
+static void bind_unit(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    const struct sp_config *c = &b->model->config;
+    double root = sqrt((double)c->n_hidden);
+
+    if (c->unit.init == 0) return;
+    l->rates[0] = bind_scales(b, "@attention_rate", i, c->unit.rate, 0);
+    l->rates[1] = bind_scales(b, "@mlp_rate", i, c->unit.rate, 0);
+    l->q_scales = bind_scales(b, "@self_attn.q_scale", i, sqrt((double)l->config->head_dim), 2);
+    l->output_gate_scales = bind_scales(b, "@self_attn.gate_scale", i, sqrt(root), 2);
+    l->gate_scales = bind_scales(b, "@mlp.gate_scale", i, root * c->unit.init, 1);
+    l->up_scales = bind_scales(b, "@mlp.up_scale", i, root * c->unit.init, 1);
+}
+
 /* Binds the adapter B A of a matrix of a block. */
 static void bind_adapter(struct binder *b, const struct sp_matrix *w, const char *left,
                          const char *right, unsigned layer)
@@ -530,6 +559,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     if (mixers & SP_MIXER_SHORT_CONV) bind_short_conv(b, &l->short_conv, i);
     if (mixers & SP_MIXER_MAMBA) bind_mamba(b, &l->mamba, i);
     bind_block(b, l, i);
+    bind_unit(b, l, i);
 }
 
 static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
@@ -633,6 +663,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     bind_matrix(&b, &m->head, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;
     m->head_bias = bind_bias(&b, "lm_head.bias", 0);
+    m->head_scales = bind_scales(&b, "lm_head.scale", 0, 1, 1);
     bind_matrix(&b, &m->head_dense, "lm_head.dense.weight", 0);
     m->head_norm = bind_norm(&b, "lm_head.norm.weight", 0);
     m->head_norm_bias = bind_bias(&b, "lm_head.norm.bias", 0);

@@ -141,6 +141,8 @@ struct sp_layer {
     struct sp_xielu xielu;             /* of the MLP (SP_XIELU) */
     struct sp_factor_limits limits[2]; /* of the experts; of the dense MLP or the shared expert */
     struct sp_matrix q, k, v, o;
+    /* Of sp_config.unit: [H] of the mixer and of the MLP; [rows of q], twice; [n_ffn], twice. */
+    const float *rates[2], *q_scales, *output_gate_scales, *gate_scales, *up_scales;
     const float *pair_norm;        /* [2 H], and */
     struct sp_matrix block_out;    /* [H, H], of a block (sp_layer_has_block) */
     struct sp_matrix output_gate;  /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
@@ -183,6 +185,7 @@ struct sp_model {
     struct sp_matrix head;       /* [V, H]; the embedding if tied; empty as above;
                                     of a draft's own vocabulary: [head rows, H] */
     const float *head_bias;      /* [V] */
+    const float *head_scales;    /* [V] of sp_config.unit, or NULL */
     struct sp_matrix head_dense; /* [H, H], with head_norm and its bias [H] (config.head_dense) */
     const float *head_norm, *head_norm_bias;
     const float *start;                                /* [H] (SP_JOIN_FIRST), or NULL */

@@ -17,6 +17,8 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .norm = c->qk_norm,
         .q_norm = l->q_norm,
         .k_norm = l->k_norm,
+        .q_scales = l->q_scales,
+        .unit = c->unit.init != 0,
         .eps = (float)c->norm_eps,
         .limit = (float)c->qkv_limit,
         .v_from_k = l->config->v_from_k,
@@ -164,7 +166,11 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
         {.w = &l->q, .bias = l->q_bias, .y = ws->q, .ldy = ws->ld_q},
         {.w = &l->k, .bias = l->k_bias, .y = ws->k, .ldy = ws->ld_kv},
         {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
-        {.w = &l->output_gate, .bias = l->output_gate_bias, .y = ws->gate, .ldy = ws->ld_q},
+        {.w = &l->output_gate,
+         .bias = l->output_gate_bias,
+         .scales = l->output_gate_scales,
+         .y = ws->gate,
+         .ldy = ws->ld_q},
     };
     size_t n = 0;
 
@@ -223,7 +229,8 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     job.n_products = list_products(ws, l, products);
     job.ranges = ws->ranges;
     sp_backend_prepare(ws->backend, &ws->heads, &l->o);
-    if (l->output_gate.rows || l->o_norm || l->index.k.rows) ws->heads.coded = false;
+    if (l->output_gate.rows || ws->model->config.inner_norms || l->index.k.rows)
+        ws->heads.coded = false;
     attend(ws, layer, n, &job);
     if (l->output_gate.rows)
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &gate);

@@ -20,7 +20,7 @@ static bool can_gate_remotely(const struct sp_product_job *job, size_t i)
     const struct sp_product *p = &job->products[i];
 
     return sp_product_uses_next(p) && p[0].bias == NULL && p[1].bias == NULL && !p->xielu &&
-           job->lora == NULL;
+           !p->scales && job->lora == NULL;
 }
 
 /* Rows that are only needed for their largest element need not be sent. Biases stay with rank 0,
@@ -30,7 +30,7 @@ static bool can_keep(const struct sp_product_job *job)
     const struct sp_product *p = job->products;
     const struct sp_epilogue *e = p->epilogue;
 
-    return job->n_products == 1 && e && e->rows &&
+    return job->n_products == 1 && e && e->rows && !p->scales &&
            (p->bias == NULL || (e->bias_rows && e->bias_rows->remote));
 }
 

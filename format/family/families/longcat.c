@@ -53,10 +53,11 @@ static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_t
 }
 
 static unsigned name_longcat_layer(char *out, size_t size, const struct sp_config *config,
-                                   unsigned layer, const char *canonical)
+                                   unsigned layer, const char *canonical, bool other)
 {
     (void)config;
     (void)canonical;
+    (void)other;
     snprintf(out, size, "layers.%u.", layer / 2);
     return layer % 2;
 }
