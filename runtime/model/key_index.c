@@ -320,10 +320,12 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
     const struct sp_product in[] = {
         {.w = &w->k, .y = s->k, .ldy = s->ld_k},
         ws->latent_attention ? weights : q,
-        {.w = &w->pool_gate, .y = s->k + w->k.rows, .ldy = s->ld_k},
     };
+    const struct sp_product gate = {.w = &w->pool_gate, .y = s->k + w->k.rows, .ldy = s->ld_k};
 
-    sp_backend_multiply(ws->backend, in, w->pool_gate.rows ? 3 : 2, &ws->hidden, n);
+    sp_backend_multiply(ws->backend, in, 2, &ws->hidden, n);
+    /* Later, since the last panel of a key may reach into the gate. */
+    if (w->pool_gate.rows) sp_backend_multiply(ws->backend, &gate, 1, &ws->hidden, n);
     if (ws->latent_attention) {
         ws->latent_attention->q_latent.cols = w->q.cols;
         sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
