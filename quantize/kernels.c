@@ -160,9 +160,12 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
 enum sp_status sp_arena_acts(struct sp_arena *arena, struct sp_acts *acts, size_t n_rows,
                              size_t cols, struct sp_err *err)
 {
-    enum sp_status st = sp_acts_init(acts, n_rows, cols, err);
+    struct sp_acts made = {0};
+    enum sp_status st = sp_acts_init(&made, n_rows, cols, err);
 
-    return st ? st : sp_arena_keep(arena, acts->x, err);
+    if (st || (st = sp_arena_keep(arena, made.x, err))) return st;
+    *acts = made;
+    return SP_OK;
 }
 
 void sp_acts_release(struct sp_acts *acts)

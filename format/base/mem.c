@@ -162,9 +162,12 @@ enum sp_status sp_arena_new(struct sp_arena *arena, void *out, size_t n, size_t 
 enum sp_status sp_arena_rows(struct sp_arena *arena, float **out, size_t n_rows, size_t ld,
                              struct sp_err *err)
 {
-    enum sp_status st = sp_new_rows(out, n_rows, ld, err);
+    float *rows = NULL;
+    enum sp_status st = sp_new_rows(&rows, n_rows, ld, err);
 
-    return st ? st : sp_arena_keep(arena, *out, err);
+    if (st || (st = sp_arena_keep(arena, rows, err))) return st;
+    *out = rows;
+    return SP_OK;
 }
 
 void sp_arena_release(struct sp_arena *arena)

@@ -99,13 +99,16 @@ static bool has_output_gate(const struct sp_config *config)
 static enum sp_status open_logits(struct sp_workspace *ws, struct sp_err *err)
 {
     enum sp_status st;
+    float *logits;
     void *memory;
     size_t n;
 
     if (!sp_mul(&n, ws->max_logit_rows, ws->ld_logits))
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
-    if ((st = sp_new_sparse(&ws->logits, &memory, n, sizeof *ws->logits, err))) return st;
-    return sp_arena_keep(&ws->memory, memory, err);
+    if ((st = sp_new_sparse(&logits, &memory, n, sizeof *logits, err))) return st;
+    if ((st = sp_arena_keep(&ws->memory, memory, err))) return st;
+    ws->logits = logits;
+    return SP_OK;
 }
 
 static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cache_type,

@@ -2,6 +2,7 @@
  * little-endian. */
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
+#include "quantize/kernels.h"
 #include "tests/support/unit_test.h"
 
 TEST(sums_and_products_are_checked)
@@ -72,6 +73,19 @@ TEST(arrays_grow)
     assert_int_equal(sp_grow(&array, &cap, SIZE_MAX / 2, sizeof *array, NULL), SP_E_NOMEM);
     assert_int_equal(array[999], 999);
     free(array);
+}
+
+/* Memory that the arena cannot list is free, and nobody has it. */
+TEST(full_arena)
+{
+    struct sp_arena arena = {.n = SIZE_MAX / 2, .cap = SIZE_MAX / 2};
+    struct sp_acts acts = {0};
+    float *rows = NULL;
+
+    assert_int_equal(sp_arena_rows(&arena, &rows, 1, 1, NULL), SP_E_NOMEM);
+    assert_null(rows);
+    assert_int_equal(sp_arena_acts(&arena, &acts, 1, 32, NULL), SP_E_NOMEM);
+    assert_null(acts.x);
 }
 
 TEST(text_is_copied_with_its_end)
