@@ -17,10 +17,10 @@ static unsigned read_line(char found[SP_MACHINE_TEXT], const char *root, const c
     snprintf(name, sizeof name, "%s%s", root, path);
     f = fopen(name, "r");
     if (f == NULL) return 0;
-    while (fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, strlen(key)) != 0) continue;
-        line[strcspn(line, "\n")] = '\0';
-        strcpy(found, line);
+    /* A long line is read in pieces, of which only the first begins it. */
+    for (const char *end = line; fgets(line, sizeof line, f); end = strchr(line, '\n')) {
+        if (end == NULL || strncmp(line, key, strlen(key)) != 0) continue;
+        snprintf(found, SP_MACHINE_TEXT, "%.*s", (int)strcspn(line, "\n"), line);
         n++;
     }
     fclose(f);

@@ -1,6 +1,7 @@
 /* cli/bench/machine_facts.h: files as Linux writes them in /proc and /sys. */
 #include "cli/bench/machine_facts.h"
 
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -41,8 +42,11 @@ TEST(two_kinds_of_cores)
     const char *root = make_root();
     struct sp_machine_facts facts;
 
-    write_text("proc/cpuinfo", "processor\t: 0\nmodel name\t: A CPU @ 3 GHz\n\n"
-                               "processor\t: 1\nmodel name\t: A CPU @ 3 GHz\n\nprocessor\t: 2\n");
+    /* The second piece of the long line looks like one of a processor. */
+    write_text("proc/cpuinfo", keep_format("processor\t: 0\nmodel name\t: A CPU @ 3 GHz\n\n"
+                                           "processor\t: 1\nmodel name\t: A CPU @ 3 GHz\n"
+                                           "%*sprocessor\n\nprocessor\t: 2\n",
+                                           SP_MACHINE_TEXT - 1, "flags\t: "));
     write_text("proc/meminfo", "MemTotal:       16384 kB\nMemFree:         1024 kB\n");
     write_text("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
     write_text("sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "5400000\n");
