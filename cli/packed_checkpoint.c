@@ -302,17 +302,22 @@ static enum sp_status find(struct checkpoint *out, const char *given, const char
         if ((st = sp_source_name_find(&out->named, given, &user.stores, err))) return st;
         path = out->named.path;
         if (path == NULL && strchr(given, '/') == NULL && !sp_source_name_is_file(given)) {
-            return sp_fail(err, SP_E_IO,
-                           "%s: neither a file nor a model in ollama's store (%s); models of the "
-                           "Hugging Face cache are named ORG/NAME",
-                           given, user.stores.ollama);
+            return sp_fail_about(
+                err, SP_E_IO, SP_TOPIC_NO_MODEL,
+                "%s: neither a file nor a model in ollama's store (%s); models of the "
+                "Hugging Face cache are named ORG/NAME",
+                given, user.stores.ollama);
         }
         if (path == NULL && name) {
-            return sp_fail(err, SP_E_IO,
-                           "%s: spectool downloads nothing; hf download %s, then the name is %s",
-                           given, name, name);
+            return sp_fail_about(
+                err, SP_E_IO, SP_TOPIC_NO_MODEL,
+                "%s: spectool downloads nothing; hf download %s, then the name is %s", given, name,
+                name);
         }
-        if (path == NULL) return sp_fail(err, SP_E_IO, "%s: %s", given, strerror(ENOENT));
+        if (path == NULL) {
+            return sp_fail_about(err, SP_E_IO, SP_TOPIC_NO_MODEL, "%s: %s", given,
+                                 strerror(ENOENT));
+        }
     }
     if (realpath(path, out->place) == NULL)
         return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));

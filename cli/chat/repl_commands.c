@@ -445,9 +445,10 @@ static void load_model(struct sp_repl *repl, const char *name)
     struct sp_err err = {0};
 
     if (opener->open(opener->context, repl->model, name, &err)) {
+        bool absent = err.topic == SP_TOPIC_NO_MODEL;
         sp_advise(&err);
-        sp_repl_reply("There is no such session, and no model: %s.", err.text);
-        print_saved();
+        sp_repl_reply("%s%s.", absent ? "There is no such session, and no model: " : "", err.text);
+        if (absent) print_saved();
     } else {
         sp_repl_reply("The model is %s; the conversation has %zu message%s.", name,
                       repl->model->conversation.n_turns,

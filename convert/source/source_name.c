@@ -280,25 +280,27 @@ static enum sp_status fail_absent(const struct model_name *name,
         (int)(name->n == 2 ? name->parts[1].at + name->parts[1].len - name->text : 0);
 
     if (name->n == 2 && name->tag.at) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s: neither a file nor a model in the Hugging Face cache (%s) or in "
-                       "ollama's store (%s); to download it: hf download %.*s --include '*%s*', "
-                       "or ollama pull %s",
-                       name->text, hub, ollama, repository, name->text, name->tag.at, name->text);
+        return sp_fail_about(
+            err, SP_E_INPUT, SP_TOPIC_NO_MODEL,
+            "%s: neither a file nor a model in the Hugging Face cache (%s) or in "
+            "ollama's store (%s); to download it: hf download %.*s --include '*%s*', "
+            "or ollama pull %s",
+            name->text, hub, ollama, repository, name->text, name->tag.at, name->text);
     }
     if (name->n == 2) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s: neither a file nor a model in the Hugging Face cache (%s); to download "
-                       "it: hf download %.*s%s%s",
-                       name->text, hub, repository, name->text,
-                       name->revision.at ? " --revision " : "",
-                       name->revision.at ? name->revision.at : "");
+        return sp_fail_about(
+            err, SP_E_INPUT, SP_TOPIC_NO_MODEL,
+            "%s: neither a file nor a model in the Hugging Face cache (%s); to download "
+            "it: hf download %.*s%s%s",
+            name->text, hub, repository, name->text, name->revision.at ? " --revision " : "",
+            name->revision.at ? name->revision.at : "");
     }
     if (name->tag.at == NULL) return SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "%s: neither a file nor a model in ollama's store (%s); to download it: ollama "
-                   "pull %s; or download a model of Hugging Face: hf download ORG/NAME",
-                   name->text, ollama, name->text);
+    return sp_fail_about(
+        err, SP_E_INPUT, SP_TOPIC_NO_MODEL,
+        "%s: neither a file nor a model in ollama's store (%s); to download it: ollama "
+        "pull %s; or download a model of Hugging Face: hf download ORG/NAME",
+        name->text, ollama, name->text);
 }
 
 enum sp_status sp_source_name_find(struct sp_named_source *out, const char *text,

@@ -296,12 +296,14 @@ session packed.bin <<'END' | grep -c 'It was'
 /load ./copy.json
 /bye
 END
+echo odd >odd.bin
 echo '# another model goes on with the conversation and what was set; one that fails changes nothing'
 session packed.bin --num-predict 12 <<'END'
 What is 7 plus 8?
 /set top_k 7
 /load other/model
 /load ./packed.bin.none
+/load ./odd.bin
 /load ./bad.json
 /load long.bin
 /show info
