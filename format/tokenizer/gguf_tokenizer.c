@@ -463,6 +463,7 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
     scored = w->kind == SP_GGUF_PIECES || w->kind == SP_GGUF_UNIGRAM;
     pieces = scored || w->kind == SP_GGUF_MERGES;
     st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, scored || w->ranked, w->err);
+    w->tokens.unique = w->ranked;
     return st || w->kind != SP_GGUF_WORDPIECE ? st
                                               : sp_gguf_tokens_restore_words(&w->tokens, w->err);
 }

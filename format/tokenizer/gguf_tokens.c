@@ -297,6 +297,8 @@ static enum sp_status index_tokens(struct sp_gguf_tokens *t, struct sp_err *err)
         size_t slot = find_slot(t, t->all[i].text, t->all[i].len);
         if (slot == t->n_slots)
             return sp_fail(err, SP_E_UNSUPPORTED, "tokenizer.ggml.tokens has too many collisions");
+        if (t->unique && t->slots[slot] && t->all[t->slots[slot] - 1].type == t->all[i].type)
+            return sp_fail(err, SP_E_INPUT, "tokens %u and %u are equal", t->slots[slot] - 1, i);
         t->slots[slot] = i + 1; /* of equal tokens the last one, as in llama.cpp */
     }
     return SP_OK;

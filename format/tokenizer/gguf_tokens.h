@@ -50,6 +50,7 @@ struct sp_gguf_tokens {
     char *own;       /* texts that are changed; owned */
     uint32_t *slots; /* [n_slots] ids + 1 by hash of the text, 0: free; owned; NULL: not indexed */
     size_t n_slots;
+    bool unique; /* two tokens of one type with equal texts are refused */
 };
 
 /* Reads the vocabulary; `pieces`: that of SentencePiece, in which spaces are written as U+2581;

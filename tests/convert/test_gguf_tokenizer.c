@@ -224,6 +224,8 @@ TEST(refused_tekken)
         {"[/THINK]", "", "special_tokens[6] has no token_str"},
         {"AQ==", "A===", "vocab[1]: token_bytes is not base64 of a token"},
         {"AQ==", "", "vocab[1]: token_bytes is not base64 of a token"},
+        {"AQ==", "AA==", "tokens 30 and 31 are equal"},
+        {"<unk>", "<s>", "tokens 0 and 1 are equal"},
         {": 530,", ": 560,", "vocab has 509 tokens, config 530 and 30 special ones"},
         {": 30,", ": 531,", "default_num_special_tokens is 531"},
         {"\"special_tokens\": [", "\"special_tokens\": {}, \"x\": [", "special_tokens is no list"},
