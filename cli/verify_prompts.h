@@ -4,7 +4,6 @@
 #define SP_CLI_VERIFY_PROMPTS_H
 
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
 
 struct sp_verify_options {
     bool lossless, reference, json;

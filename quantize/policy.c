@@ -38,9 +38,9 @@ static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
 {
     uint64_t n = 1;
 
-    for (unsigned i = 0; i < tensor->rank; i++) {
-        if (tensor->shape[i] >= SMALL_MATRIX) return tensor->shape[i];
-        n *= tensor->shape[i];
+    for (unsigned i = 0; i < tensor->spec->rank; i++) {
+        if (tensor->spec->shape[i] >= SMALL_MATRIX) return tensor->spec->shape[i];
+        n *= tensor->spec->shape[i];
         if (n >= SMALL_MATRIX) return n;
     }
     return n;
@@ -93,10 +93,10 @@ static struct sp_policy_choice output_default(enum sp_dtype type, bool calibrate
 static bool keeps_8_bits(const struct sp_policy_request *request,
                          const struct sp_policy_tensor *tensor)
 {
-    if (tensor->role != SP_ROLE_KEY_VALUE || tensor->rank != 2) return false;
+    if (tensor->spec->role != SP_ROLE_KEY_VALUE || tensor->spec->rank != 2) return false;
     if (request->draft || !has_few_bits(request->type) || request->output_type == request->type)
         return false;
-    return tensor->stored != request->type && tensor->shape[0] <= tensor->shape[1] / 2;
+    return tensor->stored != request->type && tensor->spec->shape[0] <= tensor->spec->shape[1] / 2;
 }
 
 const char sp_policy_odd_width[] = "width is not a multiple of 32";
@@ -104,14 +104,14 @@ const char sp_policy_odd_width[] = "width is not a multiple of 32";
 static struct sp_policy_choice requested_choice(const struct sp_policy_request *request,
                                                 const struct sp_policy_tensor *tensor)
 {
-    bool is_output = tensor->role == SP_ROLE_EMBEDDING || tensor->role == SP_ROLE_HEAD;
+    bool is_output = tensor->spec->role == SP_ROLE_EMBEDDING || tensor->spec->role == SP_ROLE_HEAD;
 
     if (request->exact) return (struct sp_policy_choice){request->type, SP_PANEL, "requested"};
     if (is_output && request->output_type != SP_DTYPE_NONE)
         return (struct sp_policy_choice){request->output_type, SP_PANEL, "output type requested"};
     if (request->type == SP_DTYPE_NONE) return keep(tensor, SP_PANEL, "as stored");
     if (is_output) return output_default(request->type, tensor->calibrated);
-    if (tensor->role == SP_ROLE_FEATURE && has_few_bits(request->type))
+    if (tensor->spec->role == SP_ROLE_FEATURE && has_few_bits(request->type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "feature projection keeps 8 bits"};
     if (keeps_8_bits(request, tensor))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "keys and values keep 8 bits"};
@@ -124,10 +124,11 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
     struct sp_policy_choice choice = requested_choice(request, tensor);
 
     if (choice.dtype == tensor->stored) return choice;
-    if (tensor->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");
-    if (tensor->role == SP_ROLE_GATE) return keep(tensor, SP_PANEL, "gate stays float");
-    if (tensor->role == SP_ROLE_CODEBOOK) return keep(tensor, SP_PANEL, "codebook stays float");
-    if (sp_dtype_is_block(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
+    if (tensor->spec->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");
+    if (tensor->spec->role == SP_ROLE_GATE) return keep(tensor, SP_PANEL, "gate stays float");
+    if (tensor->spec->role == SP_ROLE_CODEBOOK)
+        return keep(tensor, SP_PANEL, "codebook stays float");
+    if (sp_dtype_is_block(choice.dtype) && tensor->spec->shape[tensor->spec->rank - 1] % SP_BLOCK)
         return keep(tensor, SP_PANEL, sp_policy_odd_width);
     if (sp_dtype_is_block(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
         return keep(tensor, SP_PANEL, "too small to quantize");
@@ -136,7 +137,7 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
 
 static struct sp_policy_choice choose_other(const struct sp_policy_tensor *tensor)
 {
-    switch (tensor->role) {
+    switch (tensor->spec->role) {
     case SP_ROLE_NORM:
         return keep(tensor, SP_PLAIN, "norm stays float");
     case SP_ROLE_BIAS:
@@ -152,27 +153,28 @@ enum sp_status sp_policy_choose(struct sp_policy_choice *out,
                                 const struct sp_policy_request *request,
                                 const struct sp_policy_tensor *tensor, struct sp_err *err)
 {
-    bool matrix = sp_role_is_matrix(tensor->role) && tensor->rank >= 2,
-         index = tensor->role == SP_ROLE_INDEX;
+    bool matrix = sp_role_is_matrix(tensor->spec->role) && tensor->spec->rank >= 2,
+         index = tensor->spec->role == SP_ROLE_INDEX;
 
     if (index && tensor->stored != SP_I64 && tensor->stored != SP_F32)
-        return sp_fail(err, SP_E_INPUT, "tensor %s: numbers of type %s, expected i64", tensor->name,
-                       sp_dtype_info(tensor->stored)->name);
+        return sp_fail(err, SP_E_INPUT, "tensor %s: numbers of type %s, expected i64",
+                       tensor->spec->name, sp_dtype_info(tensor->stored)->name);
     if (!(index || tensor->stored == SP_F64 || sp_dtype_is_packed(tensor->stored)))
         return sp_fail(
             err, SP_E_UNSUPPORTED,
             "tensor %s: numbers of type %s cannot be converted, expected f32, f16, bf16 or "
             "f64",
-            tensor->name, sp_dtype_info(tensor->stored)->name);
+            tensor->spec->name, sp_dtype_info(tensor->stored)->name);
     if (sp_dtype_is_packed(tensor->stored) && !sp_dtype_is_float(tensor->stored) && !matrix)
-        return sp_fail(err, SP_E_INPUT, "tensor %s: a %s cannot be stored as %s", tensor->name,
-                       sp_role_name(tensor->role), sp_dtype_info(tensor->stored)->name);
+        return sp_fail(err, SP_E_INPUT, "tensor %s: a %s cannot be stored as %s",
+                       tensor->spec->name, sp_role_name(tensor->spec->role),
+                       sp_dtype_info(tensor->stored)->name);
     if ((request->type != SP_DTYPE_NONE && !sp_dtype_is_packed(request->type)) ||
         (request->output_type != SP_DTYPE_NONE && !sp_dtype_is_packed(request->output_type)))
         return sp_fail(
             err, SP_E_UNSUPPORTED,
             "tensor %s: the requested type cannot be written, expected f32, f16, bf16 or q2 to q8",
-            tensor->name);
+            tensor->spec->name);
     *out = matrix ? choose_matrix(request, tensor) : choose_other(tensor);
     return SP_OK;
 }

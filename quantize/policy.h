@@ -19,12 +19,9 @@ struct sp_policy_request {
 };
 
 struct sp_policy_tensor {
-    const char *name; /* canonical; for messages */
-    enum sp_role role;
-    unsigned rank;
-    const uint64_t *shape;
-    enum sp_dtype stored; /* f32, f16, bf16, f64, or a packed file's q2 to q8 */
-    bool calibrated;      /* its errors are weighed by what it reads (quantize/types/gptq.h) */
+    const struct sp_tensor_spec *spec; /* borrowed */
+    enum sp_dtype stored;              /* f32, f16, bf16, f64, or a packed file's q2 to q8 */
+    bool calibrated; /* its errors are weighed by what it reads (quantize/types/gptq.h) */
 };
 
 struct sp_policy_choice {

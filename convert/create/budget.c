@@ -104,11 +104,7 @@ static bool can_choose(const struct sp_budget_request *r, const struct sp_plan_i
 {
     struct sp_policy_request q8 = {.type = SP_Q8, .exact = true};
     const struct sp_tensor_spec *spec = item->spec;
-    struct sp_policy_tensor tensor = {.name = spec->name,
-                                      .role = spec->role,
-                                      .rank = spec->rank,
-                                      .shape = spec->shape,
-                                      .stored = item->from};
+    struct sp_policy_tensor tensor = {.spec = spec, .stored = item->from};
     struct sp_policy_choice choice;
 
     if (r->keep_output && (spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD))

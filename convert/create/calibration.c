@@ -232,9 +232,11 @@ void sp_calibration_close(struct sp_calibration_file *file)
     free(file);
 }
 
+static const struct sp_calibration_file nothing = {0};
+
 const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file)
 {
-    return &file->sensitivities;
+    return file ? &file->sensitivities : &nothing.sensitivities;
 }
 
 const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, size_t *n)
@@ -245,7 +247,7 @@ const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, siz
 
 const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file)
 {
-    return &file->smoothing;
+    return file ? &file->smoothing : &nothing.smoothing;
 }
 
 /* Whether a tensor of the file has the numbers for a matrix, or for each matrix of a stack. */

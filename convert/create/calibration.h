@@ -25,14 +25,16 @@ SP_MUST_CHECK enum sp_status sp_calibration_name(struct sp_calibration_file *fil
                                                  struct sp_err *err);
 void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
 
-/* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured. */
+/* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured, or
+ * without a file (NULL). */
 const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file);
 
 /* Tokens of the calibration's texts, on which a choice of types can be checked; borrowed; *n is 0
  * in a file that has none. */
 const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, size_t *n);
 
-/* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it. */
+/* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it, or
+ * without one (NULL). */
 const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file);
 
 /* True if the file has statistics of a matrix of a part. */

@@ -114,15 +114,6 @@ static enum sp_status check_pair(struct sp_create_job *job, struct sp_err *err)
     return st;
 }
 
-/* n is 0 if there is no calibration. */
-static const struct sp_sensitivities *sensitivities_of(const struct sp_create_job *job)
-{
-    static const struct sp_sensitivities none = {0};
-
-    if (job->made.calibration == NULL) return &none;
-    return sp_calibration_sensitivities(job->made.calibration);
-}
-
 static enum sp_status show_plan(const struct sp_create_job *job, struct sp_err *err)
 {
     const struct sp_create_callbacks *c = job->callbacks;
@@ -131,7 +122,9 @@ static enum sp_status show_plan(const struct sp_create_job *job, struct sp_err *
 
     if (c->plan == NULL) return SP_OK;
     st = sp_plan_print(&tensors, &job->made.plan, err);
-    if (!st) st = sp_plan_groups_print(&groups, &job->made.plan, sensitivities_of(job), err);
+    if (!st)
+        st = sp_plan_groups_print(&groups, &job->made.plan,
+                                  sp_calibration_sensitivities(job->made.calibration), err);
     if (!st) {
         c->plan(c->context, tensors);
         c->plan(c->context, "");
@@ -182,7 +175,7 @@ static enum sp_status make_report(struct sp_create_report *out, const struct sp_
         .uniform = job->made.uniform,
         .check = job->inputs.budget.check,
     };
-    const struct sp_sensitivities *measured = sensitivities_of(job);
+    const struct sp_sensitivities *measured = sp_calibration_sensitivities(job->made.calibration);
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < job->made.plan.n_items; i++) {

@@ -46,8 +46,7 @@ struct chunk {
     uint8_t *out;         /* [out_cap], owned by the slot */
     size_t out_cap;
     bool converted;
-    enum sp_status status;
-    struct sp_err err;
+    struct sp_err err; /* of the conversion */
 };
 
 /* The buffers of one thread. */
@@ -89,10 +88,8 @@ struct executor {
     uint64_t n_taken, n_written; /* chunks */
     struct cursor cursor;
     bool writing; /* a thread writes a chunk */
-    bool stopped; /* by the failure in status and err */
     uint64_t done;
-    enum sp_status status;
-    struct sp_err err;
+    struct sp_err err; /* the first failure, which stops all */
 };
 
 static uint64_t panels_per_matrix(const struct sp_tensor_spec *spec)
@@ -332,23 +329,18 @@ static void blame_damage(struct chunk *c)
 {
     struct sp_err err = {0};
 
-    if (c->mapped && check_packed(c, &err)) {
-        c->status = err.status;
-        c->err = err;
-    }
+    if (c->mapped && check_packed(c, &err)) c->err = err;
 }
 
 static void convert(struct chunk *c, struct worker *w)
 {
-    c->status = SP_OK;
+    enum sp_status st;
+
     c->err = (struct sp_err){0};
     if (c->item->bytes) return;
-    c->status = grow_scratch(w, c->item, &c->err);
-    if (!c->status) {
-        c->status =
-            is_matrix(c->item) ? convert_panels(c, w, &c->err) : convert_plain(c, w, &c->err);
-    }
-    if (c->status) {
+    st = grow_scratch(w, c->item, &c->err);
+    if (!st) st = is_matrix(c->item) ? convert_panels(c, w, &c->err) : convert_plain(c, w, &c->err);
+    if (st) {
         sp_context(&c->err, "%s: tensor %s", c->item->source->path, c->item->spec->name);
         blame_damage(c);
     }
@@ -370,22 +362,12 @@ static enum sp_status write_chunk(struct executor *x, const struct chunk *c, str
 {
     enum sp_status st;
 
-    if (c->status) return sp_fail(err, c->status, "%s", c->err.text);
+    if (c->err.status) return sp_fail_as(err, &c->err);
     if ((st = check_read(x, c, err))) return st;
     if (x->writer && (st = sp_pack_writer_put(x->writer, c->index, c->bytes, c->size, err)))
         return st;
     if (c->mapped) sp_file_unload(c->mapped, c->mapped_size);
     return SP_OK;
-}
-
-/* Records the first failure; the caller holds the lock. */
-static void stop(struct executor *x, enum sp_status st, const struct sp_err *err)
-{
-    if (!x->stopped) {
-        x->status = st;
-        x->err = *err;
-    }
-    x->stopped = true;
 }
 
 /* Writes the oldest chunk. Returns false if it is not converted, or another thread writes. The
@@ -394,15 +376,14 @@ static bool try_write(struct executor *x)
 {
     struct chunk *c = &x->ring[x->n_written % x->n_slots];
     struct sp_err err = {0};
-    enum sp_status st;
 
     if (x->writing || x->n_written == x->n_taken || !c->converted) return false;
     x->writing = true;
     pthread_mutex_unlock(&x->lock);
-    st = write_chunk(x, c, &err);
+    (void)!write_chunk(x, c, &err);
     pthread_mutex_lock(&x->lock);
     x->writing = false;
-    if (st) stop(x, st, &err);
+    sp_fail_as(&x->err, &err);
     x->n_written++;
     x->done += c->source_size;
     pthread_cond_broadcast(&x->changed);
@@ -429,7 +410,6 @@ static bool try_convert(struct executor *x, struct worker *w)
 /* Reports progress. The caller holds the lock, which is released during the call. */
 static void report(struct executor *x)
 {
-    struct sp_err err = {0};
     uint64_t done = x->done;
     int cancelled;
 
@@ -437,7 +417,7 @@ static void report(struct executor *x)
     pthread_mutex_unlock(&x->lock);
     cancelled = x->progress(x->context, done, x->total);
     pthread_mutex_lock(&x->lock);
-    if (cancelled) stop(x, sp_fail(&err, SP_E_CANCELLED, "interrupted"), &err);
+    if (cancelled) sp_fail(&x->err, SP_E_CANCELLED, "interrupted");
 }
 
 /* The work of one thread; worker 0 is the caller, which alone reports progress. */
@@ -447,7 +427,7 @@ static void work(void *context, size_t item, unsigned worker)
     (void)item;
 
     pthread_mutex_lock(&x->lock);
-    while (!x->stopped && !(x->cursor.item == x->plan->n_items && x->n_written == x->n_taken)) {
+    while (!x->err.status && !(x->cursor.item == x->plan->n_items && x->n_written == x->n_taken)) {
         if (try_write(x)) {
             if (worker == 0) report(x);
         } else if (!try_convert(x, &x->workers[worker])) {
@@ -533,12 +513,12 @@ enum sp_status sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer
         x.total += plan->items[i].source_size;
     if ((st = open_executor(&x, sp_pool_n_threads(pool), err))) goto done;
     sp_pool_run(pool, x.n_workers, work, &x);
-    if (!x.stopped) {
+    if (!x.err.status) {
         pthread_mutex_lock(&x.lock);
         report(&x);
         pthread_mutex_unlock(&x.lock);
     }
-    if (x.stopped) st = sp_fail(err, x.status, "%s", x.err.text);
+    if (x.err.status) st = sp_fail_as(err, &x.err);
 done:
     close_executor(&x);
     return st;

@@ -159,10 +159,7 @@ static uint64_t target_weights(const struct maker *m)
 /* What sp_plan_smooth may apply. */
 static const struct sp_smoothing *smoothing_of(const struct maker *m)
 {
-    static const struct sp_smoothing none = {0};
-
-    if (m->made->calibration == NULL || m->in->target->smoothing.n) return &none;
-    return sp_calibration_smoothing(m->made->calibration);
+    return sp_calibration_smoothing(m->in->target->smoothing.n ? NULL : m->made->calibration);
 }
 
 /* *overhead = bytes of the file besides the target's tensors, or a few more. */
@@ -275,14 +272,12 @@ static enum sp_status choose_types(struct maker *m, struct sp_err *err)
         .plan = &m->made->plan,
         .n_target = m->in->target->specs.n_specs,
         .keep_output = m->in->target_request.output_type != SP_DTYPE_NONE,
+        .sensitivities = sp_calibration_sensitivities(m->made->calibration),
     };
-    static const struct sp_sensitivities none = {0};
     struct sp_budget_result result;
     uint64_t overhead = 0;
     bool fits = false;
 
-    request.sensitivities =
-        m->made->calibration ? sp_calibration_sensitivities(m->made->calibration) : &none;
     if ((st = add_part(m, SP_PART_TARGET, err))) return st;
     if ((st = add_part(m, SP_PART_DRAFT, err))) return st;
     if (m->in->budget.size) {

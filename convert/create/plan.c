@@ -79,7 +79,7 @@ static enum sp_status choose(struct sp_policy_choice *out, const struct sp_store
     if ((st = sp_policy_choose(out, &exact, tensor, err))) return st;
     if (out->dtype != chosen->type) {
         return sp_fail(err, SP_E_USAGE, "rule %s: tensor %s cannot be %s: %s", chosen->rule,
-                       tensor->name, sp_dtype_info(chosen->type)->name, out->rule);
+                       tensor->spec->name, sp_dtype_info(chosen->type)->name, out->rule);
     }
     out->rule = chosen->rule;
     return SP_OK;
@@ -92,11 +92,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
 {
     enum sp_status st;
     const struct sp_tensor_spec *spec = item->spec;
-    struct sp_policy_tensor tensor = {.name = spec->name,
-                                      .role = spec->role,
-                                      .rank = spec->rank,
-                                      .shape = spec->shape,
-                                      .calibrated = chosen->calibrated};
+    struct sp_policy_tensor tensor = {.spec = spec, .calibrated = chosen->calibrated};
     const struct sp_source *source = item->source;
     const struct sp_smoothed_norm *smoothed =
         sp_smoothing_of(&source->smoothing, &source->config, spec->name);

@@ -108,13 +108,7 @@ static enum sp_status plan_tensor(struct job *job, const struct model *model,
 {
     struct sp_pack_tensor *tensor = &job->tensors[job->n_tensors];
     struct sp_policy_choice choice;
-    struct sp_policy_tensor asked = {
-        .name = spec->name,
-        .role = spec->role,
-        .rank = spec->rank,
-        .shape = spec->shape,
-        .stored = SP_BF16,
-    };
+    struct sp_policy_tensor asked = {.spec = spec, .stored = SP_BF16};
     enum sp_status st;
     size_t size;
 

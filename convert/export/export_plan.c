@@ -136,13 +136,11 @@ static enum sp_status find_stored(struct sp_stored *out, bool *coded, const stru
                                   struct sp_err *err)
 {
     const struct sp_policy_request as_stored = {0};
-    const struct sp_tensor_spec *spec = c->spec;
-    struct sp_policy_tensor tensor = {
-        .name = spec->name, .role = spec->role, .rank = spec->rank, .shape = spec->shape};
+    struct sp_policy_tensor tensor = {.spec = c->spec};
     struct sp_policy_choice choice;
     enum sp_status st;
 
-    if ((st = sp_source_stored(out, c->source, spec, err))) return st;
+    if ((st = sp_source_stored(out, c->source, c->spec, err))) return st;
     tensor.stored = out->dtype;
     if ((st = sp_policy_choose(&choice, &as_stored, &tensor, err))) return st;
     out->dtype = choice.dtype;

@@ -5,7 +5,6 @@
 
 #include "convert/source/source.h"
 #include "format/pack_contents.h"
-#include "format/safetensors.h"
 #include "format/base/pool.h"
 
 /* Rows of a stored tensor and their destination: span.n_rows rows from row `first` on. */

@@ -4,7 +4,6 @@
 #define SP_CONVERT_GGUF_GGUF_CONFIG_H
 
 #include "convert/gguf/gguf_model.h"
-#include "format/config/pooling.h"
 
 /* A key of the architecture that is not read is named in *warnings; one whose value cannot be
  * honoured is an error. */

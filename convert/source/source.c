@@ -64,57 +64,41 @@ static enum sp_status read_json_template(struct sp_source *source, const char *f
     return st;
 }
 
-static enum sp_status list_gguf(struct sp_source_tensor **tensors, size_t *n,
-                                const struct sp_gguf_model *gguf, struct sp_err *err)
+static void list_tensor(struct sp_source_tensor *list, size_t *n, const char *name,
+                        enum sp_dtype dtype, unsigned rank, const uint64_t *shape)
 {
-    enum sp_status st;
-    struct sp_source_tensor *list;
+    struct sp_source_tensor *t = &list[(*n)++];
 
-    if ((st = sp_new(&list, gguf->n, sizeof *list, err))) return st;
-    for (size_t i = 0; i < gguf->n; i++) {
-        list[i].name = gguf->weights[i].name;
-        list[i].dtype = (uint32_t)sp_gguf_weight_float_type(&gguf->weights[i]);
-        list[i].rank = gguf->weights[i].rank;
-        memcpy(list[i].shape, gguf->weights[i].shape, sizeof gguf->weights[i].shape);
-    }
-    *tensors = list;
-    *n = gguf->n;
-    return SP_OK;
-}
-
-static enum sp_status list_checkpoint(struct sp_source_tensor **tensors, size_t *n,
-                                      const struct sp_source *source, struct sp_err *err)
-{
-    enum sp_status st;
-    size_t n_all, n_list = 0;
-    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n_all);
-    const struct sp_quantized_weights *weights = &source->weights;
-    struct sp_source_tensor *list = NULL;
-
-    if ((st = sp_new(&list, n_all, sizeof *list, err))) return st;
-    for (size_t i = 0; i < n_all; i++) {
-        if (weights->taken[i]) continue;
-        list[n_list].name = all[i].name;
-        list[n_list].dtype = (uint32_t)all[i].dtype;
-        list[n_list].rank = all[i].rank;
-        memcpy(list[n_list++].shape, all[i].shape, sizeof list->shape);
-    }
-    for (size_t i = 0; i < weights->n; i++) {
-        list[n_list].name = weights->all[i].name;
-        list[n_list].dtype = (uint32_t)sp_weight_float_type(&weights->all[i]);
-        list[n_list].rank = weights->all[i].rank;
-        memcpy(list[n_list++].shape, weights->all[i].shape, sizeof list->shape);
-    }
-    *tensors = list;
-    *n = n_list;
-    return SP_OK;
+    *t = (struct sp_source_tensor){.name = name, .dtype = (uint32_t)dtype, .rank = rank};
+    memcpy(t->shape, shape, rank * sizeof *shape);
 }
 
 enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
                               const struct sp_source *source, struct sp_err *err)
 {
-    if (source->gguf) return list_gguf(tensors, n, source->gguf, err);
-    return list_checkpoint(tensors, n, source, err);
+    const struct sp_quantized_weights *weights = &source->weights;
+    const struct sp_gguf_model *gguf = source->gguf;
+    const struct sp_safetensor *all = NULL;
+    size_t n_all = 0;
+    struct sp_source_tensor *list;
+    enum sp_status st;
+
+    if (gguf == NULL) all = sp_safetensors_tensors(source->checkpoint, &n_all);
+    if ((st = sp_new(&list, gguf ? gguf->n : n_all, sizeof *list, err))) return st;
+    *n = 0;
+    for (size_t i = 0; gguf && i < gguf->n; i++) {
+        const struct sp_gguf_weight *w = &gguf->weights[i];
+        list_tensor(list, n, w->name, sp_gguf_weight_float_type(w), w->rank, w->shape);
+    }
+    for (size_t i = 0; i < n_all; i++)
+        if (!weights->taken[i])
+            list_tensor(list, n, all[i].name, all[i].dtype, all[i].rank, all[i].shape);
+    for (size_t i = 0; i < weights->n; i++) {
+        const struct sp_weight *w = &weights->all[i];
+        list_tensor(list, n, w->name, sp_weight_float_type(w), w->rank, w->shape);
+    }
+    *tensors = list;
+    return SP_OK;
 }
 
 /* A quantize_config.json or quant_config.json beside a config that states nothing, as old versions

@@ -9,14 +9,12 @@
 #define SP_CONVERT_SOURCE_SOURCE_H
 
 #include "convert/adapter/merge.h"
-#include "convert/adapter/merge_rows.h"
 #include "convert/gguf/gguf_model.h"
 #include "convert/source/quantized_weights.h"
 #include "format/config/config.h"
 #include "format/family/family.h"
 #include "format/weights/smoothing.h"
 #include "format/packfile.h"
-#include "quantize/types/tile.h"
 
 /* An open source. Other modules may read the fields; only convert/source/ changes them. */
 struct sp_source {

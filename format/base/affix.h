@@ -23,14 +23,6 @@ static inline bool sp_is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && memcmp(text, word, len) == 0;
 }
 
-/* True if the text is one of list[n]. */
-static inline bool sp_is_one_of(const char *text, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], text) == 0) return true;
-    return false;
-}
-
 /* True if the text is one of the words, which spaces separate. */
 static inline bool sp_is_among(const char *text, const char *words)
 {

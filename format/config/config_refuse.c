@@ -102,13 +102,11 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
 /* True for a key that a draft of this kind reads. The last two are for block drafts only. */
 static bool is_of_draft(const struct sp_config_text *t, const char *key)
 {
-    static const char *const read[] = {"final_logit_softcapping", "is_neox_style",
-                                       "rope_is_neox_style"};
     bool block =
         t->draft == SP_DRAFT_DFLASH || t->draft == SP_DRAFT_DFLASH2 || t->draft == SP_DRAFT_DSPARK;
-    size_t n = block ? 3 : 1;
 
-    return t->draft && sp_is_one_of(key, read, n);
+    return t->draft && (sp_is_among(key, "final_logit_softcapping") ||
+                        (block && sp_is_among(key, "is_neox_style rope_is_neox_style")));
 }
 
 static bool is_own(const char *family_key, const char *key)

@@ -161,14 +161,14 @@ static enum sp_status read_nothing(struct sp_prequantized *out, const struct sp_
 
 /* ---- methods that pack codes into words ---- */
 
-/* A string that must be one of `known` where it is stated. */
-static enum sp_status check_text(const struct sp_json *q, const char *key, const char *const *known,
-                                 size_t n, const char **value, struct sp_err *err)
+/* A string that must be one of the words `known` where it is stated. */
+static enum sp_status check_text(const struct sp_json *q, const char *key, const char *known,
+                                 const char **value, struct sp_err *err)
 {
     enum sp_status st;
 
     if ((st = sp_json_get_string(q, key, value, err))) return st;
-    if (*value == NULL || sp_is_one_of(*value, known, n)) return SP_OK;
+    if (*value == NULL || sp_is_among(*value, known)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, *value);
 }
 
@@ -218,15 +218,14 @@ static enum sp_status read_rules(struct sp_prequantized *out, const struct sp_js
 static enum sp_status read_gptq(struct sp_prequantized *out, const struct sp_json *q,
                                 struct sp_err *err)
 {
-    static const char *const formats[] = {"gptq", "gptq_v2"}, *const words[] = {"int32"};
+    static const char formats[] = "gptq gptq_v2";
     const char *format = NULL, *pack = NULL;
     int64_t bits = 4;
     enum sp_status st;
 
-    if ((st = check_text(q, "checkpoint_format", formats, COUNT(formats), &format, err))) return st;
-    if (format == NULL && (st = check_text(q, "format", formats, COUNT(formats), &format, err)))
-        return st;
-    if ((st = check_text(q, "pack_dtype", words, COUNT(words), &pack, err))) return st;
+    if ((st = check_text(q, "checkpoint_format", formats, &format, err))) return st;
+    if (format == NULL && (st = check_text(q, "format", formats, &format, err))) return st;
+    if ((st = check_text(q, "pack_dtype", "int32", &pack, err))) return st;
     if ((st = refuse_if_true(q, "is_marlin_format", err))) return st;
     if ((st = check_bits(q, "bits", "2348", &bits, err))) return st;
     if ((st = read_group(out, q, "group_size", err))) return st;
@@ -239,21 +238,20 @@ static enum sp_status read_gptq(struct sp_prequantized *out, const struct sp_jso
 static enum sp_status read_auto_round(struct sp_prequantized *out, const struct sp_json *q,
                                       struct sp_err *err)
 {
-    static const char *const packings[] = {"auto_round:auto_gptq", "auto_round",
-                                           "auto_round:gptqmodel", "auto_round:auto_awq"};
-    static const char *const types[] = {"int"};
-    const char *packing = packings[0], *type = NULL;
+    static const char packings[] =
+        "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq";
+    const char *packing = "auto_round:auto_gptq", *type = NULL;
     int64_t bits = 4;
     enum sp_status st;
 
-    if ((st = check_text(q, "packing_format", packings, COUNT(packings), &packing, err))) return st;
-    if ((st = check_text(q, "data_type", types, COUNT(types), &type, err))) return st;
+    if ((st = check_text(q, "packing_format", packings, &packing, err))) return st;
+    if ((st = check_text(q, "data_type", "int", &type, err))) return st;
     if ((st = check_bits(q, "bits", "2348", &bits, err))) return st;
     if ((st = read_group(out, q, "group_size", err))) return st;
     if ((st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err))) return st;
     out->bits = (unsigned)bits;
     if (strcmp(packing, "auto_round:auto_awq") == 0) out->layout = SP_QUANT_AWQ;
-    out->zeros_less_one = strcmp(packing, packings[0]) == 0;
+    out->zeros_less_one = strcmp(packing, "auto_round:auto_gptq") == 0;
     return SP_OK;
 }
 
@@ -264,14 +262,13 @@ static enum sp_status read_auto_round(struct sp_prequantized *out, const struct 
 static enum sp_status read_awq(struct sp_prequantized *out, const struct sp_json *q,
                                struct sp_err *err)
 {
-    static const char *const versions[] = {"gemm", "GEMM", "exllama", "gemv", "GEMV"};
     static const char *const keys[] = {"version", "format", "checkpoint_format"};
     const char *version = NULL, *backend = "autoawq";
     int64_t bits = 4;
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < COUNT(keys) && version == NULL; i++) {
-        st = check_text(q, keys[i], versions, COUNT(versions), &version, err);
+        st = check_text(q, keys[i], "gemm GEMM exllama gemv GEMV", &version, err);
         if (st) return st;
     }
     if ((st = sp_json_get_string(q, "backend", &backend, err))) return st;
@@ -281,7 +278,7 @@ static enum sp_status read_awq(struct sp_prequantized *out, const struct sp_json
     if ((st = read_group(out, q, "q_group_size", err))) return st;
     if (strcmp(backend, "llm-awq") == 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
-    if (version && sp_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
+    if (version && sp_is_among(version, "gemv GEMV")) out->layout = SP_QUANT_AWQ_V;
     return SP_OK;
 }
 
@@ -373,11 +370,10 @@ static enum sp_status read_mlx(struct sp_prequantized *out, const struct sp_json
 static enum sp_status read_bitsandbytes(struct sp_prequantized *out, const struct sp_json *q,
                                         struct sp_err *err)
 {
-    static const char *const types[] = {"nf4", "fp4"};
     const char *type = NULL;
 
     (void)out;
-    return check_text(q, "bnb_4bit_quant_type", types, COUNT(types), &type, err);
+    return check_text(q, "bnb_4bit_quant_type", "nf4 fp4", &type, err);
 }
 
 /* ---- BitNet ---- */
@@ -386,14 +382,12 @@ static enum sp_status read_bitsandbytes(struct sp_prequantized *out, const struc
 static enum sp_status read_bitnet(struct sp_prequantized *out, const struct sp_json *q,
                                   struct sp_err *err)
 {
-    static const char *const classes[] = {"bitlinear", "autobitlinear"}, *const modes[] = {
-                                                                             "offline"};
     const char *name = NULL, *mode = NULL;
     bool normed = false;
     enum sp_status st;
 
-    if ((st = check_text(q, "linear_class", classes, COUNT(classes), &name, err)) ||
-        (st = check_text(q, "quantization_mode", modes, COUNT(modes), &mode, err)) ||
+    if ((st = check_text(q, "linear_class", "bitlinear autobitlinear", &name, err)) ||
+        (st = check_text(q, "quantization_mode", "offline", &mode, err)) ||
         (st = sp_json_get_bool(q, "use_rms_norm", &normed, err)))
         return st;
     if (normed)

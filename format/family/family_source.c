@@ -8,7 +8,6 @@
 #include "format/base/affix.h"
 #include "format/family/config_settle.h"
 #include "format/family/family_parts.h"
-#include "format/family/family_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -105,9 +105,10 @@ TEST(test_rules)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct policy_case *c = cases + i;
         struct sp_policy_request request = {.type = c->type, .output_type = c->output_type};
-        struct sp_policy_tensor tensor = {
-            .name = "x", .role = c->role, .rank = c->rank, .shape = c->shape, .stored = c->stored};
+        struct sp_tensor_spec spec = {.name = "x", .role = c->role, .rank = c->rank};
+        struct sp_policy_tensor tensor = {.spec = &spec, .stored = c->stored};
         struct sp_policy_choice choice;
+        memcpy(spec.shape, c->shape, c->rank * sizeof *c->shape);
         assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
         if (choice.dtype != c->expected || choice.layout != c->layout ||
             strcmp(choice.rule, c->rule) != 0)
@@ -120,9 +121,9 @@ TEST(test_rules)
 TEST(test_draft)
 {
     struct sp_policy_request request = {.type = SP_Q4, .draft = true};
-    const uint64_t shape[] = {32, 64};
-    struct sp_policy_tensor tensor = {
-        .name = "x", .role = SP_ROLE_KEY_VALUE, .rank = 2, .shape = shape, .stored = SP_BF16};
+    const struct sp_tensor_spec spec = {
+        .name = "x", .role = SP_ROLE_KEY_VALUE, .rank = 2, .shape = {32, 64}};
+    struct sp_policy_tensor tensor = {.spec = &spec, .stored = SP_BF16};
     struct sp_policy_choice choice;
 
     assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
@@ -132,10 +133,9 @@ TEST(test_draft)
 static void check_refusal(enum sp_role role, enum sp_dtype stored, enum sp_dtype type,
                           enum sp_status status, const char *message)
 {
-    static const uint64_t shape[] = {64, 64};
+    const struct sp_tensor_spec spec = {.name = "a.b", .role = role, .rank = 2, .shape = {64, 64}};
     struct sp_policy_request request = {.type = type};
-    struct sp_policy_tensor tensor = {
-        .name = "a.b", .role = role, .rank = 2, .shape = shape, .stored = stored};
+    struct sp_policy_tensor tensor = {.spec = &spec, .stored = stored};
     struct sp_policy_choice choice;
     struct sp_err err = {0};
 
@@ -175,13 +175,9 @@ TEST(test_calibrated_output)
         enum sp_dtype type, want;
     } calibrated[] = {{SP_Q2, SP_Q6}, {SP_Q3, SP_Q6}, {SP_Q4, SP_Q6},  {SP_Q5, SP_Q6},
                       {SP_Q6, SP_Q8}, {SP_Q8, SP_Q8}, {SP_F16, SP_F16}};
-    uint64_t shape[] = {64, 64};
-    struct sp_policy_tensor tensor = {.name = "lm_head.weight",
-                                      .role = SP_ROLE_HEAD,
-                                      .rank = 2,
-                                      .shape = shape,
-                                      .stored = SP_F32,
-                                      .calibrated = true};
+    const struct sp_tensor_spec spec = {
+        .name = "lm_head.weight", .role = SP_ROLE_HEAD, .rank = 2, .shape = {64, 64}};
+    struct sp_policy_tensor tensor = {.spec = &spec, .stored = SP_F32, .calibrated = true};
 
     for (size_t i = 0; i < sizeof calibrated / sizeof *calibrated; i++) {
         struct sp_policy_request request = {.type = calibrated[i].type};
