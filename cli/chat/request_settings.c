@@ -122,8 +122,9 @@ enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
         unsigned long long id = strtoull(it.key, &end, 10);
         double bias;
         if (*it.key < '0' || *it.key > '9' || *end || id > UINT32_MAX ||
-            !sp_json_to_double(it.value, &bias) || !(bias >= -1e9 && bias <= 1e9)) {
-            return sp_fail(err, SP_E_INPUT, "logit_bias: \"%s\": expected a token ID and a number",
+            !sp_json_to_double(it.value, &bias) || !(bias >= -100 && bias <= 100)) {
+            return sp_fail(err, SP_E_INPUT,
+                           "logit_bias: \"%s\": expected a token ID and a number -100..100",
                            it.key);
         }
         if ((st = sp_settings_add_bias(settings, (uint32_t)id, (float)bias, err))) return st;

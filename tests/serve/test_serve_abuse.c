@@ -179,7 +179,7 @@ TEST(test_response_memory)
 {
     enum { N_TOKENS = 3600000 };
     static const char head[] = "{'echo': true, 'logprobs': 20, 'stream': true, 'max_tokens': 1000, "
-                               "'logit_bias': {'1596': -1000, '1598': -1000}, 'prompt': '";
+                               "'logit_bias': {'1596': -100, '1598': -100}, 'prompt': '";
     char *body = keep(malloc(2 * N_TOKENS + 64)), *at = body + sprintf(body, "%s", head), byte;
     int fd;
 

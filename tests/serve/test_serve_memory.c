@@ -140,7 +140,7 @@ TEST(test_memory_in_use)
     };
     static const char *const options[] = {SERVED_SLOW_OPTIONS, "--pooling", "mean", NULL};
     static const char busy[] = "{'model': 'a', 'prompt': [582, 580, 258, 421], 'max_tokens': 4000, "
-                               "'stream': true, 'logit_bias': {'1596': -1000, '1598': -1000}}";
+                               "'stream': true, 'logit_bias': {'1596': -100, '1598': -100}}";
     struct server s = start(4 * unit + unit / 2, options);
     char text[8 * 900 + 1] = "", piece[1];
     int fd;

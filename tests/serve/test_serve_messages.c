@@ -53,6 +53,15 @@ TEST(calls)
                      "function','function':{'name':'g','arguments':{}}}]},{'role':'tool','content':"
                      "'1','tool_call_id':'call00000','name':'f','tool_name':'f'},{'role':'tool','"
                      "content':'2','tool_call_id':'call00001','name':'h','tool_name':'h'}]");
+    /* OpenAI before it had tools. */
+    assert_converted(
+        &objects,
+        "[{'role': 'assistant', 'content': null, 'function_call': {'name': 'f', "
+        "'arguments': " ARGUMENTS_TEXT "}}, {'role': 'function', 'name': 'f', "
+        "'content': '17'}]",
+        "[{'role':'assistant','content':'','tool_calls':[{'id':'call00000','type':'"
+        "function','function':{'name':'f','arguments':{'city':'Paris'}}}]},{'role':'"
+        "tool','content':'17','tool_call_id':'call00000','name':'f','tool_name':'f'}]");
     /* Templates that accept only text, and no content in a message with calls. */
     assert_converted(&texts,
                      "[{'role': 'assistant', 'content': '', 'tool_calls': [{'id': 'a', 'type': "
@@ -67,6 +76,8 @@ TEST(calls)
                      "messages[0]: tool_calls is integer, expected an array");
     assert_converted(&objects, "[{'role': 'assistant', 'tool_calls': [{}, 'f']}]",
                      "messages[0]: tool_calls[1] is string, expected an object");
+    assert_converted(&objects, "[{'role': 'assistant', 'function_call': 'f'}]",
+                     "messages[0]: function_call: expected an object");
     assert_converted(&objects, "[{'role': 'tool', 'content': '1'}]",
                      "[{'role':'tool','content':'1'}]");
 }

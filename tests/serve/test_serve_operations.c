@@ -168,7 +168,7 @@ TEST(test_metrics)
 TEST(test_loop)
 {
     static const char body[] =
-        "{'prompt': [582], 'max_tokens': 300, 'temperature': %d, 'logit_bias': {'258': 1000}}";
+        "{'prompt': [582], 'max_tokens': 300, 'temperature': %d, 'logit_bias': {'258': 100}}";
     struct server s = server_start(served_file, NULL);
     char text[128];
 
@@ -195,7 +195,7 @@ static const char *draft_and_stop(const char *const *options)
 
     server_post(&s, "/v1/completions",
                 "{'prompt': [582, 580, 258, 421], 'max_tokens': 240" DRAFTED
-                ", 'logit_bias': {'1596': -1000, '1598': -1000}}",
+                ", 'logit_bias': {'1596': -100, '1598': -100}}",
                 200);
     assert_int_equal(server_stop(&s), 0);
     *path = '\0';

@@ -67,8 +67,6 @@ static const struct refusal {
      "thinking_budget_tokens: the reasoning of this model cannot be limited"},
     {CHAT(", 'thinking_token_budget': '9'"), 400,
      "thinking_token_budget is string, expected number"},
-    {CHAT(", 'reasoning_effort': 9"), 400,
-     "reasoning_effort: the reasoning of this model cannot be limited"},
     {OLLAMA(", 'options': {'reasoning_budget': 9}"), 400,
      "options: reasoning_budget: the reasoning of this model cannot be limited"},
     {OLLAMA(", 'think': 'huge'"), 400, "think is huge"},
@@ -205,8 +203,6 @@ TEST(test_codes)
         {chat, "{" MESSAGES ", 'tools': [{'function': {'name': 'f'}}]}", "unsupported_parameter",
          "tools"},
         {chat, "{" MESSAGES ", 'reasoning_effort': 'huge'}", "invalid_value", "reasoning_effort"},
-        {chat, "{" MESSAGES ", 'reasoning_effort': 'low'}", "unsupported_parameter",
-         "reasoning_effort"},
         {chat, "{" MESSAGES ", 'temperature': 'hot'}", "invalid_type", "temperature"},
         {chat, "{" MESSAGES ", 'top_p': 2}", "invalid_value", "top_p"},
         {chat, "{" MESSAGES ", 'max_completion_tokens': 0}", "invalid_value",
@@ -217,8 +213,6 @@ TEST(test_codes)
         {"/v1/responses", "{}", "missing_required_parameter", "input"},
         {"/v1/responses", "{'input': [{'role': 'usr', 'content': 'a'}]}", "invalid_value",
          "input[0].role"},
-        {"/v1/responses", "{'input': 'a', 'reasoning': {'effort': 'high'}}",
-         "unsupported_parameter", "reasoning.effort"},
         {"/apply-template", "{}", "missing_required_parameter", "messages"},
     };
     static const char *const small[] = {"--num-ctx", "8", NULL};
@@ -247,6 +241,8 @@ TEST(test_members_of_errors)
         {"'stop': ''", "stop"},
         {"'n': 0", "n"},
         {"'logit_bias': {'x': 1}", "logit_bias"},
+        {"'logit_bias': {'1600': 1}", "logit_bias"},
+        {"'logit_bias': {'5': 101}", "logit_bias"},
         {"'logprobs': true, 'top_logprobs': 99", "top_logprobs"},
         {"'response_format': {'type': 'x'}", "response_format.type"},
         {"'min_tokens': -1", "min_tokens"},
@@ -265,9 +261,26 @@ TEST(test_members_of_errors)
     assert_int_equal(sp_json_kind(sp_json_get(sp_json_get(json, "error"), "param")), SP_JSON_NULL);
 }
 
-/* What turns reasoning off is accepted by models without it. */
+/* What turns reasoning off is accepted by models without it, and efforts are left out. */
 TEST(test_no_reasoning)
 {
+    static const struct {
+        const char *path, *body, *changes;
+    } left_out[] = {
+        {"/v1/chat/completions", "{" MESSAGES ", 'reasoning_effort': 'low', 'max_tokens': 1}",
+         "\r\nX-Changes: reasoning_effort left out\r\n"},
+        {"/v1/chat/completions", "{" MESSAGES ", 'reasoning_effort': 9, 'max_tokens': 1}",
+         "\r\nX-Changes: reasoning_effort left out\r\n"},
+        {"/v1/responses", "{'input': 'a', 'reasoning': {'effort': 'high'}, 'max_output_tokens': 1}",
+         "\r\nX-Changes: effort left out\r\n"},
+    };
+
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
+        struct http_reply r =
+            server_request(&tiny_server, "POST", left_out[i].path, left_out[i].body);
+        assert_int_equal(r.status, 200);
+        assert_non_null(strstr(r.head, left_out[i].changes));
+    }
     served_post("/api/chat",
                 "{" MESSAGES ", 'think': false, 'stream': false, 'options': {'num_predict': 1}}");
     served_post("/v1/chat/completions",

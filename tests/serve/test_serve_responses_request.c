@@ -67,6 +67,13 @@ TEST(test_input)
             "Wait. No.", "Hm.",
             CALL("c1") "," CALL("c2")) ",{'role':'tool','tool_call_id':'c1','content':'17'},{'role'"
                                        ":'tool','tool_call_id':'c2','content':'18'}]");
+    /* The text of a call of a custom tool is an argument. */
+    assert_converted(
+        "{'input': [{'type': 'custom_tool_call', 'call_id': 'c1', 'name': 'f', 'input': 'a'}, "
+        "{'type': 'custom_tool_call_output', 'call_id': 'c1', 'output': '17'}]}",
+        "[" ANSWER("", "",
+                   "{'type':'function','id':'c1','function':{'name':'f','arguments':{'input'"
+                   ":'a'}}}") ",{'role':'tool','tool_call_id':'c1','content':'17'}]");
     /* A second reasoning, or more content, begins another message. */
     assert_converted(
         "{'input': [" CALL_ITEM(

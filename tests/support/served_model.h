@@ -54,7 +54,7 @@ char *stream_text(const struct http_reply *r, const char *path, size_t *n);
     "--no-draft", "--kernels", "scalar", "--threads", "1", "--kv-type", "f32"
 #define SERVED_LONG_REQUEST                                                                        \
     "{'prompt': [582, 580, 258, 421], 'max_tokens': 4000, 'stream': %s, 'logit_bias': {'1596': "   \
-    "-1000, '1598': -1000}}"
+    "-100, '1598': -100}}"
 
 /* The same request in the format of each API. */
 enum { N_SERVED_APIS = 6 };

@@ -64,7 +64,7 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
 }
 
 /* Reads whether the model reasons, for how long, and if reasoning is shown as it is or omitted.
- * Agents ask for reasoning by habit, so for a model without it that is left out. */
+ */
 static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(request->body, "thinking");
@@ -80,10 +80,7 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
-    if (sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) {
-        request->is_think_set = request->think = false;
-        sp_serve_request_change(request, "thinking left out");
-    }
+    (void)sp_serve_leave_out_reasoning(request, &request->model->loaded->conversation, "thinking");
     if ((st = read_budget(request, thinking, type, err))) return st;
     if ((st = sp_json_get_string(thinking, "display", &display, err))) {
         sp_context(err, "thinking");

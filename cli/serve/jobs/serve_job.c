@@ -112,11 +112,14 @@ static void send_out(struct answer_run *a)
 static void fail(struct answer_run *a, int status, const char *code, const char *sentence)
 {
     const struct sp_serve_api *d = a->job->api;
-    const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
     const struct sp_strbuf *text = &a->response.out.text;
+    struct sp_serve_fault *fault = &a->job->request.fault;
+    struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
     bool started;
 
     if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, sentence, &started)) return;
+    sp_serve_request_find_fault(&a->job->request, sentence);
+    if (*fault->param) failure.param = fault->param;
     open_out(a);
     if (started)
         d->fail_stream(&a->response, &failure);

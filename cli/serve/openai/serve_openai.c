@@ -121,21 +121,11 @@ enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request, str
                               SP_JSON_OBJECT, err);
 }
 
-/* A request for reasoning of a model without it is refused, as OpenAI does. */
-static enum sp_status check_reasons(struct sp_serve_request *request, const char *key,
-                                    struct sp_err *err)
-{
-    if (!sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) return SP_OK;
-    sp_serve_fault_set(&request->fault, "unsupported_parameter", "%s", key);
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s is not supported with %s, whose chat template has no reasoning", key,
-                   request->model->names[0]);
-}
-
 enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                            const struct sp_json *object, const char *key,
                                            struct sp_err *err)
 {
+    const struct sp_conversation *c = &request->model->loaded->conversation;
     const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
     int64_t n = 0;
@@ -144,7 +134,8 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     if (effort == NULL) return SP_OK;
     if (level != NULL) {
         st = sp_serve_set_think_level(request, key, level, err);
-        return st ? st : check_reasons(request, key, err);
+        if (!st) (void)sp_serve_leave_out_reasoning(request, c, key);
+        return st;
     }
     if (!sp_json_to_i64(effort, &n) || n < 0) {
         return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level or a number of tokens", key,
@@ -152,8 +143,8 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     }
     request->is_think_set = true;
     request->think = n > 0;
-    return sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation, object,
-                                          key, err);
+    if (sp_serve_leave_out_reasoning(request, c, key)) return SP_OK;
+    return sp_serve_read_reasoning_budget(request, c, object, key, err);
 }
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err)

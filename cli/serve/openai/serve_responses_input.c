@@ -142,21 +142,29 @@ static enum sp_status append_reasoning(struct sp_strbuf *to, const struct sp_jso
     return append(to, sp_json_get(item, "summary"), err);
 }
 
+static bool is_call(const struct sp_json *item)
+{
+    return is_of(item, "function_call") || is_of(item, "custom_tool_call");
+}
+
+/* Writes a call. That of a custom tool has a text instead of arguments. */
 static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *item,
                                  struct sp_err *err)
 {
-    static const char *const members[] = {"call_id", "name", "arguments"};
+    const bool custom = is_of(item, "custom_tool_call");
+    const char *const members[] = {"call_id", "name", custom ? "input" : "arguments"};
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (sp_json_kind(sp_json_get(item, members[i])) == SP_JSON_STRING) continue;
-        return sp_fail(err, SP_E_INPUT, "function_call has no %s", members[i]);
+        return sp_fail(err, SP_E_INPUT, "%s has no %s", type_of(item), members[i]);
     }
     sp_json_out_put(out, "{type:'function'");
     sp_json_out_value(out, "id", sp_json_get(item, "call_id"));
     sp_json_out_begin(out, "function", '{');
     sp_json_out_value(out, "name", sp_json_get(item, "name"));
-    sp_json_out_value(out, "arguments", sp_json_get(item, "arguments"));
-    sp_json_out_put(out, "}}");
+    if (custom) sp_json_out_begin(out, "arguments", '{');
+    sp_json_out_value(out, members[2], sp_json_get(item, members[2]));
+    sp_json_out_put(out, custom ? "}}}" : "}}");
     return SP_OK;
 }
 
@@ -176,7 +184,7 @@ static enum sp_status write_answer(struct input *in, struct sp_err *err)
     write_text(in->out, "content", &content);
     write_text(in->out, "reasoning_content", &reasoning);
     sp_json_out_begin(in->out, "tool_calls", '[');
-    for (; !st && is_of(next(in), "function_call"); in->at++)
+    for (; !st && is_call(next(in)); in->at++)
         st = write_call(in->out, next(in), err);
     sp_json_out_put(in->out, "]}");
     sp_strbuf_release(&reasoning);
@@ -193,10 +201,11 @@ static enum sp_status write_item(struct input *in, struct sp_err *err)
 
     if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is not an object");
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither a type nor a role");
-    if (is_of(item, "reasoning") || is_of(item, "function_call") || has_role(item, "assistant"))
+    if (is_of(item, "reasoning") || is_call(item) || has_role(item, "assistant"))
         return write_answer(in, err);
     if (is_of(item, "message")) return write_input_message(in, err);
-    if (is_of(item, "function_call_output")) return write_output(in, err);
+    if (is_of(item, "function_call_output") || is_of(item, "custom_tool_call_output"))
+        return write_output(in, err);
     if (is_of(item, "additional_tools")) {
         sp_serve_request_leave_out(in->request, type);
         in->at++;

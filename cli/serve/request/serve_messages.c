@@ -55,12 +55,22 @@ enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json 
     return st;
 }
 
-/* Returns the role of a message; "developer" is OpenAI's newer name of "system". */
+/* Returns the role of a message; "developer" is OpenAI's newer name of "system", and "function" the
+ * older one of "tool". */
 static const char *role_of(const struct sp_json *message)
 {
     const char *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
 
+    if (role && strcmp(role, "function") == 0) return "tool";
     return role && strcmp(role, "developer") == 0 ? "system" : role;
+}
+
+/* Returns the calls of a message, under the newer or the older name; NULL: it has none. */
+static const struct sp_json *calls_of(const struct sp_json *message)
+{
+    const struct sp_json *calls = sp_json_get(message, "tool_calls");
+
+    return calls ? calls : sp_json_get(message, "function_call");
 }
 
 /* Returns the reasoning of a message, under the names that the APIs use. */
@@ -88,7 +98,7 @@ static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_
     enum sp_status st;
 
     (void)sp_json_to_string(content, &len);
-    if (sp_json_len(sp_json_get(message, "tool_calls")) > 0) {
+    if (sp_json_len(calls_of(message)) > 0) {
         if (chat->null_content && len == 0) {
             sp_json_out_text(out, "content", NULL);
             return SP_OK;
@@ -144,8 +154,7 @@ static enum sp_status check_message(struct sp_serve_request *request, size_t i,
     }
     if (sp_json_len(sp_json_get(message, "images")) > 0)
         return sp_fail(err, SP_E_UNSUPPORTED, "images: not supported");
-    answers = strcmp(role, "assistant") == 0 &&
-              (sp_json_get(message, "tool_calls") || reasoning_of(message));
+    answers = strcmp(role, "assistant") == 0 && (calls_of(message) || reasoning_of(message));
     if (sp_json_get(message, "content") == NULL && !answers) {
         blame(request, "missing_required_parameter", i, ".content");
         return sp_fail(err, SP_E_INPUT, "has no content");
@@ -157,20 +166,18 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
                                     const struct sp_json *message, struct sp_err *err)
 {
     static const char handled[] =
-        "role content images reasoning_content reasoning thinking tool_calls";
-    const struct sp_json *reasoning = reasoning_of(message), *calls;
+        "role content images reasoning_content reasoning thinking tool_calls function_call";
+    const struct sp_json *reasoning = reasoning_of(message);
     const char *role = role_of(message);
     struct sp_json_iter it = {0};
     bool tool = strcmp(role, "tool") == 0;
     enum sp_status st;
 
-    calls = sp_json_get(message, "tool_calls");
     sp_json_out_put(out, "{role:%s", role);
     st = write_content_of(out, known->chat, message, err);
     if (reasoning != NULL) sp_json_out_value(out, "reasoning_content", reasoning);
     if (reasoning != NULL) sp_json_out_value(out, "thinking", reasoning);
-    if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY))
-        st = sp_serve_write_calls(out, known, calls, err);
+    if (!st) st = sp_serve_write_calls(out, known, message, err);
     if (tool) sp_serve_write_call_reference(out, known, message);
     while (!st && sp_json_next(message, &it)) {
         if (it.value == NULL || sp_is_among(it.key, handled) ||
@@ -225,7 +232,7 @@ static bool is_partial(const struct sp_json *message)
     const char *role = role_of(message);
 
     return role && strcmp(role, "assistant") == 0 && sp_json_get(message, "content") &&
-           sp_json_get(message, "tool_calls") == NULL && reasoning_of(message) == NULL;
+           calls_of(message) == NULL && reasoning_of(message) == NULL;
 }
 
 /* *partial = whether the answer continues the last message: if that is the assistant's, unless the

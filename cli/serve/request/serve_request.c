@@ -116,6 +116,16 @@ enum sp_status sp_serve_check_functions(struct sp_serve_request *request, struct
     return SP_OK;
 }
 
+bool sp_serve_leave_out_reasoning(struct sp_serve_request *request,
+                                  const struct sp_conversation *conversation, const char *key)
+{
+    if (!sp_serve_lacks_reasoning(request, conversation)) return false;
+    request->is_think_set = request->think = false;
+    request->think_level = NULL;
+    sp_serve_request_change(request, "%s left out", key);
+    return true;
+}
+
 bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
                               const struct sp_conversation *conversation)
 {

@@ -133,6 +133,11 @@ SP_MUST_CHECK enum sp_status sp_serve_check_functions(struct sp_serve_request *r
 bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
                               const struct sp_conversation *conversation);
 
+/* Leaves reasoning out for such a model, since clients ask for it by habit; `key`: the member that
+ * asks for it. Returns false if nothing was left out. */
+bool sp_serve_leave_out_reasoning(struct sp_serve_request *request,
+                                  const struct sp_conversation *conversation, const char *key);
+
 /* Sets request->think from the reasoning effort in the member `key`; "none" turns reasoning off. */
 SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *request,
                                                       const char *key, const char *level,

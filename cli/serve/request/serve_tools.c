@@ -104,11 +104,45 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_
     return st;
 }
 
-enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_call_ids *known,
-                                    const struct sp_json *calls, struct sp_err *err)
+static enum sp_status add_id(struct sp_serve_call_ids *known, const char *id, const char *name,
+                             struct sp_err *err)
 {
+    struct sp_serve_call_id *k;
+    enum sp_status st = sp_grow(&known->at, &known->cap, known->n + 1, sizeof *known->at, err);
+
+    if (st) return st;
+    k = &known->at[known->n];
+    *k = (struct sp_serve_call_id){.id = id, .name = name};
+    snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
+    known->n++;
+    return SP_OK;
+}
+
+/* Writes the one call of a message of OpenAI's API before it had tools. */
+static enum sp_status write_function_call(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                          const struct sp_json *function, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (sp_json_kind(function) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "function_call: expected an object");
+    if ((st = add_id(known, NULL, sp_serve_filled(function, "name"), err))) return st;
+    sp_json_out_put(out, "tool_calls:[{id:%s, type:'function'", id_of(&known->at[known->n - 1]));
+    st = write_function(out, function, known, err);
+    sp_json_out_put(out, "}]");
+    return st;
+}
+
+enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                    const struct sp_json *message, struct sp_err *err)
+{
+    const struct sp_json *calls = sp_json_get(message, "tool_calls");
+    const struct sp_json *legacy = sp_json_get(message, "function_call");
     enum sp_status st = SP_OK;
 
+    if (calls == NULL && legacy) return write_function_call(out, known, legacy, err);
+    if (calls == NULL || (sp_json_kind(calls) == SP_JSON_ARRAY && sp_json_len(calls) == 0))
+        return SP_OK;
     if (sp_json_kind(calls) != SP_JSON_ARRAY) {
         return sp_fail(err, SP_E_INPUT, "tool_calls is %s, expected an array",
                        sp_json_kind_name(sp_json_kind(calls)));
@@ -116,19 +150,13 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
     sp_json_out_begin(out, "tool_calls", '[');
     for (size_t i = 0; i < sp_json_len(calls) && !st; i++) {
         const struct sp_json *call = sp_json_at(calls, i);
-        struct sp_serve_call_id *k;
         if (sp_json_kind(call) != SP_JSON_OBJECT) {
             return sp_fail(err, SP_E_INPUT, "tool_calls[%zu] is %s, expected an object", i,
                            sp_json_kind_name(sp_json_kind(call)));
         }
-        if ((st = sp_grow(&known->at, &known->cap, known->n + 1, sizeof *known->at, err))) break;
-        k = &known->at[known->n];
-        *k = (struct sp_serve_call_id){.id = sp_serve_filled(call, "id"),
-                                       .name =
-                                           sp_serve_filled(sp_json_get(call, "function"), "name")};
-        snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
-        known->n++;
-        st = write_call(out, known, call, err);
+        st = add_id(known, sp_serve_filled(call, "id"),
+                    sp_serve_filled(sp_json_get(call, "function"), "name"), err);
+        if (!st) st = write_call(out, known, call, err);
     }
     sp_json_out_end(out, ']');
     return st;

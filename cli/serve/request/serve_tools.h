@@ -24,11 +24,12 @@ struct sp_serve_call_ids {
     size_t n_matched; /* calls matched so far by results that came without an id */
 };
 
-/* Writes the member "tool_calls". Each call gets an id and a type; its arguments become an object
- * or, if the template expects one, a string. */
+/* Writes the member "tool_calls" of a message that has calls. Each call gets an id and a type; its
+ * arguments become an object or, if the template expects one, a string. */
 SP_MUST_CHECK enum sp_status sp_serve_write_calls(struct sp_json_out *out,
                                                   struct sp_serve_call_ids *known,
-                                                  const struct sp_json *calls, struct sp_err *err);
+                                                  const struct sp_json *message,
+                                                  struct sp_err *err);
 
 /* Writes the members of a tool's message that identify its call: tool_call_id, name, tool_name. */
 void sp_serve_write_call_reference(struct sp_json_out *out, struct sp_serve_call_ids *known,
