@@ -491,7 +491,7 @@ TEST(libraries)
 /* ---- ends -------------------------------------------------------------------------------------
  */
 
-/* Appends a random schema to `to`; @ stands for a digit. */
+/* Appends a random schema to `to`. In a form, @ stands for a digit and % for a schema. */
 static void put_schema(struct sp_strbuf *to, uint64_t *seed, unsigned depth)
 {
     static const char *const simple[] = {
@@ -500,70 +500,123 @@ static void put_schema(struct sp_strbuf *to, uint64_t *seed, unsigned depth)
         "{\"type\":\"number\",\"exclusiveMinimum\":@}",
         "{\"type\":\"number\",\"maximum\":-0.@}",
         "{\"type\":\"integer\",\"minimum\":@,\"exclusiveMaximum\":12345}",
-        "{\"type\":\"string\",\"pattern\":\"^[ab]*c\",\"maxLength\":1@}",
-        "{\"type\":\"string\",\"format\":\"date-time\"}",
-        "{\"enum\":[1,\"a\",null,@.5]}",
-        "{\"$ref\":\"#\"}",
-        "{\"type\":\"string\",\"maxLength\":@}",
+        "{\"type\":\"integer\",\"multipleOf\":@,\"minimum\":-@,\"maximum\":@}",
         "{\"type\":\"number\",\"multipleOf\":0.@,\"exclusiveMinimum\":-@}",
+        "{\"type\":\"string\",\"pattern\":\"^[ab]*c\",\"maxLength\":1@}",
+        "{\"type\":\"string\",\"minLength\":@,\"pattern\":\"^(ab?|b)*$\",\"not\":{\"pattern\":"
+        "\"bb\"}}",
+        "{\"type\":\"string\",\"format\":\"date-time\"}",
+        "{\"type\":\"string\",\"format\":\"duration\",\"nullable\":true}",
+        "{\"type\":\"string\",\"maxLength\":@}",
+        "{\"enum\":[1,\"a\",null,@.5]}",
+        "{\"const\":{\"a\":[1.50,\"\\u00e9\\n\"]}}",
         "{\"not\":{\"enum\":[1,\"a\",null,{},@]}}",
+        "{\"$ref\":\"#\"}",
         "{\"type\":\"array\",\"items\":{\"enum\":[@,\"b\",@]},\"uniqueItems\":true}",
+        "{\"type\":\"array\",\"minItems\":@,\"maxItems\":9,\"items\":{\"type\":\"boolean\"}}",
         "{\"patternProperties\":{\"^a\":{\"type\":\"integer\"},\"@\":{}},\"minProperties\":1}",
+        "{\"propertyNames\":{\"pattern\":\"^[ab]{1,@}$\"},\"minProperties\":1,"
+        "\"additionalProperties\":{\"type\":\"null\"}}",
+        "{\"propertyNames\":{\"enum\":[\"a\",\"ab\"]},\"required\":[\"ab\"],"
+        "\"additionalProperties\":{\"const\":@}}",
+        "{\"allOf\":[{\"minimum\":-@},{\"type\":[\"integer\",\"string\"]}],\"maximum\":@}",
+        "false",
     };
-    static const char *const
-        before[] = {"{\"properties\":{\"a\":",
-                    "{\"additionalProperties\":true,\"properties\":{\"a\":",
-                    "{\"anyOf\":[",
-                    "{\"prefixItems\":[",
-                    "{\"minItems\":2,\"items\":[",
-                    "{\"oneOf\":[",
-                    "{\"if\":",
-                    "{\"minContains\":2,\"contains\":",
-                    "{\"properties\":{\"a\":{},\"ab\":{}},\"not\":"},
-        *const between[] =
-            {",\"ab\":",   ",\"b\":",     ",",
-             ",",          ",",           ",",
-             ",\"then\":", ",\"items\":", ",\"required\":[\"a\"],\"if\":false,\"else\":"},
-        *const after[] = {"},\"required\":[\"ab\"]}", "}}", "]}", "]}", "]}", "]}", "}", "}", "}"};
-    char text[128];
-    size_t i;
+    static const char *const compound[] = {
+        "{\"properties\":{\"a\":%,\"ab\":%},\"required\":[\"ab\"]}",
+        "{\"additionalProperties\":true,\"properties\":{\"a\":%,\"b\":%}}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":%},\"required\":[\"a\",\"b\"],"
+        "\"additionalProperties\":%}",
+        "{\"type\":\"object\",\"additionalProperties\":%,\"maxProperties\":@}",
+        "{\"properties\":{\"a\":{\"const\":1}},\"unevaluatedProperties\":false,\"anyOf\":[{"
+        "\"properties\":{\"ab\":%}},{\"required\":[\"a\"]}]}",
+        "{\"type\":\"object\",\"properties\":{\"a\":%,\"b\":{}},\"dependentSchemas\":{\"a\":{"
+        "\"properties\":{\"b\":%}}},\"dependentRequired\":{\"a\":[\"b\"]}}",
+        "{\"properties\":{\"a\":{},\"ab\":{}},\"not\":%,\"required\":[\"a\"],\"if\":false,\"else\":"
+        "%}",
+        "{\"anyOf\":[%,%]}",
+        "{\"oneOf\":[%,%]}",
+        "{\"allOf\":[%,%]}",
+        "{\"oneOf\":[{\"properties\":{\"a\":{\"const\":1},\"b\":%}},{\"properties\":{\"a\":{"
+        "\"const\":2},\"b\":%}}],\"discriminator\":{\"propertyName\":\"a\"}}",
+        "{\"if\":%,\"then\":%}",
+        "{\"if\":%,\"then\":%,\"else\":%}",
+        "{\"prefixItems\":[%,%]}",
+        "{\"minItems\":2,\"items\":[%,%]}",
+        "{\"type\":\"array\",\"maxItems\":3,\"additionalItems\":false,\"items\":[%,%]}",
+        "{\"minContains\":2,\"contains\":%,\"items\":%}",
+    };
+    bool is_simple = depth == 0 || next(seed) % 3 == 0;
+    const char *form = is_simple ? simple[next(seed) % (sizeof simple / sizeof *simple)]
+                                 : compound[next(seed) % (sizeof compound / sizeof *compound)];
 
-    if (depth == 0 || next(seed) % 3 == 0) {
-        i = next(seed) % (sizeof simple / sizeof *simple);
-        snprintf(text, sizeof text, "%s", simple[i]);
-        for (char *at = text; (at = strchr(at, '@')) != NULL;)
-            *at = (char)('1' + next(seed) % 9);
-        assert_int_equal(sp_strbuf_append(to, text, strlen(text), NULL), SP_OK);
-        return;
+    for (; *form; form++) {
+        char c = *form == '@' ? (char)('1' + next(seed) % 9) : *form;
+        if (c == '%')
+            put_schema(to, seed, depth - 1);
+        else
+            assert_int_equal(sp_strbuf_append(to, &c, 1, NULL), SP_OK);
     }
-    i = next(seed) % (sizeof before / sizeof *before);
-    assert_int_equal(sp_strbuf_append(to, before[i], strlen(before[i]), NULL), SP_OK);
-    put_schema(to, seed, depth - 1);
-    assert_int_equal(sp_strbuf_append(to, between[i], strlen(between[i]), NULL), SP_OK);
-    put_schema(to, seed, depth - 1);
-    assert_int_equal(sp_strbuf_append(to, after[i], strlen(after[i]), NULL), SP_OK);
 }
 
-/* Walks a random text of the grammar; fails where nothing may follow although it must not end. */
+/* Whether a text can end of which `state` is the state so far: the states that it leads to, those
+ * after few bytes and open brackets first. */
+static bool can_end(struct sp_grammar_matcher *matcher, uint32_t state)
+{
+    enum { MOST = 1 << 14, MOST_STATES = 1 << 20, BRACKET = 64 };
+    static struct {
+        uint32_t state;
+        int cost;
+    } found[MOST];
+    static bool known[MOST_STATES];
+    size_t n = 1;
+
+    memset(known, 0, sizeof known);
+    found[0].state = state;
+    found[0].cost = 0;
+    for (size_t done = 0; done < n; done++) {
+        size_t best = done;
+        for (size_t i = done; i < n; i++)
+            if (found[i].cost < found[best].cost) best = i;
+        const uint32_t from = found[best].state;
+        const int cost = found[best].cost;
+        found[best] = found[done];
+        if (sp_grammar_matcher_may_end(matcher, from)) return true;
+        for (unsigned byte = 0; byte < 256 && n < MOST; byte++) {
+            uint32_t to = from;
+            int brackets = (byte == '{' || byte == '[') - (byte == '}' || byte == ']');
+            assert_int_equal(sp_grammar_matcher_step(matcher, &to, (uint8_t)byte, NULL), SP_OK);
+            assert_true(to < MOST_STATES);
+            if (to == SP_STATE_DEAD || known[to]) continue;
+            known[to] = true;
+            found[n].state = to;
+            found[n++].cost = cost + (byte <= ' ' ? BRACKET : 1) + BRACKET * brackets;
+        }
+    }
+    return false;
+}
+
+/* Walks a random text of the grammar, and then to an end of it. */
 static void walk(const char *schema, const struct sp_grammar *g, uint64_t *seed)
 {
     struct sp_grammar_matcher *matcher = NULL;
     uint32_t state = SP_STATE_START;
+    size_t n_text = 0, length;
+    char text[60];
 
     assert_int_equal(sp_grammar_matcher_open(&matcher, g, NULL), SP_OK);
-    for (unsigned i = 0; i < 200; i++) {
+    for (length = next(seed) % sizeof text; n_text < length; n_text++) {
         struct sp_byte_set bytes = {0};
         uint8_t byte = (uint8_t)next(seed);
         size_t n = 0;
         assert_int_equal(sp_grammar_matcher_bytes(matcher, state, &bytes, &n, 256, NULL), SP_OK);
-        if (n == 0) {
-            if (!sp_grammar_matcher_may_end(matcher, state)) fail_msg("%s", schema);
-            break;
-        }
+        if (n == 0) break;
         while (!sp_byte_set_has(&bytes, byte))
             byte++;
         assert_int_equal(sp_grammar_matcher_step(matcher, &state, byte, NULL), SP_OK);
+        text[n_text] = (char)byte;
     }
+    if (!can_end(matcher, state)) fail_msg("%s: %.*s", schema, (int)n_text, text);
     sp_grammar_matcher_close(matcher);
 }
 
