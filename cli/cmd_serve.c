@@ -36,9 +36,9 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *host, *cors, *system, *api_key_file, *log_format;
+    const char *host, *system, *api_key_file, *log_format;
     const char *pooling, *sandbox, *record, *type;
-    struct sp_opt_list names, adapters;
+    struct sp_opt_list names, adapters, cors;
     int64_t port, max_queue, sessions, max_models;
     double keep_alive, shutdown_timeout;
     bool no_draft, no_cache, quiet, verbose;
@@ -77,7 +77,7 @@ static const struct sp_opt opts[] = {
              "request"},
     {SP_OPT_SECONDS, 0, "shutdown-timeout", NULL, "TIME", AT(shutdown_timeout), .shown = "30s",
      .help = "Time that SIGTERM gives pending answers to be completed, such as 5m; -1: no limit"},
-    {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
+    {SP_OPT_LIST, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
      .help = "Allow browser requests from these origins, with commas between them; * for all"},
     {SP_OPT_STRING, 0, "api-key-file", NULL, "FILE", AT(api_key_file), .path = true,
      .shown = "SPECTOOL_API_KEY, else no key",
@@ -463,6 +463,19 @@ static void return_large_blocks(void)
 #endif
 }
 
+/* Joins the values of --cors by commas, and checks them. */
+static enum sp_status read_origins(struct sp_strbuf *out, const struct sp_opt_list *list,
+                                   struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < list->n && !st; i++) {
+        if (i > 0) out->at[out->len - 1] = ',';
+        st = sp_strbuf_append(out, list->items[i], strlen(list->items[i]) + 1, err);
+    }
+    return st || list->n == 0 ? st : sp_serve_cors_check(out->at, err);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -472,7 +485,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_serve s = {.keep_alive = o->keep_alive,
                          .template_locks = template_locks,
                          .version = sp_version(),
-                         .cors = o->cors,
                          .host = o->host,
                          .budget = &budget,
                          .keys = &keys,
@@ -492,12 +504,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                      .no_cache = o->no_cache};
     struct sp_listeners listeners = {.n = 0};
     char *prompts = NULL;
+    struct sp_strbuf cors = {0};
     struct guard guard = {.patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
     enum sp_status st;
 
-    if (o->cors && (st = sp_serve_cors_check(o->cors, err))) return st;
-    if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))
+    if ((st = read_origins(&cors, &o->cors, err)) ||
+        (st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err))) {
+        sp_strbuf_release(&cors);
         return st;
+    }
+    s.cors = cors.at;
     guard.queue = s.queue;
     sp_file_guard_start();
     return_large_blocks();
@@ -531,6 +547,7 @@ done:
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);
     sp_serve_keys_release(&keys);
+    sp_strbuf_release(&cors);
     return st;
 }
 

@@ -353,9 +353,9 @@ static void check_host(const struct server *s, const char *host, int status)
 
 TEST(test_browsers)
 {
-    static const char *const options[] = {
-        "--cors", "http://first.example:81,http://app.example,https://app.example", "--quiet",
-        NULL};
+    static const char *const options[] = {"--cors",  "http://first.example:81,http://app.example",
+                                          "--cors",  "https://app.example",
+                                          "--quiet", NULL};
     static const char origin[] = "Origin: http://app.example\r\n",
                       part[] = "Origin: http://app.exam\r\n",
                       other[] = "Origin: http://evil.example\r\n";
