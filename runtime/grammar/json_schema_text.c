@@ -24,6 +24,11 @@
 #define OCTET "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define LABEL "[A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}"
 
+/* A UUID of a version, as pydantic names its formats (RFC 9562). */
+#define UUID(version)                                                                              \
+    "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-" version                                                      \
+    "[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
+
 #define EMAIL "^[A-Za-z0-9_+-]{1,31}(\\.[A-Za-z0-9_+-]{1,31})?@(" LABEL "\\.){1,4}[A-Za-z]{2,24}$"
 
 /* Each pattern matches only valid texts of its format, but not all of them: no minute has a 61st
@@ -39,6 +44,13 @@ static const struct format {
     {"date-time", "^" DATE "T" TIME "$", 20, 35},
     {"duration", "^P(" N "W|" DAYS "|(" DAYS ")?" HOURS ")$", 3, 32},
     {"uuid", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", 36, 36},
+    {"uuid1", UUID("1"), 36, 36},
+    {"uuid3", UUID("3"), 36, 36},
+    {"uuid4", UUID("4"), 36, 36},
+    {"uuid5", UUID("5"), 36, 36},
+    {"uuid6", UUID("6"), 36, 36},
+    {"uuid7", UUID("7"), 36, 36},
+    {"uuid8", UUID("8"), 36, 36},
     {"ipv4", "^(" OCTET "\\.){3}" OCTET "$", 7, 15},
     {"ipv6", "^([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}$", 15, 39},
     {"email", EMAIL, 6, 340},

@@ -465,6 +465,7 @@ TEST(libraries)
                   "\"unevaluatedProperties\":false,\"format\":\"path\"}",
         one[] = "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"},"
                 "\"minProperties\":1,\"maxProperties\":2}",
+        version[] = "{\"type\":\"string\",\"format\":\"uuid4\"}",
         unit[] = "{\"type\":\"number\",\"exclusiveMinimum\":0,\"exclusiveMaximum\":1}";
     const struct outcome all[] = {
         {zod_int, TEXTS("9007199254740991"), TEXTS("9007199254740992")},
@@ -480,6 +481,9 @@ TEST(libraries)
         {open,
          TEXTS("{\"age\":5,\"id\":1,\"name\":\"B\",\"x\":null}", "{\"id\":1,\"x\":null,\"age\":5}"),
          TEXTS("{\"id\":1,\"age\":5,\"age\":6}", "{\"age\":\"5\",\"id\":1}", "{\"age\":5}")},
+        {version, TEXTS("\"5d28b9a2-5ddb-4b09-9cb9-ff3e6a1b6e4c\""),
+         TEXTS("\"5d28b9a2-5ddb-1b09-9cb9-ff3e6a1b6e4c\"",
+               "\"5d28b9a2-5ddb-4b09-7cb9-ff3e6a1b6e4c\"")},
         {hints, TEXTS("{}"), NULL},
         {one, TEXTS("{\"a\":1,\"b\":2}"), TEXTS("{}", "{\"a\":1,\"b\":2,\"c\":3}")},
         {unit, TEXTS("0.5"), TEXTS("1", "1.0", "0")},
