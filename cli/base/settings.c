@@ -141,8 +141,15 @@ static void release_texts(struct sp_setting_texts *t)
     *t = (struct sp_setting_texts){0};
 }
 
+/* A stop text is tokenized to see whether it is a special token. */
 static enum sp_status add_stop(struct sp_settings *s, const char *text, struct sp_err *err)
 {
+    enum { LONGEST = 4096 };
+    size_t size = strlen(text);
+
+    if (size > LONGEST)
+        return sp_fail(err, SP_E_USAGE, "a stop text has %zu bytes, expected at most %d", size,
+                       LONGEST);
     return add_text(&s->stops, text, "stop texts, including those of the file", err);
 }
 

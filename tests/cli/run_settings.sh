@@ -43,6 +43,7 @@ sed -i '/eos_token_id/,/]/d' target/generation_config.json
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": 3/' target/config.json
 echo '# in vain'
 spectool run packed.bin --ids 582 --num-predict 1 --stop ''
+spectool run packed.bin --ids 582 --num-predict 1 --stop "$(printf %4097s)"
 printf 'FROM ./target\nPARAMETER num_ctx 999999\n' >Long
 spectool create -f Long -o long.bin 2>/dev/null
 spectool run long.bin --ids 582 --num-predict 1 2>&1 >/dev/null | grep note
