@@ -115,6 +115,10 @@ struct sp_layer_config {
      * stream, or 0: the stream is not changed; and the factor of its output (MiniMax). */
     double stream_scales[2], out_scales[2];
     bool shares_index;       /* attends to the keys that were chosen for the layer before */
+    unsigned rate;           /* compressed attention: tokens of an entry; 0: only its window */
+    bool overlaps;           /* an entry is made of the tokens of the one before as well, and chosen
+                                by an index */
+    bool hashes;             /* experts are chosen by a table of tokens */
     bool unindexed;          /* attends to all keys although other layers have an index */
     bool causal;             /* false: rows of a DFlash block see each other */
     bool reads_pair;         /* q, k and v read two rows, 2 H wide: embedding and hidden state
@@ -156,6 +160,14 @@ struct sp_latent_config {
                                  0: none (LongCat) */
     bool gated; /* queries, and a gate for each value of a head, are made of the latent of
                    queries and of that latent before its norm (A.X K2) */
+};
+
+/* Compressed attention (runtime/model/compressed_attention.c). Its index has the sizes of
+ * sp_config.index. */
+struct sp_compressed_config {
+    unsigned q_rank;   /* dims of the latent of queries; 0: no compressed attention */
+    unsigned n_groups; /* of heads, each of which has a matrix to out_rank dims of its own */
+    unsigned out_rank;
 };
 
 /* Hyper-connections (runtime/model/hyper.c). */
@@ -241,7 +253,8 @@ struct sp_mamba_config {
 enum sp_routing_law {
     SP_ROUTE_SOFTMAX,        /* softmax over all experts, then the best k are chosen */
     SP_ROUTE_SOFTMAX_CHOSEN, /* the best k are chosen, then softmax over the chosen ones */
-    SP_ROUTE_SIGMOID,        /* sigmoid of each logit, then the best k are chosen */
+    SP_ROUTE_SQRT_SOFTPLUS, /* the root of the softplus of each logit, then the best k are chosen */
+    SP_ROUTE_SIGMOID,       /* sigmoid of each logit, then the best k are chosen */
     SP_ROUTE_SIGMOID_CHOSEN, /* the best k are chosen, then sigmoid of the chosen ones */
     /* The best k are chosen. The weight of each is its softmax over those not chosen before it
      * whose logit l is near its own, m: (m - l) / max(|l|, m) <= jitter (PhiMoE). */
@@ -459,6 +472,7 @@ struct sp_config {
     bool silu_capped; /* the limit of a gate counts after its silu (Step 3.5) */
     struct sp_latent_config latent;
     struct sp_index_config index;
+    struct sp_compressed_config compressed;
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;
     struct sp_mamba_config mamba;

@@ -1,4 +1,5 @@
 /* The properties that differ from layer to layer: mixer, window, rotary embedding and experts. */
+#include "format/base/affix.h"
 #include "format/config/config_readers.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
@@ -113,7 +114,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
                    !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
                    !(r->t->family->latent && r->t->family->latent->index.top_k &&
                      strcmp(type, "indexed_attention") == 0) &&
-                   !(r->t->family->indexed && strcmp(type, r->t->family->indexed) == 0) &&
+                   !(r->t->family->own_types && sp_is_among(type, r->t->family->own_types)) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
                    !(r->t->family->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
                    !(r->t->family->mamba && is_mamba_type(r->layer_types, i)) &&

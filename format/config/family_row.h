@@ -205,7 +205,7 @@ struct sp_family {
     const char
         *own_type; /* layer_types may be this: attention here, of which read_own makes more */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
-    const char *indexed; /* name in layer_types of layers with an index, without a latent */
+    const char *own_types; /* names in layer_types that read_own reads, between blanks; or NULL */
 
     /* ---- sliding windows ---- */
     enum sp_windows windows;

@@ -101,7 +101,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     const uint64_t q = heads * (kv_rank ? (uint64_t)a->nope_dim + a->rope_dim : l->head_dim);
     const uint64_t o = heads * (kv_rank ? a->value_dim : value);
     bool own = c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN; /* weights for every head */
-    bool attention = (l->mixers & SP_MIXER_ATTENTION) != 0, latent = attention && kv_rank;
+    bool attention = (l->mixers & SP_MIXER_ATTENTION) && !c->compressed.q_rank;
+    bool latent = attention && kv_rank;
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
     bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
@@ -153,6 +154,49 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.inner_norm.weight", SP_ROLE_NORM, inner, {o}},
         {"self_attn.q_scale", SP_ROLE_SMALL, unit, {q}},
         {"self_attn.gate_scale", SP_ROLE_SMALL, unit, {q}},
+    };
+
+    return ADD(rows, (int)i);
+}
+
+static enum sp_status add_compressed(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                     struct sp_err *err)
+{
+    const struct sp_layer_config *l = &c->layers[i];
+    const uint64_t hidden = c->n_hidden, rank = c->compressed.q_rank, rate = l->rate;
+    const uint64_t heads = (uint64_t)l->n_heads * l->head_dim, groups = c->compressed.n_groups;
+    const uint64_t low = c->compressed.out_rank, parts = l->overlaps ? 2 : 1;
+    const uint64_t dim = l->head_dim, width = parts * dim, key = c->index.head_dim;
+    const uint64_t n_index = c->index.n_heads;
+    bool all = rank != 0, entries = all && rate, index = entries && l->overlaps;
+    const struct row rows[] = {
+        {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, all, {rank, hidden}},
+        {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, all, {rank}},
+        {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, all, {heads, rank}},
+        {"self_attn.kv_proj.weight", SP_ROLE_KEY_VALUE, all, {dim, hidden}},
+        {"self_attn.kv_norm.weight", SP_ROLE_NORM, all, {dim}},
+        {"self_attn.o_a_proj.weight",
+         SP_ROLE_ATTENTION,
+         all,
+         {groups, low, all ? heads / groups : 0}},
+        {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, all, {hidden, groups * low}},
+        {"self_attn.sinks", SP_ROLE_SMALL, all, {l->n_heads}},
+        {"self_attn.compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
+        {"self_attn.compressor.gate_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
+        {"self_attn.compressor.position_bias", SP_ROLE_SMALL, entries, {rate, width}},
+        {"self_attn.compressor.norm.weight", SP_ROLE_NORM, entries, {dim}},
+        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, index, {n_index * key, rank}},
+        {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
+        {"self_attn.indexer.compressor.kv_proj.weight",
+         SP_ROLE_KEY_VALUE,
+         index,
+         {2 * key, hidden}},
+        {"self_attn.indexer.compressor.gate_proj.weight",
+         SP_ROLE_KEY_VALUE,
+         index,
+         {2 * key, hidden}},
+        {"self_attn.indexer.compressor.position_bias", SP_ROLE_SMALL, index, {rate, 2 * key}},
+        {"self_attn.indexer.compressor.norm.weight", SP_ROLE_NORM, index, {key}},
     };
 
     return ADD(rows, (int)i);
@@ -229,6 +273,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     bool experts = n != 0, dense = ffn && !experts, gate = !c->plain_mlp, bias = c->mlp_bias;
     bool inner = dense && c->inner_norms && !c->norm_weightless;
     bool unit = dense && c->unit.init != 0;
+    bool corrected = experts && c->routing.corrected && !l->hashes;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const struct row rows[] = {
         {"mlp.gate_proj.weight", SP_ROLE_MLP, dense && gate, {ffn, hidden}},
@@ -246,7 +291,11 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.router.weight", SP_ROLE_ROUTER, experts, {choices, hidden}},
         {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {choices}},
-        {"mlp.router.correction", SP_ROLE_SMALL, experts && c->routing.corrected, {choices}},
+        {"mlp.router.correction", SP_ROLE_SMALL, corrected, {choices}},
+        {"mlp.router.token_experts",
+         SP_ROLE_INDEX,
+         experts && l->hashes,
+         {c->n_vocab, l->n_experts_used}},
         {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
         {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
         {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, hidden}},
@@ -468,6 +517,7 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
     for (unsigned i = 0; i < config->n_layers; i++)
         if ((st = add_norms(&specs, config, i, err)) ||
             (st = add_attention(&specs, config, i, err)) ||
+            (st = add_compressed(&specs, config, i, err)) ||
             (st = add_recurrent(&specs, config, i, err)) ||
             (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err)) ||
             (st = add_block(&specs, config, i, err)))

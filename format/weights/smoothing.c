@@ -152,7 +152,10 @@ static const char mixer_inputs[] =
     "self_attn.q_a_proj.weight self_attn.kv_a_proj_with_mqa.weight self_attn.gate_proj.weight "
     "self_attn.head_gate.weight self_attn.indexer.wk.weight input_gate.down_proj.weight "
     "self_attn.indexer.weights_proj.weight self_attn.indexer.pool_gate.weight "
-    "self_attn.indexer.q_proj.weight linear_attn.in_proj_qkv.weight "
+    "self_attn.indexer.q_proj.weight self_attn.kv_proj.weight "
+    "self_attn.compressor.kv_proj.weight self_attn.compressor.gate_proj.weight "
+    "self_attn.indexer.compressor.kv_proj.weight self_attn.indexer.compressor.gate_proj.weight "
+    "linear_attn.in_proj_qkv.weight "
     "linear_attn.in_proj_z.weight linear_attn.in_proj_b.weight linear_attn.in_proj_a.weight "
     "conv.in_proj.weight mamba.in_proj_z.weight mamba.in_proj_xbc.weight mamba.in_proj_dt.weight";
 

@@ -1,6 +1,8 @@
 #include "runtime/backend/kv.h"
 
+#include "format/base/bytes.h"
 #include "format/base/mem.h"
+#include "quantize/types/float_cast.h"
 #include "runtime/backend/remote.h"
 
 #include <assert.h>
@@ -40,6 +42,7 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
     struct sp_kv new = {.type = type,
                         .n_heads = n_heads,
                         .head_dim = shape.head_dim,
+                        .stride = 1,
                         .n_all_heads = n_heads,
                         .n_heads_here = n_heads};
     enum sp_status st;
@@ -87,10 +90,16 @@ void sp_kv_release(struct sp_kv *kv)
     *kv = (struct sp_kv){0};
 }
 
-/* The slots that a sequence of n positions uses, rounded up to SP_SPAN. */
-static size_t used_slots(const struct sp_kv *kv, size_t n)
+/* The slots that n positions use, rounded up to SP_SPAN. */
+static size_t slots_of(const struct sp_kv *kv, size_t n)
 {
     return n < kv->n_slots ? sp_round_up(n, SP_SPAN) : kv->n_slots;
+}
+
+/* The same of a sequence of n tokens. */
+static size_t used_slots(const struct sp_kv *kv, size_t n)
+{
+    return slots_of(kv, n / kv->stride + (n % kv->stride != 0));
 }
 
 size_t sp_kv_size(const struct sp_kv *kv, size_t n)
@@ -144,7 +153,7 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
 {
     const struct sp_vector_kv *type = vector->kv[kv->type];
 
-    assert(n <= kv->n_slots && used_slots(kv, pos + n) <= kv->n_ready);
+    assert(n <= kv->n_slots && slots_of(kv, pos + n) <= kv->n_ready);
     for (size_t t = 0; t < n; t++) {
         size_t lane = (pos + t) % SP_KV_BLOCK;
         type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);
@@ -196,16 +205,36 @@ void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_
         values[4 * d] = others[4 * d];
 }
 
+static float number_at(const struct sp_kv *kv, const uint8_t *block, size_t i)
+{
+    float x;
+
+    if (kv->type == SP_CACHE_F16) return sp_f32_of_f16(sp_get16(block + 2 * i));
+    memcpy(&x, block + 4 * i, sizeof x);
+    return x;
+}
+
+float sp_kv_key_number(const struct sp_kv *kv, size_t pos, size_t i)
+{
+    return number_at(kv, sp_kv_keys(kv, 0, pos), i * SP_KV_BLOCK + pos % SP_KV_BLOCK);
+}
+
+float sp_kv_value_number(const struct sp_kv *kv, size_t pos, size_t i)
+{
+    return number_at(kv, sp_kv_values(kv, 0, pos), pos % SP_KV_BLOCK * kv->value_dim + i);
+}
+
 enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file, size_t span,
                               struct sp_err *err)
 {
     size_t n = SP_SPAN / SP_KV_BLOCK * kv->n_heads, first;
     enum sp_status st;
 
-    span %= kv->n_slots / SP_SPAN;
-    assert((span + 1) * SP_SPAN <= kv->n_ready);
+    if (kv->stride == 1) span %= kv->n_slots / SP_SPAN;
     if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, span, err);
-    first = span * n;
+    first = span * n / kv->stride;
+    n = ((span + 1) * n + kv->stride - 1) / kv->stride - first;
+    assert((first + n) * SP_KV_BLOCK <= kv->n_ready * kv->n_heads);
     if ((st = sp_cache_file_bytes(file, kv->keys + first * kv->key_block_size,
                                   n * kv->key_block_size, err)))
         return st;

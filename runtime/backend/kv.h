@@ -20,6 +20,7 @@ struct sp_kv {
     enum sp_cache_type type;
     unsigned n_heads, head_dim, value_dim; /* head_dim: of a key; value_dim: of a value */
     size_t n_slots;
+    size_t stride; /* tokens of a position: 1, or more of a cache whose keys are made of several */
     size_t key_block_size, value_block_size;
     uint8_t *keys;               /* [n_slots / 256][n_heads][256 / 16] key blocks, in a region */
     uint8_t *values;             /* [n_slots / 256][n_heads][256 / 16] value blocks, in a region */
@@ -56,13 +57,13 @@ struct sp_kv_options {
 SP_MUST_CHECK enum sp_status sp_kv_open(struct sp_kv *kv, struct sp_remote *remote,
                                         const struct sp_kv_options *options, struct sp_err *err);
 
-/* The bytes of the slots that a sequence of n positions uses; all slots if n is SIZE_MAX. */
+/* The bytes of the slots that a sequence of n tokens uses; all slots if n is SIZE_MAX. */
 size_t sp_kv_size(const struct sp_kv *kv, size_t n);
 /* The same, of the heads that all processes have on this machine. */
 size_t sp_kv_size_here(const struct sp_kv *kv, size_t n);
-/* Gives memory to the slots that a sequence of n positions uses; none is stored without memory. */
+/* Gives memory to the slots that a sequence of n tokens uses; none is stored without memory. */
 SP_MUST_CHECK enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err);
-/* Returns the memory of the slots that a sequence of n positions does not use. */
+/* Returns the memory of the slots that a sequence of n tokens does not use. */
 void sp_kv_shrink(struct sp_kv *kv, size_t n);
 
 /* Stores n rows at positions pos..pos+n-1. k, v: [n][ld], the heads of a row are contiguous. */
@@ -96,8 +97,13 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
     return kv->values + sp_kv_block(kv, head, pos) * kv->value_block_size;
 }
 
-/* Writes or reads the positions of one span, from span * SP_SPAN on, which have memory. Reading
- * requires a cache of the same type and shape, which is not checked. */
+/* Number i of the key, or of the value, that head 0 has at a position; not of 8-bit caches. */
+float sp_kv_key_number(const struct sp_kv *kv, size_t pos, size_t i);
+float sp_kv_value_number(const struct sp_kv *kv, size_t pos, size_t i);
+
+/* Writes or reads the positions of one span of tokens, from span * SP_SPAN on, which have memory.
+ * With a stride, positions around them may come along. Reading requires a cache of the same type
+ * and shape, which is not checked. */
 SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file,
                                             size_t span, struct sp_err *err);
 

@@ -100,19 +100,25 @@ static uint64_t draft_read(const struct sp_session *session, size_t n)
     return drafter->ops->stepwise ? n * size : size;
 }
 
-/* A layer with an index reads all index keys, unless it shares a choice, and the keys chosen. */
+/* A layer with an index reads all index keys, unless it shares a choice, and the keys chosen.
+ * Compressed attention reads its window and entries. */
 static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_before)
 {
     const struct sp_layer_config *layer = &d->model->config.layers[i];
     const struct sp_kv *kv = d->keys[i];
     const struct sp_config *config = &d->model->config;
-    uint64_t n = n_before + 1, index = 0;
+    uint64_t n = n_before + 1, index = 0, entries = layer->rate ? n / layer->rate : 0;
 
+    if (layer->overlaps) {
+        index = entries * d->caches[config->n_layers + i].key_block_size / SP_KV_BLOCK;
+        if (entries > config->index.top_k) entries = config->index.top_k;
+    }
     if (layer->window && n > layer->window) n = layer->window;
-    if (config->index.top_k && !layer->unindexed && n > config->index.top_k) {
+    if (config->index.top_k && !layer->unindexed && layer->rate == 0 && n > config->index.top_k) {
         index = n * d->caches[config->n_layers + i].key_block_size / SP_KV_BLOCK;
         n = config->index.top_k;
     }
+    n += entries;
     return index + kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
 }
 

@@ -4,6 +4,7 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "runtime/model/compressed_attention.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
 
@@ -42,10 +43,10 @@ static struct sp_kv *borrowed_keys(const struct sp_decoder *d, const struct sp_l
 static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
+    unsigned n = config->n_layers, n_caches = config->index.top_k ? 2 * n : n;
     enum sp_status st;
 
-    unsigned n = config->n_layers, n_caches = config->index.top_k ? 2 * n : n;
-
+    if (config->compressed.q_rank) n_caches = SP_COMPRESSED_CACHES * n;
     if ((st = sp_arena_new(&d->memory, &d->caches, n_caches, sizeof *d->caches, err))) return st;
     d->n_caches = n_caches;
     if ((st = sp_arena_new(&d->memory, &d->keys, config->n_layers, sizeof *d->keys, err)))
@@ -66,11 +67,14 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
         };
         /* A rank knows no slopes, no values of another size than keys, and no choice of keys. */
         bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0 &&
-                     config->index.block == 0;
+                     config->index.block == 0 && config->compressed.q_rank == 0;
         struct sp_remote *remote = plain ? d->backend->remote : NULL;
         if ((st = sp_kv_open(&d->caches[i], remote, &options, err))) return st;
-        if (n_caches == n || l->shares_index || l->unindexed) continue;
+        if (config->compressed.q_rank && (st = sp_compressed_attention_open_caches(d, i, err)))
+            return st;
+        if (config->index.top_k == 0 || l->shares_index || l->unindexed) continue;
         if ((st = sp_key_index_open_cache(&d->caches[n + i], d, err))) return st;
+        if (l->rate) d->caches[n + i].stride = l->rate;
     }
     return SP_OK;
 }
@@ -270,7 +274,9 @@ uint64_t sp_decoder_cache_digest(const struct sp_decoder *d)
 bool sp_decoder_keeps_all(const struct sp_decoder *d)
 {
     for (unsigned i = 0; i < d->n_caches; i++)
-        if (d->caches[i].keys && d->caches[i].n_slots < d->options.n_positions) return false;
+        if (d->caches[i].keys &&
+            d->caches[i].n_slots * d->caches[i].stride < d->options.n_positions)
+            return false;
     return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/model/altup.h"
 #include "runtime/model/block_conv.h"
+#include "runtime/model/compressed_attention.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/gated_norm.h"
@@ -72,6 +73,7 @@ static void embed(struct sp_workspace *ws, const struct sp_model *source, const 
     struct embed_job job = {ws, source, ids};
 
     assert(n <= ws->max_rows);
+    if (ids != ws->ids) memcpy(ws->ids, ids, n * sizeof *ids);
     sp_backend_rows(ws->backend, n, embed_row, &job);
     if (ws->per_layer) sp_per_layer_embed(ws, ids, n);
 }
@@ -313,6 +315,8 @@ static void run_attention(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     if (ws->latent_attention)
         sp_latent_attention_run(ws, layer, n);
+    else if (ws->compressed)
+        sp_compressed_attention_run(ws, layer, n);
     else
         sp_self_attention_run(ws, layer, n);
 }

@@ -123,6 +123,10 @@ static void score_experts(const struct route_job *job, float *scores)
     case SP_ROUTE_SIGMOID_CHOSEN:
     case SP_ROUTE_NEAR:
         break;
+    case SP_ROUTE_SQRT_SOFTPLUS:
+        for (unsigned i = 0; i < n; i++)
+            scores[i] = sqrtf(sp_softplusf(scores[i]));
+        break;
     case SP_ROUTE_SIGMOID:
         for (unsigned i = 0; i < n; i++)
             scores[i] = sp_sigmoidf(scores[i]);
@@ -173,9 +177,9 @@ static const float *selection_of_row(const struct route_job *job, size_t t, cons
     float *selection = e->selection + t * e->ld_scores;
     bool grouped = routing->n_groups > 1;
 
-    if (!grouped && !routing->corrected) return scores;
+    if (!grouped && !job->layer->router_correction) return scores;
     memcpy(selection, scores, count_choices(job) * sizeof *selection);
-    if (routing->corrected)
+    if (job->layer->router_correction)
         job->ws->backend->vector->add(selection, job->layer->router_correction, count_choices(job));
     if (grouped) drop_groups(job, selection, e->group_selection + t * routing->n_groups);
     return selection;
@@ -252,7 +256,13 @@ static void route_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     score_experts(job, scores);
-    find_best(chosen, k, selection_of_row(job, t, scores), count_choices(job));
+    if (job->layer->token_experts) {
+        const float *row = job->layer->token_experts + (size_t)job->ws->ids[t] * k;
+        for (unsigned i = 0; i < k; i++)
+            chosen[i] = (unsigned)row[i];
+    } else {
+        find_best(chosen, k, selection_of_row(job, t, scores), count_choices(job));
+    }
     weigh_experts(job, weights, chosen, scores);
     sort_experts(chosen, weights, k);
 }

@@ -25,7 +25,6 @@
  * walks like any other: a row therefore reads all index keys, but only top_k latents. */
 #include "runtime/model/key_index.h"
 
-#include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/latent_attention.h"
@@ -88,6 +87,7 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     if ((st = sp_arena_new(&ws->memory, &s->chosen, rows * s->n_choices * s->n_chosen,
                            sizeof *s->chosen, err)))
         return st;
+    if (config->compressed.q_rank) return SP_OK; /* which gathers keys itself */
     if ((st = sp_kv_init(&s->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
     return sp_kv_grow(&s->gathered, s->n_chosen, err);
 }
@@ -140,19 +140,6 @@ static void prepare_row(void *context, size_t t, unsigned worker)
 
 /* ---- pools ---- */
 
-/* out[0..n-1] = numbers of a value of the cache, from its number `first` on. */
-static void read_value(float *out, const struct sp_kv *cache, size_t pos, size_t first, size_t n)
-{
-    size_t at = pos % SP_KV_BLOCK * cache->value_dim + first;
-    const uint8_t *values = sp_kv_values(cache, 0, pos);
-
-    for (size_t i = 0; i < n; i++)
-        if (cache->type == SP_CACHE_F32)
-            memcpy(out + i, values + 4 * (at + i), sizeof *out);
-        else
-            out[i] = sp_f32_of_f16(sp_get16(values + 2 * (at + i)));
-}
-
 /* key = the key of the pool that ends at `pos`. */
 static void make_pool_key(float *key, const struct index_job *job, size_t pos)
 {
@@ -165,14 +152,12 @@ static void make_pool_key(float *key, const struct index_job *job, size_t pos)
         for (int step = 0; step < 2; step++) {
             for (size_t j = 0; j < c->pool; j++) {
                 size_t at = pos + 1 - c->pool + j;
-                float k, gate;
-                read_value(&gate, job->cache, at, c->head_dim + d, 1);
+                float gate = sp_kv_value_number(job->cache, at, c->head_dim + d);
                 gate += bias[j * c->head_dim + d];
                 if (step == 0) max = gate > max ? gate : max;
                 if (step == 0) continue;
-                read_value(&k, job->cache, at, d, 1);
                 sum += sp_expf(gate - max);
-                key[d] += sp_expf(gate - max) * k;
+                key[d] += sp_expf(gate - max) * sp_kv_value_number(job->cache, at, d);
             }
         }
         key[d] /= sum;
@@ -279,15 +264,15 @@ static void score_units(const struct index_job *job, float *scores, size_t n, si
     }
 }
 
-static void choose_row(struct index_job *job, size_t t)
+/* Chooses for row t, which sees n keys. */
+static void choose_row(struct index_job *job, size_t t, size_t n)
 {
     const struct sp_index_config *c = &job->ws->model->config.index;
     const struct sp_key_index_scratch *s = job->ws->key_index;
     const struct sp_backend *backend = job->ws->backend;
-    size_t unit = c->block ? c->block : c->pool ? c->pool : 1, n, n_units, k = c->top_k / unit;
+    size_t unit = c->block ? c->block : c->pool ? c->pool : 1, n_units, k = c->top_k / unit;
 
     job->t = t;
-    n = job->ws->positions[t] + 1;
     if (n <= s->n_chosen) return;
     n_units = (n + (c->block ? unit - 1 : 0)) / unit;
     job->n_keys = c->block ? n : n_units * unit;
@@ -339,8 +324,17 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
         job.cache = cache;
         store_pools(&job, cache, first, seq->n);
         for (size_t t = first; t < first + seq->n; t++)
-            choose_row(&job, t);
+            choose_row(&job, t, ws->positions[t] + 1);
     }
+}
+
+const uint32_t *sp_key_index_rank(struct sp_workspace *ws, const struct sp_kv *cache, size_t t,
+                                  size_t n)
+{
+    struct index_job job = {.ws = ws, .cache = cache};
+
+    choose_row(&job, t, n);
+    return ws->key_index->chosen + t * ws->key_index->n_chosen;
 }
 
 /* ---- the chosen keys ---- */

@@ -34,6 +34,11 @@ sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d, struct 
  * latents of its queries. */
 void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n);
 
+/* The top_k best of the n > top_k keys in `cache`, ascending, by the queries and weights of row t
+ * that were made in ws->key_index. Valid until the next pass. */
+const uint32_t *sp_key_index_rank(struct sp_workspace *ws, const struct sp_kv *cache, size_t t,
+                                  size_t n);
+
 /* Copies the keys and values that were chosen for row t of the pass from `kv`, to the first
  * positions of ws->key_index->gathered; returns their number. */
 size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t);

@@ -289,6 +289,32 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
 }
 
+static void bind_compressor(struct binder *b, struct sp_compressor *w, const char *path, unsigned i)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "@self_attn.%s.kv_proj.weight", path);
+    bind_matrix(b, &w->kv, name, i);
+    snprintf(name, sizeof name, "@self_attn.%s.gate_proj.weight", path);
+    bind_matrix(b, &w->gate, name, i);
+    snprintf(name, sizeof name, "@self_attn.%s.position_bias", path);
+    w->bias = bind_bias(b, name, i);
+    snprintf(name, sizeof name, "@self_attn.%s.norm.weight", path);
+    w->norm = bind_norm(b, name, i);
+}
+
+static void bind_compressed(struct binder *b, struct sp_compressed_weights *w, unsigned i)
+{
+    bind_matrix(b, &w->q_a, "@self_attn.q_a_proj.weight", i);
+    bind_matrix(b, &w->q_b, "@self_attn.q_b_proj.weight", i);
+    bind_matrix(b, &w->kv, "@self_attn.kv_proj.weight", i);
+    bind_matrix(b, &w->o_a, "@self_attn.o_a_proj.weight", i);
+    w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
+    w->kv_norm = bind_norm(b, "@self_attn.kv_norm.weight", i);
+    bind_compressor(b, &w->entries, "compressor", i);
+    bind_compressor(b, &w->keys, "indexer.compressor", i);
+}
+
 static void bind_index(struct binder *b, struct sp_index_weights *w, unsigned i)
 {
     bind_matrix(b, &w->q, "@self_attn.indexer.wq_b.weight", i);
@@ -321,7 +347,10 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
     l->o_norm = bind_norm(b, "@self_attn.inner_norm.weight", i);
-    bind_latent(b, &l->latent, i);
+    if (b->model->config.compressed.q_rank)
+        bind_compressed(b, &l->compressed, i);
+    else
+        bind_latent(b, &l->latent, i);
     bind_index(b, &l->index, i);
 }
 
@@ -445,12 +474,28 @@ static void set_limits(const struct sp_config *c, struct sp_layer *l)
     }
 }
 
+/* Binds the experts of each token, which must exist. */
+static void bind_token_experts(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    size_t n = (size_t)b->model->config.n_vocab * l->config->n_experts_used;
+
+    l->token_experts = bind_bias(b, "@mlp.router.token_experts", i);
+    for (size_t k = 0; l->token_experts && k < n; k++) {
+        float id = l->token_experts[k];
+        if (id >= 0 && id < (float)l->config->n_experts && id == (float)(unsigned)id) continue;
+        b->status = sp_fail(b->err, SP_E_INPUT,
+                            "layers.%u.mlp.router.token_experts[%zu] is not an expert", i, k);
+        return;
+    }
+}
+
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
         bind_matrix(b, &l->router, "@mlp.router.weight", i);
         l->router_bias = bind_bias(b, "@mlp.router.bias", i);
         l->router_correction = bind_bias(b, "@mlp.router.correction", i);
+        bind_token_experts(b, l, i);
         bind_matrix(b, &l->gate, "@mlp.experts.gate_proj.weight", i);
         bind_matrix(b, &l->up, "@mlp.experts.up_proj.weight", i);
         bind_matrix(b, &l->down, "@mlp.experts.down_proj.weight", i);

@@ -36,6 +36,21 @@ struct sp_latent_weights {
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
 };
 
+/* What makes the entries of compressed attention, or the keys of its index. */
+struct sp_compressor {
+    struct sp_matrix kv, gate; /* [width, H]; width: that of an entry, twice if they overlap */
+    const float *bias, *norm;  /* [rate][width], [width of an entry] */
+};
+
+/* Weights of compressed attention (struct sp_compressed_config) besides o and the index. */
+struct sp_compressed_weights {
+    struct sp_matrix q_a, q_b;     /* [q_rank, H], [n_heads * head_dim, q_rank] */
+    struct sp_matrix kv;           /* [head_dim, H] */
+    struct sp_matrix o_a;          /* [n_groups][out_rank, heads of a group * head_dim] */
+    const float *q_norm, *kv_norm; /* [q_rank], [head_dim] */
+    struct sp_compressor entries, keys;
+};
+
 /* Weights of a gated delta-rule layer; channels = 2 * key heads * key dim + value heads * its dim.
  */
 struct sp_delta_weights {
@@ -149,6 +164,7 @@ struct sp_layer {
     const float *output_gate_bias; /* [rows of output_gate], or NULL */
     struct sp_conv_weights attention_conv, ffn_conv;
     struct sp_latent_weights latent;         /* in place of k and v */
+    struct sp_compressed_weights compressed; /* in place of q, k and v */
     struct sp_index_weights index;           /* empty: the layer has none */
     struct sp_delta_weights delta;           /* in place of attention */
     struct sp_short_conv_weights short_conv; /* in place of attention */
@@ -169,6 +185,7 @@ struct sp_layer {
     struct sp_matrix router;          /* [n_experts, H] */
     const float *router_bias;         /* [n_experts] */
     const float *router_correction;   /* [n_experts] added to scores for the selection alone */
+    const float *token_experts; /* [n_vocab][n_experts_used] the experts of each token, or NULL */
 };
 
 /* A matrix, or a stack of them, and its tensor in the packed file. */

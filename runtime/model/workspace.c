@@ -7,6 +7,7 @@
 #include "runtime/model/experts.h"
 #include "runtime/model/gated_norm.h"
 #include "runtime/model/hyper.h"
+#include "runtime/model/compressed_attention.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
@@ -171,6 +172,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_latent_attention_open(ws, err))) return st;
     if ((st = sp_gated_norm_open(ws, err))) return st;
     if ((st = sp_key_index_open(ws, cache_type, err))) return st;
+    if ((st = sp_compressed_attention_open(ws, cache_type, err))) return st;
     if ((st = sp_delta_net_open(ws, err))) return st;
     if ((st = (config->mamba.step_rank ? sp_mamba1_open : sp_mamba_open)(ws, err))) return st;
     if ((st = sp_short_conv_open(ws, err))) return st;
@@ -195,6 +197,7 @@ static void close_workspace(struct sp_workspace *ws)
     sp_attention_scratch_free(ws->attention);
     sp_vocab_shortlist_close(ws->shortlist);
     if (ws->key_index) sp_kv_release(&ws->key_index->gathered);
+    sp_compressed_attention_close(ws);
     sp_lora_rows_free(ws->lora);
     sp_arena_release(&ws->memory);
     free(ws);

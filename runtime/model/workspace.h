@@ -106,6 +106,7 @@ struct sp_workspace {
     /* Scratch of the layer kinds; NULL if the model has no such layer. */
     struct sp_experts_scratch *experts;
     struct sp_latent_attention_scratch *latent_attention;
+    struct sp_compressed_scratch *compressed;
     struct sp_key_index_scratch *key_index;
     struct sp_gated_norm_scratch *gated_norm;
     struct sp_recurrent_scratch *delta_net, *mamba;

@@ -81,8 +81,13 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     unsigned n_layers = d->model->config.n_layers;
 
     if (l->mixers & SP_MIXER_ATTENTION) digests[0] = kv_digest(&d->caches[layer], first, len);
-    if (d->n_caches > n_layers && d->caches[n_layers + layer].keys)
-        digests[1] = kv_digest(&d->caches[n_layers + layer], 0, len);
+    for (unsigned k = 1; k < d->n_caches / n_layers; k++) {
+        const struct sp_kv *kv = &d->caches[k * n_layers + layer];
+        if (kv->keys == NULL) continue;
+        /* Compressed attention: what entries are made of counts for the last two blocks. */
+        first = l->rate && kv->stride == 1 && len > l->rate ? (len / l->rate - 1) * l->rate : 0;
+        digests[1] ^= kv_digest(kv, first, len / kv->stride) * k;
+    }
     if (d->recurrent && d->recurrent[layer].history.rows) digests[1] = recurrent_digest(d, layer);
     return sp_hash64(digests, sizeof digests);
 }

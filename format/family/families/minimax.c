@@ -175,7 +175,7 @@ const struct sp_family sp_families_minimax[] = {
         .theta = 5e6,
         .partial_rotary = 1,
         .rotary_dim = true,
-        .indexed = m3_sparse,
+        .own_types = m3_sparse,
         .biases = SP_BIAS_NEVER,
         .activation_key = "",
         SP_EXPERT_SIZES(128, 4, 3072, 0, 0),

@@ -1,0 +1,210 @@
+/* DeepSeek-V4: compressed attention, hyper-connections, and experts that a table of tokens chooses
+ * in the first layers. */
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <string.h>
+
+/* The matrices of the groups are one matrix. */
+static enum sp_status layout_groups(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                    const struct sp_alias_source *source)
+{
+    uint64_t shape[] = {spec->shape[0] * spec->shape[1], spec->shape[2]};
+    const struct sp_row_span all = {.step = 1, .n_rows = shape[0], .n_cols = shape[1]};
+    bool found;
+    enum sp_status st = sp_tensor_match_claim(&found, m, source->name, shape, 2);
+
+    return st || !found ? st : sp_tensor_match_add(m, spec, source->name, all);
+}
+
+static const struct sp_alias aliases[] = {
+    {"embed_tokens.weight", "embed.weight", NULL, 0},
+    {"streams.hc_head_*", "hc_head_*", NULL, 0},
+    {"attention_streams.hc_*", "hc_attn_*", NULL, 0},
+    {"mlp_streams.hc_*", "hc_ffn_*", NULL, 0},
+    {"input_layernorm.weight", "attn_norm.weight", NULL, 0},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", NULL, 0},
+    {"self_attn.q_a_proj.weight", "attn.wq_a.weight", NULL, 0},
+    {"self_attn.q_a_layernorm.weight", "attn.q_norm.weight", NULL, 0},
+    {"self_attn.q_b_proj.weight", "attn.wq_b.weight", NULL, 0},
+    {"self_attn.kv_proj.weight", "attn.wkv.weight", NULL, 0},
+    {"self_attn.kv_norm.weight", "attn.norm.weight", NULL, 0},
+    {"self_attn.o_a_proj.weight", "attn.wo_a.weight", layout_groups, 0},
+    {"self_attn.o_proj.weight", "attn.wo_b.weight", NULL, 0},
+    {"self_attn.sinks", "attn.attn_sink", NULL, 0},
+    {"self_attn.compressor.kv_proj.weight", "attn.compressor.wkv.weight", NULL, 0},
+    {"self_attn.compressor.gate_proj.weight", "attn.compressor.wgate.weight", NULL, 0},
+    {"self_attn.compressor.position_bias", "attn.compressor.ape", NULL, 0},
+    {"self_attn.compressor.norm.weight", "attn.compressor.norm.weight", NULL, 0},
+    {"self_attn.indexer.compressor.kv_proj.weight", "attn.indexer.compressor.wkv.weight", NULL, 0},
+    {"self_attn.indexer.compressor.gate_proj.weight", "attn.indexer.compressor.wgate.weight", NULL,
+     0},
+    {"self_attn.indexer.compressor.position_bias", "attn.indexer.compressor.ape", NULL, 0},
+    {"self_attn.indexer.*", "attn.indexer.*", NULL, 0},
+    {"mlp.router.weight", "ffn.gate.weight", NULL, 0},
+    {"mlp.router.correction", "ffn.gate.bias", NULL, 0},
+    {"mlp.router.token_experts", "ffn.gate.tid2eid", NULL, 0},
+    SP_ALIAS_EXPERTS("ffn.experts.%u"),
+    {"mlp.shared_expert.gate_proj.weight", "ffn.shared_experts.w1.weight", NULL, 0},
+    {"mlp.shared_expert.up_proj.weight", "ffn.shared_experts.w3.weight", NULL, 0},
+    {"mlp.shared_expert.down_proj.weight", "ffn.shared_experts.w2.weight", NULL, 0},
+    {0},
+};
+
+static const char csa[] = "compressed_sparse_attention", hca[] = "heavily_compressed_attention";
+
+/* Item i of a list of texts; "" if it has none. */
+static const char *text_at(const struct sp_json *list, unsigned i)
+{
+    size_t len;
+    const char *text = sp_json_to_string(sp_json_at(list, i), &len);
+
+    return text ? text : "";
+}
+
+/* Layers: by name, or by the published rates 0, 4 and 128, which stand for the kinds; by default
+ * two layers with large blocks, then both kinds in turn. rates: of small, overlapping and large
+ * blocks.
+ */
+static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_config_text *t,
+                                 unsigned i, const unsigned rates[2], struct sp_err *err)
+{
+    const struct sp_json *types = sp_text_get(t, "layer_types"), *ratios, *mlps;
+    unsigned n_hashed = 3;
+    int64_t ratio = i >= 2 && i % 2 ? 4 : 128;
+    enum sp_status st = sp_text_unsigned(t, "num_hash_layers", 0, SP_CAP_LAYERS, &n_hashed, err);
+
+    ratios = sp_text_get(t, "compress_ratios");
+    if (types)
+        ratio = strcmp(text_at(types, i), csa) == 0   ? 4
+                : strcmp(text_at(types, i), hca) == 0 ? 128
+                                                      : 0;
+    else if (ratios && !sp_json_to_i64(sp_json_at(ratios, i), &ratio))
+        ratio = -1;
+    if (st || (ratio != 0 && ratio != 4 && ratio != 128))
+        return st ? st
+                  : sp_fail(err, SP_E_UNSUPPORTED, "compress_ratios[%u] is not 0, 4 or 128", i);
+    l->overlaps = ratio == 4;
+    l->unindexed = !l->overlaps;
+    l->rate = ratio == 0 ? 0 : rates[ratio == 128];
+    l->rope = ratio == 0 ? 1 : 0;
+    mlps = sp_text_get(t, "mlp_layer_types");
+    l->hashes = mlps ? strcmp(text_at(mlps, i), "hash_moe") == 0 : i < n_hashed;
+    return SP_OK;
+}
+
+static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text *t,
+                                 struct sp_err *err)
+{
+    const struct sp_json *stated = sp_text_get(t, "compress_rates");
+    enum sp_status st;
+
+    rates[0] = 4;
+    rates[1] = 128;
+    if ((st = sp_object_unsigned(stated, csa, 1, 65536, &rates[0], err)) ||
+        (st = sp_object_unsigned(stated, hca, 1, 65536, &rates[1], err)) ||
+        (st = sp_text_unsigned(t, "compress_rate_csa", 1, 65536, &rates[0], err)))
+        return st;
+    return sp_text_unsigned(t, "compress_rate_hca", 1, 65536, &rates[1], err);
+}
+
+/* The layers with compression have the scaled rotation, and a theta of their own. */
+static enum sp_status read_ropes(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned n_rot = c->ropes[0].n_rot;
+    enum sp_status st = sp_text_unsigned(t, "qk_rope_head_dim", 2, sizes->head_dim, &n_rot, err);
+
+    if (st) return st;
+    if (n_rot % 2 != 0 || n_rot > c->index.head_dim) {
+        return sp_fail(err, SP_E_INPUT,
+                       "qk_rope_head_dim %u is odd, or more than index_head_dim %u", n_rot,
+                       c->index.head_dim);
+    }
+    c->ropes[0].n_rot = c->ropes[1].n_rot = n_rot;
+    c->ropes[0].theta = 160000;
+    c->ropes[0].amplitude = 1;
+    return sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta, err);
+}
+
+static enum sp_status check_sizes(const struct sp_config *c, const struct sp_sizes *sizes,
+                                  const char *scoring, struct sp_err *err)
+{
+    if (strcmp(scoring, "sqrtsoftplus") != 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "scoring_func \"%s\" is not supported", scoring);
+    if (sizes->n_kv_heads != 1)
+        return sp_fail(err, SP_E_UNSUPPORTED, "num_key_value_heads %u is not 1", sizes->n_kv_heads);
+    if (sizes->n_heads % c->compressed.n_groups == 0) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "o_groups %u does not divide num_attention_heads %u",
+                   c->compressed.n_groups, sizes->n_heads);
+}
+
+static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *t,
+                              const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const char *scoring = "sqrtsoftplus";
+    unsigned rates[2], window = 128;
+    double limit = 10;
+    enum sp_status st;
+
+    c->index = (struct sp_index_config){.top_k = 512, .n_heads = 64, .head_dim = 128};
+    c->compressed = (struct sp_compressed_config){.q_rank = 1024, .n_groups = 8, .out_rank = 1024};
+    c->hyper =
+        (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6, .n_balance = 20};
+    c->attention_sinks = true;
+    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->index.top_k, err)) ||
+        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->index.n_heads, err)) ||
+        (st = sp_text_unsigned(t, "index_head_dim", 2, 512, &c->index.head_dim, err)) ||
+        (st = sp_text_unsigned(t, "q_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.q_rank, err)) ||
+        (st = sp_text_unsigned(t, "o_groups", 1, SP_CAP_HEADS, &c->compressed.n_groups, err)) ||
+        (st = sp_text_unsigned(t, "o_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.out_rank, err)) ||
+        (st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
+        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance, err)) ||
+        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
+        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)) ||
+        (st = sp_text_string(t, "scoring_func", &scoring, err)) ||
+        (st = sp_text_unsigned(t, "sliding_window", 1, SP_CAP_POSITIONS, &window, err)) ||
+        (st = read_rates(rates, t, err)) || (st = read_ropes(c, t, sizes, err)) ||
+        (st = check_sizes(c, sizes, scoring, err)))
+        return st;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        l->window = window;
+        l->limits[0] = l->limits[1] = limit;
+        if ((st = read_layer(l, t, i, rates, err))) return st;
+    }
+    return SP_OK;
+}
+
+static const char *const own_keys[] = {"swiglu_limit", "q_lora_rank", NULL};
+
+const struct sp_family sp_families_deepseek_v4[] = {
+    {
+        .name = "deepseek_v4",
+        .architecture = "DeepseekV4ForCausalLM",
+        .sizes = {129280, 4096, 2048, 43, 64, 1, 512, 1048576, 0},
+        .partial_rotary = 0.125,
+        .local_unscaled = true,
+        .windows = SP_WINDOWS_ALL,
+        .own_types = "compressed_sparse_attention heavily_compressed_attention",
+        .biases = SP_BIAS_NEVER,
+        .sinks = true,
+        SP_EXPERT_SIZES(256, 6, 2048, 0, 1),
+        .expert_keys = {.count = "n_routed_experts", .shared = "n_shared_experts"},
+        .routing = {.law = SP_ROUTE_SQRT_SOFTPLUS,
+                    .corrected = true,
+                    .norm = true,
+                    .norm_eps = 1e-20,
+                    .scale = 1.5},
+        .router_norm_fixed = true,
+        .reads = {.experts = true, .routed_scale = true},
+        .read_own = read_v4,
+        .own_keys = own_keys,
+        .aliases = {aliases},
+        .prefix = "",
+        .head = "head.weight",
+        .unread = "mtp.",
+    },
+    {.name = NULL},
+};

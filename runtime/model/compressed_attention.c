@@ -1,0 +1,431 @@
+/* Compressed attention (DeepSeek-V4; deepseek_v4 in transformers 5.24). All heads share one key per
+ * token, which is its value as well; its last dims are rotated, and the attended value is rotated
+ * back. A row attends to the tokens of its window. In a layer with a rate of n it also attends to
+ * one entry for each full block of n tokens before it,
+ *
+ *   RMSNorm(sum_j softmax_j(gate_j + bias_j) kv_j)   for each dim, rotated as the block's first
+ * token
+ *
+ * over the tokens j of the block. If entries overlap, a token has two kv and two gates: the second
+ * are of its own block's entry, the first of the next one. An index, whose keys are made in the
+ * same way, then chooses the best top_k entries (key_index.c).
+ *
+ * What entries are made of is kept as long as a window, so a rejected row leaves nothing behind:
+ * the entry of its block is made again. The entries and tokens that a row attends to are copied, in
+ * ascending order, to a small cache that attention walks like any other.
+ *
+ * The output is multiplied by one matrix per group of heads, then by a common one. */
+#include "runtime/model/compressed_attention.h"
+
+#include "format/base/mem.h"
+#include "runtime/backend/attention_job.h"
+#include "runtime/model/decoder_internal.h"
+#include "runtime/model/key_index.h"
+#include "runtime/model/rope.h"
+#include "runtime/vector/fmath.h"
+
+#include <math.h>
+#include <string.h>
+
+struct sp_compressed_scratch {
+    struct sp_acts q_latent; /* [max_rows][q_rank] */
+    struct sp_acts grouped;  /* [n_groups * max_rows][heads of a group * head_dim], group-major */
+    struct sp_acts low;      /* [max_rows][n_groups * out_rank], input of o */
+    float *of_groups;        /* [n_groups * max_rows][ld_of_groups], group-major */
+    size_t ld_of_groups;
+    struct sp_row_group *groups; /* [n_groups] */
+    /* What entries and keys of the index are made of: [max_rows][ld_parts] */
+    float *kv, *gate, *key_kv, *key_gate;
+    size_t ld_parts;
+    float *entries; /* [threads][ld_entries] an entry, cosines and sines */
+    size_t ld_entries;
+    struct sp_kv gathered; /* keys and values of one row */
+};
+
+/* The number of a layer's cache behind those of the window and of the index. */
+enum part { ENTRIES = 2, PARTS, KEY_PARTS };
+
+/* What is not attended to directly is never coded in 8 bits. */
+static enum sp_cache_type type_of_parts(enum sp_cache_type type)
+{
+    return type == SP_CACHE_F32 ? SP_CACHE_F32 : SP_CACHE_F16;
+}
+
+/* The most keys that a row attends to. */
+static size_t most_keys(const struct sp_config *config, size_t n_positions)
+{
+    size_t most = 0;
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        size_t n = l->rate ? n_positions / l->rate : 0;
+        if (l->overlaps && n > config->index.top_k) n = config->index.top_k;
+        if (n + l->window > most) most = n + l->window;
+    }
+    return most;
+}
+
+enum sp_status sp_compressed_attention_open(struct sp_workspace *ws, enum sp_cache_type cache_type,
+                                            struct sp_err *err)
+{
+    const struct sp_config *config = &ws->model->config;
+    const struct sp_compressed_config *c = &config->compressed;
+    const struct sp_layer_config *l = config->layers;
+    struct sp_kv_shape shape = {1, l->head_dim, l->head_dim};
+    size_t rows = ws->max_rows, n = most_keys(config, ws->n_positions), grouped;
+    size_t width =
+        2 * (l->head_dim > config->index.head_dim ? l->head_dim : config->index.head_dim);
+    struct sp_compressed_scratch *s = NULL;
+    enum sp_status st;
+
+    if (c->q_rank == 0) return SP_OK;
+    if (!sp_mul(&grouped, rows, c->n_groups))
+        return sp_fail(err, SP_E_NOMEM, "out of memory: groups overflow");
+    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
+    ws->compressed = s;
+    s->ld_parts = sp_matrix_ld(width);
+    s->ld_entries = sp_matrix_ld(2 * width);
+    s->ld_of_groups = sp_matrix_ld(c->out_rank);
+    if ((st = sp_arena_acts(&ws->memory, &s->q_latent, rows, c->q_rank, err)) ||
+        (st = sp_arena_acts(&ws->memory, &s->grouped, grouped,
+                            (size_t)l->n_heads / c->n_groups * l->head_dim, err)) ||
+        (st = sp_arena_acts(&ws->memory, &s->low, rows, (size_t)c->n_groups * c->out_rank, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->of_groups, grouped, s->ld_of_groups, err)) ||
+        (st = sp_arena_new(&ws->memory, &s->groups, c->n_groups, sizeof *s->groups, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->kv, rows, s->ld_parts, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->gate, rows, s->ld_parts, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->key_kv, rows, s->ld_parts, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->key_gate, rows, s->ld_parts, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->entries, sp_pool_n_threads(ws->backend->pool),
+                            s->ld_entries, err)) ||
+        (st = sp_kv_init(&s->gathered, cache_type, shape, n, 0, 0, err)))
+        return st;
+    return sp_kv_grow(&s->gathered, n, err);
+}
+
+void sp_compressed_attention_close(struct sp_workspace *ws)
+{
+    if (ws->compressed) sp_kv_release(&ws->compressed->gathered);
+}
+
+static struct sp_kv *cache_of(const struct sp_decoder *d, unsigned layer, enum part part)
+{
+    return &d->caches[(unsigned)part * d->model->config.n_layers + layer];
+}
+
+enum sp_status sp_compressed_attention_open_caches(struct sp_decoder *d, unsigned layer,
+                                                   struct sp_err *err)
+{
+    const struct sp_layer_config *l = &d->model->config.layers[layer];
+    const struct sp_decoder_options *o = &d->options;
+    unsigned n = l->overlaps ? 2 : 1, key_dim = n * d->model->config.index.head_dim;
+    struct sp_kv_shape entry = {1, l->head_dim, l->head_dim};
+    struct sp_kv_shape part = {1, n * l->head_dim, n * l->head_dim}, key = {1, key_dim, key_dim};
+    enum sp_cache_type type = type_of_parts(o->cache_type);
+    struct sp_kv *entries = cache_of(d, layer, ENTRIES);
+    enum sp_status st;
+
+    if (l->rate == 0) return SP_OK;
+    st = sp_kv_init(entries, o->cache_type, entry, o->n_positions / l->rate + 1, 0, 0, err);
+    if (st) return st;
+    entries->stride = l->rate;
+    if ((st = sp_kv_init(cache_of(d, layer, PARTS), type, part, o->n_positions, n * l->rate,
+                         o->max_rows, err)))
+        return st;
+    if (!l->overlaps) return SP_OK;
+    return sp_kv_init(cache_of(d, layer, KEY_PARTS), type, key, o->n_positions, n * l->rate,
+                      o->max_rows, err);
+}
+
+/* One pass of a layer; the members behind n are of the current sequence. */
+struct compressed_job {
+    struct sp_workspace *ws;
+    const struct sp_layer *layer;
+    size_t n;
+    const struct sp_batch_seq *seq;
+    struct sp_kv *window, *keys, *entries, *parts, *key_parts;
+};
+
+/* Rotates neighboring dims, the last ones of n, by an angle, or back with sign -1. */
+static void rotate(float *x, size_t n, const float *cos, const float *sin, size_t half, float sign)
+{
+    x += n - 2 * half;
+    for (size_t i = 0; i < half; i++, x += 2) {
+        float a = x[0], b = x[1], s = sign * sin[i];
+        x[0] = a * cos[i] - b * s;
+        x[1] = b * cos[i] + a * s;
+    }
+}
+
+/* The same by the angles of row t. */
+static void rotate_row(const struct compressed_job *job, size_t t, float *x, size_t n, float sign)
+{
+    int rope = job->layer->config->rope;
+    const struct sp_rotation *r = &job->ws->rotations[rope];
+    size_t half = job->ws->model->config.ropes[rope].n_rot / 2;
+
+    rotate(x, n, r->cos + t * half, r->sin + t * half, half, sign);
+}
+
+/* ---- products ---- */
+
+static void norm_latents(void *context, size_t t, unsigned worker)
+{
+    const struct compressed_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const struct sp_compressed_weights *w = &job->layer->compressed;
+    const float eps = (float)ws->model->config.norm_eps;
+    float *kv = ws->k + t * ws->ld_kv;
+    float *low = ws->compressed->q_latent.x + t * ws->compressed->q_latent.ld;
+
+    (void)worker;
+    vector->rms_norm(kv, kv, w->kv_norm, job->layer->config->head_dim, eps);
+    rotate_row(job, t, kv, job->layer->config->head_dim, 1);
+    vector->rms_norm(low, low, w->q_norm, ws->model->config.compressed.q_rank, eps);
+}
+
+static void prepare_queries(void *context, size_t t, unsigned worker)
+{
+    const struct compressed_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const struct sp_layer_config *l = job->layer->config;
+    const struct sp_index_config *index = &ws->model->config.index;
+    const struct sp_key_index_scratch *s = ws->key_index;
+    float *q = ws->q + t * ws->ld_q;
+
+    (void)worker;
+    for (size_t h = 0; h < l->n_heads; h++, q += l->head_dim) {
+        vector->rms_norm(q, q, NULL, l->head_dim, (float)ws->model->config.norm_eps);
+        rotate_row(job, t, q, l->head_dim, 1);
+    }
+    if (!l->overlaps) return;
+    for (size_t h = 0; h < index->n_heads; h++)
+        rotate_row(job, t, s->q + t * s->ld_q + h * index->head_dim, index->head_dim, 1);
+    vector->scale(s->weights + t * s->ld_weights, (float)(1 / sqrt((double)index->n_heads)),
+                  index->n_heads);
+}
+
+static void project(struct compressed_job *job)
+{
+    struct sp_workspace *ws = job->ws;
+    const struct sp_layer_config *l = job->layer->config;
+    const struct sp_compressed_weights *w = &job->layer->compressed;
+    const struct sp_index_weights *index = &job->layer->index;
+    struct sp_compressed_scratch *s = ws->compressed;
+    const struct sp_product in[] = {
+        {.w = &w->kv, .y = ws->k, .ldy = ws->ld_kv},
+        {.w = &w->q_a, .y = s->q_latent.x, .ldy = s->q_latent.ld},
+        {.w = &w->entries.kv, .y = s->kv, .ldy = s->ld_parts},
+        {.w = &w->entries.gate, .y = s->gate, .ldy = s->ld_parts},
+    };
+    const struct sp_product q = {.w = &w->q_b, .y = ws->q, .ldy = ws->ld_q};
+
+    sp_backend_multiply(ws->backend, in, l->rate ? 4 : 2, &ws->hidden, job->n);
+    sp_backend_rows(ws->backend, job->n, norm_latents, job);
+    sp_backend_multiply(ws->backend, &q, 1, &s->q_latent, job->n);
+    if (l->overlaps) {
+        const struct sp_product of_keys[] = {
+            {.w = &w->keys.kv, .y = s->key_kv, .ldy = s->ld_parts},
+            {.w = &w->keys.gate, .y = s->key_gate, .ldy = s->ld_parts},
+            {.w = &index->weights, .y = ws->key_index->weights, .ldy = ws->key_index->ld_weights},
+        };
+        const struct sp_product key_q = {
+            .w = &index->q, .y = ws->key_index->q, .ldy = ws->key_index->ld_q};
+        sp_backend_multiply(ws->backend, of_keys, 3, &ws->hidden, job->n);
+        sp_backend_multiply(ws->backend, &key_q, 1, &s->q_latent, job->n);
+    }
+    sp_backend_rows(ws->backend, job->n, prepare_queries, job);
+}
+
+/* ---- entries ---- */
+
+/* Stores the entry of `dim` dims of the block that ends at `pos`. */
+static void make_entry(const struct compressed_job *job, float *entry,
+                       const struct sp_compressor *w, const struct sp_kv *parts, size_t dim,
+                       size_t pos, struct sp_kv *to)
+{
+    const struct sp_layer_config *l = job->layer->config;
+    const struct sp_config *config = &job->ws->model->config;
+    const struct sp_rope *rope = &config->ropes[l->rope];
+    const struct sp_vector *vector = job->ws->backend->vector;
+    size_t rate = l->rate, first = pos + 1 - rate, half = rope->n_rot / 2;
+    size_t width = l->overlaps ? 2 * dim : dim, before = l->overlaps && first ? rate : 0;
+    float *cos = entry + dim, *sin = cos + half;
+
+    for (size_t d = 0; d < dim; d++) {
+        float max = -INFINITY, sum = 0;
+        entry[d] = 0;
+        for (int step = 0; step < 2; step++) {
+            for (size_t j = 0; j < before + rate; j++) {
+                size_t at = first - before + j, column = j < before ? d : width - dim + d;
+                float gate = sp_kv_value_number(parts, at, column) +
+                             w->bias[(j < before ? j : j - before) * width + column];
+                if (step == 0) max = gate > max ? gate : max;
+                if (step == 0) continue;
+                sum += sp_expf(gate - max);
+                entry[d] += sp_expf(gate - max) * sp_kv_key_number(parts, at, column);
+            }
+        }
+        entry[d] /= sum;
+    }
+    vector->rms_norm(entry, entry, w->norm, dim, (float)config->norm_eps);
+    sp_rope_row(cos, sin, job->seq->decoder->frequencies[l->rope], half, rope->amplitude, first);
+    rotate(entry, dim, cos, sin, half, 1);
+    sp_kv_put_head(to, vector, 0, first / rate, 1, entry, entry, dim);
+}
+
+/* Makes what row t of the sequence completes. */
+static void make_entries(void *context, size_t t, unsigned worker)
+{
+    const struct compressed_job *job = context;
+    const struct sp_compressed_weights *w = &job->layer->compressed;
+    const struct sp_layer_config *l = job->layer->config;
+    size_t pos = job->seq->pos + t;
+    float *entry = job->ws->compressed->entries + worker * job->ws->compressed->ld_entries;
+
+    if ((pos + 1) % l->rate != 0) return;
+    make_entry(job, entry, &w->entries, job->parts, l->head_dim, pos, job->entries);
+    if (!l->overlaps) return;
+    make_entry(job, entry, &w->keys, job->key_parts, job->ws->model->config.index.head_dim, pos,
+               job->keys);
+}
+
+/* Stores the rows of the current sequence, which begin with row `first` of the pass. */
+static void store(struct compressed_job *job, size_t first)
+{
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const struct sp_compressed_scratch *s = ws->compressed;
+    const struct sp_layer_config *l = job->layer->config;
+    size_t pos = job->seq->pos, n = job->seq->n, at = first * s->ld_parts;
+    const float *kv = ws->k + first * ws->ld_kv;
+
+    sp_kv_put_head(job->window, vector, 0, pos, n, kv, kv, ws->ld_kv);
+    if (l->rate == 0) return;
+    sp_kv_put_head(job->parts, vector, 0, pos, n, s->kv + at, s->gate + at, s->ld_parts);
+    if (l->overlaps)
+        sp_kv_put_head(job->key_parts, vector, 0, pos, n, s->key_kv + at, s->key_gate + at,
+                       s->ld_parts);
+    sp_backend_rows(ws->backend, n, make_entries, job);
+}
+
+/* ---- attention ---- */
+
+struct gather_job {
+    const struct compressed_job *job;
+    const uint32_t *chosen;     /* [n_entries], or NULL: the first ones */
+    size_t n_entries, first, n; /* first: token of the window */
+};
+
+static void gather_block(void *context, size_t block, unsigned worker)
+{
+    const struct gather_job *g = context;
+    struct sp_kv *to = &g->job->ws->compressed->gathered;
+
+    (void)worker;
+    for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < g->n; i++)
+        if (i < g->n_entries)
+            sp_kv_copy(to, i, g->job->entries, g->chosen ? g->chosen[i] : i, 0);
+        else
+            sp_kv_copy(to, i, g->job->window, g->first + i - g->n_entries, 0);
+}
+
+static void attend_row(const struct compressed_job *job, size_t t)
+{
+    struct sp_workspace *ws = job->ws;
+    const struct sp_layer_config *l = job->layer->config;
+    size_t pos = ws->positions[t], n_window = pos + 1 < l->window ? pos + 1 : l->window;
+    struct gather_job g = {.job = job, .first = pos + 1 - n_window};
+    struct sp_key_range range = {0, 0};
+    const struct sp_attention a = {
+        .kv = &ws->compressed->gathered,
+        .n_heads = l->n_heads,
+        .scale = (float)ws->model->config.attention_scale,
+        .sinks = job->layer->sinks,
+        .q = ws->q + t * ws->ld_q,
+        .ldq = ws->ld_q,
+        .out = ws->heads.x + t * ws->heads.ld,
+        .ld_out = ws->heads.ld,
+        .n_rows = 1,
+        .ranges = &range,
+    };
+
+    g.n_entries = l->rate ? (pos + 1) / l->rate : 0;
+    if (l->overlaps && g.n_entries > ws->model->config.index.top_k) {
+        g.chosen = sp_key_index_rank(ws, job->keys, t, g.n_entries);
+        g.n_entries = ws->model->config.index.top_k;
+    }
+    range.last = g.n = g.n_entries + n_window;
+    sp_pool_run(ws->backend->pool, (g.n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &g);
+    sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
+}
+
+/* Rotates the values of row t back and sorts them by groups. */
+static void group_values(void *context, size_t t, unsigned worker)
+{
+    const struct compressed_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    struct sp_acts *grouped = &ws->compressed->grouped;
+    const struct sp_layer_config *l = job->layer->config;
+    float *heads = ws->heads.x + t * ws->heads.ld;
+
+    (void)worker;
+    for (size_t h = 0; h < l->n_heads; h++)
+        rotate_row(job, t, heads + h * l->head_dim, l->head_dim, -1);
+    for (size_t g = 0; g < ws->model->config.compressed.n_groups; g++)
+        memcpy(grouped->x + (g * job->n + t) * grouped->ld, heads + g * grouped->cols,
+               grouped->cols * sizeof *heads);
+}
+
+static void join_groups(void *context, size_t t, unsigned worker)
+{
+    const struct compressed_job *job = context;
+    const struct sp_compressed_config *c = &job->ws->model->config.compressed;
+    const struct sp_compressed_scratch *s = job->ws->compressed;
+
+    (void)worker;
+    for (size_t g = 0; g < c->n_groups; g++)
+        memcpy(s->low.x + t * s->low.ld + g * c->out_rank,
+               s->of_groups + (g * job->n + t) * s->ld_of_groups, c->out_rank * sizeof(float));
+}
+
+static void project_out(struct compressed_job *job)
+{
+    struct sp_workspace *ws = job->ws;
+    struct sp_compressed_scratch *s = ws->compressed;
+    size_t n = job->n, n_groups = ws->model->config.compressed.n_groups;
+    const struct sp_product o_a = {
+        .w = &job->layer->compressed.o_a, .y = s->of_groups, .ldy = s->ld_of_groups};
+    const struct sp_product o = {.w = &job->layer->o, .y = ws->y, .ldy = ws->ld_x};
+
+    sp_backend_rows(ws->backend, n, group_values, job);
+    for (size_t g = 0; g < n_groups; g++)
+        s->groups[g] = (struct sp_row_group){g, g * n, g * n, n};
+    sp_backend_observe(ws->backend, &o_a, 1, &s->grouped, n_groups * n, s->groups, n_groups);
+    sp_backend_multiply_groups(ws->backend, &o_a, 1, &s->grouped, n_groups * n, s->groups,
+                               n_groups);
+    sp_backend_rows(ws->backend, n, join_groups, job);
+    sp_backend_multiply(ws->backend, &o, 1, &s->low, n);
+}
+
+void sp_compressed_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
+{
+    struct compressed_job job = {.ws = ws, .layer = &ws->model->layers[layer], .n = n};
+
+    project(&job);
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
+        const struct sp_decoder *d = ws->seqs[i].decoder;
+        job.seq = &ws->seqs[i];
+        job.window = &d->caches[layer];
+        job.keys = &d->caches[ws->model->config.n_layers + layer];
+        job.entries = cache_of(d, layer, ENTRIES);
+        job.parts = cache_of(d, layer, PARTS);
+        job.key_parts = cache_of(d, layer, KEY_PARTS);
+        store(&job, first);
+        for (size_t t = first; t < first + job.seq->n; t++)
+            attend_row(&job, t);
+    }
+    project_out(&job);
+}
