@@ -58,22 +58,25 @@ static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_t
 
 /* ---- MiniMax-M3 ---- */
 
+/* The names of transformers, then the published ones. */
 static const struct sp_alias m3_aliases[] = {
     {"self_attn.indexer.wk.weight", "self_attn.indexer.k_proj.weight", NULL, 0},
-    {"self_attn.indexer.q_proj.weight", "self_attn.index_q_proj.weight", NULL, 0},
-    {"self_attn.indexer.wk.weight", "self_attn.index_k_proj.weight", NULL, 0},
-    {"self_attn.indexer.q_norm.weight", "self_attn.index_q_norm.weight", NULL, 0},
-    {"self_attn.indexer.k_norm.weight", "self_attn.index_k_norm.weight", NULL, 0},
-    {"self_attn.indexer.q_proj.weight", NULL, NULL, 0},
-    {"self_attn.indexer.q_norm.weight", NULL, NULL, 0},
-    {"self_attn.indexer.k_norm.weight", NULL, NULL, 0},
+    {"mlp.gate_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 0},
+    {"mlp.up_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 1},
     {"mlp.gate_proj.weight", NULL, NULL, 0},
     {"mlp.up_proj.weight", NULL, NULL, 0},
-    {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
     {"mlp.shared_expert.gate_proj.weight", "mlp.shared_experts.gate_up_proj.weight",
      sp_layout_gate_up, 0},
     {"mlp.shared_expert.up_proj.weight", "mlp.shared_experts.gate_up_proj.weight",
      sp_layout_gate_up, 1},
+    {"mlp.shared_expert.down_proj.weight", "mlp.shared_experts.down_proj.weight", NULL, 0},
+    {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
+    {"self_attn.indexer.wk.weight", "self_attn.index_k_proj.weight", NULL, 0},
+    {"self_attn.indexer.*", NULL, NULL, 0},
+    {"self_attn.indexer.*", "self_attn.index_*", NULL, 0},
     {0},
 };
 
@@ -191,8 +194,8 @@ const struct sp_family sp_families_minimax[] = {
         .read_own = read_m3,
         .own_keys = m3_own_keys,
         .unread_layers = true,
-        .aliases = {m3_aliases, sp_aliases_block_sparse, sp_aliases_shared_experts,
-                    sp_aliases_experts, sp_aliases_gate_up},
+        .aliases = {m3_aliases, sp_aliases_shared_experts, sp_aliases_experts,
+                    sp_aliases_block_sparse},
     },
     {.name = NULL},
 };
