@@ -139,6 +139,7 @@ static enum sp_status find_scales(struct sp_weight_match *m, struct sp_weight *w
 {
     const char *name = w->codes.tensor->name;
     const struct sp_safetensor *inverse = sp_match_find(m, name, base, "_scale_inv");
+    size_t stem;
 
     w->scales = sp_match_find(m, name, base, "_scale");
     if (inverse && w->scales) {
@@ -148,49 +149,10 @@ static enum sp_status find_scales(struct sp_weight_match *m, struct sp_weight *w
     w->zeros = sp_match_find(m, name, base, "_zero_point");
     w->index = sp_match_find(m, name, base, "_g_idx");
     if (w->scales == NULL) w->scales = inverse;
+    if (w->scales == NULL && sp_name_ends_with(name, ".weight", &stem))
+        w->scales = sp_match_find(m, name, stem, ".scale");
     if (w->scales) return SP_OK;
     return sp_match_need(&w->scales, m, w->codes.tensor, base, "its scale", "_scale");
-}
-
-/* One byte, one weight. mxfp8: e8m0 scales of 32, stored as bytes. */
-static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_safetensor *t)
-{
-    struct sp_weight w = {.codes = {.tensor = t, .bits = 8}, .rank = t->rank, .coding = "f8"};
-    size_t base = strlen(t->name);
-    enum sp_status st;
-
-    memcpy(w.shape, t->shape, sizeof w.shape);
-    w.code = t->dtype == SP_F8_E4M3 ? SP_CODE_E4M3 : SP_CODE_E5M2;
-    if (t->dtype == SP_I8) {
-        w.code = SP_CODE_SIGNED;
-        w.coding = "i8";
-    }
-    if ((st = find_scales(m, &w, base))) return st;
-    if (w.scales->dtype != SP_U8 || t->dtype == SP_I8) return add_weight(m, w, base, 0);
-    w.coding = "mx8";
-    w.scale_type = SP_F8_E8M0;
-    return add_weight(m, w, base, 32);
-}
-
-static enum sp_status match_ternary(struct sp_weight_match *m, const struct sp_safetensor *t)
-{
-    struct sp_weight w = {.codes =
-                              {
-                                  .tensor = t,
-                                  .packing = SP_PACK_QUARTERS,
-                                  .bits = 2,
-                              },
-                          .rank = t->rank,
-                          .coding = "t2",
-                          .code = SP_CODE_TERNARY,
-                          .scales_divide = m->stated->scales_divide};
-    size_t base = strlen(t->name);
-    enum sp_status st;
-
-    memcpy(w.shape, t->shape, sizeof w.shape);
-    w.shape[0] *= 4;
-    st = find_scales(m, &w, base);
-    return st ? st : add_weight(m, w, base, 0);
 }
 
 /* e2m1 in pairs. nvfp4: e4m3 scales of 16, and a factor that divides them, or as modelopt has it
@@ -218,6 +180,49 @@ static enum sp_status match_fp4(struct sp_weight_match *m, const struct sp_safet
     st = sp_match_need(&w.global, m, t, base, "their common scale",
                        divides ? "_global_scale" : "_scale_2");
     return st ? st : add_weight(m, w, base, 16);
+}
+
+/* One byte, one weight; signed ones with e8m0 scales are pairs of e2m1 (DeepSeek-V4). mxfp8: e8m0
+ * scales of 32, stored as bytes. */
+static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_safetensor *t)
+{
+    struct sp_weight w = {.codes = {.tensor = t, .bits = 8}, .rank = t->rank, .coding = "f8"};
+    size_t base = strlen(t->name);
+    enum sp_status st;
+
+    memcpy(w.shape, t->shape, sizeof w.shape);
+    w.code = t->dtype == SP_F8_E4M3 ? SP_CODE_E4M3 : SP_CODE_E5M2;
+    if (t->dtype == SP_I8) {
+        w.code = SP_CODE_SIGNED;
+        w.coding = "i8";
+    }
+    if ((st = find_scales(m, &w, base))) return st;
+    if (t->dtype == SP_I8 && w.scales->dtype == SP_F8_E8M0) return match_fp4(m, t, base, false);
+    if (w.scales->dtype != SP_U8 || t->dtype == SP_I8) return add_weight(m, w, base, 0);
+    w.coding = "mx8";
+    w.scale_type = SP_F8_E8M0;
+    return add_weight(m, w, base, 32);
+}
+
+static enum sp_status match_ternary(struct sp_weight_match *m, const struct sp_safetensor *t)
+{
+    struct sp_weight w = {.codes =
+                              {
+                                  .tensor = t,
+                                  .packing = SP_PACK_QUARTERS,
+                                  .bits = 2,
+                              },
+                          .rank = t->rank,
+                          .coding = "t2",
+                          .code = SP_CODE_TERNARY,
+                          .scales_divide = m->stated->scales_divide};
+    size_t base = strlen(t->name);
+    enum sp_status st;
+
+    memcpy(w.shape, t->shape, sizeof w.shape);
+    w.shape[0] *= 4;
+    st = find_scales(m, &w, base);
+    return st ? st : add_weight(m, w, base, 0);
 }
 
 /* e2m1 in pairs in blocks of 32 [.., blocks, 16], maybe flattened, each with an e8m0 scale. */

@@ -1,6 +1,7 @@
 /* Putting the parts of quantized weights together, by their names and types:
  *
  *   X          f8 or i8         X_scale_inv or X_scale, maybe X_zero_point
+ *   P.weight   f8, or i8 pairs  P.scale (e8m0; pairs of e2m1) (DeepSeek-V4)
  *   X          u8 pairs of e2m1 X_scale (e4m3), X_scale_2, which multiplies it
  *   X_packed   u8 pairs of e2m1 X_scale (e4m3), X_global_scale, which divides it
  *   X_packed   u8 pairs of e2m1 X_scale (e8m0)

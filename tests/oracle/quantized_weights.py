@@ -9,7 +9,7 @@ are widened to float32 before anything else.
 
 writes NAME.safetensors, NAME.json (a config.json) and golden.txt: name, weight, rows, columns and FNV-1a
 of the little-endian float32 numbers. Ternary weights are packed by
-transformers. Needs numpy, mlx, torch, transformers and bitsandbytes.
+transformers, which also dequantizes those of DeepSeek-V4. Needs numpy, mlx, torch, transformers and bitsandbytes.
 """
 import json
 import struct
@@ -176,6 +176,29 @@ def bitnet_case(linear_class):
     return tensors, config, path, values
 
 
+def deepseek_case(four):
+    """A weight as DeepSeek-V4 publishes it: bytes in blocks of 128 x 128, or of an expert pairs of e2m1."""
+    import torch
+    from transformers.integrations.finegrained_fp8 import Fp8Dequantize
+
+    rng = np.random.default_rng(2)
+    rows, cols = (16, 64) if four else (256, 128)
+    codes = rng.integers(0, 256 if four else 127, (rows, cols // 2 if four else cols)).astype(np.uint8)
+    if not four:
+        codes |= rng.integers(0, 2, codes.shape).astype(np.uint8) << 7  # no NaN
+    scales = rng.integers(110, 135, (rows, cols // 32) if four else (rows // 128, cols // 128)).astype(np.uint8)
+    values = Fp8Dequantize(None)._dequantize_one(
+        torch.from_numpy(codes).view(torch.int8 if four else torch.float8_e4m3fn),
+        torch.from_numpy(scales).view(torch.float8_e8m0fnu), torch.float32).numpy()
+    path = "layers.0.ffn.experts.0.w1" if four else "layers.0.attn.wq_a"
+    tensors = {f"{path}.weight": ("I8" if four else "F8_E4M3", list(codes.shape), codes.tobytes()),
+               f"{path}.scale": ("F8_E8M0", list(scales.shape), scales.tobytes())}
+    config = {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "scale_fmt": "ue8m0",
+                                      "activation_scheme": "dynamic", "expert_dtype": "fp4",
+                                      "weight_block_size": [128, 128]}}
+    return tensors, config, path, values
+
+
 def fnv(data):
     h = 0xCBF29CE484222325
     for byte in data:
@@ -204,6 +227,8 @@ def main():
     lines = []
     for linear_class in ("autobitlinear", "bitlinear"):
         add_case(out, lines, f"bitnet_{linear_class}", *bitnet_case(linear_class))
+    for four in (False, True):
+        add_case(out, lines, f"deepseek_{'fp4' if four else 'fp8'}", *deepseek_case(four))
     for folder in sorted(p for p in sources.iterdir() if p.is_dir() and not p.name.startswith(LEFT_OUT)):
         config = json.loads((folder / "config.json").read_text())
         beside = folder / "quantize_config.json"
