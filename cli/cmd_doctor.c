@@ -5,6 +5,7 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
+#include "cli/base/word_wrap.h"
 #include "cli/bench/machine_facts.h"
 #include "cli/packed_checkpoint.h"
 #include "format/system/cpus.h"
@@ -50,8 +51,8 @@ static void print_machine(const struct sp_machine_facts *facts)
     char total[SP_AMOUNT_TEXT], left[SP_AMOUNT_TEXT];
     unsigned usable = sp_usable_cpus();
 
-    printf("processor      %s, %u CPUs", facts->processor[0] ? facts->processor : "unknown",
-           facts->n_cpus);
+    printf("processor      %s\n", facts->processor[0] ? facts->processor : "unknown");
+    printf("CPUs           %u", facts->n_cpus);
     if (facts->n_slow) printf(", %u of them of a slower kind", facts->n_slow);
     if (usable < facts->n_cpus) printf(", %u for this process", usable);
     printf("\nmemory         %s, %s left for this process\n",
@@ -81,7 +82,9 @@ static void print_draft(const struct sp_package_info *info, const struct times *
 {
     static const double accepted[] = {0.5, 0.7, 0.9};
 
-    printf("\ndraft          %s; tokens/s by how many of its tokens are accepted:\n", info->draft);
+    sp_word_wrap_print(
+        stdout, 15,
+        "\ndraft          %s; tokens/s by how many of its tokens are accepted:", info->draft);
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
         size_t best = 0;
         for (size_t k = 1; k < N_ROW_COUNTS && row_counts[k] <= info->max_draft_len + 1; k++)
@@ -95,7 +98,10 @@ static void print_draft(const struct sp_package_info *info, const struct times *
 /* What the file would reach if its weights were of one type and read as fast as they are now. */
 static void print_types(double products, double bytes_per_second)
 {
-    printf("\nof one type    tokens/s without drafting, as fast as the weights are read now:\n ");
+    sp_word_wrap_print(
+        stdout, 15,
+        "\nof one type    tokens/s without drafting, as fast as the weights are read now:");
+    putchar(' ');
     for (size_t i = 0; i < SP_N_BLOCK_DTYPES; i++) {
         enum sp_dtype dtype = sp_block_dtypes[i].dtype;
         size_t cols = 1024, size = 0;
@@ -177,7 +183,7 @@ static enum sp_status examine(const struct sp_args *args, const char *path, stru
            info.n_threads, info.n_threads == 1 ? "" : "s", sp_machine_speed_memory(speed) / 1e9);
     printf("multiplies     %.0f billion 8-bit numbers a second\n\n",
            sp_machine_speed_products(speed) / 1e9);
-    printf("file           %s, of which %s were in the page cache\n", sp_out_size(whole, size),
+    printf("file           %s, %s of it in the page cache\n", sp_out_size(whole, size),
            sp_out_size(cached, resident));
     st = print_file(session, &info, speed, err);
 done:

@@ -66,19 +66,36 @@ static void note(void *context, const char *sentence)
     sp_note(listener->command, "%s", sentence);
 }
 
-static void plan(void *context, const char *line)
+static void put(struct sp_word_wrap *wrap, const char *text, size_t size)
+{
+    if (sp_out_is_screen(stdout))
+        sp_word_wrap_text(wrap, text, size);
+    else
+        fwrite(text, 1, size, stdout);
+}
+
+/* Prints rows of a table. On a terminal that is too narrow for one of them the second half of each,
+ * after a tab, has a line of its own. */
+static void plan(void *context, const char *rows)
 {
     struct sp_word_wrap wrap;
+    size_t widest = 0, len;
+    const char *between = "  ";
 
     (void)context;
-    if (sp_out_is_screen(stdout)) {
-        sp_word_wrap_begin(&wrap, stdout);
-        wrap.indent = 8;
-        sp_word_wrap_text(&wrap, line, strlen(line));
-        sp_word_wrap_text(&wrap, "\n", 1);
-    } else {
-        puts(line);
+    for (const char *row = rows; *row; row += len + (row[len] == '\n')) {
+        len = strcspn(row, "\n");
+        if (len + 1 > widest) widest = len + 1;
     }
+    sp_word_wrap_begin(&wrap, stdout);
+    wrap.indent = 4;
+    if (sp_out_is_screen(stdout) && widest > (size_t)wrap.width) between = "\n    ";
+    for (; *rows; rows += len + (rows[len] == '\t')) {
+        len = strcspn(rows, "\t");
+        put(&wrap, rows, len);
+        if (rows[len]) put(&wrap, between, strlen(between));
+    }
+    putchar('\n');
 }
 
 static int progress(void *context, uint64_t done, uint64_t total)

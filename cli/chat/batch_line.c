@@ -30,8 +30,12 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
 
     while (sp_json_next(line, &it)) {
         if (!is_setting(it.key) && !sp_is_among(it.key, known)) {
+            const bool is_request = sp_is_among(it.key, "model max_tokens max_completion_tokens");
             return sp_fail(err, SP_E_INPUT, "unknown member %s%s", it.key,
-                           strcmp(it.key, "id") == 0 ? ", did you mean custom_id?" : "");
+                           strcmp(it.key, "id") == 0 ? ", did you mean custom_id?"
+                           : is_request ? "; the body of a request stands in a member body, beside "
+                                          "custom_id, method and url"
+                                        : "");
         }
     }
     if (sp_json_get(line, "prompt") && sp_json_get(line, "messages"))

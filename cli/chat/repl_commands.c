@@ -184,11 +184,13 @@ static void set_value(struct sp_repl *repl, const char *name, const char *value,
         return;
     } else if (*value != '\0' || (empty && strcasecmp(name, "stop") == 0)) {
         set_parameter(m, name, value);
-    } else if (!sp_settings_print_one(stdout, m->settings, name)) {
+    } else if (*name != '\0' && !sp_settings_print_one(stdout, m->settings, name)) {
+        sp_repl_reply("Unknown setting %s, /show parameters lists them.", name);
+    } else if (*name == '\0') {
         sp_repl_reply(
             "/set NAME VALUE, /set system TEXT, /set format FORMAT, /set verbose, /set quiet, /set "
-            "think, "
-            "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
+            "think, /set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the "
+            "names.");
     }
 }
 
@@ -487,6 +489,7 @@ static const struct command commands[] = {
     {"/read", "send the text of a file: /read FILE, or /read FILE MESSAGE", read_file, true},
     {"/edit", "write the message in $VISUAL, $EDITOR or vi", edit, true},
     {"/retry", "answer the last message again", retry, false},
+    {"/regen", NULL, retry, false}, /* as in llama.cpp */
     {"/undo", "remove the last message and its answer", undo, false},
     {"/clear", "forget the conversation", clear, false},
     {"/save", "save conversation and settings: /save NAME, or a path", save, true},

@@ -17,7 +17,7 @@ struct sp_create_callbacks {
      * has no effect, or tensors that were left out. */
     void (*note)(void *context, const char *sentence);
     /* Receives the table of tensors, an empty line and the table of groups, each text without its
-     * last newline; only with dry_run. */
+     * last newline; only with dry_run. A tab is where a row may be broken. */
     void (*plan)(void *context, const char *text);
     /* Receives the bytes of the sources read so far and in total. A nonzero result cancels: the
      * unfinished output is removed and SP_E_CANCELLED is returned. */

@@ -159,7 +159,7 @@ void sp_plan_release(struct sp_plan *plan)
 
 enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_err *err)
 {
-    int name_width = 6, shape_width = 17; /* as wide as the longest name, and as usual shapes */
+    int name_width = 6, shape_width = 5, size_width = 5; /* of the longest texts */
     char shape[SP_SHAPE_TEXT];
     size_t size;
     FILE *stream = open_memstream(text, &size);
@@ -171,16 +171,18 @@ enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_
         if (len > name_width) name_width = len;
         len = (int)strlen(sp_shape_text(shape, spec->shape, spec->rank));
         if (len > shape_width) shape_width = len;
+        len = snprintf(NULL, 0, "%" PRIu64, plan->items[i].size);
+        if (len > size_width) size_width = len;
     }
-    fprintf(stream, "%-6s  %-*s  %-*s  %-4s  %-4s  %12s  rule", "part", name_width, "tensor",
-            shape_width, "shape", "from", "to", "bytes");
+    fprintf(stream, "%-6s  %-*s\t%-*s  %-4s  %-4s  %*s  rule", "part", name_width, "tensor",
+            shape_width, "shape", "from", "to", size_width, "bytes");
     for (size_t i = 0; i < plan->n_items; i++) {
         const struct sp_plan_item *item = &plan->items[i];
         sp_shape_text(shape, item->spec->shape, item->spec->rank);
-        fprintf(stream, "\n%-6s  %-*s  %-*s  %-4s  %-4s  %12" PRIu64 "  %s%s%s%s",
+        fprintf(stream, "\n%-6s  %-*s\t%-*s  %-4s  %-4s  %*" PRIu64 "  %s%s%s%s",
                 sp_part_name(item->part), name_width, item->spec->name, shape_width, shape,
                 item->coding ? item->coding : sp_dtype_info(item->from)->name,
-                sp_dtype_info(item->to)->name, item->size,
+                sp_dtype_info(item->to)->name, size_width, item->size,
                 item->bytes ? "copied unchanged" : item->rule, item->exponents ? ", smoothed" : "",
                 sp_gptq_is_weighed(item->weights) ? ", calibrated" : "",
                 item->merged ? ", merged" : "");

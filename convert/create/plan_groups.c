@@ -118,26 +118,26 @@ static bool continues(const struct group *g, const struct group *next)
 
 static void print_types(FILE *stream, uint64_t types)
 {
-    int width = 0;
+    const char *before = "  ";
 
     for (int t = 1; t < SP_N_PACKED_DTYPES; t++) {
         if (!(types >> t & 1)) continue;
-        width += fprintf(stream, width ? ", %s" : "%s", sp_dtype_info((enum sp_dtype)t)->name);
+        fprintf(stream, "%s%s", before, sp_dtype_info((enum sp_dtype)t)->name);
+        before = ", ";
     }
-    if (width < 18) fprintf(stream, "%*s", 18 - width, "");
 }
 
 /* One line: `g` stands for `layers`, and its sizes are those of all of them together. */
 static void print_line(FILE *stream, const struct group *g, const char *name, const char *layers,
                        const double *kl)
 {
-    fprintf(stream, "%-6s  %-12s  %-7s  ", sp_part_name(g->part), name, layers);
-    print_types(stream, g->types);
-    fprintf(stream, "  %12" PRIu64 "  %5.2f", g->size, 8 * (double)g->size / (double)g->n_weights);
+    fprintf(stream, "%-6s  %-12s  %-6s  %11" PRIu64 "  %5.2f", sp_part_name(g->part), name, layers,
+            g->size, 8 * (double)g->size / (double)g->n_weights);
     if (kl && isnan(*kl))
         fprintf(stream, "  %9s", g->part == SP_PART_TARGET ? "unknown" : "-");
     else if (kl)
         fprintf(stream, "  %9.6f", *kl);
+    print_types(stream, g->types);
 }
 
 static void print_part(FILE *stream, const struct group *groups, size_t n,
@@ -181,8 +181,8 @@ enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
         release(&groups);
         return sp_fail(err, SP_E_NOMEM, "no memory for the table of groups");
     }
-    fprintf(stream, "%-6s  %-12s  %-7s  %-18s  %12s  %5s%s", "part", "group", "layers", "types",
-            "bytes", "bits", sensitivities->n ? "         KL" : "");
+    fprintf(stream, "%-6s  %-12s  %-6s  %11s  %5s%s  types", "part", "group", "layers", "bytes",
+            "bits", sensitivities->n ? "         KL" : "");
     for (size_t i = 0, end; i < groups.n; i = end) {
         for (end = i; end < groups.n && groups.groups[end].part == groups.groups[i].part;)
             end++;

@@ -226,7 +226,7 @@ enum sp_dtype sp_export_plan_dtype(const struct sp_export_plan *plan)
 
 const char *sp_export_heading(void)
 {
-    return "part    tensor                                              shape              from   "
+    return "part    tensor                                            \tshape              from   "
            "to            bytes";
 }
 
@@ -237,7 +237,7 @@ enum sp_status sp_export_line(char **line, const struct sp_export_item *item, st
     size_t cap = strlen(item->tensor.name) + sizeof shape + 128;
 
     if ((st = sp_new(&out, cap, 1, err))) return st;
-    snprintf(out, cap, "%-6s  %-50s  %-17s  %-5s  %-4s  %12" PRIu64, sp_part_name(item->part),
+    snprintf(out, cap, "%-6s  %-50s\t%-17s  %-5s  %-4s  %12" PRIu64, sp_part_name(item->part),
              item->tensor.name, sp_shape_text(shape, item->tensor.shape, item->tensor.rank),
              item->from == SP_DTYPE_NONE ? "mixed" : sp_dtype_info(item->from)->name,
              sp_dtype_info(item->tensor.dtype)->name, sp_export_size(item));

@@ -184,7 +184,8 @@ static const char without_effect[] =
     "*attn_implementation *_fusion *_name_or_path *softmax_in_fp32 reorder_and_upcast_attn "
     "skip_bias_add* slow_but_exact add_cross_attention architectures auto_map "
     "cache_implementation chunk_size* dtype enable_moe_fp32_combine ep_size *flash_attn* "
-    "for_llm_compressor is_decoder is_encoder_decoder linear_silu model_max_length n_ctx "
+    "for_llm_compressor is_decoder is_encoder_decoder is_llama_config linear_silu model_max_length "
+    "n_ctx "
     "moe_shared_expert_overlap num_logits_to_keep quantization_config residual_in_fp32 "
     "seq_length speculators_* tie_encoder_decoder torch_dtype torchscript transformers* "
     "unsloth_* use_associative_scan use_bfloat16 use_cache use_mamba* use_mem_eff_path ";

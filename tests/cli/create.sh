@@ -112,8 +112,8 @@ echo '# types of the draft that are clearly slower end before the last text'
 printf "FROM $TESTDATA/tiny/target\nDRAFT $TESTDATA/tiny/target\n" >Modelfile
 spectool create -q q4 --quantize-draft auto --force -o auto.bin 2>&1 | grep '[*]'
 spectool show auto.bin --json | grep -o '"n_texts":[0-9]'
-echo '# the rows of a dry run in 80 columns'
-terminal -c 80 spectool create --dry-run -q q4 "$TESTDATA/tiny/target" </dev/null | tr -d '\r' | sed -n '1,4p; /total/,$p'
+echo '# the rows of a dry run in 60 columns'
+terminal -c 60 spectool create --dry-run -q q4 "$TESTDATA/tiny/target" </dev/null | tr -d '\r' | sed -n '1,4p; /total/,$p'
 echo '# one progress bar for all types of --quantize-draft auto'
 terminal -c 120 spectool create --force -f "$TESTDATA/tiny/Modelfile" --quantize-draft auto -o auto.bin </dev/null 2>&1 | tr '\r' '\n' |
     grep -o 'type . of 7\|of [0-9.K]* tokens' | sort -u | grep -c tokens

@@ -53,13 +53,14 @@ What is 7 plus 8?
 What is the capital of Italy?
 /undo
 /show messages
-/retry
+/regen
 /set temperature 0.1
 /set seed 3
 /retry
 /show messages
 /set temprature 1
 /set nonsense 1
+/set nonsense
 /set verbose
 /set quiet
 /set think

@@ -290,8 +290,8 @@ TEST(test_dry_run_shows_the_plan)
     o.callbacks = (struct sp_create_callbacks){.context = h, .plan = add_text};
     assert_ok(sp_create(&dry, &o, NULL));
     assert_int_equal(create_count_files(), 1);
-    assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight               [512, 192]         "
-                                    "bf16  q4           57344  requested\n"));
+    assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight             \t[512, 192]   "
+                                    "bf16  q4     57344  requested\n"));
     assert_non_null(strstr(h->text, "draft   fc.weight  "));
     groups = strstr(h->text, "\n\npart    group  ");
     assert_non_null(groups);

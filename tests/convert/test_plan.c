@@ -231,10 +231,10 @@ TEST(test_printed_lines)
     struct sp_source source;
     struct sp_plan plan = {0};
     char *text = NULL;
-    static const char expected[] = "part    tensor                                    shape        "
-                                   "      from  to           bytes  rule\n"
-                                   "draft   embed_tokens.weight                       [1600, 128]  "
-                                   "      bf16  q8          217600  requested\n";
+    static const char expected[] = "part    tensor                                  \tshape        "
+                                   "from  to     bytes  rule\n"
+                                   "draft   embed_tokens.weight                     \t[1600, 128]  "
+                                   "bf16  q8    217600  requested\n";
 
     assert_ok(sp_source_open(&source, TINY "/ar", SP_PART_DRAFT, NULL, NULL));
     assert_ok(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, NULL, false, NULL));

@@ -115,14 +115,14 @@ TEST(test_table)
                              false, &kl);
 
     assert_string_equal(
-        text, "part    group         layers   types                      bytes   bits         KL\n"
-              "target  embedding     -        q8                        326400   8.50    unknown\n"
-              "target  attention     0-5      q4                        258048   4.67    unknown\n"
-              "target  key-value     0-5      q8                        156672   8.50    unknown\n"
-              "target  feed-forward  0-5      q4                        688128   4.67    unknown\n"
-              "target  down          0-5      q4                        336384   4.56   0.009000\n"
-              "target  other         -        bf16                        6528  16.00   0.000000\n"
-              "target  all                    bf16, q8, q4             1772160   5.31    unknown");
+        text, "part    group         layers        bytes   bits         KL  types\n"
+              "target  embedding     -            326400   8.50    unknown  q8\n"
+              "target  attention     0-5          258048   4.67    unknown  q4\n"
+              "target  key-value     0-5          156672   8.50    unknown  q8\n"
+              "target  feed-forward  0-5          688128   4.67    unknown  q4\n"
+              "target  down          0-5          336384   4.56   0.009000  q4\n"
+              "target  other         -              6528  16.00   0.000000  bf16\n"
+              "target  all                       1772160   5.31    unknown  bf16, q8, q4");
     assert_true(isnan(kl));
     free(text);
 }
