@@ -33,7 +33,7 @@ CASES = [
     "- a\n  > q\n- b", "text\n- a\n- b\n\ntext", "text\n2. no list", "text\n1. list", "-\n- a\n-\n", "- a\n-b", "10. a\n11. b\n    - c\n",
     "- **a**: b\n- `c`: d\n\n1. x\n\n2. y\n\n   z\n", "* a\n\n    code?\n\n      more", "-   wide\n\n    same\n-     code", "- # h\n- text\n  ***\n",
     "- a\n\n\n- b\n\n\ntext", "1. a\n1. b\n0. c", "- a\n - b\n  - c\n   - d", "-\ttab\n\n\tsame\n- b", "* * a\n* - b", "2019. a\n\n1234567890. b",
-    "-   \n  a\n-\n  b", "- [ ] open\n- [x] done", "- a\n\n  - b\n\n    c\n- d",
+    "-   \n  a\n-\n  b", "- a\n\n  - b\n\n    c\n- d",
     # tables
     "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |", "a | b\n--|:-:\n1 | 2\n", "| l | r | c |\n|:--|--:|:-:|\n| **x** | `y` | [z](https://z.example) |",
     "| a |\n|---|\n| b |\n\ntext", "| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 |\n| | x |\n", "| a \\| b | `c \\| d` |\n|---|---|\n| e | f |",
@@ -92,9 +92,9 @@ Build and run it:
 
 #### Next
 
-- [ ] read several names
+- read several names
 
-- [ ] sort them:
+- sort them:
 
       greet Ada Grace
 

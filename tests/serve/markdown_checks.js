@@ -86,6 +86,8 @@ const own = [
     ["text\n\\[\nx_1\n= *y*\n- z\n# 1\n\\]\n*a*",
         "<p>text</p><div class=formula>\\[\nx_1\n= *y*\n- z\n# 1\n\\]</div><p><em>a</em></p>"],
     ["$$\na\\\\\n+ b\n$$", "<div class=formula>$$\na\\\\\n+ b\n$$</div>"],
+    ["- [ ] *open*\n- [x] done\n- [y] [ ]", "<ul><li class=task>\u2610 <em>open</em></li>" +
+        "<li class=task>\u2611 done</li><li>[y] [ ]</li></ul>"],
     ["\\[x\\](y)", "<p>\\[x\\](y)</p>"],
     ["\\[ *not* a formula \\(", "<p>[ <em>not</em> a formula (</p>"],
     ["$$$ is *much*\n\n- $$", "<p>$$$ is <em>much</em></p><ul><li>$$</li></ul>"],

@@ -426,7 +426,7 @@ const checks = {
         at("model").value = [...models].find(([, isBase]) => isBase)[0];
         at("model").onchange();
         expect("the name", at("model").selectedOptions[0].textContent, "base (base)");
-        expect("hints", [at("input").placeholder, at("max").placeholder], ["Text that the model continues", "256"]);
+        expect("hints", [at("input").placeholder, at("max").placeholder], ["Text to continue", "256"]);
         send(prompt, 12);
         await answered();
         const text = await apiText("v1/completions", {model: "base", prompt, max_tokens: 12});

@@ -1,5 +1,5 @@
-/* Shows the Markdown of an answer while it grows: CommonMark as models write it, with GitHub's tables
- * and strikethrough. Raw HTML, reference links, and links to other places than the web stay text.
+/* Shows the Markdown of an answer while it grows: CommonMark as models write it, with GitHub's tables,
+ * tasks and strikethrough. Raw HTML, reference links, and links to other places than the web stay text.
  *
  * Elements come from createElement and text from text nodes, never from innerHTML, so no text of a
  * model becomes markup. All that is shown keeps its place in the source, by which the page tints drafted
@@ -212,14 +212,19 @@ class MarkdownView {
         for (let item = first; isLike(item); item = read(lines[i])) {
             const {mark, space} = item.groups, isAlone = item[0].length === lines[i].text.length;
             const width = mark.length + (isAlone || space.length > 4 ? 1 : space.length);
-            const own = [after(lines[i], width)];
-            if (list.lastChild && isBlank(lines[i - 1])) isLoose = true;
+            const own = [after(lines[i], width)], li = list.appendChild(make("li"));
+            const {text, at} = own[0], task = /^\[([ xX])\](?= )/.exec(text);
+            if (task) {
+                li.className = "task";
+                own[0] = {text: (task[1] === " " ? "\u2610" : "\u2611") + text.slice(3), at: at + 2};
+            }
+            if (li.previousSibling && isBlank(lines[i - 1])) isLoose = true;
             for (i++; i < lines.length; i++) {
                 const isInside = isBlank(lines[i]) || indentation(lines[i]) >= width;
                 if (!isInside && !isLazy(lines[i], own)) break;
                 own.push(isInside ? dedent(lines[i], width) : lines[i]);
             }
-            if (this.blocks(own, list.appendChild(make("li")))) isLoose = true;
+            if (this.blocks(own, li)) isLoose = true;
         }
         if (!isLoose) for (const p of list.querySelectorAll(":scope > li > p")) p.replaceWith(...p.childNodes);
         return i;

@@ -7,6 +7,7 @@ const baseLimit = 256;      /* tokens that a base model, which seldom ends, writ
 const models = new Map();   /* name: whether it is a base model, which has no chat template */
 const running = new Map();  /* conversation: {abort, message} of the answer under way */
 const touch = matchMedia("(hover: none) and (pointer: coarse)"); /* a phone */
+const narrow = matchMedia("(max-width: 700px)");
 let conversations = [];
 let open = null;            /* the conversation shown */
 
@@ -320,8 +321,8 @@ function showSettings() {
     at("in-use").hidden = !words.length;
     at("log").classList.toggle("tinted", at("tint").checked);
     at("max").placeholder = isBase() ? baseLimit : "no limit";
-    at("input").placeholder = isBase() ? "Text that the model continues"
-        : touch.matches ? "Message" : "Message (Shift+Enter: new line)";
+    at("input").placeholder = isBase() ? "Text to continue"
+        : touch.matches || narrow.matches ? "Message" : "Message (Shift+Enter: new line)";
 }
 
 function saveSettings() {
