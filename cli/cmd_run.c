@@ -38,41 +38,21 @@ static const char *const draft_options[] = {"draft-depth", "accept", "show-draft
 
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Prompt"},
+    {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
+     .help = "System message, instead of the file's"},
+    SP_OPT_THINK(struct options, think),
+    SP_OPT_FORMAT(struct options, format),
+    SP_OPT_ADAPTER(struct options, adapter),
     {SP_OPT_FLAG, 0, "raw", NULL, NULL, AT(raw),
      .help = "Use the prompt without a chat template; special tokens in it are recognized"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids),
      .help = "The prompt as token IDs, without a chat template"},
-    {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
-     .help =
-         "Read one prompt per line from standard input as JSON: a string, an array of token IDs, "
-         "an object with prompt or messages, and settings, or a request of OpenAI's or Anthropic's "
-         "batch API; write one JSON object per answer"},
-    {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true,
-     .shown = "standard output",
-     .help = "With --batch: file for the answers; answers already in it are kept, so that an "
-             "interrupted batch continues"},
-    {SP_OPT_STRING, 0, "part", NULL, "I/N", AT(part),
-     .help =
-         "With --batch: answer only part I of N (I from 1) of the lines of standard input, which "
-         "must be a file"},
-    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
-     .help =
-         "With --batch: number of answers generated at the same time; does not affect the text"},
-    {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
-     .help = "System message, instead of the file's"},
-    SP_OPT_THINK(struct options, think),
-    SP_OPT_NUM_CTX(struct options, settings),
-    SP_OPT_MEMORY(struct options, backend),
-    {SP_OPT_CHOICE, 0, "context-full", NULL, "ACTION", AT(context_full), .choices = context_full,
-     .shown = "stop",
-     .help = "In a session, when the context is full: stop, or drop the oldest messages (shift)"},
-    SP_OPT_ADAPTER(struct options, adapter),
-    SP_OPT_PROMPT_CACHE(struct options, backend),
-    SP_OPT_FORMAT(struct options, format),
     {SP_OPT_HEADING, .help = "Stopping"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_FLAG, 0, "ignore-eos", NULL, NULL, AT(ignore_eos),
      .help = "Continue after an end-of-sequence token"},
+    {SP_OPT_HEADING, .help = "Sampling"},
+    SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Turn drafting off"},
     SP_OPT_SET_DEPTH(struct options, settings),
@@ -80,8 +60,6 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
      .help = "Color accepted draft tokens"},
     SP_OPT_SET_ACCEPT(struct options, settings),
-    {SP_OPT_HEADING, .help = "Sampling"},
-    SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Output"},
     {SP_OPT_FLAG, 0, "hide-thinking", "hidethinking", NULL, AT(hide_thinking),
      .help = "Do not show the model's reasoning"},
@@ -101,7 +79,30 @@ static const struct sp_opt opts[] = {
      .help = "Append to LOG what spectool replay computes the answers again from; no text"},
     {SP_OPT_FLAG, 0, "logits-digest", NULL, NULL, AT(digest),
      .help = "With --json: a digest of the logits that chose each token"},
+    {SP_OPT_HEADING, .help = "Batches"},
+    {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
+     .help =
+         "Read one prompt per line from standard input as JSON: a string, an array of token IDs, "
+         "an object with prompt or messages, and settings, or a request of OpenAI's or Anthropic's "
+         "batch API; write one JSON object per answer"},
+    {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true,
+     .shown = "standard output",
+     .help = "With --batch: file for the answers; answers already in it are kept, so that an "
+             "interrupted batch continues"},
+    {SP_OPT_STRING, 0, "part", NULL, "I/N", AT(part),
+     .help =
+         "With --batch: answer only part I of N (I from 1) of the lines of standard input, which "
+         "must be a file"},
+    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
+     .help =
+         "With --batch: number of answers generated at the same time; does not affect the text"},
     {SP_OPT_HEADING, .help = "Machine"},
+    SP_OPT_NUM_CTX(struct options, settings),
+    SP_OPT_MEMORY(struct options, backend),
+    {SP_OPT_CHOICE, 0, "context-full", NULL, "ACTION", AT(context_full), .choices = context_full,
+     .shown = "stop",
+     .help = "In a session, when the context is full: stop, or drop the oldest messages (shift)"},
+    SP_OPT_PROMPT_CACHE(struct options, backend),
     {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
      .help = "Use no cache folder: do not pack a checkpoint, keep nothing of this run"},
     SP_OPT_PACK_TYPE(struct options, type),

@@ -158,7 +158,7 @@ static void count_kept(struct sp_create_report *report, const struct sp_plan_ite
         report->kept_widths.type = item->to;
         report->kept_widths.size += item->size;
     }
-    if (request->type == SP_DTYPE_NONE) return;
+    if (request->type == SP_DTYPE_NONE || strchr(item->rule, '=')) return; /* by a rule */
     if (is_table ? request->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
     if (item->layout != SP_PANEL || !sp_dtype_is_block(item->to)) return;
     if (bits_of(item->to) <= bits_of(request->type)) return;

@@ -87,8 +87,9 @@ static enum sp_status refuse(const struct sp_vocab *target, const struct sp_voca
     struct shown_token a = show(draft, id), b = show(target, id);
 
     return sp_fail(err, SP_E_INPUT,
-                   "draft tokenizer differs from target at id %u (\"%.*s\" vs \"%.*s\")", id, a.len,
-                   a.text, b.len, b.text);
+                   "draft tokenizer differs from target at id %u (\"%.*s\" vs \"%.*s\"); a draft "
+                   "needs the target's vocabulary",
+                   id, a.len, a.text, b.len, b.text);
 }
 
 /* The rows that no token has been matched with go to the ids that have none, in order. */

@@ -227,14 +227,13 @@ static enum sp_status fail_least(const struct maker *m, uint64_t least, uint64_t
     }
     if (m->in->budget.size) {
         return sp_fail(err, SP_E_USAGE,
-                       "the size is %" PRIu64 " bytes, and the smallest possible file, with q2 for "
-                       "all matrices that no rule is for, has %" PRIu64 "%s",
-                       m->in->budget.size, least + overhead, odd);
+                       "the size is %.3f MB, and the smallest possible file, with q2 for all "
+                       "matrices without a rule, has %.3f MB%s",
+                       (double)m->in->budget.size / 1e6, (double)(least + overhead) / 1e6, odd);
     }
     return sp_fail(err, SP_E_USAGE,
                    "the budget is %g bits per weight, and the least possible, with q2 for all "
-                   "matrices that no rule is "
-                   "for, is %.3f%s",
+                   "matrices without a rule, is %.3f%s",
                    m->in->budget.bits, 8 * (double)(least + overhead) / (double)target_weights(m),
                    odd);
 }

@@ -35,6 +35,7 @@ spectool show --tensors ruled.bin | grep 'layers.[13].mlp.*weight\|embed\|fc'
 spectool create -f "$TESTDATA/tiny/Modelfile" --rule 'layers.*_proj.weight=q4' --rule 'layers.[12].mlp.*=q6' --rule 'draft:fc.weight=q3' -o direct.bin --force 2>/dev/null
 cmp ruled.bin direct.bin && echo 'as if made at once'
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --quantize-draft q4 --rule 'embed*=bf16' --rule 'draft:fc.weight=q2' --dry-run 2>/dev/null | grep 'embed_\|fc'
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --rule 'embed*=q6' --dry-run 2>&1 | grep -c 'embedding and output'
 for rule in 'layers.*.mlp.down_proj=q4' 'draft:layers.7.*=q4' 'layers.0.*=q4' 'norm.weight' '=q4' 'embed*=q5_K_M'; do
     spectool quantize --rule "$rule" plain.bin none.bin
     echo "exit $?"
@@ -59,7 +60,7 @@ done
 spectool quantize --bits 4.2 --no-check plain.bin --dry-run | sed -n '/^part    group/,$p'
 spectool quantize --size 2600k --no-check --draft q4 --quantize-output q8 --rule 'layers.5.*_proj.weight=q6' plain.bin --dry-run | grep 'embed_\|layers.[45].mlp\|fc'
 spectool quantize --size 10G plain.bin sized.bin --force
-spectool quantize --size 1M plain.bin 2>&1 | sed 's,[0-9]*$,N,'
+spectool quantize --size 1M plain.bin 2>&1 | sed 's,[0-9.]* MB$,N MB,'
 spectool create -f "$m" --bits 2 -o none.bin; echo "exit $?"
 spectool create -f "$m" --size 2M -q q4; echo "exit $?"
 spectool quantize --size 2M --bits 4 plain.bin; echo "exit $?"

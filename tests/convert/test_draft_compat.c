@@ -287,12 +287,16 @@ TEST(tokenizers)
          "draft tokenizer has 8 IDs, target 7: those that both have are equal"},
         {NULL, NULL, NULL, "draft has no tokenizer: that of the other model is assumed"},
         {VOCAB("\"a\": 0, \"c\": 1, \"b\": 2, \"ab\": 3, \"bc\": 4", MERGES, ENDS), ends,
-         "draft tokenizer differs from target at id 1 (\"c\" vs \"b\")", NULL},
+         "draft tokenizer differs from target at id 1 (\"c\" vs \"b\"); a draft needs the target's "
+         "vocabulary",
+         NULL},
         {VOCAB(TOKENS, MERGES, ADDED("5", "<S>") ", " ADDED("6", "</s>")), NULL, NULL,
          "draft vocabulary: 0 tokens are renumbered to the target's IDs, and 1 tokens of the "
          "target are missing in it"},
         {VOCAB(TOKENS ", \"abc\": 5", MERGES ", \"ab c\"", ADDED("6", "</s>")), NULL,
-         "draft tokenizer differs from target at id 5 (\"abc\" vs \"<s>\")", NULL},
+         "draft tokenizer differs from target at id 5 (\"abc\" vs \"<s>\"); a draft needs the "
+         "target's vocabulary",
+         NULL},
         {VOCAB(TOKENS, "\"b c\", \"a b\"", ENDS), ends,
          "draft tokenizer differs from target at merge 0 (\"b c\" vs \"a b\")", NULL},
         {VOCAB(TOKENS, "\"a b\"", ENDS), ends, "draft tokenizer differs from target: 1 merges vs 2",
