@@ -101,7 +101,7 @@ static void print_cost(enum sp_dtype type, const char *output, uint64_t n_weight
             stderr, 0,
             "%s changes the most likely token at about 1 of %s places (KL divergence "
             "of %s to %s nats) in models of 0.1B to 0.5B parameters, at fewer in "
-            "larger ones; spectool eval %s --against SOURCE measures it%s",
+            "larger ones; spectool eval %s --against SOURCE --text FILE measures it%s",
             sp_dtype_info(type)->name, places_of(type), sp_block_dtypes[i].kl_from,
             sp_block_dtypes[i].kl_to, output, advice);
     }
