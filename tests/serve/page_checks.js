@@ -180,7 +180,7 @@ const checks = {
     /* A conversation that is answered becomes the first of the list; Escape stops its answer. */
     async escape() {
         press(at("side"), "New conversation");
-        send("One.", 4);
+        send("Count from 3 to 15.", 4);
         await answered();
         const older = open;
         press(at("side"), "New conversation");

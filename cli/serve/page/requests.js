@@ -99,6 +99,7 @@ async function stream(request, message, signal, changed) {
     const response = await call(path, request, signal);
     let first = 0, reason = null;
     for await (const event of events(response)) {
+        signal.throwIfAborted(); // what has come already is not shown
         const f = message.figures, now = performance.now();
         if (event.error) throw new Error(event.error.message);
         if (event.prompt_progress) promptOf.set(message, event.prompt_progress);
