@@ -120,7 +120,7 @@ static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text
     return SP_OK;
 }
 
-/* Published checkpoints have attention and MLP as layers of their own. */
+/* Published checkpoints have attention and MLP as layers of their own; transformers saves pairs. */
 static unsigned name_dory_layer(char *out, size_t size, const struct sp_config *config,
                                 unsigned layer, const char *canonical, bool other)
 {
@@ -129,22 +129,22 @@ static unsigned name_dory_layer(char *out, size_t size, const struct sp_config *
     unsigned n = layer;
 
     if (strstr(canonical, "_rate"))
-        part = !other ? "lambda_" : mlp ? "mlp_" : "attn_";
-    else if (other)
+        part = other ? "lambda_" : mlp ? "mlp_" : "attn_";
+    else if (!other)
         part = "mixer.";
     for (unsigned i = 0; i < layer; i++)
         n -= config->layers[i].repeats != 0;
-    snprintf(out, size, "layers.%u.%s", other ? 2 * n + mlp : n, part);
+    snprintf(out, size, "layers.%u.%s", other ? n : 2 * n + mlp, part);
     return 0;
 }
 
 static const struct sp_alias dory_aliases[] = {
     {"embed_tokens.weight", "embeddings.weight", NULL, 0},
     {"lm_head.scale", "lm_head.logit_scale", NULL, 0},
-    {"attention_rate", "1", NULL, 0},
     {"attention_rate", "alpha", NULL, 0},
-    {"mlp_rate", "2", NULL, 0},
+    {"attention_rate", "1", NULL, 0},
     {"mlp_rate", "alpha", NULL, 0},
+    {"mlp_rate", "2", NULL, 0},
     {"self_attn.q_scale", "sqk", NULL, 0},
     {"self_attn.gate_scale", "s_gate", NULL, 0},
     {"self_attn.gate_proj.weight", "g_proj.weight", NULL, 0},
