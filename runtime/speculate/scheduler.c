@@ -35,6 +35,10 @@ struct sp_scheduler {
     struct waiter *ready, **last_ready; /* waiting to hold the scheduler, the oldest first */
     size_t n_requests;                  /* entries that have not run */
     size_t n_passes;                    /* passes that have run */
+    size_t learned, answered;           /* the last pass that was learned from, and with answers */
+    size_t n_prompts;                   /* in the last pass that was learned from */
+    double answer_seconds;              /* of a pass without prompts; 0: not known */
+    double row_seconds;                 /* that a row of a prompt adds to it; 0: not known */
     struct request *first, **last;      /* the entries that have not run, the oldest first */
 };
 
@@ -130,11 +134,48 @@ size_t sp_scheduler_n_active(struct sp_scheduler *s)
     return n;
 }
 
+/* The mean of what was measured, in which the newest value has the weight of a quarter. */
+static double smooth(double mean, double value)
+{
+    return mean > 0 ? (3 * mean + value) / 4 : value;
+}
+
+void sp_scheduler_learn(struct sp_scheduler *s, const struct sp_pass *pass)
+{
+    size_t n_more = pass->n_rows - pass->n_draft_rows - pass->n_seqs;
+
+    if (pass->number == s->learned) return;
+    s->learned = pass->number;
+    s->n_prompts = pass->n_prompts;
+    if (pass->n_prompts < pass->n_seqs) s->answered = pass->number;
+    if (pass->n_prompts == 0)
+        s->answer_seconds = smooth(s->answer_seconds, pass->seconds);
+    else if (pass->seconds > s->answer_seconds)
+        s->row_seconds =
+            smooth(s->row_seconds, (pass->seconds - s->answer_seconds) / (double)n_more);
+}
+
 size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
 {
     enum { BESIDE_OTHERS = 32 };
 
     return most > BESIDE_OTHERS && sp_scheduler_n_active(s) > 1 ? BESIDE_OTHERS : most;
+}
+
+size_t sp_scheduler_target_rows(struct sp_scheduler *s, size_t most)
+{
+    enum { RECENT = 16, LEAST = 2 }; /* an answer may miss passes while its pages are written */
+    double seconds = s->answer_seconds * 3 / 4, of_each = s->row_seconds;
+    size_t n;
+
+    most = sp_scheduler_prompt_rows(s, most);
+    if (s->n_prompts > 1) of_each *= (double)s->n_prompts;
+    if (sp_scheduler_n_active(s) == 1 || s->n_passes > s->answered + RECENT ||
+        seconds >= of_each * (double)most)
+        return most;
+    n = (size_t)(seconds / of_each);
+    if (n < LEAST) n = LEAST;
+    return n < most ? n : most;
 }
 
 /* Removes an entry from the list. */
@@ -198,6 +239,7 @@ static void run_pass(struct sp_scheduler *s)
     for (size_t i = 0; i < pass.n_seqs; i++) {
         pass.n_rows += seqs[i].n;
         pass.n_draft_rows += seqs[i].n - seqs[i].n_committed;
+        pass.n_prompts += seqs[i].n_committed > 1;
     }
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < pass.n_seqs; i++) {

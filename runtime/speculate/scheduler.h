@@ -34,6 +34,9 @@ size_t sp_scheduler_n_active(struct sp_scheduler *scheduler);
 /* The number of prompt rows to submit in one pass, at most `most`. With other active threads it is
  * smaller, so that they do not wait long for their next token. */
 size_t sp_scheduler_prompt_rows(struct sp_scheduler *scheduler, size_t most);
+/* The same for the target: beside answers the rows of all prompts are to take three quarters of the
+ * time of a pass without prompts. */
+size_t sp_scheduler_target_rows(struct sp_scheduler *scheduler, size_t most);
 
 /* Which entry runs next. */
 enum sp_priority {
@@ -47,6 +50,7 @@ struct sp_pass {
     size_t number;         /* 1 for the first pass of the scheduler, then 2 ... */
     size_t n_rows, n_seqs; /* of the whole batch */
     size_t n_draft_rows;   /* rows that are draft tokens */
+    size_t n_prompts;      /* sequences with several rows that are none */
     double seconds;        /* time of the pass, waiting excluded */
 };
 
@@ -55,5 +59,8 @@ struct sp_pass {
  * The caller holds the scheduler, which other threads may hold in between. */
 void sp_scheduler_run(struct sp_scheduler *scheduler, const struct sp_batch_seq *seq,
                       enum sp_priority priority, struct sp_pass *pass);
+
+/* Learns from a pass of the target how long answers and the rows of prompts take. */
+void sp_scheduler_learn(struct sp_scheduler *scheduler, const struct sp_pass *pass);
 
 #endif

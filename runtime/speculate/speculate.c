@@ -157,6 +157,7 @@ static enum sp_status run_pass(struct sp_speculator *s, size_t n, size_t n_commi
     };
 
     sp_scheduler_run(s->scheduler, &seq, priority, pass);
+    if (priority == SP_PRIORITY_FIFO) sp_scheduler_learn(s->scheduler, pass);
     return sp_decoder_check(s->decoder, err);
 }
 
@@ -237,7 +238,7 @@ static size_t checkpoint_place(const struct sp_speculator *s, size_t n)
 static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t checkpoint)
 {
     size_t end = s->n_cached < checkpoint ? checkpoint : n, left = end - s->n_cached;
-    size_t most = sp_scheduler_prompt_rows(s->scheduler, s->prompt_rows);
+    size_t most = sp_scheduler_target_rows(s->scheduler, s->prompt_rows);
 
     most = sp_prompt_pages_rows(s->pages, s->n_cached, most);
     return left < most ? left : most;
@@ -401,7 +402,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     t0 = sp_seconds();
     round->other_rows = done.n_rows - (n + 1);
     round->n_others = done.n_seqs - 1;
-    round->beside_prompt = done.n_rows - done.n_draft_rows > done.n_seqs;
+    round->beside_prompt = done.n_prompts > 0;
     round->pass = done.number;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);

@@ -485,6 +485,41 @@ TEST(draft_passes_run_first)
     }
 }
 
+static void *acquire_once(void *scheduler)
+{
+    sp_scheduler_acquire(scheduler);
+    sp_scheduler_release(scheduler);
+    return NULL;
+}
+
+/* Beside answers, a pass has few rows of prompts: 3/4 of 44 ms are 6 rows of 5 ms. */
+TEST(prompts_are_short_beside_answers)
+{
+    struct sp_pass pass = {.number = 1, .n_rows = 1, .n_seqs = 1, .seconds = 0.044};
+    struct sp_scheduler *scheduler;
+    pthread_t other;
+
+    assert_int_equal(sp_scheduler_open(&scheduler, NULL), SP_OK);
+    sp_scheduler_acquire(scheduler);
+    sp_scheduler_learn(scheduler, &pass);
+    assert_int_equal(sp_scheduler_target_rows(scheduler, 256), 256);
+    assert_int_equal(pthread_create(&other, NULL, acquire_once, scheduler), 0);
+    while (sp_scheduler_n_active(scheduler) < 2)
+        continue;
+    assert_int_equal(sp_scheduler_target_rows(scheduler, 256), 32);
+    pass = (struct sp_pass){
+        .number = 2, .n_rows = 33, .n_seqs = 2, .n_prompts = 1, .seconds = 0.044 + 31 * 0.005};
+    sp_scheduler_learn(scheduler, &pass);
+    assert_int_equal(sp_scheduler_target_rows(scheduler, 256), 6);
+    pass = (struct sp_pass){
+        .number = 3, .n_rows = 7, .n_seqs = 3, .n_prompts = 2, .seconds = 0.044 + 4 * 0.005};
+    sp_scheduler_learn(scheduler, &pass);
+    assert_int_equal(sp_scheduler_target_rows(scheduler, 256), 3);
+    sp_scheduler_release(scheduler);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    sp_scheduler_close(scheduler);
+}
+
 enum { N_PASSES = 20 };
 
 /* A thread that runs N_PASSES passes. */
