@@ -481,6 +481,7 @@ struct sp_config {
     unsigned n_conv_taps;  /* taps of the convolutions around sublayers (DFlash2); 0: none */
     unsigned conv_group;   /* neighboring channels of them that share their dynamic taps */
     bool shared_gate;      /* the dense MLP in parallel to the experts is gated (Qwen) */
+    unsigned n_latent;     /* width of what experts read and write, projected; 0: n_hidden */
     bool expert_norms;     /* that MLP and the sum of the experts are each normed (Gemma 4) */
     bool inner_norms;      /* the inputs of o_proj and down_proj are normed (BitNet) */
     bool v_norm;           /* v is normed per head without weights (Gemma 4) */

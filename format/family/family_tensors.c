@@ -269,7 +269,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden, ffn = l->n_ffn, n = l->n_experts, wide = l->n_shared_ffn;
-    const uint64_t choices = n + c->routing.n_zero;
+    const uint64_t choices = n + c->routing.n_zero, width = c->n_latent ? c->n_latent : hidden;
     bool experts = n != 0, dense = ffn && !experts, gate = !c->plain_mlp, bias = c->mlp_bias;
     bool inner = dense && c->inner_norms && !c->norm_weightless;
     bool unit = dense && c->unit.init != 0;
@@ -298,9 +298,11 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
          {c->n_vocab, l->n_experts_used}},
         {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
         {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
-        {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, hidden}},
-        {"mlp.experts.up_proj.weight", SP_ROLE_MLP, experts, {n, ffn, hidden}},
-        {"mlp.experts.down_proj.weight", SP_ROLE_MLP, experts, {n, hidden, ffn}},
+        {"mlp.latent_in.weight", SP_ROLE_MLP, experts && c->n_latent, {width, hidden}},
+        {"mlp.latent_out.weight", SP_ROLE_MLP, experts && c->n_latent, {hidden, width}},
+        {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, width}},
+        {"mlp.experts.up_proj.weight", SP_ROLE_MLP, experts, {n, ffn, width}},
+        {"mlp.experts.down_proj.weight", SP_ROLE_MLP, experts, {n, width, ffn}},
         {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, experts && bias, {n, ffn}},
         {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, experts && bias, {n, ffn}},
         {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, experts && bias, {n, hidden}},

@@ -150,6 +150,8 @@ const struct sp_alias sp_aliases_mixer[] = {
     {"mlp.experts.up_proj.weight", "mixer.switch_mlp.fc1.weight", NULL, 0},
     {"mlp.experts.down_proj.weight", "mixer.switch_mlp.fc2.weight", NULL, 0},
     {"mlp.shared_expert.*", "mixer.shared_experts.*", NULL, 0},
+    {"mlp.latent_in.weight", "mixer.fc1_latent_proj.weight", NULL, 0},
+    {"mlp.latent_out.weight", "mixer.fc2_latent_proj.weight", NULL, 0},
     {0},
 };
 

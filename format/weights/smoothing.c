@@ -179,7 +179,8 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
         return "input_layernorm";
     }
     if (!sp_is_among(matrix, mlp_inputs) || layer->n_ffn == 0) return NULL;
-    if (layer->n_experts && config->routing.n_zero) return NULL; /* some choices return the norm */
+    if (layer->n_experts && (config->routing.n_zero || config->n_latent))
+        return NULL; /* some choices return the norm, or experts do not read it */
     switch (layer->norms) {
     case SP_NORM_PRE:
     case SP_NORM_PRE_POST:

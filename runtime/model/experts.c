@@ -21,12 +21,15 @@ enum { MIN_SLOTS = 128 };
 static enum sp_status open_slots(struct sp_workspace *ws, size_t n_ffn, struct sp_err *err)
 {
     struct sp_experts_scratch *e = ws->experts;
-    size_t n = ws->max_rows;
+    size_t n = ws->max_rows, hidden = ws->model->config.n_hidden;
+    size_t latent = ws->model->config.n_latent;
     enum sp_status st;
 
     if (n < MIN_SLOTS) n = MIN_SLOTS;
     e->n_slots = n;
-    if ((st = sp_arena_acts(&ws->memory, &e->input, n, ws->model->config.n_hidden, err))) return st;
+    if (latent && (st = sp_arena_acts(&ws->memory, &e->latent, ws->max_rows, latent, err)))
+        return st;
+    if ((st = sp_arena_acts(&ws->memory, &e->input, n, latent ? latent : hidden, err))) return st;
     if ((st = sp_arena_acts(&ws->memory, &e->ffn, n, n_ffn, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &e->up, n, ws->ld_ffn, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &e->y, n, ws->ld_x, err))) return st;
@@ -79,7 +82,8 @@ struct route_job {
     const struct sp_layer *layer;
     const struct sp_layer_config *config;
     size_t n;
-    unsigned first, last; /* experts first..last-1 run now */
+    const struct sp_acts *input; /* of the experts, [n] */
+    unsigned first, last;        /* experts first..last-1 run now */
 };
 
 /* Experts, and choices that return their input. */
@@ -404,7 +408,7 @@ static void gather_row(void *context, size_t t, unsigned worker)
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_experts_scratch *e = ws->experts;
-    size_t n = ws->model->config.n_hidden;
+    size_t n = job->input->cols;
 
     (void)worker;
     if (job->first == 0) memset(ws->y + t * ws->ld_x, 0, n * sizeof(float));
@@ -412,7 +416,7 @@ static void gather_row(void *context, size_t t, unsigned worker)
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_running(job, e->chosen[i])) continue;
         float *to = e->input.x + e->slots[i] * e->input.ld;
-        memcpy(to, ws->hidden.x + t * ws->hidden.ld, n * sizeof *to);
+        memcpy(to, job->input->x + t * job->input->ld, n * sizeof *to);
         if (ws->model->config.routing.weighs_input)
             ws->backend->vector->scale(to, e->weights[i], n);
     }
@@ -429,7 +433,7 @@ static void add_row(void *context, size_t t, unsigned worker)
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_running(job, e->chosen[i])) continue;
         ws->backend->vector->fma(ws->y + t * ws->ld_x, e->y + e->slots[i] * ws->ld_x,
-                                 weighed ? 1 : e->weights[i], ws->model->config.n_hidden);
+                                 weighed ? 1 : e->weights[i], job->input->cols);
     }
 }
 
@@ -468,7 +472,7 @@ static void run_groups(const struct route_job *job, size_t n_slots, size_t n_gro
         {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = ws->ld_ffn},
     };
     struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = ws->ld_x};
-    const struct sp_acts *input = is_single(job) ? &ws->hidden : &e->input;
+    const struct sp_acts *input = is_single(job) ? job->input : &e->input;
 
     sp_backend_prepare(ws->backend, &e->ffn, &l->down);
     sp_backend_multiply_groups(ws->backend, gate_up, plain ? 1 : 2, input,
@@ -496,7 +500,14 @@ static void run_experts(struct route_job *job)
 void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_t n)
 {
     struct sp_experts_scratch *e = ws->experts;
-    struct route_job job = {.ws = ws, .layer = layer, .config = layer->config, .n = n};
+    bool latent = layer->latent_in.rows != 0;
+    const struct sp_product in = {.w = &layer->latent_in, .y = e->latent.x, .ldy = e->latent.ld};
+    const struct sp_product out = {.w = &layer->latent_out, .y = ws->y, .ldy = ws->ld_x};
+    struct route_job job = {.ws = ws,
+                            .layer = layer,
+                            .config = layer->config,
+                            .n = n,
+                            .input = latent ? &e->latent : &ws->hidden};
     struct sp_product router = {
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
     const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
@@ -507,9 +518,14 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
     sp_backend_rows(ws->backend, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(ws, layer, n);
     if (layer->experts_norm) sp_backend_rows(ws->backend, n, prepare_expert_row, &job);
+    if (latent) sp_backend_multiply(ws->backend, &in, 1, &ws->hidden, n);
     /* All experts observe all rows: too few rows of a text reach a single expert. */
-    sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, &ws->hidden, n, NULL, 0);
+    sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, job.input, n, NULL, 0);
     run_experts(&job);
+    for (size_t t = 0; latent && t < n; t++)
+        memcpy(e->latent.x + t * e->latent.ld, ws->y + t * ws->ld_x,
+               e->latent.cols * sizeof(float));
+    if (latent) sp_backend_multiply(ws->backend, &out, 1, &e->latent, n);
     if (ws->model->config.routing.n_zero) sp_backend_rows(ws->backend, n, add_zero_row, &job);
     if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);
 }

@@ -20,6 +20,7 @@ struct sp_experts_scratch {
     size_t *slots;               /* [max_rows][max_used] slots of the row in the chosen experts */
     size_t *n_rows;              /* [n_experts] rows of the pass that chose the expert */
     size_t n_slots;              /* at least max_rows */
+    struct sp_acts latent;       /* [max_rows][n_latent], or empty */
     struct sp_acts input;        /* [n_slots] normed rows, grouped by expert */
     struct sp_acts ffn;          /* [n_slots] gated rows, input of down */
     float *up;                   /* [n_slots][ld_ffn] */

@@ -496,6 +496,8 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
         l->router_bias = bind_bias(b, "@mlp.router.bias", i);
         l->router_correction = bind_bias(b, "@mlp.router.correction", i);
         bind_token_experts(b, l, i);
+        bind_matrix(b, &l->latent_in, "@mlp.latent_in.weight", i);
+        bind_matrix(b, &l->latent_out, "@mlp.latent_out.weight", i);
         bind_matrix(b, &l->gate, "@mlp.experts.gate_proj.weight", i);
         bind_matrix(b, &l->up, "@mlp.experts.up_proj.weight", i);
         bind_matrix(b, &l->down, "@mlp.experts.down_proj.weight", i);

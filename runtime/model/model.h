@@ -171,6 +171,7 @@ struct sp_layer {
     struct sp_mamba_weights mamba;           /* in place of attention, or parallel to it */
     struct sp_matrix gate, up, down; /* of all experts, stacked, if the layer has experts; no gate
                                         if config.plain_mlp */
+    struct sp_matrix latent_in, latent_out; /* [n_latent, H], [H, n_latent]: around the experts */
     struct sp_matrix shared_gate, shared_up, shared_down; /* the shared expert */
     struct sp_matrix shared_weight;                       /* [1, H] its weight before the sigmoid */
     const float *shared_post, *experts_norm, *experts_post; /* [H] norms (config.expert_norms) */

@@ -406,6 +406,10 @@ FAMILIES.update({
         n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2,
         moe_intermediate_size=16, moe_shared_expert_intermediate_size=24,
         routed_scaling_factor=2.5, time_step_min=0.4)),
+    "nemotron_h_latent": ("NemotronHForCausalLM", nemotron_h(
+        layers_block_type=["linear_attention", "moe", "full_attention", "moe"],
+        n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, moe_latent_size=20,
+        moe_shared_expert_intermediate_size=28, routed_scaling_factor=2.5)),
     "nemotron_h_even": ("NemotronHForCausalLM", nemotron_h(
         layers_block_type=["linear_attention", "moe", "full_attention"], mamba_num_heads=8,
         n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,

@@ -1,4 +1,5 @@
 /* Nemotron, and Nemotron-H, whose layers are one sublayer each. */
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
 #include <math.h>
@@ -44,6 +45,14 @@ static const struct sp_gguf_member nemotron_h_members[] = {
     {0},
 };
 
+static enum sp_status read_nemotron_h(struct sp_config *c, const struct sp_config_text *t,
+                                      const struct sp_sizes *sizes, struct sp_err *err)
+{
+    return sp_text_unsigned(t, "moe_latent_size", 1, sizes->n_hidden, &c->n_latent, err);
+}
+
+static const char *const nemotron_h_own_keys[] = {"moe_latent_size", NULL};
+
 const struct sp_family sp_families_nemotron[] = {
     {
         .name = "nemotron",
@@ -80,6 +89,8 @@ const struct sp_family sp_families_nemotron[] = {
         .n_shared_ffn = 7688,
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1},
         .reads = {SP_V3_READS},
+        .read_own = read_nemotron_h,
+        .own_keys = nemotron_h_own_keys,
         .aliases = {sp_aliases_mixer},
         .prefix = "backbone.",
         .gguf = {.archs = {{.name = "nemotron_h"}, {.name = "nemotron_h_moe"}},
