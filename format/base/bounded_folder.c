@@ -56,7 +56,9 @@ uint64_t sp_folder_trim(const char *path, const struct sp_folder_bound *bound)
     uint64_t total = 0;
 
     while (folder && (file = readdir(folder)) != NULL) {
-        if (strstr(file->d_name, bound->part) == NULL) continue;
+        const char *name = file->d_name + (*file->d_name == '.');
+        if (strstr(name, bound->part) == NULL) continue;
+        if (bound->n_digits && strspn(name, "0123456789abcdef") != bound->n_digits) continue;
         if (sp_grow(&all, &room, n + 1, sizeof *all, NULL)) break;
         if (!look_at(&all[n], path, file->d_name, bound->keep)) continue;
         total += all[n++].size;

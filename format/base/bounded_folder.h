@@ -3,13 +3,15 @@
 #ifndef SP_FORMAT_BASE_BOUNDED_FOLDER_H
 #define SP_FORMAT_BASE_BOUNDED_FOLDER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Which files of a folder count, and what they may take. */
 struct sp_folder_bound {
-    const char *part;                                 /* of their names */
-    const char *keep;                                 /* the name of one that stays; NULL: none */
-    uint64_t most;                                    /* bytes that they may take */
+    const char *part; /* of their names */
+    size_t n_digits;  /* hexadecimal ones that their names begin with; 0: any name */
+    const char *keep; /* the name of one that stays; NULL: none */
+    uint64_t most;    /* bytes that they may take */
     void (*removed)(void *context, const char *path); /* is told of each; NULL: nobody is */
     void *context;
 };

@@ -4,6 +4,7 @@
 #include "format/base/bounded_folder.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
+#include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/system/macos.h"
 #include "runtime/spectool.h"
@@ -46,7 +47,8 @@ static void note(const struct sp_prompt_cache *c, const char *sentence)
  * thread knows the cache. */
 static void trim(struct sp_prompt_cache *c)
 {
-    struct sp_folder_bound bound = {.part = ".page", .most = UINT64_MAX};
+    struct sp_folder_bound bound = {
+        .part = ".page", .n_digits = SP_HASH128_TEXT - 1, .most = UINT64_MAX};
     struct statvfs disk;
 
     c->added = 0;

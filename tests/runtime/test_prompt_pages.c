@@ -603,6 +603,7 @@ TEST(oldest_pages_are_removed)
 {
     struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
     const char *first = page_path(&k, 0), *second = page_path(&k, 1);
+    char other[4096];
     struct stat info;
     uint64_t size;
     struct sp_prompt_cache *cache;
@@ -620,6 +621,11 @@ TEST(oldest_pages_are_removed)
     generate_run(g.session, k.p.next, N_NEXT, 1, DRAFT_LENGTH, true);
     assert_in_range(count_files(k.folder, ".page"), 1, 2);
     assert_string_equal(notes, "");
+    /* What the user has in the folder stays. */
+    snprintf(other, sizeof other, "%s/letter.pages", k.folder);
+    write_page(other, (const uint8_t *)"Dear", 4);
+    cache = open_cache(k.folder, 1);
+    assert_int_equal(count_files(k.folder, ".page"), 1);
 }
 
 /* Pages that another process removed are not written again from windows that have moved on. */
