@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -204,7 +205,7 @@ static int shown_width(const char *text)
 enum sp_status sp_table_print(FILE *out, struct sp_table *table, int indent)
 {
     size_t n_cols = strlen(table->align);
-    int *widths = table->widths;
+    int *widths = table->widths, most = sp_out_is_screen(out) ? sp_out_width(out) : INT_MAX, x = 0;
 
     if (table->st) return table->st;
     for (size_t i = table->n_printed; i < table->n; i++) {
@@ -215,6 +216,8 @@ enum sp_status sp_table_print(FILE *out, struct sp_table *table, int indent)
         size_t col = i % n_cols;
         int pad = widths[col] - shown_width(table->cells[i]);
         bool right = table->align[col] == 'r', last = col + 1 == n_cols;
+        if (col && x + 2 + widths[col] > most) x = fprintf(out, "\n%*s", indent + 2, "") - 1;
+        x = (col ? x + 2 : indent) + widths[col];
         fprintf(out, "%*s%*s%s", col ? 2 : indent, "", right ? pad : 0, "", table->cells[i]);
         fprintf(out, "%*s%s", right || last ? 0 : pad, "", last ? "\n" : "");
     }

@@ -58,7 +58,8 @@ struct sp_table {
 };
 /* Adds the next cell of the current row; control characters in it are shown as '?'. */
 void sp_table_add(struct sp_table *table, const char *format, ...) SP_PRINTF(2, 3);
-/* Prints the rows that were added since the last call. Returns the first failure of the table,
+/* Prints the rows that were added since the last call; those that are too wide for a terminal are
+ * broken between columns, all at the same ones. Returns the first failure of the table,
  * after which nothing is printed. */
 SP_MUST_CHECK enum sp_status sp_table_print(FILE *out, struct sp_table *table, int indent);
 void sp_table_release(struct sp_table *table);

@@ -37,6 +37,8 @@ echo "FROM $TESTDATA/tiny/ar" >Modelfile
 spectool create -o ar.bin 2>/dev/null
 spectool eval packed.bin --text text --text story --against ar.bin --kv-type f32 --places 2 --num-predict 16
 spectool eval ar.bin packed.bin --text text --text story --kv-type f32 --places 0
+terminal -c 60 spectool eval ar.bin --text text --text story --against packed.bin --kv-type f32 --places 0 </dev/null |
+    tr '\r' '\n' | grep '^  '
 spectool eval ar.bin packed.bin --text text --against packed.bin --kv-type f32 --places 0
 spectool eval ar.bin packed.bin --text text --text story --against packed.bin --places 0 --json >both
 head -n 1 both | figures '"name\|digest\|"tokens\|divergence_50'
