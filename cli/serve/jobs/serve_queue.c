@@ -180,6 +180,7 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
         if (n > size) n = size;
         if (n > 0) memcpy(to, job->out.at + job->n_sent, n);
         job->n_sent += n;
+        if (job->n_sent == job->out.len) job->out.len = job->n_sent = 0; /* uses its memory again */
     }
     pthread_mutex_unlock(&q->lock);
     return connected ? (long)n : -1;
