@@ -95,6 +95,7 @@ struct sp_query_growth {
     double beta, from; /* beta 0: none; from: a whole number */
     unsigned offset;
     bool unrotated_only; /* in layers without rotary embedding (Llama 4) */
+    bool power;          /* the factor is (1 + (p + offset) / from)^beta instead (Beam) */
 };
 
 /* One decoder layer. */
@@ -114,6 +115,7 @@ struct sp_layer_config {
     /* Of the mixer and of the MLP: the factor of its normed input, which becomes the residual
      * stream, or 0: the stream is not changed; and the factor of its output (MiniMax). */
     double stream_scales[2], out_scales[2];
+    double keep_scales[2];   /* factors of the stream to which these outputs are added (Beam) */
     bool shares_index;       /* attends to the keys that were chosen for the layer before */
     unsigned rate;           /* compressed attention: tokens of an entry; 0: only its window */
     bool overlaps;           /* an entry is made of the tokens of the one before as well, and chosen
@@ -445,8 +447,9 @@ struct sp_config {
     double post_norm_eps;    /* epsilon of norms on outputs of sublayers */
     bool gate_softplus;      /* the output gates are softplus instead of sigmoid (Laguna) */
     bool qkv_bias, o_bias, mlp_bias;
-    bool gate_bias; /* the projection of the output gates has a bias */
-    bool plain_mlp; /* the MLP has no gate: down(act(up(x))) */
+    bool gate_bias;   /* the projection of the output gates has a bias */
+    bool gate_biases; /* output gates have a bias for each head (Beam) */
+    bool plain_mlp;   /* the MLP has no gate: down(act(up(x))) */
     enum sp_activation activation;
     double attention_scale;     /* factor of the scores q.k */
     double attention_cap;       /* soft cap of scores; 0: none */

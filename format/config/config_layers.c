@@ -552,7 +552,7 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     }
     l->kv_source = (int)i;
     l->causal = true;
-    l->out_scales[0] = l->out_scales[1] = 1;
+    l->out_scales[0] = l->out_scales[1] = l->keep_scales[0] = l->keep_scales[1] = 1;
     if (!has_experts(r, i)) return;
     if (r->t->family->sparse_post_norm) l->norms = SP_NORM_PRE_POST;
     l->n_ffn = r->n_expert_ffn;

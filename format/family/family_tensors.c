@@ -145,6 +145,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},
         {"self_attn.q_proj.bias", SP_ROLE_BIAS, bias, {q}},
         {"self_attn.gate_proj.bias", SP_ROLE_BIAS, gate && c->gate_bias, {q}},
+        {"self_attn.gate_bias", SP_ROLE_BIAS, gate && c->gate_biases, {heads}},
         {"self_attn.k_proj.bias", SP_ROLE_BIAS, bias, {kv}},
         {"self_attn.v_proj.bias", SP_ROLE_BIAS, bias, {values}},
         {"self_attn.o_proj.bias", SP_ROLE_BIAS, attention && c->o_bias, {hidden}},

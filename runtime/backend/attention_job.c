@@ -35,6 +35,8 @@ static void prepare_head(const struct sp_attention_heads *a, size_t t, size_t h,
 
 float sp_query_factor(const struct sp_query_growth *growth, size_t pos)
 {
+    if (growth->power)
+        return (float)sp_pow(1 + (double)(pos + growth->offset) / growth->from, growth->beta);
     size_t steps = (pos + growth->offset) / (size_t)growth->from;
 
     return (float)(1 + growth->beta * sp_log((double)(1 + steps)));

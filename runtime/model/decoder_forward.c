@@ -95,7 +95,7 @@ struct layer_job {
     /* Factor of the normed input that becomes the residual stream; 0: the stream stays as it is. */
     double stream_scale;
     /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
-    double scale;
+    double scale, keep; /* keep: factor of the stream */
     const float *norm_out, *norm_out_bias;
     const float *rates; /* of sp_config.unit; NULL: there are none */
 };
@@ -135,6 +135,7 @@ static void add_row(void *context, size_t t, unsigned worker)
     }
     if (job->norm_out && !residual)
         norm_by(ws, y, y, job->norm_out, NULL, ws->model->config.post_norm_eps);
+    if (job->keep != 1) ws->backend->vector->scale(x, (float)job->keep, ws->model->config.n_hidden);
     ws->backend->vector->fma(x, y, (float)job->scale, ws->model->config.n_hidden);
     if (job->norm_out && residual) norm(ws, x, x, job->norm_out, job->norm_out_bias);
 }
@@ -432,6 +433,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     job->rates = l->rates[0];
     job->norm_out_bias = l->attention_post_bias;
     job->scale = ws->model->config.residual_scale * l->config->out_scales[0];
+    job->keep = l->config->keep_scales[0];
 }
 
 /* Adds the mixers' output to the residual stream and runs the MLP of a layer: y = its output. */
@@ -457,6 +459,7 @@ static void run_mlp_sublayer(struct layer_job *job)
     job->norm_out_bias = l->ffn_post_bias;
     job->scale = ws->model->config.residual_scale * ws->model->config.ffn_out_scale *
                  l->config->out_scales[1];
+    job->keep = l->config->keep_scales[1];
 }
 
 /* x += what the layer before deferred. */
@@ -489,6 +492,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
     } else if (ws->per_layer) {
         sp_per_layer_run(ws, layer, job->n);
         job->norm_out = l->per_layer_post;
+        job->keep = 1;
         job->scale = ws->model->config.residual_scale;
         sp_backend_rows(ws->backend, job->n, add_row, job);
     }

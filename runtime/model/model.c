@@ -328,6 +328,20 @@ static void bind_index(struct binder *b, struct sp_index_weights *w, unsigned i)
     w->k_norm_bias = bind_bias(b, "@self_attn.indexer.k_norm.bias", i);
 }
 
+/* The bias of each head's gates, for each of them. */
+static const float *bind_gate_biases(struct binder *b, unsigned i)
+{
+    const struct sp_layer_config *l = &b->model->config.layers[i];
+    const float *heads = bind_bias(b, "@self_attn.gate_bias", i);
+    size_t n = (size_t)l->n_heads * l->head_dim;
+    float *biases = NULL;
+
+    if (heads == NULL || (b->status = keep_vector(b, &biases, n))) return NULL;
+    for (size_t k = 0; k < n; k++)
+        biases[k] = heads[k / l->head_dim];
+    return biases;
+}
+
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
 {
     bind_matrix(b, &l->q, "@self_attn.q_proj.weight", i);
@@ -338,7 +352,9 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->v, "@self_attn.v_proj.weight", i);
     bind_matrix(b, &l->o, "@self_attn.o_proj.weight", i);
     l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
-    l->output_gate_bias = bind_bias(b, "@self_attn.gate_proj.bias", i);
+    l->output_gate_bias = b->model->config.gate_biases
+                              ? bind_gate_biases(b, i)
+                              : bind_bias(b, "@self_attn.gate_proj.bias", i);
     l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
     l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
     l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);

@@ -1,9 +1,10 @@
-/* Lineages of one family with experts each, of 2026: Flint, Kolibri, Laguna, Lara, Step; and Aria.
- */
+/* Lineages of one family with experts each, of 2026: Beam, Flint, Kolibri, Laguna, Lara, Step;
+ * and Aria. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct sp_alias flint_aliases[] = {
@@ -191,6 +192,26 @@ static const char *const step_own_keys[] = {"per_layer_config", NULL};
 
 static const char *const laguna_own_keys[] = {"gating", NULL};
 
+/* ---- Beam ---- */
+
+/* Addition k to the residual stream is out / sqrt(k) + x sqrt((k - 1) / k). */
+static enum sp_status read_beam(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)t;
+    (void)sizes;
+    (void)err;
+    c->gate_biases = true;
+    c->query_growth = (struct sp_query_growth){
+        .beta = 0.1, .from = 2048, .offset = 1, .unrotated_only = true, .power = true};
+    for (unsigned i = 0; i < 2 * c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i / 2];
+        l->out_scales[i % 2] = 1 / sqrt(i + 2.0);
+        l->keep_scales[i % 2] = sqrt((i + 1.0) / (i + 2.0));
+    }
+    return SP_OK;
+}
+
 const struct sp_family sp_families_sparse[] = {
     {
         .name = "flint",
@@ -212,6 +233,28 @@ const struct sp_family sp_families_sparse[] = {
         .routing = {.law = SP_ROUTE_SIGMOID, .norm = true},
         .reads = {.layer_types = true, .experts = true},
         .aliases = {flint_aliases, sp_aliases_experts},
+    },
+    {
+        .name = "beam",
+        .architecture = "BeamForCausalLM",
+        .sizes = {151936, 5120, 20480, 52, 48, 8, 128, 8192, 0},
+        .norms = SP_NORM_SANDWICH,
+        .qk_norm = SP_QK_HEADS,
+        .rope_by_type = true,
+        .full_unrotated = true,
+        .layer_pattern = "(sssssf)sssf",
+        .windows = SP_WINDOWS_LISTED,
+        .window = 512,
+        .needs_window = true,
+        .biases = SP_BIAS_REFUSED,
+        .output_gate = true,
+        .logit_cap = 30,
+        .expert_keys = {.types = "mlp_layer_types"},
+        SP_EXPERT_SIZES(256, 8, 2560, 3, 0),
+        .routing = {SP_V3_ROUTING, .n_groups = 8, .n_groups_used = 4, .scale = 2.5},
+        .reads = {.layer_types = true, .logit_cap = true, SP_V3_READS},
+        .read_own = read_beam,
+        .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
     },
     {
         .name = "kolibri1",
