@@ -26,7 +26,11 @@ static enum sp_status read_setting(struct sp_settings *settings,
         return sp_request_wrong(row->key, value, "number", err);
     st = sp_parameter_of_json(&text, sp_parameter_find(row->parameter), value, err);
     if (!st) st = sp_settings_set(settings, row->parameter, text, err);
-    if (st && strcmp(row->key, row->parameter) != 0) sp_context(err, "%s", row->key);
+    if (st && strncmp(err->text, row->parameter, strlen(row->parameter)) == 0) {
+        const struct sp_err own = *err;
+        *err = (struct sp_err){0};
+        (void)!sp_fail(err, st, "%s%s", row->key, own.text + strlen(row->parameter));
+    }
     free(text);
     return st;
 }

@@ -106,7 +106,7 @@ static const struct refusal {
     {CHAT(", 'temperature': 'hot'"), 400, "temperature is string, expected number"},
     {CHAT(", 'temperature': 101"), 400, "temperature is 101, expected a number 0..100"},
     {CHAT(", 'max_tokens': 0"), 400, "max_tokens is 0"},
-    {CHAT(", 'max_tokens': 1.5"), 400, "max_tokens: num_predict is 1.5, expected an integer"},
+    {CHAT(", 'max_tokens': 1.5"), 400, "max_tokens is 1.5, expected an integer"},
     {CHAT(", 'stream': 1"), 400, "stream is 1"},
     {CHAT(", 'stop': ['']"), 400, "stop is empty"},
     {CHAT(", 'stop': {}"), 400, "stop is object"},
