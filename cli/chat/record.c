@@ -2,6 +2,7 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 
+#include "format/base/atomic_file.h"
 #include "format/base/mem.h"
 #include "runtime/spectool_measure.h"
 
@@ -23,9 +24,14 @@ struct sp_record {
 
 enum sp_status sp_record_open(struct sp_record **out, const char *path, struct sp_err *err)
 {
+    static const char beginning[] = "{\"version\": ";
     struct sp_record *record = NULL;
+    struct stat info;
     enum sp_status st;
 
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+        (st = sp_atomic_file_check_replaced(path, beginning, strlen(beginning), "record", err)))
+        return st;
     if ((st = sp_new(&record, 1, sizeof *record, err))) return st;
     record->path = path;
     record->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);

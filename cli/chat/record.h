@@ -7,7 +7,8 @@
 
 struct sp_record;
 
-/* Opens a file to append answers to, or makes it, readable by its owner alone. */
+/* Opens a file to append answers to, or makes it, readable by its owner alone. Refuses a regular
+ * file that begins with anything else than an answer. */
 SP_MUST_CHECK enum sp_status sp_record_open(struct sp_record **out, const char *path,
                                             struct sp_err *err);
 void sp_record_close(struct sp_record *record); /* NULL is fine */

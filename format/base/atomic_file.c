@@ -198,7 +198,7 @@ enum sp_status sp_atomic_file_check_replaced(const char *path, const void *magic
     size = sp_file_size(file);
     if (size >= magic_size) st = sp_file_read_at(file, 0, bytes, magic_size, err);
     if (st == SP_OK && size > 0 && (size < magic_size || memcmp(bytes, magic, magic_size) != 0)) {
-        st = sp_fail(err, SP_E_USAGE, "%s exists and is not a %s; only those are replaced", path,
+        st = sp_fail(err, SP_E_USAGE, "%s exists and is not a %s; only those are changed", path,
                      kind);
     }
     sp_file_close(file);

@@ -44,4 +44,5 @@ spectool replay bad packed.bin
 head -n 1 log | sed 's/"kv_type"/"adapter": "0123456789abcdef", "kv_type"/' >bad
 spectool replay bad packed.bin
 spectool replay missing packed.bin
+spectool run packed.bin --ids 582 --record packed.bin # would be damaged
 spectool run packed.bin --ids 582 --record missing/log

@@ -110,7 +110,7 @@ TEST(test_force_replaces_packed_files_only)
     o.force = true;
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
     assert_non_null(
-        strstr(err.text, "out.bin exists and is not a packed file; only those are replaced"));
+        strstr(err.text, "out.bin exists and is not a packed file; only those are changed"));
     text = scratch_read(o.output, &size);
     assert_int_equal(size, 9);
     assert_memory_equal(text, "my thesis", 9);
