@@ -278,7 +278,7 @@ uint64_t sp_pack_size(const struct sp_pack *pack)
 
 void sp_pack_copied_by(const struct sp_pack *pack, struct sp_atomic_file *output)
 {
-    sp_atomic_file_copies(output, &pack->mapping, pack->path);
+    sp_atomic_file_copies(output, &pack->mapping);
 }
 
 const uint8_t *sp_pack_bytes(const struct sp_pack *pack)

@@ -39,7 +39,7 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *
                                                          struct sp_err *err);
 
 /* Large parts of tensors that are put as they are mapped by another packed file are copied by the
- * system from now on, without writing where the file system can share them. The file stays open. */
+ * system from now on, without writing where the file system can share them. */
 void sp_pack_writer_copies(struct sp_pack_writer *w, const struct sp_pack *source);
 
 /* Appends `size` bytes to tensor `i` (index into the array given to open). One call at a time.

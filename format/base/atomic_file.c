@@ -29,9 +29,8 @@ struct sp_atomic_file {
     char *name;      /* final name inside the folder */
     char *temporary; /* inside the folder; NULL while it has no name, or when there is none */
     int folder, fd;
-    int source; /* the file that `mapping` maps; -1: there is none */
-    const struct sp_mapping *mapping;
-    mode_t mode; /* of the file that is replaced; 0: a new one */
+    const struct sp_mapping *source; /* NULL: none */
+    mode_t mode;                     /* of the file that is replaced; 0: a new one */
     bool force;
 };
 
@@ -212,7 +211,7 @@ enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, const char *path
     struct sp_atomic_file *o = NULL;
 
     if ((st = sp_new(&o, 1, sizeof *o, err))) return st;
-    *o = (struct sp_atomic_file){.folder = -1, .fd = -1, .source = -1, .force = force};
+    *o = (struct sp_atomic_file){.folder = -1, .fd = -1, .force = force};
     if ((st = sp_copy_text(&o->path, path, strlen(path), err))) goto done;
     if ((st = open_folder(o, err))) goto done;
     if ((st = check_target(o, err))) goto done;
@@ -248,22 +247,20 @@ static void start_writing(const struct sp_atomic_file *o, uint64_t offset, size_
         (void)!sync_file_range(o->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 }
 
-void sp_atomic_file_copies(struct sp_atomic_file *o, const struct sp_mapping *source,
-                           const char *path)
+void sp_atomic_file_copies(struct sp_atomic_file *o, const struct sp_mapping *source)
 {
-    o->mapping = source;
-    o->source = sp_file_reopen(source, path);
+    o->source = source;
 }
 
 /* Copies whole blocks from the file that they are mapped from. 0: that cannot be done. */
 static ssize_t copy_blocks(struct sp_atomic_file *o, uint64_t offset, const char *from, size_t size)
 {
-    uintptr_t at = (uintptr_t)from - (o->mapping ? (uintptr_t)o->mapping->data : 0);
+    uintptr_t at = (uintptr_t)from - (o->source ? (uintptr_t)o->source->data : 0);
     off_t in = (off_t)at, out = (off_t)offset;
     ssize_t n;
 
-    if (o->source < 0 || at >= o->mapping->size || (at | offset) % SP_FILE_BLOCK) return 0;
-    n = copy_file_range(o->source, &in, o->fd, &out, size - size % SP_FILE_BLOCK, 0);
+    if (!o->source || at >= o->source->size || (at | offset) % SP_FILE_BLOCK) return 0;
+    n = copy_file_range(o->source->fd, &in, o->fd, &out, size - size % SP_FILE_BLOCK, 0);
     return n > 0 ? n : 0;
 }
 
@@ -346,7 +343,6 @@ void sp_atomic_file_close(struct sp_atomic_file *o)
     if (o == NULL) return;
     drop_temporary(o);
     if (o->folder >= 0) close(o->folder);
-    if (o->source >= 0) close(o->source);
     free(o->name);
     free(o->path);
     free(o);

@@ -31,10 +31,9 @@ SP_MUST_CHECK enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, co
                                                  bool force, uint64_t size, struct sp_err *err);
 
 /* From now on whole blocks of a mapped file that are written, from and to the beginning of a block,
- * are copied by the system, which shares them where the file system can do that. If `path` names
- * another file by now, nothing changes. The mapping stays until close. */
-void sp_atomic_file_copies(struct sp_atomic_file *output, const struct sp_mapping *source,
-                           const char *path);
+ * are copied by the system, which shares them where the file system can do that. The mapping stays
+ * until close. */
+void sp_atomic_file_copies(struct sp_atomic_file *output, const struct sp_mapping *source);
 enum { SP_FILE_BLOCK = 4096 };
 
 /* Thread-safe for ranges that do not overlap. */

@@ -83,13 +83,11 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
 {
     static const uint8_t nothing[1];
     enum sp_status st;
-    struct stat info = {0};
     uint64_t size = 0;
     void *data;
     int fd = -1;
 
     if ((st = open_regular(&fd, &size, path, err))) return st;
-    (void)fstat(fd, &info);
     if (size == 0) {
         *out = (struct sp_mapping){.data = nothing};
         goto done;
@@ -105,9 +103,10 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
                      (uintmax_t)size, strerror(errno));
         goto done;
     }
-    *out = (struct sp_mapping){data, (size_t)size, info.st_dev, info.st_ino};
+    *out = (struct sp_mapping){data, (size_t)size, fd};
     sp_file_guard_add(out->data, out->size);
     sp_file_set_paging(out->data, out->size, SP_PAGING_HUGE);
+    return SP_OK;
 done:
     close(fd);
     return st;
@@ -118,21 +117,9 @@ void sp_file_unmap(struct sp_mapping *mapping)
     if (mapping->size) {
         sp_file_guard_remove(mapping->data);
         munmap((void *)(uintptr_t)mapping->data, mapping->size);
+        close(mapping->fd);
     }
     *mapping = (struct sp_mapping){0};
-}
-
-int sp_file_reopen(const struct sp_mapping *mapping, const char *path)
-{
-    struct stat info;
-    uint64_t size;
-    int fd;
-
-    if (open_regular(&fd, &size, path, NULL)) return -1;
-    if (fstat(fd, &info) == 0 && info.st_dev == mapping->device && info.st_ino == mapping->number)
-        return fd;
-    close(fd);
-    return -1;
 }
 
 void sp_file_unload(const uint8_t *bytes, size_t size)

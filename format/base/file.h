@@ -20,7 +20,7 @@ struct sp_mapping {
     const uint8_t
         *data; /* page-aligned; borrowed until sp_file_unmap; not NULL for an empty file */
     size_t size;
-    uint64_t device, number; /* which file it is */
+    int fd; /* open while there are bytes */
 };
 
 /* The mapping is shared: if another process shrinks the file while it is mapped, reading it is
@@ -28,8 +28,6 @@ struct sp_mapping {
 SP_MUST_CHECK enum sp_status sp_file_map(struct sp_mapping *out, const char *path,
                                          struct sp_err *err);
 void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
-/* A descriptor of the mapped file, for reading; -1: under this name there is another, or none. */
-int sp_file_reopen(const struct sp_mapping *mapping, const char *path);
 /* Releases the memory of the pages of a mapping from the one where these bytes begin up to the one
  * where they end, which stays. The bytes may be read again. */
 void sp_file_unload(const uint8_t *bytes, size_t size);
