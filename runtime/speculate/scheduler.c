@@ -134,10 +134,10 @@ size_t sp_scheduler_n_active(struct sp_scheduler *s)
     return n;
 }
 
-/* The mean of what was measured, in which the newest value has the weight of a quarter. */
-static double smooth(double mean, double value)
+/* The mean of what was measured, in which the newest value has this weight. */
+static double smooth(double mean, double value, double weight)
 {
-    return mean > 0 ? (3 * mean + value) / 4 : value;
+    return mean > 0 ? mean + weight * (value - mean) : value;
 }
 
 void sp_scheduler_learn(struct sp_scheduler *s, const struct sp_pass *pass)
@@ -148,11 +148,12 @@ void sp_scheduler_learn(struct sp_scheduler *s, const struct sp_pass *pass)
     s->learned = pass->number;
     s->n_prompts = pass->n_prompts;
     if (pass->n_prompts < pass->n_seqs) s->answered = pass->number;
-    if (pass->n_prompts == 0)
-        s->answer_seconds = smooth(s->answer_seconds, pass->seconds);
+    if (pass->n_prompts == 0) /* longer ones may run while the pages of a prompt are written */
+        s->answer_seconds = smooth(s->answer_seconds, pass->seconds,
+                                   pass->seconds < s->answer_seconds ? 0.25 : 0.0625);
     else if (pass->seconds > s->answer_seconds)
         s->row_seconds =
-            smooth(s->row_seconds, (pass->seconds - s->answer_seconds) / (double)n_more);
+            smooth(s->row_seconds, (pass->seconds - s->answer_seconds) / (double)n_more, 0.25);
 }
 
 size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
