@@ -44,7 +44,7 @@ static enum sp_status open_shard(struct sp_gguf *g, const char *path, struct sp_
 
     if ((st = sp_file_open(&s->file, path, err))) return st;
     g->n_shards++;
-    st = sp_gguf_header_read(&s->header, s->file, (unsigned)(s - g->shards), err);
+    st = sp_gguf_header_read(&s->header, s->file, err);
     if (g->n_shards > OPEN_SHARDS) sp_file_rest(s->file);
     return st;
 }
@@ -229,8 +229,8 @@ const struct sp_gguf_value *sp_gguf_find(const struct sp_gguf *g, const char *ke
     return bsearch(&key, h->values, h->n_values, sizeof *h->values, sp_compare_names);
 }
 
-enum sp_status sp_gguf_read(const struct sp_gguf *g, const struct sp_gguf_tensor *tensor,
-                            uint64_t offset, size_t size, void *buffer, struct sp_err *err)
+enum sp_status sp_gguf_read(const struct sp_gguf_tensor *tensor, uint64_t offset, size_t size,
+                            void *buffer, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -238,7 +238,7 @@ enum sp_status sp_gguf_read(const struct sp_gguf *g, const struct sp_gguf_tensor
         return sp_fail(err, SP_E_BUG, "tensor %.*s: %zu bytes at %" PRIu64 " of %" PRIu64 " wanted",
                        SHOWN_NAME, tensor->name, size, offset, tensor->size);
     }
-    st = sp_file_read_at(g->shards[tensor->shard].file, tensor->offset + offset, buffer, size, err);
+    st = sp_file_read_at(tensor->file, tensor->offset + offset, buffer, size, err);
     if (st) sp_context(err, "tensor %.*s", SHOWN_NAME, tensor->name);
     return st;
 }

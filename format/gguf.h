@@ -46,7 +46,7 @@ struct sp_gguf_tensor {
     const char *name;                 /* borrowed from the file */
     uint32_t type;                    /* enum sp_ggml_type; one that sp_ggml_size accepts */
     unsigned rank;                    /* 1.. */
-    unsigned shard;                   /* which file */
+    const struct sp_file *file;       /* where it is; borrowed from the model */
     uint64_t shape[SP_GGUF_MAX_RANK]; /* [rank], rows before columns, as in safetensors */
     uint64_t offset;                  /* of its first byte in that file */
     uint64_t size;                    /* bytes */
@@ -80,8 +80,7 @@ const struct sp_gguf_value *sp_gguf_find(const struct sp_gguf *file, const char 
 
 /* Fills `buffer` with `size` bytes of the tensor from its byte `offset` on; the range must lie in
  * the tensor (else SP_E_BUG). From any number of threads. */
-SP_MUST_CHECK enum sp_status sp_gguf_read(const struct sp_gguf *file,
-                                          const struct sp_gguf_tensor *tensor, uint64_t offset,
+SP_MUST_CHECK enum sp_status sp_gguf_read(const struct sp_gguf_tensor *tensor, uint64_t offset,
                                           size_t size, void *buffer, struct sp_err *err);
 
 /* Values with a type and a range. Absent: *out keeps its value and SP_OK is returned. A wrong type

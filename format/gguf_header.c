@@ -48,7 +48,6 @@ struct reader {
     struct sp_gguf_header header;
     struct place *values, *tensors; /* of the entries with these numbers */
     size_t names_size;
-    unsigned shard;
     struct sp_err *err;
 };
 
@@ -216,7 +215,7 @@ static enum sp_status read_tensor(struct reader *r, struct sp_gguf_tensor *t, st
     enum sp_status st;
 
     if ((st = take_name(r, place, "a tensor's name"))) return st;
-    t->shard = r->shard;
+    t->file = r->file;
     st = read_shape(r, t);
     if (!st) st = take_u32(r, &t->type, "a type");
     if (!st) st = take_u64(r, &t->offset, "an offset");
@@ -359,10 +358,10 @@ static enum sp_status place_tensors(struct reader *r, uint64_t alignment)
 }
 
 enum sp_status sp_gguf_header_read(struct sp_gguf_header *out, const struct sp_file *file,
-                                   unsigned shard, struct sp_err *err)
+                                   struct sp_err *err)
 {
     enum sp_status st;
-    struct reader r = {.file = file, .file_size = sp_file_size(file), .shard = shard, .err = err};
+    struct reader r = {.file = file, .file_size = sp_file_size(file), .err = err};
     uint64_t alignment;
 
     if ((st = read_fixed(&r)) || (st = read_entries(&r)) || (st = keep_names(&r)) ||

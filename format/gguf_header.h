@@ -15,11 +15,10 @@ struct sp_gguf_header {
     char *names;    /* keys and names, each with a NUL; owned */
 };
 
-/* Reads and checks the header of `file`; `shard` is copied into each tensor. Messages begin with
- * the file's path. On failure *out is zeroed. */
+/* Reads and checks the header of `file`. Messages begin with its path. On failure *out is zeroed.
+ */
 SP_MUST_CHECK enum sp_status sp_gguf_header_read(struct sp_gguf_header *out,
-                                                 const struct sp_file *file, unsigned shard,
-                                                 struct sp_err *err);
+                                                 const struct sp_file *file, struct sp_err *err);
 /* Frees the values and leaves the tensors. */
 void sp_gguf_header_drop_values(struct sp_gguf_header *header);
 void sp_gguf_header_release(struct sp_gguf_header *header);

@@ -48,7 +48,7 @@ static enum sp_status open_shard(struct sp_safetensors *c, const char *path, str
 
     if ((st = sp_file_open(&s->file, path, err))) return st;
     c->n_shards++;
-    st = sp_safetensors_header_read(&s->header, s->file, (unsigned)(s - c->shards), err);
+    st = sp_safetensors_header_read(&s->header, s->file, err);
     if (c->n_shards > OPEN_SHARDS) sp_file_rest(s->file);
     c->n_listed += s->header.n;
     if (st || c->n_listed <= SP_SAFETENSORS_MAX_TENSORS) return st;
@@ -99,8 +99,7 @@ static enum sp_status join_tables(struct sp_safetensors *c, size_t first, struct
         const struct sp_safetensor *a = c->tensors + i - 1, *b = a + 1;
         if (strcmp(a->name, b->name) != 0) continue;
         return sp_fail(err, SP_E_INPUT, "tensor %.*s is in %s and in %s", SHOWN_NAME, a->name,
-                       sp_safetensors_shard_path(c, a->shard),
-                       sp_safetensors_shard_path(c, b->shard));
+                       sp_file_path(a->file), sp_file_path(b->file));
     }
     return SP_OK;
 }
@@ -191,18 +190,18 @@ static enum sp_status open_shards(struct sp_safetensors *c, const char *folder,
 static enum sp_status check_mapped(const struct sp_safetensors *c, const struct mapped *mapped,
                                    size_t n, struct sp_err *err)
 {
-    unsigned shard = 0;
+    const struct shard *shard = c->shards;
 
     for (size_t i = 0; i < n; i++) {
         const struct sp_safetensor *t = sp_safetensors_find(c, mapped[i].tensor);
         if (i > 0 && strcmp(mapped[i].shard, mapped[i - 1].shard) != 0) shard++;
-        if (t != NULL && t->shard == shard) continue;
+        if (t != NULL && t->file == shard->file) continue;
         if (t == NULL) {
             return sp_fail(err, SP_E_INPUT, "tensor %.*s is not in its shard %s", SHOWN_NAME,
                            mapped[i].tensor, mapped[i].shard);
         }
         return sp_fail(err, SP_E_INPUT, "tensor %.*s is in %s, weight_map says %s", SHOWN_NAME,
-                       mapped[i].tensor, sp_safetensors_shard_path(c, t->shard), mapped[i].shard);
+                       mapped[i].tensor, sp_file_path(t->file), mapped[i].shard);
     }
     return SP_OK;
 }
@@ -359,13 +358,7 @@ size_t sp_safetensors_n_shards(const struct sp_safetensors *c)
     return c->n_shards;
 }
 
-const char *sp_safetensors_shard_path(const struct sp_safetensors *c, size_t shard)
-{
-    return sp_file_path(c->shards[shard].file);
-}
-
-enum sp_status sp_safetensors_read(const struct sp_safetensors *c,
-                                   const struct sp_safetensor *tensor, uint64_t offset, size_t size,
+enum sp_status sp_safetensors_read(const struct sp_safetensor *tensor, uint64_t offset, size_t size,
                                    void *buffer, struct sp_err *err)
 {
     enum sp_status st;
@@ -374,7 +367,7 @@ enum sp_status sp_safetensors_read(const struct sp_safetensors *c,
         return sp_fail(err, SP_E_BUG, "tensor %.*s: %zu bytes at %" PRIu64 " of %" PRIu64 " wanted",
                        SHOWN_NAME, tensor->name, size, offset, tensor->size);
     }
-    st = sp_file_read_at(c->shards[tensor->shard].file, tensor->offset + offset, buffer, size, err);
+    st = sp_file_read_at(tensor->file, tensor->offset + offset, buffer, size, err);
     if (st) sp_context(err, "tensor %.*s", SHOWN_NAME, tensor->name);
     return st;
 }

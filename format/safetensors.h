@@ -34,12 +34,10 @@ const struct sp_safetensor *sp_safetensors_find(const struct sp_safetensors *che
                                                 const char *name);
 
 size_t sp_safetensors_n_shards(const struct sp_safetensors *checkpoint);
-const char *sp_safetensors_shard_path(const struct sp_safetensors *checkpoint, size_t shard);
 
 /* Fills `buffer` with `size` bytes of the tensor from its byte `offset` on; the range must lie in
  * the tensor (else SP_E_BUG). From any number of threads. */
-SP_MUST_CHECK enum sp_status sp_safetensors_read(const struct sp_safetensors *checkpoint,
-                                                 const struct sp_safetensor *tensor,
+SP_MUST_CHECK enum sp_status sp_safetensors_read(const struct sp_safetensor *tensor,
                                                  uint64_t offset, size_t size, void *buffer,
                                                  struct sp_err *err);
 

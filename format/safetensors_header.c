@@ -24,7 +24,6 @@ struct key {
 
 struct reader {
     const struct sp_file *file;
-    unsigned shard;
     uint64_t data_start; /* 8 + N */
     char *text;          /* the JSON */
     size_t text_size;
@@ -196,7 +195,7 @@ static enum sp_status read_member(struct reader *r, const char *name, size_t len
         return st;
     }
     t->name = name;
-    t->shard = r->shard;
+    t->file = r->file;
     r->header.n++;
     return SP_OK;
 }
@@ -379,11 +378,10 @@ static enum sp_status check_ranges(struct reader *r)
 }
 
 enum sp_status sp_safetensors_header_read(struct sp_safetensors_header *out,
-                                          const struct sp_file *file, unsigned shard,
-                                          struct sp_err *err)
+                                          const struct sp_file *file, struct sp_err *err)
 {
     enum sp_status st;
-    struct reader r = {.file = file, .shard = shard, .err = err};
+    struct reader r = {.file = file, .err = err};
 
     if ((st = read_text(&r))) goto done;
     if ((st = read_entries(&r))) goto done;

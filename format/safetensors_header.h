@@ -14,7 +14,7 @@ struct sp_safetensor {
     const char *name;    /* borrowed from the checkpoint */
     enum sp_dtype dtype; /* any of enum sp_dtype that has a safetensors name */
     unsigned rank;
-    unsigned shard;              /* which file */
+    const struct sp_file *file;  /* where it is; borrowed from the checkpoint */
     uint64_t shape[SP_MAX_RANK]; /* [rank], the rest 0 */
     uint64_t offset;             /* of its first byte in that file */
     uint64_t size;               /* bytes */
@@ -27,10 +27,10 @@ struct sp_safetensors_header {
     char *names; /* owned */
 };
 
-/* Reads and checks the header of `file`; `shard` is copied into each tensor. Messages begin with
- * the file's path. On failure *out is zeroed. */
+/* Reads and checks the header of `file`. Messages begin with its path. On failure *out is zeroed.
+ */
 SP_MUST_CHECK enum sp_status sp_safetensors_header_read(struct sp_safetensors_header *out,
-                                                        const struct sp_file *file, unsigned shard,
+                                                        const struct sp_file *file,
                                                         struct sp_err *err);
 void sp_safetensors_header_release(struct sp_safetensors_header *header);
 

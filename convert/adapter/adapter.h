@@ -107,7 +107,7 @@ bool sp_adapter_file_scratch(size_t *out, const struct sp_adapter_tensor *tensor
 
 /* out[n] = elements first.. of a tensor; of one in blocks of codes they are whole rows. `bytes` is
  * scratch of `size` bytes, at least sp_adapter_file_scratch. From any number of threads. */
-SP_MUST_CHECK enum sp_status sp_adapter_file_read(float *out, const struct sp_adapter_file *file,
+SP_MUST_CHECK enum sp_status sp_adapter_file_read(float *out,
                                                   const struct sp_adapter_tensor *tensor,
                                                   uint64_t first, size_t n, uint8_t *bytes,
                                                   size_t size, struct sp_err *err);

@@ -81,9 +81,8 @@ bool sp_adapter_file_scratch(size_t *out, const struct sp_adapter_tensor *tensor
     return sp_mul(out, n, sp_dtype_info(tensor->dtype)->bits / 8);
 }
 
-enum sp_status sp_adapter_file_read(float *out, const struct sp_adapter_file *file,
-                                    const struct sp_adapter_tensor *t, uint64_t first, size_t n,
-                                    uint8_t *bytes, size_t size, struct sp_err *err)
+enum sp_status sp_adapter_file_read(float *out, const struct sp_adapter_tensor *t, uint64_t first,
+                                    size_t n, uint8_t *bytes, size_t size, struct sp_err *err)
 {
     size_t width = sp_dtype_info(t->dtype)->bits / 8;
     uint64_t cols = t->shape[t->rank - 1];
@@ -91,10 +90,10 @@ enum sp_status sp_adapter_file_read(float *out, const struct sp_adapter_file *fi
 
     if (t->encoded) {
         if (first % cols || n % cols) cols = 1;
-        return sp_gguf_weight_read(out, &file->gguf, t->encoded, cols, first / cols, 1, n / cols,
-                                   bytes, size, err);
+        return sp_gguf_weight_read(out, t->encoded, cols, first / cols, 1, n / cols, bytes, size,
+                                   err);
     }
-    st = sp_safetensors_read(file->safetensors, t->plain, first * width, n * width, bytes, err);
+    st = sp_safetensors_read(t->plain, first * width, n * width, bytes, err);
     if (!st) sp_decode_floats(out, t->dtype, bytes, n);
     return st;
 }

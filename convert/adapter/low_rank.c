@@ -32,8 +32,7 @@ static enum sp_status check_change(const struct sp_merge_change *c,
 /* ---- reading ---- */
 
 /* *out = all elements of a tensor, owned by the caller. */
-static enum sp_status read_all(float **out, const struct sp_merge *merge,
-                               const struct sp_adapter_tensor *t, struct sp_err *err)
+static enum sp_status read_all(float **out, const struct sp_adapter_tensor *t, struct sp_err *err)
 {
     uint8_t *bytes = NULL;
     float *numbers = NULL;
@@ -47,7 +46,7 @@ static enum sp_status read_all(float **out, const struct sp_merge *merge,
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
     if ((st = sp_new(&numbers, n, sizeof *numbers, err))) goto done;
     if ((st = sp_new_aligned(&bytes, size, 1, err))) goto done;
-    st = sp_adapter_file_read(numbers, &merge->adapter.file, t, 0, n, bytes, size, err);
+    st = sp_adapter_file_read(numbers, t, 0, n, bytes, size, err);
     if (st) goto done;
     *out = numbers;
     numbers = NULL;
@@ -84,7 +83,7 @@ static enum sp_status read_right(struct sp_low_rank *out, const struct parts *p,
     struct sp_adapter_factors f = factors_of(p, i);
     size_t rank = (size_t)f.rank, cols = out->n_cols;
     float *numbers = NULL;
-    enum sp_status st = read_all(&numbers, p->merge, f.right, err);
+    enum sp_status st = read_all(&numbers, f.right, err);
 
     for (size_t k = 0; !st && k < rank; k++) {
         for (size_t c = 0; c < cols; c++) {
@@ -104,7 +103,7 @@ static enum sp_status read_left(struct sp_low_rank *out, const struct parts *p, 
     struct sp_adapter_factors f = factors_of(p, i);
     float scale = (float)p->changes[i].product->scale, *numbers = NULL;
     size_t rank = (size_t)f.rank, begin = 0;
-    enum sp_status st = read_all(&numbers, p->merge, f.left, err);
+    enum sp_status st = read_all(&numbers, f.left, err);
 
     for (size_t s = 0; !st && s < p->n; begin += (size_t)p->spans[s++].n_rows) {
         const struct sp_row_span *span = &p->spans[s];

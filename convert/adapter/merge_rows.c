@@ -13,8 +13,8 @@ enum { READ_SIZE = 1 << 18 }; /* bytes of a factor read at a time, or one row of
 
 /* workspace->numbers[0..n-1] = elements first.. of a tensor. */
 static enum sp_status read_elements(struct sp_merge_workspace *workspace,
-                                    const struct sp_merge *merge, const struct sp_adapter_tensor *t,
-                                    uint64_t first, size_t n, struct sp_err *err)
+                                    const struct sp_adapter_tensor *t, uint64_t first, size_t n,
+                                    struct sp_err *err)
 {
     enum sp_status st;
     size_t size;
@@ -25,8 +25,7 @@ static enum sp_status read_elements(struct sp_merge_workspace *workspace,
     st = sp_reserve(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers,
                     err);
     if (st) return st;
-    return sp_adapter_file_read(workspace->numbers, &merge->adapter.file, t, first, n,
-                                workspace->bytes, size, err);
+    return sp_adapter_file_read(workspace->numbers, t, first, n, workspace->bytes, size, err);
 }
 
 /* ---- products ---- */
@@ -43,7 +42,7 @@ static size_t n_panels(size_t cols)
 }
 
 /* Lays out the right factor, whole rows of its tensor at a time. */
-static enum sp_status hold_right(struct sp_merge_workspace *workspace, const struct sp_merge *merge,
+static enum sp_status hold_right(struct sp_merge_workspace *workspace,
                                  const struct sp_adapter_factors *f, size_t rank, size_t cols,
                                  struct sp_err *err)
 {
@@ -59,8 +58,8 @@ static enum sp_status hold_right(struct sp_merge_workspace *workspace, const str
     memset(workspace->panels, 0, size * sizeof *workspace->panels);
     for (size_t row = 0; row < rows; row += most) {
         size_t n = rows - row < most ? rows - row : most;
-        st = read_elements(workspace, merge, f->right, (workspace->expert * rows + row) * width,
-                           n * width, err);
+        st = read_elements(workspace, f->right, (workspace->expert * rows + row) * width, n * width,
+                           err);
         if (st) return st;
         for (size_t i = 0; i < n * width; i++) {
             size_t r = row + i / width, c = i % width;
@@ -89,7 +88,7 @@ static enum sp_status hold(struct sp_merge_workspace *workspace, const struct sp
     }
     st = sp_reserve(&workspace->sums, &workspace->cap_sums,
                     SP_TILE_ROWS * n_panels(cols) * SP_PANEL_ROWS, sizeof *workspace->sums, err);
-    if (st || (st = hold_right(workspace, merge, &f, rank, cols, err))) return st;
+    if (st || (st = hold_right(workspace, &f, rank, cols, err))) return st;
     workspace->held = change->product;
     return SP_OK;
 }
@@ -104,8 +103,7 @@ static enum sp_status read_left(struct sp_merge_workspace *workspace, const stru
 
     if (workspace->held->experts) row += workspace->expert * f.left->shape[1];
     if (!f.left_transposed) {
-        st = read_elements(workspace, merge, f.left, row * rank,
-                           ((n - 1) * (size_t)step + 1) * rank, err);
+        st = read_elements(workspace, f.left, row * rank, ((n - 1) * (size_t)step + 1) * rank, err);
         if (st) return st;
         for (size_t r = 0; r < n; r++) {
             memcpy(workspace->rows.x + r * ld, workspace->numbers + r * step * rank,
@@ -113,7 +111,7 @@ static enum sp_status read_left(struct sp_merge_workspace *workspace, const stru
         }
     }
     for (size_t k = 0; f.left_transposed && k < rank; k++) {
-        st = read_elements(workspace, merge, f.left, k * f.left->shape[1] + row,
+        st = read_elements(workspace, f.left, k * f.left->shape[1] + row,
                            (size_t)((n - 1) * step + 1), err);
         if (st) return st;
         for (size_t r = 0; r < n; r++)
@@ -135,16 +133,16 @@ static void give_length(float *row, size_t cols, float magnitude)
         row[c] *= factor;
 }
 
-static enum sp_status give_lengths(float *rows, const struct sp_merge *merge,
-                                   const struct sp_row_span *span, uint64_t first, size_t n,
-                                   struct sp_merge_workspace *workspace, struct sp_err *err)
+static enum sp_status give_lengths(float *rows, const struct sp_row_span *span, uint64_t first,
+                                   size_t n, struct sp_merge_workspace *workspace,
+                                   struct sp_err *err)
 {
     const struct sp_adapter_tensor *magnitudes = workspace->held->magnitudes;
     enum sp_status st;
 
     for (size_t r = 0; r < n; r++) {
         uint64_t row = span->first_row + (first + r) * span->step;
-        if ((st = read_elements(workspace, merge, magnitudes, row, 1, err))) return st;
+        if ((st = read_elements(workspace, magnitudes, row, 1, err))) return st;
         give_length(rows + r * span->n_cols, (size_t)span->n_cols, workspace->numbers[0]);
     }
     return SP_OK;
@@ -173,8 +171,7 @@ static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
     for (size_t r = 0; r < n; r++)
         for (size_t c = 0; c < cols; c++)
             rows[r * cols + c] += scale * workspace->sums[r * ld + c];
-    return workspace->held->magnitudes ? give_lengths(rows, merge, span, first, n, workspace, err)
-                                       : SP_OK;
+    return workspace->held->magnitudes ? give_lengths(rows, span, first, n, workspace, err) : SP_OK;
 }
 
 static enum sp_status add_product(float *rows, const struct sp_merge *merge,
@@ -196,16 +193,16 @@ static enum sp_status add_product(float *rows, const struct sp_merge *merge,
 /* ---- whole rows, biases ---- */
 
 /* Rows of another tensor of the same shape: put in place of those that are there, or added. */
-static enum sp_status change_rows(float *rows, const struct sp_merge *merge,
-                                  const struct sp_row_span *span, const struct sp_adapter_tensor *t,
-                                  const float *scale, uint64_t first, uint64_t n,
-                                  struct sp_merge_workspace *workspace, struct sp_err *err)
+static enum sp_status change_rows(float *rows, const struct sp_row_span *span,
+                                  const struct sp_adapter_tensor *t, const float *scale,
+                                  uint64_t first, uint64_t n, struct sp_merge_workspace *workspace,
+                                  struct sp_err *err)
 {
     size_t cols = (size_t)span->n_cols;
 
     for (uint64_t r = 0; r < n; r++, rows += cols) {
         uint64_t row = span->first_row + (first + r) * span->step;
-        enum sp_status st = read_elements(workspace, merge, t, row * cols, cols, err);
+        enum sp_status st = read_elements(workspace, t, row * cols, cols, err);
         if (st) return st;
         if (scale == NULL) memcpy(rows, workspace->numbers, cols * sizeof *rows);
         for (size_t c = 0; scale && c < cols; c++)
@@ -221,13 +218,12 @@ enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
     const struct sp_merge_change *change = &merge->changes[index];
     enum sp_status st = SP_OK;
 
-    if (change->whole)
-        st = change_rows(rows, merge, span, change->whole, NULL, first, n, workspace, err);
+    if (change->whole) st = change_rows(rows, span, change->whole, NULL, first, n, workspace, err);
     if (!st && change->product)
         st = add_product(rows, merge, span, change, first, n, workspace, err);
     if (!st && change->bias) {
         float scale = (float)change->bias->scale;
-        st = change_rows(rows, merge, span, change->bias->bias, &scale, first, n, workspace, err);
+        st = change_rows(rows, span, change->bias->bias, &scale, first, n, workspace, err);
     }
     if (st) sp_context(err, "%s", merge->adapter.path);
     return st;

@@ -164,7 +164,8 @@ static enum sp_status read_gguf(struct import *m, bool *is_one, const struct sp_
         counts = sp_gguf_find_tensor(file, other);
         s.n_counts = counts ? (size_t)counts->size / sizeof(float) : 0;
         if (s.n_counts == 0 || s.n % s.n_counts || t[i].type != SP_GGML_F32 ||
-            counts->type != SP_GGML_F32 || t[i].shard || counts->shard) {
+            counts->type != SP_GGML_F32 || sp_file_path(t[i].file) != sp_gguf_path(file) ||
+            sp_file_path(counts->file) != sp_gguf_path(file)) {
             return sp_fail(err, SP_E_INPUT, "tensor %s: expected f32, and as many for each of %s",
                            t[i].name, other);
         }

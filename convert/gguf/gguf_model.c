@@ -255,9 +255,8 @@ enum { N_COMPARED = 1000 }; /* rows of embedding and head, at most */
 #define SAME_MATRIX 0.1
 
 /* *out = the root of the mean square of a - b over that of b, over rows across both matrices. */
-static enum sp_status compare_rows(double *out, const struct sp_gguf_model *m,
-                                   const struct sp_gguf_weight *a, const struct sp_gguf_weight *b,
-                                   struct sp_err *err)
+static enum sp_status compare_rows(double *out, const struct sp_gguf_weight *a,
+                                   const struct sp_gguf_weight *b, struct sp_err *err)
 {
     enum sp_status st;
     uint64_t rows = a->shape[0], cols = a->shape[1], step = rows / N_COMPARED + 1;
@@ -273,8 +272,8 @@ static enum sp_status compare_rows(double *out, const struct sp_gguf_model *m,
     if ((st = sp_new(&bytes, size, 1, err)) || (st = sp_new(&x, n, sizeof *x, err))) goto done;
     y = x + cols;
     for (uint64_t row = 0; row < rows; row += step) {
-        if ((st = sp_gguf_weight_read(x, m, a, cols, row, 1, 1, bytes, size, err))) goto done;
-        if ((st = sp_gguf_weight_read(y, m, b, cols, row, 1, 1, bytes, size, err))) goto done;
+        if ((st = sp_gguf_weight_read(x, a, cols, row, 1, 1, bytes, size, err))) goto done;
+        if ((st = sp_gguf_weight_read(y, b, cols, row, 1, 1, bytes, size, err))) goto done;
         for (uint64_t k = 0; k < cols; k++) {
             double d = (double)x[k] - (double)y[k];
             difference += d * d;
@@ -310,7 +309,7 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
     if (head == NULL || embedding == NULL || head->rank != 2 || embedding->rank != 2 ||
         memcmp(head->shape, embedding->shape, 2 * sizeof *head->shape) != 0)
         return SP_OK;
-    if ((st = compare_rows(&difference, m, head, embedding, err))) return st;
+    if ((st = compare_rows(&difference, head, embedding, err))) return st;
     if (!(difference < SAME_MATRIX)) return SP_OK;
     coarse = head->tensor->size > embedding->tensor->size ? embedding : head;
     kept = coarse == head ? "token_embd.weight" : "output.weight";

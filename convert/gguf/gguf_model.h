@@ -68,7 +68,6 @@ enum sp_dtype sp_gguf_weight_kept(uint8_t *flags, const struct sp_gguf_weight *w
 /* Reads the groups of row `row` into lane `lane` of a panel of that type, which is initialized.
  * `bytes` is scratch that holds a row. */
 SP_MUST_CHECK enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane,
-                                                    const struct sp_gguf_model *model,
                                                     const struct sp_gguf_weight *weight,
                                                     uint64_t row, uint8_t *bytes,
                                                     struct sp_err *err);
@@ -79,8 +78,7 @@ bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *weight, ui
 /* out[n][n_cols] = rows first, first + step, ... of a tensor seen as rows of n_cols elements, which
  * are whole rows or all elements of a vector or single elements of it. `bytes` is scratch of `size`
  * bytes, at least sp_gguf_weight_scratch. From any number of threads. */
-SP_MUST_CHECK enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *model,
-                                                 const struct sp_gguf_weight *weight,
+SP_MUST_CHECK enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_weight *weight,
                                                  uint64_t n_cols, uint64_t first, uint64_t step,
                                                  uint64_t n, uint8_t *bytes, size_t size,
                                                  struct sp_err *err);

@@ -24,7 +24,7 @@ static uint64_t read_factors(uint8_t bytes[4 * MAX_FREQUENCIES], struct sp_gguf_
                                  MAX_FREQUENCIES));
         return 0;
     }
-    sp_gguf_check(w, sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err));
+    sp_gguf_check(w, sp_gguf_read(t, 0, (size_t)t->size, bytes, w->err));
     return w->st ? 0 : t->shape[0];
 }
 

@@ -34,9 +34,8 @@ enum sp_dtype sp_gguf_weight_kept(uint8_t *flags, const struct sp_gguf_weight *w
     return changed ? SP_DTYPE_NONE : sp_ggml_kept(flags, w->tensor->type);
 }
 
-enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane, const struct sp_gguf_model *m,
-                                      const struct sp_gguf_weight *w, uint64_t row, uint8_t *bytes,
-                                      struct sp_err *err)
+enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane, const struct sp_gguf_weight *w,
+                                      uint64_t row, uint8_t *bytes, struct sp_err *err)
 {
     const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
     size_t n_blocks = (size_t)(w->shape[w->rank - 1] / info->block), size = n_blocks * info->size;
@@ -44,7 +43,7 @@ enum sp_status sp_gguf_weight_put_row(uint8_t *panel, size_t lane, const struct 
     struct sp_group groups[SP_GGML_MAX_GROUPS];
     uint8_t flags;
     const struct sp_groupwise *type = &sp_dtype_info(sp_gguf_weight_kept(&flags, w))->groups;
-    enum sp_status st = sp_gguf_read(m->file, w->tensor, stored * size, size, bytes, err);
+    enum sp_status st = sp_gguf_read(w->tensor, stored * size, size, bytes, err);
 
     for (size_t i = 0; i < n_blocks && !st; i++) {
         size_t n = sp_ggml_unpack(groups, w->tensor->type, bytes + i * info->size);
@@ -111,9 +110,8 @@ static enum sp_status undo(float *x, const struct sp_gguf_weight *w, uint64_t fi
 }
 
 /* Elements first..first + n - 1 in stored order; both are multiples of a block. */
-static enum sp_status read_run(float *out, const struct sp_gguf_model *m,
-                               const struct sp_gguf_weight *w, uint64_t first, uint64_t n,
-                               uint8_t *bytes, size_t size, struct sp_err *err)
+static enum sp_status read_run(float *out, const struct sp_gguf_weight *w, uint64_t first,
+                               uint64_t n, uint8_t *bytes, size_t size, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
@@ -121,7 +119,7 @@ static enum sp_status read_run(float *out, const struct sp_gguf_model *m,
 
     while (left) {
         size_t some = left < size / info->size ? (size_t)left : size / info->size;
-        st = sp_gguf_read(m->file, w->tensor, block * info->size, some * info->size, bytes, err);
+        st = sp_gguf_read(w->tensor, block * info->size, some * info->size, bytes, err);
         if (st) return st;
         sp_ggml_decode(out, w->tensor->type, bytes, some);
         st = undo(out, w, block * info->block, some * info->block, err);
@@ -153,9 +151,8 @@ static enum sp_status reorder_columns(float *x, const struct sp_gguf_weight *w, 
 }
 
 /* Multiplies rows first, first + step, ... by the factors of their matrices. */
-static enum sp_status scale_rows(float *x, const struct sp_gguf_model *m,
-                                 const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
-                                 uint64_t step, uint64_t n, struct sp_err *err)
+static enum sp_status scale_rows(float *x, const struct sp_gguf_weight *w, uint64_t n_cols,
+                                 uint64_t first, uint64_t step, uint64_t n, struct sp_err *err)
 {
     uint64_t rows = w->scale->shape[0] == 1 ? UINT64_MAX : w->shape[1], read = UINT64_MAX;
     float factor = 1;
@@ -167,7 +164,7 @@ static enum sp_status scale_rows(float *x, const struct sp_gguf_model *m,
         uint8_t bytes[4];
         enum sp_status st;
         if (matrix != read) {
-            if ((st = sp_gguf_read(m->file, w->scale, 4 * matrix, 4, bytes, err))) return st;
+            if ((st = sp_gguf_read(w->scale, 4 * matrix, 4, bytes, err))) return st;
             factor = sp_float_of_bits(sp_get32(bytes));
             read = matrix;
         }
@@ -177,15 +174,14 @@ static enum sp_status scale_rows(float *x, const struct sp_gguf_model *m,
     return SP_OK;
 }
 
-static enum sp_status read_rows(float *out, const struct sp_gguf_model *m,
-                                const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
-                                uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
-                                struct sp_err *err)
+static enum sp_status read_rows(float *out, const struct sp_gguf_weight *w, uint64_t n_cols,
+                                uint64_t first, uint64_t step, uint64_t n, uint8_t *bytes,
+                                size_t size, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     if (w->rows.run == 0 && step == 1)
-        return read_run(out, m, w, first * n_cols, n * n_cols, bytes, size, err);
+        return read_run(out, w, first * n_cols, n * n_cols, bytes, size, err);
     if (w->rows.run && w->rank == 1 && n_cols > 1) { /* a whole vector: its elements are its rows */
         n *= n_cols;
         first *= n_cols;
@@ -193,15 +189,14 @@ static enum sp_status read_rows(float *out, const struct sp_gguf_model *m,
     }
     for (uint64_t i = 0; i < n && !st; i++) {
         uint64_t row = sp_gguf_stored_at(&w->rows, first + i * step);
-        st = read_run(out + i * n_cols, m, w, row * n_cols, n_cols, bytes, size, err);
+        st = read_run(out + i * n_cols, w, row * n_cols, n_cols, bytes, size, err);
     }
     return st;
 }
 
-enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
-                                   const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
-                                   uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
-                                   struct sp_err *err)
+enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_weight *w, uint64_t n_cols,
+                                   uint64_t first, uint64_t step, uint64_t n, uint8_t *bytes,
+                                   size_t size, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -213,7 +208,7 @@ enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: %s blocks cannot be split",
                        w->tensor->name, sp_ggml_type_info(w->tensor->type)->name);
     }
-    st = read_rows(out, m, w, n_cols, first, step, n, bytes, size, err);
-    if (!st && w->scale) st = scale_rows(out, m, w, n_cols, first, step, n, err);
+    st = read_rows(out, w, n_cols, first, step, n, bytes, size, err);
+    if (!st && w->scale) st = scale_rows(out, w, n_cols, first, step, n, err);
     return st || w->cols.run == 0 ? st : reorder_columns(out, w, n_cols, n, err);
 }

@@ -47,14 +47,12 @@ enum sp_status sp_strip_read(const uint8_t **rows, size_t *between, size_t *n,
     *between = each;
     *n = m;
     if (whole) {
-        return sp_safetensors_read(strip->checkpoint, strip->tensor,
-                                   strip->offset + first * strip->step,
+        return sp_safetensors_read(strip->tensor, strip->offset + first * strip->step,
                                    (m - 1) * each + strip->want, buffer->bytes, err);
     }
     for (size_t i = 0; st == SP_OK && i < m; i++) {
-        st = sp_safetensors_read(strip->checkpoint, strip->tensor,
-                                 strip->offset + (first + i) * strip->step, strip->want,
-                                 buffer->bytes + i * each, err);
+        st = sp_safetensors_read(strip->tensor, strip->offset + (first + i) * strip->step,
+                                 strip->want, buffer->bytes + i * each, err);
     }
     return st;
 }
@@ -78,9 +76,8 @@ static void reorder_awq(uint8_t *codes, size_t n)
 
 /* ---- as stored ---- */
 
-static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m,
-                                 const struct sp_safetensors *checkpoint, uint64_t first, size_t n,
-                                 struct sp_code_buffer *buffer, struct sp_err *err)
+static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
+                                 size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     uint64_t row_bytes = (m->cols * m->bits + 7) / 8 + 1, most;
     enum sp_status st;
@@ -91,7 +88,7 @@ static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m,
         uint64_t rows = n - done < most ? n - done : most, bit = (first + done) * m->pitch;
         uint64_t begin = bit / 8, end = (bit + (rows - 1) * m->pitch + m->cols * m->bits + 7) / 8;
         size_t size = (size_t)(end - begin);
-        st = sp_safetensors_read(checkpoint, m->tensor, begin, size, buffer->bytes, err);
+        st = sp_safetensors_read(m->tensor, begin, size, buffer->bytes, err);
         if (st) return st;
         add_to_words(buffer->bytes, size, m->word_offset);
         for (uint64_t r = 0; r < rows; r++) {
@@ -105,8 +102,7 @@ static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m,
 }
 
 /* Codes of rows that share bytes. */
-static enum sp_status read_quarters(uint8_t *codes, const struct sp_code_matrix *m,
-                                    const struct sp_safetensors *checkpoint, uint64_t first,
+static enum sp_status read_quarters(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
                                     size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     size_t size = (size_t)m->cols;
@@ -116,7 +112,7 @@ static enum sp_status read_quarters(uint8_t *codes, const struct sp_code_matrix 
     if ((st = grow_bytes(buffer, size, err))) return st;
     for (size_t r = 0; r < n; r++, codes += size) {
         uint64_t row = (first + r) % stored, quarter = (first + r) / stored;
-        st = sp_safetensors_read(checkpoint, m->tensor, row * size, size, buffer->bytes, err);
+        st = sp_safetensors_read(m->tensor, row * size, size, buffer->bytes, err);
         if (st) return st;
         for (size_t k = 0; k < size; k++)
             codes[k] = buffer->bytes[k] >> 2 * quarter & 3;
@@ -125,9 +121,8 @@ static enum sp_status read_quarters(uint8_t *codes, const struct sp_code_matrix 
 }
 
 /* Codes of rows that share words: no more than a few words hold a row's. */
-static enum sp_status read_down(uint8_t *codes, const struct sp_code_matrix *m,
-                                const struct sp_safetensors *checkpoint, uint64_t first, size_t n,
-                                struct sp_code_buffer *buffer, struct sp_err *err)
+static enum sp_status read_down(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
+                                size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     size_t size = (size_t)(m->pitch / 8);
     unsigned per = 32 / m->bits;
@@ -139,7 +134,7 @@ static enum sp_status read_down(uint8_t *codes, const struct sp_code_matrix *m,
         uint64_t words = (first + r) / per;
         unsigned shift = (unsigned)((first + r) % per) * m->bits;
         if (words != held) {
-            st = sp_safetensors_read(checkpoint, m->tensor, words * size, size, buffer->bytes, err);
+            st = sp_safetensors_read(m->tensor, words * size, size, buffer->bytes, err);
             if (st) return st;
             held = words;
         }
@@ -163,15 +158,13 @@ static void transpose(uint8_t *codes, uint64_t cols, uint64_t at, const uint8_t 
 }
 
 /* Stored rows are streams of bits: columns first..first+n-1 of each, from a word's boundary on. */
-static enum sp_status read_across(uint8_t *codes, const struct sp_code_matrix *m,
-                                  const struct sp_safetensors *checkpoint, uint64_t first, size_t n,
-                                  struct sp_code_buffer *buffer, struct sp_err *err)
+static enum sp_status read_across(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
+                                  size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     uint64_t begin = first * m->bits / 32 * 32, end = ((first + n) * m->bits + 31) / 32 * 32;
     size_t n_words = (size_t)(end - begin) / 32, skip = (size_t)(first * m->bits - begin) / m->bits;
     size_t unpacked = m->bits == 3 ? n : n_words * (32 / m->bits);
-    struct sp_strip strip = {.checkpoint = checkpoint,
-                             .tensor = m->tensor,
+    struct sp_strip strip = {.tensor = m->tensor,
                              .offset = begin / 8,
                              .step = m->pitch / 8,
                              .n_rows = m->cols,
@@ -202,13 +195,11 @@ static enum sp_status read_across(uint8_t *codes, const struct sp_code_matrix *m
 }
 
 /* A column of words is a stream of bits: 32 codes in `bits` words. */
-static enum sp_status read_columns(uint8_t *codes, const struct sp_code_matrix *m,
-                                   const struct sp_safetensors *checkpoint, uint64_t first,
+static enum sp_status read_columns(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
                                    size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     uint64_t n_words = (m->cols * m->bits + 31) / 32;
-    struct sp_strip strip = {.checkpoint = checkpoint,
-                             .tensor = m->tensor,
+    struct sp_strip strip = {.tensor = m->tensor,
                              .offset = first * 4,
                              .step = m->pitch / 8,
                              .n_rows = n_words,
@@ -239,17 +230,14 @@ static enum sp_status read_columns(uint8_t *codes, const struct sp_code_matrix *
     return SP_OK;
 }
 
-enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *m,
-                                   const struct sp_safetensors *checkpoint, uint64_t first,
+enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
                                    size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
     bool down = m->packing == SP_PACK_DOWN;
 
-    if (m->packing == SP_PACK_QUARTERS)
-        return read_quarters(codes, m, checkpoint, first, n, buffer, err);
+    if (m->packing == SP_PACK_QUARTERS) return read_quarters(codes, m, first, n, buffer, err);
 
     if (n == 0) return SP_OK;
-    if (m->transposed)
-        return (down ? read_columns : read_across)(codes, m, checkpoint, first, n, buffer, err);
-    return (down ? read_down : read_along)(codes, m, checkpoint, first, n, buffer, err);
+    if (m->transposed) return (down ? read_columns : read_across)(codes, m, first, n, buffer, err);
+    return (down ? read_down : read_along)(codes, m, first, n, buffer, err);
 }

@@ -26,7 +26,7 @@ enum sp_status sp_match_index(struct sp_weight_match *m, struct sp_weight *w)
                        t->name, (unsigned long long)cols);
     }
     if ((st = sp_new(&bytes, (size_t)t->size, 1, m->err))) return st;
-    if ((st = sp_safetensors_read(m->checkpoint, t, 0, (size_t)t->size, bytes, m->err))) goto done;
+    if ((st = sp_safetensors_read(t, 0, (size_t)t->size, bytes, m->err))) goto done;
     for (uint64_t k = 0; k < cols; k++)
         none = none && sp_get32(bytes + 4 * k) == UINT32_MAX;
     for (uint64_t k = 0; !none && k < cols; k++) {
@@ -338,7 +338,7 @@ static enum sp_status read_state(struct bnb_state *out, struct sp_weight_match *
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not a text of at most %zu bytes",
                        t->name, sizeof text);
     }
-    if ((st = sp_safetensors_read(m->checkpoint, t, 0, (size_t)t->size, text, m->err))) return st;
+    if ((st = sp_safetensors_read(t, 0, (size_t)t->size, text, m->err))) return st;
     if ((st = sp_json_parse(&json, text, (size_t)t->size, SP_JSON_LENIENT, m->err))) goto done;
     shape = sp_json_get(json, "shape");
     out->nested = sp_json_get(json, "nested_blocksize") != NULL;
@@ -437,7 +437,7 @@ static enum sp_status match_8_bits(struct sp_weight_match *m, const struct sp_sa
                        t->name);
     }
     if (format && format->dtype == SP_U8 && format->size == 1) {
-        st = sp_safetensors_read(m->checkpoint, format, 0, 1, &row_major, m->err);
+        st = sp_safetensors_read(format, 0, 1, &row_major, m->err);
         if (st) return st;
     }
     if (format && row_major != 0) {

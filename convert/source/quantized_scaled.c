@@ -94,7 +94,7 @@ static enum sp_status read_factor(struct sp_weight_match *m, struct sp_weight *w
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not one floating-point number",
                        w->global->name);
     }
-    st = sp_safetensors_read(m->checkpoint, w->global, 0, (size_t)w->global->size, bytes, m->err);
+    st = sp_safetensors_read(w->global, 0, (size_t)w->global->size, bytes, m->err);
     if (st) return st;
     sp_checkpoint_codes_read(&w->factor, w->global->dtype, bytes, 1);
     if (isfinite(w->factor) && w->factor > 0) return SP_OK;
@@ -266,7 +266,7 @@ static enum sp_status read_shape(struct sp_weight_match *m, const struct sp_safe
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" does not have two numbers of type i64",
                        s->name);
     }
-    if ((st = sp_safetensors_read(m->checkpoint, s, 0, sizeof bytes, bytes, m->err))) return st;
+    if ((st = sp_safetensors_read(s, 0, sizeof bytes, bytes, m->err))) return st;
     for (int i = 0; i < 2; i++)
         shape[i] = sp_get64(bytes + 8 * i);
     if (shape[0] == t->shape[0] && shape[1] > 0 && shape[1] <= 32 * t->shape[1]) return SP_OK;

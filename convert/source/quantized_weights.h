@@ -49,7 +49,6 @@ void sp_code_buffer_release(struct sp_code_buffer *buffer);
 
 /* codes[n][cols] = rows first..first+n-1, which exist. */
 SP_MUST_CHECK enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *m,
-                                                 const struct sp_safetensors *checkpoint,
                                                  uint64_t first, size_t n,
                                                  struct sp_code_buffer *buffer, struct sp_err *err);
 
@@ -57,7 +56,6 @@ SP_MUST_CHECK enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp
  * buffer permits: `step` stored bytes between rows, `offset` to the first byte wanted, `want` bytes
  * of each row. */
 struct sp_strip {
-    const struct sp_safetensors *checkpoint;
     const struct sp_safetensor *tensor;
     uint64_t offset, step, n_rows;
     size_t want;

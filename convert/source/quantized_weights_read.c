@@ -109,17 +109,13 @@ static uint64_t grid_row(const struct sp_weight *w, uint64_t row)
 
 /* out[n][grid_cols] = rows of the grid from a tensor of numbers. */
 static enum sp_status read_numbers(float *out, const struct sp_weight *w,
-                                   const struct sp_safetensors *checkpoint,
                                    const struct sp_safetensor *t, enum sp_dtype type,
                                    uint64_t first, size_t n, struct sp_weight_workspace *ws,
                                    struct sp_err *err)
 {
     size_t groups = (size_t)w->grid_cols, size = sp_dtype_info(t->dtype)->bits / 8;
     size_t between, m, stored = w->scales_transposed ? n : groups;
-    struct sp_strip strip = {.checkpoint = checkpoint,
-                             .tensor = t,
-                             .step = w->scale_pitch * size,
-                             .want = stored * size};
+    struct sp_strip strip = {.tensor = t, .step = w->scale_pitch * size, .want = stored * size};
     enum sp_status st;
 
     strip.offset = first * (w->scales_transposed ? size : strip.step);
@@ -143,17 +139,15 @@ static enum sp_status read_numbers(float *out, const struct sp_weight *w,
     return SP_OK;
 }
 
-static enum sp_status read_zero_codes(const struct sp_weight *w,
-                                      const struct sp_safetensors *checkpoint, uint64_t first,
-                                      size_t n, struct sp_weight_workspace *ws, struct sp_err *err)
+static enum sp_status read_zero_codes(const struct sp_weight *w, uint64_t first, size_t n,
+                                      struct sp_weight_workspace *ws, struct sp_err *err)
 {
     size_t all = n * (size_t)w->grid_cols;
     unsigned one = w->zeros_wrap ? 1 : 0, mask = (1u << w->zero_codes.bits) - 1;
     enum sp_status st;
 
     if ((st = sp_reserve(&ws->zero_codes, &ws->caps[4], all, 1, err))) return st;
-    st =
-        sp_code_matrix_read(ws->zero_codes, &w->zero_codes, checkpoint, first, n, &ws->buffer, err);
+    st = sp_code_matrix_read(ws->zero_codes, &w->zero_codes, first, n, &ws->buffer, err);
     for (size_t i = 0; st == SP_OK && i < all; i++)
         ws->zeros[i] = (float)((ws->zero_codes[i] + one) & mask);
     return st;
@@ -173,9 +167,8 @@ static enum sp_status check_finite(const float *x, const struct sp_weight *w, si
     return SP_OK;
 }
 
-static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
-                                uint64_t first, uint64_t last, struct sp_weight_workspace *ws,
-                                struct sp_err *err)
+static enum sp_status load_grid(const struct sp_weight *w, uint64_t first, uint64_t last,
+                                struct sp_weight_workspace *ws, struct sp_err *err)
 {
     uint64_t begin = grid_row(w, first);
     size_t n = (size_t)(grid_row(w, last) + 1 - begin), all = n * (size_t)w->grid_cols;
@@ -184,34 +177,31 @@ static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safet
     ws->first_grid_row = begin;
     if ((st = sp_reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err))) return st;
     if ((st = sp_reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
-    if ((st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws, err)))
-        return st;
+    if ((st = read_numbers(ws->scales, w, w->scales, w->scale_type, begin, n, ws, err))) return st;
     for (size_t i = 0; w->scales_divide && i < all; i++)
         ws->scales[i] = 1 / ws->scales[i];
     for (size_t i = 0; w->global && !ws->plain_scales && i < all; i++)
         ws->scales[i] = w->global_divides ? ws->scales[i] / w->factor : ws->scales[i] * w->factor;
     if ((st = check_finite(ws->scales, w, all, ws, w->scales->name, "scale", err))) return st;
-    if (w->zero_codes.tensor) return read_zero_codes(w, checkpoint, begin, n, ws, err);
+    if (w->zero_codes.tensor) return read_zero_codes(w, begin, n, ws, err);
     if (w->zeros == NULL) return SP_OK;
-    st = read_numbers(ws->zeros, w, checkpoint, w->zeros, w->zeros->dtype, begin, n, ws, err);
+    st = read_numbers(ws->zeros, w, w->zeros, w->zeros->dtype, begin, n, ws, err);
     if (st) return st;
     return check_finite(ws->zeros, w, all, ws, w->zeros->name, w->biases ? "bias" : "zero point",
                         err);
 }
 
 /* out[n] = numbers first.. of a vector. */
-static enum sp_status read_vector(float *out, const struct sp_safetensors *checkpoint,
-                                  const struct sp_safetensor *t, uint64_t first, size_t n,
-                                  struct sp_weight_workspace *ws, struct sp_err *err)
+static enum sp_status read_vector(float *out, const struct sp_safetensor *t, uint64_t first,
+                                  size_t n, struct sp_weight_workspace *ws, struct sp_err *err)
 {
     struct sp_weight plain = {.grid_cols = 1, .scale_pitch = 1};
 
-    return read_numbers(out, &plain, checkpoint, t, t->dtype, first, n, ws, err);
+    return read_numbers(out, &plain, t, t->dtype, first, n, ws, err);
 }
 
 /* scales[i] becomes table[code] * nested[i / block] + offset. */
-static enum sp_status load_nested(const struct sp_weight *w,
-                                  const struct sp_safetensors *checkpoint, size_t n,
+static enum sp_status load_nested(const struct sp_weight *w, size_t n,
                                   struct sp_weight_workspace *ws, struct sp_err *err)
 {
     const struct sp_nested_scales *nested = &w->nested;
@@ -223,10 +213,9 @@ static enum sp_status load_nested(const struct sp_weight *w,
 
     if ((st = sp_reserve(&ws->zero_codes, &ws->caps[4], n, 1, err)) ||
         (st = sp_reserve(&ws->zeros, &ws->caps[2], end - begin, sizeof(float), err)) ||
-        (st = sp_code_matrix_read(ws->zero_codes, &codes, checkpoint, ws->first_grid_row, n,
-                                  &ws->buffer, err)) ||
-        (st = read_vector(ws->zeros, checkpoint, nested->scales, begin, (size_t)(end - begin), ws,
-                          err)))
+        (st = sp_code_matrix_read(ws->zero_codes, &codes, ws->first_grid_row, n, &ws->buffer,
+                                  err)) ||
+        (st = read_vector(ws->zeros, nested->scales, begin, (size_t)(end - begin), ws, err)))
         return st;
     for (size_t i = 0; i < n; i++) {
         uint64_t block = (ws->first_grid_row + i) / nested->block - begin;
@@ -236,9 +225,8 @@ static enum sp_status load_nested(const struct sp_weight *w,
 }
 
 /* The groups of rows first..last of a flattened matrix. */
-static enum sp_status load_flat(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
-                                uint64_t first, uint64_t last, struct sp_weight_workspace *ws,
-                                struct sp_err *err)
+static enum sp_status load_flat(const struct sp_weight *w, uint64_t first, uint64_t last,
+                                struct sp_weight_workspace *ws, struct sp_err *err)
 {
     uint64_t begin = first * columns(w) / w->tile.cols;
     uint64_t end = ((last + 1) * columns(w) - 1) / w->tile.cols + 1;
@@ -248,9 +236,9 @@ static enum sp_status load_flat(const struct sp_weight *w, const struct sp_safet
     ws->first_grid_row = begin;
     if ((st = sp_reserve(&ws->scales, &ws->caps[1], n, sizeof(float), err))) return st;
     if (w->nested.scales)
-        st = load_nested(w, checkpoint, n, ws, err);
+        st = load_nested(w, n, ws, err);
     else
-        st = read_vector(ws->scales, checkpoint, w->scales, begin, n, ws, err);
+        st = read_vector(ws->scales, w->scales, begin, n, ws, err);
     if (st) return st;
     return check_finite(ws->scales, &(struct sp_weight){.grid_cols = 1}, n, ws, w->scales->name,
                         "scale", err);
@@ -258,14 +246,14 @@ static enum sp_status load_flat(const struct sp_weight *w, const struct sp_safet
 
 /* ---- what all rows share ---- */
 
-static enum sp_status load_index(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
-                                 struct sp_weight_workspace *ws, struct sp_err *err)
+static enum sp_status load_index(const struct sp_weight *w, struct sp_weight_workspace *ws,
+                                 struct sp_err *err)
 {
     size_t n = (size_t)columns(w);
     enum sp_status st;
 
     if ((st = sp_reserve(&ws->index, &ws->caps[3], n, sizeof *ws->index, err))) return st;
-    st = sp_safetensors_read(checkpoint, w->index, 0, n * sizeof *ws->index, ws->index, err);
+    st = sp_safetensors_read(w->index, 0, n * sizeof *ws->index, ws->index, err);
     for (size_t k = 0; st == SP_OK && k < n; k++) {
         uint32_t g = sp_get32((const uint8_t *)(ws->index + k));
         if (g >= w->grid_cols) {
@@ -277,17 +265,15 @@ static enum sp_status load_index(const struct sp_weight *w, const struct sp_safe
     return st;
 }
 
-static enum sp_status load_tables(const struct sp_weight *w,
-                                  const struct sp_safetensors *checkpoint,
-                                  struct sp_weight_workspace *ws, struct sp_err *err)
+static enum sp_status load_tables(const struct sp_weight *w, struct sp_weight_workspace *ws,
+                                  struct sp_err *err)
 {
     enum sp_status st;
 
-    if (w->index && (st = load_index(w, checkpoint, ws, err))) return st;
-    if (w->nested.table &&
-        (st = read_vector(ws->nested, checkpoint, w->nested.table, 0, 256, ws, err)))
+    if (w->index && (st = load_index(w, ws, err))) return st;
+    if (w->nested.table && (st = read_vector(ws->nested, w->nested.table, 0, 256, ws, err)))
         return st;
-    if (w->table) return read_vector(ws->values, checkpoint, w->table, 0, 16, ws, err);
+    if (w->table) return read_vector(ws->values, w->table, 0, 16, ws, err);
     sp_checkpoint_codes_values(ws->values, w->code, w->codes.bits);
     return SP_OK;
 }
@@ -295,9 +281,8 @@ static enum sp_status load_tables(const struct sp_weight *w,
 /* ---- rows ---- */
 
 /* Unpacks rows from `first` on, at least one, and no more than `most` unless reading ahead pays. */
-static enum sp_status load_strip(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
-                                 uint64_t first, uint64_t most, struct sp_weight_workspace *ws,
-                                 struct sp_err *err)
+static enum sp_status load_strip(const struct sp_weight *w, uint64_t first, uint64_t most,
+                                 struct sp_weight_workspace *ws, struct sp_err *err)
 {
     uint64_t n = STRIP_CODES / columns(w), left = w->codes.rows - first;
     const struct sp_weight *held = ws->weight;
@@ -311,11 +296,10 @@ static enum sp_status load_strip(const struct sp_weight *w, const struct sp_safe
     if (n > most) n = most;
     if (n == 0) n = 1;
     ws->weight = NULL;
-    if (held != w && (st = load_tables(w, checkpoint, ws, err))) return st;
+    if (held != w && (st = load_tables(w, ws, err))) return st;
     if ((st = sp_reserve(&ws->codes, &ws->caps[0], n * columns(w), 1, err)) ||
-        (st = sp_code_matrix_read(ws->codes, &w->codes, checkpoint, first, (size_t)n, &ws->buffer,
-                                  err)) ||
-        (st = (w->flat ? load_flat : load_grid)(w, checkpoint, first, first + n - 1, ws, err)))
+        (st = sp_code_matrix_read(ws->codes, &w->codes, first, (size_t)n, &ws->buffer, err)) ||
+        (st = (w->flat ? load_flat : load_grid)(w, first, first + n - 1, ws, err)))
         return st;
     ws->weight = w;
     ws->first = first;
@@ -345,15 +329,15 @@ static void decode_row(float *out, const struct sp_weight *w, uint64_t row,
 }
 
 /* Loads the strip of a row, unless it is loaded, and no more than `most` rows. */
-static enum sp_status hold_row(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
-                               uint64_t row, uint64_t most, bool plain_scales,
-                               struct sp_weight_workspace *ws, struct sp_err *err)
+static enum sp_status hold_row(const struct sp_weight *w, uint64_t row, uint64_t most,
+                               bool plain_scales, struct sp_weight_workspace *ws,
+                               struct sp_err *err)
 {
     bool held = ws->weight == w && row >= ws->first && row - ws->first < ws->n;
 
     if (held && ws->plain_scales == plain_scales) return SP_OK;
     ws->plain_scales = plain_scales;
-    return load_strip(w, checkpoint, row, most, ws, err);
+    return load_strip(w, row, most, ws, err);
 }
 
 /* The bits of an e4m3 whose value is x. */
@@ -391,15 +375,14 @@ static void put_numbers(struct sp_group *group, const struct sp_weight *w, enum 
 }
 
 enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_weight *w,
-                                 const struct sp_safetensors *checkpoint, uint64_t row,
-                                 struct sp_weight_workspace *ws, struct sp_err *err)
+                                 uint64_t row, struct sp_weight_workspace *ws, struct sp_err *err)
 {
     uint8_t flags;
     enum sp_dtype dtype = sp_weight_kept(&flags, w);
     const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
     size_t cols = (size_t)columns(w), n = groups->cols, at;
     uint8_t change = w->code == SP_CODE_SIGNED ? (uint8_t)(1 << (w->codes.bits - 1)) : 0;
-    enum sp_status st = hold_row(w, checkpoint, row, sp_weight_rows(w) - row, true, ws, err);
+    enum sp_status st = hold_row(w, row, sp_weight_rows(w) - row, true, ws, err);
 
     if (st) return st;
     if (w->global) sp_group_put_factor(panel, lane, w->factor);
@@ -418,15 +401,13 @@ enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_we
     return SP_OK;
 }
 
-enum sp_status sp_weight_read(float *out, const struct sp_weight *w,
-                              const struct sp_safetensors *checkpoint, uint64_t first,
-                              uint64_t step, uint64_t n, struct sp_weight_workspace *ws,
-                              struct sp_err *err)
+enum sp_status sp_weight_read(float *out, const struct sp_weight *w, uint64_t first, uint64_t step,
+                              uint64_t n, struct sp_weight_workspace *ws, struct sp_err *err)
 {
     uint64_t end = first + (n - 1) * step + 1;
 
     for (uint64_t row = first; n > 0 && row < end; row += step, out += columns(w)) {
-        enum sp_status st = hold_row(w, checkpoint, row, end - row, false, ws, err);
+        enum sp_status st = hold_row(w, row, end - row, false, ws, err);
         if (st) return st;
         decode_row(out, w, row, ws);
     }

@@ -33,16 +33,14 @@ void sp_weight_workspace_release(struct sp_weight_workspace *workspace);
 
 /* out[n][cols] = rows first, first + step, ... */
 SP_MUST_CHECK enum sp_status sp_weight_read(float *out, const struct sp_weight *weight,
-                                            const struct sp_safetensors *checkpoint, uint64_t first,
-                                            uint64_t step, uint64_t n,
+                                            uint64_t first, uint64_t step, uint64_t n,
                                             struct sp_weight_workspace *workspace,
                                             struct sp_err *err);
 
 /* Reads the groups of a row into lane `lane` of a panel of sp_weight_kept, which is initialized. */
 SP_MUST_CHECK enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane,
-                                               const struct sp_weight *weight,
-                                               const struct sp_safetensors *checkpoint,
-                                               uint64_t row, struct sp_weight_workspace *workspace,
+                                               const struct sp_weight *weight, uint64_t row,
+                                               struct sp_weight_workspace *workspace,
                                                struct sp_err *err);
 
 #endif

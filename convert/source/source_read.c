@@ -18,10 +18,8 @@ enum { MIN_SCRATCH = 1 << 16 };
 
 /* A row span and the stored tensor it is cut from. */
 struct cut {
-    const struct sp_safetensors *checkpoint;
     const struct sp_row_span *span;
-    const struct sp_gguf_model *gguf;   /* NULL: not of a GGUF file */
-    const struct sp_gguf_weight *block; /* of the GGUF file */
+    const struct sp_gguf_weight *block; /* NULL: not of a GGUF file */
     const struct sp_weight *weight;     /* NULL: plain numbers in `tensor` */
     const struct sp_safetensor *tensor;
     size_t width; /* bytes of an element */
@@ -30,11 +28,10 @@ struct cut {
 static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_spec *spec,
                          size_t i)
 {
-    struct cut cut = {.checkpoint = source->checkpoint, .gguf = source->gguf};
+    struct cut cut = {.span = &source->specs.spans[spec->first_span + i]};
 
-    cut.span = &source->specs.spans[spec->first_span + i];
-    if (cut.gguf) {
-        cut.block = sp_gguf_weight_find(cut.gguf, cut.span->source);
+    if (source->gguf) {
+        cut.block = sp_gguf_weight_find(source->gguf, cut.span->source);
         return cut;
     }
     cut.weight = sp_quantized_weights_find(&source->weights, cut.span->source);
@@ -114,8 +111,8 @@ static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first
 
     for (uint64_t done = 0; done < n;) {
         size_t m = (size_t)(n - done < most ? n - done : most);
-        st = sp_safetensors_read(cut->checkpoint, cut->tensor, (first + done) * cut->width,
-                                 m * cut->width, scratch->bytes, err);
+        st = sp_safetensors_read(cut->tensor, (first + done) * cut->width, m * cut->width,
+                                 scratch->bytes, err);
         if (st) return st;
         sp_decode_floats(out + done, cut->tensor->dtype, scratch->bytes, m);
         done += m;
@@ -135,8 +132,8 @@ static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t f
     for (uint64_t done = 0; done < n;) {
         uint64_t m = n - done < most ? n - done : most;
         uint64_t row = p->first_row + (first + done) * p->step;
-        st = sp_safetensors_read(cut->checkpoint, cut->tensor, row * row_size,
-                                 (size_t)(m - 1) * step + row_size, scratch->bytes, err);
+        st = sp_safetensors_read(cut->tensor, row * row_size, (size_t)(m - 1) * step + row_size,
+                                 scratch->bytes, err);
         if (st) return st;
         for (uint64_t r = 0; r < m; r++) {
             sp_decode_floats(out + (done + r) * cols, cut->tensor->dtype, scratch->bytes + r * step,
@@ -158,9 +155,8 @@ static enum sp_status read_transposed_run(float *out, const struct cut *cut, uin
     size_t span = (size_t)(n - 1) * step + 1;
 
     for (size_t k = 0; k < cols; k++) {
-        st = sp_safetensors_read(cut->checkpoint, cut->tensor,
-                                 (base + k * width + first) * cut->width, span * cut->width,
-                                 scratch->bytes, err);
+        st = sp_safetensors_read(cut->tensor, (base + k * width + first) * cut->width,
+                                 span * cut->width, scratch->bytes, err);
         if (st) return st;
         sp_decode_floats(scratch->floats, cut->tensor->dtype, scratch->bytes, span);
         for (size_t r = 0; r < n; r++)
@@ -195,10 +191,10 @@ static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t fi
                                   const struct sp_scratch *scratch, struct sp_err *err)
 {
     if (cut->block) {
-        return sp_gguf_weight_read(out, cut->gguf, cut->block, stored_cols(cut), first, 1, n,
-                                   scratch->bytes, scratch->size, err);
+        return sp_gguf_weight_read(out, cut->block, stored_cols(cut), first, 1, n, scratch->bytes,
+                                   scratch->size, err);
     }
-    return sp_weight_read(out, cut->weight, cut->checkpoint, first, 1, n, scratch->weights, err);
+    return sp_weight_read(out, cut->weight, first, 1, n, scratch->weights, err);
 }
 
 /* Rows of floats that are columns of a weight that is decoded: whole rows of it, as many at a time
@@ -237,14 +233,13 @@ static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t fir
 
     if (p->transposed && cut->tensor == NULL)
         return read_transposed_weight(out, cut, first, n, scratch, err);
-    if (cut->gguf) {
-        return sp_gguf_weight_read(out, cut->gguf, cut->block, p->n_cols,
-                                   p->first_row + first * p->step, p->step, n, scratch->bytes,
-                                   scratch->size, err);
+    if (cut->block) {
+        return sp_gguf_weight_read(out, cut->block, p->n_cols, p->first_row + first * p->step,
+                                   p->step, n, scratch->bytes, scratch->size, err);
     }
     if (cut->weight) {
-        return sp_weight_read(out, cut->weight, cut->checkpoint, p->first_row + first * p->step,
-                              p->step, n, scratch->weights, err);
+        return sp_weight_read(out, cut->weight, p->first_row + first * p->step, p->step, n,
+                              scratch->weights, err);
     }
     if (p->transposed) return read_transposed(out, cut, first, n, scratch, err);
     if (p->step > 1) return read_strided(out, cut, first, n, scratch, err);
@@ -279,10 +274,9 @@ enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *sour
         struct cut cut = cut_at(source, spec, &row);
 
         if (cut.block)
-            st = sp_gguf_weight_put_row(panel, lane, cut.gguf, cut.block, row, scratch->bytes, err);
+            st = sp_gguf_weight_put_row(panel, lane, cut.block, row, scratch->bytes, err);
         else
-            st = sp_weight_put_row(panel, lane, cut.weight, cut.checkpoint, row, scratch->weights,
-                                   err);
+            st = sp_weight_put_row(panel, lane, cut.weight, row, scratch->weights, err);
     }
     return st;
 }

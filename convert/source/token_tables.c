@@ -1,6 +1,7 @@
 #include "convert/source/token_tables.h"
 
 #include "convert/source/source_read.h"
+#include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "quantize/codec.h"
@@ -147,7 +148,6 @@ static enum sp_status copy_section(struct sp_source *source, const struct sp_sou
 enum sp_status sp_source_reorder_vocab(struct sp_source *source, const uint32_t *rows,
                                        const struct sp_source *target, struct sp_err *err)
 {
-    static const char *const tables[] = {"embed_tokens.weight", "lm_head.weight", "lm_head.bias"};
     enum sp_status st;
 
     if (source->pack || source->config.n_per_layer_vocab) {
@@ -159,11 +159,9 @@ enum sp_status sp_source_reorder_vocab(struct sp_source *source, const uint32_t 
     }
     for (size_t i = 0; i < source->specs.n_specs; i++) {
         struct sp_tensor_spec *spec = &source->specs.specs[i];
-        for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
-            if (strcmp(spec->name, tables[k]) != 0) continue;
-            st = reorder(&source->specs, spec, rows, source->config.n_vocab, err);
-            if (st) return st;
-        }
+        if (sp_is_among(spec->name, "embed_tokens.weight lm_head.weight lm_head.bias") &&
+            (st = reorder(&source->specs, spec, rows, source->config.n_vocab, err)))
+            return st;
     }
     if ((st = copy_section(source, target, SP_SECTION_TOKENIZER, err))) return st;
     return copy_section(source, target, SP_SECTION_TOKENIZER_CONFIG, err);
@@ -209,7 +207,7 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
         st = sp_fail(err, SP_E_INPUT, "%s t2d has no entry for each of %zu tokens", what, n_vocab);
         goto done;
     }
-    if ((st = sp_safetensors_read(source->checkpoint, t, 0, n_vocab, is_mapped, err))) goto done;
+    if ((st = sp_safetensors_read(t, 0, n_vocab, is_mapped, err))) goto done;
     for (size_t i = 0; i < n_vocab; i++)
         n_mapped += is_mapped[i] != 0;
     for (size_t i = 0; i < n; i++)

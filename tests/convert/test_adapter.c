@@ -222,7 +222,7 @@ static void write_adapter_with_embedding_of(const char *draft)
     file = keep(malloc(8 + n + t->size));
     sp_put64(file, n);
     memcpy(file + 8, header, n);
-    assert_ok(sp_safetensors_read(checkpoint, t, 0, t->size, file + 8 + n, NULL));
+    assert_ok(sp_safetensors_read(t, 0, t->size, file + 8 + n, NULL));
     scratch_write("adapter.safetensors", file, 8 + n + t->size);
     scratch_write("adapter_config.json", config, strlen(config));
     sp_safetensors_close(checkpoint);

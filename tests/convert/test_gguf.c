@@ -215,8 +215,8 @@ TEST(kept_scales_are_finite)
         assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, &err));
         w = sp_gguf_weight_find(&model, cases[i].name);
         sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0);
-        assert_ok(sp_gguf_weight_put_row(panel, 0, &model, w, 4, bytes, &err));
-        assert_int_equal(sp_gguf_weight_put_row(panel, 0, &model, w, 5, bytes, &err), SP_E_INPUT);
+        assert_ok(sp_gguf_weight_put_row(panel, 0, w, 4, bytes, &err));
+        assert_int_equal(sp_gguf_weight_put_row(panel, 0, w, 5, bytes, &err), SP_E_INPUT);
         assert_string_equal(err.text,
                             "row 5, column 0: a scale that gives numbers that are not finite");
         sp_gguf_model_release(&model);
@@ -605,7 +605,7 @@ TEST(values_of_layers)
         }
         model = open_model(&m, 4096, NULL);
         assert_int_equal(model->n, 5);
-        assert_ok(sp_gguf_weight_read(&out, model,
+        assert_ok(sp_gguf_weight_read(&out,
                                       sp_gguf_weight_find(model, "model.layers.0.mlp.act_fn.eps"),
                                       1, 0, 1, 1, NULL, 0, NULL));
         assert_true(out == -0.25f);
@@ -654,7 +654,7 @@ TEST(refused_delta)
     gguf_tensor(&m, "blk.0.ssm_a", 4, 0, SP_GGML_F32, 0); /* zeros */
     model = open_model(&m, 64, NULL);
     decay = sp_gguf_weight_find(model, "model.layers.0.linear_attn.A_log");
-    assert_int_equal(sp_gguf_weight_read(out, model, decay, 4, 0, 1, 1, bytes, sizeof bytes, &err),
+    assert_int_equal(sp_gguf_weight_read(out, decay, 4, 0, 1, 1, bytes, sizeof bytes, &err),
                      SP_E_INPUT);
     assert_string_equal(err.text, "tensor blk.0.ssm_a: element 0 is not below 0");
 }
@@ -698,8 +698,8 @@ TEST(adapter_of_delta)
                                        &model_of, NULL));
         const char *name = keep_format("model.layers.0.linear_attn.%s", cases[i].name);
         assert_non_null(sp_gguf_weight_find(&model, name));
-        assert_ok(sp_gguf_weight_read(out, &model, model.weights, cases[i].cols, 0, 1,
-                                      cases[i].rows, bytes, sizeof bytes, NULL));
+        assert_ok(sp_gguf_weight_read(out, model.weights, cases[i].cols, 0, 1, cases[i].rows, bytes,
+                                      sizeof bytes, NULL));
         for (size_t k = 0; k < n; k++)
             assert_true(out[k] == cases[i].want[k]);
         sp_gguf_model_release(&model);
@@ -732,7 +732,7 @@ TEST(scaled_tensors)
     assert_int_equal(model.n, 1);
     w = model.weights;
     assert_int_equal(sp_gguf_weight_float_type(w), SP_F32);
-    assert_ok(sp_gguf_weight_read(out, &model, w, 2, 0, 1, 4, bytes, sizeof bytes, &err));
+    assert_ok(sp_gguf_weight_read(out, w, 2, 0, 1, 4, bytes, sizeof bytes, &err));
     for (size_t i = 0; i < 8; i++)
         assert_true(out[i] == numbers[i] * scales[1]);
     sp_gguf_model_release(&model);

@@ -71,7 +71,7 @@ static void check_kept(struct opened *o, const struct sp_weight *w, const float 
     for (size_t first = 0; first < rows; first += SP_PANEL_ROWS) {
         sp_group_panel_init(panel, dtype, cols, flags);
         for (size_t lane = 0; lane < SP_PANEL_ROWS && first + lane < rows; lane++) {
-            assert_ok(sp_weight_put_row(panel, lane, w, o->checkpoint, first + lane, &ws, &o->err));
+            assert_ok(sp_weight_put_row(panel, lane, w, first + lane, &ws, &o->err));
             sp_panel_row(row, dtype, panel, cols, lane);
             assert_memory_equal(row, want + (first + lane) * cols, cols * sizeof *row);
         }
@@ -96,7 +96,7 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
         float *out = keep(malloc(rows * cols * sizeof *out));
         for (size_t first = 0; first < rows; first += n) {
             size_t m = rows - first < n ? rows - first : n;
-            if (sp_weight_read(out + first * cols, w, o.checkpoint, first, 1, m, &ws, &o.err))
+            if (sp_weight_read(out + first * cols, w, first, 1, m, &ws, &o.err))
                 fail_msg("%s: %s", name, o.err.text);
         }
         if (digest(out, rows * cols) != want) fail_msg("%s: other numbers, read by %zu", name, n);
@@ -224,8 +224,7 @@ TEST(scales_that_are_no_numbers)
         sp_put32(file + 8 + header + begin, 0x7fc07fc0 | 0x7c007c00);
         assert_ok(open_case(&o, cases[i].name, scratch_write("w.safetensors", file, size)));
         out = keep(malloc(sp_weight_rows(o.weights.all) * 1024 * sizeof *out));
-        assert_int_equal(sp_weight_read(out, o.weights.all, o.checkpoint, 0, 1, 1, &ws, &o.err),
-                         SP_E_INPUT);
+        assert_int_equal(sp_weight_read(out, o.weights.all, 0, 1, 1, &ws, &o.err), SP_E_INPUT);
         if (strstr(o.err.text, cases[i].sentence) == NULL) fail_msg("\"%s\"", o.err.text);
         sp_weight_workspace_release(&ws);
         close_case(&o);

@@ -89,8 +89,7 @@ static void assert_reads(const struct quantized_checkpoint *o, const char *name,
             uint64_t stride = step / 2 + 1, n = (rows - first + stride - 1) / stride;
             float *out = malloc(rows * cols * sizeof *out);
             struct sp_err err = {0};
-            if (sp_weight_read(out, w, o->checkpoint, first, stride, n, step % 2 ? &fresh : &kept,
-                               &err))
+            if (sp_weight_read(out, w, first, stride, n, step % 2 ? &fresh : &kept, &err))
                 fail_msg("%s", err.text);
             for (size_t i = 0; i < n * cols; i++) {
                 size_t row = (size_t)(first + i / cols * stride);
@@ -336,14 +335,14 @@ TEST(scales_that_are_not_numbers)
     add(&m, "e.up_proj_scales", "U8", "1, 1, 2", scales, 2);
     o = open_checkpoint(&m, NULL);
     assert_int_equal(o.status, SP_OK);
-    assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "a.weight"),
-                                    o.checkpoint, 0, 1, 2, &ws, &err),
-                     SP_E_INPUT);
+    assert_int_equal(
+        sp_weight_read(out, sp_quantized_weights_find(&o.weights, "a.weight"), 0, 1, 2, &ws, &err),
+        SP_E_INPUT);
     assert_string_equal(
         err.text, "tensor \"a.weight_scale\": the scale of row 1, column 0 is not a finite number");
     memset(&err, 0, sizeof err);
     assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "e.up_proj_blocks"),
-                                    o.checkpoint, 0, 1, 1, &ws, &err),
+                                    0, 1, 1, &ws, &err),
                      SP_E_INPUT);
     assert_string_equal(
         err.text,

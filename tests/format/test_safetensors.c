@@ -84,10 +84,10 @@ TEST(tensors_are_found_and_read)
     assert_int_equal(t->shape[1], 3);
     assert_int_equal(t->size, 12);
     assert_int_equal(t->offset, 8 + strlen(header) + 4);
-    assert_int_equal(sp_safetensors_read(c, t, 2, 5, buffer, NULL), SP_OK);
+    assert_int_equal(sp_safetensors_read(t, 2, 5, buffer, NULL), SP_OK);
     assert_memory_equal(buffer, "\x06\x07\x08\x09\x0a", 6);
-    assert_int_equal(sp_safetensors_read(c, t, 12, 0, buffer, NULL), SP_OK);
-    assert_int_equal(sp_safetensors_read(c, t, 2, 11, buffer, NULL), SP_E_BUG);
+    assert_int_equal(sp_safetensors_read(t, 12, 0, buffer, NULL), SP_OK);
+    assert_int_equal(sp_safetensors_read(t, 2, 11, buffer, NULL), SP_E_BUG);
     assert_null(sp_safetensors_find(c, "c"));
     assert_int_equal(sp_safetensors_n_shards(c), 1);
     sp_safetensors_close(c);
@@ -124,9 +124,8 @@ TEST(shards_and_their_index)
     (void)sp_safetensors_tensors(c, &n);
     assert_int_equal(n, 3);
     assert_int_equal(sp_safetensors_n_shards(c), 2);
-    assert_non_null(strstr(sp_safetensors_shard_path(c, sp_safetensors_find(c, "c")->shard),
-                           "/two.safetensors"));
-    assert_int_equal(sp_safetensors_read(c, sp_safetensors_find(c, "b"), 0, 1, &byte, NULL), SP_OK);
+    assert_non_null(strstr(sp_file_path(sp_safetensors_find(c, "c")->file), "/two.safetensors"));
+    assert_int_equal(sp_safetensors_read(sp_safetensors_find(c, "b"), 0, 1, &byte, NULL), SP_OK);
     assert_int_equal(byte, 1);
     sp_safetensors_close(c);
 
@@ -217,8 +216,7 @@ TEST(a_file_that_shrinks_is_an_error)
     write_shard("x.safetensors", "{" ENTRY("t", 0, 1) "}", 1);
     assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
     assert_int_equal(truncate(scratch_path("x.safetensors"), 20), 0);
-    assert_int_equal(sp_safetensors_read(c, sp_safetensors_find(c, "t"), 0, 1, &byte, &err),
-                     SP_E_IO);
+    assert_int_equal(sp_safetensors_read(sp_safetensors_find(c, "t"), 0, 1, &byte, &err), SP_E_IO);
     assert_non_null(strstr(err.text, "tensor t: "));
     assert_non_null(strstr(err.text, "ends at byte"));
     sp_safetensors_close(c);

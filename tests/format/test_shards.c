@@ -62,7 +62,7 @@ static void read_back(const struct sp_safetensors *c)
         struct sp_err err = {0};
         uint8_t bytes[WIDTH] = {0};
         assert_string_equal(all[i].name, names[i]);
-        if (sp_safetensors_read(c, &all[i], 0, (size_t)all[i].size, bytes, &err))
+        if (sp_safetensors_read(&all[i], 0, (size_t)all[i].size, bytes, &err))
             fail_msg("%s", err.text);
         for (size_t k = 0; k < all[i].size; k++)
             assert_int_equal(bytes[k], byte_of(i, k));

@@ -16,7 +16,7 @@ static void read_tensors(const struct sp_gguf *g)
     for (size_t i = 0; i < n; i++) {
         void *buffer = malloc(tensors[i].size + 1);
         if (buffer == NULL) abort();
-        if (sp_gguf_read(g, tensors + i, 0, tensors[i].size, buffer, NULL)) abort();
+        if (sp_gguf_read(tensors + i, 0, tensors[i].size, buffer, NULL)) abort();
         if (sp_gguf_find_tensor(g, tensors[i].name) != tensors + i) abort();
         free(buffer);
     }

@@ -13,14 +13,14 @@ static void read_all(const struct sp_safetensors *c)
     for (size_t i = 0; i < n; i++) {
         void *buffer = malloc(tensors[i].size ? tensors[i].size : 1);
         if (buffer == NULL) abort();
-        if (sp_safetensors_read(c, tensors + i, 0, tensors[i].size, buffer, NULL)) abort();
+        if (sp_safetensors_read(tensors + i, 0, tensors[i].size, buffer, NULL)) abort();
         if (sp_safetensors_find(c, tensors[i].name) != tensors + i) abort();
         free(buffer);
     }
 }
 
 /* All rows in pieces of different sizes, and every third one. */
-static void read_weight(const struct sp_weight *w, const struct sp_safetensors *c)
+static void read_weight(const struct sp_weight *w)
 {
     struct sp_weight_workspace ws = {0};
     uint64_t rows = sp_weight_rows(w), cols = w->shape[w->rank - 1], n = 1;
@@ -32,9 +32,9 @@ static void read_weight(const struct sp_weight *w, const struct sp_safetensors *
     if (out == NULL) abort();
     for (uint64_t first = 0; first < rows; first += n, n = 5) {
         if (n > rows - first) n = rows - first;
-        if (sp_weight_read(out, w, c, first, 1, n, &ws, &err)) break;
+        if (sp_weight_read(out, w, first, 1, n, &ws, &err)) break;
     }
-    if (sp_weight_read(out, w, c, 0, 3, (rows + 2) / 3, &ws, &err) && err.text[0] == 0) abort();
+    if (sp_weight_read(out, w, 0, 3, (rows + 2) / 3, &ws, &err) && err.text[0] == 0) abort();
     sp_weight_workspace_release(&ws);
     free(out);
 }
@@ -61,7 +61,7 @@ static void read_weights(const struct sp_safetensors *c)
         if (i && sp_prequantized_parse_file(&stated, json, "unnamed", &err)) abort();
         if (sp_quantized_weights_open(&weights, c, &stated, &err) && err.text[0] == 0) abort();
         for (size_t k = 0; k < weights.n; k++)
-            read_weight(&weights.all[k], c);
+            read_weight(&weights.all[k]);
         sp_quantized_weights_release(&weights);
         sp_json_free(json);
     }

@@ -117,7 +117,7 @@ static void read_table(struct table *out, const char *name)
     t = sp_safetensors_find(file, name);
     if (t == NULL) fail_msg("no tensor %s", name);
     assert_true(t->size <= sizeof out->at);
-    assert_int_equal(sp_safetensors_read(file, t, 0, (size_t)t->size, out->at, NULL), SP_OK);
+    assert_int_equal(sp_safetensors_read(t, 0, (size_t)t->size, out->at, NULL), SP_OK);
     out->cols = (size_t)t->shape[t->rank - 1];
     sp_safetensors_close(file);
 }

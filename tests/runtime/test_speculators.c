@@ -234,7 +234,7 @@ static const char *copying_modelfile(const char *name, bool nearly)
     memcpy(new + 8, entry, n_entry); /* replaces the first brace of the header */
     memcpy(new + 8 + n_entry, old + 9, size - 9);
     size += n_entry - 1;
-    assert_ok(sp_safetensors_read(target, t, 0, t->size, new + size, &err));
+    assert_ok(sp_safetensors_read(t, 0, t->size, new + size, &err));
     size += t->size;
     if (nearly) new[size - 2] ^= 1;
     write_file(weights, new, size);
