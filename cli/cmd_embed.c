@@ -137,21 +137,16 @@ static void print_embeddings(const float *rows, const struct sp_embed_inputs *in
 static enum sp_status write_array(const char *path, const float *rows, size_t n_rows, size_t n_cols,
                                   struct sp_err *err)
 {
-    struct sp_atomic_file *file = NULL;
     uint8_t *bytes = NULL;
     size_t size;
     enum sp_status st;
 
     if (!sp_mul(&size, n_rows * n_cols, 4) || !sp_add(&size, size, SP_NPY_HEADER))
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu embeddings", n_rows);
-    if ((st = sp_new(&bytes, size, 1, err))) goto done;
+    if ((st = sp_new(&bytes, size, 1, err))) return st;
     sp_npy_header(bytes, n_rows, n_cols);
     sp_npy_row(bytes + SP_NPY_HEADER, rows, n_rows * n_cols);
-    if ((st = sp_atomic_file_open(&file, path, true, 0, err))) goto done;
-    if ((st = sp_atomic_file_write_at(file, 0, bytes, size, err))) goto done;
-    st = sp_atomic_file_commit(file, err);
-done:
-    sp_atomic_file_close(file);
+    st = sp_atomic_file_write_file(path, true, bytes, size, err);
     free(bytes);
     return st;
 }

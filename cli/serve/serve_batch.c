@@ -3,6 +3,7 @@
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_routes.h"
 #include "cli/base/signals.h"
+#include "format/base/affix.h"
 #include "format/json/json_write.h"
 
 #include <inttypes.h>
@@ -107,13 +108,11 @@ void sp_serve_batch_close(struct sp_serve_batch *b)
 /* Checks the members of OpenAI's line. */
 static enum sp_status check_url(const struct sp_json *line, struct sp_err *err)
 {
-    static const char *const urls[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses"};
     const char *method = sp_json_get_text(line, "method"), *url = sp_json_get_text(line, "url");
 
     if (method == NULL || strcmp(method, "POST") != 0)
         return sp_fail(err, SP_E_INPUT, "method: expected \"POST\"");
-    for (size_t i = 0; url && i < sizeof urls / sizeof *urls; i++)
-        if (strcmp(url, urls[i]) == 0) return SP_OK;
+    if (url && sp_is_among(url, "/v1/chat/completions /v1/completions /v1/responses")) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "url: expected /v1/chat/completions, /v1/completions or /v1/responses");
 }

@@ -455,7 +455,6 @@ enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *mani
                                         const struct sp_source_stores *stores, char **warnings,
                                         struct sp_err *err)
 {
-    static const char *const kinds[] = {"template", "system", "license", "params", "messages"};
     enum sp_status st;
     struct sp_json *root = NULL;
     const struct sp_json *layers;
@@ -467,10 +466,7 @@ enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *mani
         const char *kind = layer_kind(layer);
         char path[PATH_SIZE];
         struct sp_text blob = {0};
-        size_t k = 0;
-        while (k < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[k]) != 0)
-            k++;
-        if (k == sizeof kinds / sizeof *kinds) continue;
+        if (!sp_is_among(kind, "template system license params messages")) continue;
         st = blob_path(path, layer, manifest, stores->ollama, err);
         if (!st) st = sp_file_read_text(&blob, path, SP_MODELFILE_MAX_SIZE, err);
         if (!st && (st = put_layer(text, kind, &blob, own, warnings, err)))

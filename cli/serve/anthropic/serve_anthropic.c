@@ -1,6 +1,7 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/serve/request/serve_tool_choice.h"
+#include "format/base/affix.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -97,15 +98,11 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
 static enum sp_status read_effort(struct sp_serve_request *request, const struct sp_json *config,
                                   struct sp_err *err)
 {
-    static const char *const levels[] = {"low", "medium", "high", "xhigh", "max"};
     const struct sp_json *effort = sp_json_get(config, "effort");
     const char *level = sp_json_to_string(effort, NULL);
-    size_t i = 0, n = sizeof levels / sizeof *levels;
 
     if (effort == NULL) return SP_OK;
-    while (i < n && !(level && strcmp(levels[i], level) == 0))
-        i++;
-    if (i == n) {
+    if (level == NULL || !sp_is_among(level, "low medium high xhigh max")) {
         return sp_fail(err, SP_E_INPUT,
                        "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
                        level ? level : sp_json_kind_name(sp_json_kind(effort)));
