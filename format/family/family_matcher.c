@@ -81,9 +81,11 @@ static bool is_turned(const struct sp_source_tensor *t, const uint64_t *shape, u
            t->shape[0] == shape[0] && t->shape[1] == shape[2];
 }
 
-enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m, const char *name,
+enum sp_status sp_tensor_match_claim(bool *found, const struct sp_alias_source *s,
                                      const uint64_t *shape, unsigned rank)
 {
+    struct sp_tensor_match *m = s->match;
+    const char *name = s->name;
     size_t i = sp_tensor_match_find(m, name);
     const struct sp_source_tensor *t = i < m->n ? m->sorted[i] : NULL;
     char have[SP_SHAPE_TEXT], want[SP_SHAPE_TEXT];
@@ -105,18 +107,27 @@ enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m, con
     return SP_OK;
 }
 
-enum sp_status sp_tensor_match_add(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                   const char *name, struct sp_row_span span)
+enum sp_status sp_tensor_match_add(const struct sp_alias_source *s, struct sp_row_span span)
 {
-    struct sp_specs *s = m->specs;
+    struct sp_specs *specs = s->match->specs;
+    struct sp_err *err = s->match->err;
     enum sp_status st;
 
-    if ((st = sp_specs_add_string(&span.source, s, name, m->err))) return st;
-    st = sp_grow(&s->spans, &s->cap_spans, s->n_spans + 1, sizeof *s->spans, m->err);
+    if ((st = sp_specs_add_string(&span.source, specs, s->name, err))) return st;
+    st = sp_grow(&specs->spans, &specs->cap_spans, specs->n_spans + 1, sizeof *specs->spans, err);
     if (st) return st;
-    if (spec->n_spans++ == 0) spec->first_span = s->n_spans;
-    s->spans[s->n_spans++] = span;
+    if (s->spec->n_spans++ == 0) s->spec->first_span = specs->n_spans;
+    specs->spans[specs->n_spans++] = span;
     return SP_OK;
+}
+
+enum sp_status sp_tensor_match_take(const struct sp_alias_source *s, const uint64_t *shape,
+                                    unsigned rank, struct sp_row_span span)
+{
+    bool found;
+    enum sp_status st = sp_tensor_match_claim(&found, s, shape, rank);
+
+    return st || !found ? st : sp_tensor_match_add(s, span);
 }
 
 enum sp_status sp_tensor_match_conclude(const struct sp_tensor_match *m)

@@ -74,23 +74,30 @@ bool sp_tensor_match_has(const struct sp_tensor_match *m, const char *prefix, co
 /* Adds a finding. It is not a failure, so matching continues. */
 void sp_tensor_match_report(struct sp_tensor_match *m, const char *format, ...) SP_PRINTF(2, 3);
 
-/* Claims a tensor that must exist in this shape. If it does not, that is reported and *found is
- * false. When exporting, the tensor is added to the published ones. */
-SP_MUST_CHECK enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m,
-                                                   const char *name, const uint64_t *shape,
-                                                   unsigned rank);
-/* Adds rows of the source tensor `name` to a canonical tensor. */
-SP_MUST_CHECK enum sp_status sp_tensor_match_add(struct sp_tensor_match *m,
-                                                 struct sp_tensor_spec *spec, const char *name,
+/* Claims a source that must exist in this shape. If it does not, that is reported and *found is
+ * false. When exporting, the source is added to the published tensors. */
+SP_MUST_CHECK enum sp_status sp_tensor_match_claim(bool *found, const struct sp_alias_source *s,
+                                                   const uint64_t *shape, unsigned rank);
+/* Adds rows of a source that has been claimed to its canonical tensor. */
+SP_MUST_CHECK enum sp_status sp_tensor_match_add(const struct sp_alias_source *s,
                                                  struct sp_row_span span);
+/* Claims a source and adds rows of it. */
+SP_MUST_CHECK enum sp_status sp_tensor_match_take(const struct sp_alias_source *s,
+                                                  const uint64_t *shape, unsigned rank,
+                                                  struct sp_row_span span);
+
+/* Rows first..first+n-1. */
+static inline struct sp_row_span sp_rows(uint64_t first, uint64_t n, uint64_t n_cols)
+{
+    return (struct sp_row_span){.first_row = first, .step = 1, .n_rows = n, .n_cols = n_cols};
+}
 
 /* Adds the interleaved rows of a head that begins at `row` in the canonical order. A head is
  * n_before rows that do not rotate, n_rot rows that do, and the rest. In the source, rows 2 i and 2
  * i + 1 of the rotated ones rotate together; in the canonical order rows i and i + n_rot / 2 do. So
  * the even rows come first, then the odd ones. The source has been claimed. */
-SP_MUST_CHECK enum sp_status sp_layout_add_head(struct sp_tensor_match *m,
-                                                struct sp_tensor_spec *spec, const char *name,
-                                                uint64_t row, uint64_t head_dim, uint64_t n_before,
+SP_MUST_CHECK enum sp_status sp_layout_add_head(const struct sp_alias_source *s, uint64_t row,
+                                                uint64_t head_dim, uint64_t n_before,
                                                 uint64_t n_rot);
 
 /* Finds the source of one canonical tensor and adds its rows. A missing or misshapen source is

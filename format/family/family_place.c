@@ -108,7 +108,7 @@ void sp_tensor_match_name(char name[SP_SOURCE_NAME], const struct sp_tensor_matc
 static enum sp_status place_unchanged(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                       const char *name)
 {
-    return sp_layout_whole(m, spec, &(struct sp_alias_source){.name = name});
+    return sp_layout_whole(&(struct sp_alias_source){m, spec, name, NULL, 0});
 }
 
 static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
@@ -116,7 +116,7 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     unsigned layer = (unsigned)strtoul(spec->name + strlen("layers."), NULL, 10);
     const char *canonical = strchr(spec->name + strlen("layers."), '.') + 1;
     char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
-    struct sp_alias_source source = {.name = name, .layer = &m->config->layers[layer]};
+    struct sp_alias_source source = {m, spec, name, &m->config->layers[layer], 0};
     const struct sp_alias *alias = NULL;
     const struct sp_family *f = m->family;
     bool twice = !m->published && (f->old_layers || f->name_layer);
@@ -134,9 +134,9 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
         alias = find_alias(name, m, prefix, canonical);
         if (exists(m, name)) break;
     }
-    if (alias == NULL || alias->layout == NULL) return sp_layout_whole(m, spec, &source);
+    if (alias == NULL || alias->layout == NULL) return sp_layout_whole(&source);
     source.part = alias->part;
-    return alias->layout(m, spec, &source);
+    return alias->layout(&source);
 }
 
 /* The norms of all taps, one after another. */
@@ -144,14 +144,12 @@ static enum sp_status place_tap_norms(struct sp_tensor_match *m, struct sp_tenso
 {
     uint64_t width = m->config->draft.target_hidden;
     char name[SP_SOURCE_NAME];
+    const struct sp_alias_source source = {m, spec, name, NULL, 0};
     enum sp_status st = SP_OK;
 
     for (unsigned i = 0; st == SP_OK && i < m->config->draft.n_taps; i++) {
-        bool found;
         snprintf(name, sizeof name, "%sfc_norm.%u.weight", m->prefix, i);
-        if ((st = sp_tensor_match_claim(&found, m, name, &width, 1)) || !found) continue;
-        st = sp_tensor_match_add(m, spec, name,
-                                 (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = width});
+        st = sp_tensor_match_take(&source, &width, 1, sp_rows(0, 1, width));
     }
     return st;
 }
@@ -219,8 +217,8 @@ enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor
         return place_unchanged(m, spec, name);
     }
     if ((alias = find_alias(name, m, m->prefix, spec->name)) != NULL) {
-        const struct sp_alias_source source = {.name = name};
-        return (alias->layout ? alias->layout : sp_layout_whole)(m, spec, &source);
+        const struct sp_alias_source source = {m, spec, name, NULL, 0};
+        return (alias->layout ? alias->layout : sp_layout_whole)(&source);
     }
     if (is_unprefixed(m, spec->name, name)) return place_unchanged(m, spec, spec->name);
     if (strstr(spec->name, "_codebook") && !exists(m, name))

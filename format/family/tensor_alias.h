@@ -23,15 +23,16 @@ struct sp_tensor_spec;
 
 /* The tensor of a checkpoint that holds a canonical tensor. */
 struct sp_alias_source {
+    struct sp_tensor_match *match;
+    struct sp_tensor_spec *spec;         /* the canonical tensor */
     const char *name;                    /* full name; "%u" stands for an expert or a head */
     const struct sp_layer_config *layer; /* NULL outside the layers */
     unsigned part;                       /* sp_alias.part */
 };
 
-/* Adds the row spans that make the canonical tensor `spec` out of its source, and claims the source
- * in the shape that the config gives it. A missing or misshapen source is reported in `m`. */
-typedef enum sp_status sp_layout_fn(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                    const struct sp_alias_source *source);
+/* Adds the row spans that make the canonical tensor out of its source, and claims the source in the
+ * shape that the config gives it. A missing or misshapen source is reported in the match. */
+typedef enum sp_status sp_layout_fn(const struct sp_alias_source *source);
 
 sp_layout_fn sp_layout_whole;              /* the source unchanged */
 sp_layout_fn sp_layout_one_row;            /* a vector stored as a matrix of one row */

@@ -7,15 +7,11 @@
 #include <string.h>
 
 /* The matrices of the groups are one matrix. */
-static enum sp_status layout_groups(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                    const struct sp_alias_source *source)
+static enum sp_status layout_groups(const struct sp_alias_source *s)
 {
-    uint64_t shape[] = {spec->shape[0] * spec->shape[1], spec->shape[2]};
-    const struct sp_row_span all = {.step = 1, .n_rows = shape[0], .n_cols = shape[1]};
-    bool found;
-    enum sp_status st = sp_tensor_match_claim(&found, m, source->name, shape, 2);
+    const uint64_t *own = s->spec->shape, shape[] = {own[0] * own[1], own[2]};
 
-    return st || !found ? st : sp_tensor_match_add(m, spec, source->name, all);
+    return sp_tensor_match_take(s, shape, 2, sp_rows(0, shape[0], shape[1]));
 }
 
 static const struct sp_alias aliases[] = {

@@ -70,18 +70,12 @@ static enum sp_status read_gemma3n(struct sp_config *c, const struct sp_config_t
 static const char *const own_keys[] = {"num_kv_shared_layers", "hidden_size_per_layer_input", NULL};
 
 /* GGUF files have the matrices of all streams in one tensor. */
-static enum sp_status layout_stream(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                    const struct sp_alias_source *source)
+static enum sp_status layout_stream(const struct sp_alias_source *s)
 {
-    const uint64_t n = spec->shape[0], shape[] = {m->config->n_streams - 1, n, n};
-    const uint64_t stream = strtoul(strchr(spec->name, '.') + 1, NULL, 10);
-    enum sp_status st;
-    bool found;
+    const uint64_t n = s->spec->shape[0], shape[] = {s->match->config->n_streams - 1, n, n};
+    const uint64_t stream = strtoul(strchr(s->spec->name, '.') + 1, NULL, 10);
 
-    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 3)) || !found) return st;
-    return sp_tensor_match_add(
-        m, spec, source->name,
-        (struct sp_row_span){.first_row = stream * n, .step = 1, .n_rows = n, .n_cols = n});
+    return sp_tensor_match_take(s, shape, 3, sp_rows(stream * n, n, n));
 }
 
 static const struct sp_alias gemma3n_aliases[] = {

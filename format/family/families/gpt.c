@@ -11,55 +11,46 @@
 /* ---- layouts ---- */
 
 /* Columns of a matrix that is stored with inputs as rows; or elements of its bias. */
-static enum sp_status take_columns(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                   const char *name, uint64_t first, uint64_t n_all)
+static enum sp_status take_columns(const struct sp_alias_source *s, uint64_t first, uint64_t n_all)
 {
-    bool matrix = spec->rank == 2;
-    const uint64_t n_in = matrix ? spec->shape[1] : 1;
+    bool matrix = s->spec->rank == 2;
+    const uint64_t n_in = matrix ? s->spec->shape[1] : 1;
     const uint64_t shape[] = {matrix ? n_in : n_all, n_all};
-    struct sp_row_span span = {.first_row = first,
-                               .step = 1,
-                               .n_rows = spec->shape[0],
-                               .n_cols = n_in,
-                               .transposed = matrix};
-    enum sp_status st;
-    bool found;
+    struct sp_row_span span = sp_rows(first, s->spec->shape[0], n_in);
 
-    if ((st = sp_tensor_match_claim(&found, m, name, shape, spec->rank)) || !found) return st;
-    return sp_tensor_match_add(m, spec, name, span);
+    span.transposed = matrix;
+    return sp_tensor_match_take(s, shape, s->spec->rank, span);
 }
 
-static enum sp_status layout_columns(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                     const struct sp_alias_source *source)
+static enum sp_status layout_columns(const struct sp_alias_source *s)
 {
-    return take_columns(m, spec, source->name, 0, spec->shape[0]);
+    return take_columns(s, 0, s->spec->shape[0]);
 }
 
 /* q, k and v, of one width. */
-static enum sp_status layout_qkv_columns(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                         const struct sp_alias_source *source)
+static enum sp_status layout_qkv_columns(const struct sp_alias_source *s)
 {
-    uint64_t n = spec->shape[0];
+    uint64_t n = s->spec->shape[0];
 
-    return take_columns(m, spec, source->name, source->part * n, 3 * n);
+    return take_columns(s, s->part * n, 3 * n);
 }
 
 /* q, v and k of four groups of heads, one group after another. In q and k, neighboring rows rotate
  * together. */
-static enum sp_status layout_codegen(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                     const struct sp_alias_source *source)
+static enum sp_status layout_codegen(const struct sp_alias_source *s)
 {
-    const struct sp_layer_config *l = source->layer;
+    const struct sp_tensor_spec *spec = s->spec;
+    const struct sp_layer_config *l = s->layer;
     const uint64_t d = l->head_dim, n_cols = spec->shape[1], group = spec->shape[0] / 4;
     const uint64_t shape[] = {3 * spec->shape[0], n_cols};
-    const uint64_t n_rot = source->part == 1 ? 0 : m->config->ropes[l->rope].n_rot;
+    const uint64_t n_rot = s->part == 1 ? 0 : s->match->config->ropes[l->rope].n_rot;
     enum sp_status st;
     bool found;
 
-    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 2)) || !found) return st;
+    if ((st = sp_tensor_match_claim(&found, s, shape, 2)) || !found) return st;
     for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += d) {
-        uint64_t first = (row / group * 3 + source->part) * group + row % group;
-        st = sp_layout_add_head(m, spec, source->name, first, d, 0, n_rot);
+        uint64_t first = (row / group * 3 + s->part) * group + row % group;
+        st = sp_layout_add_head(s, first, d, 0, n_rot);
     }
     return st;
 }

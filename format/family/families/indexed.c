@@ -35,16 +35,15 @@ static const struct sp_latent_family latent_axk2 = {
 };
 
 /* The rows of a head are those of its query and then those of its gate; parts 0, 1. */
-static enum sp_status layout_query_gate(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                        const struct sp_alias_source *source)
+static enum sp_status layout_query_gate(const struct sp_alias_source *s)
 {
-    const struct sp_latent_config *c = &m->config->latent;
+    const struct sp_latent_config *c = &s->match->config->latent;
     uint64_t nope = c->nope_dim, query = nope + c->rope_dim, head = query + c->value_dim;
-    uint64_t cols = spec->shape[1], shape[] = {source->layer->n_heads * head, cols};
+    uint64_t cols = s->spec->shape[1], shape[] = {s->layer->n_heads * head, cols};
     enum sp_status st;
     bool found;
 
-    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 2)) || !found) return st;
+    if ((st = sp_tensor_match_claim(&found, s, shape, 2)) || !found) return st;
     for (uint64_t row = 0; row < shape[0]; row += head) {
         const struct sp_row_span spans[] = {
             {.first_row = row, .step = 1, .n_rows = nope, .n_cols = cols},
@@ -52,24 +51,23 @@ static enum sp_status layout_query_gate(struct sp_tensor_match *m, struct sp_ten
             {.first_row = row + nope + 1, .step = 2, .n_rows = c->rope_dim / 2, .n_cols = cols},
             {.first_row = row + query, .step = 1, .n_rows = c->value_dim, .n_cols = cols},
         };
-        for (size_t i = source->part ? 3 : 0; i < (source->part ? 4 : 3); i++)
-            if ((st = sp_tensor_match_add(m, spec, source->name, spans[i]))) return st;
+        for (size_t i = s->part ? 3 : 0; i < (s->part ? 4 : 3); i++)
+            if ((st = sp_tensor_match_add(s, spans[i]))) return st;
     }
     return SP_OK;
 }
 
 /* The second norm of a layer without experts has no gate, and so no ".norm" in its name. */
-static enum sp_status layout_second_norm(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                         const struct sp_alias_source *source)
+static enum sp_status layout_second_norm(const struct sp_alias_source *s)
 {
     static const char end[] = ".norm.weight";
     char name[SP_SOURCE_NAME];
-    struct sp_alias_source plain = {.name = name, .layer = source->layer};
+    struct sp_alias_source plain = *s;
 
-    if (source->layer->n_experts) return sp_layout_whole(m, spec, source);
-    snprintf(name, sizeof name, "%.*s.weight", (int)(strlen(source->name) - strlen(end)),
-             source->name);
-    return sp_layout_whole(m, spec, &plain);
+    plain.name = name;
+    if (s->layer->n_experts) return sp_layout_whole(s);
+    snprintf(name, sizeof name, "%.*s.weight", (int)(strlen(s->name) - strlen(end)), s->name);
+    return sp_layout_whole(&plain);
 }
 
 static const struct sp_alias axk2_aliases[] = {

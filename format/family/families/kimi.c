@@ -17,16 +17,11 @@ static const struct sp_latent_family latent_kimi = {
     .defaults = {.kv_rank = 512, .nope_dim = 128, .value_dim = 128}};
 
 /* [1, 1, heads, 1] */
-static enum sp_status layout_rates(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                   const struct sp_alias_source *source)
+static enum sp_status layout_rates(const struct sp_alias_source *s)
 {
-    const uint64_t n = spec->shape[0], shape[] = {1, 1, n, 1};
-    struct sp_row_span span = {.step = 1, .n_rows = n, .n_cols = 1};
-    enum sp_status st;
-    bool found;
+    const uint64_t n = s->spec->shape[0], shape[] = {1, 1, n, 1};
 
-    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 4)) || !found) return st;
-    return sp_tensor_match_add(m, spec, source->name, span);
+    return sp_tensor_match_take(s, shape, 4, sp_rows(0, n, 1));
 }
 
 static const struct sp_alias kimi_delta_aliases[] = {

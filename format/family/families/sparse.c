@@ -45,22 +45,15 @@ static const struct sp_alias step_aliases[] = {
 };
 
 /* in_proj: q, k, v, z, b and a of the gated delta rule. */
-static enum sp_status layout_in_proj(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                     const struct sp_alias_source *source)
+static enum sp_status layout_in_proj(const struct sp_alias_source *s)
 {
-    const struct sp_delta_config *d = &m->config->delta;
+    const struct sp_delta_config *d = &s->match->config->delta;
     const uint64_t z = (uint64_t)d->n_value_heads * d->value_dim, n = d->n_value_heads;
     const uint64_t qkv = 2 * (uint64_t)d->n_key_heads * d->key_dim + z;
-    const uint64_t first[] = {0, qkv, qkv + z, qkv + z + n}, cols = spec->shape[1];
+    const uint64_t first[] = {0, qkv, qkv + z, qkv + z + n}, cols = s->spec->shape[1];
     const uint64_t shape[] = {qkv + z + 2 * n, cols};
-    enum sp_status st;
-    bool found;
 
-    if ((st = sp_tensor_match_claim(&found, m, source->name, shape, 2)) || !found) return st;
-    return sp_tensor_match_add(
-        m, spec, source->name,
-        (struct sp_row_span){
-            .first_row = first[source->part], .step = 1, .n_rows = spec->shape[0], .n_cols = cols});
+    return sp_tensor_match_take(s, shape, 2, sp_rows(first[s->part], s->spec->shape[0], cols));
 }
 
 static const struct sp_alias lara_aliases[] = {
