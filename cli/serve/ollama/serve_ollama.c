@@ -179,15 +179,6 @@ void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure
     sp_json_out_put(out, "{error:%s}", failure->sentence);
 }
 
-static void begin_line(struct sp_json_out *out, const char *model)
-{
-    struct timespec now;
-    char time[SP_TIME_TEXT];
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    sp_json_out_put(out, "{model:%s, created_at:%s", model, sp_serve_time(time, &now));
-}
-
 /* Writes a tool call, whose arguments are a JSON value; those that were cut off are an empty
  * object.
  */
@@ -213,8 +204,17 @@ struct sent {
     size_t n_calls, first_call;       /* first_call: number of calls in earlier lines */
 };
 
-static void write_text(struct sp_json_out *out, bool chat, const struct sent *sent)
+static const struct sent none = {.content = NULL};
+
+/* Begins a line. */
+static void write_text(struct sp_json_out *out, const char *model, bool chat,
+                       const struct sent *sent)
 {
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_json_out_put(out, "{model:%s, created_at:%s", model, sp_serve_time(time, &now));
     if (chat) sp_json_out_put(out, "message:{role:'assistant'");
     sp_json_out_string(out, chat ? "content" : "response", sent->n_content ? sent->content : "",
                        sent->n_content);
@@ -249,8 +249,7 @@ static void last_line(struct sp_serve_response *r, const struct sent *sent,
     struct sp_json_out *out = &r->out;
     bool cut = sp_serve_is_truncated(result);
 
-    begin_line(out, sp_serve_model_name(r->request));
-    write_text(out, r->api->is_chat, sent);
+    write_text(out, sp_serve_model_name(r->request), r->api->is_chat, sent);
     write_logprobs(r);
     sp_json_out_put(out,
                     "done:true, done_reason:%s, total_duration:%zu, load_duration:%zu, "
@@ -278,8 +277,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
         sent.content = p->text;
         sent.n_content = p->size;
     }
-    begin_line(&r->out, sp_serve_model_name(r->request));
-    write_text(&r->out, r->api->is_chat, &sent);
+    write_text(&r->out, sp_serve_model_name(r->request), r->api->is_chat, &sent);
     write_logprobs(r);
     sp_json_out_put(&r->out, "done:false}\n");
 }
@@ -293,10 +291,7 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
 /* Writes a line without text: its format has no comments. */
 static void keep_alive(struct sp_serve_response *r)
 {
-    const struct sent nothing = {.content = NULL};
-
-    begin_line(&r->out, sp_serve_model_name(r->request));
-    write_text(&r->out, r->api->is_chat, &nothing);
+    write_text(&r->out, sp_serve_model_name(r->request), r->api->is_chat, &none);
     sp_json_out_put(&r->out, "done:false}\n");
 }
 
@@ -315,8 +310,6 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
     last_line(r, &sent, result);
 }
 
-static const struct sent none = {.content = NULL};
-
 static void end(struct sp_serve_response *r, const struct sp_result *result)
 {
     last_line(r, &none, result);
@@ -334,8 +327,7 @@ bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat)
 
 void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded)
 {
-    begin_line(out, model);
-    write_text(out, chat, &none);
+    write_text(out, model, chat, &none);
     sp_json_out_put(out, "done:true, done_reason:%s}\n", loaded ? "load" : "unload");
 }
 
