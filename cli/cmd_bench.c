@@ -12,45 +12,43 @@
 #include <string.h>
 
 struct options {
-    struct sp_opt_list ids, texts, files;
-    const char *depths, *svg;
+    struct sp_bench_options bench;
     int64_t n_predict, n_repeat;
-    double acceptance;
+    const char *svg;
     bool json;
     const char *shape, *shape_draft, *type, *draft_type, *output_type;
     int64_t n_layers;
     bool force;
-    struct sp_backend_opts backend;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids),
+    {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(bench.ids),
      .help = "A prompt as token IDs; repeatable"},
-    {SP_OPT_LIST, 0, "prompt", NULL, "TEXT", AT(texts),
+    {SP_OPT_LIST, 0, "prompt", NULL, "TEXT", AT(bench.texts),
      .help = "A prompt as the text of a user's message; repeatable"},
-    {SP_OPT_LIST, 0, "text", NULL, "FILE", AT(files), .path = true,
+    {SP_OPT_LIST, 0, "text", NULL, "FILE", AT(bench.files), .path = true,
      .help = "A prompt as a file with the text of a user's message; repeatable"},
     {SP_OPT_INT, 'n', "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
      .shown = "128", .help = "Number of tokens to generate per prompt"},
     {SP_OPT_INT, 0, "repeat", NULL, "N", AT(n_repeat), .min = 1, .max = 1000, .shown = "5",
      .help = "Number of runs per measurement; medians are reported"},
-    {SP_OPT_STRING, 0, "depths", NULL, "N,N,...", AT(depths),
+    {SP_OPT_STRING, 0, "depths", NULL, "N,N,...", AT(bench.depths),
      .shown = "64,1024,4096, as far as they fit the context",
      .help = "Context lengths, in tokens, at which forward passes are timed"},
-    {SP_OPT_NUMBER, 0, "simulate-acceptance", NULL, "P", AT(acceptance), .min = 0, .max = 1,
+    {SP_OPT_NUMBER, 0, "simulate-acceptance", NULL, "P", AT(bench.acceptance), .min = 0, .max = 1,
      .help = "Accept each draft token with probability P instead of comparing it, to estimate the "
              "speed-up of a draft of this cost with that acceptance; the text is meaningless"},
-    SP_OPT_NUM_CTX(struct options, backend),
-    SP_OPT_DRAFT_DEPTH(struct options, backend, 0,
+    SP_OPT_NUM_CTX(struct options, bench.backend),
+    SP_OPT_DRAFT_DEPTH(struct options, bench.backend, 0,
                        "Maximum number of draft tokens per round; 0: measure without drafting"),
-    SP_OPT_DRAFT_BY(struct options, backend, "model"),
-    SP_OPT_THREADS(struct options, backend),
-    SP_OPT_RANKS(struct options, backend),
-    SP_OPT_KERNELS(struct options, backend),
-    SP_OPT_KV_TYPE(struct options, backend),
-    SP_OPT_HUGE_PAGES(struct options, backend),
+    SP_OPT_DRAFT_BY(struct options, bench.backend, "model"),
+    SP_OPT_THREADS(struct options, bench.backend),
+    SP_OPT_RANKS(struct options, bench.backend),
+    SP_OPT_KERNELS(struct options, bench.backend),
+    SP_OPT_KV_TYPE(struct options, bench.backend),
+    SP_OPT_HUGE_PAGES(struct options, bench.backend),
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the results as JSON"},
     {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
      .help = "Also draw a chart; an existing chart is replaced, any other file is not"},
@@ -123,23 +121,14 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
     sp_package_describe(package, &info);
-    sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->backend));
-    if (o->backend.draft_len) sp_backend_note_no_draft(args, &info, drafting);
+    sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->bench.backend));
+    if (o->bench.backend.draft_len) sp_backend_note_no_draft(args, &info, drafting);
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    struct sp_bench_options options = {
-        .ids = o->ids,
-        .texts = o->texts,
-        .files = o->files,
-        .depths = o->depths,
-        .n_predict = (size_t)o->n_predict,
-        .n_repeat = (size_t)o->n_repeat,
-        .acceptance = o->acceptance,
-        .backend = o->backend,
-    };
+    struct sp_bench_options options = o->bench;
     struct sp_bench bench = {.synthetic = o->shape, .n_layers = (size_t)o->n_layers};
     struct sp_bench_printer printer = {.bench = &bench};
     struct sp_bench_listener listener = {.step = o->json ? NULL : sp_bench_print_step,
@@ -150,6 +139,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     char name[64], *packed = NULL;
     enum sp_status st;
 
+    options.n_predict = (size_t)o->n_predict;
+    options.n_repeat = (size_t)o->n_repeat;
     if ((st = check_options(args, err))) goto done;
     sp_signals_catch();
     if (o->shape) {
@@ -159,7 +150,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         path = packed;
     }
     if (st) goto done;
-    if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
+    if ((st = sp_backend_open_package(&package, path, &o->bench.backend, err))) goto done;
     sp_temp_file_remove(&temporary); /* the removed file stays mapped */
     sp_signals_release();
     note_draftless(args, package);
@@ -184,8 +175,8 @@ done:
 static const struct options defaults = {
     .n_predict = 128,
     .n_repeat = 5,
-    .acceptance = -1,
-    .backend = {.draft_len = SP_DRAFT_LENGTH_AUTO, .draft_by = "model"}};
+    .bench = {.acceptance = -1,
+              .backend = {.draft_len = SP_DRAFT_LENGTH_AUTO, .draft_by = "model"}}};
 
 const struct sp_command sp_cmd_bench = {
     .name = "bench",
@@ -194,6 +185,6 @@ const struct sp_command sp_cmd_bench = {
     .max_operands = 1,
     SP_COMMAND_OPTIONS(opts, defaults),
     .takes_model = true,
-    .group_offset = offsetof(struct options, backend.group),
+    .group_offset = offsetof(struct options, bench.backend.group),
     .run = run,
 };

@@ -15,11 +15,10 @@
 #include <strings.h>
 
 struct options {
-    const char *modelfile, *draft_model, *output, *target, *draft, *head, *calibration;
+    struct sp_create_options create;
+    const char *target, *draft, *head;
     struct sp_opt_list rules, draft_texts;
-    struct sp_budget budget;
     int64_t n_threads;
-    bool dry_run, force;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -27,12 +26,12 @@ struct options {
 static const char *const draft_types[] = {SP_DTYPE_NAMES, "auto", NULL};
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(modelfile), .path = true,
+    {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(create.modelfile), .path = true,
      .shown = "./Modelfile", .help = "The Modelfile"},
-    {SP_OPT_STRING, 0, "draft-model", NULL, "MODEL", AT(draft_model), .path = true,
+    {SP_OPT_STRING, 0, "draft-model", NULL, "MODEL", AT(create.draft), .path = true,
      .help = "Draft model, where SOURCE is a model: a folder, a GGUF file, or a name"},
-    {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true, .shown = "./packed.bin",
-     .help = "Packed file to write"},
+    {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(create.output), .path = true,
+     .shown = "./packed.bin", .help = "Packed file to write"},
     {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
      .shown = "as stored", .help = "Type of the target's weights"},
     {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft),
@@ -46,7 +45,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_RULE(struct options),
     SP_OPT_CALIBRATION(struct options),
     SP_OPT_DRY_RUN(struct options),
-    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(create.force),
      .help = "Overwrite an existing packed file (never any other file)"},
     SP_OPT_CREATE_THREADS(struct options),
     {.kind = SP_OPT_END},
@@ -141,16 +140,16 @@ static enum sp_status check_operand(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "unexpected argument %s; -o %s names the output",
                        args->operands[1], args->operands[1]);
     }
-    if (o->modelfile && operand)
+    if (o->create.modelfile && operand)
         return sp_fail(err, SP_E_USAGE,
                        "--file and %s cannot be combined; -o %s.bin names the output", operand,
                        operand);
-    if (o->draft_model && !is_from) {
+    if (o->create.draft && !is_from) {
         return sp_fail(err, SP_E_USAGE,
                        "--draft-model requires a model as SOURCE; in a Modelfile write DRAFT %s",
-                       o->draft_model);
+                       o->create.draft);
     }
-    if (operand && o->draft_model == NULL && sp_pack_is_file(operand))
+    if (operand && o->create.draft == NULL && sp_pack_is_file(operand))
         return refuse_packed(operand, err);
     return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
 }
@@ -159,7 +158,7 @@ static enum sp_status check_operand(const struct options *o, const struct sp_arg
 static void note_types(const struct options *o, const struct sp_create_report *report,
                        const char *command)
 {
-    bool has_type = o->target || o->rules.n || o->budget.size || o->budget.bits > 0;
+    bool has_type = o->target || o->rules.n || o->create.budget.size || o->create.budget.bits > 0;
 
     if (has_type && o->draft == NULL && sp_create_is_large(report, SP_PART_DRAFT)) {
         sp_note(command, "only the target was quantized; --quantize-draft q4 makes the draft "
@@ -174,33 +173,24 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const char *operand = args->n_operands ? args->operands[0] : NULL;
     const bool is_from = operand && is_model(operand);
     struct sp_create_listener listener = {.command = args->command->name};
-    const char *output = o->output ? o->output : SP_CREATE_OUTPUT;
+    const char *output = o->create.output ? o->create.output : SP_CREATE_OUTPUT;
     struct sp_create_report report;
     const bool is_auto = o->draft && strcmp(o->draft, "auto") == 0;
     enum sp_status st;
-    struct sp_create_options create = {
-        .modelfile = is_from   ? NULL
-                     : operand ? operand
-                               : o->modelfile,
-        .from = is_from ? operand : NULL,
-        .draft = o->draft_model,
-        .output = o->output,
-        .home = getenv("HOME"),
-        .check_template = sp_create_check_template,
-        .target_type = sp_create_type(o->target),
-        .draft_type = is_auto ? SP_DTYPE_NONE : sp_create_type(o->draft),
-        .output_type = sp_create_type(o->head),
-        .budget = o->budget,
-        .calibration = o->calibration,
-        .n_threads = (unsigned)o->n_threads,
-        .force = o->force,
-        .dry_run = o->dry_run,
-    };
+    struct sp_create_options create = o->create;
 
     if ((st = check_operand(o, args, operand, is_from, err))) return st;
     if (o->draft_texts.n && !is_auto)
         return sp_fail(err, SP_E_USAGE, "--draft-text requires --quantize-draft auto");
-    if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
+    if ((st = sp_create_check_budget(&create.budget, o->target, err))) return st;
+    if (operand) create.modelfile = is_from ? NULL : operand;
+    if (is_from) create.from = operand;
+    create.home = getenv("HOME");
+    create.check_template = sp_create_check_template;
+    create.target_type = sp_create_type(o->target);
+    create.draft_type = is_auto ? SP_DTYPE_NONE : sp_create_type(o->draft);
+    create.output_type = sp_create_type(o->head);
+    create.n_threads = (unsigned)o->n_threads;
     if ((st = sp_create_rules(&create.rules, &o->rules, err))) return st;
     sp_user_stores_find(&user);
     create.stores = user.stores;
@@ -210,13 +200,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     free(create.rules.rules);
     sp_progress_end(&listener.progress);
     if (st) return st;
-    if (!o->dry_run) note_template(output, args->command->name);
+    if (!create.dry_run) note_template(output, args->command->name);
     sp_create_print_report(&report, output);
     note_types(o, &report, args->command->name);
     if (o->target && report.n_blocks)
         print_cost(create.target_type, output, report.n_weights[SP_PART_TARGET],
-                   o->calibration != NULL);
-    if (!o->dry_run && sp_out_is_terminal(stderr)) {
+                   create.calibration != NULL);
+    if (!create.dry_run && sp_out_is_terminal(stderr)) {
         fprintf(stderr,
                 report.embeds ? "next: spectool embed %s TEXT\n" : "next: spectool run %s\n",
                 output);

@@ -5,10 +5,9 @@
 #include "convert/export/export.h"
 
 struct options {
+    struct sp_export_options export;
     const char *type;
-    uint64_t shard_size;
     int64_t n_threads;
-    bool dry_run, force;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -19,11 +18,11 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "type", NULL, "TYPE", AT(type), .choices = types,
      .shown = "the type that config.json gives, or bf16",
      .help = "Type to which quantized tensors are dequantized; others keep their type"},
-    {SP_OPT_SIZE, 0, "shard-size", NULL, "SIZE", AT(shard_size), .shown = "5G",
+    {SP_OPT_SIZE, 0, "shard-size", NULL, "SIZE", AT(export.shard_size), .shown = "5G",
      .help = "Maximum size of one weights file in bytes, or with k, M, G, Ki, Mi or Gi"},
-    {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
+    {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(export.dry_run),
      .help = "Print what would be written, one tensor per line, and exit"},
-    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(export.force),
      .help = "Overwrite DIR if it holds nothing but an export"},
     SP_OPT_CREATE_THREADS(struct options),
     {.kind = SP_OPT_END},
@@ -36,16 +35,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_create_report report;
     struct sp_user_stores user;
     enum sp_status st;
-    struct sp_export_options export = {
-        .input = args->operands[0],
-        .output = args->operands[1],
-        .type = sp_create_type(o->type),
-        .n_threads = (unsigned)o->n_threads,
-        .force = o->force,
-        .dry_run = o->dry_run,
-        .shard_size = o->shard_size,
-    };
+    struct sp_export_options export = o->export;
 
+    export.input = args->operands[0];
+    export.output = args->operands[1];
+    export.type = sp_create_type(o->type);
+    export.n_threads = (unsigned)o->n_threads;
     sp_create_attach(&export.callbacks, &listener);
     sp_user_stores_find(&user);
     export.stores = user.stores;

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 
 struct options {
-    const char *target, *draft, *head, *calibration;
+    struct sp_create_options create;
+    const char *target, *draft, *head;
     struct sp_opt_list rules;
-    struct sp_budget budget;
     int64_t n_threads;
-    bool requantize, dry_run, force;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -26,10 +25,10 @@ static const struct sp_opt opts[] = {
     SP_OPT_BUDGET(struct options),
     SP_OPT_RULE(struct options),
     SP_OPT_CALIBRATION(struct options),
-    {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
+    {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(create.allow_lossy),
      .help = "Allow converting a quantized tensor to another lossy type"},
     SP_OPT_DRY_RUN(struct options),
-    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(create.force),
      .help = "Overwrite OUT if it is a packed file"},
     SP_OPT_CREATE_THREADS(struct options),
     {.kind = SP_OPT_END},
@@ -43,22 +42,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_create_listener listener = {.command = args->command->name};
     struct sp_create_report report;
     enum sp_status st;
-    struct sp_create_options requantize = {
-        .from = in,
-        .output = out,
-        .target_type = sp_create_type(o->target),
-        .draft_type = sp_create_type(o->draft),
-        .output_type = sp_create_type(o->head),
-        .budget = o->budget,
-        .calibration = o->calibration,
-        .n_threads = (unsigned)o->n_threads,
-        .force = o->force,
-        .dry_run = o->dry_run,
-        .allow_lossy = o->requantize,
-    };
+    struct sp_create_options requantize = o->create;
 
-    if (!o->target && !o->draft && !o->head && o->rules.n == 0 && o->budget.size == 0 &&
-        !(o->budget.bits > 0)) {
+    requantize.from = in;
+    requantize.output = out;
+    requantize.target_type = sp_create_type(o->target);
+    requantize.draft_type = sp_create_type(o->draft);
+    requantize.output_type = sp_create_type(o->head);
+    requantize.n_threads = (unsigned)o->n_threads;
+    if (!o->target && !o->draft && !o->head && o->rules.n == 0 && requantize.budget.size == 0 &&
+        !(requantize.budget.bits > 0)) {
         return sp_fail(
             err, SP_E_USAGE,
             "no type is given: expected -q TYPE for the target, as in quantize -q q4 IN OUT; or "
@@ -66,7 +59,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (args->n_operands == 0 && !sp_file_exists(in))
         return sp_fail(err, SP_E_USAGE, "no file is given, and there is no %s", in);
-    if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
+    if ((st = sp_create_check_budget(&requantize.budget, o->target, err))) return st;
     if (sp_packed_checkpoint_is_needed(in) && (sp_file_exists(in) || !sp_source_name_is_file(in))) {
         return sp_fail(
             err, SP_E_INPUT,

@@ -8,7 +8,8 @@
 #include "convert/create/create.h"
 #include "format/base/pool.h"
 
-/* Rows of the option tables of `create` and `quantize`; `type` is their struct of options. */
+/* Rows of the option tables of `create` and `quantize`; `type` is their struct of options, whose
+ * member `create` is a struct sp_create_options. */
 #define SP_OPT_OUTPUT_TYPE(type, whole)                                                            \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE",                                         \
@@ -21,15 +22,15 @@
      "size",                                                                                       \
      NULL,                                                                                         \
      "BYTES",                                                                                      \
-     .offset = offsetof(type, budget.size),                                                        \
+     .offset = offsetof(type, create.budget.size),                                                 \
      .help = "Choose the best types of the target for a file of at most this size, such as 500M "  \
              "or 6G"},                                                                             \
         {SP_OPT_NUMBER, 0,         "bits",                                                         \
-         NULL,          "B",       .offset = offsetof(type, budget.bits),                          \
+         NULL,          "B",       .offset = offsetof(type, create.budget.bits),                   \
          .min = 1,      .max = 16, .help = "The same for B bits per weight of the target"},        \
     {                                                                                              \
         SP_OPT_FLAG, 0, "no-check", NULL, NULL,                                                    \
-            .offset = offsetof(type, budget.no_check),                                             \
+            .offset = offsetof(type, create.budget.no_check),                                      \
             .help = "With --size or --bits: do not measure whether one type for all is better"     \
     }
 #define SP_OPT_RULE(type)                                                                          \
@@ -42,14 +43,14 @@
 #define SP_OPT_CALIBRATION(type)                                                                   \
     {                                                                                              \
         SP_OPT_STRING, 0, "calibration", NULL, "FILE",                                             \
-            .offset = offsetof(type, calibration), .path = true,                                   \
+            .offset = offsetof(type, create.calibration), .path = true,                            \
             .help = "Statistics from spectool calibrate, or an importance matrix of "              \
                     "llama.cpp; improve q2 to q8 weights"                                          \
     }
 #define SP_OPT_DRY_RUN(type)                                                                       \
     {                                                                                              \
         SP_OPT_FLAG, 0, "dry-run", NULL, NULL,                                                     \
-            .offset = offsetof(type, dry_run),                                                     \
+            .offset = offsetof(type, create.dry_run),                                              \
             .help = "Print what would be written, by tensor and by group, and exit"                \
     }
 #define SP_OPT_CREATE_THREADS(type)                                                                \
